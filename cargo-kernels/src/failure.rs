@@ -371,7 +371,7 @@ impl fmt::Display for Failure {
                 let s = if *count == 1 { "" } else { "s" };
                 write!(
                     f,
-                    "{count} finding{s}: calls that were late after the program was ready, would have waited for a kernel that stayed, or did not return"
+                    "{count} finding{s}: calls that were late after the program was ready, would have waited for a resident kernel, or did not return"
                 )
             }
             Failure::NothingToMerge { left_out: 0 } => {

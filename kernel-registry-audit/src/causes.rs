@@ -4,39 +4,35 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
 
-use crate::record::{Happened, Kind, Report};
-use crate::rules::{self, Rule};
+use kernel_registry_format::rules::{self, Rule};
+
+use crate::record::{Event, Kind, Report};
 
 /// Findings of one kind, by one rule. It displays itself as a sentence without its end: what is wrong.
 #[derive(Clone, Debug)]
 pub struct Cause<'a> {
     /// At least one, the longest first.
-    findings: Vec<&'a Happened>,
+    findings: Vec<&'a Event>,
     rule: Option<&'static Rule>,
     uses_kernel_registry: bool,
 }
 
-/// The causes of all findings but hangs, which explain themselves: first calls beside a kernel that stayed, then by the time that they took.
+/// The causes of all findings but hangs, which explain themselves: first of calls that would have waited for a resident kernel, then by time.
 pub fn causes<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Vec<Cause<'a>> {
-    let mut causes = reports.into_iter().fold(Vec::new(), with);
+    let mut causes = reports.into_iter().fold(Vec::new(), add_findings);
     for cause in &mut causes {
         cause.findings.sort_by(|a, b| b.took.cmp(&a.took).then(a.begun.cmp(&b.begun)));
     }
-    causes.sort_by_key(|cause| (!is_beside(cause.longest()), Reverse(cause.total())));
+    causes.sort_by_key(|cause| (!cause.longest().waits_for_resident(), Reverse(cause.total())));
     causes
 }
 
-/// Whether a call would have waited for a kernel that stayed.
-fn is_beside(event: &Happened) -> bool {
-    !event.resident.is_empty()
-}
-
-fn with<'a>(mut causes: Vec<Cause<'a>>, report: &'a Report) -> Vec<Cause<'a>> {
+fn add_findings<'a>(mut causes: Vec<Cause<'a>>, report: &'a Report) -> Vec<Cause<'a>> {
     let uses_kernel_registry = report.uses_kernel_registry;
     let findings = report.events.iter().filter(|event| event.is_finding && event.kind != Kind::Hang);
     for finding in findings {
         let rule = rule(finding);
-        let key = |event: &Happened| (event.kind, is_beside(event));
+        let key = |event: &Event| (event.kind, event.waits_for_resident());
         let same = |cause: &&mut Cause<'_>| {
             (cause.rule, cause.uses_kernel_registry) == (rule, uses_kernel_registry)
                 && key(cause.longest()) == key(finding)
@@ -50,7 +46,7 @@ fn with<'a>(mut causes: Vec<Cause<'a>>, report: &'a Report) -> Vec<Cause<'a>> {
 }
 
 /// The rule by which a finding waits, or the likeliest.
-fn rule(finding: &Happened) -> Option<&'static Rule> {
+fn rule(finding: &Event) -> Option<&'static Rule> {
     let likeliest = || match finding.kind {
         // Loading is eager or not: the same helps.
         Kind::Image => Some(&rules::MODULE),
@@ -75,7 +71,7 @@ impl<'a> Cause<'a> {
         &self.longest().caller
     }
 
-    fn longest(&self) -> &'a Happened {
+    fn longest(&self) -> &'a Event {
         self.findings[0]
     }
 
@@ -93,18 +89,18 @@ impl fmt::Display for Cause<'_> {
             (subject, 0) => format!("`{}` of `{subject}`", first.call),
             (image, bytes) => format!("`{}` of a {image} of {bytes} bytes", first.call),
         };
-        if is_beside(first) {
+        if first.waits_for_resident() {
             let done = match first.kind {
                 Kind::Refused => "was refused",
-                Kind::Deferred => "was put off until that ended",
+                Kind::Deferred => "was deferred until that ended",
                 _ => "waited for it",
             };
             let resident = &first.resident;
             match count {
-                1 => write!(f, "{about} was called while kernel `{resident}` stayed on the GPU, and {done}")?,
+                1 => write!(f, "{about} was called while kernel `{resident}` was resident, and {done}")?,
                 _ => write!(
                     f,
-                    "{count} calls, such as {about}, were made while kernel `{resident}` stayed on the GPU, and each {done}"
+                    "{count} calls, such as {about}, were made while kernel `{resident}` was resident, and each {done}"
                 )?,
             }
         } else {
@@ -139,13 +135,13 @@ impl fmt::Display for Cause<'_> {
 mod tests {
     use super::*;
 
-    fn finding(kind: Kind, call: &str, subject: &str, rule: &Rule) -> Happened {
+    fn finding(kind: Kind, call: &str, subject: &str, rule: &Rule) -> Event {
         let (call, subject, rule) = (call.into(), subject.into(), rule.name.into());
-        Happened { kind, call, subject, rule, is_finding: true, took: 1_500_000, ..Happened::default() }
+        Event { kind, call, subject, rule, is_finding: true, took: 1_500_000, ..Event::default() }
     }
 
     /// What a report on these findings says: each cause and its remedy.
-    fn said(events: Vec<Happened>, uses_kernel_registry: bool) -> Vec<String> {
+    fn said(events: Vec<Event>, uses_kernel_registry: bool) -> Vec<String> {
         let report = Report { events, uses_kernel_registry, ..Report::default() };
         let causes = causes([&report]);
         causes.iter().map(|cause| format!("{cause}. {}", cause.remedy().unwrap_or_default())).collect()
@@ -168,7 +164,7 @@ mod tests {
             "{warmed:?}"
         );
 
-        let module = Happened {
+        let module = Event {
             bytes: 283,
             ..finding(Kind::Image, "cuModuleLoadData", crate::record::PTX, &rules::MODULE)
         };
@@ -190,13 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn calls_beside_a_kernel_that_stays_come_first() {
+    fn calls_that_would_wait_for_a_resident_kernel_come_first() {
         let free = finding(Kind::Refused, "cuMemFree_v2", "0x7f00", &rules::FREE);
-        let free = Happened { resident: "spin".into(), took: 0, ..free };
+        let free = Event { resident: "spin".into(), took: 0, ..free };
         let said = said(vec![finding(Kind::Load, "cuLaunchKernel", "late", &rules::LOAD), free], false);
         assert_eq!(
             said[0],
-            "`cuMemFree_v2` of `0x7f00` was called while kernel `spin` stayed on the GPU, and was refused: memory is freed only when \
+            "`cuMemFree_v2` of `0x7f00` was called while kernel `spin` was resident, and was refused: memory is freed only when \
              nothing runs on the device. free it later, or with `cuMemFreeAsync`, which does not wait and also takes what `cuMemAlloc` gave"
         );
         assert_eq!(said.len(), 2);

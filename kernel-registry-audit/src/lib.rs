@@ -8,6 +8,8 @@
 //! With the feature `watch`, [`install`] does the same in a Rust program without a command: a test asserts by [`assert_no_findings`] that
 //! nothing was late.
 //!
+//! With the feature `serde`, what [`record::read`] returns serializes as the JSON of that command does (`docs/audit-json.md`).
+//!
 //! [`rules`] says which calls wait for what; the measurements are in `docs/census.md`.
 
 mod causes;
@@ -23,13 +25,15 @@ mod environment;
 mod install;
 #[cfg(feature = "watch")]
 mod options;
+#[cfg(feature = "watch")]
+mod outcome;
 
 #[cfg(feature = "watch")]
-pub use install::{
-    InstallError, Installed, NotWatched, assert_no_findings, findings, install, ready, report,
-};
+pub use install::{assert_no_findings, findings, install, ready, report};
 #[cfg(feature = "watch")]
 pub use options::{AfterReady, Audit, OnHang};
+#[cfg(feature = "watch")]
+pub use outcome::{InstallError, Installed, NotWatched};
 
 // It calls the loader and the driver.
 #[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]

@@ -100,7 +100,7 @@ impl Audit {
         Audit { ready_signal: Some(number), ..self }
     }
 
-    /// How many events the record has room for, of 80 bytes each. 65,536 by default, and 16,777,216 at most.
+    /// How many events the record has room for, of 88 bytes each. 65,536 by default, and 16,777,216 at most.
     pub fn events(self, number: u32) -> Self {
         Audit { events: number, ..self }
     }
@@ -120,7 +120,7 @@ impl Audit {
         Audit { slow: time, ..self }
     }
 
-    /// The same, with the variables that are set, unless the process is privileged. A value that means nothing counts as not set.
+    /// Replaces options by the variables that are set. A variable is ignored if its value means nothing, or if the process is privileged.
     pub(crate) fn or_environment(self) -> Self {
         self.or(environment::variable)
     }

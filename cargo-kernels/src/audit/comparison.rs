@@ -1,44 +1,54 @@
 //! Compares processes, such as the ranks of a job: which kernels each loaded, when, and who was late.
 
 use std::collections::HashMap;
+use std::ptr;
 
 use kernel_registry_audit::record::Kind;
+use serde::{Serialize, Serializer};
 
-use super::process::{Audit, is_late};
+use super::process::{Audit, Process, is_late};
+use super::words::milliseconds;
 
 /// A kernel, on the processes that loaded it.
-pub(super) struct Compared<'a> {
+pub(super) struct KernelLoads<'a> {
     /// Its symbol.
     pub(super) kernel: &'a str,
     /// In the order of processes.
-    pub(super) loads: Vec<Loads>,
+    pub(super) loads: Vec<ProcessLoads<'a>>,
 }
 
 /// The loads of a kernel by one process.
-#[derive(Clone, Copy)]
-pub(super) struct Loads {
-    /// The process's place in the list.
-    pub(super) process: usize,
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct ProcessLoads<'a> {
+    #[serde(serialize_with = "name")]
+    pub(super) process: &'a Process,
     /// When the first began, in nanoseconds since the first process began.
+    #[serde(rename = "at_ms", serialize_with = "milliseconds")]
     pub(super) at: u64,
     /// How long all took, in nanoseconds.
+    #[serde(rename = "took_ms", serialize_with = "milliseconds")]
     pub(super) took: u64,
     pub(super) times: usize,
     /// How many came after the program was ready.
+    #[serde(rename = "after_ready")]
     pub(super) late: usize,
 }
 
-impl Compared<'_> {
+fn name<S: Serializer>(process: &Process, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&process.name)
+}
+
+impl<'a> KernelLoads<'a> {
     /// The processes that loaded it after they were ready.
-    pub(super) fn late(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn late(&self) -> impl Iterator<Item = &'a Process> {
         self.loads.iter().filter(|loads| loads.late > 0).map(|loads| loads.process)
     }
 
-    /// The process that loaded it last, and how long after the first, in nanoseconds.
-    pub(super) fn last(&self) -> (usize, u64) {
+    /// The name of the process that loaded it last, and how long after the first, in nanoseconds.
+    pub(super) fn last(&self) -> (&'a str, u64) {
         let first = self.loads.iter().map(|loads| loads.at).min().unwrap_or(0);
         let last = self.loads.iter().max_by_key(|loads| loads.at);
-        last.map_or((0, 0), |last| (last.process, last.at - first))
+        last.map_or(("", 0), |last| (&last.process.name, last.at - first))
     }
 
     /// The shortest and the longest time that it took a process, in nanoseconds.
@@ -49,20 +59,20 @@ impl Compared<'_> {
 }
 
 /// All kernels that were loaded: first those that were late, then by how much later the last process loaded them.
-pub(super) fn compared(audit: &Audit) -> Vec<Compared<'_>> {
-    let mut kernels = HashMap::<&str, Vec<Loads>>::new();
-    for (process, its) in audit.processes.iter().enumerate() {
-        for event in its.of_kind(Kind::Load) {
+pub(super) fn compare_kernels(audit: &Audit) -> Vec<KernelLoads<'_>> {
+    let mut kernels = HashMap::<&str, Vec<ProcessLoads<'_>>>::new();
+    for process in &audit.processes {
+        for event in process.of_kind(Kind::Load) {
             let loads = kernels.entry(&event.subject).or_default();
-            let at = its.on_axis(event.begun);
-            match loads.last_mut().filter(|loads| loads.process == process) {
+            let at = process.on_axis(event.begun);
+            match loads.last_mut().filter(|loads| ptr::eq(loads.process, process)) {
                 Some(loads) => {
                     loads.at = loads.at.min(at);
                     loads.took = loads.took.saturating_add(event.took);
                     loads.times += 1;
                     loads.late += usize::from(is_late(event));
                 }
-                None => loads.push(Loads {
+                None => loads.push(ProcessLoads {
                     process,
                     at,
                     took: event.took,
@@ -73,16 +83,16 @@ pub(super) fn compared(audit: &Audit) -> Vec<Compared<'_>> {
         }
     }
     let mut compared: Vec<_> =
-        kernels.into_iter().map(|(kernel, loads)| Compared { kernel, loads }).collect();
-    let order = |kernel: &Compared<'_>| (kernel.late().next().is_some(), kernel.last().1);
+        kernels.into_iter().map(|(kernel, loads)| KernelLoads { kernel, loads }).collect();
+    let order = |kernel: &KernelLoads<'_>| (kernel.late().next().is_some(), kernel.last().1);
     compared.sort_by(|a, b| order(b).cmp(&order(a)).then(a.kernel.cmp(b.kernel)));
     compared
 }
 
 /// Some names, and how many there are besides: `rank 0, rank 3 and 5 more`.
-pub(super) fn names(audit: &Audit, processes: impl Iterator<Item = usize>) -> String {
+pub(super) fn names<'a>(processes: impl Iterator<Item = &'a Process>) -> String {
     const NAMED: usize = 4;
-    let names: Vec<_> = processes.map(|process| &*audit.processes[process].name).collect();
+    let names: Vec<_> = processes.map(|process| &*process.name).collect();
     match names.len().checked_sub(NAMED) {
         None | Some(0) => names.join(", "),
         Some(more) => format!("{} and {more} more", names[..NAMED].join(", ")),

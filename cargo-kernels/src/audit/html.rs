@@ -6,11 +6,12 @@ mod timeline;
 use std::cmp::Reverse;
 use std::fmt::{self, Write as _};
 
-use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::record::{Event, Kind};
 
-use super::comparison::{self, compared};
+use self::summary::code;
+use super::comparison::{self, compare_kernels};
 use super::groups::{self, Group};
-use super::process::{Audit, Process, is_beside, is_late};
+use super::process::{Audit, Process, is_late};
 use super::words::{Caller, Readable, Subject, Time, explanation_and_stack, processes, short};
 use crate::page::{Cell, Page, Table, Text};
 
@@ -51,10 +52,10 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
         page.write_str("<h2>Late after the program was ready</h2>\n")?;
         write_events(page, audit, "Late calls", late)?;
     }
-    let beside: Vec<_> = of_each(audit, is_beside);
-    if !beside.is_empty() {
-        page.write_str("<h2>Calls that would have waited for a kernel that stayed</h2>\n")?;
-        write_events(page, audit, "Calls while a kernel stayed", beside)?;
+    let resident: Vec<_> = of_each(audit, Event::waits_for_resident);
+    if !resident.is_empty() {
+        page.write_str("<h2>Calls that would have waited for a resident kernel</h2>\n")?;
+        write_events(page, audit, "Calls while a kernel was resident", resident)?;
     }
     if audit.processes.len() > 1 {
         write_comparison(page, audit)?;
@@ -71,7 +72,7 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
 }
 
 /// Events, each with its process.
-fn of_each(audit: &Audit, which: impl Fn(&Happened) -> bool) -> Vec<(&Process, &Happened)> {
+fn of_each(audit: &Audit, which: impl Fn(&Event) -> bool) -> Vec<(&Process, &Event)> {
     let of = |process| move |event| (process, event);
     let all = audit.processes.iter().flat_map(|process| process.report.events.iter().map(of(process)));
     all.filter(|(_, event)| which(event)).collect()
@@ -100,15 +101,6 @@ fn write_hangs(page: &mut String, audit: &Audit) -> fmt::Result {
     left_out(page, hangs.len(), HANGS)
 }
 
-/// Text with code between backticks, and kernels' names there as in C++.
-fn code(text: &str) -> String {
-    let part = |(index, part)| match index % 2 {
-        0 => Text(part).to_string(),
-        _ => format!("<code>{}</code>", Text(Readable(part))),
-    };
-    text.split('`').enumerate().map(part).collect()
-}
-
 fn left_out(page: &mut String, count: usize, room: usize) -> fmt::Result {
     match count.checked_sub(room) {
         None | Some(0) => Ok(()),
@@ -123,7 +115,7 @@ fn write_events(
     page: &mut String,
     audit: &Audit,
     label: &str,
-    mut events: Vec<(&Process, &Happened)>,
+    mut events: Vec<(&Process, &Event)>,
 ) -> fmt::Result {
     events.sort_by_key(|(_, event)| Reverse(event.took));
     let count = events.len();
@@ -131,14 +123,14 @@ fn write_events(
     events.sort_by_key(|(process, event)| process.on_axis(event.begun));
     let several = audit.processes.len() > 1;
     let mut headings = vec!["At", "Took", "Kind", "What", "Call", "Called by"];
-    let beside = events.iter().any(|(_, event)| is_beside(event));
-    if beside {
-        headings.push("Kernel that stayed");
+    let resident = events.iter().any(|(_, event)| event.waits_for_resident());
+    if resident {
+        headings.push("Resident kernel");
     }
     if several {
         headings.insert(0, "Process");
     }
-    let row = |(process, event): (&Process, &Happened)| {
+    let row = |(process, event): (&Process, &Event)| {
         let time = |time| Cell::number(time as f64, Time(time));
         let mut row = vec![
             time(event.begun),
@@ -148,7 +140,7 @@ fn write_events(
             Cell::code(&event.call),
             caller(event),
         ];
-        if beside {
+        if resident {
             row.push(name(&Readable(&event.resident)));
         }
         if several {
@@ -162,7 +154,7 @@ fn write_events(
 }
 
 /// Who called, with the kernel's image and the stack folded below.
-fn caller(event: &Happened) -> Cell {
+fn caller(event: &Event) -> Cell {
     if event.caller.is_empty() && event.text.is_empty() {
         return Cell::text("");
     }
@@ -186,7 +178,7 @@ fn write_groups(page: &mut String, title: &str, of: &str, groups: Vec<Group<'_>>
     let count = groups.len();
     let row = |group: &Group<'_>| {
         vec![
-            name(&Caller(group.of)),
+            name(&Caller(group.name)),
             Cell::number(group.times as f64, group.times),
             Cell::number(group.total as f64, Time(group.total)),
             Cell::number(group.longest as f64, Time(group.longest)),
@@ -235,9 +227,7 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
     page.write_str("<h2>Processes compared</h2>\n")?;
     let first_ready = audit.processes.iter().filter_map(Process::ready_at).min().unwrap_or(0);
     let row = |process: &Process| {
-        let loads = || process.of_kind(Kind::Load);
-        let late = loads().filter(|event| is_late(event)).count();
-        let took: Time = loads().map(|event| event.took).sum();
+        let loads = Group::sum(process.of_kind(Kind::Load));
         let behind = process.ready_at().map(|at| at - first_ready);
         let time = |time: Option<u64>| match time {
             Some(time) => Cell::number(time as f64, Time(time)),
@@ -248,9 +238,9 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
             time(process.report.ready),
             time(behind),
             Cell::number(process.report.launches as f64, process.report.launches),
-            Cell::number(loads().count() as f64, loads().count()),
-            Cell::number(late as f64, late),
-            time(Some(took.0)),
+            Cell::number(loads.times as f64, loads.times),
+            Cell::number(loads.late as f64, loads.late),
+            time(Some(loads.total)),
             Cell::text(if process.report.ended { "ended" } else { "killed, or still running" }),
         ]
     };
@@ -267,7 +257,7 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
     ];
     write!(page, "{}", Table { label: "Processes", headings: &headings, rows })?;
 
-    let kernels = compared(audit);
+    let kernels = compare_kernels(audit);
     if kernels.is_empty() {
         return Ok(());
     }
@@ -276,16 +266,16 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
          <p class=\"faint\">How much later the last process loaded a kernel than the first one, by the clocks of their machines.</p>\n",
     )?;
     let count = kernels.len();
-    let row = |kernel: &comparison::Compared<'_>| {
+    let row = |kernel: &comparison::KernelLoads<'_>| {
         let ((last, behind), (shortest, longest)) = (kernel.last(), kernel.took());
         let time = |time| Cell::number(time as f64, Time(time));
         let loaded = kernel.loads.len();
         vec![
             name(&Readable(kernel.kernel)),
             Cell::number(loaded as f64, format!("{loaded} of {}", audit.processes.len())),
-            Cell::text(comparison::names(audit, kernel.late())),
+            Cell::text(comparison::names(kernel.late())),
             time(behind),
-            Cell::text(if loaded > 1 { &*audit.processes[last].name } else { "" }),
+            Cell::text(if loaded > 1 { last } else { "" }),
             time(shortest),
             time(longest),
         ]

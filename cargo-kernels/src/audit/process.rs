@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use kernel_registry_audit::record::{Happened, Kind, LARGEST, Report, read};
+use kernel_registry_audit::record::{Event, Kind, LARGEST, Report, read};
 use kernel_registry_audit::{Cause, causes};
 
 use super::symbols;
@@ -23,8 +23,8 @@ pub(super) struct Audit {
 
 /// A process that called the driver.
 pub(super) struct Process {
+    /// Its rank can be one that only the command tells.
     pub(super) report: Report,
-    pub(super) rank: Option<u32>,
     /// `rank 3` or `process 4711`. No two have the same.
     pub(super) name: String,
     /// Its number, or another one if an earlier process has that: each machine and container counts for itself.
@@ -58,7 +58,7 @@ impl Audit {
         Ok(Audit { processes: named(reports), left_out, was_said: false })
     }
 
-    pub(super) fn events(&self) -> impl Iterator<Item = &Happened> {
+    pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
         self.processes.iter().flat_map(|process| &process.report.events)
     }
 
@@ -73,8 +73,8 @@ impl Audit {
 }
 
 impl Process {
-    /// Calls that were late after the program was ready, would have waited for a kernel that stayed, or did not return.
-    pub(super) fn findings(&self) -> impl Iterator<Item = &Happened> {
+    /// Calls that were late after the program was ready, would have waited for a resident kernel, or did not return.
+    pub(super) fn findings(&self) -> impl Iterator<Item = &Event> {
         self.report.events.iter().filter(|event| is_finding(event))
     }
 
@@ -90,64 +90,47 @@ impl Process {
 
     /// What the record had no room for, in sentences.
     pub(super) fn missing(&self) -> Vec<String> {
-        let Report {
-            events,
-            dropped,
-            activity_dropped,
-            texts_dropped,
-            unwatched_threads,
-            unsampled_launches,
-            ..
-        } = &self.report;
-        let nameless = events.iter().filter(|event| event.call.is_empty()).count();
-        let mut missing = Vec::new();
-        if *dropped > 0 {
-            missing.push(format!("{dropped} further events found no room in the record, and are in no sum: `--events` makes more"));
-        }
-        if nameless > 0 {
-            missing.push(format!(
-                "{nameless} events have no names, because the record had no room for more texts"
-            ));
-        }
-        if *texts_dropped > 0 {
-            missing.push(format!(
-                "{texts_dropped} texts are left out: the record refers to more of them than records of this library do"
-            ));
-        }
-        if *activity_dropped > 0 {
-            missing.push(format!("{activity_dropped} samples of launches found no room in the record"));
-        }
-        if *unwatched_threads > 0 {
-            missing.push(format!(
-                "{unwatched_threads} threads found no slot in the record: their launches are not counted, and their hangs not explained"
-            ));
-        }
-        if *unsampled_launches > 0 {
-            missing.push(format!(
-                "{unsampled_launches} launches were in streams that found no room: they are in no sample, and a hang does not name \
-                 these streams"
-            ));
-        }
+        let report = &self.report;
+        let nameless = report.events.iter().filter(|event| event.call.is_empty()).count() as u64;
+        let missing = [
+            (
+                report.dropped,
+                "further events found no room in the record, and are in no sum: `--events` makes more",
+            ),
+            (nameless, "events have no names, because the record had no room for more texts"),
+            (
+                report.texts_dropped,
+                "texts are left out: the record refers to more of them than records of this library do",
+            ),
+            (report.activity_dropped, "samples of launches found no room in the record"),
+            (
+                report.unwatched_threads,
+                "threads found no slot in the record: their launches are not counted, and their hangs not explained",
+            ),
+            (
+                report.unsampled_launches,
+                "launches were in streams that found no room: they are in no sample, and a hang does not name these streams",
+            ),
+        ];
         missing
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect()
     }
 
-    pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Happened> {
+    pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Event> {
         self.report.events.iter().filter(move |event| event.kind == kind)
     }
 }
 
-pub(super) fn is_finding(event: &Happened) -> bool {
+pub(super) fn is_finding(event: &Event) -> bool {
     event.is_finding || event.kind == Kind::Hang
 }
 
 /// Whether a call came after the program was ready, and is a finding for that.
-pub(super) fn is_late(event: &Happened) -> bool {
-    event.is_finding && event.kind != Kind::Hang && !is_beside(event)
-}
-
-/// Whether a call would have waited for a kernel that stayed.
-pub(super) fn is_beside(event: &Happened) -> bool {
-    !event.resident.is_empty()
+pub(super) fn is_late(event: &Event) -> bool {
+    event.is_finding && event.kind != Kind::Hang && !event.waits_for_resident()
 }
 
 /// The bytes of a record. A larger file is none, and could fill the memory.
@@ -162,21 +145,19 @@ pub(super) fn named(reports: Vec<Report>) -> Vec<Process> {
     let first = reports.iter().map(|report| report.started).min().unwrap_or(0);
     let mut processes: Vec<_> = reports
         .into_iter()
-        .map(|report| Process {
-            rank: report.rank.or_else(|| rank(&report.command)),
-            name: String::new(),
-            number: report.process,
-            offset: report.started.saturating_sub(first),
-            report,
+        .map(|mut report| {
+            report.rank = report.rank.or_else(|| rank(&report.command));
+            let (number, offset) = (report.process, report.started.saturating_sub(first));
+            Process { name: String::new(), number, offset, report }
         })
         .collect();
-    let all_ranked = processes.iter().all(|process| process.rank.is_some());
-    processes.sort_by_key(|process| (process.rank.filter(|_| all_ranked), process.report.process));
+    let all_ranked = processes.iter().all(|process| process.report.rank.is_some());
+    processes.sort_by_key(|process| (process.report.rank.filter(|_| all_ranked), process.report.process));
 
     let mut of_rank = HashMap::new();
     processes
         .iter()
-        .filter_map(|process| process.rank)
+        .filter_map(|process| process.report.rank)
         .for_each(|rank| *of_rank.entry(rank).or_insert(0) += 1);
     let mut numbers = HashSet::new();
     let mut names = HashSet::new();
@@ -185,7 +166,7 @@ pub(super) fn named(reports: Vec<Report>) -> Vec<Process> {
             process.number = process.number.wrapping_add(1_000_000);
         }
         let own = process.report.process;
-        let name = match process.rank {
+        let name = match process.report.rank {
             Some(rank) if of_rank[&rank] == 1 => format!("rank {rank}"),
             Some(rank) => format!("rank {rank}, process {own}"),
             None => format!("process {own}"),

@@ -3,14 +3,15 @@
 use std::fmt;
 
 use kernel_registry_audit::causes;
-use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::record::{Event, Kind};
 use kernel_registry_format::wrapped;
 
-use super::comparison::{self, compared};
+use super::comparison::{self, compare_kernels};
 use super::groups::{self, Group};
-use super::process::{Audit, Process, is_beside, is_late};
+use super::process::{Audit, Process};
 use super::words::{
-    Beside, Caller, NOTHING_SEEN, Readable, Subject, Time, explanation_and_stack, many, processes, short,
+    Caller, NOTHING_SEEN, Readable, Subject, Time, WhileResident, explanation_and_stack, many, processes,
+    short,
 };
 use crate::terminal;
 
@@ -104,18 +105,22 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize, was
         (Kind::Image, "image loaded"),
         (Kind::Resize, "limit set"),
         (Kind::Refused, "call refused"),
-        (Kind::Deferred, "call put off"),
+        (Kind::Deferred, "call deferred"),
         (Kind::Waits, "call that waited"),
     ] {
-        let took: Time = process.of_kind(kind).map(|event| event.took).sum();
-        let number = process.of_kind(kind).count();
-        let late = process.of_kind(kind).filter(|event| is_late(event)).count();
-        let beside = process.of_kind(kind).filter(|event| is_beside(event)).count();
-        if number > 0 {
-            let late = if late > 0 { format!(", {late} after it was ready") } else { String::new() };
-            let beside = if beside > 0 { format!(", {beside} while a kernel stayed") } else { String::new() };
-            writeln!(f, "  {number} x {one}, {took} in all{late}{beside}")?;
+        let events: Vec<_> = process.of_kind(kind).collect();
+        if events.is_empty() {
+            continue;
         }
+        let Group { times, total, late, .. } = Group::sum(events.iter().copied());
+        write!(f, "  {times} x {one}, {} in all", Time(total))?;
+        let resident = events.iter().filter(|event| event.waits_for_resident()).count();
+        for (count, when) in [(late, "after it was ready"), (resident, "while a kernel was resident")] {
+            if count > 0 {
+                write!(f, ", {count} {when}")?;
+            }
+        }
+        writeln!(f)?;
     }
     for missing in process.missing() {
         writeln!(f, "! {missing}")?;
@@ -137,7 +142,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize, was
 }
 
 /// The explanation of a hang, and the beginning of the thread's stack. Of one that was said before, the cause and the remedy.
-fn write_hang(f: &mut fmt::Formatter<'_>, event: &Happened, was_said: bool) -> fmt::Result {
+fn write_hang(f: &mut fmt::Formatter<'_>, event: &Event, was_said: bool) -> fmt::Result {
     let (mut explained, mut stack) = explanation_and_stack(event);
     if was_said {
         explained.truncate(CAUSE_AND_REMEDY);
@@ -170,7 +175,7 @@ fn paragraph(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 }
 
 /// Lists the longest events in the order of time, and counts the others.
-fn list_longest(f: &mut fmt::Formatter<'_>, events: &[&Happened], room: usize, more: &str) -> fmt::Result {
+fn list_longest(f: &mut fmt::Formatter<'_>, events: &[&Event], room: usize, more: &str) -> fmt::Result {
     let mut longest = events.to_vec();
     longest.sort_by(|a, b| b.took.cmp(&a.took).then(a.begun.cmp(&b.begun)));
     let rest = longest.split_off(room.min(longest.len()));
@@ -188,17 +193,21 @@ fn list_longest(f: &mut fmt::Formatter<'_>, events: &[&Happened], room: usize, m
     Ok(())
 }
 
-fn list(f: &mut fmt::Formatter<'_>, events: &[&Happened]) -> fmt::Result {
+fn list(f: &mut fmt::Formatter<'_>, events: &[&Event]) -> fmt::Result {
     if !events.is_empty() {
         writeln!(f, "  {:>10} {:>10}  {:<9} {:<24} WHAT", "AT", "TOOK", "KIND", "CALL")?;
     }
     for event in events {
-        let Happened { kind, begun, took, call, caller, is_finding, .. } = event;
+        let Event { kind, begun, took, call, caller, is_finding, .. } = event;
         let mark = if *is_finding { '!' } else { ' ' };
         let by = if caller.is_empty() { String::new() } else { format!("  by {}", Caller(caller)) };
-        let beside = if is_beside(event) { format!("  {}", Beside(event)) } else { String::new() };
         let (at, took, kind) = (Time(*begun), Time(*took), kind.as_str());
-        writeln!(f, "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{beside}{by}", Subject(event))?;
+        writeln!(
+            f,
+            "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{}{by}",
+            Subject(event),
+            WhileResident(event, "  ")
+        )?;
     }
     Ok(())
 }
@@ -209,8 +218,8 @@ fn table(f: &mut fmt::Formatter<'_>, of: &str, groups: &[Group<'_>]) -> fmt::Res
     }
     writeln!(f, "\n  {:>8} {:>10} {:>10} {:>12}  {of}", "TIMES", "TOTAL", "LONGEST", "AFTER READY")?;
     let (shown, rest) = groups.split_at(LINES.min(groups.len()));
-    for Group { of, times, total, longest, late } in shown {
-        writeln!(f, "  {times:>8} {:>10} {:>10} {late:>12}  {}", Time(*total), Time(*longest), Caller(of))?;
+    for Group { name, times, total, longest, late } in shown {
+        writeln!(f, "  {times:>8} {:>10} {:>10} {late:>12}  {}", Time(*total), Time(*longest), Caller(name))?;
     }
     if !rest.is_empty() {
         let sum = |number: fn(&Group<'_>) -> usize| rest.iter().map(number).sum::<usize>();
@@ -228,18 +237,17 @@ fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
     writeln!(f, "\n  {}  PROCESS", line(columns.map(str::to_owned)))?;
     let first_ready = audit.processes.iter().filter_map(Process::ready_at).min().unwrap_or(0);
     for process in audit.processes.iter().take(LINES) {
-        let loads = || process.of_kind(Kind::Load);
+        let loads = Group::sum(process.of_kind(Kind::Load));
         let ready = process.report.ready.map_or("never".to_owned(), |at| Time(at).to_string());
         let behind = process.ready_at().map_or(String::new(), |at| Time(at - first_ready).to_string());
-        let late = loads().filter(|event| is_late(event)).count().to_string();
-        let took = loads().map(|event| event.took).sum::<Time>().to_string();
-        let cells = [ready, behind, loads().count().to_string(), late, took];
+        let took = Time(loads.total).to_string();
+        let cells = [ready, behind, loads.times.to_string(), loads.late.to_string(), took];
         writeln!(f, "  {}  {}", line(cells), process.name)?;
     }
     if audit.processes.len() > LINES {
         writeln!(f, "  and {} more; `--json` has all", processes(audit.processes.len() - LINES))?;
     }
-    let kernels = compared(audit);
+    let kernels = compare_kernels(audit);
     let differ: Vec<_> =
         kernels.iter().filter(|kernel| kernel.loads.len() > 1 || kernel.late().next().is_some()).collect();
     if differ.is_empty() {
@@ -256,10 +264,10 @@ fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
         write!(f, "  {behind:>12} {shortest:>10} {longest:>10}  {}", Readable(kernel.kernel))?;
         write!(f, ": loaded on {} of {}", kernel.loads.len(), audit.processes.len())?;
         if kernel.loads.len() > 1 {
-            write!(f, ", last on {}", audit.processes[last].name)?;
+            write!(f, ", last on {}", last)?;
         }
         match kernel.late().next() {
-            Some(_) => writeln!(f, "; after it was ready on {}", comparison::names(audit, kernel.late()))?,
+            Some(_) => writeln!(f, "; after it was ready on {}", comparison::names(kernel.late()))?,
             None => writeln!(f)?,
         }
     }

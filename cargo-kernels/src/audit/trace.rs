@@ -1,7 +1,7 @@
 //! The timeline in the Trace Event format, which Perfetto and chrome://tracing open. Times are in microseconds since the first
 //! process began.
 
-use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::record::{Event, Kind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -28,6 +28,7 @@ pub(super) fn text(audit: &Audit) -> String {
 fn process((index, process): (usize, &Process)) -> Vec<Value> {
     let pid = process.number;
     let name = format!("{}: {}", process.name, short(&process.report.command));
+    let thread_name = |thread: usize, name: String| json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": thread, "args": { "name": name } });
     let mut events = vec![
         json!({ "ph": "M", "name": "process_name", "pid": pid, "args": { "name": name } }),
         json!({ "ph": "M", "name": "process_sort_index", "pid": pid, "args": { "sort_index": index } }),
@@ -35,22 +36,15 @@ fn process((index, process): (usize, &Process)) -> Vec<Value> {
     let mut threads: Vec<_> = process.report.events.iter().map(|event| event.thread).collect();
     threads.sort_unstable();
     threads.dedup();
-    for thread in threads {
-        let name = format!("thread {thread}");
-        events.push(
-            json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": thread, "args": { "name": name } }),
-        );
-    }
+    let named = threads.into_iter().map(|thread| thread_name(thread as usize, format!("thread {thread}")));
+    events.extend(named);
     if let Some(ready) = process.ready_at() {
         // Of the whole process.
         events.push(json!({ "ph": "i", "name": "ready", "cat": "ready", "s": "p", "pid": pid, "tid": pid, "ts": microseconds(ready) }));
     }
     for (index, (stream, samples)) in streams::launches(process).into_iter().enumerate() {
         let tid = FIRST_STREAM + index;
-        let name = streams::name(stream);
-        events.push(
-            json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": { "name": name } }),
-        );
+        events.push(thread_name(tid, streams::name(stream)));
         events.extend(samples.iter().map(|sample| {
             json!({
                 "ph": "X",
@@ -74,7 +68,7 @@ fn process((index, process): (usize, &Process)) -> Vec<Value> {
     events
 }
 
-fn complete(process: &Process, event: &Happened) -> Value {
+fn complete(process: &Process, event: &Event) -> Value {
     json!({
         "ph": "X",
         "name": name(event),
@@ -88,7 +82,7 @@ fn complete(process: &Process, event: &Happened) -> Value {
 }
 
 /// A hang has a track of its own: on its thread's it could overlap the call when that has returned.
-fn hang(process: &Process, event: &Happened, id: usize) -> [Value; 2] {
+fn hang(process: &Process, event: &Event, id: usize) -> [Value; 2] {
     let begun = process.on_axis(event.begun);
     let name = format!("HANG: {}", name(event));
     let (pid, tid, cat) = (process.number, event.thread, event.kind.as_str());
@@ -100,7 +94,7 @@ fn hang(process: &Process, event: &Happened, id: usize) -> [Value; 2] {
 }
 
 /// The kernel, or else the call.
-fn name(event: &Happened) -> String {
+fn name(event: &Event) -> String {
     match (event.kind, &*event.subject) {
         (_, "") => event.call.to_string(),
         (Kind::Load | Kind::Hang | Kind::Refused, kernel) => Readable(kernel).to_string(),
@@ -108,7 +102,7 @@ fn name(event: &Happened) -> String {
     }
 }
 
-fn args(event: &Happened) -> Value {
+fn args(event: &Event) -> Value {
     json!({
         "call": &*event.call,
         "subject": &*event.subject,

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use kernel_registry_audit::record::Happened;
+use kernel_registry_audit::record::Event;
 use kernel_registry_image::Signature;
+use serde::Serializer;
 
 /// A kernel's name as in C++, and other texts as they are.
 pub(super) struct Readable<'a>(pub(super) &'a str);
@@ -18,7 +19,7 @@ impl fmt::Display for Readable<'_> {
 }
 
 /// What an event is about: a kernel, a limit, or an image with its size.
-pub(super) struct Subject<'a>(pub(super) &'a Happened);
+pub(super) struct Subject<'a>(pub(super) &'a Event);
 
 impl fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -30,18 +31,18 @@ impl fmt::Display for Subject<'_> {
 }
 
 /// The sentences that explain a hang, and below them the stack of its thread.
-pub(super) fn explanation_and_stack(hang: &Happened) -> (Vec<&str>, Vec<&str>) {
+pub(super) fn explanation_and_stack(hang: &Event) -> (Vec<&str>, Vec<&str>) {
     hang.text.lines().partition(|line| !line.starts_with(' '))
 }
 
-/// The kernel that stayed while a call was made, if it would have waited for that.
-pub(super) struct Beside<'a>(pub(super) &'a Happened);
+/// The resident kernel that a call would have waited for, behind a separator, or nothing.
+pub(super) struct WhileResident<'a>(pub(super) &'a Event, pub(super) &'static str);
 
-impl fmt::Display for Beside<'_> {
+impl fmt::Display for WhileResident<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0.resident {
             "" => Ok(()),
-            kernel => write!(f, "while `{}` stayed", Readable(kernel)),
+            kernel => write!(f, "{}while `{}` was resident", self.1, Readable(kernel)),
         }
     }
 }
@@ -103,8 +104,9 @@ pub(super) fn processes(count: usize) -> String {
     format!("{count} process{}", if count == 1 { "" } else { "es" })
 }
 
-pub(super) fn milliseconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e6
+/// Nanoseconds as the JSON has them.
+pub(super) fn milliseconds<S: Serializer>(nanoseconds: &u64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(*nanoseconds as f64 / 1e6)
 }
 
 /// Why there may be no record at all.

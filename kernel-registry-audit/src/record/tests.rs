@@ -1,3 +1,7 @@
+use std::mem::offset_of;
+
+use super::layout::*;
+use super::texts::LONGEST;
 use super::*;
 
 const ROOM: usize = 100;
@@ -33,7 +37,7 @@ fn numbers_that_lead_outside_are_read() {
     let room = offset_of!(Header, room) + 8;
     bytes[16..room - 8].fill(0xff);
     bytes[room..offset_of!(Layout, strings)].fill(0xff);
-    for event in bytes[size_of::<Layout>()..].chunks_mut(size_of::<Event>()) {
+    for event in bytes[size_of::<Layout>()..].chunks_mut(size_of::<RawEvent>()) {
         event.fill(0xff);
         event[..4].copy_from_slice(&(Kind::Load as u32).to_le_bytes());
     }
@@ -47,7 +51,7 @@ fn a_million_events_are_less_than_100_megabytes() {
     assert!(size(1_000_000) < 100_000_000, "{}", size(1_000_000));
 }
 
-/// A record whose events each refer to six texts, and its samples to one, that are as long as can be. Texts are so many bytes apart.
+/// A record whose events each refer to nine texts, and its samples to one, that are as long as can be. Texts are so many bytes apart.
 fn of_long_texts(events: usize, apart: usize) -> Vec<u8> {
     let mut bytes = with_room(events);
     for counter in [offset_of!(Header, events), offset_of!(Header, samples)] {
@@ -62,9 +66,9 @@ fn of_long_texts(events: usize, apart: usize) -> Vec<u8> {
         sample[0] = 1;
         sample[offset_of!(Sample, kernel)..][..4].copy_from_slice(&next());
     }
-    for event in bytes[size_of::<Layout>()..].chunks_mut(size_of::<Event>()) {
+    for event in bytes[size_of::<Layout>()..].chunks_mut(size_of::<RawEvent>()) {
         event[..4].copy_from_slice(&(Kind::Load as u32).to_le_bytes());
-        event[offset_of!(Event, call)..].chunks_mut(4).for_each(|text| text.copy_from_slice(&next()));
+        event[offset_of!(RawEvent, call)..].chunks_mut(4).for_each(|text| text.copy_from_slice(&next()));
     }
     bytes
 }
@@ -82,6 +86,7 @@ fn texts_are_bounded_in_total() {
                 &event.image,
                 &event.resident,
                 &event.rule,
+                &event.remedy,
                 &event.library,
                 &event.caller,
                 &event.text,

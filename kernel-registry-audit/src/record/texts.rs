@@ -15,6 +15,7 @@ const REFERRED: usize = 16;
 
 /// A text that others can share.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(transparent))]
 pub struct SharedText(Arc<str>);
 
 impl SharedText {

@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use cudarc::driver::sys::{CUresult, CUstream, CUstreamCaptureStatus};
 
-use crate::watch::real::Function;
+use crate::watch::real::driver_function;
 use crate::watch::watched::{self, Stream};
 use crate::watch::{contexts, threads};
 
 /// How long the driver may take to answer.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// The streams that are busy, but for one. This thread asks, because its program is about to load a kernel.
-pub(crate) fn all_but(stream: Option<u64>) -> Vec<Stream> {
+/// The busy streams but for one, asked in this thread, whose program is about to load a kernel.
+pub(crate) fn find_others(stream: Option<u64>) -> Vec<Stream> {
     let before = contexts::current();
     let busy = ask(|its| Some(its.handle) != stream);
     contexts::set_current(before);
     busy
 }
 
-/// The streams that are busy. `None` if the driver does not answer: it is asked in a thread that is left behind then.
-pub(crate) fn all() -> Option<Vec<Stream>> {
+/// All busy streams, asked in a thread that is left behind if the driver does not answer; then `None`.
+pub(crate) fn find_all() -> Option<Vec<Stream>> {
     let (answer, answered) = mpsc::channel();
     // Nobody may be waiting any longer.
     threads::start(move || drop(answer.send(ask(|_| true)))).ok()?;
@@ -34,12 +34,8 @@ pub(crate) fn all() -> Option<Vec<Stream>> {
 /// Asks the streams in which kernels were launched. Those that are being captured are not asked, because that ends the capture.
 /// Leaves another context current.
 fn ask(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
-    type Query = unsafe extern "C" fn(CUstream) -> CUresult;
-    type IsCapturing = unsafe extern "C" fn(CUstream, *mut CUstreamCaptureStatus) -> CUresult;
-    // SAFETY: these are the types of the functions of these names.
-    static QUERY: Function<Query> = unsafe { Function::new(c"cuStreamQuery") };
-    // SAFETY: as above.
-    static IS_CAPTURING: Function<IsCapturing> = unsafe { Function::new(c"cuStreamIsCapturing") };
+    driver_function!(static QUERY = cuStreamQuery(CUstream));
+    driver_function!(static IS_CAPTURING = cuStreamIsCapturing(CUstream, *mut CUstreamCaptureStatus));
     let (Some(query), Some(is_capturing)) = (QUERY.get(), IS_CAPTURING.get()) else { return Vec::new() };
     let is_busy = |stream: &Stream| {
         let its = ptr::without_provenance_mut::<c_void>(stream.handle as usize).cast();

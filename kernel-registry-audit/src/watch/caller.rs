@@ -22,11 +22,11 @@ pub(crate) struct Caller {
 }
 
 /// The caller of a hook.
-pub(crate) fn caller(hook: *const c_void) -> Caller {
+pub(crate) fn find(hook: *const c_void) -> Caller {
     let mut frames = [std::ptr::null_mut::<c_void>(); DEPTH];
     // SAFETY: there is room for so many addresses.
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as i32) };
-    of_frames(&frames[..count.max(0) as usize], hook)
+    find_among(&frames[..count.max(0) as usize], hook)
 }
 
 /// Libraries whose calls are made for another one.
@@ -36,12 +36,12 @@ const INSIDE: [&str; 6] = ["libcuda.so", "libcudart.so", "libc.so", "ld-linux", 
 const LARGEST: usize = 1 << 16;
 
 /// The caller is the first frame outside of the hook, the driver and the runtime API. The stack begins there.
-pub(crate) fn of_frames(frames: &[*mut c_void], hook: *const c_void) -> Caller {
-    // The hooks can be in the program: of all frames, the hook's has the address that is the nearest after the hook's beginning.
+pub(crate) fn find_among(frames: &[*mut c_void], hook: *const c_void) -> Caller {
+    // Hooks in the program itself: the frame of the hook has the nearest address after its beginning.
     let after = |address: &*mut c_void| address.addr().checked_sub(hook.addr()).unwrap_or(usize::MAX);
     let nearest = (0..frames.len()).min_by_key(|index| after(&frames[*index]));
     let skipped = nearest.filter(|index| after(&frames[*index]) < LARGEST).map_or(0, |index| index + 1);
-    // Or they are in a library of their own.
+    // Hooks in a library of their own: all of that library is skipped.
     let own = library(hook).filter(|_| cfg!(feature = "export")).map(|frame| frame.library);
     let is_inside = |(_, frame): &(_, Frame)| {
         Some(&frame.library) == own.as_ref() || INSIDE.iter().any(|inside| frame.library.starts_with(inside))

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream};
 
 use crate::watch::locked::Locked;
-use crate::watch::real::Function;
+use crate::watch::real::{Function, driver_function};
 
 /// All contexts that were seen.
 static SEEN: Locked<Vec<u64>> = Locked::new();
@@ -15,11 +15,11 @@ static SEEN: Locked<Vec<u64>> = Locked::new();
 /// The first context. What is loaded there is stored by its handle alone.
 static FIRST: AtomicU64 = AtomicU64::new(0);
 
-/// Whether there is another one. Only then a launch asks for its context.
+/// Whether there is a second context. Only then a launch asks for its own.
 static MANY: AtomicBool = AtomicBool::new(false);
 
-/// A context was made, or retained.
-pub(crate) fn seen(context: u64) {
+/// Remembers a context that was made or retained.
+pub(crate) fn add(context: u64) {
     let mut seen = SEEN.lock();
     if !seen.contains(&context) {
         seen.push(context);
@@ -38,15 +38,15 @@ struct Primary {
     holds: usize,
 }
 
-/// The primary context of a device was retained.
-pub(crate) fn retained(context: u64, device: CUdevice) {
+/// Counts that the primary context of a device was retained.
+pub(crate) fn add_hold(context: u64, device: CUdevice) {
     let mut primary = PRIMARY.lock();
     let primary = primary.entry(device).or_default();
     *primary = Primary { context, holds: primary.holds + 1 };
 }
 
-/// The primary context of a device was released.
-pub(crate) fn released(device: CUdevice) {
+/// Counts that the primary context of a device was released.
+pub(crate) fn remove_hold(device: CUdevice) {
     if let Some(primary) = PRIMARY.lock().get_mut(&device) {
         primary.holds = primary.holds.saturating_sub(1);
     }
@@ -58,7 +58,7 @@ pub(crate) fn is_held_once(device: CUdevice) -> bool {
 }
 
 /// The primary context of a device, if it was seen.
-pub(crate) fn primary(device: CUdevice) -> Option<u64> {
+pub(crate) fn find_primary(device: CUdevice) -> Option<u64> {
     PRIMARY.lock().get(&device).map(|primary| primary.context)
 }
 
@@ -67,18 +67,13 @@ pub(crate) fn all() -> Vec<u64> {
     SEEN.lock().clone()
 }
 
-pub(crate) fn forked() {
-    SEEN.renew();
-    PRIMARY.renew();
-}
-
-/// What stands for a kernel in the context of a stream, in the table of loaded kernels.
+/// The key of a kernel in the context of a stream, for the tables of loaded and launched kernels.
 #[inline]
 pub(crate) fn key(kernel: u64, stream: u64) -> u64 {
     if MANY.load(Ordering::Relaxed) { key_in(kernel, of_stream(stream)) } else { kernel }
 }
 
-/// What stands for a kernel in a context.
+/// The key of a kernel in a context.
 pub(crate) fn key_in(kernel: u64, context: u64) -> u64 {
     if context == FIRST.load(Ordering::Relaxed) { kernel } else { kernel ^ context.rotate_left(24) }
 }
@@ -89,9 +84,7 @@ const DEFAULT: [u64; 3] = [0, 1, 2];
 /// The context of a stream. The default stream is that of the current context.
 #[cold]
 pub(crate) fn of_stream(stream: u64) -> u64 {
-    type GetContext = unsafe extern "C" fn(CUstream, *mut CUcontext) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static GET: Function<GetContext> = unsafe { Function::new(c"cuStreamGetCtx") };
+    driver_function!(static GET = cuStreamGetCtx(CUstream, *mut CUcontext));
     let Some(get) = GET.get().filter(|_| !DEFAULT.contains(&stream)) else { return current() };
     let mut context = ptr::null_mut();
     let stream = ptr::without_provenance_mut::<std::ffi::c_void>(stream as usize);
@@ -102,23 +95,20 @@ pub(crate) fn of_stream(stream: u64) -> u64 {
     }
 }
 
-/// Whether a stream waits neither for the default stream nor is one. A stream that does not exist does not.
+/// Whether a stream is neither a default stream nor waits for one. False if it does not exist.
 pub(crate) fn is_non_blocking(stream: CUstream) -> bool {
     const NON_BLOCKING: u32 = 1;
-    type GetFlags = unsafe extern "C" fn(CUstream, *mut u32) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static GET: Function<GetFlags> = unsafe { Function::new(c"cuStreamGetFlags") };
+    driver_function!(static GET = cuStreamGetFlags(CUstream, *mut u32));
     let mut flags = 0;
-    // SAFETY: it stores a number. The program is about to launch in this stream.
-    let is_known = |get: GetFlags| unsafe { get(stream, &mut flags) } == CUresult::CUDA_SUCCESS;
-    !DEFAULT.contains(&(stream.addr() as u64)) && GET.get().is_some_and(is_known) && flags & NON_BLOCKING != 0
+    !DEFAULT.contains(&(stream.addr() as u64))
+        // SAFETY: it stores a number. The program is about to launch in this stream.
+        && GET.get().is_some_and(|get| unsafe { get(stream, &mut flags) } == CUresult::CUDA_SUCCESS)
+        && flags & NON_BLOCKING != 0
 }
 
 /// The current context of this thread, or 0.
 pub(crate) fn current() -> u64 {
-    type GetCurrent = unsafe extern "C" fn(*mut CUcontext) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static GET: Function<GetCurrent> = unsafe { Function::new(c"cuCtxGetCurrent") };
+    driver_function!(static GET = cuCtxGetCurrent(*mut CUcontext));
     let Some(get) = GET.get() else { return 0 };
     let mut context = ptr::null_mut();
     // SAFETY: it stores the handle there. It makes no context, and never waits.
@@ -130,9 +120,7 @@ pub(crate) fn current() -> u64 {
 
 /// Makes a context current in this thread. Returns whether that context is there.
 pub(crate) fn set_current(context: u64) -> bool {
-    type SetCurrent = unsafe extern "C" fn(CUcontext) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static SET: Function<SetCurrent> = unsafe { Function::new(c"cuCtxSetCurrent") };
+    driver_function!(static SET = cuCtxSetCurrent(CUcontext));
     // SAFETY: the driver refuses a context that is gone.
     SET.get().is_some_and(|set| unsafe { set(handle(context)) } == CUresult::CUDA_SUCCESS)
 }
@@ -153,10 +141,8 @@ pub(crate) fn exchange_capture_mode(mut mode: u32) -> u32 {
 }
 
 /// The device of the current context.
-pub(crate) fn device() -> Option<CUdevice> {
-    type GetDevice = unsafe extern "C" fn(*mut CUdevice) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static GET: Function<GetDevice> = unsafe { Function::new(c"cuCtxGetDevice") };
+pub(crate) fn current_device() -> Option<CUdevice> {
+    driver_function!(static GET = cuCtxGetDevice(*mut CUdevice));
     let mut device = 0;
     // SAFETY: it stores a number.
     let result = unsafe { GET.get()?(&mut device) };
@@ -165,21 +151,17 @@ pub(crate) fn device() -> Option<CUdevice> {
 
 /// The device of a context, which is current meanwhile.
 pub(crate) fn device_of(context: u64) -> Option<CUdevice> {
-    type Push = unsafe extern "C" fn(CUcontext) -> CUresult;
-    type Pop = unsafe extern "C" fn(*mut CUcontext) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static PUSH: Function<Push> = unsafe { Function::new(c"cuCtxPushCurrent_v2") };
-    // SAFETY: as above.
-    static POP: Function<Pop> = unsafe { Function::new(c"cuCtxPopCurrent_v2") };
+    driver_function!(static PUSH = cuCtxPushCurrent_v2(CUcontext));
+    driver_function!(static POP = cuCtxPopCurrent_v2(*mut CUcontext));
     if context == current() {
-        return device();
+        return current_device();
     }
     let (push, pop) = (PUSH.get()?, POP.get()?);
     // SAFETY: the driver refuses a context that is gone.
     if unsafe { push(handle(context)) } != CUresult::CUDA_SUCCESS {
         return None;
     }
-    let device = device();
+    let device = current_device();
     let mut popped = ptr::null_mut();
     // SAFETY: it stores the handle of the context that was pushed.
     unsafe { pop(&mut popped) };

@@ -31,16 +31,16 @@ impl Devices {
 /// For each device, the others on which its memory is mapped.
 static PEERS: Locked<HashMap<CUdevice, Devices>> = Locked::new();
 
-/// The devices that use the memory of one.
+/// The devices that use the memory of a device.
 pub(crate) fn using_memory_of(device: CUdevice) -> Devices {
     let peers = PEERS.lock().get(&device).copied().unwrap_or(Devices::NONE);
     Devices::one(device).and(peers)
 }
 
-/// A call after which the current context can use the memory of another. That is remembered for good: memory may have been mapped.
-pub(crate) fn maps(owner: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
+/// Makes a call after which the current context can use the memory of another. It is never forgotten: memory may have been mapped.
+pub(crate) fn map_peer(owner: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = real();
-    let devices = contexts::device_of(owner.addr() as u64).zip(contexts::device());
+    let devices = contexts::device_of(owner.addr() as u64).zip(contexts::current_device());
     if let (CUresult::CUDA_SUCCESS, Some((owner, user))) = (result, devices) {
         map(owner, user);
     }
@@ -51,10 +51,6 @@ fn map(owner: CUdevice, user: CUdevice) {
     let mut peers = PEERS.lock();
     let users = peers.entry(owner).or_insert(Devices::NONE);
     *users = users.and(Devices::one(user));
-}
-
-pub(crate) fn forked() {
-    PEERS.renew();
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::rules::{self, Rule};
+use kernel_registry_format::rules::{self, Rule};
+
 use crate::watch::watched::{Stream, WAIT};
-use crate::watch::{busy, known, ready, unloaded};
+use crate::watch::{busy, known, recording, unloaded};
 
 /// A call that has not returned.
 pub(super) struct HangingCall<'a> {
@@ -23,7 +24,7 @@ pub(super) struct HangingCall<'a> {
 
 pub(super) struct Explanation {
     cause: String,
-    remedies: Vec<&'static str>,
+    pub(super) remedy: String,
     details: Vec<String>,
     pub(super) rule: Option<&'static Rule>,
 }
@@ -31,8 +32,8 @@ pub(super) struct Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.", self.cause)?;
-        if !self.remedies.is_empty() {
-            write!(f, "\nRemedy: {}.", self.remedies.join("; or "))?;
+        if !self.remedy.is_empty() {
+            write!(f, "\nRemedy: {}.", self.remedy)?;
         }
         if !self.details.is_empty() {
             write!(f, "\n{}.", self.details.join(". "))?;
@@ -44,12 +45,12 @@ impl fmt::Display for Explanation {
 /// Asks the driver which streams are busy, and explains.
 pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
     let HangingCall { name, kernel, is_loaded, stream, thread, waited, others } = *call;
-    let busy = busy::all();
+    let busy = busy::find_all();
     let streams = busy.as_deref().unwrap_or_default();
     let mut rules: Vec<_> = rules::of(name, is_loaded).collect();
     rules.retain(|rule| **rule != rules::LOCKED || others.iter().any(|(_, call)| keeps_lock(call)));
-    let unloaded: Vec<_> = unloaded::waiting(streams).iter().map(ToString::to_string).collect();
-    let taken = unloaded::taken_and_waiting(streams).filter(|_| unloaded.is_empty());
+    let unloaded: Vec<_> = unloaded::find_waiting(streams).iter().map(ToString::to_string).collect();
+    let taken = unloaded::find_taken(streams).filter(|_| unloaded.is_empty());
     // kernel-registry loads a module of its own to wait for the kernels that it took.
     let waits_for_its_own = taken.as_ref().is_some_and(|taken| taken.thread == thread);
     let mut waits: Vec<_> = unloaded.into_iter().chain(taken.map(|taken| taken.to_string())).collect();
@@ -81,13 +82,14 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
         Some(busy) => details.extend(busy.iter().map(last_launched)),
     }
     details.extend(others.iter().map(|(its, call)| format!("Thread {its} is in `{call}` meanwhile")));
-    let uses = ready::uses_kernel_registry();
+    let remedies: Vec<_> =
+        rules.iter().map(|rule| rule.remedy_in(recording::uses_kernel_registry())).collect();
     Explanation {
         cause: format!(
             "`{name}`{about}, in thread {thread}, has not returned for {:.1} s: {why}",
             waited.as_secs_f64()
         ),
-        remedies: rules.iter().map(|rule| rule.remedy_in(uses)).collect(),
+        remedy: remedies.join("; or "),
         details,
         rule: rules.first().copied(),
     }
@@ -95,7 +97,7 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
 
 fn running(stream: &Stream) -> String {
     let Stream { handle, kernel, .. } = stream;
-    match known::named(*kernel) {
+    match known::name_of(*kernel) {
         _ if *kernel == WAIT => format!("stream {handle:#x} waits for a word in memory"),
         Some(kernel) => format!("`{kernel}` runs in stream {handle:#x}"),
         None => format!("kernel {kernel:#x} runs in stream {handle:#x}"),
@@ -104,7 +106,7 @@ fn running(stream: &Stream) -> String {
 
 fn last_launched(stream: &Stream) -> String {
     let Stream { handle, kernel, thread, .. } = stream;
-    let last = match known::named(*kernel) {
+    let last = match known::name_of(*kernel) {
         _ if *kernel == WAIT => "what came last there is a wait for a word in memory".to_owned(),
         Some(kernel) => format!("the last kernel launched there is `{kernel}`"),
         None => format!("the last kernel launched there is {kernel:#x}"),

@@ -15,15 +15,15 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use kernel_registry_format::shared_object;
 
-use crate::install::{InstallError, Installed};
 use crate::options::Audit;
+use crate::outcome::{InstallError, Installed};
 use crate::watch::hooks::HOOKS;
 use crate::watch::lookup::{READY, RECORD, own};
 use crate::watch::ready::kernel_registry_audit_ready;
 use crate::watch::{real, recording};
 use crate::{environment, variables};
 
-/// The names that programs open: most the first, which is the driver's `DT_SONAME`, and cudarc the second before it.
+/// The names by which programs open the driver. Most use the first, its `DT_SONAME`; cudarc tries the second before that.
 const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
 
 /// A function of the simulated driver: it gives up the driver's name, and returns a file descriptor of itself, or -1.

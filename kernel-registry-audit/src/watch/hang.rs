@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::process;
+use std::sync::Once;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,26 +11,32 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys::CUresult;
 
 use crate::options::{Audit, OnHang};
-use crate::record::{Event, Kind, Slot};
+use crate::record::{Kind, RawEvent, Slot};
 use crate::watch::caller::Caller;
 use crate::watch::explanation::{self, HangingCall};
 use crate::watch::locked::Locked;
-use crate::watch::recording::{
-    By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample,
-};
+use crate::watch::recording::{NewEvent, nanoseconds, now, samples_run_short, write_event, write_sample};
 use crate::watch::say::say;
-use crate::watch::watched::{self, Call, Stream};
-use crate::watch::{hooks, known, stacks, threads, unloaded};
+use crate::watch::watched::{self, Stream};
+use crate::watch::{hook, known, stacks, threads, unloaded};
 use crate::{environment, variables};
 
 /// How often the calls in progress are looked at.
 const STEP: Duration = Duration::from_millis(50);
 
-/// When room for samples runs short, one is taken at so many looks: once a second.
+/// Looks between two samples once room for samples runs short: one second.
 const SPARSE: u32 = 20;
 
 /// Starts the thread that watches this process.
 pub(crate) fn start() {
+    static AT_EXIT: Once = Once::new();
+    AT_EXIT.call_once(|| {
+        extern "C" fn sample_at_exit() {
+            sample();
+        }
+        // SAFETY: it is called without arguments, and stays where it is.
+        unsafe { libc::atexit(sample_at_exit) };
+    });
     let timeout = Audit::chosen().hang_after;
     // Without a thread hangs are not explained; the calls in progress are in the record all the same.
     let _ = threads::start(move || watch(timeout));
@@ -44,7 +51,7 @@ struct Seen {
     since: Instant,
     is_explained: bool,
     /// The event of its hang, which goes on.
-    event: Option<&'static Event>,
+    event: Option<&'static RawEvent>,
 }
 
 fn watch(timeout: Duration) {
@@ -79,12 +86,8 @@ fn watch(timeout: Duration) {
 /// The launches in each place of the streams at the last sample.
 static COUNTED: Locked<HashMap<usize, u64>> = Locked::new();
 
-pub(crate) fn forked() {
-    COUNTED.renew();
-}
-
 /// Records how many kernels were launched in each stream since the last time.
-pub(crate) fn sample() {
+fn sample() {
     let mut counted = COUNTED.lock();
     let now = now();
     let mut samples = BTreeMap::new();
@@ -97,15 +100,15 @@ pub(crate) fn sample() {
     }
     for (stream, (launches, kernel)) in samples {
         let launches = u32::try_from(launches).unwrap_or(u32::MAX);
-        write_sample(now, stream, launches, &known::named(kernel).unwrap_or_default());
+        write_sample(now, stream, launches, &known::name_of(kernel).unwrap_or_default());
     }
 }
 
-/// Says on the standard error output, and in the record, what the call waits for. Returns the event.
-fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static Event> {
+/// Writes to the standard error output and the record what a call waits for. Returns the event.
+fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static RawEvent> {
     let subject = slot.subject.load(Ordering::Relaxed);
     let (stream, thread) = (slot.stream.load(Ordering::Relaxed), slot.thread.load(Ordering::Relaxed));
-    let (name, kernel) = (hooks::name(hook), known::named(subject));
+    let (name, kernel) = (hook::name(hook), known::name_of(subject));
     let explanation = explanation::explain(&HangingCall {
         name,
         kernel: kernel.as_deref(),
@@ -117,7 +120,7 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static Event> {
     });
     let mut text = explanation.to_string();
     let Caller { library, name: caller, stack } =
-        stacks::of(thread, hooks::address(hook)).unwrap_or_default();
+        stacks::capture(thread, hook::address(hook)).unwrap_or_default();
     for frame in stack.lines() {
         // Writing to a `String` does not fail.
         let _ = write!(text, "\n    at {frame}");
@@ -127,21 +130,24 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static Event> {
         say("press Ctrl-C twice to end the program with a report");
     }
     let took = nanoseconds(waited);
-    let happening = Happening {
+    let event = write_event(NewEvent {
         kind: Kind::Hang,
-        call: Call { hook, subject, stream },
-        name,
+        call: name,
+        thread,
+        stream,
         subject: kernel.as_deref().unwrap_or_default(),
         image: &known::image_of(subject).unwrap_or_default(),
-        bytes: 0,
         begun: now().saturating_sub(took),
         took,
-        result: CUresult::CUDA_ERROR_NOT_READY,
-        resident: "",
+        result: CUresult::CUDA_ERROR_NOT_READY as u32,
+        is_finding: true,
         rule: explanation.rule,
-    };
-    let by = By { thread, context: 0, library: &library, caller: &caller, text: &text };
-    let event = write_event(happening, by, true);
+        remedy: &explanation.remedy,
+        library: &library,
+        caller: &caller,
+        text: &text,
+        ..NewEvent::default()
+    });
     if Audit::chosen().on_hang == OnHang::Abort {
         process::abort();
     }
@@ -152,7 +158,7 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static Event> {
 fn others(thread: u32) -> Vec<(u32, &'static str)> {
     let in_call = watched::slots().filter_map(|(_, slot)| {
         let call = slot.call.load(Ordering::Relaxed).checked_sub(1)?;
-        Some((slot.thread.load(Ordering::Relaxed), hooks::name(call)))
+        Some((slot.thread.load(Ordering::Relaxed), hook::name(call)))
     });
     in_call.filter(|(other, _)| *other != thread).collect()
 }

@@ -1,6 +1,8 @@
 //! The functions of the driver that are watched: one table with their types, and what each does besides calling the driver
 //! behind.
 
+mod code;
+mod context;
 mod guard;
 mod image;
 mod late;
@@ -8,460 +10,341 @@ mod load;
 mod stack;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::Once;
 
 use cudarc::driver::sys::{self, *};
+use kernel_registry_format::rules;
 
-use crate::rules;
-use crate::watch::real::Function;
-use crate::watch::watched::{self, Call, during, timed};
-use crate::watch::{devices, memory, section, streams};
-use image::{
-    code, ends, enumerates, file, load_library, load_module, makes, names, take, unload_library,
-    unload_module,
-};
-use load::{any_node, first_node, kernel, kernel_node, launch, limit};
+use crate::watch::hook::{self, Call, Hook};
+use crate::watch::real::{Function, c_name};
+use crate::watch::watched::{self, during, timed};
+use crate::watch::{devices, fork, hang, lookup, memory, ready, recording, section, streams, unloaded};
+use code::{image_at, image_in_file};
+use context::{end_context, make_context};
+use image::{enumerate, get_function, get_kernel, load_library, load_module, unload_library, unload_module};
+use load::{any_node, first_node, kernel_node, launch, load_kernel, load_node, set_limit};
 
-/// A watched function, as programs ask for it.
-pub(crate) struct Hook {
-    /// The exported symbol.
-    pub(crate) name: &'static str,
-    /// The name in `cuGetProcAddress`.
-    pub(crate) base: &'static str,
-    /// The first CUDA version for which that name means this function.
-    pub(crate) since: c_int,
-    /// Whether it is the variant for per-thread default streams.
-    pub(crate) per_thread: bool,
-    pub(crate) address: *const c_void,
+/// Prepares the process for its first call.
+fn begin() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        hook::use_table(HOOKS);
+        [section::forked, unloaded::forked, watched::forked].into_iter().for_each(fork::in_child);
+        ready::start();
+        // In a forked child again: it has no other threads.
+        recording::with_each(hang::start);
+    });
 }
 
-// SAFETY: the address is that of a function.
-unsafe impl Sync for Hook {}
-
-/// The newest CUDA version whose functions this table knows.
-pub(crate) const NEWEST: c_int = 13_000;
-
-/// The name of a function by its number.
-pub(crate) fn name(hook: u32) -> &'static str {
-    HOOKS.get(hook as usize).map_or("a call", |hook| hook.name)
-}
-
-/// The address of a hook by its number.
-pub(crate) fn address(hook: u32) -> *const c_void {
-    HOOKS.get(hook as usize).map_or(std::ptr::null(), |hook| hook.address)
-}
-
+/// Makes the table, and the functions. `unbound` are those that cudarc does not bind, or not with the type of that version. A second name
+/// is that of the variant for per-thread default streams.
 macro_rules! hooks {
-    ($($since:literal $base:ident $($per_thread:ident)? => $name:ident($($arg:ident: $ty:ty),* $(,)?)
+    ($($($unbound:ident)? $since:literal $base:ident => $name:ident $(, $per_thread:ident)?
+        ($($arg:ident: $ty:ty),* $(,)?)
         |$call:ident, $real:ident| $body:expr;)*) => {
         /// All hooks. Their numbers are their places.
-        pub(crate) static HOOKS: &[Hook] = &[$(Hook {
-            name: stringify!($name),
-            base: stringify!($base),
-            since: $since,
-            per_thread: false $(|| $per_thread)?,
-            address: $name as *const c_void,
-        }),*];
+        pub(crate) static HOOKS: &[Hook] = &[$(
+            Hook {
+                name: stringify!($name),
+                base: stringify!($base),
+                since: $since,
+                per_thread: false,
+                address: $name as *const c_void,
+            },
+            $(Hook {
+                name: stringify!($per_thread),
+                base: stringify!($base),
+                since: $since,
+                per_thread: true,
+                address: $per_thread as *const c_void,
+            },)?
+        )*];
 
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         #[repr(u32)]
-        enum Number { $($name),* }
+        enum Number { $($name, $($per_thread,)?)* }
 
         $(
-            /// A function of CUDA, with its documented type.
-            ///
-            /// # Safety
-            ///
-            /// That of the driver's function.
-            #[cfg_attr(feature = "export", unsafe(no_mangle))]
-            #[allow(non_snake_case)]
-            pub(crate) unsafe extern "C" fn $name($($arg: $ty),*) -> CUresult {
-                type Real = unsafe extern "C" fn($($ty),*) -> CUresult;
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("names have no zero"),
-                };
-                // SAFETY: this is the driver's function of that name, whose type this is.
-                static REAL: Function<Real> = unsafe { Function::new(NAME) };
-                let Some(real) = REAL.get() else { return CUresult::CUDA_ERROR_NOT_FOUND };
-                // SAFETY: the arguments are the caller's.
-                let $real = move || unsafe { real($($arg),*) };
-                let $call = Number::$name as u32;
-                $body
-            }
+            hooks!(@functions [$name $($per_thread)?] ($($arg: $ty),*) |$call, $real| $body);
         )*
 
         /// The types are those of cudarc's bindings.
         #[allow(dead_code)]
         const _: () = {
-            $(hooks!(@check $name ($($ty),*) $($per_thread)?);)*
+            $(hooks!(@check [$($unbound)?] $name ($($ty),*));)*
         };
     };
-    // cudarc binds neither variants for per-thread streams nor the first `cuGetProcAddress`, and of some functions those of the CUDA
-    // version that it is built for.
-    (@check cuGetProcAddress ($($ty:ty),*)) => {};
-    (@check cuCtxSynchronize_v2 ($($ty:ty),*)) => {};
-    (@check cuGreenCtxCreate ($($ty:ty),*)) => {};
-    (@check cuCtxDestroy ($($ty:ty),*)) => {};
-    (@check cuDevicePrimaryCtxRelease ($($ty:ty),*)) => {};
-    (@check cuDevicePrimaryCtxReset ($($ty:ty),*)) => {};
-    (@check cuGraphAddKernelNode ($($ty:ty),*)) => {};
-    (@check cuGraphAddKernelNode_v2 ($($ty:ty),*)) => {};
-    (@check cuGraphAddNode ($($ty:ty),*)) => {};
-    (@check cuGraphAddNode_v2 ($($ty:ty),*)) => {};
-    (@check cuGraphExecKernelNodeSetParams ($($ty:ty),*)) => {};
-    (@check cuGraphExecKernelNodeSetParams_v2 ($($ty:ty),*)) => {};
-    (@check cuGraphExecNodeSetParams ($($ty:ty),*)) => {};
-    (@check cuGraphKernelNodeSetParams ($($ty:ty),*)) => {};
-    (@check cuGraphKernelNodeSetParams_v2 ($($ty:ty),*)) => {};
-    (@check cuGraphNodeSetParams ($($ty:ty),*)) => {};
-    (@check cuMemHostRegister ($($ty:ty),*)) => {};
-    (@check cuCtxCreate_v2 ($($ty:ty),*)) => {};
-    (@check cuCtxCreate_v3 ($($ty:ty),*)) => {};
-    (@check cuCtxCreate_v4 ($($ty:ty),*)) => {};
-    (@check $name:ident ($($ty:ty),*) true) => {};
-    (@check $name:ident ($($ty:ty),*)) => {
+    (@functions [] $args:tt |$call:ident, $real:ident| $body:expr) => {};
+    (@functions [$name:ident $($others:ident)*] $args:tt |$call:ident, $real:ident| $body:expr) => {
+        hooks!(@function $name $args |$call, $real| $body);
+        hooks!(@functions [$($others)*] $args |$call, $real| $body);
+    };
+    (@function $name:ident ($($arg:ident: $ty:ty),*) |$call:ident, $real:ident| $body:expr) => {
+        /// A function of CUDA, with its documented type.
+        ///
+        /// # Safety
+        ///
+        /// That of the driver's function.
+        #[cfg_attr(feature = "export", unsafe(no_mangle))]
+        #[allow(non_snake_case)]
+        pub(crate) unsafe extern "C" fn $name($($arg: $ty),*) -> CUresult {
+            type Real = unsafe extern "C" fn($($ty),*) -> CUresult;
+            const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
+            // SAFETY: this is the driver's function of that name, whose type this is.
+            static REAL: Function<Real> = unsafe { Function::new(NAME) };
+            let Some(real) = REAL.get_after(begin) else { return CUresult::CUDA_ERROR_NOT_FOUND };
+            // SAFETY: the arguments are the caller's.
+            let $real = move || unsafe { real($($arg),*) };
+            let $call = Call::plain(Number::$name as u32);
+            $body
+        }
+    };
+    (@check [] $name:ident ($($ty:ty),*)) => {
         let _: unsafe fn($($ty),*) -> CUresult = sys::$name;
     };
-}
-
-/// A call without a subject.
-fn plain(hook: u32) -> Call {
-    Call { hook, subject: 0, stream: 0 }
-}
-
-fn about<T>(hook: u32, subject: *mut T) -> Call {
-    Call { hook, subject: subject.addr() as u64, stream: 0 }
-}
-
-fn on(hook: u32, stream: CUstream) -> Call {
-    Call { hook, subject: 0, stream: stream.addr() as u64 }
+    (@check [unbound] $name:ident $types:tt) => {};
 }
 
 /// A call after which a stream waits for a word in memory.
-fn waits(hook: u32, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
-    watched::waits(stream.addr() as u64);
-    timed(on(hook, stream), name(hook), real)
+fn wait_for_word(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
+    watched::mark_waiting(stream.addr() as u64);
+    timed(call.on(stream), real)
 }
 
 /// A launch of a graph.
-fn launch_graph(hook: u32, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
-    let call = on(hook, stream);
-    let real = || timed(call, name(hook), real);
-    if section::may_own(call.stream) { guard::launches(call, || "a graph".to_owned(), real) } else { real() }
+fn launch_graph(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
+    let call = call.on(stream);
+    let real = || timed(call, real);
+    if section::may_own(call.stream) { guard::launch(call, || "a graph".to_owned(), real) } else { real() }
+}
+
+/// `cuGetProcAddress`, which returns our functions.
+fn proc_address(
+    call: Call,
+    symbol: *const c_char,
+    function: Params,
+    version: c_int,
+    flags: u64,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let result = during(call, real);
+    // SAFETY: the arguments are the program's, and the driver has answered.
+    unsafe { lookup::replace(result, symbol, function, version, flags) }
 }
 
 type Params = *mut *mut c_void;
 
 hooks! {
-    4000 cuLaunchKernel => cuLaunchKernel(
+    4000 cuLaunchKernel => cuLaunchKernel, cuLaunchKernel_ptsz(
         f: CUfunction, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint,
         stream: CUstream, params: Params, extra: Params,
-    ) |hook, real| launch(hook, f, stream, real);
-    4000 cuLaunchKernel true => cuLaunchKernel_ptsz(
-        f: CUfunction, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint,
-        stream: CUstream, params: Params, extra: Params,
-    ) |hook, real| launch(hook, f, stream, real);
-    11060 cuLaunchKernelEx => cuLaunchKernelEx(
+    ) |call, real| launch(call, f, stream, real);
+    11060 cuLaunchKernelEx => cuLaunchKernelEx, cuLaunchKernelEx_ptsz(
         config: *const CUlaunchConfig, f: CUfunction, params: Params, extra: Params,
-    ) |hook, real| launch(hook, f, stream_of(config), real);
-    11060 cuLaunchKernelEx true => cuLaunchKernelEx_ptsz(
-        config: *const CUlaunchConfig, f: CUfunction, params: Params, extra: Params,
-    ) |hook, real| launch(hook, f, stream_of(config), real);
-    9000 cuLaunchCooperativeKernel => cuLaunchCooperativeKernel(
+    ) |call, real| launch(call, f, stream_of(config), real);
+    9000 cuLaunchCooperativeKernel => cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz(
         f: CUfunction, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint,
         stream: CUstream, params: Params,
-    ) |hook, real| launch(hook, f, stream, real);
-    9000 cuLaunchCooperativeKernel true => cuLaunchCooperativeKernel_ptsz(
-        f: CUfunction, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint,
-        stream: CUstream, params: Params,
-    ) |hook, real| launch(hook, f, stream, real);
+    ) |call, real| launch(call, f, stream, real);
     9000 cuLaunchCooperativeKernelMultiDevice => cuLaunchCooperativeKernelMultiDevice(
         launches: *mut CUDA_LAUNCH_PARAMS, count: c_uint, flags: c_uint,
-    ) |hook, real| {
-        // SAFETY: the caller's promise.
-        unsafe { load::launch_on_all(hook, launches, count, real) }
-    };
-    2000 cuLaunch => cuLaunch(f: CUfunction) |hook, real| launch(hook, f, std::ptr::null_mut(), real);
-    2000 cuLaunchGrid => cuLaunchGrid(f: CUfunction, width: c_int, height: c_int)
-        |hook, real| launch(hook, f, std::ptr::null_mut(), real);
+    ) |call, real| load::launch_on_all(call, launches, count, real);
+    2000 cuLaunch => cuLaunch(f: CUfunction) |call, real| launch(call, f, std::ptr::null_mut(), real);
+    2000 cuLaunchGrid => cuLaunchGrid(f: CUfunction, width: c_int, height: c_int) |call, real| launch(call, f, std::ptr::null_mut(), real);
     2000 cuLaunchGridAsync => cuLaunchGridAsync(f: CUfunction, width: c_int, height: c_int, stream: CUstream)
-        |hook, real| launch(hook, f, stream, real);
-    10000 cuGraphLaunch => cuGraphLaunch(graph: CUgraphExec, stream: CUstream)
-        |hook, real| launch_graph(hook, stream, real);
-    10000 cuGraphLaunch true => cuGraphLaunch_ptsz(graph: CUgraphExec, stream: CUstream)
-        |hook, real| launch_graph(hook, stream, real);
+        |call, real| launch(call, f, stream, real);
+    10000 cuGraphLaunch => cuGraphLaunch, cuGraphLaunch_ptsz(graph: CUgraphExec, stream: CUstream)
+        |call, real| launch_graph(call, stream, real);
 
-    2000 cuModuleLoad => cuModuleLoad(module: *mut CUmodule, path: *const c_char)
-        |hook, real| load_module(hook, module, file(path), real);
+    2000 cuModuleLoad => cuModuleLoad(module: *mut CUmodule, path: *const c_char) |call, real| load_module(call, module, image_in_file(path), real);
     2000 cuModuleLoadData => cuModuleLoadData(module: *mut CUmodule, bytes: *const c_void)
-        |hook, real| load_module(hook, module, code(bytes), real);
+        |call, real| load_module(call, module, image_at(bytes), real);
     2010 cuModuleLoadDataEx => cuModuleLoadDataEx(
         module: *mut CUmodule, bytes: *const c_void, count: c_uint, options: *mut CUjit_option, values: Params,
-    ) |hook, real| load_module(hook, module, code(bytes), real);
+    ) |call, real| load_module(call, module, image_at(bytes), real);
     2000 cuModuleLoadFatBinary => cuModuleLoadFatBinary(module: *mut CUmodule, bytes: *const c_void)
-        |hook, real| load_module(hook, module, code(bytes), real);
+        |call, real| load_module(call, module, image_at(bytes), real);
     12000 cuLibraryLoadData => cuLibraryLoadData(
         library: *mut CUlibrary, bytes: *const c_void, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |hook, real| {
-        // SAFETY: the caller's promise.
-        let keeps = unsafe { image::keeps(library_options, library_count) };
-        load_library(hook, library, code(bytes), keeps, real)
-    };
+    ) |call, real| load_library(call, library, image_at(bytes), image::keeps_code(library_options, library_count), real);
     12000 cuLibraryLoadFromFile => cuLibraryLoadFromFile(
         library: *mut CUlibrary, path: *const c_char, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |hook, real| load_library(hook, library, file(path), false, real);
-    2000 cuModuleUnload => cuModuleUnload(module: CUmodule)
-        |hook, real| unload_module(hook, module, real);
-    12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary)
-        |hook, real| unload_library(hook, library, real);
+    ) |call, real| load_library(call, library, image_in_file(path), false, real);
+    2000 cuModuleUnload => cuModuleUnload(module: CUmodule) |call, real| unload_module(call, module, real);
+    12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary) |call, real| unload_library(call, library, real);
 
     2000 cuModuleGetFunction => cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char)
-        |hook, real| take(hook, function, module, name, real);
+        |call, real| get_function(call, function, module, name, real);
     12040 cuModuleEnumerateFunctions => cuModuleEnumerateFunctions(functions: *mut CUfunction, count: c_uint, module: CUmodule)
-        |hook, real| enumerates(hook, functions, count, module, real);
+        |call, real| enumerate(call, functions, count, module, real);
     12000 cuLibraryGetKernel => cuLibraryGetKernel(kernel: *mut CUkernel, library: CUlibrary, name: *const c_char)
-        |hook, real| names(hook, kernel, library, name, real);
+        |call, real| get_kernel(call, kernel, library, name, real);
     12040 cuLibraryEnumerateKernels => cuLibraryEnumerateKernels(kernels: *mut CUkernel, count: c_uint, library: CUlibrary)
-        |hook, real| enumerates(hook, kernels, count, library, real);
-    5050 cuLinkComplete => cuLinkComplete(state: CUlinkState, cubin: Params, bytes: *mut usize)
-        |hook, real| timed(plain(hook), name(hook), real);
+        |call, real| enumerate(call, kernels, count, library, real);
+    5050 cuLinkComplete => cuLinkComplete(state: CUlinkState, cubin: Params, bytes: *mut usize) |call, real| timed(call, real);
     12000 cuLibraryGetModule => cuLibraryGetModule(module: *mut CUmodule, library: CUlibrary)
-        |hook, real| image::module_of_library(hook, module, library, real);
+        |call, real| image::get_module(call, module, library, real);
     12000 cuLibraryGetGlobal => cuLibraryGetGlobal(
         address: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char,
-    ) |hook, real| image::uses_library(hook, library, real);
+    ) |call, real| image::use_library(call, library, real);
     12000 cuKernelGetFunction => cuKernelGetFunction(function: *mut CUfunction, of: CUkernel)
-        |hook, real| kernel(hook, of.cast(), Some(function), real);
-    12040 cuFuncLoad => cuFuncLoad(function: CUfunction) |hook, real| kernel(hook, function, None, real);
+        |call, real| load_kernel(call, of.cast(), Some(function), real);
+    12040 cuFuncLoad => cuFuncLoad(function: CUfunction) |call, real| load_kernel(call, function, None, real);
     12000 cuKernelSetAttribute => cuKernelSetAttribute(which: CUfunction_attribute, value: c_int, of: CUkernel, device: CUdevice)
-        |hook, real| kernel(hook, of.cast(), None, real);
+        |call, real| load_kernel(call, of.cast(), None, real);
     12000 cuKernelSetCacheConfig => cuKernelSetCacheConfig(of: CUkernel, config: CUfunc_cache, device: CUdevice)
-        |hook, real| kernel(hook, of.cast(), None, real);
+        |call, real| load_kernel(call, of.cast(), None, real);
     6050 cuOccupancyMaxPotentialBlockSize => cuOccupancyMaxPotentialBlockSize(
         blocks: *mut c_int, threads: *mut c_int, function: CUfunction, shared: CUoccupancyB2DSize, bytes: usize, limit: c_int,
-    ) |hook, real| kernel(hook, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
     7000 cuOccupancyMaxPotentialBlockSizeWithFlags => cuOccupancyMaxPotentialBlockSizeWithFlags(
         blocks: *mut c_int, threads: *mut c_int, function: CUfunction, shared: CUoccupancyB2DSize, bytes: usize, limit: c_int,
         flags: c_uint,
-    ) |hook, real| kernel(hook, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
     10020 cuOccupancyAvailableDynamicSMemPerBlock => cuOccupancyAvailableDynamicSMemPerBlock(
         bytes: *mut usize, function: CUfunction, blocks: c_int, threads: c_int,
-    ) |hook, real| kernel(hook, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
     11070 cuOccupancyMaxActiveClusters => cuOccupancyMaxActiveClusters(
         clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
-    ) |hook, real| kernel(hook, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
     11070 cuOccupancyMaxPotentialClusterSize => cuOccupancyMaxPotentialClusterSize(
         size: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
-    ) |hook, real| kernel(hook, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
     12040 cuKernelGetParamInfo => cuKernelGetParamInfo(of: CUkernel, index: usize, offset: *mut usize, bytes: *mut usize)
-        |hook, real| kernel(hook, of.cast(), None, real);
-    10000 cuGraphAddKernelNode => cuGraphAddKernelNode(
+        |call, real| load_kernel(call, of.cast(), None, real);
+    unbound 10000 cuGraphAddKernelNode => cuGraphAddKernelNode(
         node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, params: *const c_void,
-    ) |hook, real| {
-        // SAFETY: the caller's promise.
-        load::node(hook, unsafe { first_node(params) }, real)
-    };
-    12000 cuGraphAddKernelNode => cuGraphAddKernelNode_v2(
+    ) |call, real| load_node(call, first_node(params), real);
+    unbound 12000 cuGraphAddKernelNode => cuGraphAddKernelNode_v2(
         node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, params: *const c_void,
-    ) |hook, real| {
-        // SAFETY: the caller's promise.
-        load::node(hook, unsafe { kernel_node(params) }, real)
-    };
-    12020 cuGraphAddNode => cuGraphAddNode(
+    ) |call, real| load_node(call, kernel_node(params), real);
+    unbound 12020 cuGraphAddNode => cuGraphAddNode(
         node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, params: *mut c_void,
-    ) |hook, real| {
-        // SAFETY: the caller's promise.
-        load::node(hook, unsafe { any_node(params) }, real)
-    };
-    12030 cuGraphAddNode => cuGraphAddNode_v2(
+    ) |call, real| load_node(call, any_node(params), real);
+    unbound 12030 cuGraphAddNode => cuGraphAddNode_v2(
         node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, edges: *const c_void, count: usize,
         params: *mut c_void,
-    ) |hook, real| {
-        // SAFETY: the caller's promise.
-        load::node(hook, unsafe { any_node(params) }, real)
-    };
-    10000 cuGraphKernelNodeSetParams => cuGraphKernelNodeSetParams(node: CUgraphNode, params: *const c_void) |hook, real| {
-        // SAFETY: the caller's promise.
-        load::node(hook, unsafe { first_node(params) }, real)
-    };
-    12000 cuGraphKernelNodeSetParams => cuGraphKernelNodeSetParams_v2(node: CUgraphNode, params: *const c_void) |hook, real| {
-        // SAFETY: the caller's promise.
-        load::node(hook, unsafe { kernel_node(params) }, real)
-    };
-    12020 cuGraphNodeSetParams => cuGraphNodeSetParams(node: CUgraphNode, params: *mut c_void) |hook, real| {
-        // SAFETY: the caller's promise.
-        load::node(hook, unsafe { any_node(params) }, real)
-    };
-    10010 cuGraphExecKernelNodeSetParams => cuGraphExecKernelNodeSetParams(
+    ) |call, real| load_node(call, any_node(params), real);
+    unbound 10000 cuGraphKernelNodeSetParams => cuGraphKernelNodeSetParams(node: CUgraphNode, params: *const c_void)
+        |call, real| load_node(call, first_node(params), real);
+    unbound 12000 cuGraphKernelNodeSetParams => cuGraphKernelNodeSetParams_v2(node: CUgraphNode, params: *const c_void)
+        |call, real| load_node(call, kernel_node(params), real);
+    unbound 12020 cuGraphNodeSetParams => cuGraphNodeSetParams(node: CUgraphNode, params: *mut c_void)
+        |call, real| load_node(call, any_node(params), real);
+    unbound 10010 cuGraphExecKernelNodeSetParams => cuGraphExecKernelNodeSetParams(
         graph: CUgraphExec, node: CUgraphNode, params: *const c_void,
-    ) |hook, real| {
-        // SAFETY: the caller's promise.
-        load::node(hook, unsafe { first_node(params) }, real)
-    };
-    12000 cuGraphExecKernelNodeSetParams => cuGraphExecKernelNodeSetParams_v2(
+    ) |call, real| load_node(call, first_node(params), real);
+    unbound 12000 cuGraphExecKernelNodeSetParams => cuGraphExecKernelNodeSetParams_v2(
         graph: CUgraphExec, node: CUgraphNode, params: *const c_void,
-    ) |hook, real| {
-        // SAFETY: the caller's promise.
-        load::node(hook, unsafe { kernel_node(params) }, real)
-    };
-    12020 cuGraphExecNodeSetParams => cuGraphExecNodeSetParams(
+    ) |call, real| load_node(call, kernel_node(params), real);
+    unbound 12020 cuGraphExecNodeSetParams => cuGraphExecNodeSetParams(
         graph: CUgraphExec, node: CUgraphNode, params: *mut c_void,
-    ) |hook, real| {
-        // SAFETY: the caller's promise.
-        load::node(hook, unsafe { any_node(params) }, real)
-    };
+    ) |call, real| load_node(call, any_node(params), real);
     6050 cuOccupancyMaxActiveBlocksPerMultiprocessor => cuOccupancyMaxActiveBlocksPerMultiprocessor(
         blocks: *mut c_int, function: CUfunction, threads: c_int, shared: usize,
-    ) |hook, real| kernel(hook, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
     7000 cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags => cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         blocks: *mut c_int, function: CUfunction, threads: c_int, shared: usize, flags: c_uint,
-    ) |hook, real| kernel(hook, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
 
-    3010 cuCtxSetLimit => cuCtxSetLimit(which: CUlimit, value: usize) |hook, real| limit(hook, which, value, real);
-    3020 cuCtxCreate => cuCtxCreate_v2(context: *mut CUcontext, flags: c_uint, device: CUdevice)
-        |hook, real| makes(hook, context, real);
-    11040 cuCtxCreate => cuCtxCreate_v3(
+    3010 cuCtxSetLimit => cuCtxSetLimit(which: CUlimit, value: usize) |call, real| set_limit(call, which, value, real);
+    unbound 3020 cuCtxCreate => cuCtxCreate_v2(context: *mut CUcontext, flags: c_uint, device: CUdevice)
+        |call, real| make_context(call, context, real);
+    unbound 11040 cuCtxCreate => cuCtxCreate_v3(
         context: *mut CUcontext, params: *mut c_void, count: c_int, flags: c_uint, device: CUdevice,
-    ) |hook, real| makes(hook, context, real);
-    12050 cuCtxCreate => cuCtxCreate_v4(context: *mut CUcontext, params: *mut c_void, flags: c_uint, device: CUdevice)
-        |hook, real| makes(hook, context, real);
-    2000 cuCtxDestroy => cuCtxDestroy(context: CUcontext) |hook, real| ends(hook, context, real);
-    2000 cuCtxDetach => cuCtxDetach(context: CUcontext) |hook, real| ends(hook, context, real);
-    4000 cuCtxDestroy => cuCtxDestroy_v2(context: CUcontext) |hook, real| ends(hook, context, real);
+    ) |call, real| make_context(call, context, real);
+    unbound 12050 cuCtxCreate => cuCtxCreate_v4(context: *mut CUcontext, params: *mut c_void, flags: c_uint, device: CUdevice)
+        |call, real| make_context(call, context, real);
+    unbound 2000 cuCtxDestroy => cuCtxDestroy(context: CUcontext) |call, real| end_context(call, context, real);
+    2000 cuCtxDetach => cuCtxDetach(context: CUcontext) |call, real| end_context(call, context, real);
+    4000 cuCtxDestroy => cuCtxDestroy_v2(context: CUcontext) |call, real| end_context(call, context, real);
     7000 cuDevicePrimaryCtxRetain => cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice)
-        |hook, real| image::retains(hook, context, device, real);
+        |call, real| context::retain_primary(call, context, device, real);
     4000 cuCtxEnablePeerAccess => cuCtxEnablePeerAccess(owner: CUcontext, flags: c_uint)
-        |hook, real| devices::maps(owner, || timed(plain(hook), name(hook), real));
-    7000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset(device: CUdevice)
-        |hook, real| image::resets(hook, device, real);
-    7000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease(device: CUdevice)
-        |hook, real| image::releases(hook, device, real);
-    11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice)
-        |hook, real| image::resets(hook, device, real);
-    11000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease_v2(device: CUdevice)
-        |hook, real| image::releases(hook, device, real);
-    12040 cuGreenCtxCreate => cuGreenCtxCreate(context: Params, resources: *mut c_void, device: CUdevice, flags: c_uint)
-        |hook, real| guard::waits(plain(hook), &rules::CONTEXT, section::on(device), real);
+        |call, real| devices::map_peer(owner, || timed(call, real));
+    unbound 7000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset(device: CUdevice) |call, real| context::reset_primary(call, device, real);
+    unbound 7000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease(device: CUdevice) |call, real| context::release_primary(call, device, real);
+    11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice) |call, real| context::reset_primary(call, device, real);
+    11000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease_v2(device: CUdevice) |call, real| context::release_primary(call, device, real);
+    unbound 12040 cuGreenCtxCreate => cuGreenCtxCreate(context: Params, resources: *mut c_void, device: CUdevice, flags: c_uint)
+        |call, real| guard::wait(call, &rules::CONTEXT, section::find_on_device(device), real);
 
-    2000 cuStreamCreate => cuStreamCreate(stream: *mut CUstream, flags: c_uint)
-        |hook, real| guard::makes_stream(hook, stream, real);
+    2000 cuStreamCreate => cuStreamCreate(stream: *mut CUstream, flags: c_uint) |call, real| guard::create_stream(call, stream, real);
     5050 cuStreamCreateWithPriority => cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int)
-        |hook, real| guard::makes_stream(hook, stream, real);
-    4000 cuStreamDestroy => cuStreamDestroy_v2(stream: CUstream) |hook, real| {
+        |call, real| guard::create_stream(call, stream, real);
+    4000 cuStreamDestroy => cuStreamDestroy_v2(stream: CUstream) |call, real| {
         watched::forget_stream(stream.addr() as u64);
-        streams::destroyed(stream.addr() as u64);
-        timed(on(hook, stream), name(hook), real)
+        streams::forget(stream.addr() as u64);
+        timed(call.on(stream), real)
     };
-    2000 cuStreamSynchronize => cuStreamSynchronize(stream: CUstream)
-        |hook, real| guard::synchronizes(hook, stream, real);
-    2000 cuStreamSynchronize true => cuStreamSynchronize_ptsz(stream: CUstream)
-        |hook, real| guard::synchronizes(hook, stream, real);
-    11070 cuStreamWaitValue32 => cuStreamWaitValue32_v2(stream: CUstream, address: CUdeviceptr, value: cuuint32_t, flags: c_uint)
-        |hook, real| waits(hook, stream, real);
-    11070 cuStreamWaitValue32 true => cuStreamWaitValue32_v2_ptsz(stream: CUstream, address: CUdeviceptr, value: cuuint32_t, flags: c_uint)
-        |hook, real| waits(hook, stream, real);
-    11070 cuStreamWaitValue64 => cuStreamWaitValue64_v2(stream: CUstream, address: CUdeviceptr, value: cuuint64_t, flags: c_uint)
-        |hook, real| waits(hook, stream, real);
-    11070 cuStreamWaitValue64 true => cuStreamWaitValue64_v2_ptsz(stream: CUstream, address: CUdeviceptr, value: cuuint64_t, flags: c_uint)
-        |hook, real| waits(hook, stream, real);
-    2000 cuEventSynchronize => cuEventSynchronize(event: CUevent) |hook, real| guard::waits_for(hook, event, real);
-    2000 cuCtxSynchronize => cuCtxSynchronize()
-        |hook, real| guard::synchronizes_context(hook, None, real);
-    13000 cuCtxSynchronize => cuCtxSynchronize_v2(context: CUcontext)
-        |hook, real| guard::synchronizes_context(hook, Some(context), real);
-    2000 cuEventCreate => cuEventCreate(event: *mut CUevent, flags: c_uint)
-        |hook, real| guard::makes_event(hook, event, real);
-    2000 cuEventRecord => cuEventRecord(event: CUevent, stream: CUstream)
-        |hook, real| guard::records(hook, event, stream, real);
-    2000 cuEventRecord true => cuEventRecord_ptsz(event: CUevent, stream: CUstream)
-        |hook, real| guard::records(hook, event, stream, real);
-    11010 cuEventRecordWithFlags => cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: c_uint)
-        |hook, real| guard::records(hook, event, stream, real);
-    11010 cuEventRecordWithFlags true => cuEventRecordWithFlags_ptsz(event: CUevent, stream: CUstream, flags: c_uint)
-        |hook, real| guard::records(hook, event, stream, real);
-    3020 cuMemAlloc => cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize)
-        |hook, real| guard::allocates(plain(hook), bytes, real);
+    2000 cuStreamSynchronize => cuStreamSynchronize, cuStreamSynchronize_ptsz(stream: CUstream)
+        |call, real| guard::synchronize_stream(call, stream, real);
+    11070 cuStreamWaitValue32 => cuStreamWaitValue32_v2, cuStreamWaitValue32_v2_ptsz(
+        stream: CUstream, address: CUdeviceptr, value: cuuint32_t, flags: c_uint,
+    ) |call, real| wait_for_word(call, stream, real);
+    11070 cuStreamWaitValue64 => cuStreamWaitValue64_v2, cuStreamWaitValue64_v2_ptsz(
+        stream: CUstream, address: CUdeviceptr, value: cuuint64_t, flags: c_uint,
+    ) |call, real| wait_for_word(call, stream, real);
+    2000 cuEventSynchronize => cuEventSynchronize(event: CUevent) |call, real| guard::synchronize_event(call, event, real);
+    2000 cuCtxSynchronize => cuCtxSynchronize() |call, real| guard::synchronize_context(call, None, real);
+    unbound 13000 cuCtxSynchronize => cuCtxSynchronize_v2(context: CUcontext)
+        |call, real| guard::synchronize_context(call, Some(context), real);
+    2000 cuEventCreate => cuEventCreate(event: *mut CUevent, flags: c_uint) |call, real| guard::create_event(call, event, real);
+    2000 cuEventRecord => cuEventRecord, cuEventRecord_ptsz(event: CUevent, stream: CUstream)
+        |call, real| guard::record_event(call, event, stream, real);
+    11010 cuEventRecordWithFlags => cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz(event: CUevent, stream: CUstream, flags: c_uint)
+        |call, real| guard::record_event(call, event, stream, real);
+    3020 cuMemAlloc => cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) |call, real| guard::allocate(call, bytes, real);
     3020 cuMemAllocPitch => cuMemAllocPitch_v2(
         address: *mut CUdeviceptr, pitch: *mut usize, width: usize, height: usize, element: c_uint,
-    ) |hook, real| guard::allocates(plain(hook), width.saturating_mul(height), real);
+    ) |call, real| guard::allocate(call, width.saturating_mul(height), real);
     6000 cuMemAllocManaged => cuMemAllocManaged(address: *mut CUdeviceptr, bytes: usize, flags: c_uint)
-        |hook, real| guard::allocates(plain(hook), bytes, real);
-    11020 cuMemAllocAsync => cuMemAllocAsync(address: *mut CUdeviceptr, bytes: usize, stream: CUstream)
-        |hook, real| guard::allocates(on(hook, stream), bytes, real);
-    11020 cuMemAllocAsync true => cuMemAllocAsync_ptsz(address: *mut CUdeviceptr, bytes: usize, stream: CUstream)
-        |hook, real| guard::allocates(on(hook, stream), bytes, real);
-    3020 cuMemFree => cuMemFree_v2(address: CUdeviceptr)
-        |hook, real| guard::free(Call { subject: address, ..plain(hook) }, real);
-    11020 cuMemFreeAsync => cuMemFreeAsync(address: CUdeviceptr, stream: CUstream)
-        |hook, real| guard::frees_at_once(Call { subject: address, ..on(hook, stream) }, real);
-    11020 cuMemFreeAsync true => cuMemFreeAsync_ptsz(address: CUdeviceptr, stream: CUstream)
-        |hook, real| guard::frees_at_once(Call { subject: address, ..on(hook, stream) }, real);
-    4010 cuIpcCloseMemHandle => cuIpcCloseMemHandle(address: CUdeviceptr)
-        |hook, real| guard::closes(Call { subject: address, ..plain(hook) }, real);
-    3020 cuMemAllocHost => cuMemAllocHost_v2(address: Params, bytes: usize)
-        |hook, real| guard::allocates(plain(hook), bytes, real);
-    2020 cuMemHostAlloc => cuMemHostAlloc(address: Params, bytes: usize, flags: c_uint)
-        |hook, real| guard::allocates(plain(hook), bytes, real);
-    2000 cuMemFreeHost => cuMemFreeHost(address: *mut c_void) |hook, real| guard::free_host(about(hook, address), real);
-    4000 cuMemHostRegister => cuMemHostRegister(address: *mut c_void, bytes: usize, flags: c_uint)
-        |hook, real| memory::registers(address, || timed(plain(hook), name(hook), real));
+        |call, real| guard::allocate(call, bytes, real);
+    11020 cuMemAllocAsync => cuMemAllocAsync, cuMemAllocAsync_ptsz(address: *mut CUdeviceptr, bytes: usize, stream: CUstream)
+        |call, real| guard::allocate(call.on(stream), bytes, real);
+    3020 cuMemFree => cuMemFree_v2(address: CUdeviceptr) |call, real| guard::free(call.at(address), real);
+    11020 cuMemFreeAsync => cuMemFreeAsync, cuMemFreeAsync_ptsz(address: CUdeviceptr, stream: CUstream)
+        |call, real| guard::free_async(call.on(stream).at(address), real);
+    4010 cuIpcCloseMemHandle => cuIpcCloseMemHandle(address: CUdeviceptr) |call, real| guard::close_memory(call.at(address), real);
+    3020 cuMemAllocHost => cuMemAllocHost_v2(address: Params, bytes: usize) |call, real| guard::allocate(call, bytes, real);
+    2020 cuMemHostAlloc => cuMemHostAlloc(address: Params, bytes: usize, flags: c_uint) |call, real| guard::allocate(call, bytes, real);
+    2000 cuMemFreeHost => cuMemFreeHost(address: *mut c_void) |call, real| guard::free_host(call.about(address), real);
+    unbound 4000 cuMemHostRegister => cuMemHostRegister(address: *mut c_void, bytes: usize, flags: c_uint)
+        |call, real| memory::register(address, || timed(call, real));
     6050 cuMemHostRegister => cuMemHostRegister_v2(address: *mut c_void, bytes: usize, flags: c_uint)
-        |hook, real| memory::registers(address, || timed(plain(hook), name(hook), real));
-    4000 cuMemHostUnregister => cuMemHostUnregister(address: *mut c_void)
-        |hook, real| guard::unregister(about(hook, address), real);
+        |call, real| memory::register(address, || timed(call, real));
+    4000 cuMemHostUnregister => cuMemHostUnregister(address: *mut c_void) |call, real| guard::unregister(call.about(address), real);
     3020 cuArrayCreate => cuArrayCreate_v2(array: *mut CUarray, description: *const CUDA_ARRAY_DESCRIPTOR)
-        |hook, real| guard::makes(hook, array, real);
+        |call, real| guard::create(call, array, real);
     3020 cuArray3DCreate => cuArray3DCreate_v2(array: *mut CUarray, description: *const CUDA_ARRAY3D_DESCRIPTOR)
-        |hook, real| guard::makes(hook, array, real);
+        |call, real| guard::create(call, array, real);
     5000 cuMipmappedArrayCreate => cuMipmappedArrayCreate(
         array: *mut CUmipmappedArray, description: *const CUDA_ARRAY3D_DESCRIPTOR, levels: c_uint,
-    ) |hook, real| guard::makes(hook, array, real);
-    2000 cuArrayDestroy => cuArrayDestroy(array: CUarray) |hook, real| guard::destroys(about(hook, array), &rules::FREE, real);
+    ) |call, real| guard::create(call, array, real);
+    2000 cuArrayDestroy => cuArrayDestroy(array: CUarray) |call, real| guard::destroy(call.about(array), &rules::FREE, real);
     5000 cuMipmappedArrayDestroy => cuMipmappedArrayDestroy(array: CUmipmappedArray)
-        |hook, real| guard::destroys(about(hook, array), &rules::FREE, real);
-    4000 cuMemcpy => cuMemcpy(to: CUdeviceptr, from: CUdeviceptr, bytes: usize)
-        |hook, real| timed(plain(hook), name(hook), real);
-    4000 cuMemcpy true => cuMemcpy_ptds(to: CUdeviceptr, from: CUdeviceptr, bytes: usize)
-        |hook, real| timed(plain(hook), name(hook), real);
-    4000 cuMemcpyAsync => cuMemcpyAsync(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream)
-        |hook, real| timed(on(hook, stream), name(hook), real);
-    4000 cuMemcpyAsync true => cuMemcpyAsync_ptsz(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream)
-        |hook, real| timed(on(hook, stream), name(hook), real);
-    3020 cuMemcpyHtoD => cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize)
-        |hook, real| timed(plain(hook), name(hook), real);
-    3020 cuMemcpyHtoD true => cuMemcpyHtoD_v2_ptds(to: CUdeviceptr, from: *const c_void, bytes: usize)
-        |hook, real| timed(plain(hook), name(hook), real);
-    3020 cuMemcpyDtoH => cuMemcpyDtoH_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize)
-        |hook, real| timed(plain(hook), name(hook), real);
-    3020 cuMemcpyDtoH true => cuMemcpyDtoH_v2_ptds(to: *mut c_void, from: CUdeviceptr, bytes: usize)
-        |hook, real| timed(plain(hook), name(hook), real);
-    3020 cuMemcpyHtoDAsync => cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream)
-        |hook, real| timed(on(hook, stream), name(hook), real);
-    3020 cuMemcpyHtoDAsync true => cuMemcpyHtoDAsync_v2_ptsz(
+        |call, real| guard::destroy(call.about(array), &rules::FREE, real);
+    4000 cuMemcpy => cuMemcpy, cuMemcpy_ptds(to: CUdeviceptr, from: CUdeviceptr, bytes: usize) |call, real| timed(call, real);
+    4000 cuMemcpyAsync => cuMemcpyAsync, cuMemcpyAsync_ptsz(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream)
+        |call, real| timed(call.on(stream), real);
+    3020 cuMemcpyHtoD => cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds(to: CUdeviceptr, from: *const c_void, bytes: usize)
+        |call, real| timed(call, real);
+    3020 cuMemcpyDtoH => cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds(to: *mut c_void, from: CUdeviceptr, bytes: usize)
+        |call, real| timed(call, real);
+    3020 cuMemcpyHtoDAsync => cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz(
         to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream,
-    ) |hook, real| timed(on(hook, stream), name(hook), real);
-    3020 cuMemcpyDtoHAsync => cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream)
-        |hook, real| timed(on(hook, stream), name(hook), real);
-    3020 cuMemcpyDtoHAsync true => cuMemcpyDtoHAsync_v2_ptsz(
+    ) |call, real| timed(call.on(stream), real);
+    3020 cuMemcpyDtoHAsync => cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz(
         to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream,
-    ) |hook, real| timed(on(hook, stream), name(hook), real);
+    ) |call, real| timed(call.on(stream), real);
 
-    11030 cuGetProcAddress => cuGetProcAddress(symbol: *const c_char, function: Params, version: c_int, flags: u64)
-        |hook, real| {
-            let result = during(plain(hook), real);
-            // SAFETY: the caller's promise.
-            unsafe { crate::watch::lookup::replace(result, symbol, function, version, flags) }
-        };
+    unbound 11030 cuGetProcAddress => cuGetProcAddress(symbol: *const c_char, function: Params, version: c_int, flags: u64)
+        |call, real| proc_address(call, symbol, function, version, flags, real);
     12000 cuGetProcAddress => cuGetProcAddress_v2(
-        symbol: *const c_char, function: Params, version: c_int, flags: u64,
-        status: *mut CUdriverProcAddressQueryResult,
-    ) |hook, real| {
-        let result = during(plain(hook), real);
-        // SAFETY: the caller's promise.
-        unsafe { crate::watch::lookup::replace(result, symbol, function, version, flags) }
-    };
+        symbol: *const c_char, function: Params, version: c_int, flags: u64, status: *mut CUdriverProcAddressQueryResult,
+    ) |call, real| proc_address(call, symbol, function, version, flags, real);
 }
 
 fn stream_of(config: *const CUlaunchConfig) -> CUstream {

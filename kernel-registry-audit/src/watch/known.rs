@@ -20,7 +20,7 @@ pub(crate) fn is_loaded(key: u64) -> bool {
 }
 
 /// Remembers that a kernel is loaded.
-pub(crate) fn loaded(key: u64) {
+pub(crate) fn mark_loaded(key: u64) {
     LOADED.add(key);
 }
 
@@ -31,18 +31,18 @@ pub(crate) fn is_launched(key: u64) -> bool {
 }
 
 /// Remembers that a kernel was launched, and so is loaded.
-pub(crate) fn launched(key: u64) {
+pub(crate) fn mark_launched(key: u64) {
     LOADED.add(key);
     LAUNCHED.add(key);
 }
 
-/// A kernel is unloaded.
+/// Forgets a kernel that is unloaded.
 fn forget(key: u64) {
     LOADED.remove(key);
     LAUNCHED.remove(key);
 }
 
-/// The stack limit was set: the next launch of any kernel may enlarge the stack again.
+/// Forgets launches, because the stack limit was set: the next launch of any kernel may enlarge the stack again.
 pub(crate) fn forget_launches() {
     LAUNCHED.clear();
 }
@@ -73,12 +73,12 @@ pub(crate) struct Kernel {
 }
 
 /// Remembers what a kernel is called, and where it is from.
-pub(crate) fn name(handle: u64, name: &str, image: u64) {
+pub(crate) fn add_name(handle: u64, name: &str, image: u64) {
     HANDLES.lock().kernels.insert(handle, Kernel { name: name.to_owned(), image });
 }
 
 /// Remembers that a handle is another one of the same kernel.
-pub(crate) fn same(handle: u64, as_of: u64) {
+pub(crate) fn add_handle(handle: u64, as_of: u64) {
     let mut handles = HANDLES.lock();
     if let Some(kernel) = handles.kernels.get(&as_of).cloned() {
         handles.kernels.insert(handle, kernel);
@@ -86,7 +86,7 @@ pub(crate) fn same(handle: u64, as_of: u64) {
 }
 
 /// What a kernel is called.
-pub(crate) fn named(handle: u64) -> Option<String> {
+pub(crate) fn name_of(handle: u64) -> Option<String> {
     HANDLES.lock().kernels.get(&handle).map(|kernel| kernel.name.clone())
 }
 
@@ -96,25 +96,25 @@ pub(crate) fn image_of(kernel: u64) -> Option<Arc<str>> {
     handles.images.get(&handles.kernels.get(&kernel)?.image).cloned()
 }
 
-/// Remembers an image that was loaded, in words. One of a context that is gone may have had its handle.
-pub(crate) fn image(handle: u64, words: &str) {
+/// Remembers an image that was loaded, in words. Its handle may have been that of another image, whose context is gone.
+pub(crate) fn add_image(handle: u64, words: &str) {
     let mut handles = HANDLES.lock();
     handles.taken.remove(&handle);
     handles.images.insert(handle, words.into());
 }
 
 /// Remembers that a function was taken from a module. It may be loaded only by its launch.
-pub(crate) fn taken(module: u64, name: &str, function: u64) {
+pub(crate) fn add_function(module: u64, name: &str, function: u64) {
     HANDLES.lock().taken.entry(module).or_default().insert(name.to_owned(), function);
 }
 
 /// The function that was taken from a module under this name.
-pub(crate) fn function(module: u64, name: &str) -> Option<u64> {
+pub(crate) fn find_function(module: u64, name: &str) -> Option<u64> {
     HANDLES.lock().taken.get(&module)?.get(name).copied()
 }
 
 /// Remembers that the program keeps the code of a library.
-pub(crate) fn kept(library: u64) {
+pub(crate) fn mark_kept(library: u64) {
     HANDLES.lock().kept.insert(library);
 }
 
@@ -124,12 +124,12 @@ pub(crate) fn is_kept(library: u64) -> bool {
 }
 
 /// Remembers that a library is loaded in a context.
-pub(crate) fn library_loaded(library: u64, context: u64) {
+pub(crate) fn mark_library_loaded(library: u64, context: u64) {
     HANDLES.lock().loaded.insert((library, context));
 }
 
 /// Remembers that the image of a kernel is loaded in a context.
-pub(crate) fn image_loaded(kernel: u64, context: u64) {
+pub(crate) fn mark_image_loaded(kernel: u64, context: u64) {
     let mut handles = HANDLES.lock();
     if let Some(image) = handles.kernels.get(&kernel).map(|kernel| kernel.image) {
         handles.loaded.insert((image, context));
@@ -153,7 +153,7 @@ pub(crate) fn is_loaded_in(module: u64, kernel: &str) -> bool {
 }
 
 /// Remembers that a module is that of a library in some context.
-pub(crate) fn module(module: u64, library: u64) {
+pub(crate) fn add_module(module: u64, library: u64) {
     let mut handles = HANDLES.lock();
     handles.modules.insert(module, library);
     if let Some(words) = handles.images.get(&library).cloned() {
@@ -161,8 +161,8 @@ pub(crate) fn module(module: u64, library: u64) {
     }
 }
 
-/// An image was unloaded, and with a library its modules: their handles may stand for other kernels soon.
-pub(crate) fn unloaded(image: u64) {
+/// Forgets an image that is unloaded, and the modules of a library: their handles may stand for other kernels soon.
+pub(crate) fn forget_image(image: u64) {
     let contexts = contexts::all();
     let mut handles = HANDLES.lock();
     let its = handles.modules.iter().filter(|(_, library)| **library == image).map(|(module, _)| *module);
@@ -184,16 +184,11 @@ pub(crate) fn unloaded(image: u64) {
     });
 }
 
-/// A context is gone, with all that was loaded there.
-pub(crate) fn context_is_gone(context: u64) {
+/// Forgets what was loaded in a context that is gone.
+pub(crate) fn forget_context(context: u64) {
     let mut handles = HANDLES.lock();
     handles.kernels.keys().for_each(|handle| forget(contexts::key_in(*handle, context)));
     handles.loaded.retain(|(_, its)| *its != context);
-}
-
-pub(crate) fn forked() {
-    HANDLES.renew();
-    contexts::forked();
 }
 
 #[cfg(test)]
@@ -203,22 +198,22 @@ mod tests {
     #[test]
     fn what_an_image_had_is_forgotten_with_it() {
         for (handle, image) in [(0x1000, 1), (0x1010, 2)] {
-            name(handle, "kernel", image);
-            loaded(handle);
+            add_name(handle, "kernel", image);
+            mark_loaded(handle);
         }
-        unloaded(1);
-        assert_eq!((is_loaded(0x1000), named(0x1000)), (false, None));
-        assert!(is_loaded(0x1010) && named(0x1010).is_some());
-        loaded(0x1000);
+        forget_image(1);
+        assert_eq!((is_loaded(0x1000), name_of(0x1000)), (false, None));
+        assert!(is_loaded(0x1010) && name_of(0x1010).is_some());
+        mark_loaded(0x1000);
         assert!(is_loaded(0x1000), "the place is used again");
     }
 
     #[test]
     fn modules_go_with_their_library() {
-        module(31, 3);
-        name(0x3000, "kernel", 31);
-        loaded(0x3000);
-        unloaded(3);
-        assert_eq!((is_loaded(0x3000), named(0x3000)), (false, None));
+        add_module(31, 3);
+        add_name(0x3000, "kernel", 31);
+        mark_loaded(0x3000);
+        forget_image(3);
+        assert_eq!((is_loaded(0x3000), name_of(0x3000)), (false, None));
     }
 }

@@ -1,12 +1,21 @@
-//! A lock that a forked child does not find locked by a thread that it does not have.
+//! A lock that is never found locked in a forked child, which lacks the threads that could unlock it.
 
 use std::ops::DerefMut;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A value behind a lock, made when it is first needed.
-pub(crate) struct Locked<T>(AtomicPtr<Mutex<T>>);
+use crate::watch::fork;
+
+/// A value behind a lock, made when it is first needed, and in a forked child again: another thread of the parent may have locked it in
+/// the middle of a change, so the parent's value is left as it is, and never freed.
+pub(crate) struct Locked<T>(AtomicPtr<Value<T>>);
+
+struct Value<T> {
+    /// The process that made it.
+    generation: u32,
+    lock: Mutex<T>,
+}
 
 impl<T: Default + 'static> Locked<T> {
     pub(crate) const fn new() -> Self {
@@ -15,25 +24,20 @@ impl<T: Default + 'static> Locked<T> {
 
     /// Waits for the lock.
     pub(crate) fn lock(&self) -> impl DerefMut<Target = T> {
-        let mut lock = self.0.load(Ordering::Acquire);
-        if lock.is_null() {
-            let new = Box::into_raw(Box::<Mutex<T>>::default());
-            match self.0.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => lock = new,
+        let (mut value, generation) = (self.0.load(Ordering::Acquire), fork::generation());
+        // SAFETY: it is null, or came from a box that is never freed.
+        if unsafe { value.as_ref() }.is_none_or(|value| value.generation != generation) {
+            let new = Box::into_raw(Box::new(Value { generation, lock: Mutex::default() }));
+            match self.0.compare_exchange(value, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => value = new,
                 Err(theirs) => {
                     // SAFETY: it was made above, and no other thread has it.
                     drop(unsafe { Box::from_raw(new) });
-                    lock = theirs;
+                    value = theirs;
                 }
             }
         }
         // SAFETY: it came from a box that is never freed.
-        unsafe { &*lock }.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Starts anew, in a forked child. Another thread of the parent may have locked the value in the middle of a change,
-    /// so it is left as it is, and never freed.
-    pub(crate) fn renew(&self) {
-        self.0.store(ptr::null_mut(), Ordering::Release);
+        unsafe { &*value }.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,13 +7,15 @@ use std::ptr;
 use cudarc::driver::sys::CUresult;
 
 use crate::record::Kind;
-use crate::watch::hooks::{HOOKS, Hook, NEWEST};
+use crate::watch::hook::{self, Hook};
 use crate::watch::locked::Locked;
 use crate::watch::ready::{kernel_registry_audit_attach, kernel_registry_audit_ready};
 use crate::watch::real;
-use crate::watch::recording::{By, Happening, kernel_registry_audit_record, now, write_event};
+use crate::watch::recording::{NewEvent, kernel_registry_audit_record, now, write_event};
 use crate::watch::section::{kernel_registry_audit_section_begin, kernel_registry_audit_section_end};
-use crate::watch::watched::Call;
+
+/// The newest CUDA version whose functions the table of hooks knows.
+const NEWEST: c_int = 13_000;
 
 /// The names of the audit's own functions.
 pub(crate) const READY: &CStr = c"kernel_registry_audit_ready";
@@ -22,7 +24,7 @@ const ATTACH: &CStr = c"kernel_registry_audit_attach";
 const BEGIN: &CStr = c"kernel_registry_audit_section_begin";
 const END: &CStr = c"kernel_registry_audit_section_end";
 
-/// The functions of the audit that are not the driver's, by which audits are told from drivers, too.
+/// The audit's own functions, which a driver does not have: they also tell an audit from a driver.
 pub(crate) fn own() -> [(&'static CStr, *const c_void); 5] {
     [
         (READY, kernel_registry_audit_ready as *const c_void),
@@ -68,9 +70,9 @@ pub(crate) unsafe fn replace(
         return result;
     }
     let is_there = |hook: &Hook| !symbol_of(hook).is_null();
-    match find(&symbol, version, flags & PER_THREAD != 0, is_there) {
+    match find(hook::all(), &symbol, version, flags & PER_THREAD != 0, is_there) {
         // In a later version the name can mean a function of another type.
-        Some(hook) if version <= NEWEST || is(hook, theirs) => {
+        Some(hook) if version <= NEWEST || is_exported(hook, theirs) => {
             // SAFETY: as above.
             unsafe { *function = hook.address.cast_mut() }
         }
@@ -82,19 +84,20 @@ pub(crate) unsafe fn replace(
 
 /// The function that a name means for a version, among those of the driver behind.
 fn find(
+    hooks: &'static [Hook],
     symbol: &str,
     version: c_int,
     per_thread: bool,
     is_there: impl Fn(&Hook) -> bool,
 ) -> Option<&'static Hook> {
-    let named = || HOOKS.iter().filter(|hook| hook.base == symbol && hook.since <= version && is_there(hook));
+    let named = || hooks.iter().filter(|hook| hook.base == symbol && hook.since <= version && is_there(hook));
     // Functions without streams have one variant.
     let newest = |wanted| named().filter(|hook| hook.per_thread == wanted).max_by_key(|hook| hook.since);
     if per_thread { newest(true).or_else(|| newest(false)) } else { newest(false) }
 }
 
 /// Whether the driver exports this very function under the hook's name.
-fn is(hook: &Hook, theirs: *mut c_void) -> bool {
+fn is_exported(hook: &Hook, theirs: *mut c_void) -> bool {
     symbol_of(hook) == theirs
 }
 
@@ -106,38 +109,23 @@ fn symbol_of(hook: &Hook) -> *mut c_void {
 /// Names of functions that are not watched, and were asked for.
 static UNWATCHED: Locked<HashSet<String>> = Locked::new();
 
-pub(crate) fn forked() {
-    UNWATCHED.renew();
-}
-
 /// Records, once for each name, that a function is not watched.
 fn unwatched(symbol: &str, version: c_int) {
     if !UNWATCHED.lock().insert(symbol.to_owned()) {
         return;
     }
     let subject = format!("{symbol} of CUDA {}.{}", version / 1000, version % 1000 / 10);
-    let happening = Happening {
-        kind: Kind::Unwatched,
-        call: Call { hook: 0, subject: 0, stream: 0 },
-        name: symbol,
-        subject: &subject,
-        image: "",
-        bytes: 0,
-        begun: now(),
-        took: 0,
-        result: CUresult::CUDA_SUCCESS,
-        resident: "",
-        rule: None,
-    };
-    write_event(happening, By::default(), false);
+    let (kind, subject) = (Kind::Unwatched, &*subject);
+    write_event(NewEvent { kind, call: symbol, subject, begun: now(), ..NewEvent::default() });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::hooks::HOOKS;
 
     fn found(symbol: &str, version: c_int, per_thread: bool) -> Option<&'static str> {
-        find(symbol, version, per_thread, |_| true).map(|hook| hook.name)
+        find(HOOKS, symbol, version, per_thread, |_| true).map(|hook| hook.name)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use cudarc::driver::sys::{CUdevice, CUdeviceptr, CUmemorytype, CUpointer_attribu
 use crate::watch::devices::{self, Devices};
 use crate::watch::locked::Locked;
 use crate::watch::owners::Owner;
-use crate::watch::real::Function;
+use crate::watch::real::driver_function;
 
 /// Whether memory was allocated by the driver, or registered.
 pub(crate) fn is_known(address: u64) -> bool {
@@ -27,7 +27,7 @@ pub(crate) fn devices(address: u64) -> Devices {
     }
 }
 
-/// The context with which memory is gone.
+/// The context that memory belongs to.
 pub(crate) fn owner(address: u64) -> Option<Owner> {
     let context = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT, address);
     context.filter(|context| *context != 0).map(Owner::Context)
@@ -49,7 +49,7 @@ pub(crate) fn is_of_host(address: u64) -> bool {
         && !is_managed(address)
 }
 
-/// Whether memory begins before an address, where it is not freed.
+/// Whether an address is inside of an allocation, and not its beginning, which frees take.
 pub(crate) fn is_inside(address: u64) -> bool {
     let start = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
     start.is_some_and(|start| start != address)
@@ -64,8 +64,8 @@ pub(crate) fn is_pooled(address: u64) -> bool {
 /// Memory of the program that it has registered. The driver does not tell it from its own host memory.
 static REGISTERED: Locked<HashSet<u64>> = Locked::new();
 
-/// A call that registers memory of the program.
-pub(crate) fn registers(address: *mut c_void, real: impl FnOnce() -> CUresult) -> CUresult {
+/// Makes a call that registers memory of the program.
+pub(crate) fn register(address: *mut c_void, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = real();
     if result == CUresult::CUDA_SUCCESS {
         REGISTERED.lock().insert(address.addr() as u64);
@@ -77,18 +77,12 @@ pub(crate) fn is_registered(address: u64) -> bool {
     REGISTERED.lock().contains(&address)
 }
 
-pub(crate) fn unregistered(address: u64) {
+pub(crate) fn forget_registered(address: u64) {
     REGISTERED.lock().remove(&address);
 }
 
-pub(crate) fn forked() {
-    REGISTERED.renew();
-}
-
 fn attribute(which: CUpointer_attribute, address: u64) -> Option<u64> {
-    type Get = unsafe extern "C" fn(*mut c_void, CUpointer_attribute, CUdeviceptr) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static GET: Function<Get> = unsafe { Function::new(c"cuPointerGetAttribute") };
+    driver_function!(static GET = cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr));
     let mut value = 0_u64;
     // SAFETY: the value has room for a number or a handle. The address is only looked up.
     let result = unsafe { GET.get()?((&raw mut value).cast(), which, address) };

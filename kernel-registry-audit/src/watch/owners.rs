@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::watch::contexts;
 use crate::watch::locked::Locked;
 
-/// What memory or code belongs to: it is gone with it.
+/// What memory or code belongs to, and is gone with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Context(u64),
@@ -14,25 +14,21 @@ pub(crate) enum Owner {
 
 static CONTEXTS: Locked<HashMap<u64, u64>> = Locked::new();
 
-/// The current context has made something with this handle.
-pub(crate) fn made(handle: u64) {
+/// Remembers that the current context has made something with this handle.
+pub(crate) fn add(handle: u64) {
     let context = contexts::current();
     CONTEXTS.lock().insert(handle, context);
 }
 
-/// The context that has made it, if that was seen.
-pub(crate) fn of(handle: u64) -> Option<Owner> {
+/// The context that has made something, if that was seen.
+pub(crate) fn find(handle: u64) -> Option<Owner> {
     CONTEXTS.lock().get(&handle).map(|context| Owner::Context(*context))
 }
 
-pub(crate) fn destroyed(handle: u64) {
+pub(crate) fn forget(handle: u64) {
     CONTEXTS.lock().remove(&handle);
 }
 
-pub(crate) fn context_is_gone(context: u64) {
+pub(crate) fn forget_context(context: u64) {
     CONTEXTS.lock().retain(|_, owner| *owner != context);
-}
-
-pub(crate) fn forked() {
-    CONTEXTS.renew();
 }

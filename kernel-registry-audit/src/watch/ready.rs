@@ -1,7 +1,6 @@
 //! Readiness: after a mark, everything late is a finding, and may be refused.
 
 use std::process;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use cudarc::driver::sys::CUresult;
@@ -10,31 +9,17 @@ use crate::options::{AfterReady, Audit};
 use crate::watch::say::say;
 use crate::watch::{recording, threads};
 
-static READY: AtomicBool = AtomicBool::new(false);
-
 /// Marks the program as ready. Programs in any language call it: Python by `ctypes.CDLL(None)`.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_ready() {
-    READY.store(true, Ordering::Relaxed);
     recording::record();
     recording::mark_ready();
 }
 
-static USES_KERNEL_REGISTRY: AtomicBool = AtomicBool::new(false);
-
 /// kernel-registry says that it is in the process, when it finds the driver. Remedies then name its functions.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_attach() {
-    USES_KERNEL_REGISTRY.store(true, Ordering::Relaxed);
     recording::mark_kernel_registry();
-}
-
-pub(crate) fn uses_kernel_registry() -> bool {
-    USES_KERNEL_REGISTRY.load(Ordering::Relaxed)
-}
-
-pub(crate) fn is_ready() -> bool {
-    READY.load(Ordering::Relaxed)
 }
 
 /// Starts the time after which the program counts as ready, and waits for the signal that says so, if there are any.
@@ -42,7 +27,6 @@ pub(crate) fn start() {
     let audit = Audit::chosen();
     if let Some(signal) = audit.ready_signal {
         extern "C" fn signalled(_: libc::c_int) {
-            READY.store(true, Ordering::Relaxed);
             recording::mark_ready();
         }
         // SAFETY: the handler stores two numbers, and makes no record.
@@ -56,18 +40,17 @@ pub(crate) fn start() {
     });
 }
 
-/// The answer to a call that is late, if it is refused. `what` says it in words, for people, as does the remedy. Once that is
-/// recorded, [`end`] follows.
+/// Says that a late call is refused, and returns its answer; `None` if late calls are only reported. The caller records it, and calls [`end`].
 pub(crate) fn refusal(what: impl FnOnce() -> String, remedy: &str) -> Option<CUresult> {
     let after_ready = Audit::chosen().after_ready;
-    if !is_ready() || after_ready == AfterReady::Report {
+    if !recording::is_ready() || after_ready == AfterReady::Report {
         return None;
     }
     say(&format!("REFUSED after the program was ready: {}; {remedy}", what()));
     Some(CUresult::CUDA_ERROR_NOT_PERMITTED)
 }
 
-/// Ends the program after a call was refused, if that is what happens then.
+/// Ends the program after a refused call, if the options say so.
 pub(crate) fn end() {
     if Audit::chosen().after_ready == AfterReady::Abort {
         process::abort();

@@ -29,17 +29,44 @@ impl<F: Copy> Function<F> {
     /// The function, if that driver has it.
     #[inline]
     pub(crate) fn get(&self) -> Option<F> {
+        self.get_after(|| {})
+    }
+
+    /// The function, if that driver has it. Calls `first` before it looks the function up.
+    #[inline]
+    pub(crate) fn get_after(&self, first: fn()) -> Option<F> {
         let address = self.address.load(Ordering::Relaxed);
-        let address = if address.is_null() { self.look_up() } else { address };
+        let address = if address.is_null() { self.look_up(first) } else { address };
         // SAFETY: `new` was promised that this is its type, which is one pointer wide.
         (!address.is_null()).then(|| unsafe { mem::transmute_copy::<*mut c_void, F>(&address) })
     }
 
     #[cold]
-    fn look_up(&self) -> *mut c_void {
+    fn look_up(&self, first: fn()) -> *mut c_void {
+        first();
         let address = symbol(self.name);
         self.address.store(address, Ordering::Relaxed);
         address
+    }
+}
+
+/// Declares a function of the driver behind. Its type is that of cudarc's bindings, which the compiler checks.
+macro_rules! driver_function {
+    (static $function:ident = $name:ident($($ty:ty),*)) => {
+        static $function: $crate::watch::real::Function<unsafe extern "C" fn($($ty),*) -> CUresult> = {
+            let _: unsafe fn($($ty),*) -> CUresult = cudarc::driver::sys::$name;
+            // SAFETY: the line above says that this is its type.
+            unsafe { $crate::watch::real::Function::new($crate::watch::real::c_name(concat!(stringify!($name), "\0"))) }
+        };
+    };
+}
+pub(crate) use driver_function;
+
+/// A name that ends with a zero.
+pub(crate) const fn c_name(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("a zero ends the name"),
     }
 }
 

@@ -13,15 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use cudarc::driver::sys::CUresult;
+use kernel_registry_format::rules::Rule;
 
 use crate::options::Audit;
-use crate::record::{self, Event, Header, Kind, Layout, MAGIC, MOST, SAMPLES, Sample, Text, VERSION, size};
-use crate::rules::Rule;
+use crate::record::{self, Kind, Layout, MAGIC, MOST, RawEvent, SAMPLES, Sample, Text, VERSION, size};
+use crate::watch::fork;
 use crate::watch::locked::Locked;
 use crate::watch::say::say;
-use crate::watch::watched::{self, Call};
-use crate::watch::{devices, hang, known, lookup, memory, owners, ready, section, streams, unloaded};
 
 /// Variables in which launchers tell a process its rank.
 const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
@@ -33,6 +31,17 @@ static TEXTS: Locked<HashMap<String, u32>> = Locked::new();
 
 /// Locked while the record is made.
 static BEGINNING: Locked<()> = Locked::new();
+
+/// What is started with each record.
+static WITH_EACH: OnceLock<fn()> = OnceLock::new();
+
+/// Starts something with the record of this process, and of each child that is forked from it.
+pub(crate) fn with_each(start: fn()) {
+    let _one = BEGINNING.lock();
+    if WITH_EACH.set(start).is_ok() && !RECORD.load(Ordering::Acquire).is_null() {
+        start();
+    }
+}
 
 /// The record of this process. The first call makes it, also in a child that was forked.
 #[inline]
@@ -72,23 +81,22 @@ fn begin() -> *mut Layout {
     header.magic.store(MAGIC, Ordering::Release);
     RECORD.store(record, Ordering::Release);
     // A signal can say it before, and so can the parent of a child that was forked.
-    if ready::is_ready() {
+    if is_ready() {
         mark_ready();
     }
-    if ready::uses_kernel_registry() {
+    if uses_kernel_registry() {
         mark_kernel_registry();
     }
 
     static HANDLERS: Once = Once::new();
     HANDLERS.call_once(|| {
-        // SAFETY: both are called without arguments, and stay where they are.
-        unsafe {
-            libc::atexit(ended);
-            libc::pthread_atfork(None, None, Some(forked));
-        }
-        ready::start();
+        // SAFETY: it is called without arguments, and stays where it is.
+        unsafe { libc::atexit(ended) };
+        fork::in_child(forked);
     });
-    hang::start();
+    if let Some(start) = WITH_EACH.get() {
+        start();
+    }
     record
 }
 
@@ -107,7 +115,7 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-/// A mapping of the record's file, or of memory if there can be none, which is said once.
+/// Maps the record's file, or memory if no folder is given. Says once if there can be no file.
 fn mapped(size: usize) -> *mut c_void {
     let file = Audit::chosen().records.as_ref().map(|folder| {
         loop {
@@ -152,8 +160,8 @@ fn free(folder: &Path) -> PathBuf {
     names.map(|name| folder.join(name)).find(|path| !path.exists()).unwrap_or_default()
 }
 
-/// A file of the record's size, whose disk space is taken now: a full disk would end the program later. If there is no room, the
-/// file stays empty, which tells readers.
+/// Makes a file of the record's size and takes its disk space now, because a full disk would end the program later. Without room the file
+/// stays empty, which tells readers.
 fn file(path: &Path, size: usize) -> std::io::Result<i32> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -184,7 +192,7 @@ fn file(path: &Path, size: usize) -> std::io::Result<i32> {
     }
 }
 
-/// Whether a file of this process may have so many bytes. One that is larger ends the process by a signal.
+/// Whether a file of this process may have so many bytes. A signal ends the process that writes a larger one.
 fn may_be(size: usize) -> bool {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: it stores two numbers.
@@ -195,7 +203,6 @@ fn may_be(size: usize) -> bool {
 extern "C" fn ended() {
     let record = RECORD.load(Ordering::Acquire);
     if !record.is_null() {
-        hang::sample();
         // SAFETY: see `record`.
         unsafe { (*record).header.ended.store(1, Ordering::Relaxed) };
     }
@@ -208,108 +215,98 @@ pub(crate) fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// In a child that was forked: the record belongs to the parent, so the next call makes another one.
+/// In a forked child the record is the parent's, so the next call makes another one.
 extern "C" fn forked() {
     FORKED.store(true, Ordering::Relaxed);
     RECORD.store(ptr::null_mut(), Ordering::Release);
-    TEXTS.renew();
-    BEGINNING.renew();
-    devices::forked();
-    hang::forked();
-    known::forked();
-    lookup::forked();
-    memory::forked();
-    owners::forked();
-    section::forked();
-    streams::forked();
-    unloaded::forked();
-    watched::forked();
 }
 
-/// Records that the program is ready. Without a record yet, the record will say it from the beginning.
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program was said to be ready.
+pub(crate) fn is_ready() -> bool {
+    READY.load(Ordering::Relaxed)
+}
+
+/// Marks the program as ready. Without a record yet, the record will say it from the beginning.
 pub(crate) fn mark_ready() {
+    READY.store(true, Ordering::Relaxed);
     // SAFETY: see `record`.
-    let Some(Layout { header: Header { ready, .. }, .. }) =
-        (unsafe { RECORD.load(Ordering::Acquire).as_ref() })
-    else {
-        return;
-    };
-    let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
+    if let Some(record) = unsafe { RECORD.load(Ordering::Acquire).as_ref() } {
+        let ready = &record.header.ready;
+        let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+static USES_KERNEL_REGISTRY: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn uses_kernel_registry() -> bool {
+    USES_KERNEL_REGISTRY.load(Ordering::Relaxed)
 }
 
 /// Records that kernel-registry is in the process. Without a record yet, the record will say it from the beginning.
 pub(crate) fn mark_kernel_registry() {
+    USES_KERNEL_REGISTRY.store(true, Ordering::Relaxed);
     // SAFETY: see `record`.
     if let Some(record) = unsafe { RECORD.load(Ordering::Acquire).as_ref() } {
         record.header.uses_kernel_registry.store(1, Ordering::Relaxed);
     }
 }
 
-/// Something to be recorded.
-#[derive(Clone, Copy)]
-pub(crate) struct Happening<'a> {
+/// An event to be recorded, with the fields of [`record::Event`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct NewEvent<'a> {
     pub(crate) kind: Kind,
-    pub(crate) call: Call,
-    /// The driver's function.
-    pub(crate) name: &'a str,
+    pub(crate) call: &'a str,
+    pub(crate) thread: u32,
+    pub(crate) stream: u64,
+    pub(crate) context: u64,
     pub(crate) subject: &'a str,
-    /// The image of a kernel.
     pub(crate) image: &'a str,
-    /// The size of an image.
     pub(crate) bytes: u64,
     pub(crate) begun: u64,
     pub(crate) took: u64,
-    pub(crate) result: CUresult,
-    /// The kernel that stayed on the device, if the call would have waited for it.
+    pub(crate) result: u32,
+    pub(crate) is_finding: bool,
     pub(crate) resident: &'a str,
-    /// Why the call waits.
     pub(crate) rule: Option<&'static Rule>,
-}
-
-/// Who made a call, and in which context.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct By<'a> {
-    pub(crate) thread: u32,
-    pub(crate) context: u64,
+    pub(crate) remedy: &'a str,
     pub(crate) library: &'a str,
-    /// The library, and the function in it.
     pub(crate) caller: &'a str,
-    /// The stack, or a paragraph for people.
     pub(crate) text: &'a str,
 }
 
 /// Records an event, if there is room.
-pub(crate) fn write_event(happening: Happening<'_>, by: By<'_>, is_finding: bool) -> Option<&'static Event> {
-    let Happening { kind, call, name, subject, image, bytes, begun, took, result, resident, rule } =
-        happening;
+pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     let record = record();
     let index = record.header.events.fetch_add(1, Ordering::Relaxed);
     if index >= record.header.room.load(Ordering::Relaxed) {
         return None;
     }
     // SAFETY: the mapping has room for this event behind the layout. Zeros are valid there, and all of it is atomics.
-    let event = unsafe { &*ptr::from_ref(record).add(1).cast::<Event>().add(index as usize) };
-    event.thread.store(by.thread, Ordering::Relaxed);
-    event.begun.store(begun, Ordering::Relaxed);
-    event.took.store(took, Ordering::Relaxed);
-    event.stream.store(call.stream, Ordering::Relaxed);
-    event.context.store(by.context, Ordering::Relaxed);
-    event.bytes.store(bytes, Ordering::Relaxed);
-    event.result.store(result as u32, Ordering::Relaxed);
-    event.is_finding.store(is_finding.into(), Ordering::Relaxed);
+    let event = unsafe { &*ptr::from_ref(record).add(1).cast::<RawEvent>().add(index as usize) };
+    event.thread.store(new.thread, Ordering::Relaxed);
+    event.begun.store(new.begun, Ordering::Relaxed);
+    event.took.store(new.took, Ordering::Relaxed);
+    event.stream.store(new.stream, Ordering::Relaxed);
+    event.context.store(new.context, Ordering::Relaxed);
+    event.bytes.store(new.bytes, Ordering::Relaxed);
+    event.result.store(new.result, Ordering::Relaxed);
+    event.is_finding.store(new.is_finding.into(), Ordering::Relaxed);
     for (place, text) in [
-        (&event.call, name),
-        (&event.subject, subject),
-        (&event.image, image),
-        (&event.resident, resident),
-        (&event.rule, rule.map_or("", |rule| rule.name)),
-        (&event.library, by.library),
-        (&event.caller, by.caller),
-        (&event.text, by.text),
+        (&event.call, new.call),
+        (&event.subject, new.subject),
+        (&event.image, new.image),
+        (&event.resident, new.resident),
+        (&event.rule, new.rule.map_or("", |rule| rule.name)),
+        (&event.remedy, new.remedy),
+        (&event.library, new.library),
+        (&event.caller, new.caller),
+        (&event.text, new.text),
     ] {
         write(record, place, text);
     }
-    event.kind.store(kind as u32, Ordering::Release);
+    event.kind.store(new.kind as u16, Ordering::Release);
     Some(event)
 }
 

@@ -1,6 +1,6 @@
 //! Sections: while a resident kernel is on a device, calls that would wait for it are refused, reported or deferred.
 //!
-//! Where no section is, a call costs the load of a flag. A launch in another stream costs no more inside of one.
+//! Without a section a call costs the load of a flag. In a section a launch in another stream costs no more than that.
 
 mod deferred;
 
@@ -14,21 +14,22 @@ use std::time::Duration;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream};
 use kernel_registry_format::OnWait;
+use kernel_registry_format::rules;
 
 use crate::record::Kind;
-use crate::rules;
+use crate::watch::contexts;
 use crate::watch::devices::Devices;
+use crate::watch::hook::Call;
 use crate::watch::locked::Locked;
 use crate::watch::owners::Owner;
-use crate::watch::recording::{Happening, now};
+use crate::watch::recording::{NewEvent, now};
 use crate::watch::say::say;
-use crate::watch::watched::{self, Call, during};
-use crate::watch::{contexts, hooks};
+use crate::watch::watched::{self, during};
 pub(crate) use deferred::Free;
 use deferred::{Deferred, Later};
 
-/// A section that a call concerns.
-pub(crate) struct Beside {
+/// What a call needs to know of the section whose kernel it would wait for.
+pub(crate) struct ActiveSection {
     /// The resident kernel.
     pub(crate) kernel: Arc<str>,
     pub(crate) on_wait: OnWait,
@@ -49,8 +50,8 @@ struct Section {
 }
 
 impl Section {
-    fn beside(&self) -> Beside {
-        Beside { kernel: self.kernel.clone(), on_wait: self.on_wait }
+    fn active(&self) -> ActiveSection {
+        ActiveSection { kernel: self.kernel.clone(), on_wait: self.on_wait }
     }
 }
 
@@ -84,7 +85,7 @@ struct State {
 }
 
 impl State {
-    /// The flags follow the sections.
+    /// Sets the flags that calls read without the lock.
     fn changed(&mut self) {
         let State { sections, events, .. } = self;
         events.retain(|_, number| sections.iter().any(|section| section.number == *number));
@@ -103,12 +104,15 @@ impl State {
     }
 }
 
-/// The strictest section that a call of this thread concerns there.
-fn strictest(sections: &mut [Section], devices: Devices) -> Option<&mut Section> {
-    strictest_of(sections, |section| section.devices.overlap(devices))
+/// The strictest section on these devices, but for the one whose kernel this thread is launching.
+fn find_strictest(sections: &mut [Section], devices: Devices) -> Option<&mut Section> {
+    find_strictest_where(sections, |section| section.devices.overlap(devices))
 }
 
-fn strictest_of(sections: &mut [Section], concerns: impl Fn(&Section) -> bool) -> Option<&mut Section> {
+fn find_strictest_where(
+    sections: &mut [Section],
+    concerns: impl Fn(&Section) -> bool,
+) -> Option<&mut Section> {
     let own = LAUNCHING.get();
     let there = sections.iter_mut().filter(|section| section.number != own && concerns(section));
     there.max_by_key(|section| section.on_wait)
@@ -187,25 +191,15 @@ const LISTED: u64 = 100;
 
 fn record_rest(section: &Section) {
     for (hook, all) in section.deferred.iter().filter(|(_, all)| **all > LISTED) {
-        let call = Call { hook: *hook, subject: 0, stream: 0 };
+        let call = Call::plain(*hook);
         deferred_event(call, &format!("{} more", all - LISTED), &section.kernel);
     }
 }
 
 fn deferred_event(call: Call, subject: &str, resident: &str) {
-    watched::event(Happening {
-        kind: Kind::Deferred,
-        call,
-        name: hooks::name(call.hook),
-        subject,
-        image: "",
-        bytes: 0,
-        begun: now(),
-        took: 0,
-        result: CUresult::CUDA_SUCCESS,
-        resident,
-        rule: rules::of(hooks::name(call.hook), true).next(),
-    });
+    let (kind, rule) = (Kind::Deferred, rules::of(call.name(), true).next());
+    let event = NewEvent { kind, subject, begun: now(), resident, rule, ..NewEvent::default() };
+    watched::record_event(call, event);
 }
 
 /// Makes the deferred calls, until a section concerns all that are left.
@@ -218,7 +212,7 @@ fn make() -> u64 {
         let Some(Later { free: Free { call, devices, owner, .. }, make, .. }) = STATE.lock().next() else {
             break;
         };
-        // What belongs to a context is gone with it, and an address may be that of something else by now.
+        // With its context the memory is gone, and its address may be that of something else by now.
         let is_there = match owner {
             Owner::Context(context) if context != current => {
                 let is_set = contexts::set_current(context);
@@ -231,7 +225,7 @@ fn make() -> u64 {
             let result = during(call, || make.now());
             made += 1;
             if result != CUresult::CUDA_SUCCESS {
-                let (name, subject) = (hooks::name(call.hook), call.subject);
+                let (name, subject) = (call.name(), call.subject);
                 say(&format!("`{name}` of {subject:#x}, which was deferred, has failed: {result:?}"));
             }
         }
@@ -250,33 +244,33 @@ pub(crate) fn any() -> bool {
     DEVICES.load(Ordering::Relaxed) != 0
 }
 
-/// The section that a call concerns which waits for kernels of these devices.
-pub(crate) fn at(devices: Devices) -> Option<Beside> {
+/// The strictest section on these devices, for a call that waits for their kernels.
+pub(crate) fn find_on_devices(devices: Devices) -> Option<ActiveSection> {
     if !devices.overlap(Devices(DEVICES.load(Ordering::Relaxed))) {
         return None;
     }
-    strictest(&mut STATE.lock().sections, devices).map(|section| section.beside())
+    find_strictest(&mut STATE.lock().sections, devices).map(|section| section.active())
 }
 
-/// The section that a call on this device concerns.
-pub(crate) fn on(device: CUdevice) -> Option<Beside> {
-    at(Devices::one(device))
+/// The strictest section on a device.
+pub(crate) fn find_on_device(device: CUdevice) -> Option<ActiveSection> {
+    find_on_devices(Devices::one(device))
 }
 
-/// The section that a call in the current context concerns.
+/// The strictest section on the device of the current context.
 #[inline]
-pub(crate) fn here() -> Option<Beside> {
-    if any() { on(contexts::device()?) } else { None }
+pub(crate) fn find_in_current_context() -> Option<ActiveSection> {
+    if any() { find_on_device(contexts::current_device()?) } else { None }
 }
 
-/// The section that a call in this context concerns.
+/// The strictest section on the device of a context.
 #[inline]
-pub(crate) fn in_context(context: u64) -> Option<Beside> {
-    if any() { on(contexts::device_of(context)?) } else { None }
+pub(crate) fn find_in_context(context: u64) -> Option<ActiveSection> {
+    if any() { find_on_device(contexts::device_of(context)?) } else { None }
 }
 
-/// The section that a call concerns which waits for what runs in this context.
-pub(crate) fn within(context: u64) -> Option<Beside> {
+/// The strictest section whose kernel runs in a context, for a call that waits for all work there.
+pub(crate) fn find_running_in(context: u64) -> Option<ActiveSection> {
     if !any() {
         return None;
     }
@@ -286,32 +280,32 @@ pub(crate) fn within(context: u64) -> Option<Beside> {
         section.context != context && [section.context, context].iter().all(|its| contexts.contains(its))
     };
     let concerns = |section: &Section| section.devices.overlap(devices) && !is_apart(section);
-    strictest_of(&mut STATE.lock().sections, concerns).map(|section| section.beside())
+    find_strictest_where(&mut STATE.lock().sections, concerns).map(|section| section.active())
 }
 
-/// The section that a call in the context of this stream concerns.
+/// The strictest section on the device of a stream's context.
 #[inline]
-pub(crate) fn beside_stream(stream: u64) -> Option<Beside> {
-    if any() { in_context(contexts::of_stream(stream)) } else { None }
+pub(crate) fn find_in_context_of(stream: u64) -> Option<ActiveSection> {
+    if any() { find_in_context(contexts::of_stream(stream)) } else { None }
 }
 
-/// Whether this may be the stream of a section.
+/// Whether a stream may be that of a section: false is certain.
 #[inline]
 pub(crate) fn may_own(stream: u64) -> bool {
     STREAMS.load(Ordering::Relaxed) & bit(stream) != 0
 }
 
-/// The section whose kernel runs in this stream.
+/// The section whose kernel runs in a stream.
 #[inline]
-pub(crate) fn owner(stream: u64) -> Option<Beside> {
-    if may_own(stream) { find_owner(stream) } else { None }
+pub(crate) fn find_by_stream(stream: u64) -> Option<ActiveSection> {
+    if may_own(stream) { look_up_stream(stream) } else { None }
 }
 
 #[cold]
-fn find_owner(stream: u64) -> Option<Beside> {
+fn look_up_stream(stream: u64) -> Option<ActiveSection> {
     let state = STATE.lock();
     let mut its = state.sections.iter().filter(|section| section.is_launched && section.stream == stream);
-    its.next().map(Section::beside)
+    its.next().map(Section::active)
 }
 
 /// A launch in a stream.
@@ -321,16 +315,16 @@ pub(crate) enum Launch {
     /// The launch of the section of this number.
     Own(u64),
     /// The kernel runs there.
-    Behind(Beside),
+    Behind(ActiveSection),
 }
 
-/// What a launch in this stream is to a section. The first one there launches its kernel.
-pub(crate) fn launch(stream: u64) -> Launch {
+/// Tells whether a launch in a stream is that of a section's kernel, which is the first one there, or comes behind it.
+pub(crate) fn classify_launch(stream: u64) -> Launch {
     let mut state = STATE.lock();
     let mut launch = Launch::Elsewhere;
     for section in state.sections.iter_mut().filter(|section| section.stream == stream) {
         if section.is_launched {
-            return Launch::Behind(section.beside());
+            return Launch::Behind(section.active());
         }
         section.is_launched = true;
         launch = Launch::Own(section.number);
@@ -338,8 +332,8 @@ pub(crate) fn launch(stream: u64) -> Launch {
     launch
 }
 
-/// Launches the kernel of a section, which does not wait for itself. If that fails, another launch is its kernel's.
-pub(crate) fn launching(section: u64, launch: impl FnOnce() -> CUresult) -> CUresult {
+/// Launches the kernel of a section, which does not wait for itself. If that fails, the next launch in the stream is taken for its kernel's.
+pub(crate) fn launch_resident(section: u64, launch: impl FnOnce() -> CUresult) -> CUresult {
     let before = LAUNCHING.replace(section);
     let result = launch();
     LAUNCHING.set(before);
@@ -380,16 +374,16 @@ pub(crate) fn forget_event(event: u64) {
 
 /// The section behind whose kernel an event was recorded.
 #[inline]
-pub(crate) fn of_event(event: u64) -> Option<Beside> {
+pub(crate) fn find_by_event(event: u64) -> Option<ActiveSection> {
     if !EVENTS.load(Ordering::Relaxed) {
         return None;
     }
     let state = STATE.lock();
     let number = state.events.get(&event)?;
-    state.sections.iter().find(|section| section.number == *number).map(Section::beside)
+    state.sections.iter().find(|section| section.number == *number).map(Section::active)
 }
 
-/// What became of a call that was to be deferred.
+/// What became of a call that should be deferred.
 pub(crate) enum Outcome<F> {
     Deferred,
     /// One for the same address or handle is deferred already.
@@ -402,7 +396,7 @@ pub(crate) enum Outcome<F> {
 pub(crate) fn defer<F: FnOnce() -> CUresult + 'static>(free: Free, subject: &str, make: F) -> Outcome<F> {
     let mut state = STATE.lock();
     let State { sections, deferred, .. } = &mut *state;
-    let Some(section) = strictest(sections, free.devices) else { return Outcome::NotNeeded(make) };
+    let Some(section) = find_strictest(sections, free.devices) else { return Outcome::NotNeeded(make) };
     let call = free.call;
     if !deferred.put(free, make) {
         return Outcome::Again;
@@ -440,20 +434,19 @@ pub(crate) fn waiting_frees(device: CUdevice) -> Option<WaitingFrees> {
     let devices = Devices::one(device);
     let mut state = STATE.lock();
     let (bytes, count) = state.deferred.waiting(devices);
-    let kernel = strictest(&mut state.sections, devices)?.kernel.clone();
+    let kernel = find_strictest(&mut state.sections, devices)?.kernel.clone();
     (count > 0).then_some(WaitingFrees { bytes, count, kernel })
 }
 
-/// What belonged to a context that is gone is not freed: the next context may have its handle, and memory at the same addresses.
-pub(crate) fn context_is_gone(context: u64) {
+/// Forgets calls that would free what belonged to a context that is gone: the next context may have its handle, and memory at these addresses.
+pub(crate) fn forget_context(context: u64) {
     let mut state = STATE.lock();
     state.deferred.forget(context);
     DEFERRED.store(state.deferred.len(), Ordering::Relaxed);
 }
 
 /// A child that was forked has no section: what runs on the device is its parent's.
-pub(crate) fn forked() {
-    STATE.renew();
+pub(crate) extern "C" fn forked() {
     DEVICES.store(0, Ordering::Relaxed);
     STREAMS.store(0, Ordering::Relaxed);
     EVENTS.store(false, Ordering::Relaxed);

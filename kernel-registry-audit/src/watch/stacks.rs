@@ -22,7 +22,7 @@ static FRAMES: [AtomicPtr<c_void>; DEPTH] = [const { AtomicPtr::new(ptr::null_mu
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The caller of the hook that a thread of this process is in.
-pub(crate) fn of(thread: u32, hook: *const c_void) -> Option<Caller> {
+pub(crate) fn capture(thread: u32, hook: *const c_void) -> Option<Caller> {
     // A program that takes over all signals takes this one, too, and without a handler it would end the program.
     let signal = signal().filter(|signal| handler(*signal) == Some(handler_of_ours()))?;
     COUNT.store(0, Ordering::Relaxed);
@@ -36,7 +36,7 @@ pub(crate) fn of(thread: u32, hook: *const c_void) -> Option<Caller> {
     ASKED.store(0, Ordering::Relaxed);
     let count = COUNT.load(Ordering::Acquire);
     let frames: Vec<_> = FRAMES[..count].iter().map(|frame| frame.load(Ordering::Relaxed)).collect();
-    (count > 0).then(|| caller::of_frames(&frames, hook))
+    (count > 0).then(|| caller::find_among(&frames, hook))
 }
 
 /// A signal that the program does not use. Its handler stays: the signal may reach a thread late.
@@ -44,7 +44,7 @@ fn signal() -> Option<c_int> {
     static SIGNAL: OnceLock<Option<c_int>> = OnceLock::new();
     *SIGNAL.get_or_init(|| {
         // The first call loads the unwinder, which a handler must not.
-        caller::caller(ptr::null());
+        caller::find(ptr::null());
         (libc::SIGRTMIN() + 8..libc::SIGRTMAX()).rev().find(|signal| {
             if handler(*signal) != Some(libc::SIG_DFL) {
                 return false;

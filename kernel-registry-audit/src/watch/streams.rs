@@ -1,10 +1,10 @@
-//! How many streams each context has had at once: one more than ever waits, from a number on.
+//! The most streams that each context has had at once. Above a limit, making one more than ever waits for the device.
 
 use std::collections::HashMap;
 
 use crate::watch::locked::Locked;
 
-/// Streams that a context can have before another one waits: beside 34 none did, and beside 36 all did.
+/// Streams of a context that are made without waiting. Measured: with 34 none waited, with 36 all did.
 const MOST: usize = 34;
 
 static STREAMS: Locked<Streams> = Locked::new();
@@ -18,12 +18,12 @@ struct Streams {
 
 #[derive(Default)]
 struct Count {
-    /// With those that are being made.
+    /// Streams now, with those that are being made.
     alive: usize,
     most: usize,
 }
 
-/// A stream is about to be made. Returns whether the context would have more than ever, and too many.
+/// Counts a stream that is about to be made. Returns whether making it waits.
 pub(crate) fn begin(context: u64) -> bool {
     let mut streams = STREAMS.lock();
     let count = streams.contexts.entry(context).or_default();
@@ -31,8 +31,8 @@ pub(crate) fn begin(context: u64) -> bool {
     count.alive > count.most.max(MOST)
 }
 
-/// The stream was made, or failed to be.
-pub(crate) fn made(context: u64, stream: Option<u64>) {
+/// Follows [`begin`]: the stream was made, or could not be.
+pub(crate) fn finish(context: u64, stream: Option<u64>) {
     let mut streams = STREAMS.lock();
     let Some(count) = streams.contexts.get_mut(&context) else { return };
     match stream {
@@ -45,7 +45,7 @@ pub(crate) fn made(context: u64, stream: Option<u64>) {
 }
 
 /// A stream was destroyed.
-pub(crate) fn destroyed(stream: u64) {
+pub(crate) fn forget(stream: u64) {
     let mut streams = STREAMS.lock();
     let Some(context) = streams.of.remove(&stream) else { return };
     if let Some(count) = streams.contexts.get_mut(&context) {
@@ -54,14 +54,10 @@ pub(crate) fn destroyed(stream: u64) {
 }
 
 /// A context is gone, with its streams.
-pub(crate) fn context_is_gone(context: u64) {
+pub(crate) fn forget_context(context: u64) {
     let mut streams = STREAMS.lock();
     streams.contexts.remove(&context);
     streams.of.retain(|_, its| *its != context);
-}
-
-pub(crate) fn forked() {
-    STREAMS.renew();
 }
 
 #[cfg(test)]
@@ -72,19 +68,19 @@ mod tests {
     fn only_more_than_ever_are_too_many() {
         let make = |context, stream| {
             let is_more = begin(context);
-            made(context, Some(stream));
+            finish(context, Some(stream));
             is_more
         };
         assert!(!(0..34).any(|stream| make(7, stream)));
         assert!(begin(7));
-        made(7, None);
+        finish(7, None);
         assert!(begin(7), "one that was refused does not count");
-        made(7, Some(34));
-        destroyed(34);
+        finish(7, Some(34));
+        forget(34);
         assert!(!make(7, 35));
         assert!(!make(8, 36), "another context");
         assert!(make(7, 37));
-        context_is_gone(7);
+        forget_context(7);
         assert!(!make(7, 38));
     }
 }

@@ -1,13 +1,14 @@
-//! Kernels whose handles were taken, or that were launched, before they were loaded, and while others ran. The calls return, and the kernels
-//! wait on the device.
+//! Kernels that were launched, or whose handles were taken, before they were loaded and while other kernels ran. Such calls return, but the
+//! kernels wait on the device.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::watch::caller::Caller;
+use crate::watch::hook::Call;
 use crate::watch::locked::Locked;
-use crate::watch::watched::{Call, Stream, WAIT, thread};
+use crate::watch::watched::{Stream, WAIT, thread};
 use crate::watch::{busy, known};
 
 /// The first launch of a kernel that was not loaded.
@@ -27,7 +28,7 @@ impl UnloadedLaunch {
         UnloadedLaunch { kernel, stream: call.stream, thread: thread(), caller: caller.name, running }
     }
 
-    /// Whether it still waits, for some of what ran before it.
+    /// The launch with the streams that it still waits for, if it does.
     fn still_waits(&self, busy: &[Stream]) -> Option<UnloadedLaunch> {
         let is_busy = busy.iter().any(|busy| busy.handle == self.stream);
         let mut still = self.clone();
@@ -79,7 +80,7 @@ fn names(running: &[Stream]) -> String {
 }
 
 fn name(stream: &Stream) -> String {
-    match known::named(stream.kernel) {
+    match known::name_of(stream.kernel) {
         _ if stream.kernel == WAIT => format!("stream {:#x} waited for a word in memory", stream.handle),
         Some(kernel) => format!("`{kernel}` ran in stream {:#x}", stream.handle),
         None => format!("kernel {:#x} ran in stream {:#x}", stream.kernel, stream.handle),
@@ -114,7 +115,7 @@ static WAITING: Locked<Waiting> = Locked::new();
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// A function was taken from a module while these streams were busy.
-pub(crate) fn taken(function: u64, running: Vec<Stream>) {
+pub(crate) fn add_taken(function: u64, running: Vec<Stream>) {
     if !running.is_empty() {
         WAITING.lock().functions.insert(function, TakenFunction { thread: thread(), running });
         ANY.store(true, Ordering::Relaxed);
@@ -127,23 +128,23 @@ pub(crate) fn is_waiting(function: u64) -> bool {
         return false;
     }
     let Some(taken) = WAITING.lock().functions.get(&function).cloned() else { return false };
-    taken.still_waits(&busy::all_but(None))
+    taken.still_waits(&busy::find_others(None))
 }
 
-/// Whether a stream is busy with the same kernel as before. Behind a resident kernel nothing is launched.
+/// Whether a stream still runs the kernel that it ran before. Nothing is launched behind a resident kernel.
 fn still_runs(before: &Stream, busy: &[Stream]) -> bool {
     let same = |busy: &Stream| (busy.handle, busy.thread, busy.kernel, busy.launches);
     busy.iter().any(|busy| same(busy) == same(before))
 }
 
 /// A kernel was launched that was not loaded, while others ran.
-pub(crate) fn launched(launch: UnloadedLaunch) {
+pub(crate) fn add_launch(launch: UnloadedLaunch) {
     WAITING.lock().launches.insert(launch.stream, launch);
     ANY.store(true, Ordering::Relaxed);
 }
 
 /// The launches that still wait while these streams are busy.
-pub(crate) fn waiting(busy: &[Stream]) -> Vec<UnloadedLaunch> {
+pub(crate) fn find_waiting(busy: &[Stream]) -> Vec<UnloadedLaunch> {
     let Waiting { launches, .. } = &*WAITING.lock();
     let mut waiting: Vec<_> = launches.values().filter_map(|launch| launch.still_waits(busy)).collect();
     waiting.sort_by_key(|launch| launch.stream);
@@ -151,13 +152,13 @@ pub(crate) fn waiting(busy: &[Stream]) -> Vec<UnloadedLaunch> {
 }
 
 /// The functions that were taken and are still not loaded while these streams are busy.
-pub(crate) fn taken_and_waiting(busy: &[Stream]) -> Option<Taken> {
+pub(crate) fn find_taken(busy: &[Stream]) -> Option<Taken> {
     const LISTED: usize = 3;
     let Waiting { functions, .. } = &*WAITING.lock();
     let still = || functions.iter().filter(|(_, taken)| taken.still_waits(busy));
     let (_, TakenFunction { thread, running }) = still().next()?;
     // A library's kernel has two handles.
-    let kernels: BTreeSet<_> = still().filter_map(|(function, _)| known::named(*function)).collect();
+    let kernels: BTreeSet<_> = still().filter_map(|(function, _)| known::name_of(*function)).collect();
     let count = kernels.len();
     (count > 0).then(|| Taken {
         kernels: kernels.into_iter().take(LISTED).collect(),
@@ -173,14 +174,14 @@ pub(crate) fn forget_ended() {
         return;
     }
     // A driver that does not answer has something that waits.
-    let Some(busy) = busy::all() else { return };
+    let Some(busy) = busy::find_all() else { return };
     let mut waiting = WAITING.lock();
     waiting.launches.retain(|_, launch| launch.still_waits(&busy).is_some());
     waiting.functions.retain(|_, taken| taken.still_waits(&busy));
     ANY.store(!waiting.launches.is_empty() || !waiting.functions.is_empty(), Ordering::Relaxed);
 }
 
-pub(crate) fn forked() {
-    WAITING.renew();
+/// In a forked child nothing waits.
+pub(crate) extern "C" fn forked() {
     ANY.store(false, Ordering::Relaxed);
 }

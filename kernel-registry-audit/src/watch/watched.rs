@@ -10,11 +10,12 @@ use cudarc::driver::sys::CUresult;
 use crate::options::Audit;
 use crate::record::{Kind, SLOTS, Slot};
 use crate::watch::caller::{self, Caller};
-use crate::watch::recording::{By, Happening, nanoseconds, now, record, write_event};
-use crate::watch::{contexts, hooks, ready};
+use crate::watch::contexts;
+use crate::watch::hook::{self, Call};
+use crate::watch::recording::{self, NewEvent, nanoseconds, now, record, write_event};
 
-/// In a child that was forked: the parent's slot is not this thread's, and its launches are not the child's.
-pub(crate) fn forked() {
+/// In a forked child this thread has no slot yet, and nothing was launched.
+pub(crate) extern "C" fn forked() {
     SLOT.set(ptr::null());
     STREAMS.iter().for_each(|last| last.launches.store(0, Ordering::Relaxed));
 }
@@ -45,7 +46,7 @@ impl Drop for Leave {
     }
 }
 
-/// The slot of threads that found none free. Nothing watches it.
+/// The slot of threads that found none free. Nobody reads it.
 // SAFETY: zeros are valid in a slot, which is made of atomics.
 static NOBODY: Slot = unsafe { MaybeUninit::zeroed().assume_init() };
 
@@ -74,16 +75,6 @@ fn enter() -> *const Slot {
     slot
 }
 
-/// A call in progress.
-#[derive(Clone, Copy)]
-pub(crate) struct Call {
-    /// Its number in the table of hooks.
-    pub(crate) hook: u32,
-    /// What it is about.
-    pub(crate) subject: u64,
-    pub(crate) stream: u64,
-}
-
 /// Makes a call, which is in progress meanwhile.
 #[inline]
 pub(crate) fn during<T>(call: Call, real: impl FnOnce() -> T) -> T {
@@ -91,7 +82,7 @@ pub(crate) fn during<T>(call: Call, real: impl FnOnce() -> T) -> T {
 }
 
 /// Makes a call that loads the kernel which it is about.
-pub(crate) fn loading(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(crate) fn during_load(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let slot = slot();
     slot.loads.store(1, Ordering::Relaxed);
     let result = within(slot, call, real);
@@ -99,7 +90,7 @@ pub(crate) fn loading(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     result
 }
 
-/// Makes a launch, which is in progress meanwhile, and is [`launched`].
+/// Makes a launch, which is counted, and is in progress meanwhile.
 #[inline]
 pub(crate) fn launch(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let slot = slot();
@@ -126,7 +117,7 @@ fn increment(number: &AtomicU64) {
 }
 
 /// Counts a launch, and remembers which kernel this thread launched last in the stream.
-pub(crate) fn launched(stream: u64, kernel: u64) {
+pub(crate) fn count_launch(stream: u64, kernel: u64) {
     count(slot(), stream, kernel);
 }
 
@@ -146,7 +137,7 @@ fn count(slot: &Slot, stream: u64, kernel: u64) {
 pub(crate) const WAIT: u64 = 1;
 
 /// Remembers that a stream waits for a word in memory.
-pub(crate) fn waits(stream: u64) {
+pub(crate) fn mark_waiting(stream: u64) {
     let slot = slot();
     if let Some(last) = last(slot, stream) {
         last.kernel.store(WAIT, Ordering::Relaxed);
@@ -154,7 +145,7 @@ pub(crate) fn waits(stream: u64) {
     }
 }
 
-/// The place of a thread and a stream. There may be none left.
+/// The entry of a thread and a stream, if there is room for it.
 #[inline]
 fn last(slot: &Slot, stream: u64) -> Option<&'static Last> {
     // The default stream is 0, so each handle is stored plus one. Handles are addresses, which leave room for the thread.
@@ -167,7 +158,7 @@ fn place(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize
 }
 
-/// The place of a key that is new, or not where it belongs.
+/// The entry of a key that is new, or not in the first place of its hash.
 #[cold]
 fn find(key: u64) -> Option<&'static Last> {
     let places = || (0..16).map(|step| &STREAMS[(place(key) + step) % STREAMS.len()]);
@@ -202,7 +193,7 @@ static STREAMS: [Last; 4096] = [const {
 const GONE: u64 = u64::MAX;
 
 impl Last {
-    /// Takes the place, if it is free or its stream is gone. Only one thread succeeds.
+    /// Takes an entry that is free, or whose stream is gone. Only one thread succeeds.
     fn take(&self, key: u64) -> bool {
         if self.key.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             return true;
@@ -231,7 +222,7 @@ pub(crate) struct Stream {
     pub(crate) launches: u64,
 }
 
-/// Streams in which kernels were launched, once for each thread that did. Launches in a place count on when another stream takes it.
+/// Streams in which kernels were launched, once for each thread that did. An entry that another stream takes counts on.
 pub(crate) fn streams() -> impl Iterator<Item = (usize, Stream)> {
     STREAMS.iter().enumerate().filter_map(|(place, last)| {
         let kernel = Some(last.kernel.load(Ordering::Relaxed)).filter(|kernel| *kernel != GONE).unwrap_or(0);
@@ -247,24 +238,15 @@ pub(crate) fn forget_stream(stream: u64) {
 }
 
 /// Makes a call, and records it as slow if it was.
-pub(crate) fn timed(call: Call, name: &str, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(crate) fn timed(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let begun = now();
     let result = during(call, real);
     let took = now() - begun;
     if took >= slow() {
-        event(Happening {
-            kind: Kind::Slow,
+        record_event(
             call,
-            name,
-            subject: "",
-            image: "",
-            bytes: 0,
-            begun,
-            took,
-            result,
-            resident: "",
-            rule: None,
-        });
+            NewEvent { kind: Kind::Slow, begun, took, result: result as u32, ..NewEvent::default() },
+        );
     }
     result
 }
@@ -275,13 +257,20 @@ pub(crate) fn slow() -> u64 {
 }
 
 /// Records an event of this thread, with its stack. Returns who called.
-pub(crate) fn event(happening: Happening<'_>) -> Caller {
-    let caller = caller::caller(hooks::address(happening.call.hook));
-    let is_late = ready::is_ready() && happening.kind != Kind::Slow;
-    let is_finding = is_late || !happening.resident.is_empty();
-    let Caller { library, name, stack } = &caller;
-    let by = By { thread: thread(), context: contexts::current(), library, caller: name, text: stack };
-    write_event(happening, by, is_finding);
+pub(crate) fn record_event(call: Call, event: NewEvent<'_>) -> Caller {
+    let caller = caller::find(hook::address(call.hook));
+    let is_late = recording::is_ready() && event.kind != Kind::Slow;
+    write_event(NewEvent {
+        call: call.name(),
+        thread: thread(),
+        stream: call.stream,
+        context: contexts::current(),
+        is_finding: is_late || !event.resident.is_empty(),
+        library: &caller.library,
+        caller: &caller.name,
+        text: &caller.stack,
+        ..event
+    });
     caller
 }
 

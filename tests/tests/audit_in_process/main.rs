@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, LaunchConfig, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::{Control, DeviceAddress, LaunchError, Mapped, Warmup, warm_all};
-use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::record::{Event, Kind};
 use kernel_registry_audit::{
     AfterReady, Audit, InstallError, Installed, NotWatched, assert_no_findings, findings, install, ready,
     report, variables,
@@ -90,7 +90,7 @@ fn launch(kernel: sys::CUfunction, stream: &CudaStream) -> sys::CUresult {
     }
 }
 
-fn said(events: &[Happened]) -> Vec<(Kind, &str, &str)> {
+fn said(events: &[Event]) -> Vec<(Kind, &str, &str)> {
     events.iter().map(|event| (event.kind, &*event.call, &*event.subject)).collect()
 }
 

@@ -1,8 +1,8 @@
-//! Sections: while a kernel stays, calls that would wait for it are refused, made and recorded, or put off.
+//! Sections: while a kernel is resident, calls that would wait for it are refused, made and recorded, or deferred.
 
 mod cold;
+mod deferred;
 mod owners;
-mod put_off;
 mod streams;
 
 use std::error::Error;
@@ -66,7 +66,7 @@ fn end(section: u64) -> u64 {
     end(section)
 }
 
-/// A kernel that stays in a section of its own, for seconds at most.
+/// A resident kernel in a section of its own, for seconds at most.
 struct Resident {
     stream: Arc<CudaStream>,
     /// Never freed, so that no call of the tests' own waits.
@@ -95,7 +95,7 @@ impl Resident {
         assert_eq!(self.control.presence(), Presence::Ended(Ended::Stopped), "something waited for it");
     }
 
-    /// Stops it, and ends its section. Returns how many calls were made that were put off.
+    /// Stops it, and ends its section. Returns how many deferred calls were made.
     fn end(self) -> u64 {
         self.stop();
         end(self.section)
@@ -188,7 +188,7 @@ impl Waiting {
         Ok(Waiting { cold, kernel, module, memory, pinned, registered, other, event })
     }
 
-    /// Makes the calls that no mode puts off.
+    /// Makes the calls that no mode defers.
     fn try_refused(&self, resident: &CudaStream, stream: &CudaStream) -> Vec<(&'static str, CUresult)> {
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
         let stack = sys::CUlimit::CU_LIMIT_STACK_SIZE;
@@ -211,7 +211,7 @@ impl Waiting {
         }
     }
 
-    /// Makes the calls that one mode puts off.
+    /// Makes the calls that one mode defers.
     fn try_deferred(&self) -> Vec<(&'static str, CUresult)> {
         // SAFETY: the handles are there.
         unsafe {
@@ -293,7 +293,7 @@ fn what_would_wait_is_refused() {
     });
     let Some(output) = output else { return };
     for words in [
-        "REFUSED while kernel `worker` stays: `cuLaunchKernel` of kernel `late`, which is not loaded: a kernel is loaded only when \
+        "REFUSED while kernel `worker` is resident: `cuLaunchKernel` of kernel `late`, which is not loaded: a kernel is loaded only when \
          nothing runs on the device. Remedy: call `warm_all` before work starts",
         "`cuModuleLoadData` of a PTX of ",
         "`cuCtxSetLimit` (stack of 16384 bytes): the stack limit is changed only when nothing runs",
@@ -441,7 +441,7 @@ fn a_forked_child_has_no_section() {
         // SAFETY: these are their types.
         let ending = unsafe { own::<End>(c"kernel_registry_audit_section_end") };
         in_child(|| {
-            // The driver does not work in a child: it refuses itself what the audit would put off.
+            // The driver does not work in a child: it refuses itself what the audit would defer.
             // SAFETY: the driver refuses the call.
             let unloaded = unsafe { sys::cuLibraryUnload(ptr::without_provenance_mut(0x1000)) };
             ending(section) == 0 && unloaded != DONE && unloaded != REFUSED
@@ -486,11 +486,11 @@ fn calls_are_made_and_reported() {
 
 /// The record of a section, as the command reports it.
 #[test]
-fn reports_name_the_kernel_that_stays() {
+fn reports_name_the_resident_kernel() {
     let folder = scratch_folder();
     let records = folder.to_str().expect("UTF-8");
     let variables = [(kernel_registry_audit::variables::RECORDS, records)];
-    let output = apart("sections::reports_name_the_kernel_that_stays", &variables, || {
+    let output = apart("sections::reports_name_the_resident_kernel", &variables, || {
         let context = ready(Audit::new())?;
         let memory = device(512)?;
         let resident = Resident::new(&context, DEFER)?;
@@ -508,8 +508,11 @@ fn reports_name_the_kernel_that_stays() {
     let output = command.output().expect("the tool runs");
     assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
     let said = text(&output.stdout);
-    assert!(said.contains("deferred  cuMemFree_v2") && said.contains("while `worker` stayed"), "{said}");
-    assert!(said.contains("1 x call put off, 0.0 us in all, 1 while a kernel stayed"), "{said}");
+    assert!(
+        said.contains("deferred  cuMemFree_v2") && said.contains("while `worker` was resident"),
+        "{said}"
+    );
+    assert!(said.contains("1 x call deferred, 0.0 us in all, 1 while a kernel was resident"), "{said}");
     assert!(said.contains("Remedy: free it later, or with `cuMemFreeAsync`"), "{said}");
     assert!(!said.contains("after it was ready"), "{said}");
     let read = |path| std::fs::read_to_string(path).expect("a report");
@@ -521,9 +524,9 @@ fn reports_name_the_kernel_that_stays() {
     let page = read(page);
     assert!(
         page.contains(
-            "was called while kernel <code>worker</code> stayed on the GPU, and was put off until that ended"
+            "was called while kernel <code>worker</code> was resident, and was deferred until that ended"
         ),
         "{page}"
     );
-    assert!(page.contains("Kernel that stayed") && page.contains("worker"), "{page}");
+    assert!(page.contains("Resident kernel") && page.contains("worker"), "{page}");
 }

@@ -3,11 +3,11 @@
 use std::fmt::{self, Write as _};
 
 use kernel_registry_audit::Cause;
-use kernel_registry_audit::record::{Happened, Kind, PTX, Report};
+use kernel_registry_audit::record::{Event, Kind, PTX, Report};
 
-use super::code;
+use crate::audit::groups::Group;
 use crate::audit::process::{Audit, is_late};
-use crate::audit::words::{NOTHING_SEEN, Readable, Time, explanation_and_stack, many, processes, short};
+use crate::audit::words::{NOTHING_SEEN, Readable, Time, many, processes, short};
 use crate::page::Text;
 
 /// Causes that are said first.
@@ -43,10 +43,10 @@ fn write(to: &mut String, audit: &Audit) -> fmt::Result {
 fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
     let hangs: Vec<_> = audit.events().filter(|event| event.kind == Kind::Hang).collect();
     if let [hang, others @ ..] = &*hangs {
-        let mut lines = explanation_and_stack(hang).0.into_iter();
-        writeln!(to, "<p class=\"bad\">The program hung: {}</p>", code(lines.next().unwrap_or_default()))?;
-        if let Some(remedy) = lines.next().and_then(|line| line.strip_prefix("Remedy: ")) {
-            what_to_do(to, remedy.trim_end_matches('.'))?;
+        let cause = hang.text.lines().next().unwrap_or_default();
+        writeln!(to, "<p class=\"bad\">The program hung: {}</p>", code(cause))?;
+        if !hang.remedy.is_empty() {
+            what_to_do(to, &hang.remedy)?;
         }
         if !others.is_empty() {
             writeln!(to, "<p class=\"bad\">{} did not return either.</p>", many(others.len(), "more call"))?;
@@ -95,9 +95,9 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         to,
         "<li>{of} made {calls} calls that were watched, {launches} of them launches of kernels.</li>"
     )?;
-    let is_ptx = |event: &&Happened| event.subject == PTX;
+    let is_ptx = |event: &&Event| event.subject == PTX;
     let of = |kind| audit.events().filter(move |event| event.kind == kind);
-    let facts: [(Vec<&Happened>, &str, &str); 8] = [
+    let facts: [(Vec<&Event>, &str, &str); 8] = [
         (of(Kind::Load).collect(), "kernel was loaded", "kernels were loaded"),
         (
             of(Kind::Image).filter(is_ptx).collect(),
@@ -111,29 +111,26 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         ),
         (of(Kind::Resize).collect(), "limit of the GPU was set", "limits of the GPU were set"),
         (of(Kind::Refused).collect(), "call was refused", "calls were refused"),
-        (of(Kind::Deferred).collect(), "call was put off", "calls were put off"),
+        (of(Kind::Deferred).collect(), "call was deferred", "calls were deferred"),
         (
             of(Kind::Waits).collect(),
-            "call waited for a kernel that stayed",
-            "calls waited for a kernel that stayed",
+            "call waited for a resident kernel",
+            "calls waited for a resident kernel",
         ),
         (of(Kind::Slow).collect(), "other call took long", "other calls took long"),
     ];
     for (events, one, several) in facts {
         let Some(longest) = events.iter().max_by_key(|event| event.took) else { continue };
-        let total: Time = events.iter().map(|event| event.took).sum();
-        let late = events.iter().filter(|event| is_late(event)).count();
-        write!(to, "<li>{} {}", events.len(), if events.len() == 1 { one } else { several })?;
+        let Group { times, total, late, .. } = Group::sum(events.iter().copied());
+        write!(to, "<li>{times} {}", if times == 1 { one } else { several })?;
         match late {
             0 => {}
-            1 if events.len() == 1 => write!(to, " <strong>after the program was ready</strong>")?,
-            all if all == events.len() => {
-                write!(to, ", <strong>all of them after the program was ready</strong>")?
-            }
+            1 if times == 1 => write!(to, " <strong>after the program was ready</strong>")?,
+            all if all == times => write!(to, ", <strong>all of them after the program was ready</strong>")?,
             late => write!(to, ", <strong>{late} of them after the program was ready</strong>")?,
         }
         if longest.took > 0 {
-            write!(to, ": {total} in all, the longest {}", Time(longest.took))?;
+            write!(to, ": {} in all, the longest {}", Time(total), Time(longest.took))?;
             if longest.kind == Kind::Load {
                 let name = Readable(&longest.subject).to_string();
                 write!(to, " (<code>{}</code>)", Text(short(&name)))?;
@@ -147,4 +144,13 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         }
     }
     writeln!(to, "</ul>")
+}
+
+/// Text with code between backticks, and kernels' names there as in C++.
+pub(super) fn code(text: &str) -> String {
+    let part = |(index, part)| match index % 2 {
+        0 => Text(part).to_string(),
+        _ => format!("<code>{}</code>", Text(Readable(part))),
+    };
+    text.split('`').enumerate().map(part).collect()
 }

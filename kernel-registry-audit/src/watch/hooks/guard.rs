@@ -1,58 +1,65 @@
-//! What hooks do beside a resident kernel: calls that would wait for it are refused, made and recorded, or deferred.
+//! What hooks do while a kernel is resident: calls that would wait for it are refused, made and recorded, or deferred.
 
 use cudarc::driver::sys::{CUcontext, CUevent, CUresult, CUstream};
 use kernel_registry_format::OnWait;
+use kernel_registry_format::rules::{self, Rule};
 
-use super::{about, late, name, on, plain};
+use super::late::{self, refusal};
 use crate::record::Kind;
-use crate::rules::{self, Rule};
 use crate::watch::devices::Devices;
+use crate::watch::hook::{Call, stored_handle};
 use crate::watch::owners::Owner;
-use crate::watch::recording::{Happening, now};
+use crate::watch::recording::{NewEvent, now};
 use crate::watch::say::say;
-use crate::watch::section::{self, Beside, Free, Launch, Outcome, WaitingFrees};
-use crate::watch::watched::{Call, during, event, timed};
-use crate::watch::{contexts, memory, owners, ready, streams};
+use crate::watch::section::{self, ActiveSection, Free, Launch, Outcome, WaitingFrees};
+use crate::watch::watched::{self, during, timed};
+use crate::watch::{contexts, memory, owners, streams};
 
 /// The subject of a launch in the stream of the resident kernel.
 const BEHIND: &str = "launch in its stream";
 
-/// A call that waits by this rule, if a section is beside it.
+/// Makes a call that waits by a rule, or refuses it if it would wait for the kernel of `section`.
 #[inline]
-pub(super) fn waits(
+pub(super) fn wait(
     call: Call,
     rule: &'static Rule,
-    beside: Option<Beside>,
+    section: Option<ActiveSection>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    match beside {
-        None => timed(call, name(call.hook), real),
-        Some(beside) => {
+    match section {
+        None => timed(call, real),
+        Some(section) => {
             let subject = subject(call);
             let words = match &*subject {
-                "" => format!("`{}`", name(call.hook)),
-                subject => format!("`{}` of {subject}", name(call.hook)),
+                "" => format!("`{}`", call.name()),
+                subject => format!("`{}` of {subject}", call.name()),
             };
-            would_wait(call, rule, &subject, &words, &beside, real)
+            would_wait(call, by_rule(rule, &subject), &words, &section, || during(call, real))
         }
     }
 }
 
-/// A call that waits for what runs in a context. Without one it is the current one.
+/// A call that waits for all work in a context, or in the current one.
 #[inline]
-pub(super) fn synchronizes_context(
-    hook: u32,
+pub(super) fn synchronize_context(
+    call: Call,
     context: Option<CUcontext>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let context = || context.map_or_else(contexts::current, |context| context.addr() as u64);
-    let beside = if section::any() { section::within(context()) } else { None };
-    waits(plain(hook), &rules::WAITS_FOR_RESIDENT, beside, real)
+    let section = if section::any() { section::find_running_in(context()) } else { None };
+    wait(call, &rules::WAITS_FOR_RESIDENT, section, real)
 }
 
-/// A call that takes the handle of a kernel which is not loaded: its launch would wait for the resident kernel.
-pub(super) fn takes(call: Call, kernel: &str, beside: &Beside, real: impl FnOnce() -> CUresult) -> CUresult {
-    would_wait(call, &rules::LOAD, kernel, &late::words(call.hook, kernel), beside, real)
+/// Takes the handle of a kernel that is not loaded. Its launch would wait for the resident kernel.
+pub(super) fn take_unloaded(
+    call: Call,
+    kernel: &str,
+    section: &ActiveSection,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let words = late::describe(call, kernel);
+    would_wait(call, by_rule(&rules::LOAD, kernel), &words, section, || during(call, real))
 }
 
 /// What a call is about, for people.
@@ -64,153 +71,137 @@ fn subject(call: Call) -> String {
     }
 }
 
+/// Refuses a call that would wait for the kernel of a section, or makes it if that only reports. Records it as `event`, whose rule says why.
 #[cold]
 fn would_wait(
     call: Call,
-    rule: &'static Rule,
-    subject: &str,
+    event: NewEvent<'_>,
     words: &str,
-    beside: &Beside,
+    section: &ActiveSection,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    if beside.on_wait != OnWait::Report {
-        let refused = refusal(rule, beside, words);
-        event(happening(call, Kind::Refused, subject, rule, beside, (now(), 0), refused));
-        return refused;
-    }
     let begun = now();
-    let result = during(call, real);
-    event(happening(call, Kind::Waits, subject, rule, beside, (begun, now() - begun), result));
+    let (kind, result, took) = match event.rule {
+        Some(rule) if section.on_wait != OnWait::Report => (Kind::Refused, refusal(rule, section, words), 0),
+        _ => {
+            let result = real();
+            (Kind::Waits, result, now() - begun)
+        }
+    };
+    let (result_code, resident) = (result as u32, &*section.kernel);
+    watched::record_event(call, NewEvent { kind, begun, took, result: result_code, resident, ..event });
     result
 }
 
-fn happening<'a>(
-    call: Call,
-    kind: Kind,
-    subject: &'a str,
-    rule: &'static Rule,
-    beside: &'a Beside,
-    (begun, took): (u64, u64),
-    result: CUresult,
-) -> Happening<'a> {
-    let (name, resident) = (name(call.hook), &*beside.kernel);
-    let rule = Some(rule);
-    Happening { kind, call, name, subject, image: "", bytes: 0, begun, took, result, resident, rule }
+/// The event of a call that waits by a rule.
+fn by_rule<'a>(rule: &'static Rule, subject: &'a str) -> NewEvent<'a> {
+    NewEvent { rule: Some(rule), subject, ..NewEvent::default() }
 }
 
-/// The answer to a call that is refused, once that was said.
-pub(super) fn refusal(rule: &Rule, beside: &Beside, words: &str) -> CUresult {
-    let (because, remedy) = (rule.because, rule.remedy_in(ready::uses_kernel_registry()));
-    say(&format!("REFUSED while kernel `{}` stays: {words}: {because}. Remedy: {remedy}.", beside.kernel));
-    CUresult::CUDA_ERROR_NOT_PERMITTED
-}
-
-/// A call that frees or unloads. In a section that defers it is deferred, if the rules say that it can be, and its owner is known.
-fn frees(
+/// Frees or unloads something. A section that defers defers the call if the rules allow it and its owner is known.
+fn free_or_defer(
     call: Call,
     rule: &'static Rule,
     devices: Devices,
     owner: Option<Owner>,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    let owner = owner.filter(|_| rules::can_be_deferred(name(call.hook)));
-    let beside = section::at(devices);
-    let defers = beside.as_ref().is_some_and(|beside| beside.on_wait == OnWait::Defer);
-    let Some(owner) = owner.filter(|_| defers) else { return waits(call, rule, beside, real) };
+    let owner = owner.filter(|_| rules::can_be_deferred(call.name()));
+    let section = section::find_on_devices(devices);
+    let defers = section.as_ref().is_some_and(|section| section.on_wait == OnWait::Defer);
+    let Some(owner) = owner.filter(|_| defers) else { return wait(call, rule, section, real) };
     let is_of_device = *rule == rules::FREE && !memory::is_of_host(call.subject);
     let bytes = if is_of_device { memory::size(call.subject) } else { 0 };
     match section::defer(Free { call, devices, owner, bytes }, &subject(call), real) {
         Outcome::Deferred => CUresult::CUDA_SUCCESS,
         Outcome::Again => CUresult::CUDA_ERROR_INVALID_HANDLE,
-        Outcome::NotNeeded(real) => timed(call, name(call.hook), real),
+        Outcome::NotNeeded(real) => timed(call, real),
     }
 }
 
 /// The answer to a second free of an address.
 const FREED: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 
-/// A call that frees memory of a device. That of pools is freed without waiting, and any other address the driver refuses at once.
-pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
+/// Frees memory. `devices` are those whose kernels may use it, in a section, if the free waits for them.
+fn free_memory(
+    call: Call,
+    devices: impl FnOnce(u64) -> Option<Devices>,
+    real: impl FnOnce() -> CUresult + 'static,
+) -> CUresult {
     if section::is_deferred(call.subject) {
         return FREED;
     }
-    let is_its = |address| memory::is_known(address) && !memory::is_of_host(address);
-    if section::any() && is_its(call.subject) {
-        let devices = memory::devices(call.subject);
-        if section::at(devices).is_some() && waits_to_free(call.subject) {
-            return frees(call, &rules::FREE, devices, memory::owner(call.subject), real);
-        }
+    match section::any().then(|| devices(call.subject)).flatten() {
+        Some(devices) => free_or_defer(call, &rules::FREE, devices, memory::owner(call.subject), real),
+        None => timed(call, real),
     }
-    timed(call, name(call.hook), real)
 }
 
-fn waits_to_free(address: u64) -> bool {
-    !memory::is_pooled(address) && !memory::is_inside(address)
+/// Frees memory of a device. Memory of pools is freed without waiting; other addresses the driver refuses at once.
+pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
+    let devices = |address| {
+        let is_its = memory::is_known(address) && !memory::is_of_host(address);
+        let devices = is_its.then(|| memory::devices(address))?;
+        section::find_on_devices(devices)?;
+        (!memory::is_pooled(address) && !memory::is_inside(address)).then_some(devices)
+    };
+    free_memory(call, devices, real)
 }
 
 /// A call that frees memory without waiting.
-pub(super) fn frees_at_once(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
-    if section::is_deferred(call.subject) { FREED } else { timed(call, name(call.hook), real) }
+pub(super) fn free_async(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+    if section::is_deferred(call.subject) { FREED } else { timed(call, real) }
 }
 
-/// A call that frees memory of the host, which kernels on all devices can use. The driver refuses any other address at once.
+/// Frees memory of the host, which kernels on all devices can use. Other addresses the driver refuses at once.
 pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    if section::is_deferred(call.subject) {
-        return FREED;
-    }
-    let address = call.subject;
-    let is_its = |address| memory::is_of_host(address) && !memory::is_registered(address);
-    if !section::any() || !is_its(address) || memory::is_inside(address) {
-        return timed(call, name(call.hook), real);
-    }
-    frees(call, &rules::FREE, Devices::ALL, memory::owner(address), real)
+    let is_its = |address| {
+        memory::is_of_host(address) && !memory::is_registered(address) && !memory::is_inside(address)
+    };
+    free_memory(call, |address| is_its(address).then_some(Devices::ALL), real)
 }
 
 /// `cuMemHostUnregister`.
 pub(super) fn unregister(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    if section::is_deferred(call.subject) {
-        return FREED;
-    }
-    let is_its = section::any() && memory::is_registered(call.subject);
-    let devices = if is_its { Devices::ALL } else { Devices::NONE };
-    let result = frees(call, &rules::FREE, devices, memory::owner(call.subject), real);
+    let devices = |address| memory::is_registered(address).then_some(Devices::ALL);
+    let result = free_memory(call, devices, real);
     if result == CUresult::CUDA_SUCCESS {
-        memory::unregistered(call.subject);
+        memory::forget_registered(call.subject);
     }
     result
 }
 
 /// `cuIpcCloseMemHandle`.
-pub(super) fn closes(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
+pub(super) fn close_memory(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
     let is_its = section::any() && memory::is_known(call.subject);
     let devices = if is_its { memory::devices(call.subject) } else { Devices::NONE };
-    frees(call, &rules::FREE, devices, memory::owner(call.subject), real)
+    free_or_defer(call, &rules::FREE, devices, memory::owner(call.subject), real)
 }
 
-/// A call that allocates memory. If there is none, the frees that wait are said.
-pub(super) fn allocates(call: Call, bytes: usize, real: impl FnOnce() -> CUresult) -> CUresult {
-    let result = timed(call, name(call.hook), real);
+/// Allocates memory. If there is too little, says which deferred calls would free some.
+pub(super) fn allocate(call: Call, bytes: usize, real: impl FnOnce() -> CUresult) -> CUresult {
+    let result = timed(call, real);
     if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY
-        && let Some(waiting) = contexts::device().and_then(section::waiting_frees)
+        && let Some(waiting) = contexts::current_device().and_then(section::waiting_frees)
     {
         let WaitingFrees { bytes: waiting, count, kernel } = waiting;
         say(&format!(
             "`{}` of {bytes} bytes found no memory: {waiting} bytes wait to be freed until kernel `{kernel}` ends, by {count} \
              deferred calls. Remedy: free with `cuMemFreeAsync`, which does not wait and also takes what `cuMemAlloc` gave; or end \
              that kernel.",
-            name(call.hook)
+            call.name()
         ));
     }
     result
 }
 
 /// A call that unloads or destroys something of a context.
-pub(super) fn destroys(
+pub(super) fn destroy(
     call: Call,
     rule: &'static Rule,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    let owner = owners::of(call.subject);
+    let owner = owners::find(call.subject);
     let context = match owner {
         Some(Owner::Context(context)) => context,
         _ => contexts::current(),
@@ -218,33 +209,32 @@ pub(super) fn destroys(
     let device = if section::any() { contexts::device_of(context) } else { None };
     let real = move || {
         // Before the call: another thread may get the same handle right after it.
-        owners::destroyed(call.subject);
+        owners::forget(call.subject);
         real()
     };
-    gone(call, rule, device.map(Devices::one), owner, real)
+    unload_or_destroy(call, rule, device.map(Devices::one), owner, real)
 }
 
 /// A call that makes something of the current context.
-pub(super) fn makes<T>(hook: u32, out: *mut *mut T, real: impl FnOnce() -> CUresult) -> CUresult {
-    let result = timed(plain(hook), name(hook), real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
-        // SAFETY: the driver has stored the handle there.
-        owners::made(unsafe { *out }.addr() as u64);
+pub(super) fn create<T>(call: Call, out: *mut *mut T, real: impl FnOnce() -> CUresult) -> CUresult {
+    let result = timed(call, real);
+    if let Some(handle) = stored_handle(result, out) {
+        owners::add(handle);
     }
     result
 }
 
-/// A call that unloads something of all contexts. The program may free the code of a library after this call, if it `keeps` it.
-pub(super) fn unloads_everywhere(
+/// Unloads something from all contexts. Is not deferred if the program `keeps` the code: it may free that after this call.
+pub(super) fn unload_everywhere(
     call: Call,
     keeps: bool,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
     let owner = (!keeps).then_some(Owner::Process);
-    gone(call, &rules::UNLOAD, section::any().then_some(Devices::ALL), owner, real)
+    unload_or_destroy(call, &rules::UNLOAD, section::any().then_some(Devices::ALL), owner, real)
 }
 
-fn gone(
+fn unload_or_destroy(
     call: Call,
     rule: &'static Rule,
     devices: Option<Devices>,
@@ -255,57 +245,50 @@ fn gone(
         return CUresult::CUDA_ERROR_INVALID_HANDLE;
     }
     match devices {
-        Some(devices) => frees(call, rule, devices, owner, real),
-        None => timed(call, name(call.hook), real),
+        Some(devices) => free_or_defer(call, rule, devices, owner, real),
+        None => timed(call, real),
     }
 }
 
-/// A launch in what may be the stream of a resident kernel, where it waits for that. `kernel` names what is launched.
+/// Launches something in what may be the stream of a resident kernel, where it would wait for that kernel.
 #[cold]
-pub(super) fn launches(
+pub(super) fn launch(
     call: Call,
     kernel: impl FnOnce() -> String,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let beside = match section::launch(call.stream) {
+    let section = match section::classify_launch(call.stream) {
         Launch::Elsewhere => return real(),
-        Launch::Own(section) => return section::launching(section, real),
-        Launch::Behind(beside) => beside,
+        Launch::Own(section) => return section::launch_resident(section, real),
+        Launch::Behind(section) => section,
     };
-    let of = kernel();
-    let (begun, rule) = (now(), &rules::BEHIND_RESIDENT);
-    let (kind, took, result) = if beside.on_wait == OnWait::Report {
-        let result = real();
-        (Kind::Waits, now() - begun, result)
-    } else {
-        let words = format!("`{}` of {of} in the stream of that kernel", name(call.hook));
-        (Kind::Refused, 0, refusal(rule, &beside, &words))
-    };
-    event(Happening { image: &of, ..happening(call, kind, BEHIND, rule, &beside, (begun, took), result) });
-    result
+    let kernel = kernel();
+    let words = format!("`{}` of {kernel} in the stream of that kernel", call.name());
+    let event = NewEvent { image: &kernel, ..by_rule(&rules::BEHIND_RESIDENT, BEHIND) };
+    would_wait(call, event, &words, &section, real)
 }
 
 /// A call that waits for a stream.
-pub(super) fn synchronizes(hook: u32, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
-    let call = on(hook, stream);
-    waits(call, &rules::WAITS_FOR_RESIDENT, section::owner(call.stream), real)
+pub(super) fn synchronize_stream(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
+    let call = call.on(stream);
+    wait(call, &rules::WAITS_FOR_RESIDENT, section::find_by_stream(call.stream), real)
 }
 
 /// A call that waits for an event.
-pub(super) fn waits_for(hook: u32, event: CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
-    let call = about(hook, event);
-    waits(call, &rules::WAITS_FOR_RESIDENT, section::of_event(call.subject), real)
+pub(super) fn synchronize_event(call: Call, event: CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
+    let call = call.about(event);
+    wait(call, &rules::WAITS_FOR_RESIDENT, section::find_by_event(call.subject), real)
 }
 
 /// A call that records an event in a stream.
-pub(super) fn records(
-    hook: u32,
+pub(super) fn record_event(
+    call: Call,
     event: CUevent,
     stream: CUstream,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let call = on(hook, stream);
-    let result = timed(call, name(hook), real);
+    let call = call.on(stream);
+    let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS {
         section::recorded(event.addr() as u64, call.stream);
     }
@@ -313,22 +296,19 @@ pub(super) fn records(
 }
 
 /// A call that makes an event.
-pub(super) fn makes_event(hook: u32, out: *mut CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
-    let result = timed(plain(hook), name(hook), real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
-        // SAFETY: the driver has stored the handle there.
-        section::forget_event(unsafe { *out }.addr() as u64);
+pub(super) fn create_event(call: Call, out: *mut CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
+    let result = timed(call, real);
+    if let Some(event) = stored_handle(result, out) {
+        section::forget_event(event);
     }
     result
 }
 
 /// A call that makes a stream.
-pub(super) fn makes_stream(hook: u32, out: *mut CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn create_stream(call: Call, out: *mut CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let context = contexts::current();
-    let beside = if streams::begin(context) { section::here() } else { None };
-    let result = waits(plain(hook), &rules::STREAMS, beside, real);
-    let is_made = result == CUresult::CUDA_SUCCESS && !out.is_null();
-    // SAFETY: the driver has stored the handle there.
-    streams::made(context, is_made.then(|| unsafe { *out }.addr() as u64));
+    let section = if streams::begin(context) { section::find_in_current_context() } else { None };
+    let result = wait(call, &rules::STREAMS, section, real);
+    streams::finish(context, stored_handle(result, out));
     result
 }

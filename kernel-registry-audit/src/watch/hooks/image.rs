@@ -1,385 +1,225 @@
 //! What hooks do when images are loaded and unloaded, and when handles of kernels are taken from them.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::fmt;
-use std::fs;
+use std::ffi::{CStr, c_char, c_uint};
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUlibrary, CUlibraryOption, CUmodule, CUresult};
+use cudarc::driver::sys::{CUfunction, CUlibrary, CUlibraryOption, CUmodule, CUresult};
+use kernel_registry_format::rules::{self, Rule};
 
-use super::late::{self, What};
-use super::load::{is_eager, is_loaded_now, kernel_name};
-use super::{about, guard, name, plain};
-use crate::record::{Kind, PTX};
-use crate::rules::{self, Rule};
+use super::code::Image;
+use super::load::{is_eager, is_loaded, kernel_name};
+use super::{guard, late};
+use crate::record::Kind;
 use crate::watch::caller::Caller;
-use crate::watch::real::Function;
-use crate::watch::recording::now;
-use crate::watch::section::{self, Beside};
-use crate::watch::watched::{Call, timed};
-use crate::watch::{busy, contexts, known, owners, ready, streams, unloaded};
-
-/// What an image is, by its first bytes.
-#[derive(Clone, Copy)]
-pub(super) struct Image {
-    kind: &'static str,
-    bytes: u64,
-}
-
-impl fmt::Display for Image {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.bytes {
-            0 => f.write_str(self.kind),
-            bytes => write!(f, "{} of {bytes} bytes", self.kind),
-        }
-    }
-}
-
-/// The image that a program gives to the driver.
-pub(super) fn code(image: *const c_void) -> Image {
-    /// Bytes from an offset.
-    ///
-    /// # Safety
-    ///
-    /// They are part of the image.
-    unsafe fn at<const N: usize>(image: *const c_void, offset: usize) -> [u8; N] {
-        // SAFETY: the caller's promise.
-        unsafe { image.byte_add(offset).cast::<[u8; N]>().read_unaligned() }
-    }
-    /// The size of a fatbin, which has it in its header.
-    ///
-    /// # Safety
-    ///
-    /// A fatbin begins there.
-    unsafe fn fatbin(image: *const c_void) -> u64 {
-        // SAFETY: the header has 16 bytes.
-        let (header, rest) = unsafe { (u16::from_le_bytes(at(image, 6)), u64::from_le_bytes(at(image, 8))) };
-        rest.saturating_add(header.into())
-    }
-    if image.is_null() {
-        return Image { kind: "nothing", bytes: 0 };
-    }
-    // SAFETY: every image has four bytes, and behind them what its kind has there.
-    unsafe {
-        match at(image, 0) {
-            [0x7f, b'E', b'L', b'F'] => {
-                let sections = u64::from_le_bytes(at(image, 40));
-                let [size, count] = [58, 60].map(|offset| u64::from(u16::from_le_bytes(at(image, offset))));
-                Image { kind: "cubin", bytes: sections.saturating_add(size * count) }
-            }
-            [0x50, 0xed, 0x55, 0xba] => Image { kind: "fatbin", bytes: fatbin(image) },
-            // The wrapper around a fatbin, as nvcc embeds it: its address comes after two words.
-            [0xb1, 0x43, 0x62, 0x46] => {
-                let inside = image.byte_add(8).cast::<*const c_void>().read_unaligned();
-                Image { kind: "fatbin", bytes: if inside.is_null() { 0 } else { fatbin(inside) } }
-            }
-            [first, ..] if first.is_ascii_graphic() || first.is_ascii_whitespace() => {
-                Image { kind: PTX, bytes: libc::strlen(image.cast()) as u64 }
-            }
-            _ => Image { kind: "code", bytes: 0 },
-        }
-    }
-}
-
-/// The image in a file.
-pub(super) fn file(path: *const c_char) -> Image {
-    let kind = "file";
-    if path.is_null() {
-        return Image { kind, bytes: 0 };
-    }
-    // SAFETY: a path ends with a zero.
-    let path = unsafe { CStr::from_ptr(path) };
-    let bytes = path.to_str().ok().and_then(|path| fs::metadata(path).ok()).map_or(0, |file| file.len());
-    Image { kind, bytes }
-}
+use crate::watch::hook::{Call, stored_handle};
+use crate::watch::recording::{NewEvent, now};
+use crate::watch::watched::timed;
+use crate::watch::{busy, contexts, known, owners, ready, recording, section, unloaded};
 
 /// Loads a module.
 pub(super) fn load_module(
-    hook: u32,
+    call: Call,
     out: *mut CUmodule,
     code: Image,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = image(hook, out, code, Some(&rules::MODULE), real);
-    if let Some(module) = stored(result, out) {
-        owners::made(module);
+    let result = load_image(call, out, code, Some(&rules::MODULE), real);
+    if let Some(module) = stored_handle(result, out) {
+        owners::add(module);
     }
     result
 }
 
-/// Loads a library. The program may say that it `keeps` the code.
+/// Loads a library. `keeps`: the program promises to keep its code until the library is unloaded.
 pub(super) fn load_library(
-    hook: u32,
+    call: Call,
     out: *mut CUlibrary,
     code: Image,
     keeps: bool,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = image(hook, out, code, is_eager().then_some(&rules::LIBRARY), real);
-    if let Some(library) = stored(result, out).filter(|_| keeps) {
-        known::kept(library);
+    let result = load_image(call, out, code, is_eager().then_some(&rules::LIBRARY), real);
+    if let Some(library) = stored_handle(result, out).filter(|_| keeps) {
+        known::mark_kept(library);
     }
     result
 }
 
-/// Whether the options of a library say that the driver uses memory of the program until the library is unloaded.
-///
-/// # Safety
-///
-/// There are so many options.
-pub(super) unsafe fn keeps(options: *const CUlibraryOption, count: c_uint) -> bool {
+/// Whether the options of a library say that the driver uses the program's memory until the library is unloaded.
+pub(super) fn keeps_code(options: *const CUlibraryOption, count: c_uint) -> bool {
     const KEEPS: [c_uint; 2] = [
         CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED as c_uint,
         CUlibraryOption::CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE as c_uint,
     ];
     let all = if options.is_null() { 0 } else { count as usize };
-    // SAFETY: the caller's promise. A program may use numbers that this version of the bindings does not know.
+    // SAFETY: the program passes so many options. It may use numbers that this version of the bindings does not know.
     (0..all).any(|index| KEEPS.contains(&unsafe { options.cast::<c_uint>().add(index).read() }))
 }
 
-/// The handle that the driver has stored, if it succeeded.
-fn stored<T>(result: CUresult, out: *mut *mut T) -> Option<u64> {
-    // SAFETY: the driver has stored the handle there.
-    (result == CUresult::CUDA_SUCCESS && !out.is_null()).then(|| unsafe { *out }.addr() as u64)
-}
-
-fn image<T>(
-    hook: u32,
+fn load_image<T>(
+    call: Call,
     out: *mut *mut T,
     image: Image,
     rule: Option<&'static Rule>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let begun = now();
-    let words = || format!("`{}` of a {image}", name(hook));
-    let remedy = late::LOAD_BEFORE;
-    let what = What { kind: Kind::Image, subject: image.kind, image: "", bytes: image.bytes, rule, remedy };
-    let (result, caller) = late::call(plain(hook), what, words, real);
-    if let Some(handle) = stored(result, out) {
+    let words = || format!("`{}` of a {image}", call.name());
+    let event = image_event(image.kind, image.bytes, rule);
+    let (result, caller) = late::make_call(call, event, late::LOAD_BEFORE, words, real);
+    if let Some(handle) = stored_handle(result, out) {
         let Caller { library, .. } = caller;
-        known::image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
+        known::add_image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
     }
     result
+}
+
+/// The event of an image's load.
+fn image_event<'a>(subject: &'a str, bytes: u64, rule: Option<&'static Rule>) -> NewEvent<'a> {
+    NewEvent { kind: Kind::Image, subject, bytes, rule, ..NewEvent::default() }
 }
 
 /// A call that unloads a module, after which its handles stand for nothing.
 pub(super) fn unload_module(
-    hook: u32,
+    call: Call,
     module: CUmodule,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    guard::destroys(about(hook, module), &rules::UNLOAD, unload(module, real))
+    guard::destroy(call.about(module), &rules::UNLOAD, forget_and_unload(module, real))
 }
 
 /// A call that unloads a library from all contexts.
 pub(super) fn unload_library(
-    hook: u32,
+    call: Call,
     library: CUlibrary,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    let call = about(hook, library);
-    guard::unloads_everywhere(call, known::is_kept(call.subject), unload(library, real))
+    let call = call.about(library);
+    guard::unload_everywhere(call, known::is_kept(call.subject), forget_and_unload(library, real))
 }
 
-fn unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl FnOnce() -> CUresult {
+fn forget_and_unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl FnOnce() -> CUresult {
     let image = image.addr() as u64;
     move || {
         // Before the call: another thread may get the same handles right after it.
-        known::unloaded(image);
+        known::forget_image(image);
         real()
     }
-}
-
-/// A call after which nothing is loaded in a context.
-pub(super) fn ends(hook: u32, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
-    let context = context.addr() as u64;
-    guard::waits(plain(hook), &rules::CONTEXT, section::in_context(context), || {
-        forget(context);
-        real()
-    })
-}
-
-fn forget(context: u64) {
-    known::context_is_gone(context);
-    owners::context_is_gone(context);
-    streams::context_is_gone(context);
-    section::context_is_gone(context);
-}
-
-/// A call that releases the primary context of a device, and ends it if nobody else holds it.
-pub(super) fn releases(hook: u32, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
-    let is_last = section::any() && contexts::is_held_once(device);
-    let beside = if is_last { section::on(device) } else { None };
-    let result = may_end(hook, device, beside, real);
-    if result == CUresult::CUDA_SUCCESS {
-        contexts::released(device);
-    }
-    result
-}
-
-/// A call that ends the primary context of a device.
-pub(super) fn resets(hook: u32, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
-    may_end(hook, device, section::on(device), real)
-}
-
-fn may_end(hook: u32, device: CUdevice, beside: Option<Beside>, real: impl FnOnce() -> CUresult) -> CUresult {
-    type GetState = unsafe extern "C" fn(CUdevice, *mut c_uint, *mut c_int) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static GET_STATE: Function<GetState> = unsafe { Function::new(c"cuDevicePrimaryCtxGetState") };
-    let result = guard::waits(plain(hook), &rules::CONTEXT, beside, real);
-    // Unless the driver says otherwise.
-    let (mut flags, mut is_active) = (0, 1);
-    if let Some(get_state) = GET_STATE.get() {
-        // SAFETY: it stores two numbers.
-        unsafe { get_state(device, &mut flags, &mut is_active) };
-    }
-    if is_active == 0
-        && let Some(context) = contexts::primary(device)
-    {
-        forget(context);
-    }
-    result
-}
-
-/// A call that retains the primary context of a device.
-pub(super) fn retains(
-    hook: u32,
-    out: *mut CUcontext,
-    device: CUdevice,
-    real: impl FnOnce() -> CUresult,
-) -> CUresult {
-    let result = makes(hook, out, real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
-        // SAFETY: the driver has stored the handle there.
-        contexts::retained(unsafe { *out }.addr() as u64, device);
-    }
-    result
-}
-
-/// A call that makes or retains a context.
-pub(super) fn makes(hook: u32, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
-    let result = timed(plain(hook), name(hook), real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
-        // SAFETY: the driver has stored the handle there.
-        contexts::seen(unsafe { *out }.addr() as u64);
-    }
-    result
 }
 
 /// A call that returns the handle of a library's kernel by its name. It loads nothing.
-pub(super) fn names<T>(
-    hook: u32,
+pub(super) fn get_kernel<T>(
+    call: Call,
     out: *mut *mut T,
     library: CUlibrary,
     kernel: *const c_char,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = timed(plain(hook), name(hook), real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() && !kernel.is_null() {
-        // SAFETY: the driver has stored the handle there, and has read the name, which ends with a zero.
-        let (handle, kernel) = unsafe { (*out, CStr::from_ptr(kernel)) };
-        known::name(handle.addr() as u64, &kernel.to_string_lossy(), library.addr() as u64);
+    let result = timed(call, real);
+    if let Some(handle) = stored_handle(result, out).filter(|_| !kernel.is_null()) {
+        // SAFETY: the driver has read the name, which ends with a zero.
+        let kernel = unsafe { CStr::from_ptr(kernel) };
+        known::add_name(handle, &kernel.to_string_lossy(), library.addr() as u64);
     }
     result
 }
 
 /// A call that returns the module of a library in the current context.
-pub(super) fn module_of_library(
-    hook: u32,
+pub(super) fn get_module(
+    call: Call,
     out: *mut CUmodule,
     library: CUlibrary,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = uses_library(hook, library, real);
-    if let Some(module) = stored(result, out) {
-        known::module(module, library.addr() as u64);
+    let result = use_library(call, library, real);
+    if let Some(module) = stored_handle(result, out) {
+        known::add_module(module, library.addr() as u64);
     }
     result
 }
 
 /// A call that needs a library in the current context, and loads it there.
-pub(super) fn uses_library(hook: u32, library: CUlibrary, real: impl FnOnce() -> CUresult) -> CUresult {
-    let (call, context) = (about(hook, library), contexts::current());
+pub(super) fn use_library(call: Call, library: CUlibrary, real: impl FnOnce() -> CUresult) -> CUresult {
+    let (call, context) = (call.about(library), contexts::current());
     if is_eager() || known::is_library_loaded(call.subject, context) {
-        return timed(call, name(hook), real);
+        return timed(call, real);
     }
-    let (rule, remedy) = (Some(&rules::LIBRARY_IN_CONTEXT), late::LOAD_BEFORE);
-    let what = What { kind: Kind::Image, subject: "library", image: "", bytes: 0, rule, remedy };
-    let words = || format!("`{}` of a library that is not loaded in this context", name(hook));
-    let (result, _) = late::call(call, what, words, real);
+    let event = image_event("library", 0, Some(&rules::LIBRARY_IN_CONTEXT));
+    let words = || format!("`{}` of a library that is not loaded in this context", call.name());
+    let (result, _) = late::make_call(call, event, late::LOAD_BEFORE, words, real);
     if result == CUresult::CUDA_SUCCESS {
-        known::library_loaded(call.subject, context);
+        known::mark_library_loaded(call.subject, context);
     }
     result
 }
 
 /// A call that returns the handles of all kernels of an image.
-pub(super) fn enumerates<T, I>(
-    hook: u32,
+pub(super) fn enumerate<T, I>(
+    call: Call,
     out: *mut *mut T,
     count: u32,
     image: *mut I,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = timed(plain(hook), name(hook), real);
+    let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         for index in 0..count as usize {
             // SAFETY: the program's array has so many places. It may have more than the image has kernels; those are null.
             let handle = unsafe { *out.add(index) };
-            if !handle.is_null() && known::named(handle.addr() as u64).is_none() {
-                known::name(handle.addr() as u64, &kernel_name(handle.cast()), image.addr() as u64);
+            if !handle.is_null() && known::name_of(handle.addr() as u64).is_none() {
+                known::add_name(handle.addr() as u64, &kernel_name(handle.cast()), image.addr() as u64);
             }
         }
     }
     result
 }
 
-/// `cuModuleGetFunction`, which loads the function. While something runs on the device, the call returns before that, the driver says that
-/// the function is loaded, and its launch waits.
-pub(super) fn take(
-    hook: u32,
+/// `cuModuleGetFunction`, which loads the function. While something runs on the device, the call returns before the function is loaded: the
+/// driver says that it is, but its launch waits.
+pub(super) fn get_function(
+    call: Call,
     out: *mut CUfunction,
     module: CUmodule,
     function: *const c_char,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let call = Call { subject: module.addr() as u64, ..plain(hook) };
+    let call = call.about(module);
     if function.is_null() || is_eager() {
-        return names(hook, out, module.cast(), function, real);
+        return get_kernel(call, out, module.cast(), function, real);
     }
     // SAFETY: the name ends with a zero.
     let kernel = unsafe { CStr::from_ptr(function) }.to_string_lossy();
-    if is_loaded(call.subject, &kernel) {
-        return names(hook, out, module.cast(), function, real);
+    if is_known_to_be_loaded(call.subject, &kernel) {
+        return get_kernel(call, out, module.cast(), function, real);
     }
-    let (begun, running) = (now(), busy::all_but(None));
+    let (begun, running) = (now(), busy::find_others(None));
     let take = || {
-        let result = names(hook, out, module.cast(), function, real);
-        if let Some(function) = stored(result, out) {
-            known::taken(call.subject, &kernel, function);
-            unloaded::taken(function, running);
+        let result = get_kernel(call, out, module.cast(), function, real);
+        if let Some(function) = stored_handle(result, out) {
+            known::add_function(call.subject, &kernel, function);
+            unloaded::add_taken(function, running);
         }
         result
     };
-    if let Some(beside) = section::here() {
-        return guard::takes(call, &kernel, &beside, take);
+    if let Some(section) = section::find_in_current_context() {
+        return guard::take_unloaded(call, &kernel, &section, take);
     }
-    if let Some(refused) = ready::refusal(|| late::words(hook, &kernel), late::LOAD_BEFORE) {
-        late::refused(call, &kernel, refused);
+    if let Some(refused) = ready::refusal(|| late::describe(call, &kernel), late::LOAD_BEFORE) {
+        late::record_refused(call, &kernel, refused);
         return refused;
     }
     let result = take();
-    if let Some(handle) = stored(result, out)
-        && is_loaded_now(handle)
+    if let Some(handle) = stored_handle(result, out)
+        && is_loaded(contexts::key(handle, 0), handle)
     {
-        known::loaded(contexts::key(handle, 0));
-        late::loaded(Call { subject: handle, ..call }, &kernel, begun, result);
+        known::mark_loaded(contexts::key(handle, 0));
+        late::record_loaded(call.at(handle), &kernel, begun, result);
     }
     result
 }
 
 /// Whether the function of this name is known to be loaded.
-fn is_loaded(module: u64, kernel: &str) -> bool {
-    let is_loaded = |function| known::is_loaded(contexts::key(function, 0)) || is_loaded_now(function);
-    known::function(module, kernel).is_some_and(is_loaded)
-        || (ready::is_ready() || section::any()) && known::is_loaded_in(module, kernel)
+fn is_known_to_be_loaded(module: u64, kernel: &str) -> bool {
+    let is_loaded = |function| is_loaded(contexts::key(function, 0), function);
+    known::find_function(module, kernel).is_some_and(is_loaded)
+        || (recording::is_ready() || section::any()) && known::is_loaded_in(module, kernel)
 }

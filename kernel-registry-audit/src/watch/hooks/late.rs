@@ -2,90 +2,87 @@
 
 use cudarc::driver::sys::CUresult;
 use kernel_registry_format::OnWait;
+use kernel_registry_format::rules::{self, Rule};
 
-use super::{guard, name};
 use crate::record::Kind;
-use crate::rules::{self, Rule};
 use crate::watch::caller::Caller;
-use crate::watch::recording::{Happening, now};
-use crate::watch::section;
-use crate::watch::watched::{Call, during, event, loading, slow};
-use crate::watch::{known, ready};
+use crate::watch::hook::Call;
+use crate::watch::recording::{NewEvent, now};
+use crate::watch::say::say;
+use crate::watch::section::{self, ActiveSection};
+use crate::watch::watched::{self, during, during_load, slow};
+use crate::watch::{known, ready, recording};
 
-/// What a call loads or sets.
-#[derive(Clone, Copy)]
-pub(super) struct What<'a> {
-    pub(super) kind: Kind,
-    pub(super) subject: &'a str,
-    pub(super) image: &'a str,
-    pub(super) bytes: u64,
-    /// Why it waits for what runs on the device, if it does.
-    pub(super) rule: Option<&'static Rule>,
-    /// What to do before the program is ready.
-    pub(super) remedy: &'static str,
-}
-
-/// Makes the call, unless it is refused, with these words. Returns the answer, and who called.
-pub(super) fn call(
+/// Makes a call that loads or sets something, as `event` says, unless it is refused. `words` says the same to people, and `remedy` what to do
+/// before the program is ready. Returns the answer, and who called.
+pub(super) fn make_call(
     call: Call,
-    what: What<'_>,
+    event: NewEvent<'_>,
+    remedy: &str,
     words: impl FnOnce() -> String,
     real: impl FnOnce() -> CUresult,
 ) -> (CUresult, Caller) {
     let begun = now();
-    let beside = what.rule.and_then(|rule| Some((rule, section::beside_stream(call.stream)?)));
-    let resident = beside.as_ref().map_or("", |(_, beside)| &*beside.kernel);
-    let happening = |what, took, result| Happening { resident, ..happening(call, what, begun, took, result) };
-    match &beside {
-        Some((rule, beside)) if beside.on_wait != OnWait::Report => {
-            let refused = guard::refusal(rule, beside, &words());
-            return (refused, event(happening(What { kind: Kind::Refused, ..what }, 0, refused)));
-        }
-        _ => {}
+    let section = event.rule.and_then(|rule| Some((rule, section::find_in_context_of(call.stream)?)));
+    let resident = section.as_ref().map_or("", |(_, section)| &*section.kernel);
+    let event = NewEvent { begun, resident, ..event };
+    let record = |kind, took, result| {
+        watched::record_event(call, NewEvent { kind, took, result: result as u32, ..event })
+    };
+    if let Some((rule, section)) = &section
+        && section.on_wait != OnWait::Report
+    {
+        let refused = refusal(rule, section, &words());
+        return (refused, record(Kind::Refused, 0, refused));
     }
-    if let Some(refused) = ready::refusal(words, what.remedy) {
-        let caller = event(happening(What { kind: Kind::Refused, ..what }, 0, refused));
+    if let Some(refused) = ready::refusal(words, remedy) {
+        let caller = record(Kind::Refused, 0, refused);
         ready::end();
         return (refused, caller);
     }
-    let result = if what.kind == Kind::Load { loading(call, real) } else { during(call, real) };
+    let result = if event.kind == Kind::Load { during_load(call, real) } else { during(call, real) };
     let took = now() - begun;
-    // What fails has loaded no kernel, but it may have waited.
-    let failed = what.kind == Kind::Load && result != CUresult::CUDA_SUCCESS;
-    if failed && took < slow() {
-        return (result, Caller::default());
+    if event.kind != Kind::Load || result == CUresult::CUDA_SUCCESS {
+        return (result, record(event.kind, took, result));
     }
-    let what = if failed { What { kind: Kind::Slow, ..what } } else { what };
-    let caller = event(happening(what, took, result));
+    // A call that failed has loaded nothing, but may have waited.
+    let caller = if took < slow() { Caller::default() } else { record(Kind::Slow, took, result) };
     (result, caller)
+}
+
+/// Says that a call is refused, and returns its answer.
+pub(super) fn refusal(rule: &Rule, section: &ActiveSection, words: &str) -> CUresult {
+    let (because, remedy) = (rule.because, rule.remedy_in(recording::uses_kernel_registry()));
+    say(&format!(
+        "REFUSED while kernel `{}` is resident: {words}: {because}. Remedy: {remedy}.",
+        section.kernel
+    ));
+    CUresult::CUDA_ERROR_NOT_PERMITTED
 }
 
 /// What to do instead of a late load.
 pub(super) const LOAD_BEFORE: &str = "load it before the program is ready";
 
 /// The message for a refused load of a kernel.
-pub(super) fn words(hook: u32, kernel: &str) -> String {
-    format!("`{}` of kernel `{kernel}`, which is not loaded", name(hook))
+pub(super) fn describe(call: Call, kernel: &str) -> String {
+    format!("`{}` of kernel `{kernel}`, which is not loaded", call.name())
 }
 
 /// Records that a call has loaded a kernel.
-pub(super) fn loaded(call: Call, kernel: &str, begun: u64, result: CUresult) {
-    let image = known::image_of(call.subject).unwrap_or_default();
-    let rule = Some(&rules::LOAD);
-    let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0, rule, remedy: "" };
-    event(happening(call, what, begun, now() - begun, result));
+pub(super) fn record_loaded(call: Call, kernel: &str, begun: u64, result: CUresult) {
+    let image = &known::image_of(call.subject).unwrap_or_default();
+    let (took, result) = (now() - begun, result as u32);
+    watched::record_event(call, NewEvent { image, begun, took, result, ..load_event(kernel) });
 }
 
 /// Records that a call which would load a kernel was refused.
-pub(super) fn refused(call: Call, kernel: &str, result: CUresult) {
-    let rule = Some(&rules::LOAD);
-    let what = What { kind: Kind::Refused, subject: kernel, image: "", bytes: 0, rule, remedy: "" };
-    event(happening(call, what, now(), 0, result));
+pub(super) fn record_refused(call: Call, kernel: &str, result: CUresult) {
+    let (kind, result) = (Kind::Refused, result as u32);
+    watched::record_event(call, NewEvent { kind, begun: now(), result, ..load_event(kernel) });
     ready::end();
 }
 
-fn happening<'a>(call: Call, what: What<'a>, begun: u64, took: u64, result: CUresult) -> Happening<'a> {
-    let What { kind, subject, image, bytes, rule, .. } = what;
-    let (name, resident) = (name(call.hook), "");
-    Happening { kind, call, name, subject, image, bytes, begun, took, result, resident, rule }
+/// The event of a kernel's load.
+pub(super) fn load_event(kernel: &str) -> NewEvent<'_> {
+    NewEvent { kind: Kind::Load, subject: kernel, rule: Some(&rules::LOAD), ..NewEvent::default() }
 }

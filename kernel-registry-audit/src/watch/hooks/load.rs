@@ -4,64 +4,78 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::slice;
 
 use cudarc::driver::sys::{CUDA_LAUNCH_PARAMS, CUfunction, CUlimit, CUresult, CUstream};
+use kernel_registry_format::rules;
 
-use super::late::{self, What};
+use super::guard;
+use super::late;
 use super::stack::{self, Missing};
-use super::{guard, name, plain};
 use crate::record::Kind;
-use crate::rules;
 use crate::watch::caller::Caller;
+use crate::watch::hook::{Call, stored_handle};
 use crate::watch::real::Function;
+use crate::watch::recording::NewEvent;
 use crate::watch::unloaded::{self, UnloadedLaunch};
-use crate::watch::watched::{self, Call, during, launched, timed};
+use crate::watch::watched::{self, count_launch, during, timed};
 use crate::watch::{busy, contexts, known, section};
 
-/// A launch. That of a kernel which was launched before neither locks nor allocates.
+/// Launches a kernel. If it was launched before, this neither locks nor allocates.
 #[inline]
 pub(super) fn launch(
-    hook: u32,
+    call: Call,
     function: CUfunction,
     stream: CUstream,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let (kernel, stream) = (function.addr() as u64, stream.addr() as u64);
-    let call = Call { hook, subject: kernel, stream };
-    if section::may_own(stream) { beside(call, function, real) } else { make(call, function, real) }
+    let call = Call { subject: kernel, stream, ..call };
+    if section::may_own(stream) {
+        launch_in_stream_of_section(call, function, real)
+    } else {
+        launch_kernel(call, function, real)
+    }
 }
 
 /// A launch in what may be the stream of a resident kernel.
 #[cold]
-fn beside(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
+fn launch_in_stream_of_section(
+    call: Call,
+    function: CUfunction,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
     let kernel = || format!("kernel `{}`", kernel_name(function));
-    guard::launches(call, kernel, || make(call, function, real))
+    guard::launch(call, kernel, || launch_kernel(call, function, real))
 }
 
 #[inline]
-fn make(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
+fn launch_kernel(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
     let key = contexts::key(call.subject, call.stream);
-    if known::is_launched(key) { watched::launch(call, real) } else { first(call, key, function, real) }
+    if known::is_launched(key) {
+        watched::launch(call, real)
+    } else {
+        launch_first(call, key, function, real)
+    }
 }
 
 /// The first launch of a kernel.
 #[cold]
-fn first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
-    launched(call.stream, call.subject);
-    // A hang and the samples name kernels, and asking the driver then may wait.
+fn launch_first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
+    count_launch(call.stream, call.subject);
+    // Hangs and samples name the kernel. Asked later, the driver may wait.
     let kernel = kernel_name(function);
     let result = if !is_loaded(key, call.subject) {
-        let running = busy::all_but(Some(call.stream));
+        let running = busy::find_others(Some(call.stream));
         let (result, caller) = load(call, key, &kernel, real);
         if result == CUresult::CUDA_SUCCESS && !running.is_empty() {
-            unloaded::launched(UnloadedLaunch::new(call, kernel, caller, running));
+            unloaded::add_launch(UnloadedLaunch::new(call, kernel, caller, running));
         }
         result
     } else if let Some(missing) = during(call, || stack::missing(function)) {
         enlarge(call, &kernel, missing, real)
     } else {
-        timed(call, name(call.hook), real)
+        timed(call, real)
     };
     if result == CUresult::CUDA_SUCCESS {
-        known::launched(key);
+        known::mark_launched(key);
     }
     result
 }
@@ -73,76 +87,81 @@ fn enlarge(call: Call, kernel: &str, missing: Missing, real: impl FnOnce() -> CU
     let words = || {
         format!(
             "`{}` of kernel `{kernel}`, which needs a stack of {frame} bytes and enlarges it from {limit}",
-            name(call.hook)
+            call.name()
         )
     };
-    let (rule, remedy) = (Some(&rules::STACK), "set the limit before the program is ready");
-    late::call(call, What { kind: Kind::Resize, subject, image, bytes: 0, rule, remedy }, words, real).0
+    let event = NewEvent { image, rule: Some(&rules::STACK), ..resize(subject) };
+    late::make_call(call, event, "set the limit before the program is ready", words, real).0
 }
 
-/// A call that loads a kernel unless it is loaded.
-pub(super) fn kernel(
-    hook: u32,
+/// Makes a call that loads a kernel, unless that is loaded already.
+pub(super) fn load_kernel(
+    call: Call,
     function: CUfunction,
     out: Option<*mut CUfunction>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let call = Call { subject: function.addr() as u64, ..plain(hook) };
+    let call = call.about(function);
     let key = contexts::key(call.subject, 0);
     let kernel = kernel_name(function);
-    // Or will be: then it is not loaded once more.
-    let is_loaded = is_eager() || known::is_loaded(key) || driver_says_loaded(call.subject);
-    let running = if is_loaded { Vec::new() } else { busy::all_but(None) };
-    let result = if is_loaded { timed(call, name(hook), real) } else { load(call, key, &kernel, real).0 };
+    let loads = !is_requested(key, call.subject);
+    let running = if loads { busy::find_others(None) } else { Vec::new() };
+    let result = if loads { load(call, key, &kernel, real).0 } else { timed(call, real) };
     if result != CUresult::CUDA_SUCCESS {
         return result;
     }
-    if let Some(out) = out.filter(|out| !out.is_null()) {
-        // SAFETY: the driver has stored the handle there.
-        let handle = unsafe { *out }.addr() as u64;
-        known::same(handle, call.subject);
-        known::loaded(contexts::key(handle, 0));
-        unloaded::taken(handle, running.clone());
+    if let Some(handle) = out.and_then(|out| stored_handle(result, out)) {
+        known::add_handle(handle, call.subject);
+        known::mark_loaded(contexts::key(handle, 0));
+        unloaded::add_taken(handle, running.clone());
     }
-    unloaded::taken(call.subject, running);
+    unloaded::add_taken(call.subject, running);
     result
 }
 
 /// Makes the call that loads a kernel, and records that. Returns the answer, and who called.
 fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> (CUresult, Caller) {
     let image = known::image_of(call.subject).unwrap_or_default();
-    let (rule, remedy) = (Some(&rules::LOAD), late::LOAD_BEFORE);
-    let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0, rule, remedy };
-    let (result, caller) = late::call(call, what, || late::words(call.hook, kernel), real);
+    let event = NewEvent { image: &image, ..late::load_event(kernel) };
+    let (result, caller) =
+        late::make_call(call, event, late::LOAD_BEFORE, || late::describe(call, kernel), real);
     if result == CUresult::CUDA_SUCCESS {
-        known::loaded(key);
-        known::image_loaded(call.subject, contexts::of_stream(call.stream));
+        known::mark_loaded(key);
+        known::mark_image_loaded(call.subject, contexts::of_stream(call.stream));
     }
     (result, caller)
 }
 
 /// Sets a limit: a stack limit, or the size of a buffer.
-pub(super) fn limit(hook: u32, which: CUlimit, value: usize, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn set_limit(
+    call: Call,
+    which: CUlimit,
+    value: usize,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
     let which = match which {
         CUlimit::CU_LIMIT_STACK_SIZE => "stack",
         CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE => "printf buffer",
         CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE => "heap",
-        _ => return timed(plain(hook), name(hook), real),
+        _ => return timed(call, real),
     };
     let subject = &format!("{which} of {value} bytes");
     let rule = (which == "stack").then_some(&rules::STACK_LIMIT);
-    let remedy = "do it before the program is ready";
-    let what = What { kind: Kind::Resize, subject, image: "", bytes: 0, rule, remedy };
-    let words = || format!("`{}` ({subject})", name(hook));
-    let result = late::call(plain(hook), what, words, real).0;
+    let words = || format!("`{}` ({subject})", call.name());
+    let event = NewEvent { rule, ..resize(subject) };
+    let result = late::make_call(call, event, "do it before the program is ready", words, real).0;
     if which == "stack" && result == CUresult::CUDA_SUCCESS {
         known::forget_launches();
     }
     result
 }
 
-/// Whether the process loads everything eagerly: then kernels are loaded with their images. The driver reads the variable
-/// once.
+/// The event of a limit that is set.
+fn resize(subject: &str) -> NewEvent<'_> {
+    NewEvent { kind: Kind::Resize, subject, ..NewEvent::default() }
+}
+
+/// Whether kernels are loaded with their images. The driver reads that variable once.
 pub(super) fn is_eager() -> bool {
     type GetMode = unsafe extern "C" fn(*mut c_int) -> CUresult;
     // SAFETY: this is the type of the function of that name.
@@ -157,14 +176,15 @@ pub(super) fn is_eager() -> bool {
     })
 }
 
-/// Whether a function is loaded. The driver says so also of one whose loading waits for what ran when it was taken.
-pub(super) fn is_loaded_now(function: u64) -> bool {
-    driver_says_loaded(function) && !unloaded::is_waiting(function)
+/// Whether a function, or a library's kernel in this context, is loaded.
+pub(super) fn is_loaded(key: u64, kernel: u64) -> bool {
+    is_requested(key, kernel) && !unloaded::is_waiting(kernel)
 }
 
-/// Whether a function, or a library's kernel in this context, is loaded. One whose loading still waits is not.
-fn is_loaded(key: u64, kernel: u64) -> bool {
-    is_eager() || (known::is_loaded(key) || driver_says_loaded(kernel)) && !unloaded::is_waiting(kernel)
+/// Whether a kernel is loaded, or will be without another call: its loading may wait for what ran when its handle was taken. The driver
+/// says of both that they are loaded.
+fn is_requested(key: u64, kernel: u64) -> bool {
+    is_eager() || known::is_loaded(key) || driver_says_loaded(kernel)
 }
 
 /// Whether the driver says that a function is loaded. It does not say it of a `CUkernel`.
@@ -179,10 +199,14 @@ fn driver_says_loaded(function: u64) -> bool {
 }
 
 /// A call that adds or changes a kernel node of a graph, and loads the kernel. Nodes of other kinds have none.
-pub(super) fn node(hook: u32, function: Option<CUfunction>, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn load_node(
+    call: Call,
+    function: Option<CUfunction>,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
     match function.filter(|function| !function.is_null()) {
-        Some(function) => kernel(hook, function, None, real),
-        None => timed(plain(hook), name(hook), real),
+        Some(function) => load_kernel(call, function, None, real),
+        None => timed(call, real),
     }
 }
 
@@ -196,37 +220,25 @@ struct KernelNode {
 }
 
 /// The kernel of a node with parameters of the first version.
-///
-/// # Safety
-///
-/// The pointer is that of a program's parameters, or null.
-pub(super) unsafe fn first_node(params: *const c_void) -> Option<CUfunction> {
-    // SAFETY: the function is the first field.
+pub(super) fn first_node(params: *const c_void) -> Option<CUfunction> {
+    // SAFETY: programs pass parameters or null. The function is the first field.
     (!params.is_null()).then(|| unsafe { params.cast::<CUfunction>().read() })
 }
 
-/// The kernel of a node.
-///
-/// # Safety
-///
-/// The pointer is that of a program's parameters in a version from the second on, or null.
-pub(super) unsafe fn kernel_node(params: *const c_void) -> Option<CUfunction> {
-    // SAFETY: the caller's promise.
+/// The kernel of a node with parameters of a later version.
+pub(super) fn kernel_node(params: *const c_void) -> Option<CUfunction> {
+    // SAFETY: programs pass parameters or null.
     let KernelNode { function, kernel, .. } = unsafe { params.cast::<KernelNode>().as_ref() }?;
     Some(if function.is_null() { *kernel } else { *function })
 }
 
-/// The kernel of a node of any kind, if it is one of a kernel.
-///
-/// # Safety
-///
-/// The pointer is that of a program's `CUgraphNodeParams`, or null.
-pub(super) unsafe fn any_node(params: *const c_void) -> Option<CUfunction> {
+/// The kernel of a node with `CUgraphNodeParams`, if it is one of a kernel.
+pub(super) fn any_node(params: *const c_void) -> Option<CUfunction> {
     /// `CU_GRAPH_NODE_TYPE_KERNEL`.
     const KERNEL: c_uint = 0;
     /// The kind, and room behind it.
     const HEADER: usize = 16;
-    // SAFETY: the caller's promise; the parameters of a kernel follow its kind.
+    // SAFETY: programs pass parameters or null. Those of a kernel follow its kind.
     unsafe {
         let is_kernel = !params.is_null() && params.cast::<c_uint>().read() == KERNEL;
         if is_kernel { kernel_node(params.byte_add(HEADER)) } else { None }
@@ -234,32 +246,28 @@ pub(super) unsafe fn any_node(params: *const c_void) -> Option<CUfunction> {
 }
 
 /// Launches on several devices by one call.
-///
-/// # Safety
-///
-/// There are so many launches.
-pub(super) unsafe fn launch_on_all(
-    hook: u32,
+pub(super) fn launch_on_all(
+    call: Call,
     launches: *const CUDA_LAUNCH_PARAMS,
     count: c_uint,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    fn rest(hook: u32, launches: &[CUDA_LAUNCH_PARAMS], real: &mut dyn FnMut() -> CUresult) -> CUresult {
+    fn rest(call: Call, launches: &[CUDA_LAUNCH_PARAMS], real: &mut dyn FnMut() -> CUresult) -> CUresult {
         match launches {
             [] => real(),
-            [first, others @ ..] => launch(hook, first.function, first.hStream, || rest(hook, others, real)),
+            [first, others @ ..] => launch(call, first.function, first.hStream, || rest(call, others, real)),
         }
     }
     let (mut real, count) = (Some(real), if launches.is_null() { 0 } else { count as usize });
-    // SAFETY: the caller's promise.
+    // SAFETY: the program passes so many launches.
     let launches = if count == 0 { &[] } else { unsafe { slice::from_raw_parts(launches, count) } };
-    rest(hook, launches, &mut || real.take().map_or(CUresult::CUDA_SUCCESS, |real| real()))
+    rest(call, launches, &mut || real.take().map_or(CUresult::CUDA_SUCCESS, |real| real()))
 }
 
 /// The kernel's name, from the call that gave the handle or from the driver.
 pub(super) fn kernel_name(function: CUfunction) -> String {
     let handle = function.addr() as u64;
-    if let Some(name) = known::named(handle) {
+    if let Some(name) = known::name_of(handle) {
         return name;
     }
     type GetName = unsafe extern "C" fn(*mut *const c_char, CUfunction) -> CUresult;
@@ -272,7 +280,7 @@ pub(super) fn kernel_name(function: CUfunction) -> String {
         if unsafe { get(&mut text, function) } == CUresult::CUDA_SUCCESS && !text.is_null() {
             // SAFETY: the driver's text ends with a zero.
             let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-            known::name(handle, &text, 0);
+            known::add_name(handle, &text, 0);
             return text;
         }
     }

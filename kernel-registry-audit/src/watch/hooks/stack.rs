@@ -2,10 +2,10 @@
 
 use std::ffi::c_int;
 
-use cudarc::driver::sys::{CUdevice, CUfunction, CUfunction_attribute, CUlimit, CUresult};
+use cudarc::driver::sys::{CUdevice, CUfunction, CUfunction_attribute, CUkernel, CUlimit, CUresult};
 
 use crate::watch::contexts;
-use crate::watch::real::Function;
+use crate::watch::real::driver_function;
 
 /// A stack limit that is too low for a kernel, in bytes.
 pub(super) struct Missing {
@@ -13,7 +13,7 @@ pub(super) struct Missing {
     pub(super) limit: usize,
 }
 
-/// Whether the launch of a kernel will enlarge the stack, as far as its attribute tells: it does not of recursive kernels.
+/// Whether the launch of a kernel will enlarge the stack. The attribute that says so does not count recursive calls.
 pub(super) fn missing(function: CUfunction) -> Option<Missing> {
     let frame = usize::try_from(frame(function)?).ok().filter(|frame| *frame > 0)?;
     let limit = limit()?;
@@ -22,12 +22,8 @@ pub(super) fn missing(function: CUfunction) -> Option<Missing> {
 
 /// The frame of a kernel. Asking loads nothing.
 fn frame(function: CUfunction) -> Option<c_int> {
-    type OfFunction = unsafe extern "C" fn(*mut c_int, CUfunction_attribute, CUfunction) -> CUresult;
-    type OfKernel = unsafe extern "C" fn(*mut c_int, CUfunction_attribute, CUfunction, CUdevice) -> CUresult;
-    // SAFETY: these are the types of the functions of these names.
-    static OF_FUNCTION: Function<OfFunction> = unsafe { Function::new(c"cuFuncGetAttribute") };
-    // SAFETY: as above.
-    static OF_KERNEL: Function<OfKernel> = unsafe { Function::new(c"cuKernelGetAttribute") };
+    driver_function!(static OF_FUNCTION = cuFuncGetAttribute(*mut c_int, CUfunction_attribute, CUfunction));
+    driver_function!(static OF_KERNEL = cuKernelGetAttribute(*mut c_int, CUfunction_attribute, CUkernel, CUdevice));
     const LOCAL: CUfunction_attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
 
     let mut bytes = 0;
@@ -35,16 +31,15 @@ fn frame(function: CUfunction) -> Option<c_int> {
     // SAFETY: both store a number, and refuse the other kind of handle.
     let found = unsafe {
         of_function(&mut bytes, LOCAL, function) == CUresult::CUDA_SUCCESS
-            || of_kernel(&mut bytes, LOCAL, function, contexts::device()?) == CUresult::CUDA_SUCCESS
+            || of_kernel(&mut bytes, LOCAL, function.cast(), contexts::current_device()?)
+                == CUresult::CUDA_SUCCESS
     };
     found.then_some(bytes)
 }
 
 /// The stack limit of the current context.
 fn limit() -> Option<usize> {
-    type GetLimit = unsafe extern "C" fn(*mut usize, CUlimit) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static GET_LIMIT: Function<GetLimit> = unsafe { Function::new(c"cuCtxGetLimit") };
+    driver_function!(static GET_LIMIT = cuCtxGetLimit(*mut usize, CUlimit));
     let get_limit = GET_LIMIT.get()?;
     let mut bytes = 0;
     // SAFETY: it stores a number. It waits only while another thread loads, as the launch does.

@@ -5,16 +5,16 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use cudarc::driver::sys::CUresult;
 
 use crate::watch::devices::Devices;
+use crate::watch::hook::Call;
 use crate::watch::owners::Owner;
-use crate::watch::watched::Call;
 
 #[derive(Default)]
 pub(super) struct Deferred {
     last: u64,
     queues: HashMap<Devices, VecDeque<Later>>,
-    /// What they free: addresses and handles, none of which is freed twice.
+    /// The addresses and handles that the calls will free, so that none is freed twice.
     pending: HashSet<u64>,
-    /// Where calls are being made.
+    /// The devices of calls that are being made.
     making: Vec<Devices>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Free {
     pub(crate) call: Call,
     /// The devices whose kernels it waits for.
     pub(crate) devices: Devices,
-    /// What it frees is gone with its owner.
+    /// What the freed thing belongs to, and is gone with.
     pub(crate) owner: Owner,
     /// The memory that it gives back.
     pub(crate) bytes: u64,
@@ -71,7 +71,7 @@ impl Deferred {
         self.pending.len() as u64
     }
 
-    /// The memory that is given back when all these calls are made, and the number of calls.
+    /// The bytes that the calls for these devices will free, and the number of those calls.
     pub(super) fn waiting(&self, devices: Devices) -> (u64, usize) {
         let queues = self.queues.iter().filter(|(its, _)| its.overlap(devices));
         let frees = queues.flat_map(|(_, queue)| queue).filter(|later| later.free.bytes > 0);

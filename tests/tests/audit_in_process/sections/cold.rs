@@ -46,7 +46,7 @@ fn a_cold_kernel_is_not_taken_beside_a_resident_one() {
         Ok(())
     });
     let Some(output) = output else { return };
-    let words = "REFUSED while kernel `worker` stays: `cuModuleGetFunction` of kernel `late`, which is not loaded: a kernel is loaded only";
+    let words = "REFUSED while kernel `worker` is resident: `cuModuleGetFunction` of kernel `late`, which is not loaded: a kernel is loaded only";
     assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kernel_registry_audit::record::{Happened, Kind, PTX};
+use kernel_registry_audit::record::{Event, Kind, PTX};
 
-use super::{NARROWEST, Span, x};
-use crate::audit::process::{is_beside, is_late};
-use crate::audit::words::{Beside, Subject, Time, short};
+use super::axis::{NARROWEST, Span, x};
+use crate::audit::process::is_late;
+use crate::audit::words::{Subject, Time, WhileResident, short};
 
 /// How an event is drawn. Later ones are drawn over earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +21,7 @@ pub(super) enum Look {
 }
 
 impl Look {
-    fn of(event: &Happened) -> Look {
+    fn for_event(event: &Event) -> Look {
         match event.kind {
             Kind::Load => Look::Load,
             Kind::Image if event.subject == PTX => Look::Compile,
@@ -33,30 +33,21 @@ impl Look {
         }
     }
 
-    /// Its class in `audit.css`.
-    pub(super) fn class(self) -> &'static str {
+    /// Its class in `audit.css`, and what several of them are.
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Look::Load => "load",
-            Look::Compile => "compile",
-            Look::Image => "image",
-            Look::Resize => "resize",
-            Look::Slow => "slow",
-            Look::Refused => "refused",
-            Look::Hang => "hang",
+            Look::Load => ("load", "kernels loaded"),
+            Look::Compile => ("compile", "PTX images loaded"),
+            Look::Image => ("image", "images loaded"),
+            Look::Resize => ("resize", "limits set"),
+            Look::Slow => ("slow", "slow calls"),
+            Look::Refused => ("refused", "calls refused or deferred"),
+            Look::Hang => ("hang", "calls that did not return in time"),
         }
     }
 
-    /// What several of them are.
-    fn several(self) -> &'static str {
-        match self {
-            Look::Load => "kernels loaded",
-            Look::Compile => "PTX images loaded",
-            Look::Image => "images loaded",
-            Look::Resize => "limits set",
-            Look::Slow => "slow calls",
-            Look::Refused => "calls refused or put off",
-            Look::Hang => "calls that did not return in time",
-        }
+    pub(super) fn class(self) -> &'static str {
+        self.words().0
     }
 }
 
@@ -76,19 +67,18 @@ pub(super) struct Bar<'a> {
 impl Bar<'_> {
     /// The text that appears when somebody points at it.
     pub(super) fn title(&self) -> String {
-        let Happened { call, caller, .. } = self.longest.event;
+        let Event { call, caller, .. } = self.longest.event;
         let took = |span: &Span<'_>| Time(span.to - span.from);
         let name = short(&Subject(self.longest.event).to_string());
         let what = if name.is_empty() { call.to_string() } else { format!("{name} ({call})") };
         let late = match self.longest.event {
             event if is_late(event) => ", after the program was ready".to_owned(),
-            event if is_beside(event) => format!(", {}", Beside(event)),
-            _ => String::new(),
+            event => WhileResident(event, ", ").to_string(),
         };
         let longest = took(&self.longest);
         if self.count > 1 {
             let (count, several, first, total) =
-                (self.count, self.look.several(), Time(self.first), Time(self.total));
+                (self.count, self.look.words().1, Time(self.first), Time(self.total));
             return format!(
                 "{count} {several} from {first}, {total} in all{late}; the longest: {what}, {longest}"
             );
@@ -102,7 +92,7 @@ impl Bar<'_> {
 pub(super) fn bars<'a>(spans: &[Span<'a>], end: u64) -> Vec<Bar<'a>> {
     let mut by_look = BTreeMap::<Look, Vec<Span<'_>>>::new();
     for span in spans {
-        by_look.entry(Look::of(span.event)).or_default().push(*span);
+        by_look.entry(Look::for_event(span.event)).or_default().push(*span);
     }
     let mut bars = Vec::<Bar<'_>>::new();
     for (look, mut spans) in by_look {

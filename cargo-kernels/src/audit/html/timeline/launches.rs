@@ -1,6 +1,6 @@
 //! The bars of a stream: how many kernels were launched there.
 
-use super::{NARROWEST, x};
+use super::axis::{NARROWEST, x};
 use crate::audit::streams::Launches;
 use crate::audit::words::{Readable, Time, short};
 

@@ -1,4 +1,4 @@
-//! Calls that are put off until no kernel stays any more.
+//! Calls that are deferred until no kernel is resident any more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::*;
 
 #[test]
-fn what_frees_is_put_off() {
-    apart("sections::put_off::what_frees_is_put_off", &[], || {
+fn what_frees_is_deferred() {
+    apart("sections::deferred::what_frees_is_deferred", &[], || {
         let context = ready(Audit::new())?;
         let (stream, waiting) = (context.new_stream()?, Waiting::new()?);
         let resident = Resident::new(&context, DEFER)?;
@@ -36,8 +36,8 @@ fn what_frees_is_put_off() {
 }
 
 #[test]
-fn many_frees_are_put_off_and_all_are_made() {
-    apart("sections::put_off::many_frees_are_put_off_and_all_are_made", &[], || {
+fn many_frees_are_deferred_and_all_are_made() {
+    apart("sections::deferred::many_frees_are_deferred_and_all_are_made", &[], || {
         const MANY: usize = 100_000;
         let context = ready(Audit::new())?;
         let resident_first = Resident::new(&context, DEFER)?;
@@ -63,7 +63,7 @@ fn many_frees_are_put_off_and_all_are_made() {
 /// The primary context that follows has the same address, and perhaps memory at the same place.
 #[test]
 fn memory_of_a_context_that_is_gone_is_not_freed() {
-    apart("sections::put_off::memory_of_a_context_that_is_gone_is_not_freed", &[], || {
+    apart("sections::deferred::memory_of_a_context_that_is_gone_is_not_freed", &[], || {
         Config::of([Device::h200(), Device::h200()]).install()?;
         assert_eq!(install()?, Installed::Now);
         let [first, second] = [kernel_registry::context(0)?, kernel_registry::context(1)?];
@@ -85,7 +85,7 @@ fn memory_of_a_context_that_is_gone_is_not_freed() {
 
 #[test]
 fn nested_sections_end_in_any_order() {
-    apart("sections::put_off::nested_sections_end_in_any_order", &[], || {
+    apart("sections::deferred::nested_sections_end_in_any_order", &[], || {
         let context = ready(Audit::new())?;
         let [one, two] = [device(512)?, device(512)?];
         let outer = Resident::new(&context, DEFER)?;
@@ -95,7 +95,7 @@ fn nested_sections_end_in_any_order() {
         // The inner kernel would let the calls wait.
         assert_eq!(outer.end(), 0);
         assert!(is_there(one) && is_there(two));
-        // What is put off waits for sections of all modes, and the strictest mode holds.
+        // A deferred call waits for sections of all modes, and the strictest mode holds.
         let strict = Resident::new(&context, REFUSE)?;
         assert_eq!(free(device(512)?), REFUSED);
         assert_eq!(inner.end(), 0);
@@ -106,10 +106,10 @@ fn nested_sections_end_in_any_order() {
     });
 }
 
-/// Sections of many threads begin and end while others' calls are made that were put off.
+/// Sections of many threads begin and end while others' deferred calls are made.
 #[test]
 fn sections_of_many_threads_lose_nothing() {
-    apart("sections::put_off::sections_of_many_threads_lose_nothing", &[], || {
+    apart("sections::deferred::sections_of_many_threads_lose_nothing", &[], || {
         const THREADS: u64 = 8;
         const ROUNDS: u64 = 50;
         const FREES: u64 = 20;
@@ -143,7 +143,7 @@ fn sections_of_many_threads_lose_nothing() {
 
 #[test]
 fn pinned_memory_of_cudarc_is_freed_later() {
-    apart("sections::put_off::pinned_memory_of_cudarc_is_freed_later", &[], || {
+    apart("sections::deferred::pinned_memory_of_cudarc_is_freed_later", &[], || {
         let context = ready(Audit::new())?;
         // SAFETY: nothing reads it.
         let slice = unsafe { context.alloc_pinned::<f32>(1024)? };
@@ -161,8 +161,8 @@ fn pinned_memory_of_cudarc_is_freed_later() {
 }
 
 #[test]
-fn what_the_driver_would_not_free_is_not_put_off() {
-    apart("sections::put_off::what_the_driver_would_not_free_is_not_put_off", &[], || {
+fn what_the_driver_would_not_free_is_not_deferred() {
+    apart("sections::deferred::what_the_driver_would_not_free_is_not_deferred", &[], || {
         const WRONG: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
         let context = ready(Audit::new())?;
         let (memory, pinned) = (device(4096)?, host(4096)?);

@@ -1,0 +1,87 @@
+//! A watched function and a call of it. The table of all is in `hooks`, which says here where it is.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::OnceLock;
+
+use cudarc::driver::sys::CUresult;
+
+/// A watched function, as programs ask for it.
+pub(crate) struct Hook {
+    /// The exported symbol.
+    pub(crate) name: &'static str,
+    /// The name in `cuGetProcAddress`.
+    pub(crate) base: &'static str,
+    /// The first CUDA version for which that name means this function.
+    pub(crate) since: c_int,
+    /// Whether it is the variant for per-thread default streams.
+    pub(crate) per_thread: bool,
+    pub(crate) address: *const c_void,
+}
+
+// SAFETY: the address is that of a function.
+unsafe impl Sync for Hook {}
+
+static HOOKS: OnceLock<&[Hook]> = OnceLock::new();
+
+/// Says which table numbers of hooks refer to.
+pub(crate) fn use_table(hooks: &'static [Hook]) {
+    HOOKS.get_or_init(|| hooks);
+}
+
+/// All watched functions.
+pub(crate) fn all() -> &'static [Hook] {
+    HOOKS.get().copied().unwrap_or_default()
+}
+
+/// The name of a function by its number.
+pub(crate) fn name(number: u32) -> &'static str {
+    all().get(number as usize).map_or("a call", |hook| hook.name)
+}
+
+/// The address of a hook by its number.
+pub(crate) fn address(number: u32) -> *const c_void {
+    all().get(number as usize).map_or(ptr::null(), |hook| hook.address)
+}
+
+/// A call in progress.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    /// The function's number in the table of hooks.
+    pub(crate) hook: u32,
+    /// The handle or the address that it is about, or 0.
+    pub(crate) subject: u64,
+    pub(crate) stream: u64,
+}
+
+impl Call {
+    /// A call about nothing, in no stream.
+    pub(crate) fn plain(hook: u32) -> Self {
+        Call { hook, subject: 0, stream: 0 }
+    }
+
+    /// The call, about a handle.
+    pub(crate) fn about<T>(self, handle: *mut T) -> Self {
+        self.at(handle.addr() as u64)
+    }
+
+    /// The call, about an address.
+    pub(crate) fn at(self, subject: u64) -> Self {
+        Call { subject, ..self }
+    }
+
+    /// The call, in a stream.
+    pub(crate) fn on<T>(self, stream: *mut T) -> Self {
+        Call { stream: stream.addr() as u64, ..self }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        name(self.hook)
+    }
+}
+
+/// The handle that the driver has stored, if the call succeeded.
+pub(crate) fn stored_handle<T>(result: CUresult, out: *mut *mut T) -> Option<u64> {
+    // SAFETY: the driver has stored the handle there.
+    (result == CUresult::CUDA_SUCCESS && !out.is_null()).then(|| unsafe { *out }.addr() as u64)
+}

@@ -1,0 +1,90 @@
+//! What hooks do when contexts are made and ended.
+
+use std::ffi::{c_int, c_uint};
+
+use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
+use kernel_registry_format::rules;
+
+use super::guard;
+use crate::watch::hook::{Call, stored_handle};
+use crate::watch::real::driver_function;
+use crate::watch::section::{self, ActiveSection};
+use crate::watch::watched::timed;
+use crate::watch::{contexts, known, owners, streams};
+
+/// A call that ends a context, with all that is loaded there.
+pub(super) fn end_context(call: Call, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
+    let context = context.addr() as u64;
+    guard::wait(call, &rules::CONTEXT, section::find_in_context(context), || {
+        forget_context(context);
+        real()
+    })
+}
+
+fn forget_context(context: u64) {
+    known::forget_context(context);
+    owners::forget_context(context);
+    streams::forget_context(context);
+    section::forget_context(context);
+}
+
+/// A call that releases the primary context of a device, and ends it if nobody else holds it.
+pub(super) fn release_primary(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
+    let is_last = section::any() && contexts::is_held_once(device);
+    let section = if is_last { section::find_on_device(device) } else { None };
+    let result = may_end(call, device, section, real);
+    if result == CUresult::CUDA_SUCCESS {
+        contexts::remove_hold(device);
+    }
+    result
+}
+
+/// A call that ends the primary context of a device.
+pub(super) fn reset_primary(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
+    may_end(call, device, section::find_on_device(device), real)
+}
+
+fn may_end(
+    call: Call,
+    device: CUdevice,
+    section: Option<ActiveSection>,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    driver_function!(static GET_STATE = cuDevicePrimaryCtxGetState(CUdevice, *mut c_uint, *mut c_int));
+    let result = guard::wait(call, &rules::CONTEXT, section, real);
+    // Unless the driver says otherwise.
+    let (mut flags, mut is_active) = (0, 1);
+    if let Some(get_state) = GET_STATE.get() {
+        // SAFETY: it stores two numbers.
+        unsafe { get_state(device, &mut flags, &mut is_active) };
+    }
+    if is_active == 0
+        && let Some(context) = contexts::find_primary(device)
+    {
+        forget_context(context);
+    }
+    result
+}
+
+/// A call that retains the primary context of a device.
+pub(super) fn retain_primary(
+    call: Call,
+    out: *mut CUcontext,
+    device: CUdevice,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let result = make_context(call, out, real);
+    if let Some(context) = stored_handle(result, out) {
+        contexts::add_hold(context, device);
+    }
+    result
+}
+
+/// A call that makes or retains a context.
+pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
+    let result = timed(call, real);
+    if let Some(context) = stored_handle(result, out) {
+        contexts::add(context);
+    }
+    result
+}
