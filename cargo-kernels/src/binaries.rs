@@ -8,7 +8,6 @@ use crate::artifacts::{self, Built};
 use crate::binary::Contents;
 use crate::cli::Build;
 use crate::failure::Failure;
-use crate::list::table;
 use crate::mapped::Mapped;
 use crate::terminal::{self, Terminal};
 use crate::unlinked;
@@ -44,7 +43,7 @@ pub(crate) fn read(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
     for (path, mapped) in &files.mapped {
         match Contents::read(path, mapped) {
             Ok(contents) if contents.kernels.is_empty() && contents.newer.is_none() => {
-                let library = table::libraries(&contents);
+                let library = contents.library_names();
                 without.push(Failure::NoKernels { path: contents.path, library });
             }
             Ok(contents) => binaries.push(contents),

@@ -8,7 +8,12 @@ use std::path::PathBuf;
 use kernel_registry_format::{Malformed, VERSION};
 use kernel_registry_image::{Error, FindError};
 
-use crate::show;
+/// What the help of commands says of [`Failure::code`].
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes: 0 done, 2 wrong usage, 3 no such file, 4 permission denied, 5 not a binary or image, 6 truncated or damaged,
+7 no kernels, or none of this name, 8 records newer than this tool, 9 the build failed, 10 images disagree with
+declarations or sources, also for `--check`, 11 the doctor found problems, 13 `diff` found changes beyond the limits, 14 `fit` found a kernel that does
+not fit, 15 part of an image could not be read, 1 anything else";
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -35,7 +40,7 @@ pub(crate) enum Failure {
     WithoutKernels { path: PathBuf },
     NothingToCompare { path: PathBuf },
     OtherJson { path: PathBuf, error: serde_json::Error },
-    OtherSchema { path: PathBuf, schema: u64 },
+    OtherSchema { path: PathBuf, schema: u64, known: u32 },
     Unread { variants: usize, images: usize },
     Exceeded { count: usize },
     DoesNotFit { count: usize },
@@ -246,12 +251,11 @@ impl fmt::Display for Failure {
             Failure::OtherJson { path, error } => {
                 write!(f, "`{}` is JSON that is truncated or damaged: {error}", path.display())
             }
-            Failure::OtherSchema { path, schema } => write!(
+            Failure::OtherSchema { path, schema, known } => write!(
                 f,
-                "`{}` has schema {schema}, and this tool reads schema {}: write it again with this version, or `cargo install \
+                "`{}` has schema {schema}, and this tool reads schema {known}: write it again with this version, or `cargo install \
                  cargo-kernels` brings a newer one",
-                path.display(),
-                show::json::SCHEMA
+                path.display()
             ),
             Failure::Exceeded { count } => {
                 let s = if *count == 1 { "" } else { "s" };

@@ -4,20 +4,18 @@ mod budget;
 mod html;
 mod json;
 mod kernels;
-mod options;
 mod report;
 mod text;
 
 use std::fs;
 
 use crate::binaries;
+use crate::cli::Fit;
 use crate::failure::Failure;
 use kernels::Kernels;
 use report::Report;
 
-pub(crate) use options::Options;
-
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &Fit) -> Result<(), Failure> {
     let kernels = Kernels::read(options)?;
     let report = Report::of(options, &kernels)?;
     if let Some(path) = &options.html {

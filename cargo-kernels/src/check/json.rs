@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::check::{Finding, Report, Subject, What};
+use crate::check::findings::{Finding, FindingKind, Report, Subject};
 use crate::cli::Check;
 
 /// Raised by every change that could break a reader.
@@ -71,12 +71,12 @@ impl<'a> FindingEntry<'a> {
             Subject::Image => (None, None),
         };
         FindingEntry {
-            what: finding.what.as_str(),
-            about: match finding.what {
-                What::Mismatch(about) => about.map(|about| about.as_str()),
+            what: finding.kind.as_str(),
+            about: match finding.kind {
+                FindingKind::Mismatch(about) => about.map(|about| about.as_str()),
                 _ => None,
             },
-            denied: finding.what.is_denied(options),
+            denied: finding.kind.is_denied(options),
             kernel,
             symbol,
             images: &finding.images,

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use kernel_registry_image::{CudaType, Scalar};
 
+use super::known_types::{VOID, number, ready};
 use super::names;
 use super::source::Field;
-use super::types;
 
 /// Structs in structs, but not endlessly.
 const MAX_DEPTH: u32 = 16;
@@ -49,7 +49,7 @@ fn nested(known: &Known, cuda: &str, rust_name: &dyn Fn(&str) -> String, depth: 
     let mut taken = HashSet::new();
     for Field { name, ty, lengths, .. } in written {
         let element = match ty {
-            CudaType::Named(inner) if types::ready(inner).is_none() => {
+            CudaType::Named(inner) if ready(inner).is_none() => {
                 let there = nested(known, inner, rust_name, depth.checked_sub(1)?)?;
                 fields.nested.push(inner.clone());
                 Type { spelled: rust_name(inner), size: there.size, align: there.align }
@@ -75,18 +75,18 @@ impl Type {
         let [size, align] = ty.layout()?;
         let spelled = match ty {
             CudaType::Other(_) => return None,
-            CudaType::Scalar(scalar) => types::number(*scalar).to_owned(),
+            CudaType::Scalar(scalar) => number(*scalar).to_owned(),
             CudaType::Pointer { to, is_const, .. } => {
                 let to = match &**to {
                     CudaType::Scalar(Scalar::Void) => None,
-                    CudaType::Scalar(scalar) => Some(types::number(*scalar).to_owned()),
-                    CudaType::Named(name) => types::ready(name),
+                    CudaType::Scalar(scalar) => Some(number(*scalar).to_owned()),
+                    CudaType::Named(name) => ready(name),
                     _ => None,
                 };
-                let to = to.unwrap_or_else(|| types::VOID.to_owned());
+                let to = to.unwrap_or_else(|| VOID.to_owned());
                 format!("*{} {to}", if *is_const { "const" } else { "mut" })
             }
-            CudaType::Named(name) => types::ready(name)?,
+            CudaType::Named(name) => ready(name)?,
         };
         // A tensor map is aligned to 64 bytes in Rust.
         let align = if align == 0 { 64 } else { align };

@@ -18,7 +18,8 @@ use syn::{
     Visibility,
 };
 
-use super::types::{ParamType, VOID};
+use super::known_types::VOID;
+use super::types::ParamType;
 use crate::failure::Failure;
 
 /// Arguments of `#[gpu_kernel]` that are always written anew.

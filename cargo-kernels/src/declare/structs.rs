@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use kernel_registry_image::ParamLayout;
 
 use super::fields::{self, Fields, Known, RustField};
+use super::layout::Layout;
+use super::names;
 use super::shared::Shared;
-use super::{names, template};
 
 /// All structs, by their C++ names and layouts. Those of `extern "C"` kernels have no name.
 pub(super) struct Structs<'a> {
@@ -20,24 +21,6 @@ pub(super) struct Structs<'a> {
     /// The structs that other modules have as well, and those of them that are used here.
     shared: &'a Shared,
     used: BTreeSet<String>,
-}
-
-/// Size and alignment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Layout {
-    pub(super) size: u32,
-    pub(super) align: u32,
-    /// Whether the image tells the alignment.
-    pub(super) is_certain: bool,
-}
-
-impl Layout {
-    fn of(layout: &ParamLayout) -> Layout {
-        let ParamLayout { offset, size, align, .. } = *layout;
-        // What an alignment divides tells the largest that it can be.
-        let guess = || 1 << size.trailing_zeros().min(offset.trailing_zeros()).min(3);
-        Layout { size, align: align.unwrap_or_else(guess), is_certain: align.is_some() }
-    }
 }
 
 /// A struct to be defined.
@@ -146,10 +129,10 @@ impl<'a> Structs<'a> {
             Some(Layout { size, align, .. }) if cuda.is_empty() => vec![format!("Bytes{size}Align{align}")],
             _ => vec![names::camel(names::unqualified(cuda)), names::camel(cuda)],
         };
-        let free = |name: &String| !self.taken.contains(name) && !template::is_generic(name);
+        let free = |name: &String| !self.taken.contains(name) && !names::is_generic(name);
         let last = candidates.last().cloned().unwrap_or_default();
         // A letter and digits are the name of a generic parameter.
-        let last = if template::is_generic(&last) { format!("Struct{last}") } else { last };
+        let last = if names::is_generic(&last) { format!("Struct{last}") } else { last };
         let numbered = (2..).map(|number| format!("{last}{number}"));
         let name =
             candidates.into_iter().chain([last.clone()]).chain(numbered).find(free).unwrap_or_default();

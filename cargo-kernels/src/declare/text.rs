@@ -6,9 +6,10 @@ use kernel_registry_format::is_control;
 
 use super::fields::RustField;
 use super::kept::Kept;
+use super::layout::Layout;
 use super::module::{Declaration, Module};
 use super::names;
-use super::structs::{Layout, Struct, Structs};
+use super::structs::{Struct, Structs};
 use super::template::Generic;
 
 /// Columns that rustfmt fills: in all, and with the arguments of an attribute.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::figure::{self, Change, Figure};
-use super::many;
 use super::signature::{self, SignatureChange};
 use super::snapshot::{Kernel, Snapshot, Variant};
+use crate::plural::many;
 
 /// Two builds, and how their kernels differ.
 pub(super) struct Comparison<'a> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What a kernel uses in one variant of its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Figure {
+pub(super) enum Figure {
     /// Registers of a thread.
     Registers,
     /// Local memory of a thread for the kernel itself: registers that were spilled, and arrays.

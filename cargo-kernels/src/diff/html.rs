@@ -6,9 +6,10 @@ use super::comparison::{Changed, Comparison};
 use super::figure::{Amount, Change, Figure};
 use super::json;
 use super::limits::Refusal;
+use super::report::Report;
 use super::snapshot::{Kernel, Variant};
-use super::{Report, many};
 use crate::page::{self, Cell, Page, Table, Text};
+use crate::plural::many;
 
 const STYLE: &str = "\
 .bars { display: block; width: clamp(5rem, 20vw, 12rem); text-align: left; }

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::Report;
 use super::comparison::{Changed, ChangedVariant};
 use super::figure::{Amount, Change};
 use super::limits::Refusal;
+use super::report::Report;
 use super::snapshot::{Kernel, Snapshot, Variant};
 
 /// Raised by every change that could break a reader.

@@ -4,7 +4,9 @@ use std::io::{self, Write};
 
 use super::comparison::Comparison;
 use super::limits::Refusal;
-use super::{Report, many, shortened};
+use super::report::Report;
+use crate::plural::many;
+use crate::table::shortened;
 
 /// Rows and items that are shown; further ones are folded.
 const SHOWN: usize = 20;

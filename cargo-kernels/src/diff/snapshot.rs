@@ -232,7 +232,7 @@ fn of_json(bytes: &[u8], path: &Path) -> Result<Value, Failure> {
     let document: Value = serde_json::from_slice(bytes).map_err(other)?;
     match document["schema"].as_u64() {
         Some(schema) if schema != u64::from(show::json::SCHEMA) => {
-            Err(Failure::OtherSchema { path: path.to_owned(), schema })
+            Err(Failure::OtherSchema { path: path.to_owned(), schema, known: show::json::SCHEMA })
         }
         Some(_) => Ok(document),
         None => Err(Failure::NothingToCompare { path: path.to_owned() }),

@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use super::comparison::Changed;
+use super::report::Report;
 use super::signature::SignatureChange;
-use super::{Report, many, shortened};
-use crate::list::table;
+use crate::plural::many;
+use crate::table;
 
 pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let Report { comparison, refusals, notes } = report;
@@ -58,7 +59,7 @@ fn write_table(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         vec![["KERNEL", "VARIANT"].map(str::to_owned).into_iter().chain(headings).collect::<Vec<_>>()];
     for changed in &report.comparison.changed {
         for in_variant in &changed.variants {
-            let mut row = vec![shortened(changed.new.name()), in_variant.variant.name()];
+            let mut row = vec![table::shortened(changed.new.name()), in_variant.variant.name()];
             let figures = in_variant.figures.iter().filter(|change| columns.contains(&change.figure));
             row.extend(figures.map(ToString::to_string));
             rows.push(row);

@@ -2,8 +2,9 @@
 
 use kernel_registry_image::{Entry, Limits, Resources, Target, Variant, VariantKind};
 
-use super::Options;
+use crate::cli::Fit;
 use crate::failure::Failure;
+use crate::kernel_name::{is_cuda_name, is_path, nearest};
 use crate::show::{self, Compiled};
 use crate::unread::Unread;
 
@@ -33,7 +34,7 @@ pub(super) struct Code {
 }
 
 impl Kernels {
-    pub(super) fn read(options: &Options) -> Result<Self, Failure> {
+    pub(super) fn read(options: &Fit) -> Result<Self, Failure> {
         let mut all = Kernels { kernels: Vec::new(), unread: Unread::default() };
         let mut add = |path| {
             show::with_compiled(path, &options.build, |compiled, unread| {
@@ -52,10 +53,9 @@ impl Kernels {
 
     /// The kernel of a name: by path or symbol, or else by C++ name.
     pub(super) fn named(&self, name: &str) -> Result<&Kernel, Failure> {
-        let by_declaration = |kernel: &&Kernel| {
-            kernel.is_declared && show::is_path(&kernel.name, name) || kernel.symbol == name
-        };
-        let by_cuda = |kernel: &&Kernel| show::is_cuda_name(&kernel.symbol, name);
+        let by_declaration =
+            |kernel: &&Kernel| kernel.is_declared && is_path(&kernel.name, name) || kernel.symbol == name;
+        let by_cuda = |kernel: &&Kernel| is_cuda_name(&kernel.symbol, name);
         let mut found: Vec<_> = self.kernels.iter().filter(by_declaration).collect();
         if found.is_empty() {
             found = self.kernels.iter().filter(by_cuda).collect();
@@ -67,7 +67,7 @@ impl Kernels {
                     let last = kernel.name.rsplit("::").next().unwrap_or_default();
                     ([kernel.name.as_str(), last, kernel.symbol.as_str()], kernel.name.as_str())
                 });
-                Err(Failure::NoneNamed { name: name.to_owned(), near: show::nearest(name, kernels) })
+                Err(Failure::NoneNamed { name: name.to_owned(), near: nearest(name, kernels) })
             }
             _ => {
                 let mut there: Vec<_> = found.iter().map(|kernel| format!("`{}`", kernel.name)).collect();

@@ -4,9 +4,9 @@ use kernel_registry_format::fit::{
     Device, Launch, Processor, Product, Residency, Room, Shortage, beside, residency,
 };
 
-use super::Options;
 use super::budget::{Budget, budgets};
 use super::kernels::{Code, Kernel, Kernels};
+use crate::cli::Fit;
 use crate::failure::Failure;
 
 pub(super) struct Report<'a> {
@@ -36,7 +36,7 @@ pub(super) struct Launched<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn of(options: &Options, kernels: &'a Kernels) -> Result<Self, Failure> {
+    pub(super) fn of(options: &Fit, kernels: &'a Kernels) -> Result<Self, Failure> {
         let stays = kernels.named(&options.kernel)?;
         let beside: Result<Vec<_>, _> =
             options.beside().map(|companion| Ok((kernels.named(&companion.name)?, companion))).collect();
@@ -77,7 +77,7 @@ impl<'a> Report<'a> {
     }
 }
 
-fn device(sm: u32, options: &Options) -> Result<Device, Failure> {
+fn device(sm: u32, options: &Fit) -> Result<Device, Failure> {
     let named = options.gpu.and_then(|gpu| gpu.product).and_then(Product::device);
     let device = named.or_else(|| Device::of(sm).cloned()).ok_or(Failure::NoMultiprocessors { gpu: sm })?;
     match (options.sms, device.processors) {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use kernel_registry_format::fit::{Device, Launch, Residency};
 
 use super::report::{Gpu, Report};
-use crate::list::table;
+use crate::table;
 
 const HEADINGS: [&str; 7] = ["BESIDE IT", "BLOCK", "REGISTERS", "SHARED", "ON EACH", "AT ONCE", "LIMIT"];
 

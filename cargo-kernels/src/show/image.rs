@@ -8,8 +8,9 @@ use kernel_registry_image::{Entry, Error, Image, ParamLayout, Variant};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::shown::Compiled;
 use super::summary::{self, Counts, ImageEntry, Summary};
-use super::{Compiled, json, text};
+use super::{json, text};
 use crate::binaries;
 use crate::failure::Failure;
 use crate::mapped::Mapped;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::list::json::{FramesEntry, KernelEntry};
-use crate::show::Shown;
+use crate::show::shown::Shown;
 use crate::show::summary::{Counts, ImageEntry, Summary, kind};
 
 /// Raised by every change that could break a reader.

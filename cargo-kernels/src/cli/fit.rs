@@ -1,4 +1,4 @@
-//! The options of `cargo kernels fit`.
+//! The command line of `fit`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -6,11 +6,12 @@ use std::str::FromStr;
 use clap::Args;
 use kernel_registry_format::fit::{Device, Product};
 
-use crate::cli::{Build, EXIT_CODES, OF_BUILDS};
+use super::build::{Build, OF_BUILDS};
+use crate::failure::EXIT_CODES;
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
-pub(crate) struct Options {
+pub(crate) struct Fit {
     /// The kernel that stays: its path or its last parts, its symbol, or its C++ name
     pub(crate) kernel: String,
 
@@ -65,7 +66,7 @@ pub(crate) struct Options {
     pub(crate) build: Build,
 }
 
-impl Options {
+impl Fit {
     pub(crate) fn beside(&self) -> impl Iterator<Item = &Companion> {
         self.beside.iter().flat_map(|Companions(companions)| companions)
     }
