@@ -114,6 +114,6 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Vec<u8>, Failure> {
     };
     // The folder has nothing else in it.
     let _ = fs::remove_dir_all(&out);
-    let image = image.map_err(|why| Failure::NotCompiled { source: file.to_owned(), why })?;
+    let image = image.map_err(|why| Failure::NotCompiled { path: file.to_owned(), why })?;
     image.map_err(unreadable)
 }

@@ -107,7 +107,7 @@ fn preprocessed(nvcc: &Path, source: &Path, flags: &[String], image: &Image) -> 
         .map_err(|error| Failure::NotRun { program: nvcc.into(), error })?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(Failure::NotPreprocessed { source: source.to_owned() }),
+        false => Err(Failure::NotPreprocessed { path: source.to_owned() }),
     }
 }
 
