@@ -26,7 +26,7 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
         report.compare_with_files(&checked, &images);
     }
     binaries::print(|out| match options.json {
-        true => json::write(&report, options, out),
+        true => crate::json::write(&json::document(&report, options), out),
         false => text::write(&report, out),
     })?;
     let disagrees =

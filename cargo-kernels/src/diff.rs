@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Diff) -> Result<(), Failure> {
     }
     binaries::print(|out| {
         if options.json {
-            json::write(&report, out)
+            crate::json::write(&json::document(&report), out)
         } else if options.markdown {
             markdown::write(&report, out)
         } else {

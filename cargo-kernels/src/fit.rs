@@ -22,7 +22,13 @@ pub(crate) fn run(options: &Fit) -> Result<(), Failure> {
         let not_written = |error| Failure::NotWritten { path: path.clone(), error };
         fs::write(path, html::page(&report)).map_err(not_written)?;
     }
-    binaries::print(|out| if options.json { json::write(&report, out) } else { text::write(&report, out) })?;
+    binaries::print(|out| {
+        if options.json {
+            crate::json::write(&json::document(&report), out)
+        } else {
+            text::write(&report, out)
+        }
+    })?;
     match report.refusals().count() {
         0 => kernels.unread.check(),
         count => Err(Failure::DoesNotFit { count }),

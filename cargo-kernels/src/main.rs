@@ -9,7 +9,7 @@
 //!   `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `kernel_name` (what kernels are asked for by);
 //! - images: `embedded` (of a record), `image_file`, `unread` (what cannot be read), `compare` (declaration and image);
 //! - drivers: `shared` and `folder` (libraries that stand in for the driver);
-//! - output: `table` (text), `page` (HTML), `plural`, `terminal` (all that is printed), `failure` (errors and exit codes).
+//! - output: `table` (text), `json`, `page` (HTML), `plural`, `terminal` (all that is printed), `failure` (errors and exit codes).
 
 // The simulated driver exists for Linux only, and so do the parts that only `sim` and `audit` use.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -32,6 +32,7 @@ mod fit;
 #[cfg(target_os = "linux")]
 mod folder;
 mod image_file;
+mod json;
 mod kernel_name;
 mod list;
 mod mapped;

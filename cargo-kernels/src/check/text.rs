@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use crate::check::findings::{FindingKind, Report, Subject};
+use crate::plural::many;
 
 pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     for finding in &report.findings {
@@ -17,7 +18,6 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     }
     let count =
         |is: fn(FindingKind) -> bool| report.findings.iter().filter(|finding| is(finding.kind)).count();
-    let many = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     let mismatches = count(|what| matches!(what, FindingKind::Mismatch(_)));
     let mut counts = vec![
         if mismatches == 1 { "1 mismatch".to_owned() } else { format!("{mismatches} mismatches") },

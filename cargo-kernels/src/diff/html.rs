@@ -42,7 +42,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
         let notes: String = report.notes.iter().map(|note| format!("<li>{}</li>\n", Text(note))).collect();
         let _ = write!(body, "<h2>Notes</h2>\n<ul>\n{notes}</ul>\n");
     }
-    body += &page::data("diff", &json::Document::of(report));
+    body += &page::data("diff", &json::document(report));
     let summary = summary(report);
     Page { title: "GPU kernels before and after", style: STYLE, summary: &summary, body: &body }.to_string()
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::budget::Budget;
-use super::json::Document;
+use super::json;
 use super::report::{Gpu, Launched, Report};
 use super::text::{processors, shared, spread};
 use crate::page::{self, Cell, Page, Table, Text};
@@ -35,7 +35,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
          <i class=\"over\"></i>the same where it has no room</p>\n",
     );
     report.gpus.iter().for_each(|gpu| body += &section(gpu));
-    body += &page::data("fit", &Document::of(report));
+    body += &page::data("fit", &json::document(report));
     let title = format!("What fits beside {name}");
     Page { title: &title, style: STYLE, summary: &verdict, body: &body }.to_string()
 }
@@ -101,7 +101,7 @@ fn bars(gpu: &Gpu<'_>, other: Option<&Launched<'_>>) -> String {
 }
 
 fn bar(budget: &Budget, needs: u32) -> String {
-    let Budget { what, total, taken } = *budget;
+    let Budget { resource, total, taken } = *budget;
     let has_room = taken.saturating_add(needs) <= total;
     let class = if has_room { "block" } else { "over" };
     let percent = |part: u32| 100.0 * budget.share(part);
@@ -111,7 +111,7 @@ fn bar(budget: &Budget, needs: u32) -> String {
     format!(
         "<span>{}</span><span class=\"bar\"><i class=\"stays\" style=\"width:{:.2}%\"></i>\
          <i class=\"{class}\" style=\"width:{of_block:.2}%\"></i></span><span>{words}</span>\n",
-        what.name(),
+        resource.name(),
         percent(taken)
     )
 }

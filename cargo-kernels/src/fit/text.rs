@@ -93,7 +93,7 @@ fn write_bars(gpu: &Gpu<'_>, out: &mut impl Write) -> io::Result<()> {
     for budget in &gpu.budgets {
         let filled = (budget.share(budget.taken) * WIDTH as f64).ceil() as usize;
         let bar = "#".repeat(filled) + &".".repeat(WIDTH - filled);
-        writeln!(out, "    {:<14} {bar} {} of {}", budget.what.name(), budget.taken, budget.total)?;
+        writeln!(out, "    {:<14} {bar} {} of {}", budget.resource.name(), budget.taken, budget.total)?;
     }
     Ok(())
 }

@@ -5,11 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use kernel_registry_image::{Entry, Error, Image, ParamLayout, Variant};
-use serde::Serialize;
 use serde_json::Value;
 
 use super::shown::Compiled;
-use super::summary::{self, Counts, ImageEntry, Summary};
+use super::summary::{ImageEntry, Summary};
 use super::{json, text};
 use crate::binaries;
 use crate::failure::Failure;
@@ -18,14 +17,14 @@ use crate::mapped::Mapped;
 /// The image in a file of its own.
 pub(super) struct Alone<'a> {
     pub(super) file: &'a Path,
-    bytes: usize,
-    image: Image,
+    pub(super) bytes: usize,
+    pub(super) image: Image,
 }
 
 /// A kernel in each variant of the image that has it.
-struct Kernel<'a> {
-    alone: &'a Alone<'a>,
-    variants: Vec<(&'a Variant, &'a Entry)>,
+pub(super) struct Kernel<'a> {
+    pub(super) alone: &'a Alone<'a>,
+    pub(super) variants: Vec<(&'a Variant, &'a Entry)>,
 }
 
 /// The image in this file, or none if it is something else.
@@ -50,7 +49,7 @@ impl Alone<'_> {
         let summary = self.summary();
         binaries::print(|out| {
             if as_json {
-                return write_json(&kernels, &summary, out);
+                return crate::json::write(&json::of_image(&kernels, &summary), out);
             }
             write_text(&kernels, out)?;
             summary.write(kernels.len(), name.is_none(), out)
@@ -64,7 +63,7 @@ impl Alone<'_> {
 
     /// The JSON of all kernels.
     pub(super) fn document(&self) -> Result<Value, Failure> {
-        Ok(json::value(&Document::of(&self.all()?, &self.summary())))
+        Ok(json::of_image(&self.all()?, &self.summary()))
     }
 
     /// All kernels.
@@ -134,74 +133,5 @@ fn takes(variants: &[(&Variant, &Entry)]) -> String {
     match params.map_or(&[][..], Vec::as_slice) {
         [] => "nothing".to_owned(),
         params => params.iter().map(word).collect::<Vec<_>>().join(", "),
-    }
-}
-
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: u32,
-    summary: Counts,
-    images: &'a [ImageEntry<'a>],
-    kernels: Vec<KernelEntry<'a>>,
-}
-
-#[derive(Serialize)]
-struct KernelEntry<'a> {
-    file: String,
-    symbol: &'a str,
-    cuda: Option<String>,
-    image_kind: &'static str,
-    image_bytes: usize,
-    params: Vec<ParamEntry<'a>>,
-    variants: Vec<json::VariantEntry<'a>>,
-}
-
-#[derive(Serialize)]
-struct ParamEntry<'a> {
-    offset: u32,
-    size: u32,
-    align: Option<u32>,
-    ptx: Option<&'a str>,
-}
-
-fn write_json(kernels: &[Kernel<'_>], summary: &Summary<'_>, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Document::of(kernels, summary))?;
-    writeln!(out)
-}
-
-impl<'a> Document<'a> {
-    fn of(kernels: &[Kernel<'a>], summary: &'a Summary<'a>) -> Self {
-        Document {
-            schema: json::SCHEMA,
-            summary: summary.counts(kernels.len()),
-            images: &summary.images,
-            kernels: kernels.iter().map(KernelEntry::of).collect(),
-        }
-    }
-}
-
-impl<'a> KernelEntry<'a> {
-    fn of(Kernel { alone: Alone { image, file, bytes }, variants }: &Kernel<'a>) -> Self {
-        let (_, entry) = variants[0];
-        KernelEntry {
-            file: file.display().to_string(),
-            symbol: &entry.symbol,
-            cuda: entry.signature.as_ref().map(ToString::to_string),
-            image_kind: summary::kind(image.kind),
-            image_bytes: *bytes,
-            params: entry.params.iter().map(ParamEntry::of).collect(),
-            variants: variants.iter().copied().map(json::VariantEntry::of).collect(),
-        }
-    }
-}
-
-impl<'a> ParamEntry<'a> {
-    fn of(param: &'a ParamLayout) -> Self {
-        ParamEntry {
-            offset: param.offset,
-            size: param.size,
-            align: param.align,
-            ptx: param.ptx_type.as_deref(),
-        }
     }
 }

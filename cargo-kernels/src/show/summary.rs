@@ -10,12 +10,13 @@ use serde::Serialize;
 use crate::binary::Contents;
 use crate::embedded::Recorded;
 use crate::failure::Failure;
+use crate::plural::many;
 use crate::unread::{Unread, UnreadVariant};
 
 /// The images whose kernels are shown.
 pub(super) struct Summary<'a> {
     pub(super) images: Vec<ImageEntry<'a>>,
-    unread: Unread,
+    pub(super) unread: Unread,
 }
 
 #[derive(Serialize)]
@@ -33,13 +34,6 @@ pub(super) struct ImageEntry<'a> {
     unread: Vec<UnreadVariant>,
 }
 
-#[derive(Serialize)]
-pub(super) struct Counts {
-    kernels: usize,
-    images: usize,
-    unread: usize,
-}
-
 impl<'a> Summary<'a> {
     pub(super) fn of(images: Vec<ImageEntry<'a>>) -> Self {
         let mut unread = Unread::default();
@@ -47,13 +41,8 @@ impl<'a> Summary<'a> {
         Summary { images, unread }
     }
 
-    pub(super) fn counts(&self, kernels: usize) -> Counts {
-        Counts { kernels, images: self.images.len(), unread: self.unread.variants() }
-    }
-
     /// Writes the numbers of all kernels, and in any case what was not read.
     pub(super) fn write(&self, kernels: usize, are_all: bool, out: &mut impl Write) -> io::Result<()> {
-        let many = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
         if are_all || !self.unread.sentences().is_empty() {
             writeln!(out, "\n{} of {}", many(kernels, "kernel"), many(self.images.len(), "image"))?;
         }
