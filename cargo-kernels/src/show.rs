@@ -1,6 +1,7 @@
 //! `cargo kernels show`: prints a kernel's declaration and the resources of each variant of its image, or the latter of an
 //! image alone.
 
+mod alone;
 mod image;
 pub(crate) mod json;
 mod shown;
@@ -25,9 +26,9 @@ pub(crate) use shown::Compiled;
 pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     let (name, path) = options.name_and_path();
     if let Some(path) = path
-        && let Some(alone) = image::read(path)?
+        && let Some(alone) = alone::read(path)?
     {
-        return alone.show(name, options.json);
+        return image::show(&alone, name, options.json);
     }
     let files = binaries::open(path, &options.build)?;
     let mut binaries = binaries::read(&files)?;
@@ -61,7 +62,7 @@ pub(crate) fn with_compiled<T>(
     then: impl FnOnce(Vec<Compiled<'_>>, Unread) -> T,
 ) -> Result<T, Failure> {
     if let Some(path) = path
-        && let Some(alone) = image::read(path)?
+        && let Some(alone) = alone::read(path)?
     {
         return Ok(then(alone.compiled()?, alone.summary().into_unread()));
     }
@@ -82,8 +83,8 @@ pub(crate) fn with_compiled<T>(
 
 /// The JSON of all kernels in a binary or an image.
 pub(crate) fn document(path: &Path) -> Result<Value, Failure> {
-    if let Some(alone) = image::read(path)? {
-        return alone.document();
+    if let Some(alone) = alone::read(path)? {
+        return image::document(&alone);
     }
     let files = binaries::of_file(path)?;
     let binaries = binaries::read(&files)?;

@@ -3,7 +3,7 @@
 use kernel_registry_image::{Entry, ParamLayout, Variant, VariantKind};
 use serde_json::{Value, json};
 
-use super::image::{Alone, Kernel};
+use super::alone::{Alone, Kernel};
 use super::shown::Shown;
 use super::summary::{Summary, kind};
 use crate::json::joined;
