@@ -43,16 +43,11 @@ fn vector(name: &str) -> Option<String> {
     let plain = name.strip_suffix("_16a").unwrap_or(name);
     let (component, count) = plain.split_at_checked(plain.len().checked_sub(1)?)?;
     let component = match component {
-        "char" => "Char",
-        "uchar" => "Uchar",
-        "short" => "Short",
-        "ushort" => "Ushort",
-        "int" => "Int",
-        "uint" => "Uint",
-        "long" | "longlong" => "Long",
-        "ulong" | "ulonglong" => "Ulong",
-        "float" => "Float",
-        "double" => "Double",
+        "longlong" => "Long".to_owned(),
+        "ulonglong" => "Ulong".to_owned(),
+        "char" | "uchar" | "short" | "ushort" | "int" | "uint" | "long" | "ulong" | "float" | "double" => {
+            component[..1].to_ascii_uppercase() + &component[1..]
+        }
         _ => return None,
     };
     matches!(count, "2" | "3" | "4").then(|| format!("{component}{count}"))

@@ -32,7 +32,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
                  A click on a heading sorts.</p>\n";
     }
     for figure in comparison.changed_figures() {
-        body += &section(title(figure), explanation(figure), figures(comparison, figure));
+        body += &section(&title(figure), explanation(figure), figures(comparison, figure));
     }
     body += &signatures(comparison);
     body += &kernels("Added kernels", &comparison.added);
@@ -65,14 +65,10 @@ fn summary(report: &Report<'_>) -> String {
     )
 }
 
-const fn title(figure: Figure) -> &'static str {
-    match figure {
-        Figure::Registers => "Registers",
-        Figure::Frame => "Local frame",
-        Figure::Stack => "Stack",
-        Figure::Shared => "Static shared memory",
-        Figure::Code => "Code",
-    }
+/// Its name with a capital.
+fn title(figure: Figure) -> String {
+    let (first, rest) = figure.name().split_at(1);
+    first.to_ascii_uppercase() + rest
 }
 
 const fn explanation(figure: Figure) -> &'static str {
@@ -135,7 +131,7 @@ fn figures(comparison: &Comparison<'_>, figure: Figure) -> String {
         ]
     };
     let headings = ["kernel", "variant", "bars", "before", "after", "change", "percent"];
-    Table { label: title(figure), headings: &headings, rows: changes.into_iter().map(row).collect() }
+    Table { label: &title(figure), headings: &headings, rows: changes.into_iter().map(row).collect() }
         .to_string()
 }
 
