@@ -20,14 +20,14 @@ pub(crate) struct Files {
 }
 
 /// Opens this file.
-pub(crate) fn of_file(path: &Path) -> Result<Files, Failure> {
+pub(crate) fn open_file(path: &Path) -> Result<Files, Failure> {
     Ok(Files { mapped: vec![(path.to_owned(), Mapped::open(path)?)], built: None })
 }
 
 /// Opens this file, or builds the package and opens the files that were built.
 pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Files, Failure> {
     if let Some(path) = path {
-        return of_file(path);
+        return open_file(path);
     }
     let built = artifacts::build(build)?;
     let paths = built.binaries.iter().map(|binary| &binary.path);

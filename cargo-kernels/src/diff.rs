@@ -28,8 +28,8 @@ pub(crate) use growth::Growth;
 
 pub(crate) fn run(options: &Diff) -> Result<(), Failure> {
     let (old, new) = (Snapshot::read(&options.old)?, Snapshot::read(&options.new)?);
-    let comparison = Comparison::of(&old, &new);
-    let limits = Limits::of(options);
+    let comparison = Comparison::new(&old, &new);
+    let limits = Limits::from_options(options);
     let refusals = limits.refusals(&comparison);
     let notes = comparison.notes().into_iter().chain(limits.notes(&comparison)).collect();
     let report = Report { comparison, refusals, notes };

@@ -17,7 +17,7 @@ use report::Report;
 
 pub(crate) fn run(options: &Fit) -> Result<(), Failure> {
     let kernels = Kernels::read(options)?;
-    let report = Report::of(options, &kernels)?;
+    let report = Report::compute(options, &kernels)?;
     if let Some(path) = &options.html {
         let not_written = |error| Failure::NotWritten { path: path.clone(), error };
         fs::write(path, html::page(&report)).map_err(not_written)?;

@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     binaries.retain(|binary| binary.kernels.iter().any(is_shown));
     let all_read = with_images(&binaries, is_shown, |shown, summary| {
         binaries::print(|out| match options.json {
-            true => crate::json::write(&json::of_binaries(shown, &summary), out),
+            true => crate::json::write(&json::binaries(shown, &summary), out),
             false => {
                 text::write(shown, out)?;
                 summary.write(shown.len(), options.all, out)
@@ -86,10 +86,10 @@ pub(crate) fn document(path: &Path) -> Result<Value, Failure> {
     if let Some(alone) = alone::read(path)? {
         return image::document(&alone);
     }
-    let files = binaries::of_file(path)?;
+    let files = binaries::open_file(path)?;
     let binaries = binaries::read(&files)?;
     binaries::all_read(&binaries)?;
-    Ok(with_images(&binaries, |_| true, |shown, summary| json::of_binaries(shown, &summary)))
+    Ok(with_images(&binaries, |_| true, |shown, summary| json::binaries(shown, &summary)))
 }
 
 type IsCalled = fn(&KernelRecord<'_>, &str) -> bool;

@@ -91,7 +91,7 @@ impl<'a> Report<'a> {
         let embedded = Embedded::find(binary, |_| true);
         for kernel in &binary.kernels {
             let file = kernel.image.map_or("", |image| image.file);
-            match embedded.of(kernel).map(|found| &found.image) {
+            match embedded.image_of(kernel).map(|found| &found.image) {
                 Some(Some(image)) => {
                     if let Err(missing) = self.compare(binary, kernel, image, file) {
                         self.add(
@@ -198,7 +198,7 @@ impl<'a> Report<'a> {
 
     fn add_unread(&mut self, image: &Image, file: &str) {
         let mut unread = Unread::default();
-        unread.add(file, &UnreadVariant::of(image));
+        unread.add(file, &UnreadVariant::in_image(image));
         for message in unread.sentences() {
             let (subject, images) = (Subject::Image, vec![file.to_owned()]);
             self.findings.push(Finding {

@@ -23,7 +23,7 @@ pub(super) fn structs_of(units: &[Unit]) -> Shared {
     fields.retain(|name, _| !differing.contains(name));
     let mut layouts: BTreeMap<String, Option<Layout>> = BTreeMap::new();
     for unit in units {
-        for known in Module::of(unit, &alone, &kept).structs.all().filter(|known| !known.cuda.is_empty()) {
+        for known in Module::build(unit, &alone, &kept).structs.all().filter(|known| !known.cuda.is_empty()) {
             let layout = layouts.entry(known.cuda.to_owned()).or_insert(known.layout);
             match (*layout, known.layout) {
                 (Some(one), Some(other)) => match one.or(other) {

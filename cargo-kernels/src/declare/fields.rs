@@ -32,14 +32,14 @@ pub(super) struct RustField {
 }
 
 /// A type of a field.
-struct Type {
+struct FieldType {
     spelled: String,
     size: u32,
     align: u32,
 }
 
 /// The struct of this name, if all of its fields can be written in Rust. `name` gives the Rust name of a struct in it.
-pub(super) fn of(known: &Known, cuda: &str, name: &dyn Fn(&str) -> String) -> Option<Fields> {
+pub(super) fn lay_out(known: &Known, cuda: &str, name: &dyn Fn(&str) -> String) -> Option<Fields> {
     nested(known, cuda, name, MAX_DEPTH)
 }
 
@@ -52,11 +52,11 @@ fn nested(known: &Known, cuda: &str, rust_name: &dyn Fn(&str) -> String, depth: 
             CudaType::Named(inner) if ready(inner).is_none() => {
                 let there = nested(known, inner, rust_name, depth.checked_sub(1)?)?;
                 fields.nested.push(inner.clone());
-                Type { spelled: rust_name(inner), size: there.size, align: there.align }
+                FieldType { spelled: rust_name(inner), size: there.size, align: there.align }
             }
-            plain => Type::of(plain)?,
+            plain => FieldType::from_cuda(plain)?,
         };
-        let Type { spelled, size, align } = lengths.iter().rev().try_fold(element, Type::array)?;
+        let FieldType { spelled, size, align } = lengths.iter().rev().try_fold(element, FieldType::array)?;
         let name = names::variable(name);
         if !taken.insert(name.clone()) {
             return None;
@@ -70,8 +70,8 @@ fn nested(known: &Known, cuda: &str, rust_name: &dyn Fn(&str) -> String, depth: 
     Some(fields)
 }
 
-impl Type {
-    fn of(ty: &CudaType) -> Option<Type> {
+impl FieldType {
+    fn from_cuda(ty: &CudaType) -> Option<FieldType> {
         let [size, align] = ty.layout()?;
         let spelled = match ty {
             CudaType::Other(_) => return None,
@@ -90,12 +90,12 @@ impl Type {
         };
         // A tensor map is aligned to 64 bytes in Rust.
         let align = if align == 0 { 64 } else { align };
-        Some(Type { spelled, size, align })
+        Some(FieldType { spelled, size, align })
     }
 
-    fn array(self, length: &u32) -> Option<Type> {
-        let Type { spelled, size, align } = self;
-        Some(Type { spelled: format!("[{spelled}; {length}]"), size: size.checked_mul(*length)?, align })
+    fn array(self, length: &u32) -> Option<FieldType> {
+        let FieldType { spelled, size, align } = self;
+        Some(FieldType { spelled: format!("[{spelled}; {length}]"), size: size.checked_mul(*length)?, align })
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
             ("bool", 1, 1),
         ] {
             let known = kernel_registry_image::source::structs(&format!("struct S {{ char c; {name} f; }};"));
-            let fields = of(&known, "S", &str::to_owned).map(|fields| (fields.size, fields.align));
+            let fields = lay_out(&known, "S", &str::to_owned).map(|fields| (fields.size, fields.align));
             assert_eq!(fields, Some((align + size, align)), "{name}");
         }
     }

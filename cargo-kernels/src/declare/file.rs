@@ -22,7 +22,7 @@ pub(super) fn module(
     command: &str,
 ) -> Result<String, Failure> {
     let kept = Kept::read(old)?;
-    let module = Module::of(unit, shared, &kept);
+    let module = Module::build(unit, shared, &kept);
     let names = module.declarations.iter().map(|kernel| kernel.name.as_str()).collect();
     for kernel in kept.lost(&names) {
         eprintln!("warning: `{kernel}` is gone, and with it what was added to its declaration");
@@ -44,7 +44,7 @@ pub(super) fn module(
     if module.is_empty() {
         return Err(Failure::NothingToDeclare { path: unit.path.clone() });
     }
-    Ok(text::of(&module, import, command))
+    Ok(text::module(&module, import, command))
 }
 
 /// The command that writes the file again.

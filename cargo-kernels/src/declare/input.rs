@@ -36,7 +36,7 @@ impl Unit {
     /// What of the image cannot be read.
     pub(super) fn unread(&self) -> Unread {
         let mut unread = Unread::default();
-        unread.add(&self.path.display().to_string(), &UnreadVariant::of(&self.image));
+        unread.add(&self.path.display().to_string(), &UnreadVariant::in_image(&self.image));
         unread
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn of(layout: &ParamLayout) -> Layout {
+    pub(super) fn from_image(layout: &ParamLayout) -> Layout {
         let ParamLayout { offset, size, align, .. } = *layout;
         // What an alignment divides tells the largest that it can be.
         let guess = || 1 << size.trailing_zeros().min(offset.trailing_zeros()).min(3);

@@ -48,7 +48,7 @@ impl<'a> Structs<'a> {
 
     /// Learns the alignment of the struct that a parameter is, for all parameters that are the same.
     pub(super) fn learn(&mut self, cuda: &str, layout: &ParamLayout) {
-        let new = Layout::of(layout);
+        let new = Layout::from_image(layout);
         let known = self.aligns.entry((cuda.to_owned(), layout.size)).or_insert(new);
         match (known.is_certain, new.is_certain) {
             (false, true) => *known = new,
@@ -60,7 +60,7 @@ impl<'a> Structs<'a> {
     /// The struct that a parameter is.
     pub(super) fn value(&mut self, cuda: &str, layout: &ParamLayout) -> String {
         let learned = self.aligns.get(&(cuda.to_owned(), layout.size)).copied();
-        let layout = Layout::of(layout);
+        let layout = Layout::from_image(layout);
         let layout = learned.filter(|_| !layout.is_certain).unwrap_or(layout);
         self.name(cuda, Some(layout))
     }
@@ -80,7 +80,7 @@ impl<'a> Structs<'a> {
             (Some((_, rust)), None) => Some(rust.clone()),
             (Some(_), Some(_)) => None,
             (None, _) => {
-                let Fields { size, align, .. } = fields::of(self.fields, cuda, &str::to_owned)?;
+                let Fields { size, align, .. } = fields::lay_out(self.fields, cuda, &str::to_owned)?;
                 Some(self.name(cuda, Some(Layout { size, align, is_certain: true })))
             }
         }
@@ -106,7 +106,7 @@ impl<'a> Structs<'a> {
     /// The fields of a struct, if they are laid out as the image says.
     fn fields_of(&self, cuda: &str, layout: Option<Layout>, name: &dyn Fn(&str) -> String) -> Option<Fields> {
         let Layout { size, align, is_certain } = layout?;
-        let fields = fields::of(self.fields, cuda, name)?;
+        let fields = fields::lay_out(self.fields, cuda, name)?;
         (fields.size == size && (fields.align == align || !is_certain)).then_some(fields)
     }
 

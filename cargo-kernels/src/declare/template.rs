@@ -59,7 +59,7 @@ pub(super) enum Arg {
 
 impl Arg {
     /// The argument that C++ writes so. None if Rust has no equal.
-    pub(super) fn of(cuda: &str) -> Option<Arg> {
+    pub(super) fn parse(cuda: &str) -> Option<Arg> {
         if let Ok(flag) = cuda.parse() {
             return Some(Arg::Flag(flag));
         }
@@ -162,7 +162,7 @@ fn args(typed: &Typed<'_>) -> Option<Vec<Arg>> {
     let Entry { symbol, signature, .. } = typed.kernel.entry;
     let args = match signature {
         Some(signature) => {
-            signature.template_args.iter().map(|arg| Arg::of(arg)).collect::<Option<Vec<_>>>()?
+            signature.template_args.iter().map(|arg| Arg::parse(arg)).collect::<Option<Vec<_>>>()?
         }
         None => suffixes(symbol).1,
     };

@@ -46,7 +46,7 @@ fn others(structs: &Structs<'_>, kept: &Kept, text: &mut String) {
 }
 
 /// The module, with the command that writes it again, and the path of the structs that modules share.
-pub(super) fn of(module: &Module<'_>, import: &str, command: &str) -> String {
+pub(super) fn module(module: &Module<'_>, import: &str, command: &str) -> String {
     let image = printable(&module.path);
     let mut text = head(&format!("The kernels of `{image}`."), module.kept, command);
     if !module.has_source && module.declarations.iter().any(|declaration| declaration.is_vague) {

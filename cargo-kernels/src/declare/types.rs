@@ -39,7 +39,7 @@ impl ParamType {
 }
 
 /// The types of a kernel's parameters.
-pub(super) fn of(kernel: &Kernel<'_>, structs: &mut Structs<'_>) -> Vec<ParamType> {
+pub(super) fn param_types(kernel: &Kernel<'_>, structs: &mut Structs<'_>) -> Vec<ParamType> {
     (0..kernel.entry.params.len()).map(|index| param(kernel, index, structs)).collect()
 }
 
@@ -107,7 +107,7 @@ fn pointer(
         false => (Pass::SliceMut, Pass::PointerMut),
     };
     let slice = if is_volatile { raw } else { slice };
-    if let Some(element) = of_device_header(to, structs) {
+    if let Some(element) = device_header_type(to, structs) {
         return ParamType::new(raw, element);
     }
     match (to, expected) {
@@ -133,7 +133,7 @@ fn pointer(
 }
 
 /// The host's type for one of the device header: a control block, or a queue.
-fn of_device_header(ty: &CudaType, structs: &mut Structs<'_>) -> Option<String> {
+fn device_header_type(ty: &CudaType, structs: &mut Structs<'_>) -> Option<String> {
     let CudaType::Named(name) = ty else { return None };
     let name = name.strip_prefix("kernel_registry::")?;
     if name == "Control" {

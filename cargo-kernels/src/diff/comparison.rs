@@ -37,7 +37,7 @@ pub(super) struct ChangedVariant<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    pub(super) fn of(old: &'a Snapshot, new: &'a Snapshot) -> Self {
+    pub(super) fn new(old: &'a Snapshot, new: &'a Snapshot) -> Self {
         let Pairs { both, added, removed } = pairs(&old.kernels, &new.kernels);
         let mut comparison =
             Comparison { old, new, added, removed, changed: Vec::new(), unchanged: 0, compared: Vec::new() };
@@ -240,7 +240,7 @@ pub(super) mod tests {
 
     const SMALL: [Option<u32>; 5] = [Some(20), Some(0), Some(0), Some(256), Some(640)];
 
-    fn of_image(symbol: &str) -> Kernel {
+    fn image_kernel(symbol: &str) -> Kernel {
         let cuda_name = Some("f".to_owned());
         Kernel { path: None, symbol: symbol.to_owned(), cuda_name, ..Kernel::default() }
     }
@@ -265,7 +265,7 @@ pub(super) mod tests {
     #[test]
     fn overloads_keep_their_symbols() {
         // f(int), f(float) and f(double)
-        let [int, float, double] = ["_Z1fi", "_Z1ff", "_Z1fd"].map(of_image);
+        let [int, float, double] = ["_Z1fi", "_Z1ff", "_Z1fd"].map(image_kernel);
         let found = symbols(vec![int.clone(), float.clone()], vec![double.clone(), float.clone()]);
         assert_eq!(found, ["_Z1ff _Z1ff, _Z1fi _Z1fd", "", ""]);
         let found = symbols(vec![int, float.clone()], vec![float]);
@@ -274,8 +274,8 @@ pub(super) mod tests {
 
     #[test]
     fn kernels_of_a_binary_are_found_in_an_image() {
-        let declared = Kernel { path: Some("a::f".to_owned()), ..of_image("_Z1fi") };
-        assert_eq!(symbols(vec![declared], vec![of_image("_Z1fj")]), ["_Z1fi _Z1fj", "", ""]);
+        let declared = Kernel { path: Some("a::f".to_owned()), ..image_kernel("_Z1fi") };
+        assert_eq!(symbols(vec![declared], vec![image_kernel("_Z1fj")]), ["_Z1fi _Z1fj", "", ""]);
     }
 
     #[test]
@@ -292,7 +292,7 @@ pub(super) mod tests {
             kernel("more", &[("sm_90", more), ("sm_75", text), ("sm_100", SMALL)]),
             kernel("fresh", &[]),
         ]);
-        let comparison = Comparison::of(&old, &new);
+        let comparison = Comparison::new(&old, &new);
         let names = |kernels: &[&Kernel]| kernels.iter().map(|k| k.name().to_owned()).collect::<Vec<_>>();
         assert_eq!(
             (names(&comparison.added), names(&comparison.removed)),
@@ -319,7 +319,7 @@ pub(super) mod tests {
             unread: std::iter::once("sm_120".to_owned()).collect::<std::collections::BTreeSet<_>>().into(),
             ..kernel("k", &[])
         }]);
-        let comparison = Comparison::of(&old, &new);
+        let comparison = Comparison::new(&old, &new);
         assert_eq!((comparison.changed.len(), comparison.unchanged), (0, 1));
     }
 }

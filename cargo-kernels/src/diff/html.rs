@@ -204,7 +204,7 @@ mod tests {
             snapshot([kernel(name, &[("sm_90", figures(20))]), kernel("less", &[("sm_90", figures(40))])]);
         let new =
             snapshot([kernel(name, &[("sm_90", figures(30))]), kernel("less", &[("sm_90", figures(10))])]);
-        let comparison = Comparison::of(&old, &new);
+        let comparison = Comparison::new(&old, &new);
         let page = page(&Report { comparison, refusals: Vec::new(), notes: vec!["<b>".to_owned()] });
         assert!(!page.contains("<script>alert") && !page.contains("<b>"), "{page}");
         assert!(page.contains("<code>&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;</code>"), "{page}");

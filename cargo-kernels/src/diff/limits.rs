@@ -32,7 +32,7 @@ pub(super) enum Refusal<'a> {
 
 impl Limits {
     /// The limits that the command line sets.
-    pub(super) fn of(options: &Diff) -> Self {
+    pub(super) fn from_options(options: &Diff) -> Self {
         let DiffLimits { max_registers, max_stack, max_shared, max_code, no_new_spills, no_removed } =
             options.limits;
         let growth = [
@@ -204,7 +204,7 @@ mod tests {
             kernel("a::f", &[("sm_90", figures(24, 16))]),
             kernel("new", &[("sm_90", figures(255, 99))]),
         ]);
-        let comparison = Comparison::of(&old, &new);
+        let comparison = Comparison::new(&old, &new);
         let limits = Limits {
             growth: vec![(Figure::Registers, growth("+10%")), (Figure::Stack, growth("+32"))],
             no_new_spills: true,
@@ -228,7 +228,7 @@ mod tests {
     fn a_limit_that_nothing_was_held_to_is_told() {
         let ptx = |text| kernel("k", &[("sm_75", [None, None, None, None, Some(text)])]);
         let (old, new) = (snapshot([ptx(100)]), snapshot([ptx(200)]));
-        let comparison = Comparison::of(&old, &new);
+        let comparison = Comparison::new(&old, &new);
         let growth = vec![(Figure::Registers, growth("+0")), (Figure::Code, growth("+0"))];
         let limits = Limits { growth, ..Limits::default() };
         assert_eq!(limits.refusals(&comparison).len(), 1);

@@ -184,7 +184,7 @@ mod tests {
             snapshot([kernel(name, &[("sm_90", figures(20))])]),
             snapshot([kernel(name, &[("sm_90", figures(24))]), kernel("</details>|", &[])]),
         );
-        let comparison = Comparison::of(&old, &new);
+        let comparison = Comparison::new(&old, &new);
         let report =
             Report { comparison, refusals: Vec::new(), notes: vec!["of `x|y` *all* <b>".to_owned()] };
         let text = written(&report);
@@ -203,7 +203,7 @@ mod tests {
         };
         let text = |count| {
             let (old, new) = (build(count, 20), build(count, 24));
-            let comparison = Comparison::of(&old, &new);
+            let comparison = Comparison::new(&old, &new);
             written(&Report { comparison, refusals: Vec::new(), notes: Vec::new() })
         };
         let rows = |text: &str| text.matches("\n| `kernels::").count();

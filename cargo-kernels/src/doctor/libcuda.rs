@@ -64,7 +64,7 @@ impl Library {
         Err(why)
     }
 
-    /// The same, when nothing watches its calls for a timeout.
+    /// Opens the first library that the loader finds. Nothing watches its calls for a timeout.
     pub(crate) fn found() -> Result<Self, String> {
         Self::open(mpsc::channel().0)
     }

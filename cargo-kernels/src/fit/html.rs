@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::budget::Budget;
 use super::json;
-use super::report::{Gpu, Launched, Report};
+use super::report::{GpuReport, Launched, Report};
 use super::text::{processors, shared, spread};
 use crate::page::{self, Cell, Page, Table, Text};
 
@@ -49,8 +49,8 @@ fn with_code(text: &str) -> String {
     text.split('`').enumerate().map(part).collect()
 }
 
-fn section(gpu: &Gpu<'_>) -> String {
-    let Gpu { device, stays, residency, .. } = gpu;
+fn section(gpu: &GpuReport<'_>) -> String {
+    let GpuReport { device, stays, residency, .. } = gpu;
     let mut section = format!(
         "<h2>sm_{}, {}</h2>\n<p><code>{}</code> stays with {} blocks of {} threads, {} registers, {} of shared memory: \
          {}. There is room for {}, limited by {}.</p>\n",
@@ -91,7 +91,7 @@ fn section(gpu: &Gpu<'_>) -> String {
 }
 
 /// A bar for each budget, with a block of another kernel.
-fn bars(gpu: &Gpu<'_>, other: Option<&Launched<'_>>) -> String {
+fn bars(gpu: &GpuReport<'_>, other: Option<&Launched<'_>>) -> String {
     let mut bars = String::from("<div class=\"budget\">\n");
     for budget in &gpu.budgets {
         let needs = other.map_or(0, |other| budget.of_block(&gpu.device, &other.launch));

@@ -3,7 +3,7 @@
 use kernel_registry_format::fit::Room;
 use serde_json::{Value, json};
 
-use super::report::{Gpu, Launched, Report};
+use super::report::{GpuReport, Launched, Report};
 use crate::json::joined;
 
 /// Raised by every change that could break a reader.
@@ -17,7 +17,7 @@ pub(super) fn document(report: &Report<'_>) -> Value {
     })
 }
 
-fn gpu(gpu: &Gpu<'_>) -> Value {
+fn gpu(gpu: &GpuReport<'_>) -> Value {
     let residency = &gpu.residency;
     let stays = json!({
         "grid": residency.grid,

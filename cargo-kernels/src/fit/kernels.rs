@@ -38,7 +38,7 @@ impl Kernels {
         let mut all = Kernels { kernels: Vec::new(), unread: Unread::default() };
         let mut add = |path| {
             show::with_compiled(path, &options.build, |compiled, unread| {
-                all.kernels.extend(compiled.iter().map(Kernel::of));
+                all.kernels.extend(compiled.iter().map(Kernel::from_compiled));
                 all.unread.merge(unread);
             })
         };
@@ -82,7 +82,7 @@ impl Kernels {
 }
 
 impl Kernel {
-    fn of(compiled: &Compiled<'_>) -> Self {
+    fn from_compiled(compiled: &Compiled<'_>) -> Self {
         let first = compiled.variants.first().map(|(_, entry)| *entry);
         let symbol = match (&compiled.declared, first) {
             (Some(declared), _) => declared.symbol,
@@ -99,7 +99,7 @@ impl Kernel {
             is_declared: declared.is_some(),
             block: declared.and_then(|kernel| kernel.block).map(product),
             shared: declared.and_then(|kernel| kernel.shared),
-            code: compiled.variants.iter().filter_map(Code::of).collect(),
+            code: compiled.variants.iter().filter_map(Code::from_variant).collect(),
             variants: compiled.variants.iter().map(|(variant, _)| name_of(variant)).collect(),
         }
     }
@@ -145,7 +145,7 @@ impl Kernel {
 }
 
 impl Code {
-    fn of((variant, entry): &(&Variant, &Entry)) -> Option<Self> {
+    fn from_variant((variant, entry): &(&Variant, &Entry)) -> Option<Self> {
         let is_code = variant.kind == VariantKind::Cubin;
         let resources = entry.resources.filter(|_| is_code)?;
         Some(Code { target: variant.target, resources, limits: entry.limits.clone() })

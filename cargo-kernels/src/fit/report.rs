@@ -10,13 +10,13 @@ use crate::cli::Fit;
 use crate::failure::Failure;
 
 pub(super) struct Report<'a> {
-    pub(super) gpus: Vec<Gpu<'a>>,
+    pub(super) gpus: Vec<GpuReport<'a>>,
     /// What of the images could not be read, in sentences.
     pub(super) unread: &'a [String],
 }
 
 /// What fits on one architecture.
-pub(super) struct Gpu<'a> {
+pub(super) struct GpuReport<'a> {
     pub(super) device: Device,
     pub(super) stays: Launched<'a>,
     pub(super) residency: Residency,
@@ -36,7 +36,7 @@ pub(super) struct Launched<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn of(options: &Fit, kernels: &'a Kernels) -> Result<Self, Failure> {
+    pub(super) fn compute(options: &Fit, kernels: &'a Kernels) -> Result<Self, Failure> {
         let stays = kernels.named(&options.kernel)?;
         let beside: Result<Vec<_>, _> =
             options.beside().map(|companion| Ok((kernels.named(&companion.name)?, companion))).collect();
@@ -66,7 +66,7 @@ impl<'a> Report<'a> {
                     Ok(Launched { kernel, code, launch })
                 })
                 .collect();
-            Gpu::of(device, stays, beside?)
+            GpuReport::compute(device, stays, beside?)
         };
         let gpus = gpus.into_iter().map(gpu).collect::<Result<_, _>>()?;
         Ok(Report { gpus, unread: kernels.unread.sentences() })
@@ -116,8 +116,8 @@ fn launch_of(
     Ok(Launch { grid: cluster.into(), cluster, ..launch(kernel, code, sm, threads, shared)? })
 }
 
-impl<'a> Gpu<'a> {
-    fn of(device: Device, stays: Launched<'a>, others: Vec<Launched<'a>>) -> Result<Self, Failure> {
+impl<'a> GpuReport<'a> {
+    fn compute(device: Device, stays: Launched<'a>, others: Vec<Launched<'a>>) -> Result<Self, Failure> {
         let cannot = |launched: &Launched<'_>, why: &dyn ToString| Failure::CannotRun {
             kernel: launched.kernel.name.clone(),
             gpu: device.sm,
@@ -139,7 +139,7 @@ impl<'a> Gpu<'a> {
             refusals.push(too_large(&device, &stays, &residency));
         }
         let (budgets, carveout) = (budgets(&device, &processor), processor.carveout());
-        Ok(Gpu { stays, residency, beside: beside_it, budgets, carveout, refusals, device })
+        Ok(GpuReport { stays, residency, beside: beside_it, budgets, carveout, refusals, device })
     }
 }
 

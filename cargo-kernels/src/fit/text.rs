@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use kernel_registry_format::fit::{Device, Launch, Residency};
 
-use super::report::{Gpu, Report};
+use super::report::{GpuReport, Report};
 use crate::table;
 
 const HEADINGS: [&str; 7] = ["BESIDE IT", "BLOCK", "REGISTERS", "SHARED", "ON EACH", "AT ONCE", "LIMIT"];
@@ -46,8 +46,8 @@ pub(super) fn spread(residency: &Residency) -> String {
     }
 }
 
-fn write_gpu(gpu: &Gpu<'_>, out: &mut impl Write) -> io::Result<()> {
-    let Gpu { device, stays, residency, .. } = gpu;
+fn write_gpu(gpu: &GpuReport<'_>, out: &mut impl Write) -> io::Result<()> {
+    let GpuReport { device, stays, residency, .. } = gpu;
     let Launch { grid, threads, registers, cluster, .. } = stays.launch;
     writeln!(out, "{} stays on sm_{}, {}", stays.kernel.name, device.sm, processors(device))?;
     let clusters = if cluster > 1 { format!(" in clusters of {cluster}") } else { String::new() };
@@ -87,7 +87,7 @@ fn write_gpu(gpu: &Gpu<'_>, out: &mut impl Write) -> io::Result<()> {
     gpu.refusals.iter().try_for_each(|refusal| writeln!(out, "refused: {refusal}"))
 }
 
-fn write_bars(gpu: &Gpu<'_>, out: &mut impl Write) -> io::Result<()> {
+fn write_bars(gpu: &GpuReport<'_>, out: &mut impl Write) -> io::Result<()> {
     let blocks = gpu.residency.least.min(gpu.residency.per_processor);
     writeln!(out, "\n    A multiprocessor with {blocks} of its blocks (#):")?;
     for budget in &gpu.budgets {

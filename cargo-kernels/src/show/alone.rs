@@ -37,7 +37,7 @@ pub(super) fn read(file: &Path) -> Result<Option<Alone<'_>>, Failure> {
 
 impl Alone<'_> {
     pub(super) fn summary(&self) -> Summary<'_> {
-        Summary::of(vec![ImageEntry::alone(self.file, self.bytes, &self.image)])
+        Summary::new(vec![ImageEntry::alone(self.file, self.bytes, &self.image)])
     }
 
     /// All kernels.

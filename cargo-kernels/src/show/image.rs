@@ -19,7 +19,7 @@ pub(super) fn show(alone: &Alone<'_>, name: Option<&str>, as_json: bool) -> Resu
     let summary = alone.summary();
     binaries::print(|out| {
         if as_json {
-            return crate::json::write(&json::of_image(&kernels, &summary), out);
+            return crate::json::write(&json::image(&kernels, &summary), out);
         }
         write_text(&kernels, out)?;
         summary.write(kernels.len(), name.is_none(), out)
@@ -29,7 +29,7 @@ pub(super) fn show(alone: &Alone<'_>, name: Option<&str>, as_json: bool) -> Resu
 
 /// The JSON of all kernels.
 pub(super) fn document(alone: &Alone<'_>) -> Result<Value, Failure> {
-    Ok(json::of_image(&alone.all()?, &alone.summary()))
+    Ok(json::image(&alone.all()?, &alone.summary()))
 }
 
 fn write_text(kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {

@@ -13,12 +13,12 @@ use crate::list::json::{frames, kernel};
 pub(crate) const SCHEMA: u32 = 2;
 
 /// The document of kernels in binaries.
-pub(super) fn of_binaries(kernels: &[Shown<'_>], summary: &Summary<'_>) -> Value {
+pub(super) fn binaries(kernels: &[Shown<'_>], summary: &Summary<'_>) -> Value {
     document(kernels.iter().map(shown), summary)
 }
 
 /// The document of kernels in an image that is in no binary.
-pub(super) fn of_image(kernels: &[Kernel<'_>], summary: &Summary<'_>) -> Value {
+pub(super) fn image(kernels: &[Kernel<'_>], summary: &Summary<'_>) -> Value {
     document(kernels.iter().map(alone), summary)
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     pub(super) fn found(&self) -> Option<&'a Found<'a>> {
-        self.embedded.of(&self.kernel)
+        self.embedded.image_of(&self.kernel)
     }
 
     /// The kernel in each variant of the image that has it.
@@ -72,8 +72,8 @@ pub(super) fn with_images<T>(
     let images = binaries.iter().zip(&embedded).flat_map(|(binary, embedded)| {
         let found = embedded.iter();
         found.filter_map(|(recorded, found)| {
-            Some(ImageEntry::of_binary(binary, recorded, found.image.as_ref()?))
+            Some(ImageEntry::in_binary(binary, recorded, found.image.as_ref()?))
         })
     });
-    show(&shown, Summary::of(images.collect()))
+    show(&shown, Summary::new(images.collect()))
 }

@@ -35,7 +35,7 @@ pub(super) struct ImageEntry<'a> {
 }
 
 impl<'a> Summary<'a> {
-    pub(super) fn of(images: Vec<ImageEntry<'a>>) -> Self {
+    pub(super) fn new(images: Vec<ImageEntry<'a>>) -> Self {
         let mut unread = Unread::default();
         images.iter().for_each(|image| unread.add(&image.file, &image.unread));
         Summary { images, unread }
@@ -60,7 +60,7 @@ impl<'a> Summary<'a> {
 }
 
 impl<'a> ImageEntry<'a> {
-    pub(super) fn of_binary(binary: &Contents<'_>, recorded: &Recorded<'a>, image: &Image) -> Self {
+    pub(super) fn in_binary(binary: &Contents<'_>, recorded: &Recorded<'a>, image: &Image) -> Self {
         ImageEntry {
             binary: Some(binary.path.display().to_string()),
             package: Some(recorded.package),
@@ -85,7 +85,7 @@ impl<'a> ImageEntry<'a> {
             bytes,
             kernels: symbols.len(),
             variants: image.variants.len(),
-            unread: UnreadVariant::of(image),
+            unread: UnreadVariant::in_image(image),
         }
     }
 }
