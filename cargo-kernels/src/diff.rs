@@ -14,11 +14,10 @@ mod signature;
 mod snapshot;
 mod text;
 
-use std::fs;
-
 use crate::binaries;
 use crate::cli::Diff;
 use crate::failure::Failure;
+use crate::page;
 use comparison::Comparison;
 use limits::Limits;
 use report::Report;
@@ -34,8 +33,7 @@ pub(crate) fn run(options: &Diff) -> Result<(), Failure> {
     let notes = comparison.notes().into_iter().chain(limits.notes(&comparison)).collect();
     let report = Report { comparison, refusals, notes };
     if let Some(path) = &options.html {
-        let not_written = |error| Failure::NotWritten { path: path.clone(), error };
-        fs::write(path, html::page(&report)).map_err(not_written)?;
+        page::write(path, &html::page(&report))?;
     }
     binaries::print(|out| {
         if options.json {

@@ -7,11 +7,10 @@ mod kernels;
 mod report;
 mod text;
 
-use std::fs;
-
 use crate::binaries;
 use crate::cli::Fit;
 use crate::failure::Failure;
+use crate::page;
 use kernels::Kernels;
 use report::Report;
 
@@ -19,8 +18,7 @@ pub(crate) fn run(options: &Fit) -> Result<(), Failure> {
     let kernels = Kernels::read(options)?;
     let report = Report::compute(options, &kernels)?;
     if let Some(path) = &options.html {
-        let not_written = |error| Failure::NotWritten { path: path.clone(), error };
-        fs::write(path, html::page(&report)).map_err(not_written)?;
+        page::write(path, &html::page(&report))?;
     }
     binaries::print(|out| {
         if options.json {

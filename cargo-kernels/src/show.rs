@@ -84,7 +84,7 @@ pub(crate) fn with_compiled<T>(
 /// The JSON of all kernels in a binary or an image.
 pub(crate) fn document(path: &Path) -> Result<Value, Failure> {
     if let Some(alone) = alone::read(path)? {
-        return image::document(&alone);
+        return Ok(json::image(&alone.all()?, &alone.summary()));
     }
     let files = binaries::open_file(path)?;
     let binaries = binaries::read(&files)?;

@@ -2,7 +2,7 @@
 //! as large as this command, and panics if a driver or a function is missing.
 
 use std::error::Error;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::ptr;
@@ -54,11 +54,9 @@ impl Library {
     pub(super) fn open(calls: Sender<&'static str>) -> Result<Self, String> {
         let mut why = String::new();
         for name in NAMES {
-            // SAFETY: loading runs the initialisers of NVIDIA's driver, as every program that uses a GPU does.
-            match unsafe { libloading::Library::new(*name) } {
-                Ok(shared) => return Ok(Library { shared: ManuallyDrop::new(shared), calls }),
-                // The system's message is the source of libloading's error.
-                Err(error) => why = error.source().map_or(error.to_string(), ToString::to_string),
+            match load(name.as_ref()) {
+                Ok(shared) => return Ok(Library { shared, calls }),
+                Err(error) => why = error,
             }
         }
         Err(why)
@@ -69,14 +67,9 @@ impl Library {
         Self::open(mpsc::channel().0)
     }
 
-    /// Opens this file; the error is the loader's message.
+    /// Opens this file; the error is the loader's message. Nothing watches its calls for a timeout.
     pub(crate) fn open_file(path: &Path) -> Result<Self, String> {
-        // SAFETY: the caller names a driver, whose initialisers run as in every program that uses it.
-        let shared = unsafe { libloading::Library::new(path) };
-        let shared = shared.map_err(|error| error.source().map_or(error.to_string(), ToString::to_string))?;
-        // Nothing watches these calls for a timeout.
-        let (calls, _) = mpsc::channel();
-        Ok(Library { shared: ManuallyDrop::new(shared), calls })
+        Ok(Library { shared: load(path.as_ref())?, calls: mpsc::channel().0 })
     }
 
     /// Whether this driver is kernel-registry-sim.
@@ -163,6 +156,14 @@ impl Library {
         // SAFETY: the driver's names are literals, which end with a zero and stay as long as it does.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     }
+}
+
+fn load(name: &OsStr) -> Result<ManuallyDrop<libloading::Library>, String> {
+    // SAFETY: the callers name a driver, whose initialisers run as in every program that uses a GPU.
+    let shared = unsafe { libloading::Library::new(name) };
+    // The system's message is the source of libloading's error.
+    let why = |error: libloading::Error| error.source().map_or(error.to_string(), ToString::to_string);
+    shared.map(ManuallyDrop::new).map_err(why)
 }
 
 /// A GPU.

@@ -51,18 +51,18 @@ impl<'a> Report<'a> {
         let gpu = |sm| {
             let device = device(sm, options)?;
             let code = stays.code(sm)?;
-            let launch = Launch {
+            let resident = Launch {
                 grid: options.grid,
                 cluster: options.cluster.or(code.cluster()).unwrap_or(1),
                 carveout: options.carveout,
                 ..launch(stays, code, sm, options.block, options.shared)?
             };
-            let stays = Launched { kernel: stays, code, launch };
+            let stays = Launched { kernel: stays, code, launch: resident };
             let beside: Result<Vec<_>, Failure> = beside
                 .iter()
                 .map(|(kernel, companion)| {
                     let code = kernel.code(sm)?;
-                    let launch = launch_of(kernel, code, sm, companion.threads, companion.shared)?;
+                    let launch = launch(kernel, code, sm, companion.threads, companion.shared)?;
                     Ok(Launched { kernel, code, launch })
                 })
                 .collect();
@@ -87,7 +87,7 @@ fn device(sm: u32, options: &Fit) -> Result<Device, Failure> {
     }
 }
 
-/// A launch of one block.
+/// A launch of the smallest grid: one cluster.
 fn launch(
     kernel: &Kernel,
     code: &Code,
@@ -95,25 +95,16 @@ fn launch(
     threads: Option<u32>,
     shared: Option<u32>,
 ) -> Result<Launch, Failure> {
+    let cluster = code.cluster().unwrap_or(1);
     Ok(Launch {
+        grid: cluster.into(),
+        cluster,
         threads: kernel.threads(threads, code, sm)?,
         registers: code.resources.registers,
         static_shared: code.resources.static_shared,
         dynamic_shared: shared.or(kernel.shared).unwrap_or(0),
         ..Launch::default()
     })
-}
-
-/// A launch of the smallest grid.
-fn launch_of(
-    kernel: &Kernel,
-    code: &Code,
-    sm: u32,
-    threads: Option<u32>,
-    shared: Option<u32>,
-) -> Result<Launch, Failure> {
-    let cluster = code.cluster().unwrap_or(1);
-    Ok(Launch { grid: cluster.into(), cluster, ..launch(kernel, code, sm, threads, shared)? })
 }
 
 impl<'a> GpuReport<'a> {

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use kernel_registry_image::{Entry, ParamLayout, Variant};
-use serde_json::Value;
 
 use super::alone::{Alone, Kernel};
 use super::{json, text};
@@ -25,11 +24,6 @@ pub(super) fn show(alone: &Alone<'_>, name: Option<&str>, as_json: bool) -> Resu
         summary.write(kernels.len(), name.is_none(), out)
     })?;
     summary.check()
-}
-
-/// The JSON of all kernels.
-pub(super) fn document(alone: &Alone<'_>) -> Result<Value, Failure> {
-    Ok(json::image(&alone.all()?, &alone.summary()))
 }
 
 fn write_text(kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
