@@ -1,4 +1,4 @@
-//! `cargo kernels fit`: computes which kernels fit beside one that stays on the GPU.
+//! `cargo kernels fit`: computes which kernels fit beside a resident kernel.
 
 mod budget;
 mod html;

@@ -7,7 +7,7 @@ use kernel_registry_format::fit::{Device, Launch, Processor};
 pub(super) struct Budget {
     pub(super) resource: Resource,
     pub(super) total: u32,
-    /// By the blocks that stay.
+    /// By the blocks of the resident kernel.
     pub(super) taken: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Writes what fits as a page: for each GPU the multiprocessor as bars, with a block of each kernel beside the one that stays.
+//! Writes what fits as a page: for each GPU the multiprocessor as bars, with a block of each kernel beside the resident kernel.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ const STYLE: &str = "\
 ";
 
 pub(super) fn page(report: &Report<'_>) -> String {
-    let name = report.gpus.first().map_or("", |gpu| gpu.stays.kernel.name.as_str());
+    let name = report.gpus.first().map_or("", |gpu| gpu.resident.kernel.name.as_str());
     let refusals: Vec<_> = report.refusals().collect();
     let verdict = match refusals.len() {
         0 => "<p class=\"good\">Everything fits.</p>".to_owned(),
@@ -50,26 +50,26 @@ fn with_code(text: &str) -> String {
 }
 
 fn section(gpu: &GpuReport<'_>) -> String {
-    let GpuReport { device, stays, residency, .. } = gpu;
+    let GpuReport { device, resident, residency, .. } = gpu;
     let mut section = format!(
         "<h2>sm_{}, {}</h2>\n<p><code>{}</code> stays with {} blocks of {} threads, {} registers, {} of shared memory: \
          {}. There is room for {}, limited by {}.</p>\n",
         device.sm,
         Text(processors(device)),
-        Text(&stays.kernel.name),
+        Text(&resident.kernel.name),
         residency.grid,
-        stays.launch.threads,
-        stays.launch.registers,
-        shared(&stays.launch),
+        resident.launch.threads,
+        resident.launch.registers,
+        shared(&resident.launch),
         spread(residency),
         residency.capacity,
         residency.limit
     );
-    if gpu.beside.is_empty() {
+    if gpu.companions.is_empty() {
         section += &bars(gpu, None);
         return section;
     }
-    let rows = gpu.beside.iter().map(|(other, room)| {
+    let rows = gpu.companions.iter().map(|(other, room)| {
         vec![
             Cell::code(&other.kernel.name),
             Cell::number(other.launch.threads.into(), other.launch.threads),
@@ -81,9 +81,9 @@ fn section(gpu: &GpuReport<'_>) -> String {
         ]
     });
     let headings = ["kernel", "block", "registers", "shared", "on each", "at once", "limit"];
-    let label = format!("Kernels beside {} on sm_{}", stays.kernel.name, device.sm);
+    let label = format!("Kernels beside {} on sm_{}", resident.kernel.name, device.sm);
     section += &Table { label: &label, headings: &headings, rows: rows.collect() }.to_string();
-    for (other, _) in &gpu.beside {
+    for (other, _) in &gpu.companions {
         let _ = writeln!(section, "<h3><code>{}</code></h3>", Text(&other.kernel.name));
         section += &bars(gpu, Some(other));
     }

@@ -19,9 +19,9 @@ pub(super) fn document(report: &Report<'_>) -> Value {
 
 fn gpu(gpu: &GpuReport<'_>) -> Value {
     let residency = &gpu.residency;
-    let stays = json!({
+    let spread = json!({
         "grid": residency.grid,
-        "carveout_percent": gpu.stays.launch.carveout,
+        "carveout_percent": gpu.resident.launch.carveout,
         "fits": residency.fits(),
         "per_multiprocessor": residency.per_processor,
         "at_once": residency.capacity,
@@ -36,9 +36,9 @@ fn gpu(gpu: &GpuReport<'_>) -> Value {
         "gpu": format!("sm_{}", gpu.device.sm),
         "product": gpu.device.product,
         "multiprocessors": gpu.device.processors,
-        "stays": joined(launch(&gpu.stays), stays),
+        "stays": joined(launch(&gpu.resident), spread),
         "multiprocessor": joined(json!({ "carveout_bytes": gpu.carveout }), budgets.collect()),
-        "beside": gpu.beside.iter().map(beside).collect::<Value>(),
+        "beside": gpu.companions.iter().map(beside).collect::<Value>(),
         "refusals": gpu.refusals,
     })
 }

@@ -36,7 +36,7 @@ pub(super) fn shared(launch: &Launch) -> String {
     format!("{}+{} B", launch.static_shared, launch.dynamic_shared)
 }
 
-/// How the blocks that stay are spread.
+/// How the blocks of the resident kernel are spread.
 pub(super) fn spread(residency: &Residency) -> String {
     match (residency.least, residency.fuller) {
         _ if !residency.fits() => "not all are there at once".to_owned(),
@@ -47,14 +47,14 @@ pub(super) fn spread(residency: &Residency) -> String {
 }
 
 fn write_gpu(gpu: &GpuReport<'_>, out: &mut impl Write) -> io::Result<()> {
-    let GpuReport { device, stays, residency, .. } = gpu;
-    let Launch { grid, threads, registers, cluster, .. } = stays.launch;
-    writeln!(out, "{} stays on sm_{}, {}", stays.kernel.name, device.sm, processors(device))?;
+    let GpuReport { device, resident, residency, .. } = gpu;
+    let Launch { grid, threads, registers, cluster, .. } = resident.launch;
+    writeln!(out, "{} stays on sm_{}, {}", resident.kernel.name, device.sm, processors(device))?;
     let clusters = if cluster > 1 { format!(" in clusters of {cluster}") } else { String::new() };
     writeln!(
         out,
         "    {grid} blocks of {threads} threads{clusters}, {registers} registers, {} of shared memory",
-        shared(&stays.launch)
+        shared(&resident.launch)
     )?;
     writeln!(
         out,
@@ -64,10 +64,10 @@ fn write_gpu(gpu: &GpuReport<'_>, out: &mut impl Write) -> io::Result<()> {
         residency.limit,
         spread(residency)
     )?;
-    if !gpu.beside.is_empty() {
+    if !gpu.companions.is_empty() {
         writeln!(out)?;
         let mut rows = vec![HEADINGS.map(str::to_owned)];
-        rows.extend(gpu.beside.iter().map(|(other, room)| {
+        rows.extend(gpu.companions.iter().map(|(other, room)| {
             [
                 other.kernel.name.clone(),
                 other.launch.threads.to_string(),
