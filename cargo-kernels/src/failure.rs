@@ -218,39 +218,30 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn code(&self) -> u8 {
         match self {
+            Failure::NoOutput { .. } | Failure::OfOneFile { .. } | Failure::NoOption { .. } => 2,
+            Failure::NoBlock { .. } | Failure::NoMultiprocessors { .. } => 2,
             Failure::Missing { .. } => 3,
             Failure::Denied { .. } => 4,
-            Failure::NotABinary { .. } | Failure::AnImage { .. } => 5,
+            Failure::NotABinary { .. } | Failure::AnImage { .. } | Failure::NothingToCompare { .. } => 5,
             Failure::Image { error: Error::NotAnImage | Error::OtherElf { .. }, .. } => 5,
-            Failure::NothingToCompare { .. } => 5,
             Failure::OtherJson { error, .. } if error.is_data() => 5,
-            Failure::OtherJson { .. } => 6,
+            Failure::OtherJson { .. } | Failure::ControlCharacter { .. } | Failure::NothingToMerge { .. } => {
+                6
+            }
             Failure::Truncated { .. } | Failure::Damaged { .. } | Failure::Image { .. } => 6,
-            Failure::ControlCharacter { .. } => 6,
-            Failure::NothingToMerge { .. } => 6,
-            Failure::NoRecords { .. }
-            | Failure::NoKernels { .. }
-            | Failure::NoneOfPackage { .. }
-            | Failure::NoneNamed { .. }
-            | Failure::NotInImage { .. }
-            | Failure::WithoutKernels { .. }
-            | Failure::NothingToDeclare { .. } => 7,
-            Failure::NoOutput { .. } | Failure::OfOneFile { .. } | Failure::NoOption { .. } => 2,
+            Failure::NoRecords { .. } | Failure::NoKernels { .. } | Failure::WithoutKernels { .. } => 7,
+            Failure::NoneOfPackage { .. } | Failure::NoneNamed { .. } | Failure::NotInImage { .. } => 7,
+            Failure::NothingToDeclare { .. } | Failure::NoMachineCode { .. } | Failure::Several { .. } => 7,
             Failure::Newer { .. } | Failure::OtherSchema { .. } => 8,
             Failure::Prebuild { error } if is_drift(error) => 10,
-            Failure::BuildFailed
-            | Failure::Prebuild { .. }
-            | Failure::NotCompiled { .. }
-            | Failure::NotPreprocessed { .. }
-            | Failure::NotBuilt { .. } => 9,
+            Failure::BuildFailed | Failure::NotBuilt { .. } | Failure::Prebuild { .. } => 9,
+            Failure::NotCompiled { .. } | Failure::NotPreprocessed { .. } => 9,
             Failure::Differences { .. } | Failure::Outdated { .. } => 10,
             Failure::Problems { .. } => 11,
             Failure::Findings { .. } => 12,
             Failure::Exceeded { .. } => 13,
             Failure::DoesNotFit { .. } | Failure::CannotRun { .. } => 14,
             Failure::Unread { .. } => 15,
-            Failure::NoMachineCode { .. } | Failure::Several { .. } => 7,
-            Failure::NoBlock { .. } | Failure::NoMultiprocessors { .. } => 2,
             Failure::Failed { code } => *code,
             // As in shells and `env`, so that the program's own codes stay distinguishable.
             Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
