@@ -97,11 +97,15 @@ impl<'a> Comparison<'a> {
         figures.iter().any(Change::is_there).then_some(ChangedVariant { variant: new, figures })
     }
 
+    /// The variants in which a figure changed, with their kernels.
+    pub(super) fn changed_variants(&self) -> impl Iterator<Item = (&'a Kernel, &ChangedVariant<'a>)> {
+        self.changed.iter().flat_map(|changed| changed.variants.iter().map(|variant| (changed.new, variant)))
+    }
+
     /// The figures that changed for some kernel, in the order of columns.
     pub(super) fn changed_figures(&self) -> Vec<Figure> {
-        let variants = || self.changed.iter().flat_map(|changed| &changed.variants);
         let is_changed = |figure: &Figure| {
-            let mut changes = variants().flat_map(|variant| &variant.figures);
+            let mut changes = self.changed_variants().flat_map(|(_, variant)| &variant.figures);
             changes.any(|change| change.figure == *figure && change.is_there())
         };
         Figure::ALL.into_iter().filter(is_changed).collect()

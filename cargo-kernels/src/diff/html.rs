@@ -108,11 +108,9 @@ fn refusals(refusals: &[Refusal<'_>]) -> String {
 /// The kernels for which a figure changed, those that grew most first.
 fn figures(comparison: &Comparison<'_>, figure: Figure) -> String {
     let mut changes = Vec::new();
-    for changed in &comparison.changed {
-        for in_variant in &changed.variants {
-            let change = in_variant.figures.iter().find(|change| change.figure == figure);
-            changes.extend(change.filter(|c| c.is_there()).map(|c| (changed.new, in_variant.variant, *c)));
-        }
+    for (kernel, changed) in comparison.changed_variants() {
+        let change = changed.figures.iter().find(|change| change.figure == figure);
+        changes.extend(change.filter(|c| c.is_there()).map(|c| (kernel, changed.variant, *c)));
     }
     let value = |amount: Option<Amount>| amount.map_or(0, |amount| amount.value);
     let largest = changes.iter().map(|(_, _, c)| value(c.old).max(value(c.new))).max().unwrap_or(0);

@@ -50,21 +50,14 @@ impl Limits {
         if self.no_removed {
             refusals.extend(comparison.removed.iter().map(|kernel| Refusal::Removed { kernel }));
         }
-        for changed in &comparison.changed {
-            for in_variant in &changed.variants {
-                let refusal = |change, limit| Refusal::Growth {
-                    kernel: changed.new,
-                    variant: in_variant.variant,
-                    change,
-                    limit,
-                };
-                for change in in_variant.figures {
-                    let limits = self.growth.iter().filter(|(figure, _)| *figure == change.figure);
-                    let exceeded = limits.filter(|(_, growth)| growth.is_exceeded(&change));
-                    refusals.extend(exceeded.map(|(_, growth)| refusal(change, Some(*growth))));
-                    if self.no_new_spills && change.figure == Figure::Frame && change.is_growth() {
-                        refusals.push(refusal(change, None));
-                    }
+        for (kernel, changed) in comparison.changed_variants() {
+            let refusal = |change, limit| Refusal::Growth { kernel, variant: changed.variant, change, limit };
+            for change in changed.figures {
+                let limits = self.growth.iter().filter(|(figure, _)| *figure == change.figure);
+                let exceeded = limits.filter(|(_, growth)| growth.is_exceeded(&change));
+                refusals.extend(exceeded.map(|(_, growth)| refusal(change, Some(*growth))));
+                if self.no_new_spills && change.figure == Figure::Frame && change.is_growth() {
+                    refusals.push(refusal(change, None));
                 }
             }
         }

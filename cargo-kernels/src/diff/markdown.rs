@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::comparison::Comparison;
+use super::figure::Change;
 use super::limits::Refusal;
 use super::report::Report;
 use crate::plural::many;
@@ -61,20 +62,15 @@ fn write_table(comparison: &Comparison<'_>, out: &mut impl Write) -> io::Result<
         headings.join(" | "),
         "---|".repeat(headings.len())
     );
-    let variants =
-        comparison.changed.iter().flat_map(|changed| changed.variants.iter().map(move |v| (changed, v)));
-    let rows = variants.map(|(changed, in_variant)| {
-        let figures = in_variant.figures.iter().filter(|change| columns.contains(&change.figure));
-        let cells: Vec<_> = figures
-            .map(
-                |change| {
-                    if change.is_there() { change.to_string().replace("->", "→") } else { String::new() }
-                },
-            )
-            .collect();
-        let (kernel, variant) =
-            (in_cell(&code(&shortened(changed.new.name()))), in_cell(&code(&in_variant.variant.name())));
-        format!("| {kernel} | {variant} | {} |", cells.join(" | "))
+    let rows = comparison.changed_variants().map(|(kernel, changed)| {
+        let figures = changed.figures.iter().filter(|change| columns.contains(&change.figure));
+        let cell = |change: &Change| match change.is_there() {
+            true => change.to_string().replace("->", "→"),
+            false => String::new(),
+        };
+        let [kernel, variant] =
+            [shortened(kernel.name()), changed.variant.name()].map(|name| in_cell(&code(&name)));
+        format!("| {kernel} | {variant} | {} |", figures.map(cell).collect::<Vec<_>>().join(" | "))
     });
     folded("Resources", &head, rows, TABLE, out)
 }
