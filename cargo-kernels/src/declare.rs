@@ -3,11 +3,10 @@
 //!
 //! `input` has the image, and `source` the parameters and structs as a CUDA source declares them; `kernel` collects what these
 //! say of each kernel; `types` finds Rust types for its parameters, `structs` those that have to be defined, and `fields`
-//! their fields; `template` gathers instances; `names` makes identifiers; `module` puts it together, `kept` has what people added to the file,
-//! `text` writes it, `file` is all that for one file, and `difference` compares it with one that is there. `folder` declares a whole
-//! folder, whose structs `agreed` collects in `shared`.
-//!
-//! Leaves: `known_types` (Rust types for those of CUDA), `layout`, `names`.
+//! their fields; `template` gathers instances; `module` puts it together, `kept` has what people added to the file, and `text`
+//! writes it. `file` is all that for one file, and `difference` compares it with one that is there. `folder` declares a whole
+//! folder, whose structs `agreed` collects in `shared`. They build on `known_types` (Rust types for those of CUDA), `layout` and
+//! `names` (identifiers).
 
 mod agreed;
 mod difference;

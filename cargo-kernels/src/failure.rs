@@ -191,10 +191,7 @@ pub(crate) enum Failure {
         many(*.count, "finding")
     )]
     Findings { count: usize },
-    #[error(
-        "{}",
-        if *.left_out == 0 { "there are no records: name files `*.rec`, or folders with such files, as `--records` keeps them" } else { "no record could be read (see the warnings above)" }
-    )]
+    #[error("{}", nothing_to_merge(*.left_out))]
     NothingToMerge { left_out: usize },
     #[error("{} could not be read (see the warnings above), so findings may be missing", many(*.count, "record"))]
     LeftOut { count: usize },
@@ -272,6 +269,15 @@ fn none_named(name: &str, near: &[String]) -> String {
     match near.as_slice() {
         [] => format!("no kernel `{name}`: `cargo kernels list` shows all kernels"),
         near => format!("no kernel `{name}`: did you mean {}?", near.join(" or ")),
+    }
+}
+
+fn nothing_to_merge(left_out: usize) -> &'static str {
+    match left_out {
+        0 => {
+            "there are no records: name files `*.rec`, or folders with such files, as `--records` keeps them"
+        }
+        _ => "no record could be read (see the warnings above)",
     }
 }
 

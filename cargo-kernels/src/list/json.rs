@@ -19,7 +19,10 @@ pub(super) fn document(binaries: &[Contents<'_>]) -> Value {
 }
 
 fn binary(binary: &Contents<'_>) -> Value {
-    let library = |library: &LibraryRecord<'_>| json!({ "version": library.version, "compiler": library.compiler, "copy": hex(library.copy) });
+    let library = |library: &LibraryRecord<'_>| {
+        let LibraryRecord { version, compiler, copy } = *library;
+        json!({ "version": version, "compiler": compiler, "copy": hex(copy) })
+    };
     json!({
         "path": binary.path.display().to_string(),
         "libraries": binary.libraries.iter().map(library).collect::<Value>(),
