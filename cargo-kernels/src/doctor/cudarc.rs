@@ -1,7 +1,7 @@
-//! Checks whether the package's cudarc fits the driver.
+//! Checks whether the package's cudarc has bindings, and whether they fit the driver.
 //!
 //! cudarc has bindings of one CUDA version, chosen by its features. It panics when a function is called that the
-//! driver lacks. What else is wrong with its features stops its build script, with a message.
+//! driver lacks. Of two ways of loading or linking at once its build script tells.
 
 use std::collections::BTreeMap;
 
@@ -30,23 +30,31 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
     if crates.is_empty() {
         return vec![Line::ok(ABOUT, "not among the package's dependencies")];
     }
-    crates.iter().filter_map(|cudarc| line(cudarc, nvcc, facts)).collect()
+    crates.iter().map(|cudarc| line(cudarc, nvcc, facts)).collect()
 }
 
-/// None for a cudarc whose build script fails.
-fn line(cudarc: &Cudarc, nvcc: Option<CudaVersion>, facts: &Facts) -> Option<Line> {
+fn line(cudarc: &Cudarc, nvcc: Option<CudaVersion>, facts: &Facts) -> Line {
     let name = format!("cudarc {}", cudarc.version);
-    let named = named(cudarc, facts.variable(VARIABLE))?;
-    if named.len() > 1 {
+    let named = named(cudarc, facts.variable(VARIABLE));
+    if let Some(named) = named.as_ref().filter(|named| named.len() > 1) {
         let all: Vec<_> = named.iter().map(|(cuda, by)| format!("{cuda} by {by}")).collect();
         let text = format!("{name} does not build: several CUDA versions are chosen: {}", all.join(", "));
-        return Some(Line::problem(ABOUT, text, "name a version only in the program, never in libraries"));
+        return Line::problem(ABOUT, text, "name a version only in the program, never in libraries");
     }
-    let bindings = match named.into_iter().next() {
-        Some((cuda, by)) => Bindings { cuda, by, pinned: true },
-        None => by_build_system(cudarc, nvcc)?,
-    };
-    Some(fit(&name, cudarc, &bindings, facts.driver_version()))
+    let bindings = named.and_then(|named| match named.into_iter().next() {
+        Some((cuda, by)) => Some(Bindings { cuda, by, pinned: true }),
+        None => by_build_system(cudarc, nvcc),
+    });
+    match bindings {
+        Some(bindings) => fit(&name, cudarc, &bindings, facts.driver_version()),
+        None => {
+            let newest = example(cudarc, None);
+            let text = format!("{name} does not build: no CUDA version that it knows is chosen");
+            let remedy =
+                format!("name one in the program, as in `features = [\"{newest}\"]`, and unset `{VARIABLE}`");
+            Line::problem(ABOUT, text, remedy)
+        }
+    }
 }
 
 /// The CUDA version of cudarc's bindings, and what chose it.
@@ -167,10 +175,11 @@ mod tests {
         let latest = with(vec![cudarc()], None, 13_000);
         assert_eq!(only(&latest).0, Level::Note);
         assert!(latest[0].remedy.as_ref().unwrap().contains("cuda-13000"));
-        // cudarc's build script says of these why it fails.
-        assert_eq!(with(vec![cudarc()], Some(13_090), 13_090), []);
-        assert_eq!(with(vec![featured(&["cuda-version-from-build-system"])], None, 13_000), []);
-        assert_eq!(with(vec![featured(&[])], None, 13_000), []);
+        // cudarc has no bindings for 13.9.
+        assert_eq!(only(&with(vec![cudarc()], Some(13_090), 13_090)).0, Level::Problem);
+        let without_fallback = featured(&["cuda-version-from-build-system"]);
+        assert_eq!(only(&with(vec![without_fallback], None, 13_000)).0, Level::Problem);
+        assert_eq!(only(&with(vec![featured(&[])], None, 13_000)).0, Level::Problem);
     }
 
     #[test]
@@ -183,7 +192,7 @@ mod tests {
         };
         let unpinned = || featured(&["cuda-version-from-build-system"]);
         assert_eq!(only(&with_variable(unpinned(), "12040")).0, Level::Ok);
-        assert_eq!(with_variable(unpinned(), "12.4"), []);
+        assert_eq!(only(&with_variable(unpinned(), "12.4")).0, Level::Problem);
         assert_eq!(only(&with_variable(Cudarc::pinned(12_040), "12040")).0, Level::Ok);
         assert_eq!(only(&with_variable(Cudarc::pinned(12_080), "12040")).0, Level::Problem);
     }
