@@ -7,7 +7,7 @@ use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use cargo_metadata::{Artifact, CargoOpt, CrateType, Message, Metadata, MetadataCommand, PackageId};
+use cargo_metadata::{Artifact, CrateType, Message, Metadata, MetadataCommand, PackageId};
 
 use crate::cli::{Build, Package};
 use crate::failure::Failure;
@@ -122,20 +122,11 @@ pub(crate) fn members(options: &Package) -> Result<Metadata, Failure> {
 
 /// The graph of dependencies. Only warnings depend on it, so that it may be missing.
 fn graph(options: &Build) -> Option<Metadata> {
-    let mut command = metadata(&options.package);
     let mut more = network(&options.package);
     // Without packages of other platforms, which may not be downloaded.
     more.extend(["--filter-platform".to_owned(), options.target.clone().or_else(host)?]);
-    if options.package.all_features {
-        command.features(CargoOpt::AllFeatures);
-    }
-    if options.package.no_default_features {
-        command.features(CargoOpt::NoDefaultFeatures);
-    }
-    if !options.package.features.is_empty() {
-        command.features(CargoOpt::SomeFeatures(options.package.features.clone()));
-    }
-    command.other_options(more).exec().ok()
+    more.extend(features(&options.package));
+    metadata(&options.package).other_options(more).exec().ok()
 }
 
 fn metadata(options: &Package) -> MetadataCommand {
@@ -167,14 +158,16 @@ fn package_arguments(options: &Package) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = network(options).into_iter().map(OsString::from).collect();
     arguments.extend(option("--package", options.spec.as_deref()));
     arguments.extend(option("--manifest-path", options.manifest_path.as_deref()));
-    arguments.extend(options.features.iter().flat_map(|features| option("--features", Some(features))));
-    let flags = [
-        ("--all-features", options.all_features),
-        ("--no-default-features", options.no_default_features),
-        ("--quiet", options.quiet),
-    ];
-    arguments.extend(flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.into()));
+    arguments.extend(features(options).into_iter().map(OsString::from));
+    arguments.extend(options.quiet.then(|| "--quiet".into()));
     arguments
+}
+
+fn features(options: &Package) -> Vec<String> {
+    let named = options.features.iter().map(|features| format!("--features={features}"));
+    let all = options.all_features.then(|| "--all-features".to_owned());
+    let none = options.no_default_features.then(|| "--no-default-features".to_owned());
+    named.chain(all).chain(none).collect()
 }
 
 fn network(options: &Package) -> Vec<String> {

@@ -8,7 +8,6 @@ use crate::artifacts::{self, Built};
 use crate::binary::Contents;
 use crate::cli::Build;
 use crate::failure::Failure;
-use crate::list::table;
 use crate::mapped::Mapped;
 use crate::terminal::{self, Terminal};
 use crate::unlinked;
@@ -21,14 +20,14 @@ pub(crate) struct Files {
 }
 
 /// Opens this file.
-pub(crate) fn of_file(path: &Path) -> Result<Files, Failure> {
+pub(crate) fn open_file(path: &Path) -> Result<Files, Failure> {
     Ok(Files { mapped: vec![(path.to_owned(), Mapped::open(path)?)], built: None })
 }
 
 /// Opens this file, or builds the package and opens the files that were built.
 pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Files, Failure> {
     if let Some(path) = path {
-        return of_file(path);
+        return open_file(path);
     }
     let built = artifacts::build(build)?;
     let paths = built.binaries.iter().map(|binary| &binary.path);
@@ -44,7 +43,7 @@ pub(crate) fn read(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
     for (path, mapped) in &files.mapped {
         match Contents::read(path, mapped) {
             Ok(contents) if contents.kernels.is_empty() && contents.newer.is_none() => {
-                let library = table::libraries(&contents);
+                let library = contents.library_names();
                 without.push(Failure::NoKernels { path: contents.path, library });
             }
             Ok(contents) => binaries.push(contents),

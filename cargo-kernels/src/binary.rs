@@ -51,6 +51,17 @@ impl<'data> Contents<'data> {
         Ok(contents)
     }
 
+    /// The copies of kernel-registry in the binary, in words.
+    pub(crate) fn library_names(&self) -> String {
+        let library = |library: &LibraryRecord<'_>| {
+            format!("kernel-registry {} ({})", library.version, library.compiler)
+        };
+        match self.libraries.as_slice() {
+            [] => "kernel-registry not linked yet".to_owned(),
+            several => several.iter().map(library).collect::<Vec<_>>().join(", "),
+        }
+    }
+
     /// Reads a static library or rlib: the object files in it. An rlib has one member that is not an object file.
     fn add_archive(&mut self, data: &'data [u8]) -> Result<(), Failure> {
         let archive = ArchiveFile::parse(data).map_err(|error| self.truncated(error))?;

@@ -1,91 +1,15 @@
 //! `cargo kernels check`: compares the declarations of a binary with images, its own or others.
 
+mod findings;
 mod json;
 mod text;
 
-use std::collections::BTreeSet;
-use std::path::Path;
-
-use kernel_registry_format::KernelRecord;
-use kernel_registry_image::comparison::About;
-use kernel_registry_image::{FindError, Image};
-
 use crate::binaries;
-use crate::binary::Contents;
-use crate::cli::{Check, Deny};
-use crate::compare;
-use crate::embedded::Embedded;
+use crate::cli::Check;
 use crate::failure::Failure;
 use crate::image_file::ImageFile;
-use crate::unread::{Unread, UnreadVariant};
-
-/// The result of the comparison.
-struct Report<'a> {
-    declarations: usize,
-    images: usize,
-    findings: Vec<Finding<'a>>,
-    unread: Unread,
-}
-
-/// One disagreement between declarations and images.
-struct Finding<'a> {
-    what: What,
-    subject: Subject<'a>,
-    /// The names of the images it concerns.
-    images: Vec<String>,
-    message: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
-    /// The image has a kernel of this symbol, but it differs from the declaration or cannot be relied upon.
-    Mismatch(Option<About>),
-    /// The image does not have the kernel.
-    Missing,
-    /// There is no image to compare with.
-    Unchecked,
-    /// The image has a kernel that nothing declares.
-    Unused,
-    /// Only some variants of the image have the kernel, and the declaration does not say so.
-    Partial,
-    /// Variants of the image cannot be read.
-    Unread,
-}
-
-/// What a finding concerns.
-enum Subject<'a> {
-    Declaration {
-        binary: &'a Path,
-        kernel: &'a KernelRecord<'a>,
-    },
-    /// A kernel in an image that nothing declares.
-    Entry {
-        symbol: String,
-    },
-    Image,
-}
-
-impl What {
-    const fn as_str(self) -> &'static str {
-        match self {
-            What::Mismatch(_) => "mismatch",
-            What::Missing => "missing",
-            What::Unchecked => "unchecked",
-            What::Unused => "unused",
-            What::Partial => "note",
-            What::Unread => "unread",
-        }
-    }
-
-    /// Whether this finding makes the command fail.
-    fn is_denied(self, options: &Check) -> bool {
-        match self {
-            What::Partial => false,
-            What::Unused => options.deny.contains(&Deny::Unused),
-            What::Mismatch(_) | What::Missing | What::Unchecked | What::Unread => true,
-        }
-    }
-}
+use crate::unread::Unread;
+use findings::{Finding, FindingKind, Report};
 
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     let images = options.image.iter().map(|path| ImageFile::open(path)).collect::<Result<Vec<_>, _>>()?;
@@ -102,142 +26,13 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
         report.compare_with_files(&checked, &images);
     }
     binaries::print(|out| match options.json {
-        true => json::write(&report, options, out),
+        true => crate::json::write(&json::document(&report, options), out),
         false => text::write(&report, out),
     })?;
-    let disagrees = |finding: &&Finding<'_>| finding.what != What::Unread && finding.what.is_denied(options);
+    let disagrees =
+        |finding: &&Finding<'_>| finding.kind != FindingKind::Unread && finding.kind.is_denied(options);
     match report.findings.iter().filter(disagrees).count() {
         0 => binaries::all_read(&checked).and(report.unread.check()),
         count => Err(Failure::Differences { count }),
-    }
-}
-
-impl<'a> Report<'a> {
-    /// Compares every declaration with its image in the binary.
-    fn compare_with_own(&mut self, binary: &'a Contents<'a>) {
-        let embedded = Embedded::find(binary, |_| true);
-        for kernel in &binary.kernels {
-            let file = kernel.image.map_or("", |image| image.file);
-            match embedded.of(kernel).map(|found| &found.image) {
-                Some(Some(image)) => {
-                    if let Err(missing) = self.compare(binary, kernel, image, file) {
-                        self.add(binary, kernel, What::Missing, vec![file.to_owned()], missing.to_string());
-                    }
-                }
-                Some(None) => {
-                    let message = format!(
-                        "its image `{file}` is not in the binary: check the one that the linker wrote, \
-                         before it is packed"
-                    );
-                    self.add(binary, kernel, What::Unchecked, vec![file.to_owned()], message);
-                }
-                None => {
-                    let message = "it was compiled without an image: check a build that has one".to_owned();
-                    self.add(binary, kernel, What::Unchecked, Vec::new(), message);
-                }
-            }
-        }
-        for (recorded, found) in embedded.iter() {
-            if let Some(image) = &found.image {
-                self.images += 1;
-                self.add_unread(image, recorded.file);
-                self.add_unused(image, recorded.file, |symbol| found.symbols.contains(symbol));
-            }
-        }
-    }
-
-    /// Compares every declaration with each of the images that has its kernel.
-    fn compare_with_files(&mut self, binaries: &'a [Contents<'a>], images: &[ImageFile]) {
-        self.images = images.len();
-        let mut used = BTreeSet::new();
-        for (binary, kernel) in
-            binaries.iter().flat_map(|binary| binary.kernels.iter().map(move |k| (binary, k)))
-        {
-            let mut missing = Vec::new();
-            for ImageFile { name, image } in images {
-                match self.compare(binary, kernel, image, name) {
-                    Ok(symbol) => drop(used.insert((name, symbol))),
-                    Err(error) => missing.push(error),
-                }
-            }
-            // A program's kernels may be spread over several files, so one of the images must have it, not all.
-            if missing.len() == images.len() {
-                let names = images.iter().map(|file| file.name.clone()).collect();
-                let message = match missing.as_slice() {
-                    [error] => error.to_string(),
-                    several => {
-                        format!("no kernel `{}` in any of {} images", compare::cuda(kernel), several.len())
-                    }
-                };
-                self.add(binary, kernel, What::Missing, names, message);
-            }
-        }
-        for ImageFile { name, image } in images {
-            self.add_unread(image, name);
-            self.add_unused(image, name, |symbol| used.contains(&(name, symbol.to_owned())));
-        }
-    }
-
-    /// Compares a declaration with one image. Returns the kernel's symbol there, or an error if the kernel is
-    /// missing.
-    fn compare(
-        &mut self,
-        binary: &'a Contents<'a>,
-        kernel: &'a KernelRecord<'a>,
-        image: &Image,
-        file: &str,
-    ) -> Result<String, FindError> {
-        let (symbol, wrong) = match compare::with(kernel, image, file) {
-            Err(missing @ FindError::Missing { .. }) => return Err(missing),
-            Err(error) => (kernel.symbol, vec![(None, error.to_string())]),
-            Ok(compared) => {
-                let wrong = compared.mismatches.into_iter();
-                (&*compared.entry.symbol, wrong.map(|wrong| (Some(wrong.about), wrong.message)).collect())
-            }
-        };
-        for (about, message) in wrong {
-            self.add(binary, kernel, What::Mismatch(about), vec![file.to_owned()], message);
-        }
-        if let Some(partial) = compare::partial(kernel, symbol, image) {
-            let message = format!("`{}` of `{file}` is only {partial}", compare::cuda(kernel));
-            self.add(binary, kernel, What::Partial, vec![file.to_owned()], message);
-        }
-        Ok(symbol.to_owned())
-    }
-
-    fn add(
-        &mut self,
-        binary: &'a Contents<'a>,
-        kernel: &'a KernelRecord<'a>,
-        what: What,
-        images: Vec<String>,
-        message: String,
-    ) {
-        let subject = Subject::Declaration { binary: &binary.path, kernel };
-        self.findings.push(Finding { what, subject, images, message });
-    }
-
-    fn add_unread(&mut self, image: &Image, file: &str) {
-        let mut unread = Unread::default();
-        unread.add(file, &UnreadVariant::of(image));
-        for message in unread.sentences() {
-            let (subject, images) = (Subject::Image, vec![file.to_owned()]);
-            self.findings.push(Finding { what: What::Unread, subject, images, message: message.clone() });
-        }
-        self.unread.merge(unread);
-    }
-
-    fn add_unused(&mut self, image: &Image, file: &str, is_used: impl Fn(&str) -> bool) {
-        let entries = image.variants.iter().flat_map(|variant| &variant.entries);
-        let mut told = BTreeSet::new();
-        for entry in entries.filter(|entry| !is_used(&entry.symbol)) {
-            if told.insert(&entry.symbol) {
-                let name = entry.signature.as_ref().map_or(entry.symbol.clone(), ToString::to_string);
-                let message = format!("`{name}` of `{file}` is declared nowhere");
-                let subject = Subject::Entry { symbol: entry.symbol.clone() };
-                let images = vec![file.to_owned()];
-                self.findings.push(Finding { what: What::Unused, subject, images, message });
-            }
-        }
     }
 }

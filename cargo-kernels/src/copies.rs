@@ -6,6 +6,8 @@ use std::io::{self, Write};
 
 use kernel_registry_format::{KernelRecord, LibraryRecord};
 
+use crate::plural::many;
+
 /// One copy of kernel-registry. It finds and warms only the kernels that are registered with it.
 #[derive(Default)]
 pub(crate) struct Copy<'data> {
@@ -40,9 +42,9 @@ pub(crate) fn write(copies: &[Copy<'_>], out: &mut impl Write) -> io::Result<()>
     writeln!(out, "note: {count} copies of kernel-registry; each finds and warms only its own kernels")?;
     for Copy { version, kernels, packages } in copies {
         let packages: Vec<_> = packages.iter().map(|(name, version)| format!("{name} {version}")).collect();
-        let (s, of) = (if *kernels == 1 { "" } else { "s" }, if packages.is_empty() { "" } else { " of " });
+        let of = if packages.is_empty() { "" } else { " of " };
         let version = version.unwrap_or("of unknown version");
-        writeln!(out, "    {version}: {kernels} kernel{s}{of}{}", packages.join(", "))?;
+        writeln!(out, "    {version}: {}{of}{}", many(*kernels, "kernel"), packages.join(", "))?;
     }
     writeln!(
         out,

@@ -27,7 +27,7 @@ pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
     let facts = ask::facts(options.manifest_path.as_deref());
     let lines = lines(&facts);
     binaries::print(|out| match options.json {
-        true => json::write(&facts, &lines, out),
+        true => crate::json::write(&json::document(&facts, &lines), out),
         false => text::write(&lines, out),
     })?;
     match line::count(&lines, Level::Problem) {

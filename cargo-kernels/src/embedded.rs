@@ -39,7 +39,7 @@ impl<'a> Embedded<'a> {
     pub(crate) fn find(binary: &Contents<'a>, is_wanted: impl Fn(&KernelRecord<'a>) -> bool) -> Self {
         let mut declared: BTreeMap<Recorded<'a>, Vec<KernelRecord<'a>>> = BTreeMap::new();
         for kernel in &binary.kernels {
-            if let Some(recorded) = Recorded::of(kernel) {
+            if let Some(recorded) = Recorded::from_kernel(kernel) {
                 declared.entry(recorded).or_default().push(*kernel);
             }
         }
@@ -61,8 +61,8 @@ impl<'a> Embedded<'a> {
     }
 
     /// The image of a kernel, if the kernel was declared with one.
-    pub(crate) fn of(&self, kernel: &KernelRecord<'a>) -> Option<&Found<'a>> {
-        self.0.get(&Recorded::of(kernel)?)
+    pub(crate) fn image_of(&self, kernel: &KernelRecord<'a>) -> Option<&Found<'a>> {
+        self.0.get(&Recorded::from_kernel(kernel)?)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Recorded<'a>, &Found<'a>)> {
@@ -71,7 +71,7 @@ impl<'a> Embedded<'a> {
 }
 
 impl<'a> Recorded<'a> {
-    fn of(kernel: &KernelRecord<'a>) -> Option<Self> {
+    fn from_kernel(kernel: &KernelRecord<'a>) -> Option<Self> {
         let KernelRecord { package, version, image, .. } = *kernel;
         let image = image.filter(format::ImageRecord::is_there);
         image.map(|image| Recorded { package, version, file: image.file, len: image.len })

@@ -1,30 +1,32 @@
-//! `cargo kernels fit`: computes which kernels fit beside one that stays on the GPU.
+//! `cargo kernels fit`: computes which kernels fit beside a resident kernel.
 
 mod budget;
 mod html;
 mod json;
 mod kernels;
-mod options;
 mod report;
 mod text;
 
-use std::fs;
-
 use crate::binaries;
+use crate::cli::Fit;
 use crate::failure::Failure;
+use crate::page;
 use kernels::Kernels;
 use report::Report;
 
-pub(crate) use options::Options;
-
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &Fit) -> Result<(), Failure> {
     let kernels = Kernels::read(options)?;
-    let report = Report::of(options, &kernels)?;
+    let report = Report::compute(options, &kernels)?;
     if let Some(path) = &options.html {
-        let not_written = |error| Failure::NotWritten { path: path.clone(), error };
-        fs::write(path, html::page(&report)).map_err(not_written)?;
+        page::write(path, &html::page(&report))?;
     }
-    binaries::print(|out| if options.json { json::write(&report, out) } else { text::write(&report, out) })?;
+    binaries::print(|out| {
+        if options.json {
+            crate::json::write(&json::document(&report), out)
+        } else {
+            text::write(&report, out)
+        }
+    })?;
     match report.refusals().count() {
         0 => kernels.unread.check(),
         count => Err(Failure::DoesNotFit { count }),

@@ -14,7 +14,7 @@ pub(crate) fn run(options: &List) -> Result<(), Failure> {
         binaries::keep_package(&mut listed, package)?;
     }
     binaries::print(|out| match options.json {
-        true => json::write(&listed, out),
+        true => crate::json::write(&json::document(&listed), out),
         false => table::write(&listed, out),
     })?;
     binaries::all_read(&listed)

@@ -1,12 +1,15 @@
 //! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; compares those of two
-//! builds; computes which fit beside one that stays; declares the kernels of an image; makes images that are committed, and packages with kernels; diagnoses the machine; runs
-//! programs on a simulated driver; and watches their driver calls.
+//! builds; computes which fit alongside a resident kernel; declares the kernels of an image; makes images that are committed, and
+//! packages with kernels; diagnoses the machine; runs programs on a simulated driver; and watches their driver calls.
 //!
-//! `cli` parses the command line; `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `new`, `doctor`, `sim`, `audit` and
-//! `completions` are the commands. They share: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records),
-//! `binaries` (several files), `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `embedded` (a
-//! record's image), `unread` (what of an image cannot be read), `compare` (declaration and image), `shared` and `folder` (libraries that stand in for the driver),
-//! `page` (pages of HTML), `terminal` (all that is printed), `failure` (errors and exit codes).
+//! `cli` says what was asked. The commands are `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `new`, `doctor`,
+//! `sim`, `audit` and `completions`. They share, and no arrow points from these back to a command:
+//!
+//! - binaries: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records), `binaries` (several files),
+//!   `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `kernel_name` (what kernels are asked for by);
+//! - images: `embedded` (of a record), `image_file`, `unread` (what cannot be read), `compare` (declaration and image);
+//! - drivers: `shared` and `folder` (libraries that stand in for the driver);
+//! - output: `table` (text), `json`, `page` (HTML), `plural`, `terminal` (all that is printed), `failure` (errors and exit codes).
 
 // The simulated driver exists for Linux only, and so do the parts that only `sim` and `audit` use.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -30,16 +33,20 @@ mod fit;
 #[cfg(target_os = "linux")]
 mod folder;
 mod image_file;
+mod json;
+mod kernel_name;
 mod list;
 mod mapped;
 mod new;
 mod page;
+mod plural;
 mod prebuild;
 #[cfg(target_os = "linux")]
 mod shared;
 mod show;
 #[cfg(target_os = "linux")]
 mod sim;
+mod table;
 mod terminal;
 mod unlinked;
 mod unread;

@@ -1,12 +1,16 @@
-//! Pages of HTML in one file, without anything from the network: for `audit` and `diff`.
+//! Pages of HTML in one file, without anything from the network: for `audit`, `diff` and `fit`.
 //!
 //! Everything is in the HTML, so that a page can be read without scripts. `page.js` only makes tables sortable.
 
 mod table;
 
 use std::fmt;
+use std::fs;
+use std::path::Path;
 
 use serde::Serialize;
+
+use crate::failure::Failure;
 
 pub(crate) use table::{Cell, Table};
 
@@ -49,6 +53,11 @@ impl fmt::Display for Page<'_> {
              </html>\n"
         )
     }
+}
+
+/// Writes a page to a file.
+pub(crate) fn write(path: &Path, page: &str) -> Result<(), Failure> {
+    fs::write(path, page).map_err(|error| Failure::NotWritten { path: path.to_owned(), error })
 }
 
 /// Text in HTML, in an element or in an attribute with quotes.

@@ -9,6 +9,7 @@ use kernel_registry_format::KernelRecord;
 use crate::artifacts::{Binary, Built};
 use crate::binary::Contents;
 use crate::mapped::Mapped;
+use crate::plural::many;
 
 /// A crate with kernels that is not in a binary.
 pub(crate) struct Unlinked {
@@ -114,13 +115,14 @@ impl Libraries<'_> {
 impl fmt::Display for Unlinked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Unlinked { binary, package, kernels, way } = self;
-        let (s, none) = if *kernels == 1 { ("", "lacks it") } else { ("s", "has none of them") };
+        let none = if *kernels == 1 { "lacks it" } else { "has none of them" };
         let line =
             |(name, by): &(String, String)| format!("`kernel_registry::link_kernels!({name});` in `{by}`");
         write!(
             f,
-            "`{package}` declares {kernels} kernel{s}, and `{binary}` {none}, because rustc links no crate that the \
+            "`{package}` declares {}, and `{binary}` {none}, because rustc links no crate that the \
              code never names: write {}",
+            many(*kernels, "kernel"),
             way.iter().map(line).collect::<Vec<_>>().join(" and ")
         )
     }

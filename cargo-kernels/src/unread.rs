@@ -27,7 +27,7 @@ pub(crate) struct Unread {
 
 impl UnreadVariant {
     /// Those of an image.
-    pub(crate) fn of(image: &Image) -> Vec<Self> {
+    pub(crate) fn in_image(image: &Image) -> Vec<Self> {
         let variants = image.unread.iter();
         variants
             .map(|unread| UnreadVariant {

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use crate::check::{Report, Subject, What};
+use crate::check::findings::{FindingKind, Report, Subject};
+use crate::plural::many;
 
 pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     for finding in &report.findings {
-        let what = finding.what.as_str();
+        let what = finding.kind.as_str();
         match &finding.subject {
             Subject::Declaration { kernel, .. } => {
                 let (path, file, line) = (kernel.path, kernel.file, kernel.line);
@@ -15,19 +16,19 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
             Subject::Entry { .. } | Subject::Image => writeln!(out, "{what}: {}", finding.message)?,
         }
     }
-    let count = |is: fn(What) -> bool| report.findings.iter().filter(|finding| is(finding.what)).count();
-    let many = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
-    let mismatches = count(|what| matches!(what, What::Mismatch(_)));
+    let count =
+        |is: fn(FindingKind) -> bool| report.findings.iter().filter(|finding| is(finding.kind)).count();
+    let mismatches = count(|what| matches!(what, FindingKind::Mismatch(_)));
     let mut counts = vec![
         if mismatches == 1 { "1 mismatch".to_owned() } else { format!("{mismatches} mismatches") },
-        format!("{} missing", count(|what| what == What::Missing)),
-        format!("{} unused", count(|what| what == What::Unused)),
+        format!("{} missing", count(|what| what == FindingKind::Missing)),
+        format!("{} unused", count(|what| what == FindingKind::Unused)),
     ];
-    let unchecked = count(|what| what == What::Unchecked);
+    let unchecked = count(|what| what == FindingKind::Unchecked);
     if unchecked > 0 {
         counts.push(format!("{unchecked} unchecked"));
     }
-    let notes = count(|what| what == What::Partial);
+    let notes = count(|what| what == FindingKind::Partial);
     if notes > 0 {
         counts.push(many(notes, "note"));
     }

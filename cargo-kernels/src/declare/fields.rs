@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use kernel_registry_image::{CudaType, Scalar};
 
+use super::known_types::{VOID, number, ready};
 use super::names;
 use super::source::Field;
-use super::types;
 
 /// Structs in structs, but not endlessly.
 const MAX_DEPTH: u32 = 16;
@@ -32,14 +32,14 @@ pub(super) struct RustField {
 }
 
 /// A type of a field.
-struct Type {
+struct FieldType {
     spelled: String,
     size: u32,
     align: u32,
 }
 
 /// The struct of this name, if all of its fields can be written in Rust. `name` gives the Rust name of a struct in it.
-pub(super) fn of(known: &Known, cuda: &str, name: &dyn Fn(&str) -> String) -> Option<Fields> {
+pub(super) fn lay_out(known: &Known, cuda: &str, name: &dyn Fn(&str) -> String) -> Option<Fields> {
     nested(known, cuda, name, MAX_DEPTH)
 }
 
@@ -49,14 +49,14 @@ fn nested(known: &Known, cuda: &str, rust_name: &dyn Fn(&str) -> String, depth: 
     let mut taken = HashSet::new();
     for Field { name, ty, lengths, .. } in written {
         let element = match ty {
-            CudaType::Named(inner) if types::ready(inner).is_none() => {
+            CudaType::Named(inner) if ready(inner).is_none() => {
                 let there = nested(known, inner, rust_name, depth.checked_sub(1)?)?;
                 fields.nested.push(inner.clone());
-                Type { spelled: rust_name(inner), size: there.size, align: there.align }
+                FieldType { spelled: rust_name(inner), size: there.size, align: there.align }
             }
-            plain => Type::of(plain)?,
+            plain => FieldType::from_cuda(plain)?,
         };
-        let Type { spelled, size, align } = lengths.iter().rev().try_fold(element, Type::array)?;
+        let FieldType { spelled, size, align } = lengths.iter().rev().try_fold(element, FieldType::array)?;
         let name = names::variable(name);
         if !taken.insert(name.clone()) {
             return None;
@@ -70,32 +70,32 @@ fn nested(known: &Known, cuda: &str, rust_name: &dyn Fn(&str) -> String, depth: 
     Some(fields)
 }
 
-impl Type {
-    fn of(ty: &CudaType) -> Option<Type> {
+impl FieldType {
+    fn from_cuda(ty: &CudaType) -> Option<FieldType> {
         let [size, align] = ty.layout()?;
         let spelled = match ty {
             CudaType::Other(_) => return None,
-            CudaType::Scalar(scalar) => types::number(*scalar).to_owned(),
+            CudaType::Scalar(scalar) => number(*scalar).to_owned(),
             CudaType::Pointer { to, is_const, .. } => {
                 let to = match &**to {
                     CudaType::Scalar(Scalar::Void) => None,
-                    CudaType::Scalar(scalar) => Some(types::number(*scalar).to_owned()),
-                    CudaType::Named(name) => types::ready(name),
+                    CudaType::Scalar(scalar) => Some(number(*scalar).to_owned()),
+                    CudaType::Named(name) => ready(name),
                     _ => None,
                 };
-                let to = to.unwrap_or_else(|| types::VOID.to_owned());
+                let to = to.unwrap_or_else(|| VOID.to_owned());
                 format!("*{} {to}", if *is_const { "const" } else { "mut" })
             }
-            CudaType::Named(name) => types::ready(name)?,
+            CudaType::Named(name) => ready(name)?,
         };
         // A tensor map is aligned to 64 bytes in Rust.
         let align = if align == 0 { 64 } else { align };
-        Some(Type { spelled, size, align })
+        Some(FieldType { spelled, size, align })
     }
 
-    fn array(self, length: &u32) -> Option<Type> {
-        let Type { spelled, size, align } = self;
-        Some(Type { spelled: format!("[{spelled}; {length}]"), size: size.checked_mul(*length)?, align })
+    fn array(self, length: &u32) -> Option<FieldType> {
+        let FieldType { spelled, size, align } = self;
+        Some(FieldType { spelled: format!("[{spelled}; {length}]"), size: size.checked_mul(*length)?, align })
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
             ("bool", 1, 1),
         ] {
             let known = kernel_registry_image::source::structs(&format!("struct S {{ char c; {name} f; }};"));
-            let fields = of(&known, "S", &str::to_owned).map(|fields| (fields.size, fields.align));
+            let fields = lay_out(&known, "S", &str::to_owned).map(|fields| (fields.size, fields.align));
             assert_eq!(fields, Some((align + size, align)), "{name}");
         }
     }

@@ -10,7 +10,7 @@ use super::input::Unit;
 use super::kept::Kept;
 use super::shared::Shared;
 use super::text::printable;
-use super::{difference, names, text};
+use super::{agreed, difference, file, names, text};
 use crate::binaries;
 use crate::cli::Declare;
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
     let Some(target) = options.output.as_ref().or(options.check.as_ref()) else {
         return Err(Failure::NoOutput { path: folder.clone() });
     };
-    let command = super::command(options, Some(target));
+    let command = file::command(options, Some(target));
     let mut unread = Unread::default();
     let files = files(folder, target, options, &command, &mut unread)?;
     if files.is_empty() {
@@ -43,7 +43,7 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
             let parent = path.parent().unwrap_or(target);
             fs::create_dir_all(parent)
                 .map_err(|error| Failure::NotWritten { path: parent.to_owned(), error })?;
-            super::write(text, &path)?;
+            file::write(text, &path)?;
         }
         let remove =
             |path: PathBuf| fs::remove_file(&path).map_err(|error| Failure::NotWritten { path, error });
@@ -80,7 +80,7 @@ fn files(
     let units = sources.iter().map(|file| Unit::read(&Declare { file: file.clone(), ..options.clone() }));
     let units = units.collect::<Result<Vec<_>, _>>()?;
     units.iter().for_each(|unit| unread.merge(unit.unread()));
-    let shared = Shared::of(&units);
+    let shared = agreed::structs_of(&units);
     let own = structs_module(folder, &sources);
     let mut files = BTreeMap::new();
     let mut modules: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
@@ -90,7 +90,7 @@ fn files(
         let names: Vec<_> = relative.iter().map(module_name).collect();
         let path: PathBuf = names.iter().map(|name| name.strip_prefix("r#").unwrap_or(name)).collect();
         let old = target.join(&path).with_extension("rs");
-        let text = match super::module(unit, &shared, &import, Some(&old), command) {
+        let text = match file::module(unit, &shared, &import, Some(&old), command) {
             Err(Failure::NothingToDeclare { .. }) => continue,
             text => text?,
         };
@@ -104,7 +104,7 @@ fn files(
     if !shared.is_empty() {
         let alone = Shared::default();
         let kept = Kept::read(Some(&target.join(&own).with_extension("rs")))?;
-        let definitions = shared.definitions(&alone, &units);
+        let definitions = agreed::definitions(&shared, &alone, &units);
         let text = text::structs(&definitions, &kept, &folder.display().to_string(), command);
         modules.entry(PathBuf::new()).or_default().insert(own.clone());
         files.insert(Path::new(&own).with_extension("rs"), text);

@@ -36,7 +36,7 @@ impl Unit {
     /// What of the image cannot be read.
     pub(super) fn unread(&self) -> Unread {
         let mut unread = Unread::default();
-        unread.add(&self.path.display().to_string(), &UnreadVariant::of(&self.image));
+        unread.add(&self.path.display().to_string(), &UnreadVariant::in_image(&self.image));
         unread
     }
 }
@@ -59,7 +59,7 @@ impl Input {
         let key = if is_source && options.image.is_none() { "file" } else { "image" };
         let path = match &options.image {
             Some(path) => path.clone(),
-            None => Place::of(file)?.declared()?,
+            None => PackagedFile::find(file)?.declared()?,
         };
         let bytes = if is_source { compiled(file, &options.flags)? } else { Mapped::open(file)?.to_vec() };
         let source = options.source.clone().or_else(|| is_source.then(|| file.clone()));
@@ -68,21 +68,21 @@ impl Input {
 }
 
 /// Where a file is in its package.
-struct Place {
+struct PackagedFile {
     /// The folder of Cargo.toml.
     package: PathBuf,
     relative: PathBuf,
 }
 
-impl Place {
-    fn of(file: &Path) -> Result<Place, Failure> {
+impl PackagedFile {
+    fn find(file: &Path) -> Result<PackagedFile, Failure> {
         let absolute = path::absolute(file).map_err(|error| Failure::of_io(file.to_owned(), error))?;
         let mut folders = absolute.ancestors().skip(1);
         let package = folders.find(|folder| folder.join("Cargo.toml").is_file());
         let relative = package.and_then(|package| absolute.strip_prefix(package).ok());
         match (package, relative) {
             (Some(package), Some(relative)) => {
-                Ok(Place { package: package.to_owned(), relative: relative.to_owned() })
+                Ok(PackagedFile { package: package.to_owned(), relative: relative.to_owned() })
             }
             _ => Err(Failure::NoPackage { path: file.to_owned() }),
         }
@@ -101,7 +101,7 @@ impl Place {
 fn compiled(file: &Path, flags: &[String]) -> Result<Vec<u8>, Failure> {
     let unreadable = |error| Failure::of_io(file.to_owned(), error);
     fs::metadata(file).map_err(unreadable)?;
-    let Place { package, relative } = Place::of(file)?;
+    let PackagedFile { package, relative } = PackagedFile::find(file)?;
     let out = env::temp_dir().join(format!("cargo-kernels-{}", process::id()));
     let build = Build::new().package(package).out_dir(&out).cargo_output(false).file(relative);
     let build = flags.iter().fold(build, |build, flag| build.flag(flag));
@@ -114,6 +114,6 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Vec<u8>, Failure> {
     };
     // The folder has nothing else in it.
     let _ = fs::remove_dir_all(&out);
-    let image = image.map_err(|why| Failure::NotCompiled { source: file.to_owned(), why })?;
+    let image = image.map_err(|why| Failure::NotCompiled { path: file.to_owned(), why })?;
     image.map_err(unreadable)
 }

@@ -18,7 +18,8 @@ use syn::{
     Visibility,
 };
 
-use super::types::{ParamType, VOID};
+use super::known_types::VOID;
+use super::types::ParamType;
 use crate::failure::Failure;
 
 /// Arguments of `#[gpu_kernel]` that are always written anew.
@@ -33,12 +34,12 @@ pub(super) struct Kept {
     /// Structs with other fields than bytes.
     pub(super) structs: BTreeMap<String, String>,
     pub(super) others: Vec<String>,
-    kernels: Vec<Kernel>,
+    kernels: Vec<OldDeclaration>,
 }
 
 /// A declaration in it.
 #[derive(Default)]
-pub(super) struct Kernel {
+pub(super) struct OldDeclaration {
     pub(super) name: String,
     pub(super) vis: String,
     pub(super) comments: Vec<String>,
@@ -60,13 +61,13 @@ impl Kept {
             Some(path) => {
                 let text =
                     fs::read_to_string(path).map_err(|error| Failure::of_io(path.to_owned(), error))?;
-                Kept::of(&text).map_err(|error| Failure::NotRust { path: path.to_owned(), error })
+                Kept::parse(&text).map_err(|error| Failure::NotRust { path: path.to_owned(), error })
             }
             None => Ok(Kept::default()),
         }
     }
 
-    fn of(text: &str) -> syn::Result<Kept> {
+    fn parse(text: &str) -> syn::Result<Kept> {
         let file = syn::parse_file(text)?;
         let mut kept = Kept::default();
         for attribute in &file.attrs {
@@ -93,7 +94,7 @@ impl Kept {
     fn enter(&mut self, item: &Item, written: &str, comments: Vec<String>, text: &str) {
         let whole = || comments.iter().map(|line| format!("{line}\n")).collect::<String>() + written;
         match item {
-            Item::Verbatim(tokens) => match Kernel::of(tokens, comments.clone(), text) {
+            Item::Verbatim(tokens) => match OldDeclaration::parse(tokens, comments.clone(), text) {
                 Some(kernel) => self.kernels.push(kernel),
                 None => self.others.push(whole()),
             },
@@ -108,8 +109,8 @@ impl Kept {
     }
 
     /// The declaration of the kernels with these symbols.
-    pub(super) fn kernel(&self, symbols: &[&str], generics: usize, image: &Image) -> Option<&Kernel> {
-        let is_one = |kernel: &&Kernel| {
+    pub(super) fn kernel(&self, symbols: &[&str], generics: usize, image: &Image) -> Option<&OldDeclaration> {
+        let is_one = |kernel: &&OldDeclaration| {
             kernel.generics.len() == generics
                 && kernel.symbols(image).iter().any(|symbol| symbols.contains(symbol))
         };
@@ -119,7 +120,7 @@ impl Kept {
     /// The names of declarations that have additions, but no kernel any more.
     pub(super) fn lost<'a>(&'a self, names: &BTreeSet<&str>) -> impl Iterator<Item = &'a str> {
         let names: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let has_more = |kernel: &&Kernel| {
+        let has_more = |kernel: &&OldDeclaration| {
             let has_docs = kernel.docs.iter().any(|line| !line.is_empty() && !is_written(line.trim_start()));
             !kernel.arguments.is_empty() || !kernel.attributes.is_empty() || has_docs
         };
@@ -128,15 +129,15 @@ impl Kept {
     }
 }
 
-impl Kernel {
-    fn of(tokens: &TokenStream, comments: Vec<String>, text: &str) -> Option<Kernel> {
+impl OldDeclaration {
+    fn parse(tokens: &TokenStream, comments: Vec<String>, text: &str) -> Option<OldDeclaration> {
         let ForeignItemFn { attrs, vis, sig, .. } = syn::parse2(tokens.clone()).ok()?;
         let vis = if matches!(vis, Visibility::Inherited) { "" } else { source(text, &vis) };
-        let mut kernel = Kernel {
+        let mut kernel = OldDeclaration {
             name: source(text, &sig.ident).to_owned(),
             vis: vis.to_owned(),
             comments,
-            ..Kernel::default()
+            ..OldDeclaration::default()
         };
         kernel.wanted = kernel.name.trim_start_matches("r#").to_owned();
         let mut is_kernel = false;

@@ -12,7 +12,7 @@ pub(super) struct Kernel<'a> {
     pub(super) entry: &'a Entry,
     /// The least compute capability that it is compiled for, if there are older variants without it.
     pub(super) min_arch: Option<u32>,
-    /// The same kernel in the CUDA source.
+    /// This kernel in the CUDA source.
     pub(super) source: Option<&'a Function>,
 }
 

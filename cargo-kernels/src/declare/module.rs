@@ -47,12 +47,12 @@ pub(super) struct Declaration<'a> {
     pub(super) params: Vec<(String, String)>,
     /// Whether its name, of `extern "C"`, leaves open which types the parameters are.
     pub(super) is_vague: bool,
-    /// The same declaration in the file that was written before.
-    pub(super) before: Option<&'a kept::Kernel>,
+    /// The declaration of this kernel in the file that was written before.
+    pub(super) before: Option<&'a kept::OldDeclaration>,
 }
 
 impl<'a> Module<'a> {
-    pub(super) fn of(unit: &'a Unit, shared: &'a Shared, kept: &'a Kept) -> Module<'a> {
+    pub(super) fn build(unit: &'a Unit, shared: &'a Shared, kept: &'a Kept) -> Module<'a> {
         let Unit { input, image, source, .. } = unit;
         let kernels = kernel::all(image, source);
         let mut structs = Structs::new(taken(image), &source.structs, shared);
@@ -60,7 +60,7 @@ impl<'a> Module<'a> {
         let mut left_out = Vec::new();
         let mut typed = Vec::new();
         for kernel in kernels {
-            let params = types::of(&kernel, &mut structs);
+            let params = types::param_types(&kernel, &mut structs);
             match obstacle(image, kernel.entry, &params, &input.path) {
                 Some(reason) => left_out.push((kernel.entry.name().to_owned(), reason)),
                 None => typed.push(Typed { kernel, params }),
@@ -98,7 +98,7 @@ impl<'a> Module<'a> {
 }
 
 /// The declaration of each group in the file that was written before. None is that of two.
-fn before<'a>(groups: &[Group<'_>], image: &Image, kept: &'a Kept) -> Vec<Option<&'a kept::Kernel>> {
+fn before<'a>(groups: &[Group<'_>], image: &Image, kept: &'a Kept) -> Vec<Option<&'a kept::OldDeclaration>> {
     let mut taken = HashSet::new();
     let find = |group: &Group<'_>| {
         let (symbols, generics) = match group {
@@ -171,7 +171,7 @@ fn first<'a, 'b>(group: &'b Group<'a>) -> &'b Typed<'a> {
 fn declaration<'a>(
     group: Group<'_>,
     name: String,
-    before: Option<&'a kept::Kernel>,
+    before: Option<&'a kept::OldDeclaration>,
     image: &Image,
 ) -> Declaration<'a> {
     let docs = docs(&group);
@@ -245,7 +245,7 @@ fn tell(args: &[Arg], template: &str, symbol: &str, image: &Image) -> bool {
     let are_same = |signature: &&Signature| {
         let there = &signature.template_args;
         let is_same = |(arg, cuda): (&Arg, &String)| {
-            Arg::of(cuda).is_some_and(|there| there.spelled() == arg.spelled())
+            Arg::parse(cuda).is_some_and(|there| there.spelled() == arg.spelled())
         };
         there.len() == args.len() && args.iter().zip(there).all(is_same)
     };

@@ -147,6 +147,11 @@ pub(super) fn unqualified(name: &str) -> &str {
     &name[start..]
 }
 
+/// Whether a generic parameter can have this name.
+pub(super) fn is_generic(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_uppercase()) && name[1..].bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Chooses one of several names for each, from the first on, so that all differ. What has no other name left gets a
 /// number.
 pub(super) fn distinct(candidates: &[Vec<String>]) -> Vec<String> {

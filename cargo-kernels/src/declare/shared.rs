@@ -1,73 +1,19 @@
-//! The structs of a folder: those on which its files agree are defined once, in a module of their own.
+//! The structs that the files of a folder share.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::fields::Known;
-use super::input::Unit;
-use super::kept::Kept;
-use super::module::{Module, taken};
-use super::structs::{Layout, Structs};
+use super::layout::Layout;
 
 /// The structs that modules share, by their C++ names, each with its name in Rust. Those of a single file are none.
 #[derive(Default)]
 pub(super) struct Shared {
-    structs: BTreeMap<String, (Option<Layout>, String)>,
+    pub(super) structs: BTreeMap<String, (Option<Layout>, String)>,
     /// The fields that sources tell.
     pub(super) fields: Known,
 }
 
 impl Shared {
-    /// The structs of these files. Those of one name that differ, of which each file has its own, are left out.
-    pub(super) fn of(units: &[Unit]) -> Shared {
-        let (alone, kept) = (Shared::default(), Kept::default());
-        let (mut fields, mut differing) = (Known::new(), BTreeSet::new());
-        for (name, there) in units.iter().flat_map(|unit| &unit.source.structs) {
-            if *fields.entry(name.clone()).or_insert_with(|| there.clone()) != *there {
-                differing.insert(name.clone());
-            }
-        }
-        fields.retain(|name, _| !differing.contains(name));
-        let mut layouts: BTreeMap<String, Option<Layout>> = BTreeMap::new();
-        for unit in units {
-            for known in Module::of(unit, &alone, &kept).structs.all().filter(|known| !known.cuda.is_empty())
-            {
-                let layout = layouts.entry(known.cuda.to_owned()).or_insert(known.layout);
-                match (*layout, known.layout) {
-                    (Some(one), Some(other)) => match one.or(other) {
-                        Some(both) => *layout = Some(both),
-                        None => drop(differing.insert(known.cuda.to_owned())),
-                    },
-                    (one, other) => *layout = one.or(other),
-                }
-            }
-        }
-        layouts.retain(|cuda, _| {
-            !differing.contains(cuda) && !differing.contains(super::names::unqualified(cuda))
-        });
-        let mut shared = Shared { structs: BTreeMap::new(), fields };
-        let mut structs = shared.structs(&alone, units);
-        let name = |(cuda, layout): (String, Option<Layout>)| {
-            let name = structs.name(&cuda, layout);
-            (cuda, (layout, name))
-        };
-        let named = layouts.into_iter().map(name).collect();
-        shared.structs = named;
-        shared
-    }
-
-    /// The structs to be defined.
-    pub(super) fn definitions<'a>(&'a self, alone: &'a Shared, units: &[Unit]) -> Structs<'a> {
-        let mut structs = self.structs(alone, units);
-        for (cuda, (layout, _)) in &self.structs {
-            structs.name(cuda, *layout);
-        }
-        structs
-    }
-
-    fn structs<'a>(&'a self, alone: &'a Shared, units: &[Unit]) -> Structs<'a> {
-        Structs::new(units.iter().flat_map(|unit| taken(&unit.image)), &self.fields, alone)
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.structs.is_empty()
     }
@@ -91,18 +37,5 @@ impl Shared {
             (None, Some(_)) => false,
         };
         is_same.then_some(name.as_str())
-    }
-}
-
-impl Layout {
-    /// The layout that both say it is, if they agree.
-    fn or(self, other: Layout) -> Option<Layout> {
-        match (self.is_certain, other.is_certain) {
-            _ if self.size != other.size => None,
-            (true, true) => (self.align == other.align).then_some(self),
-            (true, false) => Some(self),
-            (false, true) => Some(other),
-            (false, false) => Some(Layout { align: self.align.min(other.align), ..self }),
-        }
     }
 }

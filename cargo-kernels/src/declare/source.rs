@@ -27,17 +27,17 @@ impl Source {
         if let Ok(Available::Compiler { name, file: Some(nvcc) }) = available()
             && name.starts_with("nvcc")
         {
-            return Ok(Source::of(&preprocessed(&nvcc, path, flags, image)?));
+            return Ok(Source::parse(&preprocessed(&nvcc, path, flags, image)?));
         }
         let text = fs::read_to_string(path).map_err(|error| Failure::of_io(path.to_owned(), error))?;
         terminal::say(format_args!(
             "warning: macros and headers of `{}` are not read, because no nvcc is used: set `CUDA_HOME` to a CUDA toolkit",
             path.display()
         ));
-        Ok(Source::of(&text))
+        Ok(Source::parse(&text))
     }
 
-    fn of(text: &str) -> Source {
+    fn parse(text: &str) -> Source {
         let mut kernels: HashMap<String, Vec<Function>> = HashMap::new();
         for kernel in source::kernels(text) {
             let overloads = kernels.entry(kernel.name.clone()).or_default();
@@ -107,7 +107,7 @@ fn preprocessed(nvcc: &Path, source: &Path, flags: &[String], image: &Image) -> 
         .map_err(|error| Failure::NotRun { program: nvcc.into(), error })?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(Failure::NotPreprocessed { source: source.to_owned() }),
+        false => Err(Failure::NotPreprocessed { path: source.to_owned() }),
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
 
     /// The parameters of a kernel of this source, each as `name: type`.
     fn params(text: &str, kernel: &str) -> Vec<String> {
-        let source = Source::of(text);
+        let source = Source::parse(text);
         let [function] = source.kernels.get(kernel).unwrap().as_slice() else { panic!("one {kernel}") };
         function
             .params
@@ -154,7 +154,7 @@ mod tests {
             __global__ __launch_bounds__(128) void empty(void) {}";
         assert_eq!(params(text, "k"), ["x: T*", "n: unsigned int", "-: void (*f)(int,int)", "p: Pair"]);
         assert_eq!(params(text, "empty"), [""; 0]);
-        assert_eq!(Source::of(text).kernels.len(), 2);
+        assert_eq!(Source::parse(text).kernels.len(), 2);
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn template_parameters_have_names() {
-        let generics = |text: &str| Source::of(text).kernels.remove("k").unwrap().remove(0).generics;
+        let generics = |text: &str| Source::parse(text).kernels.remove("k").unwrap().remove(0).generics;
         let text = "template <int X> __device__ void f() {}
             template <typename T, class U = Map<int, T>, unsigned BLOCK = 4> static __global__ void k(T* x);";
         assert_eq!(generics(text), ["T", "U", "BLOCK"]);
@@ -189,8 +189,8 @@ mod tests {
         let text = "__global__ void k(int); __global__ void k(int count) {} __global__ void o(int a) {}
             __global__ void o(float b) {}";
         assert_eq!(params(text, "k"), ["count: int"]);
-        assert_eq!(Source::of(text).kernels["o"].len(), 2);
-        assert_eq!(Source::of("__global__ void (").kernels.len(), 0);
-        assert_eq!(Source::of("__global__").kernels.len(), 0);
+        assert_eq!(Source::parse(text).kernels["o"].len(), 2);
+        assert_eq!(Source::parse("__global__ void (").kernels.len(), 0);
+        assert_eq!(Source::parse("__global__").kernels.len(), 0);
     }
 }

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use kernel_registry_image::ParamLayout;
 
 use super::fields::{self, Fields, Known, RustField};
+use super::layout::Layout;
+use super::names;
 use super::shared::Shared;
-use super::{names, template};
 
 /// All structs, by their C++ names and layouts. Those of `extern "C"` kernels have no name.
 pub(super) struct Structs<'a> {
@@ -20,24 +21,6 @@ pub(super) struct Structs<'a> {
     /// The structs that other modules have as well, and those of them that are used here.
     shared: &'a Shared,
     used: BTreeSet<String>,
-}
-
-/// Size and alignment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Layout {
-    pub(super) size: u32,
-    pub(super) align: u32,
-    /// Whether the image tells the alignment.
-    pub(super) is_certain: bool,
-}
-
-impl Layout {
-    fn of(layout: &ParamLayout) -> Layout {
-        let ParamLayout { offset, size, align, .. } = *layout;
-        // What an alignment divides tells the largest that it can be.
-        let guess = || 1 << size.trailing_zeros().min(offset.trailing_zeros()).min(3);
-        Layout { size, align: align.unwrap_or_else(guess), is_certain: align.is_some() }
-    }
 }
 
 /// A struct to be defined.
@@ -65,7 +48,7 @@ impl<'a> Structs<'a> {
 
     /// Learns the alignment of the struct that a parameter is, for all parameters that are the same.
     pub(super) fn learn(&mut self, cuda: &str, layout: &ParamLayout) {
-        let new = Layout::of(layout);
+        let new = Layout::from_image(layout);
         let known = self.aligns.entry((cuda.to_owned(), layout.size)).or_insert(new);
         match (known.is_certain, new.is_certain) {
             (false, true) => *known = new,
@@ -77,7 +60,7 @@ impl<'a> Structs<'a> {
     /// The struct that a parameter is.
     pub(super) fn value(&mut self, cuda: &str, layout: &ParamLayout) -> String {
         let learned = self.aligns.get(&(cuda.to_owned(), layout.size)).copied();
-        let layout = Layout::of(layout);
+        let layout = Layout::from_image(layout);
         let layout = learned.filter(|_| !layout.is_certain).unwrap_or(layout);
         self.name(cuda, Some(layout))
     }
@@ -97,7 +80,7 @@ impl<'a> Structs<'a> {
             (Some((_, rust)), None) => Some(rust.clone()),
             (Some(_), Some(_)) => None,
             (None, _) => {
-                let Fields { size, align, .. } = fields::of(self.fields, cuda, &str::to_owned)?;
+                let Fields { size, align, .. } = fields::lay_out(self.fields, cuda, &str::to_owned)?;
                 Some(self.name(cuda, Some(Layout { size, align, is_certain: true })))
             }
         }
@@ -123,7 +106,7 @@ impl<'a> Structs<'a> {
     /// The fields of a struct, if they are laid out as the image says.
     fn fields_of(&self, cuda: &str, layout: Option<Layout>, name: &dyn Fn(&str) -> String) -> Option<Fields> {
         let Layout { size, align, is_certain } = layout?;
-        let fields = fields::of(self.fields, cuda, name)?;
+        let fields = fields::lay_out(self.fields, cuda, name)?;
         (fields.size == size && (fields.align == align || !is_certain)).then_some(fields)
     }
 
@@ -146,10 +129,10 @@ impl<'a> Structs<'a> {
             Some(Layout { size, align, .. }) if cuda.is_empty() => vec![format!("Bytes{size}Align{align}")],
             _ => vec![names::camel(names::unqualified(cuda)), names::camel(cuda)],
         };
-        let free = |name: &String| !self.taken.contains(name) && !template::is_generic(name);
+        let free = |name: &String| !self.taken.contains(name) && !names::is_generic(name);
         let last = candidates.last().cloned().unwrap_or_default();
         // A letter and digits are the name of a generic parameter.
-        let last = if template::is_generic(&last) { format!("Struct{last}") } else { last };
+        let last = if names::is_generic(&last) { format!("Struct{last}") } else { last };
         let numbered = (2..).map(|number| format!("{last}{number}"));
         let name =
             candidates.into_iter().chain([last.clone()]).chain(numbered).find(free).unwrap_or_default();

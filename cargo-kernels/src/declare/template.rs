@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use kernel_registry_image::{CudaType, Entry, Scalar};
 
 use super::kernel::Kernel;
+use super::known_types::{half, number};
 use super::names;
-use super::types::{self, ParamType};
+use super::types::ParamType;
 
 /// A kernel with Rust types for its parameters.
 pub(super) struct Typed<'a> {
@@ -58,7 +59,7 @@ pub(super) enum Arg {
 
 impl Arg {
     /// The argument that C++ writes so. None if Rust has no equal.
-    pub(super) fn of(cuda: &str) -> Option<Arg> {
+    pub(super) fn parse(cuda: &str) -> Option<Arg> {
         if let Ok(flag) = cuda.parse() {
             return Some(Arg::Flag(flag));
         }
@@ -66,7 +67,7 @@ impl Arg {
             let value = value.parse().ok()?;
             // Of an enumeration the value is known, and not the type that holds it.
             let number = match Scalar::named(cast) {
-                Some(scalar) => types::number(scalar),
+                Some(scalar) => number(scalar),
                 None if i32::try_from(value).is_ok() => "i32",
                 None => "i64",
             };
@@ -84,8 +85,8 @@ impl Arg {
         }
         match CudaType::parse(cuda) {
             CudaType::Scalar(Scalar::Void) => None,
-            CudaType::Scalar(scalar) => Some(Arg::Type(types::number(scalar).to_owned())),
-            CudaType::Named(name) => types::half(&name).map(Arg::Type),
+            CudaType::Scalar(scalar) => Some(Arg::Type(number(scalar).to_owned())),
+            CudaType::Named(name) => half(&name).map(Arg::Type),
             _ => None,
         }
     }
@@ -161,7 +162,7 @@ fn args(typed: &Typed<'_>) -> Option<Vec<Arg>> {
     let Entry { symbol, signature, .. } = typed.kernel.entry;
     let args = match signature {
         Some(signature) => {
-            signature.template_args.iter().map(|arg| Arg::of(arg)).collect::<Option<Vec<_>>>()?
+            signature.template_args.iter().map(|arg| Arg::parse(arg)).collect::<Option<Vec<_>>>()?
         }
         None => suffixes(symbol).1,
     };
@@ -246,11 +247,6 @@ fn letters(kinds: &[Option<&'static str>]) -> Vec<Generic> {
         Generic { name, of: *of }
     };
     kinds.iter().map(generic).collect()
-}
-
-/// Whether a generic parameter can have this name.
-pub(super) fn is_generic(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_uppercase()) && name[1..].bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The parameters of a generic declaration, if one can declare all instances.

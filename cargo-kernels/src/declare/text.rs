@@ -6,9 +6,10 @@ use kernel_registry_format::is_control;
 
 use super::fields::RustField;
 use super::kept::Kept;
+use super::layout::Layout;
 use super::module::{Declaration, Module};
 use super::names;
-use super::structs::{Layout, Struct, Structs};
+use super::structs::{Struct, Structs};
 use super::template::Generic;
 
 /// Columns that rustfmt fills: in all, and with the arguments of an attribute.
@@ -45,7 +46,7 @@ fn others(structs: &Structs<'_>, kept: &Kept, text: &mut String) {
 }
 
 /// The module, with the command that writes it again, and the path of the structs that modules share.
-pub(super) fn of(module: &Module<'_>, import: &str, command: &str) -> String {
+pub(super) fn module(module: &Module<'_>, import: &str, command: &str) -> String {
     let image = printable(&module.path);
     let mut text = head(&format!("The kernels of `{image}`."), module.kept, command);
     if !module.has_source && module.declarations.iter().any(|declaration| declaration.is_vague) {

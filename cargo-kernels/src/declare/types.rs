@@ -1,10 +1,11 @@
 //! Rust types for the parameters of kernels: those that the comparison of declarations with images asks for.
 
-use kernel_registry_format::{Pass, RustType};
+use kernel_registry_format::Pass;
 use kernel_registry_image::comparison::{Expected, Param, Verdict};
 use kernel_registry_image::{CudaType, Entry, ParamLayout, Scalar};
 
 use super::kernel::Kernel;
+use super::known_types::{VOID, number, ready};
 use super::structs::Structs;
 
 /// The type of a parameter.
@@ -14,9 +15,6 @@ pub(super) struct ParamType {
     /// The type passed by value, or what the slice or pointer points to.
     pub(super) element: String,
 }
-
-/// A pointer to something unknown.
-pub(super) const VOID: &str = "core::ffi::c_void";
 
 impl ParamType {
     fn new(pass: Pass, element: impl Into<String>) -> Self {
@@ -41,7 +39,7 @@ impl ParamType {
 }
 
 /// The types of a kernel's parameters.
-pub(super) fn of(kernel: &Kernel<'_>, structs: &mut Structs<'_>) -> Vec<ParamType> {
+pub(super) fn param_types(kernel: &Kernel<'_>, structs: &mut Structs<'_>) -> Vec<ParamType> {
     (0..kernel.entry.params.len()).map(|index| param(kernel, index, structs)).collect()
 }
 
@@ -109,7 +107,7 @@ fn pointer(
         false => (Pass::SliceMut, Pass::PointerMut),
     };
     let slice = if is_volatile { raw } else { slice };
-    if let Some(element) = of_device_header(to, structs) {
+    if let Some(element) = device_header_type(to, structs) {
         return ParamType::new(raw, element);
     }
     match (to, expected) {
@@ -135,7 +133,7 @@ fn pointer(
 }
 
 /// The host's type for one of the device header: a control block, or a queue.
-fn of_device_header(ty: &CudaType, structs: &mut Structs<'_>) -> Option<String> {
+fn device_header_type(ty: &CudaType, structs: &mut Structs<'_>) -> Option<String> {
     let CudaType::Named(name) = ty else { return None };
     let name = name.strip_prefix("kernel_registry::")?;
     if name == "Control" {
@@ -153,58 +151,6 @@ fn expected(entry: &Entry, index: usize, pass: Pass) -> Option<Expected> {
         Verdict::Needs { expected, .. } => Some(expected),
         Verdict::Meets | Verdict::Wrong(_) => None,
     }
-}
-
-/// The number type of Rust for one of C++.
-pub(super) fn number(scalar: Scalar) -> &'static str {
-    // `char` takes both kinds of bytes, and has a sign where CUDA runs.
-    const NUMBERS: [&str; 11] = ["bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
-    let accepts = |name: &&str| RustType::named(name).is_some_and(|number| scalar.accepts(number));
-    NUMBERS.into_iter().find(accepts).unwrap_or("u8")
-}
-
-/// Sixteen-bit floating point: the crate `half` has it.
-pub(super) fn half(name: &str) -> Option<String> {
-    match name {
-        "__half" => Some("half::f16".to_owned()),
-        "__nv_bfloat16" => Some("half::bf16".to_owned()),
-        _ => None,
-    }
-}
-
-/// CUDA's own types, which kernel-registry has ready.
-pub(super) fn ready(name: &str) -> Option<String> {
-    let ready = match name {
-        "__half" | "__nv_bfloat16" => return half(name),
-        "__half2" => "Half2".to_owned(),
-        "__nv_bfloat162" => "Bfloat162".to_owned(),
-        "__nv_fp8_e4m3" => "E4m3".to_owned(),
-        "__nv_fp8_e5m2" => "E5m2".to_owned(),
-        "CUtensorMap_st" => "TensorMap".to_owned(),
-        "dim3" => "Uint3".to_owned(),
-        _ => vector(name)?,
-    };
-    Some(format!("kernel_registry::types::{ready}"))
-}
-
-/// The type for one of CUDA's vectors: `Float4` for `float4`.
-fn vector(name: &str) -> Option<String> {
-    let plain = name.strip_suffix("_16a").unwrap_or(name);
-    let (component, count) = plain.split_at_checked(plain.len().checked_sub(1)?)?;
-    let component = match component {
-        "char" => "Char",
-        "uchar" => "Uchar",
-        "short" => "Short",
-        "ushort" => "Ushort",
-        "int" => "Int",
-        "uint" => "Uint",
-        "long" | "longlong" => "Long",
-        "ulong" | "ulonglong" => "Ulong",
-        "float" => "Float",
-        "double" => "Double",
-        _ => return None,
-    };
-    matches!(count, "2" | "3" | "4").then(|| format!("{component}{count}"))
 }
 
 /// The number type of a parameter in PTX: that of enumerations, and of types that depend on others.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::figure::{self, Change, Figure};
-use super::many;
 use super::signature::{self, SignatureChange};
 use super::snapshot::{Kernel, Snapshot, Variant};
+use crate::plural::many;
 
 /// Two builds, and how their kernels differ.
 pub(super) struct Comparison<'a> {
@@ -37,7 +37,7 @@ pub(super) struct ChangedVariant<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    pub(super) fn of(old: &'a Snapshot, new: &'a Snapshot) -> Self {
+    pub(super) fn new(old: &'a Snapshot, new: &'a Snapshot) -> Self {
         let Pairs { both, added, removed } = pairs(&old.kernels, &new.kernels);
         let mut comparison =
             Comparison { old, new, added, removed, changed: Vec::new(), unchanged: 0, compared: Vec::new() };
@@ -97,11 +97,15 @@ impl<'a> Comparison<'a> {
         figures.iter().any(Change::is_there).then_some(ChangedVariant { variant: new, figures })
     }
 
+    /// The variants in which a figure changed, with their kernels.
+    pub(super) fn changed_variants(&self) -> impl Iterator<Item = (&'a Kernel, &ChangedVariant<'a>)> {
+        self.changed.iter().flat_map(|changed| changed.variants.iter().map(|variant| (changed.new, variant)))
+    }
+
     /// The figures that changed for some kernel, in the order of columns.
     pub(super) fn changed_figures(&self) -> Vec<Figure> {
-        let variants = || self.changed.iter().flat_map(|changed| &changed.variants);
         let is_changed = |figure: &Figure| {
-            let mut changes = variants().flat_map(|variant| &variant.figures);
+            let mut changes = self.changed_variants().flat_map(|(_, variant)| &variant.figures);
             changes.any(|change| change.figure == *figure && change.is_there())
         };
         Figure::ALL.into_iter().filter(is_changed).collect()
@@ -240,7 +244,7 @@ pub(super) mod tests {
 
     const SMALL: [Option<u32>; 5] = [Some(20), Some(0), Some(0), Some(256), Some(640)];
 
-    fn of_image(symbol: &str) -> Kernel {
+    fn image_kernel(symbol: &str) -> Kernel {
         let cuda_name = Some("f".to_owned());
         Kernel { path: None, symbol: symbol.to_owned(), cuda_name, ..Kernel::default() }
     }
@@ -265,7 +269,7 @@ pub(super) mod tests {
     #[test]
     fn overloads_keep_their_symbols() {
         // f(int), f(float) and f(double)
-        let [int, float, double] = ["_Z1fi", "_Z1ff", "_Z1fd"].map(of_image);
+        let [int, float, double] = ["_Z1fi", "_Z1ff", "_Z1fd"].map(image_kernel);
         let found = symbols(vec![int.clone(), float.clone()], vec![double.clone(), float.clone()]);
         assert_eq!(found, ["_Z1ff _Z1ff, _Z1fi _Z1fd", "", ""]);
         let found = symbols(vec![int, float.clone()], vec![float]);
@@ -274,8 +278,8 @@ pub(super) mod tests {
 
     #[test]
     fn kernels_of_a_binary_are_found_in_an_image() {
-        let declared = Kernel { path: Some("a::f".to_owned()), ..of_image("_Z1fi") };
-        assert_eq!(symbols(vec![declared], vec![of_image("_Z1fj")]), ["_Z1fi _Z1fj", "", ""]);
+        let declared = Kernel { path: Some("a::f".to_owned()), ..image_kernel("_Z1fi") };
+        assert_eq!(symbols(vec![declared], vec![image_kernel("_Z1fj")]), ["_Z1fi _Z1fj", "", ""]);
     }
 
     #[test]
@@ -292,7 +296,7 @@ pub(super) mod tests {
             kernel("more", &[("sm_90", more), ("sm_75", text), ("sm_100", SMALL)]),
             kernel("fresh", &[]),
         ]);
-        let comparison = Comparison::of(&old, &new);
+        let comparison = Comparison::new(&old, &new);
         let names = |kernels: &[&Kernel]| kernels.iter().map(|k| k.name().to_owned()).collect::<Vec<_>>();
         assert_eq!(
             (names(&comparison.added), names(&comparison.removed)),
@@ -319,7 +323,7 @@ pub(super) mod tests {
             unread: std::iter::once("sm_120".to_owned()).collect::<std::collections::BTreeSet<_>>().into(),
             ..kernel("k", &[])
         }]);
-        let comparison = Comparison::of(&old, &new);
+        let comparison = Comparison::new(&old, &new);
         assert_eq!((comparison.changed.len(), comparison.unchanged), (0, 1));
     }
 }

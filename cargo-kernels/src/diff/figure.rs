@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What a kernel uses in one variant of its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Figure {
+pub(super) enum Figure {
     /// Registers of a thread.
     Registers,
     /// Local memory of a thread for the kernel itself: registers that were spilled, and arrays.
@@ -21,43 +21,33 @@ impl Figure {
     pub(super) const ALL: [Figure; 5] =
         [Figure::Registers, Figure::Frame, Figure::Stack, Figure::Shared, Figure::Code];
 
-    /// Its name in texts.
+    /// Its names in texts, above a column, and in JSON.
+    const fn names(self) -> [&'static str; 3] {
+        match self {
+            Figure::Registers => ["registers", "registers", "registers"],
+            Figure::Frame => ["local frame", "frame", "local_frame_bytes"],
+            Figure::Stack => ["stack", "stack", "stack_bytes"],
+            Figure::Shared => ["static shared memory", "shared", "static_shared_bytes"],
+            Figure::Code => ["code", "code", "code_bytes"],
+        }
+    }
+
     pub(super) const fn name(self) -> &'static str {
-        match self {
-            Figure::Registers => "registers",
-            Figure::Frame => "local frame",
-            Figure::Stack => "stack",
-            Figure::Shared => "static shared memory",
-            Figure::Code => "code",
-        }
+        self.names()[0]
     }
 
-    /// Its name above a column.
     pub(super) const fn heading(self) -> &'static str {
-        match self {
-            Figure::Registers => "registers",
-            Figure::Frame => "frame",
-            Figure::Stack => "stack",
-            Figure::Shared => "shared",
-            Figure::Code => "code",
-        }
+        self.names()[1]
     }
 
-    /// Its name in JSON.
     pub(super) const fn key(self) -> &'static str {
-        match self {
-            Figure::Registers => "registers",
-            Figure::Frame => "local_frame_bytes",
-            Figure::Stack => "stack_bytes",
-            Figure::Shared => "static_shared_bytes",
-            Figure::Code => "code_bytes",
-        }
+        self.names()[2]
     }
 
-    pub(super) const fn unit(self) -> &'static str {
+    const fn unit(self) -> &'static str {
         match self {
             Figure::Registers => "",
-            Figure::Frame | Figure::Stack | Figure::Shared | Figure::Code => " B",
+            _ => " B",
         }
     }
 }
@@ -116,13 +106,13 @@ impl Change {
         }
     }
 
-    /// The same as a part of the old value. None from zero on.
+    /// The difference in percent of the old value. None from zero on.
     pub(super) fn percent(&self) -> Option<f64> {
         percent(self.difference()?, self.old?.value.into())
     }
 }
 
-/// A difference as a part of the old value. None from zero on.
+/// A difference in percent of the old value. None from zero on.
 pub(super) fn percent(difference: i64, old: u64) -> Option<f64> {
     (old > 0).then(|| difference as f64 * 100.0 / old as f64)
 }

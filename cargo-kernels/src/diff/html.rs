@@ -1,14 +1,15 @@
 //! Writes the comparison as a page: what was refused, a table with bars for each figure, and lists.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 
 use super::comparison::{Changed, Comparison};
 use super::figure::{Amount, Change, Figure};
 use super::json;
 use super::limits::Refusal;
+use super::report::Report;
 use super::snapshot::{Kernel, Variant};
-use super::{Report, many};
 use crate::page::{self, Cell, Page, Table, Text};
+use crate::plural::many;
 
 const STYLE: &str = "\
 .bars { display: block; width: clamp(5rem, 20vw, 12rem); text-align: left; }
@@ -22,16 +23,14 @@ const STYLE: &str = "\
 pub(super) fn page(report: &Report<'_>) -> String {
     let comparison = &report.comparison;
     let mut body = String::new();
-    if !report.refusals.is_empty() {
-        body += &section("Refused", "Changes beyond the limits", refusals(&report.refusals));
-    }
+    body += &refusals(&report.refusals);
     if !comparison.changed_figures().is_empty() {
         body += "<p class=\"legend\">Bars compare a kernel before and after:\
                  <i class=\"old\"></i>before<i class=\"more\"></i>after, more<i class=\"less\"></i>after, less. \
                  A click on a heading sorts.</p>\n";
     }
     for figure in comparison.changed_figures() {
-        body += &section(title(figure), explanation(figure), figures(comparison, figure));
+        body += &figures(comparison, figure);
     }
     body += &signatures(comparison);
     body += &kernels("Added kernels", &comparison.added);
@@ -41,7 +40,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
         let notes: String = report.notes.iter().map(|note| format!("<li>{}</li>\n", Text(note))).collect();
         let _ = write!(body, "<h2>Notes</h2>\n<ul>\n{notes}</ul>\n");
     }
-    body += &page::data("diff", &json::Document::of(report));
+    body += &page::data("diff", &json::document(report));
     let summary = summary(report);
     Page { title: "GPU kernels before and after", style: STYLE, summary: &summary, body: &body }.to_string()
 }
@@ -64,14 +63,10 @@ fn summary(report: &Report<'_>) -> String {
     )
 }
 
-const fn title(figure: Figure) -> &'static str {
-    match figure {
-        Figure::Registers => "Registers",
-        Figure::Frame => "Local frame",
-        Figure::Stack => "Stack",
-        Figure::Shared => "Static shared memory",
-        Figure::Code => "Code",
-    }
+/// Its name with a capital.
+fn title(figure: Figure) -> String {
+    let (first, rest) = figure.name().split_at(1);
+    first.to_ascii_uppercase() + rest
 }
 
 const fn explanation(figure: Figure) -> &'static str {
@@ -86,8 +81,16 @@ const fn explanation(figure: Figure) -> &'static str {
     }
 }
 
-fn section(title: &str, explanation: &str, table: impl Display) -> String {
-    format!("<h2>{}</h2>\n<p class=\"faint\">{}.</p>\n{table}", Text(title), Text(explanation))
+/// A heading, a sentence about it, and a table, which has the heading as its label. Nothing if there are no rows.
+fn section(title: &str, about: &str, headings: &[&str], rows: Vec<Vec<Cell>>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let about = match about {
+        "" => String::new(),
+        about => format!("<p class=\"faint\">{}.</p>\n", Text(about)),
+    };
+    format!("<h2>{}</h2>\n{about}{}", Text(title), Table { label: title, headings, rows })
 }
 
 fn refusals(refusals: &[Refusal<'_>]) -> String {
@@ -99,17 +102,15 @@ fn refusals(refusals: &[Refusal<'_>]) -> String {
         ]
     };
     let rows = refusals.iter().map(row).collect();
-    Table { label: "Refused", headings: &["kernel", "change", "limit"], rows }.to_string()
+    section("Refused", "Changes beyond the limits", &["kernel", "change", "limit"], rows)
 }
 
 /// The kernels for which a figure changed, those that grew most first.
 fn figures(comparison: &Comparison<'_>, figure: Figure) -> String {
     let mut changes = Vec::new();
-    for changed in &comparison.changed {
-        for in_variant in &changed.variants {
-            let change = in_variant.figures.iter().find(|change| change.figure == figure);
-            changes.extend(change.filter(|c| c.is_there()).map(|c| (changed.new, in_variant.variant, *c)));
-        }
+    for (kernel, changed) in comparison.changed_variants() {
+        let change = changed.figures.iter().find(|change| change.figure == figure);
+        changes.extend(change.filter(|c| c.is_there()).map(|c| (kernel, changed.variant, *c)));
     }
     let value = |amount: Option<Amount>| amount.map_or(0, |amount| amount.value);
     let largest = changes.iter().map(|(_, _, c)| value(c.old).max(value(c.new))).max().unwrap_or(0);
@@ -134,8 +135,7 @@ fn figures(comparison: &Comparison<'_>, figure: Figure) -> String {
         ]
     };
     let headings = ["kernel", "variant", "bars", "before", "after", "change", "percent"];
-    Table { label: title(figure), headings: &headings, rows: changes.into_iter().map(row).collect() }
-        .to_string()
+    section(&title(figure), explanation(figure), &headings, changes.into_iter().map(row).collect())
 }
 
 /// Two bars whose lengths are parts of the largest value.
@@ -159,26 +159,18 @@ fn signatures(comparison: &Comparison<'_>) -> String {
         let [old, new] = [&signature.old, &signature.new].map(Cell::code);
         Some(vec![Cell::code(changed.new.name()), old, new])
     };
-    let rows: Vec<_> = comparison.changed.iter().filter_map(row).collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    let table = Table { label: "Signatures", headings: &["kernel", "before", "after"], rows };
-    section("Signatures", "Kernels that take other parameters than before", table)
+    let rows = comparison.changed.iter().filter_map(row).collect();
+    let about = "Kernels that take other parameters than before";
+    section("Signatures", about, &["kernel", "before", "after"], rows)
 }
 
 fn kernels(title: &str, kernels: &[&Kernel]) -> String {
-    if kernels.is_empty() {
-        return String::new();
-    }
     let row = |kernel: &&Kernel| {
         let signature = kernel.rust.as_ref().or(kernel.cuda.as_ref()).map_or("", String::as_str);
         let variants = kernel.variants.iter().map(Variant::name).collect::<Vec<_>>().join(", ");
         vec![Cell::code(kernel.name()), Cell::code(signature), Cell::text(variants)]
     };
-    let rows = kernels.iter().map(row).collect();
-    let table = Table { label: title, headings: &["kernel", "signature", "variants"], rows };
-    format!("<h2>{}</h2>\n{table}", Text(title))
+    section(title, "", &["kernel", "signature", "variants"], kernels.iter().map(row).collect())
 }
 
 /// Which variants kernels of both builds gained and lost.
@@ -186,12 +178,9 @@ fn variants(comparison: &Comparison<'_>) -> String {
     let row = |(name, what, count): (String, &str, usize)| {
         vec![Cell::text(name), Cell::text(what), Cell::number(count as f64, count)]
     };
-    let rows: Vec<_> = comparison.variant_counts().into_iter().map(row).collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    let table = Table { label: "Variants", headings: &["variant", "change", "kernels"], rows };
-    section("Variants", "Architectures for which kernels of both builds have code, or not any more", table)
+    let rows = comparison.variant_counts().into_iter().map(row).collect();
+    let about = "Architectures for which kernels of both builds have code, or not any more";
+    section("Variants", about, &["variant", "change", "kernels"], rows)
 }
 
 #[cfg(test)]
@@ -207,7 +196,7 @@ mod tests {
             snapshot([kernel(name, &[("sm_90", figures(20))]), kernel("less", &[("sm_90", figures(40))])]);
         let new =
             snapshot([kernel(name, &[("sm_90", figures(30))]), kernel("less", &[("sm_90", figures(10))])]);
-        let comparison = Comparison::of(&old, &new);
+        let comparison = Comparison::new(&old, &new);
         let page = page(&Report { comparison, refusals: Vec::new(), notes: vec!["<b>".to_owned()] });
         assert!(!page.contains("<script>alert") && !page.contains("<b>"), "{page}");
         assert!(page.contains("<code>&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;</code>"), "{page}");

@@ -1,28 +1,19 @@
 //! Limits for changes, and the changes that exceed them.
 
-use std::fmt;
-use std::str::FromStr;
-
 use super::comparison::Comparison;
 use super::figure::{Change, Figure};
+use super::growth::Growth;
 use super::snapshot::{Kernel, Variant};
+use crate::cli::{Diff, DiffLimits};
 
 /// What changes are refused.
 #[derive(Default)]
-pub(crate) struct Limits {
+pub(super) struct Limits {
     /// By how much figures may grow.
-    pub(crate) growth: Vec<(Figure, Growth)>,
+    pub(super) growth: Vec<(Figure, Growth)>,
     /// Local frames may not grow: registers that were spilled are in them.
-    pub(crate) no_new_spills: bool,
-    pub(crate) no_removed: bool,
-}
-
-/// By how much a figure may grow: `+10%` or `+8`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Growth {
-    Units(u32),
-    /// In thousandths of a percent, so that limits are exact.
-    Percent(u32),
+    pub(super) no_new_spills: bool,
+    pub(super) no_removed: bool,
 }
 
 /// A change that exceeds a limit.
@@ -40,26 +31,33 @@ pub(super) enum Refusal<'a> {
 }
 
 impl Limits {
+    /// The limits that the command line sets.
+    pub(super) fn from_options(options: &Diff) -> Self {
+        let DiffLimits { max_registers, max_stack, max_shared, max_code, no_new_spills, no_removed } =
+            options.limits;
+        let growth = [
+            (Figure::Registers, max_registers),
+            (Figure::Stack, max_stack),
+            (Figure::Shared, max_shared),
+            (Figure::Code, max_code),
+        ];
+        let growth = growth.into_iter().filter_map(|(figure, growth)| Some((figure, growth?)));
+        Limits { growth: growth.collect(), no_new_spills, no_removed }
+    }
+
     pub(super) fn refusals<'a>(&self, comparison: &Comparison<'a>) -> Vec<Refusal<'a>> {
         let mut refusals = Vec::new();
         if self.no_removed {
             refusals.extend(comparison.removed.iter().map(|kernel| Refusal::Removed { kernel }));
         }
-        for changed in &comparison.changed {
-            for in_variant in &changed.variants {
-                let refusal = |change, limit| Refusal::Growth {
-                    kernel: changed.new,
-                    variant: in_variant.variant,
-                    change,
-                    limit,
-                };
-                for change in in_variant.figures {
-                    let limits = self.growth.iter().filter(|(figure, _)| *figure == change.figure);
-                    let exceeded = limits.filter(|(_, growth)| growth.is_exceeded(&change));
-                    refusals.extend(exceeded.map(|(_, growth)| refusal(change, Some(*growth))));
-                    if self.no_new_spills && change.figure == Figure::Frame && change.is_growth() {
-                        refusals.push(refusal(change, None));
-                    }
+        for (kernel, changed) in comparison.changed_variants() {
+            let refusal = |change, limit| Refusal::Growth { kernel, variant: changed.variant, change, limit };
+            for change in changed.figures {
+                let limits = self.growth.iter().filter(|(figure, _)| *figure == change.figure);
+                let exceeded = limits.filter(|(_, growth)| growth.is_exceeded(&change));
+                refusals.extend(exceeded.map(|(_, growth)| refusal(change, Some(*growth))));
+                if self.no_new_spills && change.figure == Figure::Frame && change.is_growth() {
+                    refusals.push(refusal(change, None));
                 }
             }
         }
@@ -110,35 +108,6 @@ impl Growth {
     }
 }
 
-impl FromStr for Growth {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WRONG: &str = "write it as +10% or +8";
-        let number = text.strip_prefix('+').ok_or(WRONG)?;
-        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let Some(percent) = number.strip_suffix('%') else {
-            return number.parse().ok().filter(|_| digits(number)).map(Growth::Units).ok_or(WRONG);
-        };
-        let (whole, part) = percent.split_once('.').unwrap_or((percent, "0"));
-        if !digits(whole) || !digits(part) || part.is_empty() || part.len() > 3 {
-            return Err(WRONG);
-        }
-        let thousandths = format!("{part:0<3}").parse::<u32>().ok();
-        let whole = whole.parse::<u32>().ok().and_then(|whole| whole.checked_mul(1000));
-        whole.zip(thousandths).and_then(|(a, b)| a.checked_add(b)).map(Growth::Percent).ok_or(WRONG)
-    }
-}
-
-impl fmt::Display for Growth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Growth::Units(units) => write!(f, "+{units}"),
-            Growth::Percent(thousandths) => write!(f, "+{}%", f64::from(*thousandths) / 1000.0),
-        }
-    }
-}
-
 impl Refusal<'_> {
     pub(super) fn kernel(&self) -> &Kernel {
         match self {
@@ -176,31 +145,6 @@ mod tests {
 
     fn growth(text: &str) -> Growth {
         text.parse().unwrap()
-    }
-
-    #[test]
-    fn limits_are_written_with_a_sign() {
-        assert_eq!(growth("+8"), Growth::Units(8));
-        assert_eq!(growth("+10%"), Growth::Percent(10_000));
-        assert_eq!(growth("+2.5%").to_string(), "+2.5%");
-        assert_eq!(growth("+0"), Growth::Units(0));
-        for wrong in [
-            "",
-            "8",
-            "10%",
-            "-3",
-            "+",
-            "+%",
-            "+.%",
-            "+1.%",
-            "++1",
-            "+1.2345%",
-            "+8 B",
-            "+99999999999",
-            "+5000000%",
-        ] {
-            assert!(wrong.parse::<Growth>().is_err(), "{wrong}");
-        }
     }
 
     fn is_exceeded(limit: &str, old: Amount, new: Amount) -> bool {
@@ -253,7 +197,7 @@ mod tests {
             kernel("a::f", &[("sm_90", figures(24, 16))]),
             kernel("new", &[("sm_90", figures(255, 99))]),
         ]);
-        let comparison = Comparison::of(&old, &new);
+        let comparison = Comparison::new(&old, &new);
         let limits = Limits {
             growth: vec![(Figure::Registers, growth("+10%")), (Figure::Stack, growth("+32"))],
             no_new_spills: true,
@@ -277,7 +221,7 @@ mod tests {
     fn a_limit_that_nothing_was_held_to_is_told() {
         let ptx = |text| kernel("k", &[("sm_75", [None, None, None, None, Some(text)])]);
         let (old, new) = (snapshot([ptx(100)]), snapshot([ptx(200)]));
-        let comparison = Comparison::of(&old, &new);
+        let comparison = Comparison::new(&old, &new);
         let growth = vec![(Figure::Registers, growth("+0")), (Figure::Code, growth("+0"))];
         let limits = Limits { growth, ..Limits::default() };
         assert_eq!(limits.refusals(&comparison).len(), 1);

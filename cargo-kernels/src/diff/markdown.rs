@@ -3,8 +3,11 @@
 use std::io::{self, Write};
 
 use super::comparison::Comparison;
+use super::figure::Change;
 use super::limits::Refusal;
-use super::{Report, many, shortened};
+use super::report::Report;
+use crate::plural::many;
+use crate::table::shortened;
 
 /// Rows and items that are shown; further ones are folded.
 const SHOWN: usize = 20;
@@ -59,20 +62,15 @@ fn write_table(comparison: &Comparison<'_>, out: &mut impl Write) -> io::Result<
         headings.join(" | "),
         "---|".repeat(headings.len())
     );
-    let variants =
-        comparison.changed.iter().flat_map(|changed| changed.variants.iter().map(move |v| (changed, v)));
-    let rows = variants.map(|(changed, in_variant)| {
-        let figures = in_variant.figures.iter().filter(|change| columns.contains(&change.figure));
-        let cells: Vec<_> = figures
-            .map(
-                |change| {
-                    if change.is_there() { change.to_string().replace("->", "→") } else { String::new() }
-                },
-            )
-            .collect();
-        let (kernel, variant) =
-            (in_cell(&code(&shortened(changed.new.name()))), in_cell(&code(&in_variant.variant.name())));
-        format!("| {kernel} | {variant} | {} |", cells.join(" | "))
+    let rows = comparison.changed_variants().map(|(kernel, changed)| {
+        let figures = changed.figures.iter().filter(|change| columns.contains(&change.figure));
+        let cell = |change: &Change| match change.is_there() {
+            true => change.to_string().replace("->", "→"),
+            false => String::new(),
+        };
+        let [kernel, variant] =
+            [shortened(kernel.name()), changed.variant.name()].map(|name| in_cell(&code(&name)));
+        format!("| {kernel} | {variant} | {} |", figures.map(cell).collect::<Vec<_>>().join(" | "))
     });
     folded("Resources", &head, rows, TABLE, out)
 }
@@ -182,7 +180,7 @@ mod tests {
             snapshot([kernel(name, &[("sm_90", figures(20))])]),
             snapshot([kernel(name, &[("sm_90", figures(24))]), kernel("</details>|", &[])]),
         );
-        let comparison = Comparison::of(&old, &new);
+        let comparison = Comparison::new(&old, &new);
         let report =
             Report { comparison, refusals: Vec::new(), notes: vec!["of `x|y` *all* <b>".to_owned()] };
         let text = written(&report);
@@ -201,7 +199,7 @@ mod tests {
         };
         let text = |count| {
             let (old, new) = (build(count, 20), build(count, 24));
-            let comparison = Comparison::of(&old, &new);
+            let comparison = Comparison::new(&old, &new);
             written(&Report { comparison, refusals: Vec::new(), notes: Vec::new() })
         };
         let rows = |text: &str| text.matches("\n| `kernels::").count();

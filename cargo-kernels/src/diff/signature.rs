@@ -34,7 +34,7 @@ pub(super) fn change(old: &Kernel, new: &Kernel) -> Option<SignatureChange> {
     // Machine code tells sizes only.
     let same_types = types(old).zip(types(new)).is_none_or(|(before, after)| before == after);
     let is_same = sizes(old) == sizes(new) && same_types;
-    (!is_same).then(|| SignatureChange { old: of_image(old), new: of_image(new) })
+    (!is_same).then(|| SignatureChange { old: image_signature(old), new: image_signature(new) })
 }
 
 /// The Rust signature with the sizes of values, and of what slices and pointers refer to.
@@ -45,7 +45,7 @@ fn with_sizes(signature: &str, kernel: &Kernel) -> String {
 }
 
 /// `name(.u64, .b8[16])`, or `name(8 B, 16 B)` of machine code.
-fn of_image(kernel: &Kernel) -> String {
+fn image_signature(kernel: &Kernel) -> String {
     let param = |param: &Param| match &param.ptx {
         Some(ty) => format!(".{ty}"),
         None => format!("{} B", param.size),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 
+use kernel_registry_format::is_control;
 use kernel_registry_image::Signature;
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,22 +25,26 @@ pub(super) struct Snapshot {
     pub(super) unread: Unread,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(super) struct Kernel {
     /// Its Rust path. Kernels of an image alone have none.
     pub(super) path: Option<String>,
     pub(super) symbol: String,
     /// The declaration in Rust.
+    #[serde(rename = "signature")]
     pub(super) rust: Option<String>,
     /// The declaration in C++.
     pub(super) cuda: Option<String>,
     /// Its name in C++, with template arguments and without parameters.
+    #[serde(skip)]
     pub(super) cuda_name: Option<String>,
     /// Whether it shares that name with another kernel, which takes other parameters.
+    #[serde(skip)]
     pub(super) is_overloaded: bool,
     pub(super) params: Vec<Param>,
     pub(super) variants: Vec<Variant>,
     /// The architectures of those variants of its image that cannot be read.
+    #[serde(skip)]
     pub(super) unread: Rc<BTreeSet<String>>,
 }
 
@@ -58,7 +63,8 @@ pub(super) struct Param {
 }
 
 /// A kernel in one variant of its image.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "VariantEntry")]
 pub(super) struct Variant {
     pub(super) kind: Kind,
     /// The architecture, such as `sm_90a`.
@@ -110,18 +116,14 @@ struct Document {
 
 #[derive(Deserialize)]
 struct KernelEntry {
-    path: Option<String>,
-    symbol: String,
-    signature: Option<String>,
-    cuda: Option<String>,
-    params: Vec<Param>,
+    #[serde(flatten)]
+    kernel: Kernel,
     #[serde(rename = "crate")]
     package: Option<String>,
     version: Option<String>,
     file: String,
     image: Option<ImageEntry>,
     image_bytes: Option<u64>,
-    variants: Vec<VariantEntry>,
 }
 
 /// An image, of a binary or alone.
@@ -172,14 +174,15 @@ impl Snapshot {
         let bytes = Mapped::open(path).map_err(|failure| in_words(failure, path))?;
         let is_json = bytes.trim_ascii_start().starts_with(b"{");
         let document = match is_json {
-            true => of_json(&bytes, path)?,
+            true => document_of(&bytes, path)?,
             false => show::document(path).map_err(|failure| in_words(failure, path))?,
         };
-        Snapshot::of(document, path)
+        Snapshot::from_json(document, path)
     }
 
-    fn of(document: Value, path: &Path) -> Result<Self, Failure> {
+    fn from_json(mut document: Value, path: &Path) -> Result<Self, Failure> {
         let other = |error| Failure::OtherJson { path: path.to_owned(), error };
+        make_printable(&mut document);
         let Document { images: read, kernels } = serde_json::from_value(document).map_err(other)?;
         if kernels.is_empty() {
             return Err(Failure::WithoutKernels { path: path.to_owned() });
@@ -194,7 +197,8 @@ impl Snapshot {
         }
         let kernel = |entry: KernelEntry| {
             let unread = entry.image().and_then(|(image, _)| targets.get(&image)).cloned();
-            Kernel { unread: unread.unwrap_or_default(), ..Kernel::from(entry) }
+            let cuda_name = Signature::of(&entry.kernel.symbol).map(|signature| signature.name);
+            Kernel { cuda_name, unread: unread.unwrap_or_default(), ..entry.kernel }
         };
         Ok(Snapshot {
             file: printable(&path.display().to_string()),
@@ -227,12 +231,12 @@ fn without_copies(mut kernels: Vec<Kernel>) -> Vec<Kernel> {
     kernels
 }
 
-fn of_json(bytes: &[u8], path: &Path) -> Result<Value, Failure> {
+fn document_of(bytes: &[u8], path: &Path) -> Result<Value, Failure> {
     let other = |error| Failure::OtherJson { path: path.to_owned(), error };
     let document: Value = serde_json::from_slice(bytes).map_err(other)?;
     match document["schema"].as_u64() {
         Some(schema) if schema != u64::from(show::json::SCHEMA) => {
-            Err(Failure::OtherSchema { path: path.to_owned(), schema })
+            Err(Failure::OtherSchema { path: path.to_owned(), schema, known: show::json::SCHEMA })
         }
         Some(_) => Ok(document),
         None => Err(Failure::NothingToCompare { path: path.to_owned() }),
@@ -264,23 +268,6 @@ fn key(package: Option<String>, version: Option<String>, file: String) -> ImageK
     [package.unwrap_or_default(), version.unwrap_or_default(), file]
 }
 
-impl From<KernelEntry> for Kernel {
-    fn from(entry: KernelEntry) -> Self {
-        let text = |text: Option<String>| text.as_deref().map(printable);
-        Kernel {
-            path: text(entry.path),
-            symbol: printable(&entry.symbol),
-            rust: text(entry.signature),
-            cuda: text(entry.cuda),
-            cuda_name: Signature::of(&entry.symbol).map(|signature| printable(&signature.name)),
-            is_overloaded: false,
-            params: entry.params,
-            variants: entry.variants.into_iter().map(Variant::from).collect(),
-            unread: Rc::default(),
-        }
-    }
-}
-
 impl From<VariantEntry> for Variant {
     fn from(entry: VariantEntry) -> Self {
         let of = |amount: fn(ResourcesEntry) -> u32| entry.resources.map(amount).map(Amount::exactly);
@@ -292,13 +279,23 @@ impl From<VariantEntry> for Variant {
             Figure::Shared => of(|resources| resources.static_shared),
             Figure::Code => entry.code_bytes.map(Amount::exactly),
         };
-        Variant { kind: entry.kind, target: printable(&entry.target), amounts: Figure::ALL.map(amount) }
+        Variant { kind: entry.kind, target: entry.target, amounts: Figure::ALL.map(amount) }
     }
 }
 
 /// The text without characters that would break a line, or mean something to a terminal.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.replace(is_control, "\u{fffd}")
+}
+
+/// Makes all texts of a document printable.
+fn make_printable(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = printable(text),
+        Value::Array(values) => values.iter_mut().for_each(make_printable),
+        Value::Object(members) => members.values_mut().for_each(make_printable),
+        _ => {}
+    }
 }
 
 #[cfg(test)]
@@ -319,7 +316,7 @@ mod tests {
             [("f", "x.ptx"), ("g", "x.ptx"), ("h", "y.ptx")].map(|(symbol, file)| kernel(symbol, file));
         // The last one is in two binaries.
         let document = json!({ "kernels": [f, g, h, h] });
-        let snapshot = Snapshot::of(document, Path::new("x.json")).unwrap();
+        let snapshot = Snapshot::from_json(document, Path::new("x.json")).unwrap();
         assert_eq!((snapshot.image_bytes, snapshot.kernels.len()), (200, 3));
     }
 
@@ -353,7 +350,7 @@ mod tests {
             kernel("plain", None),
         ];
         let document = json!({ "kernels": kernels });
-        let snapshot = Snapshot::of(document, Path::new("x.json")).unwrap();
+        let snapshot = Snapshot::from_json(document, Path::new("x.json")).unwrap();
         let names: Vec<_> = snapshot.kernels.iter().map(Kernel::name).collect();
         assert_eq!(names, ["f(float)", "f(int)", "g", "plain"]);
     }

@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use super::comparison::Changed;
+use super::report::Report;
 use super::signature::SignatureChange;
-use super::{Report, many, shortened};
-use crate::list::table;
+use crate::plural::many;
+use crate::table;
 
 pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let Report { comparison, refusals, notes } = report;
@@ -56,13 +57,11 @@ fn write_table(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let headings = columns.iter().map(|figure| figure.heading().to_uppercase());
     let mut rows =
         vec![["KERNEL", "VARIANT"].map(str::to_owned).into_iter().chain(headings).collect::<Vec<_>>()];
-    for changed in &report.comparison.changed {
-        for in_variant in &changed.variants {
-            let mut row = vec![shortened(changed.new.name()), in_variant.variant.name()];
-            let figures = in_variant.figures.iter().filter(|change| columns.contains(&change.figure));
-            row.extend(figures.map(ToString::to_string));
-            rows.push(row);
-        }
+    for (kernel, changed) in report.comparison.changed_variants() {
+        let mut row = vec![table::shortened(kernel.name()), changed.variant.name()];
+        let figures = changed.figures.iter().filter(|change| columns.contains(&change.figure));
+        row.extend(figures.map(ToString::to_string));
+        rows.push(row);
     }
     writeln!(out)?;
     table::columns(&rows, "", out)

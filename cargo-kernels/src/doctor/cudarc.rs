@@ -1,7 +1,7 @@
-//! Checks whether the package's cudarc builds, and fits the driver.
+//! Checks whether the package's cudarc has bindings, and whether they fit the driver.
 //!
 //! cudarc has bindings of one CUDA version, chosen by its features. It panics when a function is called that the
-//! driver lacks.
+//! driver lacks. Of two ways of loading or linking at once its build script tells.
 
 use std::collections::BTreeMap;
 
@@ -30,49 +30,31 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
     if crates.is_empty() {
         return vec![Line::ok(ABOUT, "not among the package's dependencies")];
     }
-    let mut lines: Vec<Line> = crates.iter().flat_map(|cudarc| lines(cudarc, nvcc, facts)).collect();
-    lines.extend(versions(crates));
-    lines
+    crates.iter().map(|cudarc| line(cudarc, nvcc, facts)).collect()
 }
 
-/// Notes if one program has several versions of cudarc.
-fn versions(crates: &[Cudarc]) -> Option<Line> {
-    let users = |cudarc: &Cudarc| {
-        let users: Vec<_> = cudarc.users.iter().map(|(user, _)| format!("`{user}`")).collect();
-        format!("{} for {}", cudarc.version, users.join(", "))
-    };
-    let all: Vec<_> = crates.iter().map(users).collect();
-    (all.len() > 1).then(|| {
-        let text = format!(
-            "several versions: {}; a context or slice of one does not fit the others",
-            all.join("; ")
-        );
-        Line::note(
-            ABOUT,
-            text,
-            "depend on the version that kernel-registry uses; `cargo tree -i cudarc` shows the packages",
-        )
-    })
-}
-
-fn lines(cudarc: &Cudarc, nvcc: Option<CudaVersion>, facts: &Facts) -> Vec<Line> {
+fn line(cudarc: &Cudarc, nvcc: Option<CudaVersion>, facts: &Facts) -> Line {
     let name = format!("cudarc {}", cudarc.version);
-    let mut lines = vec![match bindings(cudarc, nvcc, facts.variable(VARIABLE)) {
-        Err((text, remedy)) => Line::problem(ABOUT, format!("{name} does not build: {text}"), remedy),
-        Ok(bindings) => fit(&name, cudarc, &bindings, facts.driver_version()),
-    }];
-    let has = |feature: &str| cudarc.features.iter().any(|there| there == feature);
-    let ways = ["dynamic-loading", "dynamic-linking", "static-linking"].map(has);
-    if ways.iter().filter(|way| **way).count() > 1 {
-        let text =
-            format!("{name} does not build: its features ask for more than one of loading and linking");
-        lines.push(Line::problem(ABOUT, text, "name none of `dynamic-linking`, `static-linking` and `dynamic-loading` in \
-                                               libraries: `fallback-dynamic-loading` gives way to the program's choice"));
-    } else if ways[1] || ways[2] {
-        let text = format!("{name} links the driver: its programs do not start without one");
-        lines.push(Line::note(ABOUT, text, "take its feature `fallback-dynamic-loading` instead"));
+    let named = named(cudarc, facts.variable(VARIABLE));
+    if let Some(named) = named.as_ref().filter(|named| named.len() > 1) {
+        let all: Vec<_> = named.iter().map(|(cuda, by)| format!("{cuda} by {by}")).collect();
+        let text = format!("{name} does not build: several CUDA versions are chosen: {}", all.join(", "));
+        return Line::problem(ABOUT, text, "name a version only in the program, never in libraries");
     }
-    lines
+    let bindings = named.and_then(|named| match named.into_iter().next() {
+        Some((cuda, by)) => Some(Bindings { cuda, by, pinned: true }),
+        None => by_build_system(cudarc, nvcc),
+    });
+    match bindings {
+        Some(bindings) => fit(&name, cudarc, &bindings, facts.driver_version()),
+        None => {
+            let newest = example(cudarc, None);
+            let text = format!("{name} does not build: no CUDA version that it knows is chosen");
+            let remedy =
+                format!("name one in the program, as in `features = [\"{newest}\"]`, and unset `{VARIABLE}`");
+            Line::problem(ABOUT, text, remedy)
+        }
+    }
 }
 
 /// The CUDA version of cudarc's bindings, and what chose it.
@@ -83,11 +65,8 @@ struct Bindings {
     pinned: bool,
 }
 
-/// What is wrong, and the remedy.
-type Wrong = (String, String);
-
-/// Chooses the bindings as cudarc's build script does.
-fn bindings(cudarc: &Cudarc, nvcc: Option<CudaVersion>, variable: Option<&str>) -> Result<Bindings, Wrong> {
+/// The CUDA versions that features or the variable name, and who did. None for a version that cudarc does not know.
+fn named(cudarc: &Cudarc, variable: Option<&str>) -> Option<BTreeMap<CudaVersion, String>> {
     let mut named: BTreeMap<CudaVersion, String> = BTreeMap::new();
     for feature in &cudarc.features {
         if let Some(cuda) = version_of_feature(feature) {
@@ -100,36 +79,22 @@ fn bindings(cudarc: &Cudarc, nvcc: Option<CudaVersion>, variable: Option<&str>) 
         }
     }
     if let Some(value) = variable {
-        let cuda =
-            value.parse().map(CudaVersion::from_number).ok().filter(|cuda| cudarc.known.contains(cuda));
-        let unknown = || (format!("it does not know `{VARIABLE}={value}`"), format!("unset `{VARIABLE}`"));
-        named.entry(cuda.ok_or_else(unknown)?).or_insert_with(|| format!("`{VARIABLE}`"));
+        let cuda = CudaVersion::from_number(value.parse().ok()?);
+        cudarc.known.contains(&cuda).then(|| named.entry(cuda).or_insert_with(|| format!("`{VARIABLE}`")))?;
     }
-    if named.len() > 1 {
-        let all: Vec<_> = named.iter().map(|(cuda, by)| format!("{cuda} by {by}")).collect();
-        let text = format!("several CUDA versions are chosen: {}", all.join(", "));
-        return Err((text, "name a version only in the program, never in libraries".to_owned()));
-    }
-    if let Some((cuda, by)) = named.pop_first() {
-        return Ok(Bindings { cuda, by, pinned: true });
-    }
+    Some(named)
+}
+
+/// The bindings that cudarc's build script chooses if nobody names a version.
+fn by_build_system(cudarc: &Cudarc, nvcc: Option<CudaVersion>) -> Option<Bindings> {
     let has = |feature: &str| cudarc.features.iter().any(|there| there == feature);
-    let remedy = || format!("name a version in the program: `features = [\"{}\"]`", example(cudarc, None));
-    if !has("cuda-version-from-build-system") {
-        return Err(("its features name no CUDA version".to_owned(), remedy()));
-    }
-    match (nvcc, cudarc.known.last()) {
-        (Some(cuda), _) if cudarc.known.contains(&cuda) => {
-            Ok(Bindings { cuda, by: "the nvcc on the path".to_owned(), pinned: false })
-        }
-        (Some(cuda), _) => Err((format!("it does not know CUDA {cuda}, of the nvcc on the path"), remedy())),
-        (None, Some(&cuda)) if has("fallback-latest") => {
-            Ok(Bindings { cuda, by: "default if no nvcc is on the path".to_owned(), pinned: false })
-        }
-        (None, _) => {
-            Err(("it asks nvcc for its version, and there is none on the path".to_owned(), remedy()))
-        }
-    }
+    let (cuda, by) = match nvcc {
+        _ if !has("cuda-version-from-build-system") => return None,
+        Some(cuda) => (cuda, "the nvcc on the path"),
+        None if has("fallback-latest") => (*cudarc.known.last()?, "default if no nvcc is on the path"),
+        None => return None,
+    };
+    cudarc.known.contains(&cuda).then(|| Bindings { cuda, by: by.to_owned(), pinned: false })
 }
 
 /// Compares the bindings with the driver.
@@ -212,10 +177,8 @@ mod tests {
         assert!(latest[0].remedy.as_ref().unwrap().contains("cuda-13000"));
         // cudarc has no bindings for 13.9.
         assert_eq!(only(&with(vec![cudarc()], Some(13_090), 13_090)).0, Level::Problem);
-        assert_eq!(
-            only(&with(vec![featured(&["cuda-version-from-build-system"])], None, 13_000)).0,
-            Level::Problem
-        );
+        let without_fallback = featured(&["cuda-version-from-build-system"]);
+        assert_eq!(only(&with(vec![without_fallback], None, 13_000)).0, Level::Problem);
         assert_eq!(only(&with(vec![featured(&[])], None, 13_000)).0, Level::Problem);
     }
 
@@ -232,26 +195,6 @@ mod tests {
         assert_eq!(only(&with_variable(unpinned(), "12.4")).0, Level::Problem);
         assert_eq!(only(&with_variable(Cudarc::pinned(12_040), "12040")).0, Level::Ok);
         assert_eq!(only(&with_variable(Cudarc::pinned(12_080), "12040")).0, Level::Problem);
-    }
-
-    #[test]
-    fn linking_is_noted_and_two_ways_at_once_do_not_build() {
-        let linked = with(
-            vec![featured(&["cuda-12080", "dynamic-linking", "fallback-dynamic-loading"])],
-            None,
-            13_000,
-        );
-        assert_eq!((linked[0].level, linked[1].level), (Level::Ok, Level::Note));
-        let both = with(vec![featured(&["cuda-12080", "dynamic-linking", "dynamic-loading"])], None, 13_000);
-        assert_eq!(both[1].level, Level::Problem);
-    }
-
-    #[test]
-    fn several_versions_are_told_with_who_uses_them() {
-        let old = Cudarc { version: "0.16.0".to_owned(), ..Cudarc::pinned(12_080) };
-        let lines = with(vec![Cudarc::pinned(12_080), old], None, 13_000);
-        assert_eq!(lines[2].level, Level::Note);
-        assert!(lines[2].text.contains("0.19.10 for `app`; 0.16.0 for `app`"));
     }
 
     #[test]

@@ -8,8 +8,6 @@ use super::line::Line;
 const LIBRARY: &str = "driver library";
 const DRIVER: &str = "driver";
 
-/// The first version with `cuModuleGetLoadingMode`, and with lazy loading at all.
-const LAZY_LOADING: CudaVersion = CudaVersion::new(11, 7);
 /// The first version with `cuLibraryLoadData` and `cuLaunchKernelEx`, which kernel-registry needs.
 const NEEDED: CudaVersion = CudaVersion::new(12, 0);
 /// The first version with `cuFuncLoad` and `cuFuncIsLoaded`.
@@ -75,10 +73,7 @@ fn age(found: &Found) -> Option<Line> {
     let release = found.release().map(|release| format!(" (release {release})")).unwrap_or_default();
     let (major, minor) = version.newest_ptx();
     let is = format!("CUDA {version}{release}, takes PTX up to {major}.{minor}");
-    Some(if version < LAZY_LOADING {
-        let text = format!("{is}: older than lazy loading (11.7) and than kernel-registry needs (12.0)");
-        Line::problem(DRIVER, text, "install release 525 or newer")
-    } else if version < NEEDED {
+    Some(if version < NEEDED {
         let text = format!("{is}: kernel-registry needs functions of CUDA 12.0");
         Line::problem(DRIVER, text, "install release 525 or newer")
     } else if version < PROVABLE {
@@ -154,14 +149,13 @@ mod tests {
 
     #[test]
     fn age_is_judged_by_what_is_missing() {
-        let ages =
-            [(11_060, "lazy loading"), (11_080, "12.0"), (12_030, "`cuFuncIsLoaded`"), (12_040, "8.4")];
+        let ages = [(11_080, "12.0"), (12_030, "`cuFuncIsLoaded`"), (12_040, "8.4")];
         let levels = ages.map(|(version, word)| {
             let line = with_version(version);
             assert!(line.text.contains(word), "{}", line.text);
             line.level
         });
-        assert_eq!(levels, [Level::Problem, Level::Problem, Level::Note, Level::Ok]);
+        assert_eq!(levels, [Level::Problem, Level::Note, Level::Ok]);
     }
 
     #[test]

@@ -105,12 +105,6 @@ fn mode(name: &str, gpu: &Gpu) -> Vec<Line> {
         );
         lines.push(Line::note(ABOUT, text, "count on fewer multiprocessors than the GPU has"));
     }
-    if gpu.name.contains(" MIG ") {
-        lines.push(Line::ok(
-            ABOUT,
-            format!("{name}: a part of a GPU (MIG), {} multiprocessors", gpu.multiprocessors),
-        ));
-    }
     lines
 }
 
@@ -182,13 +176,11 @@ mod tests {
     }
 
     #[test]
-    fn what_limits_kernels_that_stay_is_noted() {
+    fn what_limits_resident_kernels_is_noted() {
         assert!(complaint(|gpu| gpu.mode = ComputeMode::Exclusive).text.contains("exclusive"));
         assert!(complaint(|gpu| gpu.mps = true).text.contains("MPS"));
         assert!(complaint(|gpu| gpu.arch = 61).remedy.unwrap().contains("compute_61"));
         let full = Context { free: 1 << 30, stack: 1024 };
         assert!(complaint(|gpu| gpu.context = Ok(full)).text.contains("tenth"));
-        let slice = with(|gpu| gpu.name = "NVIDIA H100 MIG 1g.10gb".to_owned());
-        assert!(slice.last().unwrap().text.contains("part of a GPU"));
     }
 }

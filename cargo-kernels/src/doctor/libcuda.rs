@@ -2,7 +2,7 @@
 //! as large as this command, and panics if a driver or a function is missing.
 
 use std::error::Error;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::ptr;
@@ -28,6 +28,15 @@ pub(crate) struct Library {
     calls: Sender<&'static str>,
 }
 
+/// Calls a function of the driver, with arguments of the types that cuda.h has.
+macro_rules! call {
+    ($library:expr, $function:ident($($ty:ty = $value:expr),* $(,)?)) => {
+        // SAFETY: each use names the types of cuda.h; what arguments point to outlives the call, and handles are those
+        // that the driver gave.
+        $library.call(stringify!($function), |f: unsafe extern "C" fn($($ty),*) -> c_int| unsafe { f($($value),*) })
+    };
+}
+
 /// Device attributes, with the numbers of cuda.h.
 #[derive(Clone, Copy)]
 pub(crate) enum Attribute {
@@ -45,29 +54,22 @@ impl Library {
     pub(super) fn open(calls: Sender<&'static str>) -> Result<Self, String> {
         let mut why = String::new();
         for name in NAMES {
-            // SAFETY: loading runs the initialisers of NVIDIA's driver, as every program that uses a GPU does.
-            match unsafe { libloading::Library::new(*name) } {
-                Ok(shared) => return Ok(Library { shared: ManuallyDrop::new(shared), calls }),
-                // The system's message is the source of libloading's error.
-                Err(error) => why = error.source().map_or(error.to_string(), ToString::to_string),
+            match load(name.as_ref()) {
+                Ok(shared) => return Ok(Library { shared, calls }),
+                Err(error) => why = error,
             }
         }
         Err(why)
     }
 
-    /// The same, when nothing watches its calls for a timeout.
+    /// Opens the first library that the loader finds. Nothing watches its calls for a timeout.
     pub(crate) fn found() -> Result<Self, String> {
         Self::open(mpsc::channel().0)
     }
 
-    /// Opens this file; the error is the loader's message.
+    /// Opens this file; the error is the loader's message. Nothing watches its calls for a timeout.
     pub(crate) fn open_file(path: &Path) -> Result<Self, String> {
-        // SAFETY: the caller names a driver, whose initialisers run as in every program that uses it.
-        let shared = unsafe { libloading::Library::new(path) };
-        let shared = shared.map_err(|error| error.source().map_or(error.to_string(), ToString::to_string))?;
-        // Nothing watches these calls for a timeout.
-        let (calls, _) = mpsc::channel();
-        Ok(Library { shared: ManuallyDrop::new(shared), calls })
+        Ok(Library { shared: load(path.as_ref())?, calls: mpsc::channel().0 })
     }
 
     /// Whether this driver is kernel-registry-sim.
@@ -77,54 +79,47 @@ impl Library {
 
     /// Whether a program written for this CUDA version finds a function of this name.
     pub(crate) fn offers(&self, name: &CStr, version: CudaVersion) -> bool {
-        type Get = unsafe extern "C" fn(*const c_char, *mut *const c_void, c_int, u64, *mut c_uint) -> c_int;
         let (mut address, mut status) = (ptr::null(), 0);
-        // SAFETY: the type is cuda.h's, the name ends with a zero, and both results outlive the call.
-        let answer = self.call("cuGetProcAddress_v2", |f: Get| unsafe {
-            f(name.as_ptr(), &mut address, version.number().cast_signed(), 0, &mut status)
-        });
+        let answer = call!(self, cuGetProcAddress_v2(
+            *const c_char = name.as_ptr(),
+            *mut *const c_void = &mut address,
+            c_int = version.number().cast_signed(),
+            u64 = 0,
+            *mut c_uint = &mut status,
+        ));
         answer.is_ok() && !address.is_null()
     }
 
-    /// The newest CUDA version that the driver supports.
+    /// The newest CUDA version that the driver supports. It need not be initialised.
     pub(crate) fn version(&self) -> Answer<CudaVersion> {
-        let mut version = 0;
-        // SAFETY: the type is cuda.h's, the integer outlives the call, and no initialisation is needed.
-        self.call("cuDriverGetVersion", |f: unsafe extern "C" fn(*mut c_int) -> c_int| unsafe {
-            f(&mut version)
-        })?;
+        let mut version: c_int = 0;
+        call!(self, cuDriverGetVersion(*mut c_int = &mut version))?;
         Ok(CudaVersion::from_number(version.unsigned_abs()))
     }
 
     pub(crate) fn init(&self) -> Answer<()> {
-        // SAFETY: the type is cuda.h's, whose only flags are zero.
-        self.call("cuInit", |f: unsafe extern "C" fn(c_uint) -> c_int| unsafe { f(0) })
+        // There are no flags.
+        call!(self, cuInit(c_uint = 0))
     }
 
     pub(super) fn loads_lazily(&self) -> Answer<bool> {
+        // An enumeration, which is as wide as an integer.
         const LAZY: c_uint = 2;
         let mut mode = 0;
-        // SAFETY: the type is cuda.h's, where the mode is an enumeration as wide as an integer.
-        self.call("cuModuleGetLoadingMode", |f: unsafe extern "C" fn(*mut c_uint) -> c_int| unsafe {
-            f(&mut mode)
-        })?;
+        call!(self, cuModuleGetLoadingMode(*mut c_uint = &mut mode))?;
         Ok(mode == LAZY)
     }
 
     pub(crate) fn device_count(&self) -> Answer<i32> {
         let mut count = 0;
-        // SAFETY: the type is cuda.h's, and the integer outlives the call.
-        self.call("cuDeviceGetCount", |f: unsafe extern "C" fn(*mut c_int) -> c_int| unsafe {
-            f(&mut count)
-        })?;
+        call!(self, cuDeviceGetCount(*mut c_int = &mut count))?;
         Ok(count)
     }
 
     pub(crate) fn device(&self, ordinal: i32) -> Answer<Device<'_>> {
         let mut handle = 0;
-        type Get = unsafe extern "C" fn(*mut c_int, c_int) -> c_int;
-        // SAFETY: the type is cuda.h's; a number that no device has is refused.
-        self.call("cuDeviceGet", |f: Get| unsafe { f(&mut handle, ordinal) })?;
+        // A number that no device has is refused.
+        call!(self, cuDeviceGet(*mut c_int = &mut handle, c_int = ordinal))?;
         Ok(Device { library: self, handle })
     }
 
@@ -163,6 +158,14 @@ impl Library {
     }
 }
 
+fn load(name: &OsStr) -> Result<ManuallyDrop<libloading::Library>, String> {
+    // SAFETY: the callers name a driver, whose initialisers run as in every program that uses a GPU.
+    let shared = unsafe { libloading::Library::new(name) };
+    // The system's message is the source of libloading's error.
+    let why = |error: libloading::Error| error.source().map_or(error.to_string(), ToString::to_string);
+    shared.map(ManuallyDrop::new).map_err(why)
+}
+
 /// A GPU.
 pub(crate) struct Device<'l> {
     library: &'l Library,
@@ -173,44 +176,36 @@ impl Device<'_> {
     pub(crate) fn name(&self) -> Answer<String> {
         let Device { library, handle } = *self;
         let mut name = [0_u8; 256];
-        type Get = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
-        // SAFETY: the type is cuda.h's, and it writes at most as many bytes as it is told to.
-        library.call("cuDeviceGetName", |f: Get| unsafe { f(name.as_mut_ptr().cast(), 256, handle) })?;
+        // At most as many bytes are written as it is told.
+        call!(library, cuDeviceGetName(*mut c_char = name.as_mut_ptr().cast(), c_int = 256, c_int = handle))?;
         let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
     }
 
     pub(super) fn memory(&self) -> Answer<u64> {
+        let Device { library, handle } = *self;
         let mut bytes = 0_usize;
-        type Get = unsafe extern "C" fn(*mut usize, c_int) -> c_int;
-        // SAFETY: the type is cuda.h's, and the integer outlives the call.
-        self.library.call("cuDeviceTotalMem_v2", |f: Get| unsafe { f(&mut bytes, self.handle) })?;
+        call!(library, cuDeviceTotalMem_v2(*mut usize = &mut bytes, c_int = handle))?;
         Ok(bytes as u64)
     }
 
     pub(super) fn attribute(&self, which: Attribute) -> Answer<u32> {
         let Device { library, handle } = *self;
-        let mut value = 0;
-        type Get = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
-        // SAFETY: the type is cuda.h's, which is C: any number may be asked for, and unknown ones are refused.
-        library.call("cuDeviceGetAttribute", |f: Get| unsafe { f(&mut value, which as c_int, handle) })?;
+        let mut value: c_int = 0;
+        // Any number may be asked for, and unknown ones are refused.
+        call!(library, cuDeviceGetAttribute(*mut c_int = &mut value, c_int = which as c_int, c_int = handle))?;
         Ok(value.unsigned_abs())
     }
 
     /// Retains the primary context, runs `ask` in it, and releases it.
     pub(super) fn in_context<T>(&self, ask: impl FnOnce(&Current<'_>) -> Answer<T>) -> Answer<T> {
-        type Retain = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int;
-        type SetCurrent = unsafe extern "C" fn(*mut c_void) -> c_int;
-        type Release = unsafe extern "C" fn(c_int) -> c_int;
         let Device { library, handle } = *self;
         let mut context = ptr::null_mut();
-        // SAFETY: the type is cuda.h's, and the device is one that the driver gave.
-        library.call("cuDevicePrimaryCtxRetain", |f: Retain| unsafe { f(&mut context, handle) })?;
-        // SAFETY: as above; the context is there until it is released below.
-        let current = library.call("cuCtxSetCurrent", |f: SetCurrent| unsafe { f(context) });
+        call!(library, cuDevicePrimaryCtxRetain(*mut *mut c_void = &mut context, c_int = handle))?;
+        // The context is there until it is released below, once; nothing is made in it.
+        let current = call!(library, cuCtxSetCurrent(*mut c_void = context));
         let answer = current.and_then(|()| ask(&Current { library }));
-        // SAFETY: it was retained above, once, and nothing was made in it.
-        library.call("cuDevicePrimaryCtxRelease_v2", |f: Release| unsafe { f(handle) })?;
+        call!(library, cuDevicePrimaryCtxRelease_v2(c_int = handle))?;
         answer
     }
 }
@@ -223,18 +218,14 @@ pub(super) struct Current<'l> {
 impl Current<'_> {
     pub(super) fn free_memory(&self) -> Answer<u64> {
         let (mut free, mut total) = (0_usize, 0_usize);
-        type Get = unsafe extern "C" fn(*mut usize, *mut usize) -> c_int;
-        // SAFETY: the type is cuda.h's, and both integers outlive the call.
-        self.library.call("cuMemGetInfo_v2", |f: Get| unsafe { f(&mut free, &mut total) })?;
+        call!(self.library, cuMemGetInfo_v2(*mut usize = &mut free, *mut usize = &mut total))?;
         Ok(free as u64)
     }
 
     pub(super) fn stack_limit(&self) -> Answer<u64> {
         const STACK_SIZE: c_uint = 0;
         let mut bytes = 0_usize;
-        type Get = unsafe extern "C" fn(*mut usize, c_uint) -> c_int;
-        // SAFETY: the type is cuda.h's, and the integer outlives the call.
-        self.library.call("cuCtxGetLimit", |f: Get| unsafe { f(&mut bytes, STACK_SIZE) })?;
+        call!(self.library, cuCtxGetLimit(*mut usize = &mut bytes, c_uint = STACK_SIZE))?;
         Ok(bytes as u64)
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::line::{self, Level, Line};
+use crate::plural::many;
 
 pub(super) fn write(lines: &[Line], out: &mut impl Write) -> io::Result<()> {
     let width = lines.iter().map(|line| line.about.len()).max().unwrap_or_default();
@@ -12,12 +13,9 @@ pub(super) fn write(lines: &[Line], out: &mut impl Write) -> io::Result<()> {
             writeln!(out, "{:7}  {:width$}  -> {remedy}", "", "")?;
         }
     }
-    let many = |level: Level, one: &str| match line::count(lines, level) {
-        1 => format!("1 {one}"),
-        count => format!("{count} {one}s"),
-    };
+    let counted = |level: Level, one: &str| many(line::count(lines, level), one);
     let ok = line::count(lines, Level::Ok);
-    writeln!(out, "{ok} ok, {}, {}", many(Level::Note, "note"), many(Level::Problem, "problem"))
+    writeln!(out, "{ok} ok, {}, {}", counted(Level::Note, "note"), counted(Level::Problem, "problem"))
 }
 
 #[cfg(test)]

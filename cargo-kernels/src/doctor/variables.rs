@@ -5,21 +5,61 @@ use super::line::Line;
 
 const ABOUT: &str = "variable";
 
+/// Bytes of compiled PTX that are few.
+const SMALL_CACHE: u64 = 64 << 20;
+
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
     let lines: Vec<Line> = facts.variables.iter().filter_map(|(name, value)| line(name, value)).collect();
     if lines.is_empty() { vec![Line::ok(ABOUT, "none that changes what the driver does")] } else { lines }
 }
 
+/// Switches: what each does when it is on, and what to do besides unsetting it.
+const SWITCHES: [(&str, &str, &str); 11] = [
+    (
+        "CUDA_CACHE_DISABLE",
+        "PTX is compiled again in each process, which can take seconds",
+        ", or build images with machine code for this GPU",
+    ),
+    ("CUDA_FORCE_PTX_JIT", FORCED, ""),
+    ("CUDA_FORCE_JIT", FORCED, ""),
+    ("CUDA_DISABLE_PTX_JIT", DISABLED, ""),
+    ("CUDA_DISABLE_JIT", DISABLED, ""),
+    (
+        "CUDA_BINARY_LOADER_THREAD_COUNT",
+        "did not make loading faster when measured; a warm-up compiles PTX in its own threads",
+        "; `Warmup::threads` sets how many",
+    ),
+    ("CUDA_SCALE_LAUNCH_QUEUES", "changes how many launches a stream holds before the next one waits", ""),
+    (
+        "CUDA_DEVICE_WAITS_ON_EXCEPTION",
+        "a kernel that fails stays on the GPU for a debugger, and calls that wait for it never return",
+        "",
+    ),
+    (
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+        "this process gets a part of each GPU: fewer blocks are resident than the GPU's properties promise",
+        "",
+    ),
+    ("CUDA_INJECTION64_PATH", INJECTED, ""),
+    ("CUDA_INJECTION32_PATH", INJECTED, ""),
+];
+const FORCED: &str =
+    "machine code in images is not used: PTX is compiled, and images without PTX are refused";
+const DISABLED: &str = "PTX is not compiled: images without machine code for this GPU are refused";
+const INJECTED: &str =
+    "a tool is loaded into each program that uses CUDA; profilers can run kernels one by one";
+
 /// The line for a variable, if that changes the driver's behaviour.
 fn line(name: &str, value: &str) -> Option<Line> {
     let is = format!("`{name}={value}`");
-    let note = |what: &str, remedy: &str| Some(Line::note(ABOUT, format!("{is}: {what}"), remedy));
-    let problem = |what: &str, remedy: &str| Some(Line::problem(ABOUT, format!("{is}: {what}"), remedy));
-    let on = !matches!(value, "" | "0");
     let unset = format!("unset `{name}`");
-    match name {
+    let note = |what: &str, more: &str| Line::note(ABOUT, format!("{is}: {what}"), format!("{unset}{more}"));
+    let problem =
+        |what: &str, more: &str| Line::problem(ABOUT, format!("{is}: {what}"), format!("{unset}{more}"));
+    let on = !matches!(value, "" | "0");
+    Some(match name {
         "CUDA_LAUNCH_BLOCKING" if on => {
-            problem("each launch waits for its kernel, so a resident kernel stops its program", &unset)
+            problem("each launch waits for its kernel, so a resident kernel stops its program", "")
         }
         "CUDA_DEVICE_MAX_CONNECTIONS" => match value.parse::<u32>() {
             Ok(count @ 1..8) => note(
@@ -27,72 +67,33 @@ fn line(name: &str, value: &str) -> Option<Line> {
                     "streams share {count} of the GPU's queues, where the default is 8: work can wait behind \
                      another stream's resident kernel"
                 ),
-                &format!("unset `{name}`, or set it to the number of streams, at most 32"),
+                ", or set it to the number of streams, at most 32",
             ),
-            Ok(8..=32) => Some(Line::ok(ABOUT, is)),
-            _ => note("not a number from 1 to 32", &unset),
+            Ok(8..=32) => Line::ok(ABOUT, is),
+            _ => note("not a number from 1 to 32", ""),
         },
-        "CUDA_VISIBLE_DEVICES"
-            if value.split(',').next().is_none_or(|first| matches!(first.trim(), "" | "-1")) =>
-        {
-            problem("hides every GPU", &format!("unset `{name}`, or name GPUs, as in `{name}=0`"))
-        }
-        "CUDA_VISIBLE_DEVICES" => {
-            Some(Line::ok(ABOUT, format!("{is}: only these GPUs are seen, counted from 0")))
-        }
+        "CUDA_VISIBLE_DEVICES" => match value.split(',').next().map(str::trim) {
+            None | Some("" | "-1") => {
+                problem("hides every GPU", &format!(", or name GPUs, as in `{name}=0`"))
+            }
+            Some(_) => Line::ok(ABOUT, format!("{is}: only these GPUs are seen, counted from 0")),
+        },
         "CUDA_MODULE_DATA_LOADING" if value.eq_ignore_ascii_case("EAGER") => note(
             "the data of an image is loaded with it, and not with its first kernel",
-            &format!("unset `{name}`: a warm-up loads the kernels, and so the data"),
+            ": a warm-up loads the kernels, and so the data",
         ),
-        "CUDA_CACHE_DISABLE" if on => note(
-            "PTX is compiled again in each process, which can take seconds",
-            &format!("unset `{name}`, or build images with machine code for this GPU"),
-        ),
-        "CUDA_CACHE_MAXSIZE" => cache_size(&is, value, &unset),
-        "CUDA_CACHE_PATH" => Some(Line::ok(ABOUT, format!("{is}: where compiled PTX is kept"))),
-        "CUDA_FORCE_PTX_JIT" | "CUDA_FORCE_JIT" if on => note(
-            "machine code in images is not used: PTX is compiled, and images without PTX are refused",
-            &unset,
-        ),
-        "CUDA_DISABLE_PTX_JIT" | "CUDA_DISABLE_JIT" if on => {
-            note("PTX is not compiled: images without machine code for this GPU are refused", &unset)
+        "CUDA_CACHE_MAXSIZE" => match value.parse::<u64>() {
+            Ok(size) if size >= SMALL_CACHE => {
+                Line::ok(ABOUT, format!("{is}: bytes of compiled PTX that are kept"))
+            }
+            Ok(_) => note("the cache is too small to keep compiled PTX for long", ""),
+            Err(_) => note("not a number of bytes", ""),
+        },
+        _ => {
+            let (_, what, more) = SWITCHES.iter().find(|(switch, ..)| *switch == name && on)?;
+            note(what, more)
         }
-        "CUDA_BINARY_LOADER_THREAD_COUNT" if on => note(
-            "did not make loading faster when measured; a warm-up compiles PTX in its own threads",
-            &format!("unset `{name}`; `Warmup::threads` sets how many"),
-        ),
-        "CUDA_SCALE_LAUNCH_QUEUES" => {
-            note("changes how many launches a stream holds before the next one waits", &unset)
-        }
-        "CUDA_DEVICE_WAITS_ON_EXCEPTION" if on => note(
-            "a kernel that fails stays on the GPU for a debugger, and calls that wait for it never return",
-            &unset,
-        ),
-        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" => note(
-            "this process gets a part of each GPU: fewer blocks are resident than the GPU's properties promise",
-            &unset,
-        ),
-        "CUDA_INJECTION64_PATH" | "CUDA_INJECTION32_PATH" if on => note(
-            "a tool is loaded into each program that uses CUDA; profilers can run kernels one by one",
-            &unset,
-        ),
-        _ => None,
-    }
-}
-
-fn cache_size(is: &str, value: &str, unset: &str) -> Option<Line> {
-    const SMALL: u64 = 64 << 20;
-    match value.parse::<u64>() {
-        Ok(size) if size >= SMALL => {
-            Some(Line::ok(ABOUT, format!("{is}: bytes of compiled PTX that are kept")))
-        }
-        Ok(_) => Some(Line::note(
-            ABOUT,
-            format!("{is}: the cache is too small to keep compiled PTX for long"),
-            unset,
-        )),
-        Err(_) => Some(Line::note(ABOUT, format!("{is}: not a number of bytes"), unset)),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -151,14 +152,7 @@ mod tests {
 
     #[test]
     fn other_effects_are_notes_that_name_variable_and_value() {
-        let switches = [
-            "CUDA_CACHE_DISABLE",
-            "CUDA_FORCE_PTX_JIT",
-            "CUDA_DISABLE_PTX_JIT",
-            "CUDA_BINARY_LOADER_THREAD_COUNT",
-            "CUDA_DEVICE_WAITS_ON_EXCEPTION",
-            "CUDA_INJECTION64_PATH",
-        ];
+        let switches = SWITCHES.map(|(name, ..)| name);
         assert_eq!(level("CUDA_MODULE_DATA_LOADING", "eager"), Level::Note);
         let lines = with(&switches.map(|name| (name, "1")));
         assert_eq!(lines.len(), switches.len());

@@ -5,14 +5,14 @@ use kernel_registry_format::fit::{Device, Launch, Processor};
 /// One thing that blocks run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Budget {
-    pub(super) what: What,
+    pub(super) resource: Resource,
     pub(super) total: u32,
-    /// By the blocks that stay.
+    /// By the blocks of the resident kernel.
     pub(super) taken: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum Resource {
     Threads,
     Blocks,
     Registers,
@@ -20,13 +20,21 @@ pub(super) enum What {
     Shared,
 }
 
-impl What {
+impl Resource {
     pub(super) fn name(self) -> &'static str {
         match self {
-            What::Threads => "threads",
-            What::Blocks => "blocks",
-            What::Registers => "registers",
-            What::Shared => "shared memory",
+            Resource::Threads => "threads",
+            Resource::Blocks => "blocks",
+            Resource::Registers => "registers",
+            Resource::Shared => "shared memory",
+        }
+    }
+
+    /// Its name in JSON.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Resource::Shared => "shared_bytes",
+            _ => self.name(),
         }
     }
 }
@@ -39,21 +47,21 @@ impl Budget {
 
     /// How much of it a block takes.
     pub(super) fn of_block(&self, device: &Device, launch: &Launch) -> u32 {
-        match self.what {
-            What::Threads => launch.warps() * 32,
-            What::Blocks => 1,
-            What::Registers => launch.block_registers(),
-            What::Shared => launch.shared(device),
+        match self.resource {
+            Resource::Threads => launch.warps() * 32,
+            Resource::Blocks => 1,
+            Resource::Registers => launch.block_registers(),
+            Resource::Shared => launch.shared(device),
         }
     }
 }
 
 pub(super) fn budgets(device: &Device, processor: &Processor<'_>) -> Vec<Budget> {
-    let budget = |what, total, taken: u32| Budget { what, total, taken };
+    let budget = |resource, total, taken: u32| Budget { resource, total, taken };
     vec![
-        budget(What::Threads, device.threads, processor.threads()),
-        budget(What::Blocks, device.blocks, processor.blocks()),
-        budget(What::Registers, device.registers, processor.registers().min(device.registers)),
-        budget(What::Shared, processor.carveout().unwrap_or(device.shared), processor.shared()),
+        budget(Resource::Threads, device.threads, processor.threads()),
+        budget(Resource::Blocks, device.blocks, processor.blocks()),
+        budget(Resource::Registers, device.registers, processor.registers().min(device.registers)),
+        budget(Resource::Shared, processor.carveout().unwrap_or(device.shared), processor.shared()),
     ]
 }

@@ -1,10 +1,10 @@
-//! Writes what fits as a page: for each GPU the multiprocessor as bars, with a block of each kernel beside the one that stays.
+//! Writes what fits as a page: for each GPU the multiprocessor as bars, with a block of each kernel beside the resident kernel.
 
 use std::fmt::Write as _;
 
 use super::budget::Budget;
-use super::json::Document;
-use super::report::{Gpu, Launched, Report};
+use super::json;
+use super::report::{GpuReport, Launched, Report};
 use super::text::{processors, shared, spread};
 use crate::page::{self, Cell, Page, Table, Text};
 
@@ -19,7 +19,7 @@ const STYLE: &str = "\
 ";
 
 pub(super) fn page(report: &Report<'_>) -> String {
-    let name = report.gpus.first().map_or("", |gpu| gpu.stays.kernel.name.as_str());
+    let name = report.gpus.first().map_or("", |gpu| gpu.resident.kernel.name.as_str());
     let refusals: Vec<_> = report.refusals().collect();
     let verdict = match refusals.len() {
         0 => "<p class=\"good\">Everything fits.</p>".to_owned(),
@@ -35,7 +35,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
          <i class=\"over\"></i>the same where it has no room</p>\n",
     );
     report.gpus.iter().for_each(|gpu| body += &section(gpu));
-    body += &page::data("fit", &Document::of(report));
+    body += &page::data("fit", &json::document(report));
     let title = format!("What fits beside {name}");
     Page { title: &title, style: STYLE, summary: &verdict, body: &body }.to_string()
 }
@@ -49,27 +49,27 @@ fn with_code(text: &str) -> String {
     text.split('`').enumerate().map(part).collect()
 }
 
-fn section(gpu: &Gpu<'_>) -> String {
-    let Gpu { device, stays, residency, .. } = gpu;
+fn section(gpu: &GpuReport<'_>) -> String {
+    let GpuReport { device, resident, residency, .. } = gpu;
     let mut section = format!(
         "<h2>sm_{}, {}</h2>\n<p><code>{}</code> stays with {} blocks of {} threads, {} registers, {} of shared memory: \
          {}. There is room for {}, limited by {}.</p>\n",
         device.sm,
         Text(processors(device)),
-        Text(&stays.kernel.name),
+        Text(&resident.kernel.name),
         residency.grid,
-        stays.launch.threads,
-        stays.launch.registers,
-        shared(&stays.launch),
+        resident.launch.threads,
+        resident.launch.registers,
+        shared(&resident.launch),
         spread(residency),
         residency.capacity,
         residency.limit
     );
-    if gpu.beside.is_empty() {
+    if gpu.companions.is_empty() {
         section += &bars(gpu, None);
         return section;
     }
-    let rows = gpu.beside.iter().map(|(other, room)| {
+    let rows = gpu.companions.iter().map(|(other, room)| {
         vec![
             Cell::code(&other.kernel.name),
             Cell::number(other.launch.threads.into(), other.launch.threads),
@@ -81,9 +81,9 @@ fn section(gpu: &Gpu<'_>) -> String {
         ]
     });
     let headings = ["kernel", "block", "registers", "shared", "on each", "at once", "limit"];
-    let label = format!("Kernels beside {} on sm_{}", stays.kernel.name, device.sm);
+    let label = format!("Kernels beside {} on sm_{}", resident.kernel.name, device.sm);
     section += &Table { label: &label, headings: &headings, rows: rows.collect() }.to_string();
-    for (other, _) in &gpu.beside {
+    for (other, _) in &gpu.companions {
         let _ = writeln!(section, "<h3><code>{}</code></h3>", Text(&other.kernel.name));
         section += &bars(gpu, Some(other));
     }
@@ -91,7 +91,7 @@ fn section(gpu: &Gpu<'_>) -> String {
 }
 
 /// A bar for each budget, with a block of another kernel.
-fn bars(gpu: &Gpu<'_>, other: Option<&Launched<'_>>) -> String {
+fn bars(gpu: &GpuReport<'_>, other: Option<&Launched<'_>>) -> String {
     let mut bars = String::from("<div class=\"budget\">\n");
     for budget in &gpu.budgets {
         let needs = other.map_or(0, |other| budget.of_block(&gpu.device, &other.launch));
@@ -101,7 +101,7 @@ fn bars(gpu: &Gpu<'_>, other: Option<&Launched<'_>>) -> String {
 }
 
 fn bar(budget: &Budget, needs: u32) -> String {
-    let Budget { what, total, taken } = *budget;
+    let Budget { resource, total, taken } = *budget;
     let has_room = taken.saturating_add(needs) <= total;
     let class = if has_room { "block" } else { "over" };
     let percent = |part: u32| 100.0 * budget.share(part);
@@ -111,7 +111,7 @@ fn bar(budget: &Budget, needs: u32) -> String {
     format!(
         "<span>{}</span><span class=\"bar\"><i class=\"stays\" style=\"width:{:.2}%\"></i>\
          <i class=\"{class}\" style=\"width:{of_block:.2}%\"></i></span><span>{words}</span>\n",
-        what.name(),
+        resource.name(),
         percent(taken)
     )
 }

@@ -2,8 +2,9 @@
 
 use kernel_registry_image::{Entry, Limits, Resources, Target, Variant, VariantKind};
 
-use super::Options;
+use crate::cli::Fit;
 use crate::failure::Failure;
+use crate::kernel_name::{is_cuda_name, is_path, nearest};
 use crate::show::{self, Compiled};
 use crate::unread::Unread;
 
@@ -33,11 +34,11 @@ pub(super) struct Code {
 }
 
 impl Kernels {
-    pub(super) fn read(options: &Options) -> Result<Self, Failure> {
+    pub(super) fn read(options: &Fit) -> Result<Self, Failure> {
         let mut all = Kernels { kernels: Vec::new(), unread: Unread::default() };
         let mut add = |path| {
             show::with_compiled(path, &options.build, |compiled, unread| {
-                all.kernels.extend(compiled.iter().map(Kernel::of));
+                all.kernels.extend(compiled.iter().map(Kernel::from_compiled));
                 all.unread.merge(unread);
             })
         };
@@ -52,10 +53,9 @@ impl Kernels {
 
     /// The kernel of a name: by path or symbol, or else by C++ name.
     pub(super) fn named(&self, name: &str) -> Result<&Kernel, Failure> {
-        let by_declaration = |kernel: &&Kernel| {
-            kernel.is_declared && show::is_path(&kernel.name, name) || kernel.symbol == name
-        };
-        let by_cuda = |kernel: &&Kernel| show::is_cuda_name(&kernel.symbol, name);
+        let by_declaration =
+            |kernel: &&Kernel| kernel.is_declared && is_path(&kernel.name, name) || kernel.symbol == name;
+        let by_cuda = |kernel: &&Kernel| is_cuda_name(&kernel.symbol, name);
         let mut found: Vec<_> = self.kernels.iter().filter(by_declaration).collect();
         if found.is_empty() {
             found = self.kernels.iter().filter(by_cuda).collect();
@@ -67,7 +67,7 @@ impl Kernels {
                     let last = kernel.name.rsplit("::").next().unwrap_or_default();
                     ([kernel.name.as_str(), last, kernel.symbol.as_str()], kernel.name.as_str())
                 });
-                Err(Failure::NoneNamed { name: name.to_owned(), near: show::nearest(name, kernels) })
+                Err(Failure::NoneNamed { name: name.to_owned(), near: nearest(name, kernels) })
             }
             _ => {
                 let mut there: Vec<_> = found.iter().map(|kernel| format!("`{}`", kernel.name)).collect();
@@ -82,7 +82,7 @@ impl Kernels {
 }
 
 impl Kernel {
-    fn of(compiled: &Compiled<'_>) -> Self {
+    fn from_compiled(compiled: &Compiled<'_>) -> Self {
         let first = compiled.variants.first().map(|(_, entry)| *entry);
         let symbol = match (&compiled.declared, first) {
             (Some(declared), _) => declared.symbol,
@@ -99,7 +99,7 @@ impl Kernel {
             is_declared: declared.is_some(),
             block: declared.and_then(|kernel| kernel.block).map(product),
             shared: declared.and_then(|kernel| kernel.shared),
-            code: compiled.variants.iter().filter_map(Code::of).collect(),
+            code: compiled.variants.iter().filter_map(Code::from_variant).collect(),
             variants: compiled.variants.iter().map(|(variant, _)| name_of(variant)).collect(),
         }
     }
@@ -145,7 +145,7 @@ impl Kernel {
 }
 
 impl Code {
-    fn of((variant, entry): &(&Variant, &Entry)) -> Option<Self> {
+    fn from_variant((variant, entry): &(&Variant, &Entry)) -> Option<Self> {
         let is_code = variant.kind == VariantKind::Cubin;
         let resources = entry.resources.filter(|_| is_code)?;
         Some(Code { target: variant.target, resources, limits: entry.limits.clone() })

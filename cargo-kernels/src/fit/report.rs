@@ -4,25 +4,25 @@ use kernel_registry_format::fit::{
     Device, Launch, Processor, Product, Residency, Room, Shortage, beside, residency,
 };
 
-use super::Options;
 use super::budget::{Budget, budgets};
 use super::kernels::{Code, Kernel, Kernels};
+use crate::cli::Fit;
 use crate::failure::Failure;
 
 pub(super) struct Report<'a> {
-    pub(super) gpus: Vec<Gpu<'a>>,
+    pub(super) gpus: Vec<GpuReport<'a>>,
     /// What of the images could not be read, in sentences.
     pub(super) unread: &'a [String],
 }
 
 /// What fits on one architecture.
-pub(super) struct Gpu<'a> {
+pub(super) struct GpuReport<'a> {
     pub(super) device: Device,
-    pub(super) stays: Launched<'a>,
+    pub(super) resident: Launched<'a>,
     pub(super) residency: Residency,
-    /// None of them if the kernel that stays does not fit itself.
-    pub(super) beside: Vec<(Launched<'a>, Room)>,
-    /// A multiprocessor with the fewest blocks that stay.
+    /// None of them if the resident kernel does not fit itself.
+    pub(super) companions: Vec<(Launched<'a>, Room)>,
+    /// A multiprocessor with the fewest blocks of the resident kernel.
     pub(super) budgets: Vec<Budget>,
     pub(super) carveout: Option<u32>,
     pub(super) refusals: Vec<String>,
@@ -36,37 +36,37 @@ pub(super) struct Launched<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn of(options: &Options, kernels: &'a Kernels) -> Result<Self, Failure> {
-        let stays = kernels.named(&options.kernel)?;
+    pub(super) fn compute(options: &Fit, kernels: &'a Kernels) -> Result<Self, Failure> {
+        let resident = kernels.named(&options.kernel)?;
         let beside: Result<Vec<_>, _> =
             options.beside().map(|companion| Ok((kernels.named(&companion.name)?, companion))).collect();
         let beside = beside?;
         let gpus = match options.gpu {
             Some(gpu) => vec![gpu.sm],
-            None => stays.architectures().into_iter().filter(|sm| Device::of(*sm).is_some()).collect(),
+            None => resident.architectures().into_iter().filter(|sm| Device::of(*sm).is_some()).collect(),
         };
         if gpus.is_empty() {
-            return Err(stays.no_code(None));
+            return Err(resident.no_code(None));
         }
         let gpu = |sm| {
             let device = device(sm, options)?;
-            let code = stays.code(sm)?;
-            let launch = Launch {
+            let code = resident.code(sm)?;
+            let launched = Launch {
                 grid: options.grid,
                 cluster: options.cluster.or(code.cluster()).unwrap_or(1),
                 carveout: options.carveout,
-                ..launch(stays, code, sm, options.block, options.shared)?
+                ..launch(resident, code, sm, options.block, options.shared)?
             };
-            let stays = Launched { kernel: stays, code, launch };
+            let resident = Launched { kernel: resident, code, launch: launched };
             let beside: Result<Vec<_>, Failure> = beside
                 .iter()
                 .map(|(kernel, companion)| {
                     let code = kernel.code(sm)?;
-                    let launch = launch_of(kernel, code, sm, companion.threads, companion.shared)?;
+                    let launch = launch(kernel, code, sm, companion.threads, companion.shared)?;
                     Ok(Launched { kernel, code, launch })
                 })
                 .collect();
-            Gpu::of(device, stays, beside?)
+            GpuReport::compute(device, resident, beside?)
         };
         let gpus = gpus.into_iter().map(gpu).collect::<Result<_, _>>()?;
         Ok(Report { gpus, unread: kernels.unread.sentences() })
@@ -77,7 +77,7 @@ impl<'a> Report<'a> {
     }
 }
 
-fn device(sm: u32, options: &Options) -> Result<Device, Failure> {
+fn device(sm: u32, options: &Fit) -> Result<Device, Failure> {
     let named = options.gpu.and_then(|gpu| gpu.product).and_then(Product::device);
     let device = named.or_else(|| Device::of(sm).cloned()).ok_or(Failure::NoMultiprocessors { gpu: sm })?;
     match (options.sms, device.processors) {
@@ -87,7 +87,7 @@ fn device(sm: u32, options: &Options) -> Result<Device, Failure> {
     }
 }
 
-/// A launch of one block.
+/// A launch of the smallest grid: one cluster.
 fn launch(
     kernel: &Kernel,
     code: &Code,
@@ -95,7 +95,10 @@ fn launch(
     threads: Option<u32>,
     shared: Option<u32>,
 ) -> Result<Launch, Failure> {
+    let cluster = code.cluster().unwrap_or(1);
     Ok(Launch {
+        grid: cluster.into(),
+        cluster,
         threads: kernel.threads(threads, code, sm)?,
         registers: code.resources.registers,
         static_shared: code.resources.static_shared,
@@ -104,49 +107,37 @@ fn launch(
     })
 }
 
-/// A launch of the smallest grid.
-fn launch_of(
-    kernel: &Kernel,
-    code: &Code,
-    sm: u32,
-    threads: Option<u32>,
-    shared: Option<u32>,
-) -> Result<Launch, Failure> {
-    let cluster = code.cluster().unwrap_or(1);
-    Ok(Launch { grid: cluster.into(), cluster, ..launch(kernel, code, sm, threads, shared)? })
-}
-
-impl<'a> Gpu<'a> {
-    fn of(device: Device, stays: Launched<'a>, others: Vec<Launched<'a>>) -> Result<Self, Failure> {
+impl<'a> GpuReport<'a> {
+    fn compute(device: Device, resident: Launched<'a>, others: Vec<Launched<'a>>) -> Result<Self, Failure> {
         let cannot = |launched: &Launched<'_>, why: &dyn ToString| Failure::CannotRun {
             kernel: launched.kernel.name.clone(),
             gpu: device.sm,
             why: why.to_string(),
         };
-        let residency = residency(&device, &stays.launch).map_err(|why| cannot(&stays, &why))?;
+        let residency = residency(&device, &resident.launch).map_err(|why| cannot(&resident, &why))?;
         let mut processor = Processor::new(&device);
-        processor.put(&stays.launch, residency.least.min(residency.per_processor));
+        processor.put(&resident.launch, residency.least.min(residency.per_processor));
         let mut refusals = Vec::new();
-        let mut beside_it = Vec::new();
+        let mut companions = Vec::new();
         if residency.fits() {
             for other in others {
                 let room =
-                    beside(&device, &stays.launch, &other.launch).map_err(|why| cannot(&other, &why))?;
-                refusals.extend(room.shortage.map(|shortage| refusal(&device, &stays, &other, &shortage)));
-                beside_it.push((other, room));
+                    beside(&device, &resident.launch, &other.launch).map_err(|why| cannot(&other, &why))?;
+                refusals.extend(room.shortage.map(|shortage| refusal(&device, &resident, &other, &shortage)));
+                companions.push((other, room));
             }
         } else {
-            refusals.push(too_large(&device, &stays, &residency));
+            refusals.push(too_large(&device, &resident, &residency));
         }
         let (budgets, carveout) = (budgets(&device, &processor), processor.carveout());
-        Ok(Gpu { stays, residency, beside: beside_it, budgets, carveout, refusals, device })
+        Ok(GpuReport { resident, residency, companions, budgets, carveout, refusals, device })
     }
 }
 
-/// Why the grid that stays does not fit.
-fn too_large(device: &Device, stays: &Launched<'_>, residency: &Residency) -> String {
+/// Why the resident grid does not fit.
+fn too_large(device: &Device, resident: &Launched<'_>, residency: &Residency) -> String {
     let Residency { grid, capacity, limit, .. } = residency;
-    let name = &stays.kernel.name;
+    let name = &resident.kernel.name;
     format!(
         "`{name}` does not fit on sm_{}: {capacity} of its {grid} blocks run at once, limited by {limit}, and the others start \
          when these end; use {capacity} blocks at most",
@@ -154,9 +145,9 @@ fn too_large(device: &Device, stays: &Launched<'_>, residency: &Residency) -> St
     )
 }
 
-/// Why a kernel does not fit beside the one that stays.
-fn refusal(device: &Device, stays: &Launched<'_>, other: &Launched<'_>, shortage: &Shortage) -> String {
-    let (name, resident) = (&other.kernel.name, &stays.kernel.name);
+/// Why a kernel does not fit beside the resident kernel.
+fn refusal(device: &Device, resident: &Launched<'_>, other: &Launched<'_>, shortage: &Shortage) -> String {
+    let (name, resident) = (&other.kernel.name, &resident.kernel.name);
     let remedy = shortage.remedy(name, resident);
     format!("`{name}` does not fit beside `{resident}` on sm_{}: {shortage}; {remedy}", device.sm)
 }

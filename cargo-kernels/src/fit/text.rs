@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use kernel_registry_format::fit::{Device, Launch, Residency};
 
-use super::report::{Gpu, Report};
-use crate::list::table;
+use super::report::{GpuReport, Report};
+use crate::table;
 
 const HEADINGS: [&str; 7] = ["BESIDE IT", "BLOCK", "REGISTERS", "SHARED", "ON EACH", "AT ONCE", "LIMIT"];
 
@@ -36,7 +36,7 @@ pub(super) fn shared(launch: &Launch) -> String {
     format!("{}+{} B", launch.static_shared, launch.dynamic_shared)
 }
 
-/// How the blocks that stay are spread.
+/// How the blocks of the resident kernel are spread.
 pub(super) fn spread(residency: &Residency) -> String {
     match (residency.least, residency.fuller) {
         _ if !residency.fits() => "not all are there at once".to_owned(),
@@ -46,15 +46,15 @@ pub(super) fn spread(residency: &Residency) -> String {
     }
 }
 
-fn write_gpu(gpu: &Gpu<'_>, out: &mut impl Write) -> io::Result<()> {
-    let Gpu { device, stays, residency, .. } = gpu;
-    let Launch { grid, threads, registers, cluster, .. } = stays.launch;
-    writeln!(out, "{} stays on sm_{}, {}", stays.kernel.name, device.sm, processors(device))?;
+fn write_gpu(gpu: &GpuReport<'_>, out: &mut impl Write) -> io::Result<()> {
+    let GpuReport { device, resident, residency, .. } = gpu;
+    let Launch { grid, threads, registers, cluster, .. } = resident.launch;
+    writeln!(out, "{} stays on sm_{}, {}", resident.kernel.name, device.sm, processors(device))?;
     let clusters = if cluster > 1 { format!(" in clusters of {cluster}") } else { String::new() };
     writeln!(
         out,
         "    {grid} blocks of {threads} threads{clusters}, {registers} registers, {} of shared memory",
-        shared(&stays.launch)
+        shared(&resident.launch)
     )?;
     writeln!(
         out,
@@ -64,10 +64,10 @@ fn write_gpu(gpu: &Gpu<'_>, out: &mut impl Write) -> io::Result<()> {
         residency.limit,
         spread(residency)
     )?;
-    if !gpu.beside.is_empty() {
+    if !gpu.companions.is_empty() {
         writeln!(out)?;
         let mut rows = vec![HEADINGS.map(str::to_owned)];
-        rows.extend(gpu.beside.iter().map(|(other, room)| {
+        rows.extend(gpu.companions.iter().map(|(other, room)| {
             [
                 other.kernel.name.clone(),
                 other.launch.threads.to_string(),
@@ -87,13 +87,13 @@ fn write_gpu(gpu: &Gpu<'_>, out: &mut impl Write) -> io::Result<()> {
     gpu.refusals.iter().try_for_each(|refusal| writeln!(out, "refused: {refusal}"))
 }
 
-fn write_bars(gpu: &Gpu<'_>, out: &mut impl Write) -> io::Result<()> {
+fn write_bars(gpu: &GpuReport<'_>, out: &mut impl Write) -> io::Result<()> {
     let blocks = gpu.residency.least.min(gpu.residency.per_processor);
     writeln!(out, "\n    A multiprocessor with {blocks} of its blocks (#):")?;
     for budget in &gpu.budgets {
         let filled = (budget.share(budget.taken) * WIDTH as f64).ceil() as usize;
         let bar = "#".repeat(filled) + &".".repeat(WIDTH - filled);
-        writeln!(out, "    {:<14} {bar} {} of {}", budget.what.name(), budget.taken, budget.total)?;
+        writeln!(out, "    {:<14} {bar} {} of {}", budget.resource.name(), budget.taken, budget.total)?;
     }
     Ok(())
 }

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 
 use kernel_registry_format::{ImageRecord, KernelRecord};
-use unicode_width::UnicodeWidthStr;
 
 use crate::binary::Contents;
 use crate::copies;
+use crate::plural::many;
+use crate::table;
 
 /// Parameters come last, because they are the longest and need no padding there.
 const HEADINGS: [&str; 5] = ["KERNEL", "DECLARED AT", "LAUNCH", "IMAGE", "PARAMETERS"];
@@ -17,9 +18,7 @@ pub(crate) fn write(binaries: &[Contents<'_>], out: &mut impl Write) -> io::Resu
             writeln!(out)?;
         }
         let count = binary.kernels.len();
-        let plural = if count == 1 { "" } else { "s" };
-        let libraries = libraries(binary);
-        writeln!(out, "{}: {count} kernel{plural}, {libraries}", binary.path.display())?;
+        writeln!(out, "{}: {}, {}", binary.path.display(), many(count, "kernel"), binary.library_names())?;
         if !binary.copies.is_empty() {
             copies::write(&binary.copies, out)?;
         }
@@ -31,41 +30,10 @@ pub(crate) fn write(binaries: &[Contents<'_>], out: &mut impl Write) -> io::Resu
     Ok(())
 }
 
-/// The copies of kernel-registry in a binary, as text.
-pub(crate) fn libraries(binary: &Contents<'_>) -> String {
-    let library = |library: &kernel_registry_format::LibraryRecord<'_>| {
-        format!("kernel-registry {} ({})", library.version, library.compiler)
-    };
-    match binary.libraries.as_slice() {
-        [] => "kernel-registry not linked yet".to_owned(),
-        several => several.iter().map(library).collect::<Vec<_>>().join(", "),
-    }
-}
-
 fn write_rows(binary: &Contents<'_>, out: &mut impl Write) -> io::Result<()> {
     let mut rows = vec![HEADINGS.map(str::to_owned)];
     rows.extend(binary.kernels.iter().map(row));
-    columns(&rows, "", out)
-}
-
-/// Writes rows; each column is as wide as its widest cell.
-pub(crate) fn columns(rows: &[impl AsRef<[String]>], indent: &str, out: &mut impl Write) -> io::Result<()> {
-    let mut widths = Vec::new();
-    for row in rows.iter().map(AsRef::as_ref) {
-        widths.resize(widths.len().max(row.len()), 0);
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.width().max(*width);
-        }
-    }
-    for row in rows.iter().map(AsRef::as_ref) {
-        let mut line = indent.to_owned();
-        for (cell, width) in row.iter().zip(&widths) {
-            line.push_str(cell);
-            line.extend(std::iter::repeat_n(' ', width - cell.width() + 2));
-        }
-        writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
+    table::columns(&rows, "", out)
 }
 
 fn row(kernel: &KernelRecord<'_>) -> [String; HEADINGS.len()] {

@@ -1,107 +1,29 @@
 //! Shows kernels of an image that is in no binary.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use std::path::Path;
 
-use kernel_registry_image::{Entry, Error, Image, ParamLayout, Variant};
-use serde::Serialize;
-use serde_json::Value;
+use kernel_registry_image::{Entry, ParamLayout, Variant};
 
-use super::summary::{self, Counts, ImageEntry, Summary};
-use super::{Compiled, json, text};
+use super::alone::{Alone, Kernel};
+use super::{json, text};
 use crate::binaries;
 use crate::failure::Failure;
-use crate::mapped::Mapped;
 
-/// The image in a file of its own.
-pub(super) struct Alone<'a> {
-    pub(super) file: &'a Path,
-    bytes: usize,
-    image: Image,
-}
-
-/// A kernel in each variant of the image that has it.
-struct Kernel<'a> {
-    alone: &'a Alone<'a>,
-    variants: Vec<(&'a Variant, &'a Entry)>,
-}
-
-/// The image in this file, or none if it is something else.
-pub(super) fn read(file: &Path) -> Result<Option<Alone<'_>>, Failure> {
-    let bytes = Mapped::open(file)?;
-    match kernel_registry_image::read(&bytes) {
-        Ok(image) => Ok(Some(Alone { file, bytes: bytes.len(), image })),
-        Err(Error::NotAnImage) => Ok(None),
-        // Binaries are ELF files too, and damage to them has words of its own.
-        Err(_) if bytes.starts_with(b"\x7fELF") => Ok(None),
-        Err(error) => Err(Failure::Image { path: file.to_owned(), error }),
-    }
-}
-
-impl Alone<'_> {
-    /// Prints the kernels of a name, or all.
-    pub(super) fn show(&self, name: Option<&str>, as_json: bool) -> Result<(), Failure> {
-        let kernels = match name {
-            Some(name) => self.named(name)?,
-            None => self.all()?,
-        };
-        let summary = self.summary();
-        binaries::print(|out| {
-            if as_json {
-                return write_json(&kernels, &summary, out);
-            }
-            write_text(&kernels, out)?;
-            summary.write(kernels.len(), name.is_none(), out)
-        })?;
-        summary.check()
-    }
-
-    pub(super) fn summary(&self) -> Summary<'_> {
-        Summary::of(vec![ImageEntry::alone(self.file, self.bytes, &self.image)])
-    }
-
-    /// The JSON of all kernels.
-    pub(super) fn document(&self) -> Result<Value, Failure> {
-        Ok(json::value(&Document::of(&self.all()?, &self.summary())))
-    }
-
-    /// All kernels.
-    pub(super) fn compiled(&self) -> Result<Vec<Compiled<'_>>, Failure> {
-        let kernels = self.all()?.into_iter();
-        Ok(kernels.map(|kernel| Compiled { declared: None, variants: kernel.variants }).collect())
-    }
-
-    fn named(&self, name: &str) -> Result<Vec<Kernel<'_>>, Failure> {
-        let symbols: BTreeSet<&str> =
-            self.image.named(name).into_iter().map(|entry| entry.symbol.as_str()).collect();
-        let kernels = self.kernels(|entry| symbols.contains(entry.symbol.as_str()));
-        if kernels.is_empty() {
-            let error = self.image.find(name, &self.file.display().to_string()).err();
-            let missing = || Failure::NoneNamed { name: name.to_owned(), near: Vec::new() };
-            return Err(error.map_or_else(missing, |error| Failure::NotInImage { error }));
+/// Prints the kernels of a name, or all.
+pub(super) fn show(alone: &Alone<'_>, name: Option<&str>, as_json: bool) -> Result<(), Failure> {
+    let kernels = match name {
+        Some(name) => alone.named(name)?,
+        None => alone.all()?,
+    };
+    let summary = alone.summary();
+    binaries::print(|out| {
+        if as_json {
+            return crate::json::write(&json::image(&kernels, &summary), out);
         }
-        Ok(kernels)
-    }
-
-    fn all(&self) -> Result<Vec<Kernel<'_>>, Failure> {
-        let kernels = self.kernels(|_| true);
-        match kernels.is_empty() {
-            true => Err(Failure::WithoutKernels { path: self.file.to_owned() }),
-            false => Ok(kernels),
-        }
-    }
-
-    /// The kernels whose entries are wanted, in the order of their symbols.
-    fn kernels(&self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Kernel<'_>> {
-        let mut kernels = BTreeMap::<&str, Vec<(&Variant, &Entry)>>::new();
-        for variant in &self.image.variants {
-            for entry in variant.entries.iter().filter(|entry| is_wanted(entry)) {
-                kernels.entry(&entry.symbol).or_default().push((variant, entry));
-            }
-        }
-        kernels.into_values().map(|variants| Kernel { alone: self, variants }).collect()
-    }
+        write_text(&kernels, out)?;
+        summary.write(kernels.len(), name.is_none(), out)
+    })?;
+    summary.check()
 }
 
 fn write_text(kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
@@ -133,74 +55,5 @@ fn takes(variants: &[(&Variant, &Entry)]) -> String {
     match params.map_or(&[][..], Vec::as_slice) {
         [] => "nothing".to_owned(),
         params => params.iter().map(word).collect::<Vec<_>>().join(", "),
-    }
-}
-
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: u32,
-    summary: Counts,
-    images: &'a [ImageEntry<'a>],
-    kernels: Vec<KernelEntry<'a>>,
-}
-
-#[derive(Serialize)]
-struct KernelEntry<'a> {
-    file: String,
-    symbol: &'a str,
-    cuda: Option<String>,
-    image_kind: &'static str,
-    image_bytes: usize,
-    params: Vec<ParamEntry<'a>>,
-    variants: Vec<json::VariantEntry<'a>>,
-}
-
-#[derive(Serialize)]
-struct ParamEntry<'a> {
-    offset: u32,
-    size: u32,
-    align: Option<u32>,
-    ptx: Option<&'a str>,
-}
-
-fn write_json(kernels: &[Kernel<'_>], summary: &Summary<'_>, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Document::of(kernels, summary))?;
-    writeln!(out)
-}
-
-impl<'a> Document<'a> {
-    fn of(kernels: &[Kernel<'a>], summary: &'a Summary<'a>) -> Self {
-        Document {
-            schema: json::SCHEMA,
-            summary: summary.counts(kernels.len()),
-            images: &summary.images,
-            kernels: kernels.iter().map(KernelEntry::of).collect(),
-        }
-    }
-}
-
-impl<'a> KernelEntry<'a> {
-    fn of(Kernel { alone: Alone { image, file, bytes }, variants }: &Kernel<'a>) -> Self {
-        let (_, entry) = variants[0];
-        KernelEntry {
-            file: file.display().to_string(),
-            symbol: &entry.symbol,
-            cuda: entry.signature.as_ref().map(ToString::to_string),
-            image_kind: summary::kind(image.kind),
-            image_bytes: *bytes,
-            params: entry.params.iter().map(ParamEntry::of).collect(),
-            variants: variants.iter().copied().map(json::VariantEntry::of).collect(),
-        }
-    }
-}
-
-impl<'a> ParamEntry<'a> {
-    fn of(param: &'a ParamLayout) -> Self {
-        ParamEntry {
-            offset: param.offset,
-            size: param.size,
-            align: param.align,
-            ptx: param.ptx_type.as_deref(),
-        }
     }
 }

@@ -10,12 +10,13 @@ use serde::Serialize;
 use crate::binary::Contents;
 use crate::embedded::Recorded;
 use crate::failure::Failure;
+use crate::plural::many;
 use crate::unread::{Unread, UnreadVariant};
 
 /// The images whose kernels are shown.
 pub(super) struct Summary<'a> {
     pub(super) images: Vec<ImageEntry<'a>>,
-    unread: Unread,
+    pub(super) unread: Unread,
 }
 
 #[derive(Serialize)]
@@ -33,27 +34,15 @@ pub(super) struct ImageEntry<'a> {
     unread: Vec<UnreadVariant>,
 }
 
-#[derive(Serialize)]
-pub(super) struct Counts {
-    kernels: usize,
-    images: usize,
-    unread: usize,
-}
-
 impl<'a> Summary<'a> {
-    pub(super) fn of(images: Vec<ImageEntry<'a>>) -> Self {
+    pub(super) fn new(images: Vec<ImageEntry<'a>>) -> Self {
         let mut unread = Unread::default();
         images.iter().for_each(|image| unread.add(&image.file, &image.unread));
         Summary { images, unread }
     }
 
-    pub(super) fn counts(&self, kernels: usize) -> Counts {
-        Counts { kernels, images: self.images.len(), unread: self.unread.variants() }
-    }
-
     /// Writes the numbers of all kernels, and in any case what was not read.
     pub(super) fn write(&self, kernels: usize, are_all: bool, out: &mut impl Write) -> io::Result<()> {
-        let many = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
         if are_all || !self.unread.sentences().is_empty() {
             writeln!(out, "\n{} of {}", many(kernels, "kernel"), many(self.images.len(), "image"))?;
         }
@@ -71,7 +60,7 @@ impl<'a> Summary<'a> {
 }
 
 impl<'a> ImageEntry<'a> {
-    pub(super) fn of_binary(binary: &Contents<'_>, recorded: &Recorded<'a>, image: &Image) -> Self {
+    pub(super) fn in_binary(binary: &Contents<'_>, recorded: &Recorded<'a>, image: &Image) -> Self {
         ImageEntry {
             binary: Some(binary.path.display().to_string()),
             package: Some(recorded.package),
@@ -96,7 +85,7 @@ impl<'a> ImageEntry<'a> {
             bytes,
             kernels: symbols.len(),
             variants: image.variants.len(),
-            unread: UnreadVariant::of(image),
+            unread: UnreadVariant::in_image(image),
         }
     }
 }

@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use kernel_registry_format::{KernelRecord, SliceLength};
 use kernel_registry_image::{Entry, ImageKind, Limits, Variant, VariantKind};
 
-use crate::list::table;
-use crate::show::Shown;
+use crate::list::table::launch;
+use crate::show::shown::Shown;
+use crate::table;
 
 /// Stands for a value that is unknown or not needed.
 const NOTHING: &str = "-";
@@ -58,7 +59,7 @@ fn facts(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
     if !kernel.summary.is_empty() {
         facts.push(("about", kernel.summary.to_owned()));
     }
-    facts.push(("launch", table::launch(kernel)));
+    facts.push(("launch", launch(kernel)));
     if kernel.needs.unknown {
         facts.push(("needs", "unknown, because part of its image cannot be read".to_owned()));
     }

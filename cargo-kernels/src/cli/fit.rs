@@ -1,4 +1,4 @@
-//! The options of `cargo kernels fit`.
+//! The command line of `fit`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -6,11 +6,12 @@ use std::str::FromStr;
 use clap::Args;
 use kernel_registry_format::fit::{Device, Product};
 
-use crate::cli::{Build, EXIT_CODES, OF_BUILDS};
+use super::build::{Build, OF_BUILDS};
+use crate::failure::EXIT_CODES;
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
-pub(crate) struct Options {
+pub(crate) struct Fit {
     /// The kernel that stays: its path or its last parts, its symbol, or its C++ name
     pub(crate) kernel: String,
 
@@ -47,7 +48,7 @@ pub(crate) struct Options {
     /// The GPU's name, as in `A100`, or its architecture, as in `sm_90`; by default each architecture that the image has
     /// machine code for
     #[arg(long, value_name = "GPU", value_parser = gpu)]
-    pub(crate) gpu: Option<Gpu>,
+    pub(crate) gpu: Option<GpuChoice>,
 
     /// Its multiprocessors; by default those of the GPU that is named, or of a common product
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -65,7 +66,7 @@ pub(crate) struct Options {
     pub(crate) build: Build,
 }
 
-impl Options {
+impl Fit {
     pub(crate) fn beside(&self) -> impl Iterator<Item = &Companion> {
         self.beside.iter().flat_map(|Companions(companions)| companions)
     }
@@ -116,14 +117,14 @@ fn companions(text: &str) -> Result<Companions, &'static str> {
 
 /// The GPU that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gpu {
+pub(crate) struct GpuChoice {
     pub(crate) sm: u32,
     /// If it is asked for by its name.
     pub(crate) product: Option<&'static Product>,
 }
 
 /// A product or an architecture of the tables.
-fn gpu(text: &str) -> Result<Gpu, String> {
+fn gpu(text: &str) -> Result<GpuChoice, String> {
     if let Some(product) = Product::named(text) {
         if Device::of(product.sm).is_none() {
             let first = Device::all().first().map_or(0, |device| device.sm);
@@ -132,11 +133,11 @@ fn gpu(text: &str) -> Result<Gpu, String> {
                 product.name, product.sm
             ));
         }
-        return Ok(Gpu { sm: product.sm, product: Some(product) });
+        return Ok(GpuChoice { sm: product.sm, product: Some(product) });
     }
     let digits = text.strip_prefix("sm_").unwrap_or(text).trim_end_matches(['a', 'f']);
     let known = digits.parse().ok().and_then(Device::of);
-    known.map(|device| Gpu { sm: device.sm, product: None }).ok_or_else(|| {
+    known.map(|device| GpuChoice { sm: device.sm, product: None }).ok_or_else(|| {
         let known: Vec<_> = Device::all().iter().map(|device| format!("sm_{}", device.sm)).collect();
         let products = Product::all().iter().filter(|product| Device::of(product.sm).is_some());
         let products: Vec<_> = products.map(|product| product.name).collect();
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn architectures_are_those_of_the_table() {
-        let architecture = Gpu { sm: 90, product: None };
+        let architecture = GpuChoice { sm: 90, product: None };
         for name in ["sm_90", "90", "sm_90a"] {
             assert_eq!(gpu(name), Ok(architecture));
         }

@@ -1,0 +1,115 @@
+//! The command line of `audit`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+const AUDIT: &str = "\
+The program and its children find a library as libcuda.so.1 that stands before the driver. The first use builds it with
+cargo, in the target directory of the package here, or in ~/.cache. A program says that it is ready by calling
+`kernel_registry_audit_ready()`, which that library exports; in Python `ctypes.CDLL(\"libcuda.so.1\")` has it.
+
+Exit codes: those of the program; 12 if it succeeded and there are findings: calls that were late after the program was
+ready, or that did not return in time; 127 if there is no such program, 126 if it cannot be run, 2 wrong usage, 9 the library
+could not be built, 1 anything else. Of `--merge`: 12 if there are findings, 3 no such file, 6 no record could be read";
+
+#[derive(Args)]
+#[command(after_help = AUDIT)]
+pub(crate) struct Audit {
+    /// Watch the program on the simulated driver, without a GPU
+    #[arg(long)]
+    pub(crate) sim: bool,
+
+    /// What happens to calls that are late after the program is ready: they are reported, answered with
+    /// CUDA_ERROR_NOT_PERMITTED, or end the program
+    #[arg(long, value_name = "WHAT", value_parser = ["report", "refuse", "abort"], default_value = "report")]
+    pub(crate) after_ready: String,
+
+    /// Take the program as ready after this time, if it does not say so itself
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) ready_after: Option<f64>,
+
+    /// Take a process as ready when it gets this signal
+    #[arg(long, value_name = "SIGNAL", value_parser = ready_signal)]
+    pub(crate) ready_signal: Option<i32>,
+
+    /// Explain a call that has not returned for this time
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 5.0)]
+    pub(crate) hang_after: f64,
+
+    /// What happens then
+    #[arg(long, value_name = "WHAT", value_parser = ["report", "abort"], default_value = "report")]
+    pub(crate) on_hang: String,
+
+    /// List other calls that take this long
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 10)]
+    pub(crate) slow: u64,
+
+    /// Give each process's record room for so many events, of 80 bytes each
+    #[arg(long, value_name = "NUMBER", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub(crate) events: u32,
+
+    /// Write the report as JSON to this file, or to the standard output with `-`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write the report as a page to this file: a summary, a timeline, and tables
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Write the timeline to this file, in the Trace Event format of Perfetto and chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Run no program: report on these records, or on those in these folders, and compare the processes
+    #[arg(
+        long,
+        value_name = "RECORD",
+        num_args = 1..,
+        conflicts_with_all = ["sim", "after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal"]
+    )]
+    pub(crate) merge: Vec<PathBuf>,
+
+    /// Keep the records of the processes in this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) records: Option<PathBuf>,
+
+    /// Build without the network
+    #[arg(long)]
+    pub(crate) offline: bool,
+
+    /// Run nothing, but copy this command and the library to a folder, for machines without Rust
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        conflicts_with_all = ["sim", "after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal", "json", "html", "trace", "merge", "command"]
+    )]
+    pub(crate) pack: Option<PathBuf>,
+
+    /// The program and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present_any = ["pack", "merge"],
+        conflicts_with = "merge",
+        value_name = "COMMAND"
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A time in seconds.
+fn seconds(value: &str) -> Result<f64, &'static str> {
+    let seconds = value.parse().ok().filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok());
+    seconds.ok_or("write it as 2.5")
+}
+
+/// A signal that programs seldom use for something else.
+fn ready_signal(value: &str) -> Result<i32, &'static str> {
+    match value.strip_prefix("SIG").unwrap_or(value) {
+        "USR1" => Ok(libc::SIGUSR1),
+        "USR2" => Ok(libc::SIGUSR2),
+        _ => Err("write it as USR1 or USR2"),
+    }
+}

@@ -1,0 +1,79 @@
+//! An image that is in no binary, and its kernels.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use kernel_registry_image::{Entry, Error, Image, Variant};
+
+use super::shown::Compiled;
+use super::summary::{ImageEntry, Summary};
+use crate::failure::Failure;
+use crate::mapped::Mapped;
+
+/// The image in a file of its own.
+pub(super) struct Alone<'a> {
+    pub(super) file: &'a Path,
+    pub(super) bytes: usize,
+    pub(super) image: Image,
+}
+
+/// A kernel in each variant of the image that has it.
+pub(super) struct Kernel<'a> {
+    pub(super) alone: &'a Alone<'a>,
+    pub(super) variants: Vec<(&'a Variant, &'a Entry)>,
+}
+
+/// The image in this file, or none if it is something else.
+pub(super) fn read(file: &Path) -> Result<Option<Alone<'_>>, Failure> {
+    let bytes = Mapped::open(file)?;
+    match kernel_registry_image::read(&bytes) {
+        Ok(image) => Ok(Some(Alone { file, bytes: bytes.len(), image })),
+        Err(Error::NotAnImage) => Ok(None),
+        // Binaries are ELF files too, and damage to them has words of its own.
+        Err(_) if bytes.starts_with(b"\x7fELF") => Ok(None),
+        Err(error) => Err(Failure::Image { path: file.to_owned(), error }),
+    }
+}
+
+impl Alone<'_> {
+    pub(super) fn summary(&self) -> Summary<'_> {
+        Summary::new(vec![ImageEntry::alone(self.file, self.bytes, &self.image)])
+    }
+
+    /// All kernels.
+    pub(super) fn compiled(&self) -> Result<Vec<Compiled<'_>>, Failure> {
+        let kernels = self.all()?.into_iter();
+        Ok(kernels.map(|kernel| Compiled { declared: None, variants: kernel.variants }).collect())
+    }
+
+    pub(super) fn named(&self, name: &str) -> Result<Vec<Kernel<'_>>, Failure> {
+        let symbols: BTreeSet<&str> =
+            self.image.named(name).into_iter().map(|entry| entry.symbol.as_str()).collect();
+        let kernels = self.kernels(|entry| symbols.contains(entry.symbol.as_str()));
+        if kernels.is_empty() {
+            let error = self.image.find(name, &self.file.display().to_string()).err();
+            let missing = || Failure::NoneNamed { name: name.to_owned(), near: Vec::new() };
+            return Err(error.map_or_else(missing, |error| Failure::NotInImage { error }));
+        }
+        Ok(kernels)
+    }
+
+    pub(super) fn all(&self) -> Result<Vec<Kernel<'_>>, Failure> {
+        let kernels = self.kernels(|_| true);
+        match kernels.is_empty() {
+            true => Err(Failure::WithoutKernels { path: self.file.to_owned() }),
+            false => Ok(kernels),
+        }
+    }
+
+    /// The kernels whose entries are wanted, in the order of their symbols.
+    fn kernels(&self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Kernel<'_>> {
+        let mut kernels = BTreeMap::<&str, Vec<(&Variant, &Entry)>>::new();
+        for variant in &self.image.variants {
+            for entry in variant.entries.iter().filter(|entry| is_wanted(entry)) {
+                kernels.entry(&entry.symbol).or_default().push((variant, entry));
+            }
+        }
+        kernels.into_values().map(|variants| Kernel { alone: self, variants }).collect()
+    }
+}
