@@ -159,7 +159,7 @@ pub(crate) enum Failure {
     BuildFailed,
     #[error("the package has no binary or library to read")]
     NothingBuilt,
-    #[error("cargo could not be run: {error}")]
+    #[error("cargo could not describe the package: {error}")]
     Cargo { error: String },
     #[error(
         "{crate_name} did not build (see cargo's error above): it needs Rust 1.89 or newer, a linker, and once \

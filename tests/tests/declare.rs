@@ -202,8 +202,10 @@ fn an_image_with_control_characters_in_a_symbol_is_refused() {
     let module = file.with_extension("rs");
     let output =
         declare(&[file.to_str().unwrap(), "--image", "evil.cubin", "--output", module.to_str().unwrap()]);
+    let why = fails(output, 6);
+    assert_eq!(fails(cargo_kernels_command().args(["show", "--all"]).arg(&file).output().unwrap(), 6), why);
     assert_eq!(
-        fails(output, 6),
+        why,
         format!(
             "`{}`: the symbol table: the name \"k`\\nmod evil {{}}\\n\" has control characters, which no \
              compiler writes: do not use this image before you know who made it",

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use kernel_registry_image::{Entry, Error, Image, Variant};
+use object::elf::EM_CUDA;
 
 use super::shown::Compiled;
 use super::summary::{ImageEntry, Summary};
@@ -30,9 +31,14 @@ pub(super) fn read(file: &Path) -> Result<Option<Alone<'_>>, Failure> {
         Ok(image) => Ok(Some(Alone { file, bytes: bytes.len(), image })),
         Err(Error::NotAnImage) => Ok(None),
         // Binaries are ELF files too, and damage to them has words of its own.
-        Err(_) if bytes.starts_with(b"\x7fELF") => Ok(None),
+        Err(_) if bytes.starts_with(b"\x7fELF") && !is_for_cuda(&bytes) => Ok(None),
         Err(error) => Err(Failure::Image { path: file.to_owned(), error }),
     }
+}
+
+/// Whether the header of an ELF file names CUDA's machine.
+fn is_for_cuda(elf: &[u8]) -> bool {
+    elf.get(18..20) == Some(&EM_CUDA.0.to_le_bytes())
 }
 
 impl Alone<'_> {
