@@ -143,11 +143,6 @@ pub enum Error {
         /// Each source or file, with its difference.
         sources: Vec<(String, String)>,
     },
-    /// Kernels are declared nowhere, and the build is to be complete.
-    Unused {
-        /// Each source, with those of its kernels.
-        sources: Vec<(String, Vec<String>)>,
-    },
     /// A file of a build script is of another version of this crate.
     OtherVersion {
         /// The file.
@@ -297,12 +292,6 @@ impl fmt::Display for Error {
                 list(f, sources)?;
                 write!(f, "; make them again")
             }
-            Error::Unused { sources } => {
-                for (i, (source, kernels)) in sources.iter().enumerate() {
-                    write!(f, "{}{}", if i == 0 { "" } else { "\n" }, Undeclared { source, kernels })?;
-                }
-                Ok(())
-            }
             Error::OtherVersion { path } => write!(
                 f,
                 "`{}` was written by another version of kernel-registry-build: use equal ones",
@@ -375,28 +364,6 @@ impl fmt::Display for NoMachineCode<'_> {
             f,
             "{source}: there is no machine code for {arch}, which {compiler} does not know: install one that does, or \
              leave {arch} out and let the driver compile the PTX"
-        )
-    }
-}
-
-/// A warning: kernels of a source are declared nowhere. It names the remedy.
-pub(crate) struct Undeclared<'a> {
-    pub(crate) source: &'a str,
-    pub(crate) kernels: &'a [String],
-}
-
-impl fmt::Display for Undeclared<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Undeclared { source, kernels } = self;
-        let [first, more @ ..] = kernels else { return Ok(()) };
-        write!(f, "{source}: no declaration names `{first}`")?;
-        for kernel in more {
-            write!(f, ", `{kernel}`")?;
-        }
-        write!(
-            f,
-            ": declare it with `#[gpu_kernel(file = \"{source}\")]`, \
-             or say `Build::allow_unused(\"{first}\")` in build.rs if that is on purpose"
         )
     }
 }

@@ -11,13 +11,11 @@ use kernel_registry_format::index::{ANNOUNCED, Entry, FOLDER, VARIABLE};
 use crate::choice::{self, Chosen};
 use crate::compile_source::{Compiler, SourceImage};
 use crate::environment::{Environment, LEADING, PYTHON, WATCHED};
-use crate::error::{Doubtful, Missing, REMEDY, Undeclared};
+use crate::error::{Doubtful, Missing, REMEDY};
 use crate::index;
 use crate::job::Job;
 use crate::source::{self, Source};
-use crate::{
-    Build, Error, Image, Report, Result, files, nvcc, parallel, prebuilt, recorded, source_types, unused,
-};
+use crate::{Build, Error, Image, Report, Result, files, nvcc, parallel, prebuilt, recorded, source_types};
 
 /// The result for a source.
 enum Outcome {
@@ -148,13 +146,6 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         });
     announce(folder, build)?;
     index::write(folder, entries)?;
-    let unused = unused::find(build, package, &report.images)?;
-    notes.watched.extend(unused.watched);
-    if build.complete && !unused.sources.is_empty() {
-        return Err(Error::Unused { sources: unused.sources });
-    }
-    let warnings = unused.sources.iter().map(|(source, kernels)| Undeclared { source, kernels }.to_string());
-    notes.warnings.extend(warnings);
     Ok(report)
 }
 
