@@ -21,7 +21,7 @@ use crate::watch::Turns;
 
 pub(crate) use device::Device;
 pub(crate) use libraries::{Kernels, Libraries, Piece, key};
-pub(crate) use loaded::{Loaded, Warmed};
+pub(crate) use loaded::{Loaded, WarmKernel};
 pub(crate) use policy::Policy;
 pub use policy::{Late, LateLoad};
 pub(crate) use primed::Primed;

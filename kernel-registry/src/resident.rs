@@ -57,13 +57,11 @@ use std::{env, fmt};
 
 use kernel_registry_format::fit::{Device, Launch as Figure};
 
-use crate::contexts::{KnownContext, Loaded, Warmed};
-use crate::driver::{Current, Driver, Function};
+use crate::contexts::{KnownContext, Loaded, WarmKernel};
+use crate::driver::{Current, Driver};
 use crate::sections::{self, Family, Processors, ResidentGrid};
-use crate::table::{Limits, Ready};
 use crate::{
-    Kernel, KernelInfo, KernelReport, LaunchConfig, LaunchError, Part, Pass, Prepared, RecheckError, Untyped,
-    Warm,
+    Kernel, KernelInfo, LaunchConfig, LaunchError, Part, Pass, Prepared, RecheckError, Untyped, Warm,
 };
 use fit::{Beside, CannotRun, Figures};
 
@@ -264,8 +262,8 @@ impl<K> Resident<K> {
             }
         };
         let warm = |kernel| {
-            let warmed = loaded.kernels.values().find(|warmed| warmed.info == kernel);
-            warmed.and_then(|warmed| WarmKernel::of(warmed, known)).ok_or_else(|| not_warm(kernel))
+            let mut there = loaded.kernels.values().filter(|_| !loaded.forgotten);
+            there.find(|warm| warm.info == kernel).ok_or_else(|| not_warm(kernel))
         };
         let stays = warm(self.kernel)?;
         if !stays.report.stack_known {
@@ -273,7 +271,7 @@ impl<K> Resident<K> {
         }
         let launch = Figure { carveout: self.carveout, ..stays.figure(&self.config) };
         let mut beside = Vec::new();
-        let mut add = |other: WarmKernel<'_>, launches: Vec<Figure>| {
+        let mut add = |other: &WarmKernel, launches: Vec<Figure>| {
             if !other.report.stack_known {
                 return Err(ResidentError::UnknownStack { kernel, of: other.report.path });
             }
@@ -291,8 +289,7 @@ impl<K> Resident<K> {
         if self.all {
             let named = |info| self.beside.iter().any(|(kernel, _)| *kernel == info);
             let left_out = |info| info == self.kernel || self.except.contains(&info) || named(info);
-            for warmed in loaded.kernels.values().filter(|warmed| !left_out(warmed.info)) {
-                let other = WarmKernel::of(warmed, known).ok_or_else(|| not_warm(warmed.info))?;
+            for other in loaded.kernels.values().filter(|other| !left_out(other.info)) {
                 add(other, other.launches())?;
             }
         }
@@ -309,21 +306,7 @@ struct Options {
 }
 
 /// A warm kernel, in the figures that decide what fits.
-#[derive(Clone, Copy)]
-struct WarmKernel<'a> {
-    info: &'static KernelInfo,
-    report: &'a KernelReport,
-    function: Function,
-    limits: Limits,
-}
-
-impl<'a> WarmKernel<'a> {
-    /// `None` if it is being removed from the context.
-    fn of(warmed: &'a Warmed, known: &KnownContext) -> Option<Self> {
-        let Ready { function, limits, .. } = warmed.info.table().find(known.ordinal, known.id)?;
-        Some(WarmKernel { info: warmed.info, report: &warmed.report, function, limits })
-    }
-
+impl WarmKernel {
     fn figure(&self, config: &LaunchConfig) -> Figure {
         let product = |size: [u32; 3]| size.into_iter().map(u64::from).fold(1, u64::saturating_mul);
         let WarmKernel { report, limits, .. } = self;

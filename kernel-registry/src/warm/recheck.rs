@@ -7,7 +7,7 @@ use std::time::Duration;
 use cudarc::driver::sys::CUresult;
 
 use super::Warm;
-use crate::contexts::{KnownContext, Loaded, Warmed};
+use crate::contexts::{KnownContext, Loaded, WarmKernel};
 use crate::driver::{ContextId, Current, Driver, DriverCallError, DriverUnavailable};
 use crate::lock::lock;
 use crate::watch::{self, Activity, NoResult, Timeouts, Watch};
@@ -85,7 +85,7 @@ fn are_warm(current: &Current<'_>, loaded: &Loaded, receipt: &[&'static str]) ->
         return Err(RecheckError::StackLowered { limit, needed });
     }
     let mut warm = HashSet::new();
-    for Warmed { function, report, .. } in loaded.kernels.values() {
+    for WarmKernel { function, report, .. } in loaded.kernels.values() {
         match current.is_loaded(*function) {
             Ok(Some(true) | None) => _ = warm.insert(report.path),
             // The handle of a module that was unloaded.

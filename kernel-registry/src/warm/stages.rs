@@ -10,7 +10,7 @@ use super::verify::verify;
 use super::work::{Candidate, Job, Work};
 use super::{Progress, hooks, limits, load, prime, resolve};
 use crate::WouldWait;
-use crate::contexts::{Primed, Warmed};
+use crate::contexts::{Primed, WarmKernel};
 use crate::driver::{Function, LoadError};
 use crate::lock::lock;
 use crate::table::Limits;
@@ -168,7 +168,7 @@ impl Work<'_> {
     }
 
     /// The selected kernels that are warm, in the order of the plan.
-    fn warm(&self) -> impl Iterator<Item = &Warmed> {
+    fn warm(&self) -> impl Iterator<Item = &WarmKernel> {
         self.job.selected.iter().filter_map(|planned| self.loaded.kernels.get(planned.place))
     }
 

@@ -8,12 +8,11 @@ use cudarc::driver::sys::CUresult;
 
 use super::failure::{Cause, Failure, HookFailure};
 use super::plan::{Plan, Planned};
-use super::report::{KernelReport, Stage};
+use super::report::Stage;
 use super::{Progress, prime, ptx_version, trace};
 use crate::WouldWait;
-use crate::contexts::{Device, KnownContext, Loaded, Primed};
-use crate::driver::{ContextId, Current, Driver, DriverCallError, Function, LoadError};
-use crate::table::Limits;
+use crate::contexts::{Device, KnownContext, Loaded, Primed, WarmKernel};
+use crate::driver::{ContextId, Current, Driver, DriverCallError, LoadError};
 use crate::watch::Watch;
 
 /// The task of a warm-up: which kernels, in which context, with which options.
@@ -60,9 +59,8 @@ pub(super) struct Work<'w> {
 /// A kernel that is being warmed.
 pub(super) struct Candidate {
     pub(super) planned: &'static Planned,
-    pub(super) function: Function,
-    pub(super) report: KernelReport,
-    pub(super) limits: Limits,
+    /// What is known of it so far. The last stage puts it among the kernels that are warm.
+    pub(super) kernel: WarmKernel,
 }
 
 impl Job {
