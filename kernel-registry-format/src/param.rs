@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use crate::read;
+use crate::Problem;
+use crate::fields::{Fields, once, text};
+use crate::layout;
 
 /// One parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,34 @@ impl<'a> Param<'a> {
             SliceLength::Within => 2 * ADDRESS,
         };
         Param { length: Some(length), size, ..self }
+    }
+
+    /// A parameter as it was declared. Its layout is with those of the others.
+    pub(crate) fn decode(payload: &'a [u8]) -> Result<Self, Problem> {
+        let mut name = None;
+        let mut ty = None;
+        let mut pass = None;
+        let mut nullable = None;
+        let mut length = None;
+        for field in Fields(payload) {
+            let (tag, bytes) = field?;
+            match tag {
+                layout::param::NAME => once(&mut name, text(bytes)?)?,
+                layout::param::TYPE => once(&mut ty, text(bytes)?)?,
+                layout::param::PASS => {
+                    let &[code] = bytes else { return Err(Problem::FieldSize) };
+                    once(&mut pass, Pass::from_code(code).ok_or(Problem::Pass)?)?;
+                }
+                layout::param::NULLABLE => once(&mut nullable, ())?,
+                layout::param::LENGTH => {
+                    let &[code] = bytes else { return Err(Problem::FieldSize) };
+                    once(&mut length, SliceLength::from_code(code).ok_or(Problem::Pass)?)?;
+                }
+                _ => {}
+            }
+        }
+        let (Some(name), Some(ty), Some(pass)) = (name, ty, pass) else { return Err(Problem::FieldMissing) };
+        Ok(Param { nullable: nullable.is_some(), length, ..Param::new(name, ty, pass, 0, 0) })
     }
 
     /// The same parameter, with the layout from a record.
@@ -236,9 +266,14 @@ impl<'a> Iterator for ParamsIter<'a> {
                 Some(*first)
             }
             Repr::Recorded { fields, layouts } => {
-                let (layout, rest) = layouts.split_first()?;
+                let (sizes, rest) = layouts.split_first()?;
                 *layouts = rest;
-                read::next_param(fields).map(|declared| declared.with_layout(*layout))
+                // The decoder has checked them.
+                let mut rest = Fields(fields);
+                let mut known = rest.by_ref().map_while(Result::ok);
+                let (_, bytes) = known.find(|(tag, _)| *tag == layout::kernel::PARAM)?;
+                *fields = rest.0;
+                Some(Param::decode(bytes).ok()?.with_layout(*sizes))
             }
         }
     }
