@@ -2,7 +2,6 @@
 
 pub mod checks;
 
-use std::ffi::c_void;
 pub use std::string::String;
 pub use std::sync::Arc;
 
@@ -11,21 +10,14 @@ pub use inventory;
 pub use kernel_registry_format::{Encoded, encode};
 
 pub use crate::hook::{Hook, Outcome};
+pub use crate::info::ImageSource;
+pub use crate::pass::{argument, length};
 use crate::records;
 pub use crate::records::COPY;
+pub use crate::registry::Registration;
 pub use crate::table::Table;
 pub use crate::{KernelInfo, Place, PointerTo, PointerToMut, SliceOrNull, SliceOrNullMut};
 use crate::{Warm, WarmError, Warmup};
-
-/// One kernel in the list that inventory collects before `main`.
-pub struct Registration(pub &'static KernelInfo);
-
-inventory::collect!(Registration);
-
-/// The image that an expansion embeds.
-pub trait ImageSource {
-    const BYTES: &'static [u8];
-}
 
 /// The bytes as they are. The compiler writes a constant that is a literal into the crate's metadata and documentation as
 /// text, once for each kernel, and one that is a call as `_`.
@@ -52,57 +44,12 @@ pub const fn info<S: ImageSource, const FIXED: usize, const PATH: usize, const P
     KernelInfo::new(records::bytes(record), record.launch(), image_bytes::<S>, table)
 }
 
-/// An argument as the driver takes it, which only reads what it points to.
-#[inline]
-pub const fn argument<T>(value: &T) -> *mut c_void {
-    (&raw const *value).cast_mut().cast()
-}
-
-/// The length of a slice as the driver takes it: an argument of its own, behind the address.
-#[inline]
-pub const fn length(slice: &pass::Tracked<'_>) -> *mut c_void {
-    argument(&slice.len)
-}
-
 /// The driver's arguments, each made from a parameter of a generated `launch`.
 pub mod pass {
-    use cudarc::driver::sys::CUdeviceptr;
-    use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
+    use cudarc::driver::CudaStream;
 
-    use crate::{PointerTo, SliceOrNull, SliceOrNullMut};
-
-    /// The address of a slice, its number of elements, and the guard that tracks its use. Kernels whose slices are a single
-    /// parameter take address and length as they lie here.
-    #[repr(C)]
-    pub struct Tracked<'a> {
-        address: CUdeviceptr,
-        pub(super) len: u64,
-        _guard: SyncOnDrop<'a>,
-    }
-
-    impl Tracked<'_> {
-        /// No memory, whose use nothing tracks.
-        pub(crate) const NULL: Self = Tracked { address: 0, len: 0, _guard: SyncOnDrop::Record(None) };
-    }
-
-    #[inline]
-    pub fn value<T>(value: T, _: &CudaStream) -> T {
-        value
-    }
-
-    #[inline]
-    pub fn slice<'a, T>(slice: &'a impl DevicePtr<T>, stream: &'a CudaStream) -> Tracked<'a> {
-        let len = slice.len() as u64;
-        let (address, _guard) = slice.device_ptr(stream);
-        Tracked { address, len, _guard }
-    }
-
-    #[inline]
-    pub fn slice_mut<'a, T>(slice: &'a mut impl DevicePtrMut<T>, stream: &'a CudaStream) -> Tracked<'a> {
-        let len = slice.len() as u64;
-        let (address, _guard) = slice.device_ptr_mut(stream);
-        Tracked { address, len, _guard }
-    }
+    pub use crate::pass::{Tracked, pointer, slice, slice_mut, value};
+    use crate::{SliceOrNull, SliceOrNullMut};
 
     #[inline]
     pub fn nullable<'a, T>(slice: impl SliceOrNull<T> + 'a, stream: &'a CudaStream) -> Tracked<'a> {
@@ -112,11 +59,6 @@ pub mod pass {
     #[inline]
     pub fn nullable_mut<'a, T>(slice: impl SliceOrNullMut<T> + 'a, stream: &'a CudaStream) -> Tracked<'a> {
         slice.track_mut(stream)
-    }
-
-    #[inline]
-    pub fn pointer<T>(pointer: impl PointerTo<T>, _: &CudaStream) -> CUdeviceptr {
-        pointer.address()
     }
 }
 
@@ -165,17 +107,8 @@ pub const UNKNOWN: &KernelInfo = {
 
 /// Size and alignment of what a parameter is or points to.
 pub mod param {
-    use crate::{KernelParam, RustType};
-
-    /// A field of a struct.
-    pub struct Field {
-        pub(super) name: &'static str,
-        /// Its type as written.
-        pub(super) spelled: &'static str,
-        pub(super) offset: u32,
-        pub(super) size: u32,
-        pub(super) rust: RustType,
-    }
+    use crate::KernelParam;
+    pub use crate::param::Field;
 
     /// The field of this type.
     pub const fn field<T: KernelParam>(name: &'static str, spelled: &'static str, offset: usize) -> Field {

@@ -185,6 +185,12 @@ impl KernelInfo {
     }
 }
 
+/// The image that an expansion embeds.
+pub trait ImageSource {
+    /// Its bytes.
+    const BYTES: &'static [u8];
+}
+
 /// The types of kernels, for code that is generic over kernels. Only `#[gpu_kernel]` implements it: it is sealed.
 ///
 /// ```
@@ -205,7 +211,7 @@ impl KernelInfo {
     message = "`{Self}` is not a kernel",
     label = "not declared with `#[gpu_kernel]`"
 )]
-pub trait Kernel: crate::__private::ImageSource {
+pub trait Kernel: ImageSource {
     /// The kernel's information, known without loading it.
     const INFO: &'static KernelInfo;
 }

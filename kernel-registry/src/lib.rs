@@ -144,6 +144,8 @@ mod mapped;
 mod nullable;
 mod param;
 mod partition;
+mod pass;
+mod place;
 mod queue;
 mod records;
 mod registry;
@@ -163,7 +165,7 @@ pub use copies::OtherCopy;
 /// The version of cudarc in this crate's API.
 pub use cudarc;
 pub use driver::{CudaVersion, DriverCallError, DriverUnavailable, context, contexts};
-pub use error::{MainError, Place, RegistryError};
+pub use error::{MainError, RegistryError};
 pub use hook::{PreloadError, WarmContext};
 pub use info::{Image, Kernel, KernelInfo};
 pub use kernel_registry_format::{
@@ -173,6 +175,7 @@ pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, 
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
 pub use partition::{Part, Partition, PartitionError};
+pub use place::Place;
 pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 // What concerns resident kernels is documented in that module, and has these paths too.
 pub use resident::{Control, Mapped, Queue, Resident, ResidentError, Section, SectionError, WouldWait};

@@ -2,8 +2,6 @@
 
 pub use kernel_registry_format::RustType;
 
-use crate::__private::param::Field;
-
 /// A type that can be passed to a kernel by value, or be an element of device memory.
 ///
 /// Structs derive it:
@@ -50,6 +48,16 @@ pub unsafe trait KernelParam: Copy + 'static {
     /// The fields of a struct that derives this. Otherwise empty.
     #[doc(hidden)]
     const FIELDS: &'static [Field] = &[];
+}
+
+/// A field of a struct.
+pub struct Field {
+    pub(crate) name: &'static str,
+    /// Its type as written.
+    pub(crate) spelled: &'static str,
+    pub(crate) offset: u32,
+    pub(crate) size: u32,
+    pub(crate) rust: RustType,
 }
 
 macro_rules! numbers {

@@ -13,8 +13,7 @@ use crate::contexts::KnownContext;
 use crate::driver::{self, ContextId, Driver, DriverCallError, GreenCalls, GreenId, Multiprocessors};
 use crate::lock::lock;
 use crate::sections::{self, Family, Loading};
-use crate::warm::TIMEOUT;
-use crate::watch::{self, Activity, NoResult, Timeouts, Watch};
+use crate::watch::{self, Activity, NoResult, TIMEOUT, Timeouts, Watch};
 
 pub use error::PartitionError;
 pub use part::Part;

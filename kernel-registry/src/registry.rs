@@ -6,7 +6,6 @@ use std::sync::{PoisonError, RwLock};
 
 use kernel_registry_format::{Frames, KernelRecord, Record, Records};
 
-use crate::__private::Registration;
 use crate::records::{self, COPY};
 use crate::{KernelInfo, OtherCopy, Place, RegistryError};
 
@@ -23,6 +22,11 @@ mod made {
         []
     }
 }
+
+/// One kernel in the list that inventory collects before `main`.
+pub struct Registration(pub &'static KernelInfo);
+
+inventory::collect!(Registration);
 
 /// Every registered kernel, ordered by path; equal paths by package version and place.
 ///

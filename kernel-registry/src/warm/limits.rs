@@ -2,10 +2,10 @@
 
 use cudarc::driver::sys::CUresult;
 
+use super::error::{SetLimit, WarmError};
 use super::failure::Cause;
 use super::load::cause;
 use super::work::{Candidate, Sizes, Work};
-use super::{SetLimit, WarmError};
 use crate::contexts::{Primed, WarmKernel};
 use crate::driver::{Current, DriverCallError, Limit};
 

@@ -8,8 +8,8 @@ use cudarc::driver::sys::CUresult;
 
 use super::failure::{Cause, Failure, HookFailure};
 use super::plan::{Plan, Planned};
-use super::report::Stage;
-use super::{Progress, prime, ptx_version, trace};
+use super::progress::{Progress, Stage};
+use super::{prime, ptx_version, trace};
 use crate::WouldWait;
 use crate::contexts::{Device, KnownContext, Loaded, Primed, WarmKernel};
 use crate::driver::{ContextId, Current, Driver, DriverCallError, LoadError};
@@ -77,7 +77,7 @@ impl Job {
             return Err(DriverCallError::new("cuCtxGetId", destroyed));
         }
         self.known.rehome(&self.context, &loaded);
-        let device = Device::of(&self.known, &current)?;
+        let device = Device::of(&self.known.device, &current)?;
         let free = current.free_memory()?;
         let stages = vec![(Stage::Plan, self.planned_in)];
         Ok(Work {
@@ -108,7 +108,10 @@ impl Work<'_> {
         let kernel = &planned.kernel;
         let cause = match cause {
             Cause::NoVariant { error } if error.is(CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION) => {
-                ptx_version::refused(error, planned.info.image_bytes(), self.job.driver.version)
+                match ptx_version::newest(planned.info.image_bytes()) {
+                    Some(ptx) => Cause::NewPtx { error, ptx, driver: self.job.driver.version },
+                    None => Cause::NoVariant { error },
+                }
             }
             cause => cause,
         };
