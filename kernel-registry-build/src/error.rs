@@ -4,9 +4,6 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::arch::Arch;
-use crate::choice::NO_PYTHON;
-
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -317,6 +314,9 @@ const NVRTC_12_0: &str = "install NVRTC 12.0 by `pip install --no-deps --target 
      nvidia-cuda-nvrtc-cu12==12.0.140 nvidia-cuda-runtime-cu12==12.0.146`, and run \
      `cargo kernels prebuild --nvrtc nvrtc-12.0`";
 
+/// What is said where no virtual environment is active, in which a compiler could be.
+pub(crate) const NO_PYTHON: &str = ", nor an active virtual environment (`VIRTUAL_ENV`) that could have one";
+
 /// The remedy if there is neither a compiler nor a prebuilt image. The version is one whose PTX every driver from CUDA 12.0 on
 /// takes.
 pub(crate) const REMEDY: &str = "install a CUDA toolkit no newer than your oldest driver and set `CUDA_HOME` to it (into a \
@@ -346,24 +346,6 @@ impl fmt::Display for Doubtful<'_> {
             f,
             "{source}: its prebuilt image is used and may be stale: {why}; compare it by \
              `cargo kernels prebuild --check`, or install a compiler"
-        )
-    }
-}
-
-/// A warning: an architecture has no machine code. It names the remedy.
-pub(crate) struct NoMachineCode<'a> {
-    pub(crate) source: &'a str,
-    pub(crate) compiler: &'a str,
-    pub(crate) arch: &'a Arch<'a>,
-}
-
-impl fmt::Display for NoMachineCode<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NoMachineCode { source, compiler, arch } = self;
-        write!(
-            f,
-            "{source}: there is no machine code for {arch}, which {compiler} does not know: install one that does, or \
-             leave {arch} out and let the driver compile the PTX"
         )
     }
 }

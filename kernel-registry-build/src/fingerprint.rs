@@ -42,7 +42,7 @@ impl Fingerprint {
     /// earlier content.
     pub(crate) fn stamp(files: &[PathBuf], since: SystemTime) -> Option<Vec<Stamp>> {
         let since = since.duration_since(UNIX_EPOCH).ok()?;
-        files.iter().map(|path| Stamp::of(path).filter(|stamp| stamp.modified <= since)).collect()
+        files.iter().map(|path| Stamp::take(path).filter(|stamp| stamp.modified <= since)).collect()
     }
 
     /// The fingerprint of an image, if that is up to date.
@@ -101,7 +101,7 @@ impl Fingerprint {
 }
 
 impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
+    fn take(path: &Path) -> Option<Self> {
         // Before the bytes: if it changes in between, the time is too old rather than too new.
         let metadata = fs::metadata(path).ok()?;
         let bytes = fs::read(path).ok()?;

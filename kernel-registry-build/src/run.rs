@@ -136,7 +136,7 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         notes.warnings.push(format!("{}; a release build would fail: {REMEDY}", Missing(&missing)));
     }
     let signatures: Vec<String> =
-        report.images.iter().map(|image| source_types::of(package, image, &build.options)).collect();
+        report.images.iter().map(|image| source_types::read(package, image, &build.options)).collect();
     let entries =
         report.images.iter().zip(&signatures).map(|(Image { source, file, origin }, signatures)| Entry {
             source,

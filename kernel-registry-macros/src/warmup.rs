@@ -30,7 +30,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
         }
     };
     check(&item, &mut errors);
-    let is_fine = errors.are_none();
+    let is_fine = errors.is_empty();
     let cfgs = source::cfgs(&item.attrs);
     let registration = if is_fine { register(&item, &args) } else { TokenStream::new() };
     let errors = errors.into_items(&cfgs);

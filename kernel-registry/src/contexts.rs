@@ -56,7 +56,7 @@ static CONTEXTS: Mutex<Vec<Arc<KnownContext>>> = Mutex::new(Vec::new());
 
 impl KnownContext {
     /// Finds a context, or adds it, and updates its policy. Contexts that no longer exist are forgotten.
-    pub(crate) fn of(
+    pub(crate) fn find_or_add(
         context: &Arc<CudaContext>,
         policy: &Policy,
     ) -> Result<Arc<KnownContext>, DriverCallError> {

@@ -174,7 +174,7 @@ impl Control {
         let have_all_left = gone == self.blocks as usize && gone > 0;
         match end {
             // The kernel knows nothing else of such a control block.
-            end if end != NOT_YET && Ended::of(end) == Ended::OtherLayout => {
+            end if end != NOT_YET && Ended::from_code(end) == Ended::OtherLayout => {
                 Presence::Ended(Ended::OtherLayout)
             }
             _ if there > 0 => Presence::There,
@@ -184,7 +184,7 @@ impl Control {
             NOT_YET | STOPPED if gone + late > 0 => Presence::There,
             NOT_YET | STOPPED => Presence::Absent,
             // After any other reason, blocks that start later return at once.
-            end if gone + late > 0 => Presence::Ended(Ended::of(end)),
+            end if gone + late > 0 => Presence::Ended(Ended::from_code(end)),
             _ => Presence::Absent,
         }
     }
@@ -250,7 +250,7 @@ impl Control {
 }
 
 impl Ended {
-    fn of(end: u32) -> Self {
+    fn from_code(end: u32) -> Self {
         match end {
             STOPPED => Ended::Stopped,
             2 => Ended::Limit,
@@ -396,9 +396,9 @@ mod tests {
         (0..).zip(places).for_each(|(number, name)| numbered(number, name));
         assert_eq!([THERE, LEFT, LATE, LATE_AND_LEFT], [1, 2, 3, 4]);
         assert_eq!(
-            (Ended::of(1), Ended::of(6), Ended::of(8)),
+            (Ended::from_code(1), Ended::from_code(6), Ended::from_code(8)),
             (Ended::Stopped, Ended::OtherType, Ended::OtherLanes)
         );
-        assert_eq!((Ended::of(7), Ended::of(99)), (Ended::OtherLayout, Ended::OtherLayout));
+        assert_eq!((Ended::from_code(7), Ended::from_code(99)), (Ended::OtherLayout, Ended::OtherLayout));
     }
 }

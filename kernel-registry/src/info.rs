@@ -113,7 +113,7 @@ impl KernelInfo {
 
     /// Package, file and line of the declaration.
     pub fn location(&self) -> Place {
-        Place::of(&self.kernel())
+        Place::from_record(&self.kernel())
     }
 
     /// The first line of the kernel's documentation, or nothing.

@@ -77,7 +77,7 @@ impl Partition {
     pub fn sms<const N: usize>(&self, sizes: [u32; N]) -> Result<[Part; N], PartitionError> {
         part::reap();
         let driver = Driver::get()?;
-        let calls = GreenCalls::of(driver)?.ok_or(PartitionError::TooOld { driver: driver.version })?;
+        let calls = GreenCalls::look_up(driver)?.ok_or(PartitionError::TooOld { driver: driver.version })?;
         if !self.context.is_primary() {
             return Err(PartitionError::NotPrimary);
         }
@@ -143,7 +143,7 @@ pub(crate) fn of_stream(
     stream: &CudaStream,
     driver: &Driver,
 ) -> Result<Option<(GreenId, Multiprocessors)>, DriverCallError> {
-    let Some(calls) = GreenCalls::of(driver)? else { return Ok(None) };
+    let Some(calls) = GreenCalls::look_up(driver)? else { return Ok(None) };
     // The handle of the default stream stands for that of the current context.
     driver::bind(stream.context())?;
     calls.of_stream(stream)

@@ -34,7 +34,7 @@ impl Place {
         Place { path, package, version, file, line }
     }
 
-    pub(crate) fn of(kernel: &KernelRecord<'static>) -> Self {
+    pub(crate) fn from_record(kernel: &KernelRecord<'static>) -> Self {
         let KernelRecord { path, package, version, file, line, .. } = *kernel;
         Place { path, package, version, file, line }
     }

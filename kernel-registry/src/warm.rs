@@ -330,7 +330,7 @@ impl<'a> Warmup<'a> {
             return Err(WarmError::InHook { hook });
         }
         let changes = if self.is_late { &Policy::default() } else { &self.policy };
-        let known = KnownContext::of(context, changes)?;
+        let known = KnownContext::find_or_add(context, changes)?;
         let id = known.id;
         let Policy { threads, stack_budget, timeout, whole_images, .. } = self.policy;
         let mut job = Job {

@@ -212,7 +212,7 @@ fn registered_as(
     let Name { krate, ident, .. } = &kernel.name;
     let args = &instance.args;
     let tokens = &args.tokens;
-    let turbofish = if args.are_none() { "" } else { "::" };
+    let turbofish = if args.is_empty() { "" } else { "::" };
     let path = format!("::{}{turbofish}{}", ident.unraw(), args.spelled);
     let fixed = record::fixed_fields(kernel, instance, verdict);
     let (fixed, fixed_len) = (Literal::byte_string(&fixed), Literal::usize_unsuffixed(fixed.len()));
@@ -245,7 +245,7 @@ fn registered_as(
 /// The checks of an instance, each in a constant of its own, so that one that fails is the only error.
 fn checks(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> TokenStream {
     let Name { krate, cfgs, .. } = &kernel.name;
-    let checks = checks::of(instance, verdict, krate).into_iter();
+    let checks = checks::emit(instance, verdict, krate).into_iter();
     let check = |check| {
         quote! {
             #(#cfgs)*
@@ -259,5 +259,5 @@ fn checks(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> TokenStrea
 /// The kernel's own name in code outside of its item: `saxpy`, `reduce::<f32, 128>`.
 pub(crate) fn used_name(ident: &Ident, instance: &Instance) -> TokenStream {
     let args = &instance.args.tokens;
-    if instance.args.are_none() { quote!(#ident) } else { quote!(#ident::#args) }
+    if instance.args.is_empty() { quote!(#ident) } else { quote!(#ident::#args) }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Device {
 
 impl Device {
     /// The device of a context. The driver is asked once per context.
-    pub(crate) fn of<'s>(
+    pub(crate) fn get_or_query<'s>(
         known: &'s OnceLock<Device>,
         current: &Current<'_>,
     ) -> Result<&'s Device, DriverCallError> {

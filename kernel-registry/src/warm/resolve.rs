@@ -26,7 +26,7 @@ pub(super) fn resolve(
     let mut resolved = Vec::with_capacity(pending.len());
     let mut begun = Instant::now();
     for planned in pending {
-        let Some(image) = images.of(planned) else { continue };
+        let Some(image) = images.find(planned) else { continue };
         let mut resolved_one = image.result.clone().and_then(|handle| resolve_one(work, planned, handle));
         if let (Ok(Handle::Library(_)), Err(Cause::Refused { error, .. })) = (&image.result, &resolved_one) {
             // The driver tells only now that it does not compile.

@@ -77,7 +77,7 @@ impl Job {
             return Err(DriverCallError::new("cuCtxGetId", destroyed));
         }
         self.known.rehome(&self.context, &loaded);
-        let device = Device::of(&self.known.device, &current)?;
+        let device = Device::get_or_query(&self.known.device, &current)?;
         let free = current.free_memory()?;
         let stages = vec![(Stage::Plan, self.planned_in)];
         Ok(Work {

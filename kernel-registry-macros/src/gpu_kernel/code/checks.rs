@@ -16,7 +16,7 @@ use crate::gpu_kernel::declaration::stack::{self, Stack};
 use crate::gpu_kernel::verdict::{Layout, Verdict};
 
 /// The calls that check an instance.
-pub(crate) fn of(instance: &Instance, verdict: &Verdict, krate: &TokenStream) -> Vec<TokenStream> {
+pub(crate) fn emit(instance: &Instance, verdict: &Verdict, krate: &TokenStream) -> Vec<TokenStream> {
     let params = instance.params.iter().zip(&verdict.layouts);
     let mut checks: Vec<_> = params.filter_map(|(param, layout)| of_param(param, layout, krate)).collect();
     checks.extend(instance.block.as_ref().and_then(|block| of_block(block, verdict, krate)));

@@ -121,7 +121,7 @@ fn values(
 
 impl GenericArgs {
     /// Whether these are the arguments of an ordinary kernel: none.
-    pub(crate) fn are_none(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
@@ -142,7 +142,7 @@ impl GenericArgs {
 
     /// An expression with the arguments in place of the generic parameters.
     pub(crate) fn put_into_expr(&self, value: &Expr) -> Expr {
-        if self.are_none() {
+        if self.is_empty() {
             return value.clone();
         }
         syn::parse2(self.put_into(value.to_token_stream())).unwrap_or_else(|_| value.clone())
