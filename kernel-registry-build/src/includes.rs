@@ -29,7 +29,7 @@ pub(crate) struct Includes {
 #[derive(Clone, Debug)]
 pub(crate) struct File {
     pub(crate) path: PathBuf,
-    /// The same on every machine: relative to the package, with `..` if it is outside; or `<lib/x.h>`, relative to a folder of
+    /// Its name on every machine: relative to the package, with `..` if it is outside; or `<lib/x.h>`, relative to a folder of
     /// headers that was named by an absolute path.
     pub(crate) name: String,
     /// That folder.

@@ -60,7 +60,7 @@
 //!
 //! # The device header
 //!
-//! `#include <kernel_registry.cuh>` works in every source: the header for kernels that stay on the device, whose host side is in
+//! `#include <kernel_registry.cuh>` works in every source: the header for resident kernels, whose host side is in
 //! kernel-registry (`Control`, `Queue`). It comes with this crate, unless a folder of yours has a file of that name. Another version of
 //! it compiles the sources that include it anew.
 //!

@@ -278,7 +278,7 @@ fn arguments(job: &Job<'_>, assembled: bool) -> Vec<String> {
 
 /// Flags for stages of nvcc that NVRTC does not have, with a value of their own.
 const OF_HOST: &[&str] = &["-Xcompiler", "--compiler-options", "-ccbin", "--compiler-bindir"];
-/// The same without one.
+/// Flags for stages that NVRTC does not have, without a value.
 const OF_HOST_ALONE: &[&str] = &[
     "--expt-relaxed-constexpr",
     "-expt-relaxed-constexpr",

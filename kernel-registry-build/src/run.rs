@@ -45,7 +45,7 @@ impl Build {
         std::process::exit(if is_told { 0 } else { 1 });
     }
 
-    /// The same, for build scripts that want to go on after a failure.
+    /// Compiles and tells cargo what to watch, for build scripts that go on after a failure.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@
 //! | (this one) | the record that each kernel leaves in the binary |
 //! | [`section`] | the link section that holds the records |
 //! | [`index`] | the build step's index: the image of each CUDA source |
-//! | [`device_header`] | the header for kernels that stay on the device |
+//! | [`device_header`] | the header for resident kernels |
 //! | [`fatbin`] | fatbins: their headers, and a writer |
 //! | [`fit`] | what the multiprocessors of each architecture have room for |
 //! | [`ptx`] | where the kernels of a PTX module are in its text |

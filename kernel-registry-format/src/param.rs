@@ -76,13 +76,13 @@ impl<'a> Param<'a> {
         Param { name, ty, pass, nullable: false, length: None, size, align, element_size, element_align }
     }
 
-    /// The same parameter in an `Option`.
+    /// This parameter in an `Option`.
     #[must_use]
     pub const fn or_null(self) -> Self {
         Param { nullable: true, ..self }
     }
 
-    /// The same parameter, a slice whose length the kernel takes.
+    /// This parameter as a slice whose length the kernel takes.
     #[must_use]
     pub const fn with_length(self, length: SliceLength) -> Self {
         let size = match length {
@@ -120,7 +120,7 @@ impl<'a> Param<'a> {
         Ok(Param { nullable: nullable.is_some(), length, ..Param::new(name, ty, pass, 0, 0) })
     }
 
-    /// The same parameter, with the layout from a record.
+    /// This parameter with the layout from a record.
     fn with_layout(self, layout: [u8; 8]) -> Self {
         let [s0, s1, s2, s3, a0, a1, a2, a3] = layout;
         let size = u32::from_le_bytes([s0, s1, s2, s3]);

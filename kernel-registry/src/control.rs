@@ -1,4 +1,4 @@
-//! The host's side of a kernel that stays: ends it, and says whether all of its blocks are there.
+//! The host's side of a resident kernel: ends it, and says whether all of its blocks are there.
 
 use std::error::Error;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::address::Sealed;
 use crate::mapped::Memory;
 use crate::{DriverUnavailable, PointerTo, PointerToMut};
 
-/// The control block of one launch of a kernel that stays: `kernel_registry::Control` of the
+/// The control block of one launch of a resident kernel: `kernel_registry::Control` of the
 /// [device header](crate::DEVICE_HEADER), in mapped host memory.
 ///
 /// ```no_run

@@ -275,7 +275,7 @@ pub(crate) mod tests {
         SCALE.get_or_init(|| kernel("demo::scale", || &[]))
     }
 
-    /// The same under another path, with an image. A new one at each call.
+    /// `scale` under another path and with an image. Each call makes a new kernel.
     pub(crate) fn kernel(path: &'static str, image: fn() -> &'static [u8]) -> &'static KernelInfo {
         let params = [
             Param::new("n", "u32", Pass::Value, 4, 4),

@@ -188,7 +188,7 @@ pub use warm::{
 
 pub use kernel_registry_macros::KernelParam;
 
-/// The text of `kernel_registry.cuh`, the header for CUDA sources whose kernels stay on the device.
+/// The text of `kernel_registry.cuh`, the header for CUDA sources of resident kernels.
 ///
 /// Sources that kernel-registry-build compiles include it without any preparation. With a compiler of your own, pass it to
 /// NVRTC as a header of this name, or write it to a file on the include path.
@@ -289,7 +289,7 @@ pub const DEVICE_HEADER: &str = kernel_registry_format::device_header::TEXT;
 ///     /// y = a*x + y
 ///     pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 ///
-///     /// The same on vectors whose length is known to be even.
+///     /// y = a*x + y, for vectors of even length.
 ///     #[gpu_kernel(name = "saxpy", block = 128)]
 ///     pub unsafe fn saxpy_even(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 /// }

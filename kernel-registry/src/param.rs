@@ -9,7 +9,7 @@ pub use kernel_registry_format::RustType;
 /// ```
 /// use kernel_registry::KernelParam;
 ///
-/// /// The same as `Step` in CUDA.
+/// /// `Step` in the CUDA source.
 /// #[derive(Clone, Copy, KernelParam)]
 /// #[repr(C)]
 /// struct Step {

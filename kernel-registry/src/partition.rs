@@ -1,4 +1,4 @@
-//! Splits a device's multiprocessors into parts, so that a kernel that stays leaves room for others.
+//! Splits a device's multiprocessors into parts, so that a resident kernel leaves room for others.
 
 mod error;
 mod part;
@@ -18,8 +18,8 @@ use crate::watch::{self, Activity, NoResult, TIMEOUT, Timeouts, Watch};
 pub use error::PartitionError;
 pub use part::Part;
 
-/// Splits the multiprocessors (SMs) of a device into [parts](Part), whose streams run kernels only there. A kernel that
-/// stays in one part leaves the other parts free, even if it fills its own.
+/// Splits the multiprocessors (SMs) of a device into [parts](Part), whose streams run kernels only there. A resident
+/// kernel in one part leaves the other parts free, even if it fills its own.
 ///
 /// ```no_run
 /// use kernel_registry::{Partition, warm_all};
@@ -27,7 +27,7 @@ pub use part::Part;
 /// let context = kernel_registry::context(0)?;
 /// let warm = warm_all(&context)?;
 /// let [small, rest] = Partition::of(&context).sms([8, Partition::REST])?;
-/// println!("{} multiprocessors for the kernel that stays, {} for others", small.sms(), rest.sms());
+/// println!("{} multiprocessors for the resident kernel, {} for others", small.sms(), rest.sms());
 ///
 /// let (stays, others) = (small.stream()?, rest.stream()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

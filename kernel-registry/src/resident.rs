@@ -76,7 +76,7 @@ pub use kernel_registry_format::OnWait;
 pub use kernel_registry_format::fit::{Limit, Refused, Shortage};
 pub use section::Section;
 
-/// The launch of a kernel that stays on the device, before it is checked.
+/// The launch of a resident kernel, before it is checked.
 ///
 /// See the [module](self) for an example.
 #[must_use = "nothing is launched before `check` and `launch`"]
@@ -108,7 +108,7 @@ impl<K: Kernel> Resident<K> {
 }
 
 impl Resident<Untyped> {
-    /// The same for a kernel that is known only at run time.
+    /// A launch of a kernel that is known only at run time.
     pub fn of(kernel: &'static KernelInfo, config: impl Into<LaunchConfig>) -> Self {
         Self::launch_of(kernel, config.into(), false)
     }
@@ -132,7 +132,7 @@ impl<K> Resident<K> {
         }
     }
 
-    /// A kernel that is launched while this one stays. The size of its grid does not matter, if it is one that can be launched: its
+    /// A kernel that is launched while this one runs. The size of its grid does not matter, if it is one that can be launched: its
     /// blocks run one after the other if not at once.
     pub fn beside(mut self, kernel: &'static KernelInfo, config: impl Into<LaunchConfig>) -> Self {
         self.beside.push((kernel, config.into()));
@@ -145,7 +145,7 @@ impl<K> Resident<K> {
         Resident { all: true, ..self }
     }
 
-    /// Leaves kernels out of [`beside_all`](Self::beside_all), which are not launched while this one stays.
+    /// Leaves kernels out of [`beside_all`](Self::beside_all), which are not launched while this one runs.
     pub fn except(mut self, kernels: impl IntoIterator<Item = &'static KernelInfo>) -> Self {
         self.except.extend(kernels);
         self
@@ -169,7 +169,7 @@ impl<K> Resident<K> {
     }
 
     /// What an audit does with calls of other code that would wait for the kernel. [`OnWait::Defer`] by default. Calls of this library
-    /// are refused in any case, or put off if they free something.
+    /// are refused in any case, or deferred if they free something.
     pub fn on_wait(self, on_wait: OnWait) -> Self {
         Resident { on_wait, ..self }
     }

@@ -512,7 +512,7 @@ pub const RULES: &[Rule] = &[
     LEGACY_STREAM,
 ];
 
-/// The same beside a kernel that stays, which is the work. The census has no rows of it.
+/// The program asks to wait while a resident kernel runs, and so waits for that. The census has no rows of it.
 pub const WAITS_FOR_RESIDENT: Rule = Rule {
     name: "waits_for_resident",
     because: "it waits until that kernel has ended",
@@ -520,7 +520,7 @@ pub const WAITS_FOR_RESIDENT: Rule = Rule {
     ..RULE
 };
 
-/// A launch behind a kernel that stays.
+/// A launch in the stream of a resident kernel.
 pub const BEHIND_RESIDENT: Rule = Rule {
     name: "behind_resident",
     because: "a stream runs its kernels one after the other",
@@ -528,5 +528,5 @@ pub const BEHIND_RESIDENT: Rule = Rule {
     ..RULE
 };
 
-/// The rules that hold only beside a kernel that stays.
+/// The rules that hold only while a resident kernel runs.
 pub(super) const BESIDE_RESIDENT: &[Rule] = &[WAITS_FOR_RESIDENT, BEHIND_RESIDENT];

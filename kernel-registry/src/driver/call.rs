@@ -88,7 +88,7 @@ pub(crate) struct Current<'c> {
     _relaxed: Relaxed,
 }
 
-/// The same without a context that is current.
+/// Until this is dropped, calls of this thread do not fail because some stream is being captured. It needs no context.
 pub(crate) struct Relaxed {
     mode: sys::CUstreamCaptureMode,
     /// The capture mode and the current context belong to the thread.

@@ -30,7 +30,7 @@ pub(crate) enum NotBegun<E> {
 }
 
 impl Guard {
-    /// Begins a section if `check` allows it, which gets the kernels that already stay on these multiprocessors.
+    /// Begins a section if `check` allows it, which gets the resident kernels that are on these multiprocessors already.
     pub(crate) fn begin<E>(
         within: Family,
         grid: ResidentGrid,
@@ -66,7 +66,7 @@ impl Guard {
         streams::set(state.streams());
     }
 
-    /// Guards the kernel until it has ended after all, which `has_ended` asks in a thread of its own.
+    /// Polls `has_ended` in a thread, and ends the guard then.
     pub(crate) fn outlive(self, has_ended: impl Fn() -> bool + Send + 'static) {
         const PAUSE: Duration = Duration::from_millis(2);
         let number = self.number;

@@ -62,7 +62,7 @@ impl State {
     }
 }
 
-/// The kernels that stay on multiprocessors of these.
+/// The resident kernels on any of these multiprocessors.
 pub(crate) fn residents(processors: Processors) -> Vec<ResidentGrid> {
     state().on(processors)
 }

@@ -105,7 +105,7 @@ fn function(name: &str, krate: &TokenStream, span: Span) -> TokenStream {
     respanned(quote!(#krate::__private::checks::#name), span)
 }
 
-/// The same tokens with another span.
+/// The tokens with this span.
 pub(crate) fn respanned(tokens: TokenStream, span: Span) -> TokenStream {
     let respan = |mut token: TokenTree| {
         token.set_span(span);

@@ -22,7 +22,7 @@ pub(crate) struct Generic {
 pub(crate) struct GenericArgs {
     /// As written, to be put behind the kernel's name: `<f32, 128>`.
     pub(crate) tokens: TokenStream,
-    /// The same for people, and empty for an ordinary kernel.
+    /// `tokens` as text for messages. Empty for an ordinary kernel.
     pub(crate) spelled: String,
     /// The instance's name in the image, if that is given.
     pub(crate) name: Option<LitStr>,
