@@ -56,6 +56,7 @@ pub enum SliceLength {
 
 /// Whether the kernel may change what the parameter refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Direction {
     /// The kernel only reads it.
     In,

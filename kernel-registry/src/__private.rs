@@ -1,4 +1,5 @@
-//! What the expansions of the macros call. It is not part of the API and changes without notice.
+//! What the expansions of the macros call, as `__private_0_1`, where the numbers are the version. It is not part of the API and changes without
+//! notice.
 
 pub mod checks;
 
@@ -51,11 +52,13 @@ pub mod pass {
     pub use crate::pass::{Tracked, pointer, slice, slice_mut, value};
     use crate::{SliceOrNull, SliceOrNullMut};
 
+    /// A slice that may be missing, which the kernel reads.
     #[inline]
     pub fn nullable<'a, T>(slice: impl SliceOrNull<T> + 'a, stream: &'a CudaStream) -> Tracked<'a> {
         slice.track(stream)
     }
 
+    /// A slice that may be missing, which the kernel may write.
     #[inline]
     pub fn nullable_mut<'a, T>(slice: impl SliceOrNullMut<T> + 'a, stream: &'a CudaStream) -> Tracked<'a> {
         slice.track_mut(stream)
@@ -166,17 +169,17 @@ macro_rules! __kernel {
                 #[inline]
                 #[allow(clippy::too_many_arguments)]
                 pub unsafe fn launch(
-                    stream: &$crate::__private::CudaStream,
+                    stream: &$crate::__private_0_1::CudaStream,
                     config: impl $crate::Configure<Self>,
                     $($arg: $ty),*
                 ) -> ::core::result::Result<(), $crate::LaunchError> {
                     // A launch that is refused does nothing to slices and streams: it is checked before they are used.
                     let launch = $crate::Configure::<Self>::configure(config, stream)?;
-                    $(let $arg = $crate::__private::pass::$pass($arg, stream);)*
+                    $(let $arg = $crate::__private_0_1::pass::$pass($arg, stream);)*
                     // SAFETY: the arguments are those of the declaration; the rest is the caller's promise.
                     unsafe {
                         launch.submit(&mut [
-                            $($crate::__private::argument(&$arg), $($crate::__private::$length(&$arg),)?)*
+                            $($crate::__private_0_1::argument(&$arg), $($crate::__private_0_1::$length(&$arg),)?)*
                         ])
                     }
                 }
@@ -194,36 +197,46 @@ macro_rules! __kernel {
                 )]
                 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__kernel_reg_v1"))]
                 #[cfg_attr(windows, unsafe(link_section = ".krnl1$b"))]
-                static __RECORD: $crate::__private::Encoded<
+                static __RECORD: $crate::__private_0_1::Encoded<
                     $fixed_len,
                     { ::core::concat!(::core::module_path!(), $path).len() },
                     $param_count,
-                > = $crate::__private::encode(
+                > = $crate::__private_0_1::encode(
                     $fixed,
                     ::core::concat!(::core::module_path!(), $path),
                     $block,
                     $shared,
                     $stack,
-                    $crate::__private::COPY,
+                    $crate::__private_0_1::COPY,
                     [$($layout),*],
                 );
 
-                static __TABLE: $crate::__private::Table = $crate::__private::Table::COLD;
+                static __TABLE: $crate::__private_0_1::Table = $crate::__private_0_1::Table::COLD;
 
                 #[doc(hidden)]
-                impl $crate::__private::ImageSource for $kernel {
-                    const BYTES: &'static [::core::primitive::u8] = $crate::__private::embedded($image);
+                impl $crate::__private_0_1::ImageSource for $kernel {
+                    const BYTES: &'static [::core::primitive::u8] = $crate::__private_0_1::embedded($image);
                 }
 
-                $crate::__private::inventory::submit! {
-                    $crate::__private::Registration(<$kernel as $has_info>::INFO)
+                $crate::__private_0_1::inventory::submit! {
+                    $crate::__private_0_1::Registration(<$kernel as $has_info>::INFO)
                 }
 
                 impl $has_info for $kernel {
                     const INFO: &'static $crate::KernelInfo =
-                        &$crate::__private::info::<$kernel, _, _, _>(&__RECORD, &__TABLE);
+                        &$crate::__private_0_1::info::<$kernel, _, _, _>(&__RECORD, &__TABLE);
                 }
             };
         )*
     };
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_version_in_the_name_is_that_of_the_crate() {
+        let (major, minor) = (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
+        let name = format!("pub mod __private_{major}_{minor} {{");
+        assert!(include_str!("lib.rs").contains(&name), "call the module `{name}`, here and in the macros");
+    }
 }

@@ -114,6 +114,7 @@ pub enum Ended {
 
 /// The blocks of a grid that are not on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Missing {
     /// How many blocks have arrived.
     pub arrived: u32,

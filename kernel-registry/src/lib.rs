@@ -126,8 +126,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[doc(hidden)]
-pub mod __private;
+mod __private;
 mod address;
 mod config;
 mod contexts;
@@ -157,6 +156,12 @@ mod table;
 pub mod types;
 mod warm;
 mod watch;
+
+/// What the macros of this version call. Those of another one do not find it.
+#[doc(hidden)]
+pub mod __private_0_1 {
+    pub use crate::__private::*;
+}
 
 pub use address::{DeviceAddress, PointerTo, PointerToMut};
 pub use config::{Dim3, LaunchConfig};

@@ -43,6 +43,7 @@ pub use kernel_registry_format::RustType;
 pub unsafe trait KernelParam: Copy + 'static {
     /// The type, for the comparison with CUDA's. Structs are compared by size and alignment, those of
     /// [`types`](crate::types) also by name.
+    #[doc(hidden)]
     const RUST: RustType = RustType::Struct;
 
     /// The fields of a struct that derives this. Otherwise empty.

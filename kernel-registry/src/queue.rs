@@ -104,6 +104,7 @@ pub struct Pushed {
 
 /// The queue has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Full {
     /// How many values it holds, in all lanes.
     pub capacity: u64,
@@ -111,6 +112,7 @@ pub struct Full {
 
 /// Not all values of a queue are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unfinished {
     /// How many values are done.
     pub done: u64,

@@ -45,6 +45,11 @@
 //! ```
 //!
 //! `docs/resident.md` says how to write such a kernel.
+//!
+//! # Not settled
+//!
+//! This is the newest part of the library. Until it is settled, any minor version may change or remove what is here, with
+//! [`Partition`](crate::Partition) and [`Part`]; the rest of the library does not depend on it.
 
 mod checked;
 mod error;

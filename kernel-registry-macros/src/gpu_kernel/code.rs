@@ -87,7 +87,7 @@ fn generic(kernel: &Kernel) -> TokenStream {
         const _: () = {
             #[diagnostic::on_unimplemented(message = #message, label = "no such instance", note = #note)]
             #[allow(unreachable_pub)]
-            pub trait Instance: #krate::__private::ImageSource {
+            pub trait Instance: #krate::__private_0_1::ImageSource {
                 const INFO: &'static #krate::KernelInfo;
             }
 
@@ -121,13 +121,13 @@ pub(crate) fn broken(name: &Name) -> TokenStream {
         #type_item
 
         #(#cfgs)*
-        impl<#declared> #krate::__private::ImageSource for #ident<#used> {
+        impl<#declared> #krate::__private_0_1::ImageSource for #ident<#used> {
             const BYTES: &'static [::core::primitive::u8] = &[];
         }
 
         #(#cfgs)*
         impl<#declared> #krate::Kernel for #ident<#used> {
-            const INFO: &'static #krate::KernelInfo = #krate::__private::UNKNOWN;
+            const INFO: &'static #krate::KernelInfo = #krate::__private_0_1::UNKNOWN;
         }
 
         #(#cfgs)*
@@ -181,21 +181,21 @@ fn launch(params: &[Param], length: Option<SliceLength>, krate: &TokenStream) ->
         let span = element.span();
         match pass {
             Pass::Slice if *nullable => {
-                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNull<#element> = nullable #length;)
+                quote_spanned!(span=> #ident: impl #krate::__private_0_1::SliceOrNull<#element> = nullable #length;)
             }
             Pass::SliceMut if *nullable => {
-                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNullMut<#element> = nullable_mut #length;)
+                quote_spanned!(span=> #ident: impl #krate::__private_0_1::SliceOrNullMut<#element> = nullable_mut #length;)
             }
             Pass::Value => quote!(#ident: #element = value;),
             Pass::Slice => {
-                quote_spanned!(span=> #ident: &impl #krate::__private::DevicePtr<#element> = slice #length;)
+                quote_spanned!(span=> #ident: &impl #krate::__private_0_1::DevicePtr<#element> = slice #length;)
             }
             Pass::SliceMut => {
-                quote_spanned!(span=> #ident: &mut impl #krate::__private::DevicePtrMut<#element> = slice_mut #length;)
+                quote_spanned!(span=> #ident: &mut impl #krate::__private_0_1::DevicePtrMut<#element> = slice_mut #length;)
             }
-            Pass::Pointer => quote_spanned!(span=> #ident: impl #krate::__private::PointerTo<#element> = pointer;),
+            Pass::Pointer => quote_spanned!(span=> #ident: impl #krate::__private_0_1::PointerTo<#element> = pointer;),
             Pass::PointerMut => {
-                quote_spanned!(span=> #ident: impl #krate::__private::PointerToMut<#element> = pointer;)
+                quote_spanned!(span=> #ident: impl #krate::__private_0_1::PointerToMut<#element> = pointer;)
             }
         }
     });

@@ -102,7 +102,7 @@ fn of_bytes(bytes: &Expr, most: u32, message: &str, krate: &TokenStream) -> Toke
 
 fn function(name: &str, krate: &TokenStream, span: Span) -> TokenStream {
     let name = Ident::new(name, span);
-    respanned(quote!(#krate::__private::checks::#name), span)
+    respanned(quote!(#krate::__private_0_1::checks::#name), span)
 }
 
 /// The tokens with this span.
