@@ -10,7 +10,7 @@ const LISTED: usize = 8;
 
 impl Image {
     /// The kernel that is called `name`: its symbol, or its C++ name with or without namespaces and template
-    /// arguments. Hashes of the source's path in a symbol may be others: see [`stable_symbol`]. `file` is what errors call
+    /// arguments. Hashes of the source's path in a symbol may be others: see [`stable_symbol`](crate::stable_symbol). `file` is what errors call
     /// the image. Of a kernel in several variants it is the one in PTX, if any.
     ///
     /// The first search builds an index of all names, so that thousands of searches among thousands of kernels are
