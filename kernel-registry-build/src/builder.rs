@@ -37,8 +37,6 @@ pub struct Build {
     pub(crate) package: Option<PathBuf>,
     pub(crate) out_dir: Option<PathBuf>,
     pub(crate) quiet: bool,
-    pub(crate) complete: bool,
-    pub(crate) allowed: Vec<String>,
     pub(crate) environment: Environment,
 }
 
@@ -125,20 +123,16 @@ impl Build {
         self
     }
 
-    /// Whether it is an error that an image has a kernel which the package declares nowhere. It is a warning by
-    /// default: such a kernel is compiled and shipped, but neither listed nor warmed.
-    ///
-    /// See [the documentation of the crate](crate#kernels-that-nobody-declares) for what counts as a declaration.
-    pub fn complete(mut self, yes: bool) -> Self {
-        self.complete = yes;
+    /// Has no effect: a build script runs before declarations are compiled. [The crate's
+    /// documentation](crate#kernels-that-nobody-declares) names the check that knows.
+    #[deprecated = "a build script cannot tell; run `cargo kernels check --deny unused` on the built program"]
+    pub fn complete(self, _yes: bool) -> Self {
         self
     }
 
-    /// Says nothing of this kernel if it is declared nowhere: one that other kernels launch, or that is declared by code
-    /// which only a macro or another build step writes. `name` is its symbol, or its C++ name with or without namespaces
-    /// and template arguments.
-    pub fn allow_unused(mut self, name: impl Into<String>) -> Self {
-        self.allowed.push(name.into());
+    /// Has no effect: nothing warns of kernels that are declared nowhere.
+    #[deprecated = "there is nothing to allow: only `cargo kernels check` looks for such kernels"]
+    pub fn allow_unused(self, _name: impl Into<String>) -> Self {
         self
     }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::compile_source::Compiler;
 use crate::environment::{CHOICE, Environment, PYTHON};
+use crate::error::NO_PYTHON;
 use crate::nvcc::Nvcc;
 use crate::nvrtc::Nvrtc;
 use crate::{Error, Result, find};
@@ -74,9 +75,6 @@ pub(crate) fn choose(environment: &Environment) -> Result<Chosen> {
         _ => Err(Error::UnknownChoice { value: choice.to_string_lossy().into_owned() }),
     }
 }
-
-/// What is said where no virtual environment is active, in which a compiler could be.
-pub(crate) const NO_PYTHON: &str = ", nor an active virtual environment (`VIRTUAL_ENV`) that could have one";
 
 fn is_python_active(environment: &Environment) -> bool {
     PYTHON.iter().any(|name| environment.get(name).is_some())

@@ -37,14 +37,14 @@ const HAS_INCLUDE: &str = "__has_include";
 impl Directives {
     /// Finds them line by line, so that no quote or comment that is misunderstood hides what follows: a directive in a
     /// comment of several lines counts.
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut found = Directives::default();
         let text = text.replace("\\\r\n", "").replace("\\\n", "").replace("%:", "#");
         for (line, directive) in text.lines().flat_map(|line| bodies(line).map(move |body| (line, body))) {
             let (word, rest) = identifier(blank(directive));
             match word {
                 "include" | "include_next" => found.includes.push(Include {
-                    header: Header::of(rest),
+                    header: Header::parse(rest),
                     next: word == "include_next",
                     text: line.trim().to_owned(),
                 }),
@@ -57,7 +57,7 @@ impl Directives {
                     let (name, value) = identifier(blank(rest));
                     // A parenthesis that follows at once begins parameters.
                     if !name.is_empty() && !value.starts_with('(') {
-                        found.macros.push((name.to_owned(), Header::of(value)));
+                        found.macros.push((name.to_owned(), Header::parse(value)));
                     }
                 }
                 _ => {}
@@ -69,7 +69,7 @@ impl Directives {
 
 impl Header {
     /// Parses the text after `#include`, or the value of a macro.
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let text = blank(text);
         let until = |end| text[1..].split_once(end).map(|(name, _)| name.to_owned());
         let header = match text.chars().next() {
@@ -101,8 +101,8 @@ fn asked(condition: &str) -> impl Iterator<Item = (Header, bool)> {
         let next = rest.strip_prefix("_next");
         let header = blank(next.unwrap_or(rest)).strip_prefix('(')?;
         // A name in quotes may contain a parenthesis, and that of a macro may not.
-        let header = match Header::of(header) {
-            Header::Other => Header::of(header.split(')').next()?),
+        let header = match Header::parse(header) {
+            Header::Other => Header::parse(header.split(')').next()?),
             header => header,
         };
         Some((header, next.is_some()))
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn headers(text: &str) -> Vec<Header> {
-        Directives::of(text).includes.into_iter().map(|include| include.header).collect()
+        Directives::parse(text).includes.into_iter().map(|include| include.header).collect()
     }
 
     #[test]
@@ -164,6 +164,6 @@ mod tests {
             "#define A \"a.h\"\n# define B <b.h>\n#define C A\n#define D(x) #x\n#define E\n#define F 3\n";
         let (a, b, c) = (Quoted("a.h".to_owned()), Angled("b.h".to_owned()), Macro("A".to_owned()));
         let expected = [("A", a), ("B", b), ("C", c), ("E", Other), ("F", Other)];
-        assert_eq!(Directives::of(text).macros, expected.map(|(name, header)| (name.to_owned(), header)));
+        assert_eq!(Directives::parse(text).macros, expected.map(|(name, header)| (name.to_owned(), header)));
     }
 }

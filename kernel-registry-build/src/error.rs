@@ -4,9 +4,6 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::arch::Arch;
-use crate::choice::NO_PYTHON;
-
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -142,11 +139,6 @@ pub enum Error {
     Drift {
         /// Each source or file, with its difference.
         sources: Vec<(String, String)>,
-    },
-    /// Kernels are declared nowhere, and the build is to be complete.
-    Unused {
-        /// Each source, with those of its kernels.
-        sources: Vec<(String, Vec<String>)>,
     },
     /// A file of a build script is of another version of this crate.
     OtherVersion {
@@ -297,12 +289,6 @@ impl fmt::Display for Error {
                 list(f, sources)?;
                 write!(f, "; make them again")
             }
-            Error::Unused { sources } => {
-                for (i, (source, kernels)) in sources.iter().enumerate() {
-                    write!(f, "{}{}", if i == 0 { "" } else { "\n" }, Undeclared { source, kernels })?;
-                }
-                Ok(())
-            }
             Error::OtherVersion { path } => write!(
                 f,
                 "`{}` was written by another version of kernel-registry-build: use equal ones",
@@ -327,6 +313,9 @@ impl fmt::Debug for Error {
 const NVRTC_12_0: &str = "install NVRTC 12.0 by `pip install --no-deps --target nvrtc-12.0 \
      nvidia-cuda-nvrtc-cu12==12.0.140 nvidia-cuda-runtime-cu12==12.0.146`, and run \
      `cargo kernels prebuild --nvrtc nvrtc-12.0`";
+
+/// What is said where no virtual environment is active, in which a compiler could be.
+pub(crate) const NO_PYTHON: &str = ", nor an active virtual environment (`VIRTUAL_ENV`) that could have one";
 
 /// The remedy if there is neither a compiler nor a prebuilt image. The version is one whose PTX every driver from CUDA 12.0 on
 /// takes.
@@ -357,46 +346,6 @@ impl fmt::Display for Doubtful<'_> {
             f,
             "{source}: its prebuilt image is used and may be stale: {why}; compare it by \
              `cargo kernels prebuild --check`, or install a compiler"
-        )
-    }
-}
-
-/// A warning: an architecture has no machine code. It names the remedy.
-pub(crate) struct NoMachineCode<'a> {
-    pub(crate) source: &'a str,
-    pub(crate) compiler: &'a str,
-    pub(crate) arch: &'a Arch<'a>,
-}
-
-impl fmt::Display for NoMachineCode<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NoMachineCode { source, compiler, arch } = self;
-        write!(
-            f,
-            "{source}: there is no machine code for {arch}, which {compiler} does not know: install one that does, or \
-             leave {arch} out and let the driver compile the PTX"
-        )
-    }
-}
-
-/// A warning: kernels of a source are declared nowhere. It names the remedy.
-pub(crate) struct Undeclared<'a> {
-    pub(crate) source: &'a str,
-    pub(crate) kernels: &'a [String],
-}
-
-impl fmt::Display for Undeclared<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Undeclared { source, kernels } = self;
-        let [first, more @ ..] = kernels else { return Ok(()) };
-        write!(f, "{source}: no declaration names `{first}`")?;
-        for kernel in more {
-            write!(f, ", `{kernel}`")?;
-        }
-        write!(
-            f,
-            ": declare it with `#[gpu_kernel(file = \"{source}\")]`, \
-             or say `Build::allow_unused(\"{first}\")` in build.rs if that is on purpose"
         )
     }
 }

@@ -42,7 +42,7 @@ impl Fingerprint {
     /// earlier content.
     pub(crate) fn stamp(files: &[PathBuf], since: SystemTime) -> Option<Vec<Stamp>> {
         let since = since.duration_since(UNIX_EPOCH).ok()?;
-        files.iter().map(|path| Stamp::of(path).filter(|stamp| stamp.modified <= since)).collect()
+        files.iter().map(|path| Stamp::take(path).filter(|stamp| stamp.modified <= since)).collect()
     }
 
     /// The fingerprint of an image, if that is up to date.
@@ -101,7 +101,7 @@ impl Fingerprint {
 }
 
 impl Stamp {
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    fn take(path: &Path) -> Option<Self> {
         // Before the bytes: if it changes in between, the time is too old rather than too new.
         let metadata = fs::metadata(path).ok()?;
         let bytes = fs::read(path).ok()?;
@@ -111,19 +111,19 @@ impl Stamp {
         plain.then(|| Stamp { path: path.to_owned(), length: metadata.len(), modified, hash: hash(&bytes) })
     }
 
-    pub(crate) fn holds(&self) -> bool {
+    fn holds(&self) -> bool {
         let Ok(metadata) = fs::metadata(&self.path) else { return false };
         metadata.len() == self.length
             && (modified(&metadata) == Some(self.modified)
                 || fs::read(&self.path).is_ok_and(|bytes| hash(&bytes) == self.hash))
     }
 
-    pub(crate) fn print(&self) -> String {
+    fn print(&self) -> String {
         let Stamp { path, length, modified, hash } = self;
         format!("{hash} {length} {} {}", modified.as_nanos(), path.display())
     }
 
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(4, ' ');
         let hash = parts.next()?.to_owned();
         let length = parts.next()?.parse().ok()?;

@@ -29,7 +29,7 @@ pub(crate) struct Includes {
 #[derive(Clone, Debug)]
 pub(crate) struct File {
     pub(crate) path: PathBuf,
-    /// The same on every machine: relative to the package, with `..` if it is outside; or `<lib/x.h>`, relative to a folder of
+    /// Its name on every machine: relative to the package, with `..` if it is outside; or `<lib/x.h>`, relative to a folder of
     /// headers that was named by an absolute path.
     pub(crate) name: String,
     /// That folder.
@@ -44,7 +44,7 @@ struct Folder {
 
 impl Includes {
     /// Follows the includes of a source as NVRTC does, from the package's folder on.
-    pub(crate) fn of(package: &Path, source: &str, options: &Options) -> Self {
+    pub(crate) fn follow(package: &Path, source: &str, options: &Options) -> Self {
         let package = &tidy(package);
         let folders = folders(package, options);
         let mut includes = Includes::default();
@@ -63,7 +63,7 @@ impl Includes {
                 // The compiler reports files that cannot be read.
                 let text = fs::read(&file.path).unwrap_or_default();
                 let Directives { includes: found, macros: more } =
-                    Directives::of(&String::from_utf8_lossy(&text));
+                    Directives::parse(&String::from_utf8_lossy(&text));
                 for (name, header) in more {
                     macros.entry(name).or_default().push(header);
                 }
@@ -183,7 +183,7 @@ fn defined(options: &Options) -> BTreeMap<String, Vec<Header>> {
     let mut macros: BTreeMap<String, Vec<Header>> = BTreeMap::new();
     for define in options.defines.iter().map(String::as_str).chain(flags) {
         let (name, value) = define.split_once('=').unwrap_or((define, ""));
-        macros.entry(name.to_owned()).or_default().push(Header::of(value));
+        macros.entry(name.to_owned()).or_default().push(Header::parse(value));
     }
     macros
 }
@@ -258,7 +258,7 @@ mod tests {
             includes: options.includes.iter().map(|path| there(path.to_str().unwrap()).into()).collect(),
             ..options
         };
-        let includes = Includes::of(&folder.path().join("pkg"), "cuda/a.cu", &options);
+        let includes = Includes::follow(&folder.path().join("pkg"), "cuda/a.cu", &options);
         let files = includes.files.iter().map(|file| {
             assert!(file.path.is_file(), "{file:?}");
             file.name.clone()

@@ -60,7 +60,7 @@
 //!
 //! # The device header
 //!
-//! `#include <kernel_registry.cuh>` works in every source: the header for kernels that stay on the device, whose host side is in
+//! `#include <kernel_registry.cuh>` works in every source: the header for resident kernels, whose host side is in
 //! kernel-registry (`Control`, `Queue`). It comes with this crate, unless a folder of yours has a file of that name. Another version of
 //! it compiles the sources that include it anew.
 //!
@@ -82,18 +82,9 @@
 //!
 //! # Kernels that nobody declares
 //!
-//! A kernel of these images that the package does not declare is warned of, and refused after
-//! [`Build::complete`]; [`Build::allow_unused`] exempts one. The build script runs before declarations are
-//! compiled, so it reads the package's Rust files as text: those in `src`, `examples`, `tests` and `benches`, and
-//! those beside Cargo.toml. A kernel counts as declared if its name, without namespaces and template arguments,
-//! follows `fn` there, or is in the text of a `name = ".."` or of an instance (`<f32> = ".."`). Where a macro of the package writes functions
-//! (`fn $name`), any word of the package's code will do. So it may miss an undeclared kernel, but seldom warns wrongly: a template is
-//! declared as soon as one of its instances is, and a function that has the name of a kernel hides it. It is wrong
-//! about declarations in other files, as in what another build step writes, or by a macro of another crate.
-//! `cargo kernels check` compares what was compiled, and is exact.
-//!
-//! Cargo is told to watch the Rust files only where it matters: after `complete(true)`, and while there is a warning.
-//! Without those, a declaration that is removed is noticed when the build script runs the next time.
+//! A kernel of these images that the program does not declare is shipped, but neither listed nor warmed. A build script runs before
+//! declarations are compiled, so it cannot tell. `cargo kernels check --deny unused` compares the built program with its images, and
+//! fails where a kernel is declared nowhere.
 
 #![warn(missing_docs)]
 // A build script is a whole program, and so are the examples.
@@ -113,7 +104,6 @@ mod fingerprint;
 mod includes;
 mod index;
 mod job;
-mod kernels;
 mod nvcc;
 mod nvrtc;
 mod nvrtc_library;
@@ -123,10 +113,8 @@ mod prebuilt;
 mod recorded;
 mod report;
 mod run;
-mod rust_scanner;
 mod source;
 mod source_types;
-mod unused;
 mod wheels;
 
 pub use builder::Build;

@@ -69,7 +69,7 @@ impl Nvcc {
         let mut command = Command::new(&self.program);
         job.environment.give(&mut command);
         command.current_dir(job.package).args(arguments(job));
-        let includes = Includes::of(job.package, &job.source.path, job.options);
+        let includes = Includes::follow(job.package, &job.source.path, job.options);
         let own_headers = tidy(&job.package.join(image.with_file_name(OWN_HEADERS)));
         let device_header = includes.device_header;
         if device_header {

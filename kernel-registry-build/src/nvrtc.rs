@@ -11,9 +11,8 @@ use std::sync::OnceLock;
 use kernel_registry_format::device_header;
 use kernel_registry_format::fatbin::{self, Kind, Part};
 
-use crate::arch::{Arch, Targets};
+use crate::arch::{Arch, NoMachineCode, Targets};
 use crate::environment::Environment;
-use crate::error::NoMachineCode;
 use crate::includes::Includes;
 use crate::job::{Compiled, Job};
 use crate::nvrtc_library::{Answer, Header, Library};
@@ -206,7 +205,7 @@ impl Unit {
     fn read(job: &Job<'_>) -> Result<Self> {
         let path = job.package.join(&job.source.path);
         let text = fs::read(&path).map_err(Error::file("read", &path))?;
-        Ok(Unit { text, includes: Includes::of(job.package, &job.source.path, job.options) })
+        Ok(Unit { text, includes: Includes::follow(job.package, &job.source.path, job.options) })
     }
 
     fn compiled(self, job: &Job<'_>, log: &str) -> Compiled {
@@ -279,7 +278,7 @@ fn arguments(job: &Job<'_>, assembled: bool) -> Vec<String> {
 
 /// Flags for stages of nvcc that NVRTC does not have, with a value of their own.
 const OF_HOST: &[&str] = &["-Xcompiler", "--compiler-options", "-ccbin", "--compiler-bindir"];
-/// The same without one.
+/// Flags for stages that NVRTC does not have, without a value.
 const OF_HOST_ALONE: &[&str] = &[
     "--expt-relaxed-constexpr",
     "-expt-relaxed-constexpr",

@@ -80,15 +80,15 @@ impl Library {
         if let Some(builtins) = builtins {
             keep(load(builtins.as_os_str())?);
         }
-        Self::of(load(file.as_os_str())?)
+        Self::resolve(load(file.as_os_str())?)
     }
 
     /// Loads the newest NVRTC that the system's loader finds.
     pub(crate) fn by_name() -> Option<Self> {
-        NAMES.iter().find_map(|name| Self::of(load(name.as_ref()).ok()?).ok())
+        NAMES.iter().find_map(|name| Self::resolve(load(name.as_ref()).ok()?).ok())
     }
 
-    fn of(shared: Shared) -> Result<Self, String> {
+    fn resolve(shared: Shared) -> Result<Self, String> {
         fn symbol<T: Copy>(shared: &Shared, name: &CStr) -> Result<T, String> {
             // SAFETY: the callers below ask for NVRTC's functions with the types of nvrtc.h, which have not
             // changed since they came, the last with CUDA 11.1; a library without them ends here.

@@ -144,7 +144,7 @@ pub(crate) struct Found {
 pub(crate) fn find(package: &Path, source: &Source, options: &Options) -> Result<Found> {
     let folder = package.join(PREBUILT);
     let path = folder.join(index::image_name(&source.path, EXTENSION));
-    let mut state = State::of(package, source, options)?;
+    let mut state = State::current(package, source, options)?;
     let recorded = fs::read_to_string(folder.join(INDEX)).unwrap_or_default();
     let mut doubts = Vec::new();
     let image = match parse(&recorded).remove(&source.path) {
@@ -194,8 +194,8 @@ struct State {
 }
 
 impl State {
-    fn of(package: &Path, source: &Source, options: &Options) -> Result<Self> {
-        let includes = Includes::of(package, &source.path, options);
+    fn current(package: &Path, source: &Source, options: &Options) -> Result<Self> {
+        let includes = Includes::follow(package, &source.path, options);
         let mut hashes = Hashes::from([(OPTIONS.to_owned(), hash_of(source, options))]);
         for file in &includes.files {
             let bytes = fs::read(&file.path).map_err(Error::file("read", &file.path))?;
@@ -325,7 +325,7 @@ fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTre
         for (source, image) in sources.iter().zip(images) {
             match image {
                 Ok(ptx) => {
-                    let hashes = State::of(package, source, options)?.hashes;
+                    let hashes = State::current(package, source, options)?.hashes;
                     let seal = seal(&hashes, &ptx);
                     let hashes = hashes.iter().map(|(name, hash)| (&**name, hash)).chain([(IMAGE, &seal)]);
                     let lines = hashes.map(|(name, hash)| format!("{}\t{name}\t{hash}\n", source.path));

@@ -11,13 +11,11 @@ use kernel_registry_format::index::{ANNOUNCED, Entry, FOLDER, VARIABLE};
 use crate::choice::{self, Chosen};
 use crate::compile_source::{Compiler, SourceImage};
 use crate::environment::{Environment, LEADING, PYTHON, WATCHED};
-use crate::error::{Doubtful, Missing, REMEDY, Undeclared};
+use crate::error::{Doubtful, Missing, REMEDY};
 use crate::index;
 use crate::job::Job;
 use crate::source::{self, Source};
-use crate::{
-    Build, Error, Image, Report, Result, files, nvcc, parallel, prebuilt, recorded, source_types, unused,
-};
+use crate::{Build, Error, Image, Report, Result, files, nvcc, parallel, prebuilt, recorded, source_types};
 
 /// The result for a source.
 enum Outcome {
@@ -47,7 +45,7 @@ impl Build {
         std::process::exit(if is_told { 0 } else { 1 });
     }
 
-    /// The same, for build scripts that want to go on after a failure.
+    /// Compiles and tells cargo what to watch, for build scripts that go on after a failure.
     ///
     /// # Errors
     ///
@@ -138,7 +136,7 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         notes.warnings.push(format!("{}; a release build would fail: {REMEDY}", Missing(&missing)));
     }
     let signatures: Vec<String> =
-        report.images.iter().map(|image| source_types::of(package, image, &build.options)).collect();
+        report.images.iter().map(|image| source_types::read(package, image, &build.options)).collect();
     let entries =
         report.images.iter().zip(&signatures).map(|(Image { source, file, origin }, signatures)| Entry {
             source,
@@ -148,13 +146,6 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         });
     announce(folder, build)?;
     index::write(folder, entries)?;
-    let unused = unused::find(build, package, &report.images)?;
-    notes.watched.extend(unused.watched);
-    if build.complete && !unused.sources.is_empty() {
-        return Err(Error::Unused { sources: unused.sources });
-    }
-    let warnings = unused.sources.iter().map(|(source, kernels)| Undeclared { source, kernels }.to_string());
-    notes.warnings.extend(warnings);
     Ok(report)
 }
 

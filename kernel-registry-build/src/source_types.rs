@@ -12,7 +12,7 @@ use crate::options::Options;
 
 /// A source's structs and the signatures of its `extern "C"` kernels, as the index has them. Empty if the source cannot be
 /// read: the compiler could.
-pub(crate) fn of(package: &Path, image: &Image, options: &Options) -> String {
+pub(crate) fn read(package: &Path, image: &Image, options: &Options) -> String {
     let text = fs::read_to_string(package.join(&image.source)).unwrap_or_default();
     let told = |is_macro: &dyn Fn(&str) -> bool| {
         let signatures = source::c_signatures(&text, is_macro);
@@ -23,7 +23,7 @@ pub(crate) fn of(package: &Path, image: &Image, options: &Options) -> String {
     if image.file.is_none() || told(&|_| false).is_empty() {
         return String::new();
     }
-    let macros = Includes::of(package, &image.source, options).macros;
+    let macros = Includes::follow(package, &image.source, options).macros;
     told(&|name| macros.contains(name)).join("\t")
 }
 
@@ -48,9 +48,9 @@ mod tests {
             origin: "a test".to_owned(),
         };
         assert_eq!(
-            of(folder.path(), &image(Some("a.ptx")), &options),
+            read(folder.path(), &image(Some("a.ptx")), &options),
             "struct Pair { double a; double b; };\tk(?, ?, double*, ?)"
         );
-        assert_eq!(of(folder.path(), &image(None), &options), "");
+        assert_eq!(read(folder.path(), &image(None), &options), "");
     }
 }

@@ -135,25 +135,6 @@ fn the_user_sees_warnings_and_errors() {
 }
 
 #[test]
-fn a_kernel_is_warned_of_until_it_is_declared() {
-    let ptx = ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry _Z1kv() { ret; }\n";
-    let package = package("unused", &[("cuda/a.cu", ptx)]);
-    let build = || cargo(&package, &["build", "-v"], "nvcc");
-    let (success, text) = build();
-    assert!(success && text.matches("cuda/a.cu: no declaration names `k`").count() == 1, "{text}");
-    let (_, text) = build();
-    assert!(text.contains("Fresh unused ") && text.contains("no declaration names `k`"), "{text}");
-    package.write("src/kernels.rs", "// fn k() is yet to come\n");
-    assert!(build().1.contains("no declaration names `k`"));
-    package.write("src/kernels.rs", "unsafe extern \"C\" { fn k(); }\n");
-    assert!(!build().1.contains("no declaration"));
-    // As long as all kernels are declared, editing Rust files does not rerun the build script.
-    package.write("src/kernels.rs", "unsafe extern \"C\" { fn k(); fn l(); }\n");
-    let (_, text) = build();
-    assert!(text.contains("Fresh unused ") && !text.contains("build-script-build"), "{text}");
-}
-
-#[test]
 fn no_more_compilers_run_than_cargo_has_jobs() {
     let names: Vec<String> = (0..8).map(|number| format!("cuda/{number}.cu")).collect();
     let sources: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();

@@ -119,22 +119,6 @@ fn elsewhere(package: &Package) -> PathBuf {
 }
 
 #[test]
-fn kernels_of_committed_images_are_to_be_declared_too() {
-    let package = current_package();
-    package.write(
-        "prebuilt/cuda__a.cu.ptx",
-        ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry _Z1kv() { ret; }\n",
-    );
-    record(&package, &["cuda/a.cu", "cuda/h.cuh"]);
-    package.write("src/lib.rs", "// fn k()\n");
-    let warnings = package.bare().try_compile().unwrap().warnings;
-    assert!(warnings.len() == 1 && warnings[0].starts_with("cuda/a.cu: no declaration names `k`: "));
-    assert!(refusal(&package.bare().complete(true)).starts_with("cuda/a.cu: no declaration names `k`: "));
-    package.write("src/lib.rs", "unsafe fn k();\n");
-    assert!(package.bare().complete(true).try_compile().unwrap().warnings.is_empty());
-}
-
-#[test]
 fn an_image_is_taken_while_it_is_of_the_sources() {
     let package = current_package();
     let release = package.bare().env("PROFILE", "release");

@@ -5,7 +5,7 @@
 //! | (this one) | the record that each kernel leaves in the binary |
 //! | [`section`] | the link section that holds the records |
 //! | [`index`] | the build step's index: the image of each CUDA source |
-//! | [`device_header`] | the header for kernels that stay on the device |
+//! | [`device_header`] | the header for resident kernels |
 //! | [`fatbin`] | fatbins: their headers, and a writer |
 //! | [`fit`] | what the multiprocessors of each architecture have room for |
 //! | [`ptx`] | where the kernels of a PTX module are in its text |
@@ -59,6 +59,7 @@ extern crate alloc;
 mod cuda;
 pub mod device_header;
 pub mod fatbin;
+mod fields;
 pub mod fit;
 pub mod index;
 mod kernel;
@@ -77,12 +78,13 @@ mod wrapped;
 mod write;
 
 pub use cuda::CudaVersion;
+pub use fields::Problem;
 pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, StackFrames};
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
 pub use on_wait::OnWait;
 pub use param::{Direction, Param, Params, ParamsIter, Pass, SliceLength};
 pub use printable::{Printable, is_control};
-pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
+pub use read::{Frame, Frames, Malformed, Record, Records};
 pub use scalar::{RustType, Scalar, same_layout};
 pub use shared_object::shared_object;
 pub use wrapped::wrapped;

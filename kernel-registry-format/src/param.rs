@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use crate::read;
+use crate::Problem;
+use crate::fields::{Fields, once, text};
+use crate::layout;
 
 /// One parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,7 @@ pub enum SliceLength {
 
 /// Whether the kernel may change what the parameter refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Direction {
     /// The kernel only reads it.
     In,
@@ -74,13 +77,13 @@ impl<'a> Param<'a> {
         Param { name, ty, pass, nullable: false, length: None, size, align, element_size, element_align }
     }
 
-    /// The same parameter in an `Option`.
+    /// This parameter in an `Option`.
     #[must_use]
     pub const fn or_null(self) -> Self {
         Param { nullable: true, ..self }
     }
 
-    /// The same parameter, a slice whose length the kernel takes.
+    /// This parameter as a slice whose length the kernel takes.
     #[must_use]
     pub const fn with_length(self, length: SliceLength) -> Self {
         let size = match length {
@@ -90,7 +93,35 @@ impl<'a> Param<'a> {
         Param { length: Some(length), size, ..self }
     }
 
-    /// The same parameter, with the layout from a record.
+    /// A parameter as it was declared. Its layout is with those of the others.
+    pub(crate) fn decode(payload: &'a [u8]) -> Result<Self, Problem> {
+        let mut name = None;
+        let mut ty = None;
+        let mut pass = None;
+        let mut nullable = None;
+        let mut length = None;
+        for field in Fields(payload) {
+            let (tag, bytes) = field?;
+            match tag {
+                layout::param::NAME => once(&mut name, text(bytes)?)?,
+                layout::param::TYPE => once(&mut ty, text(bytes)?)?,
+                layout::param::PASS => {
+                    let &[code] = bytes else { return Err(Problem::FieldSize) };
+                    once(&mut pass, Pass::from_code(code).ok_or(Problem::Pass)?)?;
+                }
+                layout::param::NULLABLE => once(&mut nullable, ())?,
+                layout::param::LENGTH => {
+                    let &[code] = bytes else { return Err(Problem::FieldSize) };
+                    once(&mut length, SliceLength::from_code(code).ok_or(Problem::Pass)?)?;
+                }
+                _ => {}
+            }
+        }
+        let (Some(name), Some(ty), Some(pass)) = (name, ty, pass) else { return Err(Problem::FieldMissing) };
+        Ok(Param { nullable: nullable.is_some(), length, ..Param::new(name, ty, pass, 0, 0) })
+    }
+
+    /// This parameter with the layout from a record.
     fn with_layout(self, layout: [u8; 8]) -> Self {
         let [s0, s1, s2, s3, a0, a1, a2, a3] = layout;
         let size = u32::from_le_bytes([s0, s1, s2, s3]);
@@ -236,9 +267,14 @@ impl<'a> Iterator for ParamsIter<'a> {
                 Some(*first)
             }
             Repr::Recorded { fields, layouts } => {
-                let (layout, rest) = layouts.split_first()?;
+                let (sizes, rest) = layouts.split_first()?;
                 *layouts = rest;
-                read::next_param(fields).map(|declared| declared.with_layout(*layout))
+                // The decoder has checked them.
+                let mut rest = Fields(fields);
+                let mut known = rest.by_ref().map_while(Result::ok);
+                let (_, bytes) = known.find(|(tag, _)| *tag == layout::kernel::PARAM)?;
+                *fields = rest.0;
+                Some(Param::decode(bytes).ok()?.with_layout(*sizes))
             }
         }
     }

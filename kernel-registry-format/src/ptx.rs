@@ -18,8 +18,8 @@ pub struct Kernel<'a> {
 
 /// The text does not have the form of a PTX module whose kernels all have a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Strange {
-    /// Where it becomes strange, in bytes from its start.
+pub struct MalformedPtx {
+    /// Where it stops being one, in bytes from its start.
     pub offset: usize,
 }
 
@@ -69,11 +69,11 @@ enum Token<'a> {
 }
 
 impl<'a> Iterator for Kernels<'a> {
-    type Item = Result<Kernel<'a>, Strange>;
+    type Item = Result<Kernel<'a>, MalformedPtx>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.kernel();
-        if let Err(Strange { .. }) = next {
+        if let Err(MalformedPtx { .. }) = next {
             self.text = &[];
         }
         next.transpose()
@@ -81,7 +81,7 @@ impl<'a> Iterator for Kernels<'a> {
 }
 
 impl<'a> Kernels<'a> {
-    fn kernel(&mut self) -> Result<Option<Kernel<'a>>, Strange> {
+    fn kernel(&mut self) -> Result<Option<Kernel<'a>>, MalformedPtx> {
         // Where the directives begin that can stand in front of `.entry`.
         let mut linkage = None;
         loop {
@@ -98,39 +98,39 @@ impl<'a> Kernels<'a> {
                     continue;
                 }
                 Some(Token::Punct(b'{')) => self.skip_block()?,
-                Some(Token::Punct(b'}')) => return Err(self.strange()),
+                Some(Token::Punct(b'}')) => return Err(self.malformed()),
                 Some(_) => {}
             }
             linkage = None;
         }
     }
 
-    fn name(&mut self) -> Result<&'a str, Strange> {
+    fn name(&mut self) -> Result<&'a str, MalformedPtx> {
         match self.token()? {
-            Some(Token::Word(name)) => core::str::from_utf8(name).map_err(|_| self.strange()),
-            _ => Err(self.strange()),
+            Some(Token::Word(name)) => core::str::from_utf8(name).map_err(|_| self.malformed()),
+            _ => Err(self.malformed()),
         }
     }
 
     /// Steps over what follows a kernel's name, and over its body.
-    fn body(&mut self) -> Result<(), Strange> {
+    fn body(&mut self) -> Result<(), MalformedPtx> {
         loop {
             match self.token()? {
                 Some(Token::Punct(b'{')) => return self.skip_block(),
                 // `.pragma "nounroll";`
                 Some(Token::Word(b".pragma")) => match self.token()? {
                     Some(Token::Punct(b';')) => {}
-                    _ => return Err(self.strange()),
+                    _ => return Err(self.malformed()),
                 },
                 // A declaration: the body is elsewhere.
-                None | Some(Token::Punct(b';' | b'}')) => return Err(self.strange()),
+                None | Some(Token::Punct(b';' | b'}')) => return Err(self.malformed()),
                 Some(_) => {}
             }
         }
     }
 
     /// The next token. Blanks, comments and strings are none.
-    fn token(&mut self) -> Result<Option<Token<'a>>, Strange> {
+    fn token(&mut self) -> Result<Option<Token<'a>>, MalformedPtx> {
         loop {
             let rest = self.rest();
             let Some(&first) = rest.first() else { return Ok(None) };
@@ -147,16 +147,16 @@ impl<'a> Kernels<'a> {
                     self.at += 1;
                     return Ok(Some(Token::Punct(punct)));
                 }
-                _ => return Err(self.strange()),
+                _ => return Err(self.malformed()),
             }
         }
     }
 
     /// Steps over everything up to the brace that closes an open one. Most of a text is skipped here.
-    fn skip_block(&mut self) -> Result<(), Strange> {
+    fn skip_block(&mut self) -> Result<(), MalformedPtx> {
         let mut depth = 1_u32;
         while depth > 0 {
-            self.at += find_special(self.rest()).ok_or_else(|| self.strange())?;
+            self.at += find_special(self.rest()).ok_or_else(|| self.malformed())?;
             match self.rest().first() {
                 Some(b'{') => depth += 1,
                 Some(b'}') => depth -= 1,
@@ -164,7 +164,7 @@ impl<'a> Kernels<'a> {
                     self.skip_text()?;
                     continue;
                 }
-                _ => return Err(self.strange()),
+                _ => return Err(self.malformed()),
             }
             self.at += 1;
         }
@@ -172,7 +172,7 @@ impl<'a> Kernels<'a> {
     }
 
     /// Steps over a string or a comment, or over a slash that begins none.
-    fn skip_text(&mut self) -> Result<(), Strange> {
+    fn skip_text(&mut self) -> Result<(), MalformedPtx> {
         let rest = self.rest();
         let length = match rest {
             [b'/', b'/', ..] => Some(rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())),
@@ -185,10 +185,10 @@ impl<'a> Kernels<'a> {
                 .position(|byte| matches!(byte, b'"' | b'\\' | b'\n'))
                 .and_then(|at| (rest[1 + at] == b'"').then_some(1 + at + 1)),
         };
-        let length = length.ok_or_else(|| self.strange())?;
+        let length = length.ok_or_else(|| self.malformed())?;
         // A zero would end the text for the driver.
         if rest[..length].contains(&0) {
-            return Err(self.strange());
+            return Err(self.malformed());
         }
         self.at += length;
         Ok(())
@@ -198,8 +198,8 @@ impl<'a> Kernels<'a> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    fn strange(&self) -> Strange {
-        Strange { offset: self.at }
+    fn malformed(&self) -> MalformedPtx {
+        MalformedPtx { offset: self.at }
     }
 }
 
@@ -215,13 +215,13 @@ fn find_special(text: &[u8]) -> Option<usize> {
     text[at..].iter().position(is_special).map(|within| at + within)
 }
 
-impl fmt::Display for Strange {
+impl fmt::Display for MalformedPtx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the text is not that of a module with kernels, from byte {} on", self.offset)
     }
 }
 
-impl core::error::Error for Strange {}
+impl core::error::Error for MalformedPtx {}
 
 #[cfg(test)]
 mod tests {
@@ -259,7 +259,7 @@ mod tests {
 .section .debug_str { $L: .b8 95, 0 }
 "#;
 
-    fn read(text: &str) -> Result<Vec<(String, String)>, Strange> {
+    fn read(text: &str) -> Result<Vec<(String, String)>, MalformedPtx> {
         let kernels = kernels(text.as_bytes());
         kernels.map(|kernel| kernel.map(|k| (k.name.to_string(), text[k.range].to_string()))).collect()
     }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_texts_are_errors() {
+    fn malformed_texts_are_errors() {
         for text in [
             "}",
             ".entry",

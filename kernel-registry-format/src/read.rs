@@ -2,9 +2,10 @@
 
 use core::fmt;
 
-use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
+use crate::fields::{Fields, number64, numbers, once, text};
+use crate::layout::{self, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
 use crate::param::Repr;
-use crate::{ImageRecord, KernelRecord, LibraryRecord, Needs, Param, Params, Pass, SliceLength, StackFrames};
+use crate::{ImageRecord, KernelRecord, LibraryRecord, Needs, Param, Params, Problem, StackFrames};
 
 /// One record of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,28 +40,6 @@ pub struct Malformed {
     pub offset: usize,
     /// What is wrong with it.
     pub problem: Problem,
-}
-
-/// What is wrong with a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Problem {
-    /// It does not begin with the magic number.
-    Magic,
-    /// It claims to be longer than what is left of the section.
-    Truncated,
-    /// A field claims to be longer than what is left of its record.
-    FieldTruncated,
-    /// A field that must be there is missing.
-    FieldMissing,
-    /// A field occurs twice.
-    FieldRepeated,
-    /// A field has another length than its type.
-    FieldSize,
-    /// Text that is not UTF-8.
-    Text,
-    /// A parameter is passed in an unknown way.
-    Pass,
 }
 
 impl<'a> Records<'a> {
@@ -201,7 +180,7 @@ fn kernel(payload: &[u8]) -> Result<KernelRecord<'_>, Problem> {
             layout::kernel::POSITION => once(&mut position, numbers::<2>(bytes)?)?,
             layout::kernel::SUMMARY => once(&mut summary, text(bytes)?)?,
             layout::kernel::PARAM => {
-                param(bytes)?;
+                Param::decode(bytes)?;
                 params += 1;
             }
             layout::kernel::MIN_ARCH => once(&mut min_arch, numbers::<1>(bytes)?[0])?,
@@ -266,45 +245,6 @@ fn kernel(payload: &[u8]) -> Result<KernelRecord<'_>, Problem> {
     })
 }
 
-/// A parameter as it was declared. Its layout is with those of the others.
-fn param(payload: &[u8]) -> Result<Param<'_>, Problem> {
-    let mut name = None;
-    let mut ty = None;
-    let mut pass = None;
-    let mut nullable = None;
-    let mut length = None;
-    for field in Fields(payload) {
-        let (tag, bytes) = field?;
-        match tag {
-            layout::param::NAME => once(&mut name, text(bytes)?)?,
-            layout::param::TYPE => once(&mut ty, text(bytes)?)?,
-            layout::param::PASS => {
-                let &[code] = bytes else { return Err(Problem::FieldSize) };
-                once(&mut pass, Pass::from_code(code).ok_or(Problem::Pass)?)?;
-            }
-            layout::param::NULLABLE => once(&mut nullable, ())?,
-            layout::param::LENGTH => {
-                let &[code] = bytes else { return Err(Problem::FieldSize) };
-                once(&mut length, SliceLength::from_code(code).ok_or(Problem::Pass)?)?;
-            }
-            _ => {}
-        }
-    }
-    let (Some(name), Some(ty), Some(pass)) = (name, ty, pass) else { return Err(Problem::FieldMissing) };
-    Ok(Param { nullable: nullable.is_some(), length, ..Param::new(name, ty, pass, 0, 0) })
-}
-
-/// The next parameter among the fields of a kernel that has been checked, with the rest in `fields`.
-pub(crate) fn next_param<'a>(fields: &mut &'a [u8]) -> Option<Param<'a>> {
-    let mut rest = Fields(fields);
-    let found = rest
-        .by_ref()
-        .map_while(Result::ok)
-        .find_map(|(tag, bytes)| (tag == layout::kernel::PARAM).then(|| param(bytes).ok())?);
-    *fields = rest.0;
-    found
-}
-
 fn library(payload: &[u8]) -> Result<LibraryRecord<'_>, Problem> {
     let mut version = None;
     let mut compiler = None;
@@ -325,68 +265,9 @@ fn library(payload: &[u8]) -> Result<LibraryRecord<'_>, Problem> {
     })
 }
 
-/// Splits a payload into tags and their bytes.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u8, &'a [u8]), Problem>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let field = self.0.split_first_chunk::<FIELD_HEADER_LEN>().and_then(|(header, rest)| {
-            let [tag, length @ ..] = *header;
-            let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(length) as usize)?;
-            self.0 = rest;
-            Some((tag, bytes))
-        });
-        if field.is_none() {
-            self.0 = &[];
-        }
-        Some(field.ok_or(Problem::FieldTruncated))
-    }
-}
-
-fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Problem> {
-    match slot.replace(value) {
-        Some(_) => Err(Problem::FieldRepeated),
-        None => Ok(()),
-    }
-}
-
-fn text(bytes: &[u8]) -> Result<&str, Problem> {
-    core::str::from_utf8(bytes).map_err(|_| Problem::Text)
-}
-
-fn number64(bytes: &[u8]) -> Result<u64, Problem> {
-    bytes.try_into().map(u64::from_le_bytes).map_err(|_| Problem::FieldSize)
-}
-
-fn numbers<const N: usize>(bytes: &[u8]) -> Result<[u32; N], Problem> {
-    let (words, []) = bytes.as_chunks::<4>() else { return Err(Problem::FieldSize) };
-    let words: &[[u8; 4]; N] = words.try_into().map_err(|_| Problem::FieldSize)?;
-    Ok(words.map(u32::from_le_bytes))
-}
-
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "record at byte {}: {}", self.offset, self.problem)
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Problem::Magic => "no record begins here",
-            Problem::Truncated => "the section ends in the middle of it",
-            Problem::FieldTruncated => "it ends in the middle of a field",
-            Problem::FieldMissing => "a field is missing",
-            Problem::FieldRepeated => "a field occurs twice",
-            Problem::FieldSize => "a field has the wrong length",
-            Problem::Text => "a text is not UTF-8",
-            Problem::Pass => "a parameter is passed in an unknown way",
-        })
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) struct Elf<'a> {
 
 /// Where code is: a section by its number, and an address in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct CodeAddress {
     pub(crate) section: u16,
     pub(crate) address: u64,
 }
@@ -102,7 +102,7 @@ pub(crate) struct Function<'a> {
     pub(crate) is_kernel: bool,
     /// Whether its code is in this file.
     pub(crate) is_defined: bool,
-    pub(crate) place: Place,
+    pub(crate) place: CodeAddress,
 }
 
 impl<'a> Elf<'a> {
@@ -128,7 +128,7 @@ impl<'a> Elf<'a> {
         let symbols = table.symbols(LE, image, SHT_SYMTAB).map_err(malformed("the symbol table"))?;
 
         let mut sections = Vec::new();
-        let (mut names, mut contents) = (Room::of(image), Room::of(image));
+        let (mut names, mut contents) = (Room::for_image(image), Room::for_image(image));
         for section in table.iter() {
             let name = table.section_name(LE, section).map_err(malformed("a section's name"))?;
             names.take(name.len(), "the names of the sections")?;
@@ -147,14 +147,14 @@ impl<'a> Elf<'a> {
             flags: header.e_flags(LE).0,
             version: header.e_version(LE),
             is_object: header.e_type(LE) == ET_REL,
-            functions: functions(&symbols, Room::of(image), sections.len())?,
+            functions: functions(&symbols, Room::for_image(image), sections.len())?,
             sections,
             symbols,
         })
     }
 
     /// Where the symbol of this number is.
-    pub(crate) fn place(&self, symbol: u32) -> Option<Place> {
+    pub(crate) fn place(&self, symbol: u32) -> Option<CodeAddress> {
         self.symbols.symbol(SymbolIndex(symbol as usize)).ok().map(place)
     }
 
@@ -163,15 +163,15 @@ impl<'a> Elf<'a> {
     }
 }
 
-fn place(symbol: &Sym64<LittleEndian>) -> Place {
-    Place { section: symbol.st_shndx(LE).0, address: symbol.st_value(LE) }
+fn place(symbol: &Sym64<LittleEndian>) -> CodeAddress {
+    CodeAddress { section: symbol.st_shndx(LE).0, address: symbol.st_value(LE) }
 }
 
 /// The bytes of the file that are left for parts which do not overlap.
 struct Room(usize);
 
 impl Room {
-    fn of(image: &[u8]) -> Self {
+    fn for_image(image: &[u8]) -> Self {
         Room(image.len())
     }
 

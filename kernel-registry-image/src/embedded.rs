@@ -7,14 +7,15 @@
 //! Where images may begin and end is noted once, and compared with all lengths at once. So a search reads little but
 //! images, and the time for many images is in proportion to their bytes.
 
+mod span;
 mod text;
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
 
 use kernel_registry_format::fatbin;
 
 use crate::{Image, elf, read};
+use span::{End, Start};
 
 /// Bytes that are looked at to find where images end, for each byte that there is. Images overlap neither each other
 /// nor themselves, so only bytes that are no program's need more.
@@ -45,16 +46,16 @@ pub struct Search<'a> {
 #[derive(Clone, Debug, Default)]
 struct Places {
     /// Fatbins and cubins.
-    binaries: Vec<Place>,
+    binaries: Vec<Candidate>,
     /// PTX texts. As a rule a text ends with its last kernel.
-    texts: Vec<Place>,
+    texts: Vec<Candidate>,
     /// PTX texts that end with a comment, which could also be the next text's first.
-    commented: Vec<Place>,
+    commented: Vec<Candidate>,
 }
 
 /// A place where an image may lie.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Candidate {
     /// The number of its [`Start`], which begins one image.
     start: usize,
     begin: usize,
@@ -70,31 +71,8 @@ struct Starts<'a> {
     ends: Vec<End>,
 }
 
-/// An image whose exact beginning and end are not known.
-struct Start {
-    /// Where it may begin, the likeliest first.
-    beginnings: Vec<usize>,
-    /// Those of the ends that it may have.
-    ends: Range<usize>,
-}
-
 /// The last byte with which an end may be where the image ends.
 type Latest = fn(&End) -> usize;
-
-/// A place where an image may end, which is behind all that has to be in it.
-struct End {
-    earliest: usize,
-    /// Behind zeros and space.
-    with_filler: usize,
-    /// Behind comments, too.
-    with_comments: usize,
-}
-
-impl End {
-    fn at(place: usize) -> Self {
-        End { earliest: place, with_filler: place, with_comments: place }
-    }
-}
 
 impl<'a> Search<'a> {
     /// Looks through all bytes for images of these lengths, once.
@@ -102,13 +80,15 @@ impl<'a> Search<'a> {
         let mut places: BTreeMap<usize, Places> =
             lengths.into_iter().map(|length| (length, Places::default())).collect();
         let lengths: Vec<usize> = places.keys().copied().collect();
-        let starts = Starts::of(bytes);
-        let mut note =
-            |starts: &Starts<'_>, among: &[Start], latest: Latest, of: fn(&mut Places) -> &mut Vec<Place>| {
-                starts.places(among, &lengths, latest, |length, place| {
-                    of(places.entry(length).or_default()).push(place);
-                });
-            };
+        let starts = Starts::find(bytes);
+        let mut note = |starts: &Starts<'_>,
+                        among: &[Start],
+                        latest: Latest,
+                        of: fn(&mut Places) -> &mut Vec<Candidate>| {
+            starts.places(among, &lengths, latest, |length, place| {
+                of(places.entry(length).or_default()).push(place);
+            });
+        };
         note(&starts, &starts.binaries, |end| end.with_filler, |places| &mut places.binaries);
         note(&starts, &starts.texts, |end| end.with_filler, |places| &mut places.texts);
         note(&starts, &starts.texts, |end| end.with_comments, |places| &mut places.commented);
@@ -128,7 +108,7 @@ impl<'a> Search<'a> {
 }
 
 impl<'a> Starts<'a> {
-    fn of(bytes: &'a [u8]) -> Self {
+    fn find(bytes: &'a [u8]) -> Self {
         let mut starts = Starts { bytes, binaries: Vec::new(), texts: Vec::new(), ends: Vec::new() };
         let (mut versions, mut containers) = (Vec::new(), 0);
         let mut effort = EFFORT * bytes.len();
@@ -172,7 +152,13 @@ impl<'a> Starts<'a> {
     }
 
     /// Notes where images of these lengths, in ascending order, can lie that begin at one of these starts.
-    fn places(&self, among: &[Start], lengths: &[usize], latest: Latest, mut note: impl FnMut(usize, Place)) {
+    fn places(
+        &self,
+        among: &[Start],
+        lengths: &[usize],
+        latest: Latest,
+        mut note: impl FnMut(usize, Candidate),
+    ) {
         let mut noted: HashMap<(usize, usize), u8> = HashMap::new();
         for (start, Start { beginnings, ends }) in among.iter().enumerate() {
             let ends = &self.ends[ends.clone()];
@@ -192,7 +178,7 @@ impl<'a> Starts<'a> {
                     let noted_here = noted.entry((length, begin / length.max(1))).or_default();
                     if *noted_here < OVERLAPPING && end <= self.bytes.len() {
                         *noted_here += 1;
-                        note(length, Place { start, begin });
+                        note(length, Candidate { start, begin });
                     }
                 }
             }
@@ -218,9 +204,9 @@ impl Found<'_> {
     }
 
     /// Reads the images at these places, the first that is one for each start. Says whether there was any.
-    fn read_all(&mut self, places: &[Place]) -> bool {
+    fn read_all(&mut self, places: &[Candidate]) -> bool {
         let mut last = None;
-        for Place { start, begin } in places.iter().copied() {
+        for Candidate { start, begin } in places.iter().copied() {
             if last != Some(start) && self.read_one(begin) {
                 last = Some(start);
             }

@@ -4,12 +4,8 @@ use std::borrow::Cow;
 
 use kernel_registry_format::fatbin::{self, Entry, Kind, flag};
 
-use crate::unpack::{Packing, unpack};
-use crate::{Error, Exactness, ParamLayout, Unread, Variant, cubin, ptx};
-
-/// Bytes to which the packed entries of a container may unpack together. Those of all containers of a file may unpack to as many, and to 32
-/// more for each byte of the file.
-pub const MAX_PLAIN_SIZE: u64 = 256 << 20;
+use crate::unpack::{MAX_PLAIN_SIZE, Packing, unpack};
+use crate::{Error, ParamLayout, Portability, Unread, Variant, cubin, ptx};
 
 /// Bytes for each byte of a file. Compilers pack by 5 to 20.
 const MAX_GROWTH: u64 = 32;
@@ -23,7 +19,7 @@ struct Budget {
 }
 
 impl Budget {
-    fn of(file: &[u8]) -> Self {
+    fn for_file(file: &[u8]) -> Self {
         let of_file = MAX_PLAIN_SIZE.saturating_add((file.len() as u64).saturating_mul(MAX_GROWTH));
         Budget { container: 0, of_container: 0, of_file }
     }
@@ -48,7 +44,7 @@ impl Budget {
 /// Reads all containers of a file. Entries that cannot be read are no reason to refuse the others, unless there are
 /// none.
 pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
-    let (mut variants, mut unread, mut budget) = (Vec::new(), Vec::new(), Budget::of(image));
+    let (mut variants, mut unread, mut budget) = (Vec::new(), Vec::new(), Budget::for_file(image));
     for entry in entries(image)? {
         budget.enter(entry.container);
         match read_entry(&entry, &mut budget) {
@@ -68,7 +64,7 @@ pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
 ///
 /// If the bytes are no fatbin, or a broken one.
 pub fn ptx_of_fatbin(image: &[u8]) -> Result<Vec<String>, Error> {
-    let (mut texts, mut budget) = (Vec::new(), Budget::of(image));
+    let (mut texts, mut budget) = (Vec::new(), Budget::for_file(image));
     for entry in entries(image)?.iter().filter(|entry| entry.kind == Kind::Ptx) {
         budget.enter(entry.container);
         let plain = plain(entry, &mut budget)?;
@@ -102,8 +98,8 @@ fn read_entry(entry: &Entry<'_>, budget: &mut Budget) -> Result<Vec<Variant>, Er
     }
     // What the image itself says comes first. A cubin for a family may not say it.
     for variant in &mut variants {
-        if variant.target.exact == Exactness::Any {
-            variant.target.exact = exactness(entry);
+        if variant.target.portability == Portability::Forward {
+            variant.target.portability = portability(entry);
         }
     }
     Ok(variants)
@@ -143,12 +139,12 @@ fn packing(entry: &Entry<'_>) -> Result<Option<Packing>, Error> {
     }
 }
 
-fn exactness(entry: &Entry<'_>) -> Exactness {
+fn portability(entry: &Entry<'_>) -> Portability {
     if entry.flags & flag::ARCH != 0 {
-        Exactness::Arch
+        Portability::Exact
     } else if entry.flags & flag::FAMILY != 0 {
-        Exactness::Family
+        Portability::Family
     } else {
-        Exactness::Any
+        Portability::Forward
     }
 }

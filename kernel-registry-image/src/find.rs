@@ -1,18 +1,16 @@
 //! Finds kernels by name: symbol or C++ name.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::sync::OnceLock;
 
-use crate::{Entry, Image, Signature, Variant, near, stable_symbol};
+use crate::names::{EntryIndex, Names};
+use crate::{Entry, Image, Signature, near};
 
 /// Names that an error lists at most.
 const LISTED: usize = 8;
 
 impl Image {
     /// The kernel that is called `name`: its symbol, or its C++ name with or without namespaces and template
-    /// arguments. Hashes of the source's path in a symbol may be others: see [`stable_symbol`]. `file` is what errors call
+    /// arguments. Hashes of the source's path in a symbol may be others: see [`stable_symbol`](crate::stable_symbol). `file` is what errors call
     /// the image. Of a kernel in several variants it is the one in PTX, if any.
     ///
     /// The first search builds an index of all names, so that thousands of searches among thousands of kernels are
@@ -60,10 +58,10 @@ impl Image {
     }
 
     fn names(&self) -> &Names {
-        self.index.0.get_or_init(|| Names::of(&self.variants))
+        self.index.get(&self.variants)
     }
 
-    fn entries<'a>(&'a self, places: &'a [Place]) -> impl Iterator<Item = &'a Entry> {
+    fn entries<'a>(&'a self, places: &'a [EntryIndex]) -> impl Iterator<Item = &'a Entry> {
         places.iter().filter_map(|place| place.entry(&self.variants))
     }
 
@@ -164,86 +162,6 @@ impl fmt::Display for FindError {
 }
 
 impl std::error::Error for FindError {}
-
-/// The index of an image's names, made by the first search. Images compare equal with and without it.
-#[derive(Default)]
-pub(crate) struct Index(OnceLock<Names>);
-
-impl Clone for Index {
-    fn clone(&self) -> Self {
-        Index::default()
-    }
-}
-
-impl PartialEq for Index {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Index {}
-
-impl Hash for Index {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
-}
-
-impl fmt::Debug for Index {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Index")
-    }
-}
-
-#[derive(Default)]
-struct Names {
-    symbols: HashMap<String, Vec<Place>>,
-    /// C++ names, whole, without template arguments, and without namespaces.
-    names: HashMap<String, Vec<Place>>,
-    /// Symbols that have hashes of their source's path, without them.
-    stable: HashMap<String, Vec<Place>>,
-}
-
-/// The position of a variant, and of an entry in it.
-#[derive(Clone, Copy)]
-struct Place {
-    variant: usize,
-    entry: usize,
-}
-
-impl Place {
-    fn entry(self, variants: &[Variant]) -> Option<&Entry> {
-        variants.get(self.variant)?.entries.get(self.entry)
-    }
-}
-
-impl Names {
-    fn of(variants: &[Variant]) -> Self {
-        let mut names = Names::default();
-        for (variant, entries) in variants.iter().map(|variant| &variant.entries).enumerate() {
-            for (index, entry) in entries.iter().enumerate() {
-                let place = Place { variant, entry: index };
-                names.symbols.entry(entry.symbol.clone()).or_default().push(place);
-                let stable = stable_symbol(&entry.symbol);
-                if stable != entry.symbol {
-                    names.stable.entry(stable.into_owned()).or_default().push(place);
-                }
-                let Some(signature) = &entry.signature else { continue };
-                let mut called = signature.names().to_vec();
-                called.dedup();
-                for name in called {
-                    names.names.entry(name.to_owned()).or_default().push(place);
-                }
-            }
-        }
-        names
-    }
-
-    /// The places of the kernels with this symbol, or if there are none, with this C++ name, or with this symbol but for
-    /// hashes.
-    fn places(&self, name: &str) -> &[Place] {
-        let found = self.symbols.get(name).or_else(|| self.names.get(name));
-        found.or_else(|| self.stable.get(&*stable_symbol(name))).map_or(&[], Vec::as_slice)
-    }
-}
 
 #[cfg(test)]
 mod tests {

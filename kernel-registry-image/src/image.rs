@@ -1,9 +1,7 @@
 //! An image as a whole: which kind it is, and its variants.
 
-use kernel_registry_format::fatbin::is_fatbin;
-
-use crate::find::Index;
-use crate::{Entry, Error, Needs, StackFrames, Target, cubin, elf, fatbin, ptx};
+use crate::names::Index;
+use crate::{Error, Needs, StackFrames, Variant, VariantKind};
 
 /// One compiled file with kernels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +27,7 @@ pub struct Unread {
 }
 
 impl Image {
-    fn new(kind: ImageKind, variants: Vec<Variant>) -> Self {
+    pub(crate) fn new(kind: ImageKind, variants: Vec<Variant>) -> Self {
         Image { kind, variants, unread: Vec::new(), index: Index::default() }
     }
 }
@@ -43,53 +41,6 @@ pub enum ImageKind {
     Cubin,
     /// A container of PTX and cubins, from which the driver chooses.
     Fatbin,
-}
-
-/// The same kernels, compiled for one target.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Variant {
-    /// Whether it is PTX or machine code.
-    pub kind: VariantKind,
-    /// The architecture that it was compiled for.
-    pub target: Target,
-    /// The CUDA toolkit that made it, such as `13.0`, where the image says so.
-    pub toolkit: Option<String>,
-    /// Its kernels, in the order of the file.
-    pub entries: Vec<Entry>,
-    /// Each of its kernels can be compiled without the others: it is a PTX text of its own, and they share no variable, no texture, and no
-    /// address of a function. False where that is not certain.
-    pub separable: bool,
-}
-
-/// Whether a variant is PTX or machine code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum VariantKind {
-    /// PTX, for the driver to compile.
-    Ptx {
-        /// The version of the language, major and minor. A driver refuses one newer than itself.
-        version: (u8, u8),
-    },
-    /// Machine code.
-    Cubin,
-}
-
-impl Variant {
-    /// Whether a device of this compute capability (major, minor) can run it, as far as the target goes.
-    ///
-    /// See [`Target::jit_runs_on`] and [`Target::binary_runs_on`] for the rules. The driver has the
-    /// last word, because it can also be too old for the toolkit that made the variant.
-    pub fn runs_on(&self, capability: (u32, u32)) -> bool {
-        match self.kind {
-            VariantKind::Ptx { .. } => self.target.jit_runs_on(capability),
-            VariantKind::Cubin => self.target.binary_runs_on(capability),
-        }
-    }
-
-    /// The kernel of this symbol.
-    pub fn entry(&self, symbol: &str) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.symbol == symbol)
-    }
 }
 
 impl Image {
@@ -123,23 +74,5 @@ impl Image {
             recursive: most.recursive.max(entry.frames.recursive),
             launched: most.launched.max(entry.frames.launched),
         })
-    }
-}
-
-/// Reads an image of any kind.
-///
-/// # Errors
-///
-/// The bytes are not an image, or a damaged one: see [`Error`]. An image without kernels is no error.
-pub fn read(bytes: &[u8]) -> Result<Image, Error> {
-    if is_fatbin(bytes) {
-        let (variants, unread) = fatbin::read(bytes)?;
-        Ok(Image { unread, ..Image::new(ImageKind::Fatbin, variants) })
-    } else if elf::is_elf(bytes) {
-        Ok(Image::new(ImageKind::Cubin, vec![cubin::read(bytes)?]))
-    } else if ptx::is_ptx(bytes) {
-        Ok(Image::new(ImageKind::Ptx, ptx::read(bytes)?))
-    } else {
-        Err(Error::NotAnImage)
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::needs::{self, Calls};
 use crate::{Entry, Error, Target, Variant, VariantKind};
 use kernel_registry_format::ptx::kernels;
-use lexer::{Lexer, Token};
+use lexer::{Lexer, Token, number};
 use sharing::Sharing;
 
 /// Whether the first token is `.version`, with which every PTX module begins.
@@ -277,13 +277,5 @@ impl<'a> Parser<'a> {
 
     fn malformed(&self, problem: impl Into<String>) -> Error {
         Error::malformed(self.lexer.place(), problem)
-    }
-}
-
-fn number(text: &str) -> Option<u32> {
-    let digits = text.strip_suffix('U').unwrap_or(text);
-    match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(hex) => u32::from_str_radix(hex, 16).ok(),
-        None => digits.parse().ok(),
     }
 }

@@ -146,14 +146,14 @@ fn split_params(text: &str) -> Option<(&str, Vec<&str>)> {
     let open = opening(inner)?;
     let (name, params) = (&inner[..open], &inner[open + 1..]);
     let params = if params == "void" { "" } else { params };
-    (!name.is_empty()).then(|| (name, split_list(params)))
+    (!name.is_empty()).then(|| (name, packs::split_list(params)))
 }
 
 /// `name<a, b>` into `name` and the arguments.
 fn split_template(name: &str) -> (&str, Vec<&str>) {
     let split = name.strip_suffix('>').and_then(|inner| Some((inner, opening(inner)?)));
     match split {
-        Some((inner, open)) if open > 0 => (&inner[..open], split_list(&inner[open + 1..])),
+        Some((inner, open)) if open > 0 => (&inner[..open], packs::split_list(&inner[open + 1..])),
         _ => (name, Vec::new()),
     }
 }
@@ -170,25 +170,4 @@ fn opening(text: &str) -> Option<usize> {
         }
     }
     None
-}
-
-/// The items between the commas that are not inside of brackets.
-fn split_list(text: &str) -> Vec<&str> {
-    if text.trim().is_empty() {
-        return Vec::new();
-    }
-    let (mut items, mut start, mut depth) = (Vec::new(), 0, 0usize);
-    for (index, byte) in text.bytes().enumerate() {
-        match byte {
-            b'(' | b'<' | b'[' | b'{' => depth += 1,
-            b')' | b'>' | b']' | b'}' => depth = depth.saturating_sub(1),
-            b',' if depth == 0 => {
-                items.push(text[start..index].trim());
-                start = index + 1;
-            }
-            _ => {}
-        }
-    }
-    items.push(text[start..].trim());
-    items
 }

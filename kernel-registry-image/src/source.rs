@@ -25,15 +25,15 @@ mod tokens;
 mod types;
 
 pub use c_signature::{CSignature, c_signatures};
-pub use layouts::{PlacedField, certain_structs};
-pub use records::Field;
+pub use layouts::certain_structs;
+pub use records::{Field, PlacedField};
+pub use types::Parameter;
 
 use std::collections::HashMap;
 
 use self::functions::Written;
 use self::records::Record;
 use self::types::Names;
-use crate::CudaType;
 
 /// A kernel as a source declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,18 +49,6 @@ pub struct Function {
     pub is_c: bool,
 }
 
-/// A parameter as a source declares it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Parameter {
-    /// Its name, if it has one.
-    pub name: Option<String>,
-    /// Its type, with the aliases of the source resolved.
-    pub ty: CudaType,
-    /// Whether it can be no other type.
-    pub is_certain: bool,
-}
-
 /// The kernels of a source, in their order. Prototypes count as well.
 pub fn kernels(text: &str) -> Vec<Function> {
     kernels_among_macros(text, &|_| false)
@@ -68,11 +56,11 @@ pub fn kernels(text: &str) -> Vec<Function> {
 
 /// The kernels of a source whose headers define macros.
 fn kernels_among_macros(text: &str, is_macro: &dyn Fn(&str) -> bool) -> Vec<Function> {
-    let tokens = tokens::of(text);
+    let tokens = tokens::split(text);
     let plain = functions::plain(&tokens);
     let macros = functions::macros(&tokens);
     let is_macro = |word: &str| macros.contains(word) || is_macro(word);
-    let names = Names::of(&tokens, &plain, &is_macro);
+    let names = Names::collect(&tokens, &plain, &is_macro);
     let kernel = |Written { name, params, generics, is_c }: Written<'_, '_>| Function {
         name: name.to_owned(),
         params: params.into_iter().map(|param| types::parameter(param, &names)).collect(),
@@ -91,9 +79,9 @@ pub fn structs(text: &str) -> HashMap<String, Vec<Field>> {
 
 /// The structs of a source whose headers define macros.
 fn records_among_macros(text: &str, is_macro: &dyn Fn(&str) -> bool) -> HashMap<String, Record> {
-    let tokens = tokens::of(text);
+    let tokens = tokens::split(text);
     let plain = functions::plain(&tokens);
     let macros = functions::macros(&tokens);
     let is_macro = |word: &str| macros.contains(word) || is_macro(word);
-    records::of(&tokens, &plain, &Names::of(&tokens, &plain, &is_macro))
+    records::collect(&tokens, &plain, &Names::collect(&tokens, &plain, &is_macro))
 }

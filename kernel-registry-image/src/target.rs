@@ -20,18 +20,18 @@ pub struct Target {
     /// Ten times the major plus the minor compute capability: 90 for 9.0, 103 for 10.3.
     pub sm: u32,
     /// On which other devices it runs.
-    pub exact: Exactness,
+    pub portability: Portability,
 }
 
 /// How closely a target is tied to its architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Exactness {
+pub enum Portability {
     /// `sm_90`: later devices run it, too.
-    Any,
+    Forward,
     /// `sm_100f`: uses what only a family of devices has.
     Family,
     /// `sm_90a`: uses what only this architecture has.
-    Arch,
+    Exact,
 }
 
 impl Target {
@@ -45,9 +45,9 @@ impl Target {
     /// PTX runs on the target's and on all later capabilities, with suffix `f` on the later ones
     /// with the same major number, with suffix `a` on the target's own alone.
     pub fn jit_runs_on(&self, capability: (u32, u32)) -> bool {
-        match self.exact {
-            Exactness::Any => capability >= self.capability(),
-            Exactness::Family | Exactness::Arch => self.binary_runs_on(capability),
+        match self.portability {
+            Portability::Forward => capability >= self.capability(),
+            Portability::Family | Portability::Exact => self.binary_runs_on(capability),
         }
     }
 
@@ -58,19 +58,19 @@ impl Target {
     /// exception which is not made here: they may refuse code for others, and others theirs.
     pub fn binary_runs_on(&self, (major, minor): (u32, u32)) -> bool {
         let own = self.capability();
-        match self.exact {
-            Exactness::Any | Exactness::Family => major == own.0 && minor >= own.1,
-            Exactness::Arch => (major, minor) == own,
+        match self.portability {
+            Portability::Forward | Portability::Family => major == own.0 && minor >= own.1,
+            Portability::Exact => (major, minor) == own,
         }
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let suffix = match self.exact {
-            Exactness::Any => "",
-            Exactness::Family => "f",
-            Exactness::Arch => "a",
+        let suffix = match self.portability {
+            Portability::Forward => "",
+            Portability::Family => "f",
+            Portability::Exact => "a",
         };
         write!(f, "sm_{}{suffix}", self.sm)
     }
@@ -98,15 +98,15 @@ impl FromStr for Target {
         let invalid = || InvalidTarget { text: text.chars().take(64).collect() };
         let name = text.strip_prefix("sm_").or_else(|| text.strip_prefix("compute_"));
         let name = name.ok_or_else(invalid)?;
-        let (number, exact) = match name.as_bytes().last() {
-            Some(b'a') => (&name[..name.len() - 1], Exactness::Arch),
-            Some(b'f') => (&name[..name.len() - 1], Exactness::Family),
-            _ => (name, Exactness::Any),
+        let (number, portability) = match name.as_bytes().last() {
+            Some(b'a') => (&name[..name.len() - 1], Portability::Exact),
+            Some(b'f') => (&name[..name.len() - 1], Portability::Family),
+            _ => (name, Portability::Forward),
         };
         // `parse` would take a sign.
         let digits = (2..=4).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
         match number.parse() {
-            Ok(sm) if digits && sm >= 10 => Ok(Target { sm, exact }),
+            Ok(sm) if digits && sm >= 10 => Ok(Target { sm, portability }),
             _ => Err(invalid()),
         }
     }

@@ -4,7 +4,11 @@ use std::io::Read;
 
 use ruzstd::decoding::StreamingDecoder;
 
-use crate::{Error, MAX_PLAIN_SIZE};
+use crate::Error;
+
+/// Bytes to which the packed entries of a container may unpack together. Those of all containers of a file may unpack to as many, and to 32
+/// more for each byte of the file.
+pub const MAX_PLAIN_SIZE: u64 = 256 << 20;
 
 /// How an entry is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

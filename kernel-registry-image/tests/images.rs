@@ -6,7 +6,7 @@ use common::{golden, image, images};
 use kernel_registry_format::Pass;
 use kernel_registry_image::comparison::{Param, Verdict};
 use kernel_registry_image::{
-    CudaType, Entry, Exactness, ImageKind, Needs, Signature, Target, Variant, VariantKind, read,
+    CudaType, Entry, ImageKind, Needs, Portability, Signature, Target, Variant, VariantKind, read,
 };
 use serde_json::Value;
 
@@ -384,8 +384,8 @@ fn several_containers_in_one_file() {
 fn a_family_in_a_fatbin() {
     let variants = read(&image("spin.family.fatbin")).unwrap().variants;
     let kinds: Vec<_> = variants.iter().map(|v| (v.kind == VariantKind::Cubin, v.target)).collect();
-    let family = Target { sm: 100, exact: Exactness::Family };
-    let arch = Target { sm: 90, exact: Exactness::Arch };
+    let family = Target { sm: 100, portability: Portability::Family };
+    let arch = Target { sm: 90, portability: Portability::Exact };
     // The code for link-time optimisation is left out.
     assert_eq!(kinds.len(), 3);
     for expected in [(true, family), (false, family), (false, arch)] {

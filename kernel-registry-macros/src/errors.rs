@@ -32,13 +32,13 @@ impl Errors {
         }
     }
 
-    pub(crate) fn are_none(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.all.is_none()
     }
 
     /// Returns the result of a phase, or all errors if any were found so far. A phase without a result has added one.
     pub(crate) fn propagate<T>(&mut self, made: Option<T>) -> Result<T, Errors> {
-        made.filter(|_| self.are_none()).ok_or_else(|| mem::take(self))
+        made.filter(|_| self.is_empty()).ok_or_else(|| mem::take(self))
     }
 
     /// The errors as items with these attributes, so that `#[cfg]` removes them with the item that they are about.

@@ -51,7 +51,7 @@ struct Kernel {
 impl Checked {
     /// `errors` holds the errors in the arguments.
     fn new(written: written::Declaration, args: &Arguments, mut errors: Errors) -> Self {
-        let name = Name::of(&written, args, &mut errors);
+        let name = Name::resolve(&written, args, &mut errors);
         match phases(&name, written, args, errors) {
             Ok((declaration, image, verdicts)) => {
                 Checked::Kernel(Box::new(Kernel { name, declaration, image, verdicts }))
@@ -77,8 +77,8 @@ fn phases(
     args: &Arguments,
     mut errors: Errors,
 ) -> Result<(Declaration, Image, Vec<Verdict>), Errors> {
-    let declaration = Declaration::of(name, written, args, &mut errors);
-    let image = Image::of(args, name, &mut errors);
+    let declaration = Declaration::resolve(name, written, args, &mut errors);
+    let image = Image::load(args, name, &mut errors);
     let (declaration, image) = errors.propagate(declaration.zip(image))?;
     let verdicts = verdict::all(name, &declaration, &image, &mut errors);
     let verdicts = errors.propagate(verdicts)?;

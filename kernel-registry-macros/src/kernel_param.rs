@@ -66,7 +66,7 @@ fn implement(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
             Member::Named(name) => name.unraw().to_string(),
             Member::Unnamed(index) => index.index.to_string(),
         };
-        quote_spanned!(ty.span()=> #krate::__private::param::field::<#ty>(
+        quote_spanned!(ty.span()=> #krate::__private_0_1::param::field::<#ty>(
             #name, ::core::stringify!(#ty), ::core::mem::offset_of!(Self, #member)
         ))
     });
@@ -83,7 +83,7 @@ fn implement(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
         unsafe impl #before #krate::KernelParam for #ident #arguments #clause {
             #rust
             #[allow(deprecated)]
-            const FIELDS: &'static [#krate::__private::param::Field] = &[#(#described),*];
+            const FIELDS: &'static [#krate::__private_0_1::param::Field] = &[#(#described),*];
         }
 
         // SAFETY: as above; so cudarc can copy it to the device and hand it to kernels of its own.

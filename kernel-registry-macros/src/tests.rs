@@ -198,12 +198,12 @@ fn a_module() {
             "&[one::INFO],",
             "#[cfg(feature = \"other\")]",
             "&[other::INFO],",
-            "const JOINED: [&::kernel_registry::KernelInfo; ::kernel_registry::__private::total(",
+            "const JOINED: [&::kernel_registry::KernelInfo; ::kernel_registry::__private_0_1::total(",
             "PARTS,",
-            ")] = ::kernel_registry::__private::join(PARTS);",
+            ")] = ::kernel_registry::__private_0_1::join(PARTS);",
             "&JOINED",
             "/// Makes the kernels of [`KERNELS`] ready in a context, and no others. See `kernel_registry::warm_all`.",
-            "::kernel_registry::__private::warm_module(KERNELS, context)",
+            "::kernel_registry::__private_0_1::warm_module(KERNELS, context)",
         ]
     );
 }

@@ -30,7 +30,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
         }
     };
     check(&item, &mut errors);
-    let is_fine = errors.are_none();
+    let is_fine = errors.is_empty();
     let cfgs = source::cfgs(&item.attrs);
     let registration = if is_fine { register(&item, &args) } else { TokenStream::new() };
     let errors = errors.into_items(&cfgs);
@@ -107,7 +107,7 @@ fn check(item: &ItemFn, errors: &mut Errors) {
 
 fn register(item: &ItemFn, Args { order, krate }: &Args) -> TokenStream {
     let ident = &item.sig.ident;
-    let private = quote!(#krate::__private);
+    let private = quote!(#krate::__private_0_1);
     let path = format!("::{}", ident.unraw());
     let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();

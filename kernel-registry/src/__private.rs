@@ -1,8 +1,8 @@
-//! What the expansions of the macros call. It is not part of the API and changes without notice.
+//! What the expansions of the macros call, as `__private_0_1`, where the numbers are the version. It is not part of the API and changes without
+//! notice.
 
 pub mod checks;
 
-use std::ffi::c_void;
 pub use std::string::String;
 pub use std::sync::Arc;
 
@@ -11,21 +11,14 @@ pub use inventory;
 pub use kernel_registry_format::{Encoded, encode};
 
 pub use crate::hook::{Hook, Outcome};
+pub use crate::info::ImageSource;
+pub use crate::pass::{argument, length};
 use crate::records;
 pub use crate::records::COPY;
+pub use crate::registry::Registration;
 pub use crate::table::Table;
 pub use crate::{KernelInfo, Place, PointerTo, PointerToMut, SliceOrNull, SliceOrNullMut};
 use crate::{Warm, WarmError, Warmup};
-
-/// One kernel in the list that inventory collects before `main`.
-pub struct Registration(pub &'static KernelInfo);
-
-inventory::collect!(Registration);
-
-/// The image that an expansion embeds.
-pub trait ImageSource {
-    const BYTES: &'static [u8];
-}
 
 /// The bytes as they are. The compiler writes a constant that is a literal into the crate's metadata and documentation as
 /// text, once for each kernel, and one that is a call as `_`.
@@ -52,71 +45,23 @@ pub const fn info<S: ImageSource, const FIXED: usize, const PATH: usize, const P
     KernelInfo::new(records::bytes(record), record.launch(), image_bytes::<S>, table)
 }
 
-/// An argument as the driver takes it, which only reads what it points to.
-#[inline]
-pub const fn argument<T>(value: &T) -> *mut c_void {
-    (&raw const *value).cast_mut().cast()
-}
-
-/// The length of a slice as the driver takes it: an argument of its own, behind the address.
-#[inline]
-pub const fn length(slice: &pass::Tracked<'_>) -> *mut c_void {
-    argument(&slice.len)
-}
-
 /// The driver's arguments, each made from a parameter of a generated `launch`.
 pub mod pass {
-    use cudarc::driver::sys::CUdeviceptr;
-    use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
+    use cudarc::driver::CudaStream;
 
-    use crate::{PointerTo, SliceOrNull, SliceOrNullMut};
+    pub use crate::pass::{Tracked, pointer, slice, slice_mut, value};
+    use crate::{SliceOrNull, SliceOrNullMut};
 
-    /// The address of a slice, its number of elements, and the guard that tracks its use. Kernels whose slices are a single
-    /// parameter take address and length as they lie here.
-    #[repr(C)]
-    pub struct Tracked<'a> {
-        address: CUdeviceptr,
-        pub(super) len: u64,
-        _guard: SyncOnDrop<'a>,
-    }
-
-    impl Tracked<'_> {
-        /// No memory, whose use nothing tracks.
-        pub(crate) const NULL: Self = Tracked { address: 0, len: 0, _guard: SyncOnDrop::Record(None) };
-    }
-
-    #[inline]
-    pub fn value<T>(value: T, _: &CudaStream) -> T {
-        value
-    }
-
-    #[inline]
-    pub fn slice<'a, T>(slice: &'a impl DevicePtr<T>, stream: &'a CudaStream) -> Tracked<'a> {
-        let len = slice.len() as u64;
-        let (address, _guard) = slice.device_ptr(stream);
-        Tracked { address, len, _guard }
-    }
-
-    #[inline]
-    pub fn slice_mut<'a, T>(slice: &'a mut impl DevicePtrMut<T>, stream: &'a CudaStream) -> Tracked<'a> {
-        let len = slice.len() as u64;
-        let (address, _guard) = slice.device_ptr_mut(stream);
-        Tracked { address, len, _guard }
-    }
-
+    /// A slice that may be missing, which the kernel reads.
     #[inline]
     pub fn nullable<'a, T>(slice: impl SliceOrNull<T> + 'a, stream: &'a CudaStream) -> Tracked<'a> {
         slice.track(stream)
     }
 
+    /// A slice that may be missing, which the kernel may write.
     #[inline]
     pub fn nullable_mut<'a, T>(slice: impl SliceOrNullMut<T> + 'a, stream: &'a CudaStream) -> Tracked<'a> {
         slice.track_mut(stream)
-    }
-
-    #[inline]
-    pub fn pointer<T>(pointer: impl PointerTo<T>, _: &CudaStream) -> CUdeviceptr {
-        pointer.address()
     }
 }
 
@@ -165,17 +110,8 @@ pub const UNKNOWN: &KernelInfo = {
 
 /// Size and alignment of what a parameter is or points to.
 pub mod param {
-    use crate::{KernelParam, RustType};
-
-    /// A field of a struct.
-    pub struct Field {
-        pub(super) name: &'static str,
-        /// Its type as written.
-        pub(super) spelled: &'static str,
-        pub(super) offset: u32,
-        pub(super) size: u32,
-        pub(super) rust: RustType,
-    }
+    use crate::KernelParam;
+    pub use crate::param::Field;
 
     /// The field of this type.
     pub const fn field<T: KernelParam>(name: &'static str, spelled: &'static str, offset: usize) -> Field {
@@ -233,17 +169,17 @@ macro_rules! __kernel {
                 #[inline]
                 #[allow(clippy::too_many_arguments)]
                 pub unsafe fn launch(
-                    stream: &$crate::__private::CudaStream,
+                    stream: &$crate::__private_0_1::CudaStream,
                     config: impl $crate::Configure<Self>,
                     $($arg: $ty),*
                 ) -> ::core::result::Result<(), $crate::LaunchError> {
                     // A launch that is refused does nothing to slices and streams: it is checked before they are used.
                     let launch = $crate::Configure::<Self>::configure(config, stream)?;
-                    $(let $arg = $crate::__private::pass::$pass($arg, stream);)*
+                    $(let $arg = $crate::__private_0_1::pass::$pass($arg, stream);)*
                     // SAFETY: the arguments are those of the declaration; the rest is the caller's promise.
                     unsafe {
                         launch.submit(&mut [
-                            $($crate::__private::argument(&$arg), $($crate::__private::$length(&$arg),)?)*
+                            $($crate::__private_0_1::argument(&$arg), $($crate::__private_0_1::$length(&$arg),)?)*
                         ])
                     }
                 }
@@ -261,36 +197,46 @@ macro_rules! __kernel {
                 )]
                 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__kernel_reg_v1"))]
                 #[cfg_attr(windows, unsafe(link_section = ".krnl1$b"))]
-                static __RECORD: $crate::__private::Encoded<
+                static __RECORD: $crate::__private_0_1::Encoded<
                     $fixed_len,
                     { ::core::concat!(::core::module_path!(), $path).len() },
                     $param_count,
-                > = $crate::__private::encode(
+                > = $crate::__private_0_1::encode(
                     $fixed,
                     ::core::concat!(::core::module_path!(), $path),
                     $block,
                     $shared,
                     $stack,
-                    $crate::__private::COPY,
+                    $crate::__private_0_1::COPY,
                     [$($layout),*],
                 );
 
-                static __TABLE: $crate::__private::Table = $crate::__private::Table::COLD;
+                static __TABLE: $crate::__private_0_1::Table = $crate::__private_0_1::Table::COLD;
 
                 #[doc(hidden)]
-                impl $crate::__private::ImageSource for $kernel {
-                    const BYTES: &'static [::core::primitive::u8] = $crate::__private::embedded($image);
+                impl $crate::__private_0_1::ImageSource for $kernel {
+                    const BYTES: &'static [::core::primitive::u8] = $crate::__private_0_1::embedded($image);
                 }
 
-                $crate::__private::inventory::submit! {
-                    $crate::__private::Registration(<$kernel as $has_info>::INFO)
+                $crate::__private_0_1::inventory::submit! {
+                    $crate::__private_0_1::Registration(<$kernel as $has_info>::INFO)
                 }
 
                 impl $has_info for $kernel {
                     const INFO: &'static $crate::KernelInfo =
-                        &$crate::__private::info::<$kernel, _, _, _>(&__RECORD, &__TABLE);
+                        &$crate::__private_0_1::info::<$kernel, _, _, _>(&__RECORD, &__TABLE);
                 }
             };
         )*
     };
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_version_in_the_name_is_that_of_the_crate() {
+        let (major, minor) = (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
+        let name = format!("pub mod __private_{major}_{minor} {{");
+        assert!(include_str!("lib.rs").contains(&name), "call the module `{name}`, here and in the macros");
+    }
 }

@@ -51,29 +51,29 @@ impl LaunchConfig {
         LaunchConfig { covers: Some(n), ..Self::new(covering(n, block), block) }
     }
 
-    /// The same with another grid.
+    /// Sets the grid.
     pub fn grid(self, grid: impl Into<Dim3>) -> Self {
         LaunchConfig { grid: grid.into().0, covers: None, ..self }
     }
 
-    /// The same with other blocks. If the grid covers a number of threads, it still does.
+    /// Sets the block. If the grid covers a number of threads, it still does.
     pub fn block(self, block: impl Into<Dim3>) -> Self {
         let block = block.into().0;
         let grid = self.covers.map_or(self.grid, |n| covering(n, block));
         LaunchConfig { grid, block, ..self }
     }
 
-    /// The same with that many bytes of dynamic shared memory.
+    /// Sets the bytes of dynamic shared memory of a block.
     pub const fn shared(self, bytes: u32) -> Self {
         LaunchConfig { shared: bytes, ..self }
     }
 
-    /// The same with clusters of that many blocks.
+    /// Sets the blocks of a cluster.
     pub fn cluster(self, blocks: impl Into<Dim3>) -> Self {
         LaunchConfig { cluster: Some(blocks.into().0), ..self }
     }
 
-    /// The same with all blocks on the device at once.
+    /// Makes the launch cooperative: all blocks are on the device at once.
     pub const fn cooperative(self) -> Self {
         LaunchConfig { cooperative: true, ..self }
     }

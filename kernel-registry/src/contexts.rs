@@ -21,7 +21,7 @@ use crate::watch::Turns;
 
 pub(crate) use device::Device;
 pub(crate) use libraries::{Kernels, Libraries, Piece, key};
-pub(crate) use loaded::{Loaded, Warmed};
+pub(crate) use loaded::{Loaded, WarmKernel};
 pub(crate) use policy::Policy;
 pub use policy::{Late, LateLoad};
 pub(crate) use primed::Primed;
@@ -56,7 +56,7 @@ static CONTEXTS: Mutex<Vec<Arc<KnownContext>>> = Mutex::new(Vec::new());
 
 impl KnownContext {
     /// Finds a context, or adds it, and updates its policy. Contexts that no longer exist are forgotten.
-    pub(crate) fn of(
+    pub(crate) fn find_or_add(
         context: &Arc<CudaContext>,
         policy: &Policy,
     ) -> Result<Arc<KnownContext>, DriverCallError> {

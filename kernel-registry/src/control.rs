@@ -1,4 +1,4 @@
-//! The host's side of a kernel that stays: ends it, and says whether all of its blocks are there.
+//! The host's side of a resident kernel: ends it, and says whether all of its blocks are there.
 
 use std::error::Error;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::address::Sealed;
 use crate::mapped::Memory;
 use crate::{DriverUnavailable, PointerTo, PointerToMut};
 
-/// The control block of one launch of a kernel that stays: `kernel_registry::Control` of the
+/// The control block of one launch of a resident kernel: `kernel_registry::Control` of the
 /// [device header](crate::DEVICE_HEADER), in mapped host memory.
 ///
 /// ```no_run
@@ -114,6 +114,7 @@ pub enum Ended {
 
 /// The blocks of a grid that are not on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Missing {
     /// How many blocks have arrived.
     pub arrived: u32,
@@ -174,7 +175,7 @@ impl Control {
         let have_all_left = gone == self.blocks as usize && gone > 0;
         match end {
             // The kernel knows nothing else of such a control block.
-            end if end != NOT_YET && Ended::of(end) == Ended::OtherLayout => {
+            end if end != NOT_YET && Ended::from_code(end) == Ended::OtherLayout => {
                 Presence::Ended(Ended::OtherLayout)
             }
             _ if there > 0 => Presence::There,
@@ -184,7 +185,7 @@ impl Control {
             NOT_YET | STOPPED if gone + late > 0 => Presence::There,
             NOT_YET | STOPPED => Presence::Absent,
             // After any other reason, blocks that start later return at once.
-            end if gone + late > 0 => Presence::Ended(Ended::of(end)),
+            end if gone + late > 0 => Presence::Ended(Ended::from_code(end)),
             _ => Presence::Absent,
         }
     }
@@ -250,7 +251,7 @@ impl Control {
 }
 
 impl Ended {
-    fn of(end: u32) -> Self {
+    fn from_code(end: u32) -> Self {
         match end {
             STOPPED => Ended::Stopped,
             2 => Ended::Limit,
@@ -396,9 +397,9 @@ mod tests {
         (0..).zip(places).for_each(|(number, name)| numbered(number, name));
         assert_eq!([THERE, LEFT, LATE, LATE_AND_LEFT], [1, 2, 3, 4]);
         assert_eq!(
-            (Ended::of(1), Ended::of(6), Ended::of(8)),
+            (Ended::from_code(1), Ended::from_code(6), Ended::from_code(8)),
             (Ended::Stopped, Ended::OtherType, Ended::OtherLanes)
         );
-        assert_eq!((Ended::of(7), Ended::of(99)), (Ended::OtherLayout, Ended::OtherLayout));
+        assert_eq!((Ended::from_code(7), Ended::from_code(99)), (Ended::OtherLayout, Ended::OtherLayout));
     }
 }

@@ -22,6 +22,7 @@ use kernel_registry_format::CudaVersion as Version;
 
 pub(crate) use call::*;
 pub(crate) use context::{ContextId, Pushed, architecture, bind};
+pub(crate) use error::call;
 pub use error::{DriverCallError, DriverUnavailable};
 pub(crate) use green::{Green, GreenCalls, GreenId, Multiprocessors};
 pub(crate) use host_memory::{allocate_host, free_host};

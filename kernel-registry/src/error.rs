@@ -3,10 +3,10 @@
 use std::error::Error;
 use std::fmt;
 
-use kernel_registry_format::{KernelRecord, Malformed};
+use kernel_registry_format::Malformed;
 
-use crate::OtherCopy;
-use crate::copies::{REMEDY, VERSION};
+use crate::copies::{OtherCopy, REMEDY, VERSION};
+use crate::place::Place;
 
 /// Why a query of the registry failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,50 +82,6 @@ impl fmt::Debug for MainError {
             source = cause.source();
         }
         Ok(())
-    }
-}
-
-/// Where a kernel or `#[warmup]` function is declared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct Place {
-    /// Its path.
-    pub path: &'static str,
-    /// The package.
-    pub package: &'static str,
-    /// The package's version.
-    pub version: &'static str,
-    /// The source file.
-    pub file: &'static str,
-    /// The line.
-    pub line: u32,
-}
-
-impl Place {
-    /// Called by expansions of `#[warmup]`.
-    #[doc(hidden)]
-    pub const fn new(
-        path: &'static str,
-        package: &'static str,
-        version: &'static str,
-        file: &'static str,
-        line: u32,
-    ) -> Self {
-        Place { path, package, version, file, line }
-    }
-
-    pub(crate) fn of(kernel: &KernelRecord<'static>) -> Self {
-        let KernelRecord { path, package, version, file, line, .. } = *kernel;
-        Place { path, package, version, file, line }
-    }
-}
-
-/// `src/lib.rs:12 (kernels 0.1.0)`, and without a package for a kernel that was made at run time.
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)?;
-        if self.package.is_empty() { Ok(()) } else { write!(f, " ({} {})", self.package, self.version) }
     }
 }
 

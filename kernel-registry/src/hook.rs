@@ -119,7 +119,7 @@ impl<'a> WarmContext<'a> {
         self.preload(Function(function.cu_function()))
     }
 
-    /// The same for a handle of the driver: of a C library, for example, or of CUDA's runtime API, where
+    /// Loads a kernel by its handle of the driver, as [`preload_function`](Self::preload_function) does: of a C library, for example, or of CUDA's runtime API, where
     /// `cudaGetFuncBySymbol` returns it for a kernel that nvcc linked into the program.
     ///
     /// ```no_run
@@ -151,7 +151,7 @@ impl<'a> WarmContext<'a> {
         self.preload(Function(function))
     }
 
-    /// The same for every kernel of a library: what `cuLibraryLoadData` returned. Returns how many there are.
+    /// Loads every kernel of a library: what `cuLibraryLoadData` returned. Returns how many there are.
     ///
     /// # Safety
     ///
@@ -167,7 +167,7 @@ impl<'a> WarmContext<'a> {
         unsafe { self.preload_module(self.current.module_of(library)?) }
     }
 
-    /// The same for every kernel of a module of this context. Returns how many there are.
+    /// Loads every kernel of a module of this context. Returns how many there are.
     ///
     /// # Safety
     ///

@@ -113,7 +113,7 @@ impl KernelInfo {
 
     /// Package, file and line of the declaration.
     pub fn location(&self) -> Place {
-        Place::of(&self.kernel())
+        Place::from_record(&self.kernel())
     }
 
     /// The first line of the kernel's documentation, or nothing.
@@ -185,6 +185,12 @@ impl KernelInfo {
     }
 }
 
+/// The image that an expansion embeds.
+pub trait ImageSource {
+    /// Its bytes.
+    const BYTES: &'static [u8];
+}
+
 /// The types of kernels, for code that is generic over kernels. Only `#[gpu_kernel]` implements it: it is sealed.
 ///
 /// ```
@@ -205,7 +211,7 @@ impl KernelInfo {
     message = "`{Self}` is not a kernel",
     label = "not declared with `#[gpu_kernel]`"
 )]
-pub trait Kernel: crate::__private::ImageSource {
+pub trait Kernel: ImageSource {
     /// The kernel's information, known without loading it.
     const INFO: &'static KernelInfo;
 }
@@ -269,7 +275,7 @@ pub(crate) mod tests {
         SCALE.get_or_init(|| kernel("demo::scale", || &[]))
     }
 
-    /// The same under another path, with an image. A new one at each call.
+    /// `scale` under another path and with an image. Each call makes a new kernel.
     pub(crate) fn kernel(path: &'static str, image: fn() -> &'static [u8]) -> &'static KernelInfo {
         let params = [
             Param::new("n", "u32", Pass::Value, 4, 4),

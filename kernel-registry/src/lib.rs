@@ -126,8 +126,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[doc(hidden)]
-pub mod __private;
+mod __private;
 mod address;
 mod config;
 mod contexts;
@@ -144,6 +143,8 @@ mod mapped;
 mod nullable;
 mod param;
 mod partition;
+mod pass;
+mod place;
 mod queue;
 mod records;
 mod registry;
@@ -156,6 +157,12 @@ pub mod types;
 mod warm;
 mod watch;
 
+/// What the macros of this version call. Those of another one do not find it.
+#[doc(hidden)]
+pub mod __private_0_1 {
+    pub use crate::__private::*;
+}
+
 pub use address::{DeviceAddress, PointerTo, PointerToMut};
 pub use config::{Dim3, LaunchConfig};
 pub use contexts::{Late, LateLoad};
@@ -163,7 +170,7 @@ pub use copies::OtherCopy;
 /// The version of cudarc in this crate's API.
 pub use cudarc;
 pub use driver::{CudaVersion, DriverCallError, DriverUnavailable, context, contexts};
-pub use error::{MainError, Place, RegistryError};
+pub use error::{MainError, RegistryError};
 pub use hook::{PreloadError, WarmContext};
 pub use info::{Image, Kernel, KernelInfo};
 pub use kernel_registry_format::{
@@ -173,6 +180,7 @@ pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, 
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
 pub use partition::{Part, Partition, PartitionError};
+pub use place::Place;
 pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 // What concerns resident kernels is documented in that module, and has these paths too.
 pub use resident::{Control, Mapped, Queue, Resident, ResidentError, Section, SectionError, WouldWait};
@@ -185,7 +193,7 @@ pub use warm::{
 
 pub use kernel_registry_macros::KernelParam;
 
-/// The text of `kernel_registry.cuh`, the header for CUDA sources whose kernels stay on the device.
+/// The text of `kernel_registry.cuh`, the header for CUDA sources of resident kernels.
 ///
 /// Sources that kernel-registry-build compiles include it without any preparation. With a compiler of your own, pass it to
 /// NVRTC as a header of this name, or write it to a file on the include path.
@@ -286,7 +294,7 @@ pub const DEVICE_HEADER: &str = kernel_registry_format::device_header::TEXT;
 ///     /// y = a*x + y
 ///     pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 ///
-///     /// The same on vectors whose length is known to be even.
+///     /// y = a*x + y, for vectors of even length.
 ///     #[gpu_kernel(name = "saxpy", block = 128)]
 ///     pub unsafe fn saxpy_even(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 /// }

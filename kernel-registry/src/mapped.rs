@@ -91,7 +91,7 @@ impl Memory {
         self.address.as_ptr().wrapping_byte_add(offset).cast()
     }
 
-    /// The same as the driver represents it.
+    /// The address on the device, as the driver's type.
     pub(crate) fn address(&self) -> CUdeviceptr {
         self.address.as_ptr().expose_provenance() as CUdeviceptr
     }

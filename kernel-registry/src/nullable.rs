@@ -2,7 +2,7 @@
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 
-use crate::__private::pass::{self, Tracked};
+use crate::pass::{self, Tracked};
 
 /// Arguments for a parameter `Option<&[T]>`: `None`, for which the kernel gets a null pointer, an `Option<&CudaSlice<T>>`, or
 /// a reference to any slice or view. cudarc tracks the use of slices, if there are any.

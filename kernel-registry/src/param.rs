@@ -2,8 +2,6 @@
 
 pub use kernel_registry_format::RustType;
 
-use crate::__private::param::Field;
-
 /// A type that can be passed to a kernel by value, or be an element of device memory.
 ///
 /// Structs derive it:
@@ -11,7 +9,7 @@ use crate::__private::param::Field;
 /// ```
 /// use kernel_registry::KernelParam;
 ///
-/// /// The same as `Step` in CUDA.
+/// /// `Step` in the CUDA source.
 /// #[derive(Clone, Copy, KernelParam)]
 /// #[repr(C)]
 /// struct Step {
@@ -45,11 +43,22 @@ use crate::__private::param::Field;
 pub unsafe trait KernelParam: Copy + 'static {
     /// The type, for the comparison with CUDA's. Structs are compared by size and alignment, those of
     /// [`types`](crate::types) also by name.
+    #[doc(hidden)]
     const RUST: RustType = RustType::Struct;
 
     /// The fields of a struct that derives this. Otherwise empty.
     #[doc(hidden)]
     const FIELDS: &'static [Field] = &[];
+}
+
+/// A field of a struct.
+pub struct Field {
+    pub(crate) name: &'static str,
+    /// Its type as written.
+    pub(crate) spelled: &'static str,
+    pub(crate) offset: u32,
+    pub(crate) size: u32,
+    pub(crate) rust: RustType,
 }
 
 macro_rules! numbers {

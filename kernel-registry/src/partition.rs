@@ -1,4 +1,4 @@
-//! Splits a device's multiprocessors into parts, so that a kernel that stays leaves room for others.
+//! Splits a device's multiprocessors into parts, so that a resident kernel leaves room for others.
 
 mod error;
 mod part;
@@ -13,14 +13,13 @@ use crate::contexts::KnownContext;
 use crate::driver::{self, ContextId, Driver, DriverCallError, GreenCalls, GreenId, Multiprocessors};
 use crate::lock::lock;
 use crate::sections::{self, Family, Loading};
-use crate::warm::TIMEOUT;
-use crate::watch::{self, Activity, NoResult, Timeouts, Watch};
+use crate::watch::{self, Activity, NoResult, TIMEOUT, Timeouts, Watch};
 
 pub use error::PartitionError;
 pub use part::Part;
 
-/// Splits the multiprocessors (SMs) of a device into [parts](Part), whose streams run kernels only there. A kernel that
-/// stays in one part leaves the other parts free, even if it fills its own.
+/// Splits the multiprocessors (SMs) of a device into [parts](Part), whose streams run kernels only there. A resident
+/// kernel in one part leaves the other parts free, even if it fills its own.
 ///
 /// ```no_run
 /// use kernel_registry::{Partition, warm_all};
@@ -28,7 +27,7 @@ pub use part::Part;
 /// let context = kernel_registry::context(0)?;
 /// let warm = warm_all(&context)?;
 /// let [small, rest] = Partition::of(&context).sms([8, Partition::REST])?;
-/// println!("{} multiprocessors for the kernel that stays, {} for others", small.sms(), rest.sms());
+/// println!("{} multiprocessors for the resident kernel, {} for others", small.sms(), rest.sms());
 ///
 /// let (stays, others) = (small.stream()?, rest.stream()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -78,7 +77,7 @@ impl Partition {
     pub fn sms<const N: usize>(&self, sizes: [u32; N]) -> Result<[Part; N], PartitionError> {
         part::reap();
         let driver = Driver::get()?;
-        let calls = GreenCalls::of(driver)?.ok_or(PartitionError::TooOld { driver: driver.version })?;
+        let calls = GreenCalls::look_up(driver)?.ok_or(PartitionError::TooOld { driver: driver.version })?;
         if !self.context.is_primary() {
             return Err(PartitionError::NotPrimary);
         }
@@ -144,7 +143,7 @@ pub(crate) fn of_stream(
     stream: &CudaStream,
     driver: &Driver,
 ) -> Result<Option<(GreenId, Multiprocessors)>, DriverCallError> {
-    let Some(calls) = GreenCalls::of(driver)? else { return Ok(None) };
+    let Some(calls) = GreenCalls::look_up(driver)? else { return Ok(None) };
     // The handle of the default stream stands for that of the current context.
     driver::bind(stream.context())?;
     calls.of_stream(stream)

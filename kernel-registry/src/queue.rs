@@ -1,4 +1,4 @@
-//! A queue of values from the host to the blocks of a kernel that stays.
+//! A queue of values from the host to the blocks of a resident kernel.
 
 use std::error::Error;
 use std::fmt;
@@ -104,6 +104,7 @@ pub struct Pushed {
 
 /// The queue has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Full {
     /// How many values it holds, in all lanes.
     pub capacity: u64,
@@ -111,6 +112,7 @@ pub struct Full {
 
 /// Not all values of a queue are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unfinished {
     /// How many values are done.
     pub done: u64,
@@ -131,7 +133,7 @@ impl<T: KernelParam> Queue<T> {
         Self::for_blocks(context, 1, capacity)
     }
 
-    /// The same for a grid of so many blocks, with room for `per_block` values for each. With two, a block has its next value at
+    /// A queue for a grid of so many blocks, with room for `per_block` values for each. With two, a block has its next value at
     /// hand. More let the host push in bursts; but a value stays with its block, also if others are idle.
     ///
     /// A value waits until its block is on the device: see [`Control::wait_for_blocks`].
@@ -232,7 +234,7 @@ impl<T: KernelParam> Queue<T> {
         self.wait_until(control, limit, || self.done() == self.pushed)
     }
 
-    /// The same for one value.
+    /// Waits until one value is done, as [`wait`](Self::wait) does for all.
     ///
     /// # Errors
     ///

@@ -6,7 +6,6 @@ use std::sync::{PoisonError, RwLock};
 
 use kernel_registry_format::{Frames, KernelRecord, Record, Records};
 
-use crate::__private::Registration;
 use crate::records::{self, COPY};
 use crate::{KernelInfo, OtherCopy, Place, RegistryError};
 
@@ -23,6 +22,11 @@ mod made {
         []
     }
 }
+
+/// One kernel in the list that inventory collects before `main`.
+pub struct Registration(pub &'static KernelInfo);
+
+inventory::collect!(Registration);
 
 /// Every registered kernel, ordered by path; equal paths by package version and place.
 ///
@@ -258,8 +262,10 @@ fn compare(
     let (mut recorded, mut others) = (Vec::new(), BTreeMap::<u64, OtherCopy>::new());
     for record in Records::new(section) {
         match record.map_err(RegistryError::SectionDamaged)? {
-            Record::Kernel(kernel) if kernel.copy == COPY => recorded.push(Place::of(&kernel)),
-            Record::Kernel(kernel) => others.entry(kernel.copy).or_default().kernels.push(Place::of(&kernel)),
+            Record::Kernel(kernel) if kernel.copy == COPY => recorded.push(Place::from_record(&kernel)),
+            Record::Kernel(kernel) => {
+                others.entry(kernel.copy).or_default().kernels.push(Place::from_record(&kernel))
+            }
             Record::Library(library) if library.copy != COPY => {
                 others.entry(library.copy).or_default().version = library.version;
             }
@@ -269,7 +275,7 @@ fn compare(
     let records = recorded.len();
     if records > registrations {
         let identity = |place: Place| (place.path, place.version, place.file, place.line);
-        let known: HashSet<_> = registered.map(|(kernel, _)| identity(Place::of(kernel))).collect();
+        let known: HashSet<_> = registered.map(|(kernel, _)| identity(Place::from_record(kernel))).collect();
         let missing = recorded.into_iter().filter(|place| !known.contains(&identity(*place))).collect();
         return Err(RegistryError::RegistrationsLost { records, registrations, missing });
     }

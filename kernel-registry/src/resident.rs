@@ -45,6 +45,11 @@
 //! ```
 //!
 //! `docs/resident.md` says how to write such a kernel.
+//!
+//! # Not settled
+//!
+//! This is the newest part of the library. Until it is settled, any minor version may change or remove what is here, with
+//! [`Partition`](crate::Partition) and [`Part`]; the rest of the library does not depend on it.
 
 mod checked;
 mod error;
@@ -57,13 +62,11 @@ use std::{env, fmt};
 
 use kernel_registry_format::fit::{Device, Launch as Figure};
 
-use crate::contexts::{KnownContext, Loaded, Warmed};
-use crate::driver::{Current, Driver, Function};
+use crate::contexts::{KnownContext, Loaded, WarmKernel};
+use crate::driver::{Current, Driver};
 use crate::sections::{self, Family, Processors, ResidentGrid};
-use crate::table::{Limits, Ready};
 use crate::{
-    Kernel, KernelInfo, KernelReport, LaunchConfig, LaunchError, Part, Pass, Prepared, RecheckError, Untyped,
-    Warm,
+    Kernel, KernelInfo, LaunchConfig, LaunchError, Part, Pass, Prepared, RecheckError, Untyped, Warm,
 };
 use fit::{Beside, CannotRun, Figures};
 
@@ -78,7 +81,7 @@ pub use kernel_registry_format::OnWait;
 pub use kernel_registry_format::fit::{Limit, Refused, Shortage};
 pub use section::Section;
 
-/// The launch of a kernel that stays on the device, before it is checked.
+/// The launch of a resident kernel, before it is checked.
 ///
 /// See the [module](self) for an example.
 #[must_use = "nothing is launched before `check` and `launch`"]
@@ -110,7 +113,7 @@ impl<K: Kernel> Resident<K> {
 }
 
 impl Resident<Untyped> {
-    /// The same for a kernel that is known only at run time.
+    /// A launch of a kernel that is known only at run time.
     pub fn of(kernel: &'static KernelInfo, config: impl Into<LaunchConfig>) -> Self {
         Self::launch_of(kernel, config.into(), false)
     }
@@ -134,7 +137,7 @@ impl<K> Resident<K> {
         }
     }
 
-    /// A kernel that is launched while this one stays. The size of its grid does not matter, if it is one that can be launched: its
+    /// A kernel that is launched while this one runs. The size of its grid does not matter, if it is one that can be launched: its
     /// blocks run one after the other if not at once.
     pub fn beside(mut self, kernel: &'static KernelInfo, config: impl Into<LaunchConfig>) -> Self {
         self.beside.push((kernel, config.into()));
@@ -147,7 +150,7 @@ impl<K> Resident<K> {
         Resident { all: true, ..self }
     }
 
-    /// Leaves kernels out of [`beside_all`](Self::beside_all), which are not launched while this one stays.
+    /// Leaves kernels out of [`beside_all`](Self::beside_all), which are not launched while this one runs.
     pub fn except(mut self, kernels: impl IntoIterator<Item = &'static KernelInfo>) -> Self {
         self.except.extend(kernels);
         self
@@ -171,7 +174,7 @@ impl<K> Resident<K> {
     }
 
     /// What an audit does with calls of other code that would wait for the kernel. [`OnWait::Defer`] by default. Calls of this library
-    /// are refused in any case, or put off if they free something.
+    /// are refused in any case, or deferred if they free something.
     pub fn on_wait(self, on_wait: OnWait) -> Self {
         Resident { on_wait, ..self }
     }
@@ -264,8 +267,8 @@ impl<K> Resident<K> {
             }
         };
         let warm = |kernel| {
-            let warmed = loaded.kernels.values().find(|warmed| warmed.info == kernel);
-            warmed.and_then(|warmed| WarmKernel::of(warmed, known)).ok_or_else(|| not_warm(kernel))
+            let mut there = loaded.kernels.values().filter(|_| !loaded.forgotten);
+            there.find(|warm| warm.info == kernel).ok_or_else(|| not_warm(kernel))
         };
         let stays = warm(self.kernel)?;
         if !stays.report.stack_known {
@@ -273,7 +276,7 @@ impl<K> Resident<K> {
         }
         let launch = Figure { carveout: self.carveout, ..stays.figure(&self.config) };
         let mut beside = Vec::new();
-        let mut add = |other: WarmKernel<'_>, launches: Vec<Figure>| {
+        let mut add = |other: &WarmKernel, launches: Vec<Figure>| {
             if !other.report.stack_known {
                 return Err(ResidentError::UnknownStack { kernel, of: other.report.path });
             }
@@ -291,8 +294,7 @@ impl<K> Resident<K> {
         if self.all {
             let named = |info| self.beside.iter().any(|(kernel, _)| *kernel == info);
             let left_out = |info| info == self.kernel || self.except.contains(&info) || named(info);
-            for warmed in loaded.kernels.values().filter(|warmed| !left_out(warmed.info)) {
-                let other = WarmKernel::of(warmed, known).ok_or_else(|| not_warm(warmed.info))?;
+            for other in loaded.kernels.values().filter(|other| !left_out(other.info)) {
                 add(other, other.launches())?;
             }
         }
@@ -309,21 +311,7 @@ struct Options {
 }
 
 /// A warm kernel, in the figures that decide what fits.
-#[derive(Clone, Copy)]
-struct WarmKernel<'a> {
-    info: &'static KernelInfo,
-    report: &'a KernelReport,
-    function: Function,
-    limits: Limits,
-}
-
-impl<'a> WarmKernel<'a> {
-    /// `None` if it is being removed from the context.
-    fn of(warmed: &'a Warmed, known: &KnownContext) -> Option<Self> {
-        let Ready { function, limits, .. } = warmed.info.table().find(known.ordinal, known.id)?;
-        Some(WarmKernel { info: warmed.info, report: &warmed.report, function, limits })
-    }
-
+impl WarmKernel {
     fn figure(&self, config: &LaunchConfig) -> Figure {
         let product = |size: [u32; 3]| size.into_iter().map(u64::from).fold(1, u64::saturating_mul);
         let WarmKernel { report, limits, .. } = self;

@@ -4,6 +4,7 @@
 mod frees;
 mod guard;
 mod processors;
+mod state;
 mod streams;
 
 use std::fmt;
@@ -13,8 +14,9 @@ use cudarc::driver::CudaContext;
 use crate::driver::ContextId;
 
 pub(crate) use frees::free;
-pub(crate) use guard::{Guard, Loading, NotBegun, loading, refuse, residents};
+pub(crate) use guard::{Guard, Loading, NotBegun, loading, refuse};
 pub(crate) use processors::{PartId, Processors, ResidentGrid};
+pub(crate) use state::residents;
 pub(crate) use streams::check as check_stream;
 
 /// A call that would wait for a resident kernel, and was not made.

@@ -7,6 +7,7 @@
 mod bar;
 mod causes;
 mod code;
+mod error;
 mod failure;
 mod handle;
 mod hooks;
@@ -15,13 +16,16 @@ mod load;
 mod pieces;
 mod plan;
 mod prime;
+mod progress;
 mod ptx_version;
+mod receipt;
 mod recheck;
 mod report;
 mod resolve;
 mod stages;
 mod trace;
 mod verify;
+mod words;
 mod work;
 
 use std::fmt;
@@ -35,17 +39,19 @@ use kernel_registry_format::rules;
 use crate::KernelInfo;
 use crate::contexts::{KnownContext, Late, LateLoad, Policy, Turn};
 use crate::driver::{ContextId, Current, Driver};
-use crate::lock::lock;
 use crate::sections::{self, Family};
-use crate::watch::{self, Activity, NoResult, Overdue, Timeouts};
+use crate::watch::{self, Activity, NoResult, Overdue, TIMEOUT, Timeouts};
 use work::{Job, Sizes};
 
-pub use failure::{Cause, Failure, HookCause, HookFailure, SetLimit, WarmEachError, WarmError};
+pub use error::{SetLimit, WarmEachError, WarmError};
+pub use failure::{Cause, Failure, HookCause, HookFailure};
 pub(crate) use hooks::running_for as hook_running_for;
 pub(crate) use plan::Plan;
+pub use progress::{Progress, Stage};
+pub use receipt::Warm;
 pub(crate) use recheck::MOMENT;
 pub use recheck::RecheckError;
-pub use report::{HookReport, KernelReport, Report, Stage, Unavailable};
+pub use report::{HookReport, KernelReport, Report, Unavailable};
 
 /// Makes every registered kernel ready in a context. After that, no launch of these kernels waits for loading or for a
 /// larger stack, whatever else runs on the device.
@@ -133,25 +139,10 @@ pub struct Warmup<'a> {
     hook_timeout: Duration,
 }
 
-/// How long a driver call may wait for the device.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
-
 /// How long a `#[warmup]` function may take: it may compile, or load a model.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 
 type Filter<'a> = Box<dyn Fn(&KernelInfo) -> bool + 'a>;
-
-/// The progress of a warm-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Progress {
-    /// The current stage.
-    pub stage: Stage,
-    /// Images, or pieces of large images, compiled so far. Only [`Stage::Load`] compiles.
-    pub done: usize,
-    /// Images and pieces to compile.
-    pub of: usize,
-}
 
 impl<'a> Warmup<'a> {
     /// The warm-up of [`warm_all`].
@@ -339,7 +330,7 @@ impl<'a> Warmup<'a> {
             return Err(WarmError::InHook { hook });
         }
         let changes = if self.is_late { &Policy::default() } else { &self.policy };
-        let known = KnownContext::of(context, changes)?;
+        let known = KnownContext::find_or_add(context, changes)?;
         let id = known.id;
         let Policy { threads, stack_budget, timeout, whole_images, .. } = self.policy;
         let mut job = Job {
@@ -381,7 +372,7 @@ impl<'a> Warmup<'a> {
         })??;
         trace::report(&report);
         if report.is_complete() || self.allow_partial {
-            Ok(Warm { context: context.clone(), id, report })
+            Ok(Warm::new(context.clone(), id, report))
         } else {
             Err(WarmError::Kernels { report: Box::new(report) })
         }
@@ -416,73 +407,6 @@ impl fmt::Debug for Warmup<'_> {
             .field("hooks", hooks)
             .field("hook_timeout", hook_timeout)
             .finish_non_exhaustive()
-    }
-}
-
-/// The receipt of a warm-up: the kernels in its report were warm in its context.
-///
-/// It keeps the context alive. It cannot prevent other code from lowering the stack limit, unloading modules or resetting
-/// the device. [`recheck`](Warm::recheck) detects that: call it before launching a resident kernel. It cannot detect a
-/// stack limit that was changed and restored, which also makes the next launch wait: leave `CU_LIMIT_STACK_SIZE` alone.
-#[derive(Clone, Debug)]
-pub struct Warm {
-    context: Arc<CudaContext>,
-    id: ContextId,
-    report: Report,
-}
-
-impl Warm {
-    /// The context.
-    pub fn context(&self) -> &Arc<CudaContext> {
-        &self.context
-    }
-
-    pub(crate) fn id(&self) -> ContextId {
-        self.id
-    }
-
-    /// What the warm-up found and did.
-    pub fn report(&self) -> &Report {
-        &self.report
-    }
-
-    /// Asks the driver whether the kernels are still warm.
-    ///
-    /// # Errors
-    ///
-    /// [`RecheckError`] says what changed, or why the driver could not be asked.
-    pub fn recheck(&self) -> Result<(), RecheckError> {
-        recheck::recheck(self)
-    }
-
-    /// Declares warming over: from now on nothing shall load late.
-    ///
-    /// Registered kernels that are not warm in the context are not loaded by their launch, which returns
-    /// [`LaunchError::NotWarm`](crate::LaunchError::NotWarm): the policy of the context is [`Late::Deny`], until a warm-up sets another one.
-    ///
-    /// If an audit watches the process (`cargo kernels audit`, or `kernel_registry_audit::install`), the program is also marked as ready, for
-    /// all contexts, and for loads that this library knows nothing of: kernels of cudarc, of CUDA's libraries, modules compiled at
-    /// run time. They are findings of the audit, which reports or refuses them, or aborts the process, as it was told. A call that is
-    /// refused returns `CUDA_ERROR_NOT_PERMITTED`. So seal after all contexts are warm. Without an audit, nobody sees such loads.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let context = kernel_registry::context(0)?;
-    /// let warm = kernel_registry::warm_all(&context)?;
-    /// // Load what else the program needs ..
-    /// warm.seal();
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn seal(&self) {
-        // A context that was reset has no kernels that could be launched.
-        if let Some(known) = KnownContext::find(self.id) {
-            lock(&known.policy).late = Some(Late::Deny);
-        }
-        // In a forked child there is no driver.
-        if let Ok(driver) = Driver::get() {
-            driver.mark_ready();
-        }
     }
 }
 

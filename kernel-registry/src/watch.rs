@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Instant;
 
 use activity::Kind;
-pub(crate) use activity::{Activity, Overdue, Timeouts};
+pub(crate) use activity::{Activity, Overdue, TIMEOUT, Timeouts};
 pub(crate) use turns::Turns;
 
 /// The worker's progress handle; clones share its state.

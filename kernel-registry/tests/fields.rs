@@ -2,7 +2,7 @@
 
 use std::panic::catch_unwind;
 
-use kernel_registry::__private::checks::{CudaField, fields};
+use kernel_registry::__private_0_1::checks::{CudaField, fields};
 use kernel_registry::KernelParam;
 
 /// `struct Step { float* x; int n; float a; char b; char c; };`

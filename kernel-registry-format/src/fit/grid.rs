@@ -40,7 +40,7 @@ pub struct Room {
     pub limit: Limit,
     /// Blocks that run together, of which there must be room for one set: those of a cluster.
     pub cluster: u32,
-    /// Bytes of the carve-out of that multiprocessor, unless no block stays there. It is the one that the kernel that stays
+    /// Bytes of the carve-out of that multiprocessor, unless no block stays there. It is the one that the resident kernel
     /// [wants](Launch::wanted_carveout).
     pub carveout: Option<u32>,
     /// What a block lacks there, if it does not fit.

@@ -3,7 +3,6 @@
 use core::fmt;
 
 use super::device::{Device, PARTITIONS, REGISTER_UNIT, WARP};
-use super::processor::Processor;
 
 /// A launch, as far as it decides what fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,19 +50,6 @@ impl Launch {
         let asked = self.static_shared.saturating_add(self.dynamic_shared);
         let bytes = asked.saturating_add(device.reserved_shared);
         bytes.checked_next_multiple_of(device.shared_unit).unwrap_or(u32::MAX)
-    }
-
-    /// Bytes of the carve-out that the driver wants for it: the [preferred](Self::carveout) one, or else the smallest that holds
-    /// as many blocks as a multiprocessor has room for otherwise. At least one block is held. How many blocks are launched does
-    /// not matter.
-    ///
-    /// This was measured on an H200 (driver 580.159). Of the preferences, 100 is certain. With 50 and blocks of 2 KiB the device had
-    /// a larger carve-out than this.
-    pub fn wanted_carveout(&self, device: &Device) -> u32 {
-        self.preferred_carveout(device).unwrap_or_else(|| {
-            let blocks = Processor::new(device).space(self).blocks.max(1);
-            device.carveout(blocks.saturating_mul(self.shared(device)))
-        })
     }
 
     /// The carve-out in bytes that it prefers, which holds a block.

@@ -179,6 +179,21 @@ impl<'a> Processor<'a> {
     }
 }
 
+impl Launch {
+    /// Bytes of the carve-out that the driver wants for it: the [preferred](Self::carveout) one, or else the smallest that holds
+    /// as many blocks as a multiprocessor has room for otherwise. At least one block is held. How many blocks are launched does
+    /// not matter.
+    ///
+    /// This was measured on an H200 (driver 580.159). Of the preferences, 100 is certain. With 50 and blocks of 2 KiB the device had
+    /// a larger carve-out than this.
+    pub fn wanted_carveout(&self, device: &Device) -> u32 {
+        self.preferred_carveout(device).unwrap_or_else(|| {
+            let blocks = Processor::new(device).space(self).blocks.max(1);
+            device.carveout(blocks.saturating_mul(self.shared(device)))
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

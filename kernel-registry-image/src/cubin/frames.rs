@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use crate::bytes;
-use crate::elf::{Elf, Place};
+use crate::elf::{CodeAddress, Elf};
 
 /// The frame of the code at a place, in bytes.
-pub(super) fn frames(elf: &Elf<'_>) -> BTreeMap<Place, u32> {
+pub(super) fn frames(elf: &Elf<'_>) -> BTreeMap<CodeAddress, u32> {
     let section = elf.section(".debug_frame").map_or(&[][..], |section| section.data);
     let places = places(elf, section);
     let placed = descriptions(section).filter_map(|(offset, frame)| Some((*places.get(&offset)?, frame)));
@@ -18,7 +18,7 @@ pub(super) fn frames(elf: &Elf<'_>) -> BTreeMap<Place, u32> {
 
 /// Where the code is that the description at an offset is of: relocations say so. Their addend is with them, or up to
 /// sm_89 in the description.
-fn places(elf: &Elf<'_>, section: &[u8]) -> BTreeMap<u64, Place> {
+fn places(elf: &Elf<'_>, section: &[u8]) -> BTreeMap<u64, CodeAddress> {
     let relocations = |name: &str, size: usize| {
         let data = elf.section(name).map_or(&[][..], |section| section.data);
         data.chunks_exact(size)
@@ -28,7 +28,7 @@ fn places(elf: &Elf<'_>, section: &[u8]) -> BTreeMap<u64, Place> {
         let in_place = || bytes::u64_at(section, usize::try_from(offset).ok()?);
         let addend = bytes::u64_at(entry, 16).or_else(in_place)?;
         let place = elf.place(symbol)?;
-        Some((offset, Place { address: place.address.wrapping_add(addend), ..place }))
+        Some((offset, CodeAddress { address: place.address.wrapping_add(addend), ..place }))
     };
     let all = relocations(".rela.debug_frame", 24).chain(relocations(".rel.debug_frame", 16));
     all.filter_map(place).collect()

@@ -2,7 +2,7 @@
 
 use crate::bytes;
 use crate::elf::Elf;
-use crate::{Error, Exactness, Target};
+use crate::{Error, Portability, Target};
 
 /// Up to CUDA 12: code for this very architecture (`sm_90a`).
 const EF_ACCELERATED: u32 = 0x800;
@@ -21,13 +21,13 @@ pub(super) fn target(elf: &Elf<'_>) -> Result<Target, Error> {
         return Err(Error::malformed("the ELF header", format!("no architecture has number {sm}")));
     }
     let noted = tools(elf).into_iter().filter_map(|tool| target_argument(tool.arguments));
-    let noted = noted.filter(|noted| noted.sm == sm).max_by_key(|noted| noted.exact);
-    let exact = match noted {
-        Some(noted) if noted.exact != Exactness::Any => noted.exact,
-        _ if accelerated => Exactness::Arch,
-        _ => Exactness::Any,
+    let noted = noted.filter(|noted| noted.sm == sm).max_by_key(|noted| noted.portability);
+    let portability = match noted {
+        Some(noted) if noted.portability != Portability::Forward => noted.portability,
+        _ if accelerated => Portability::Exact,
+        _ => Portability::Forward,
     };
-    Ok(Target { sm, exact })
+    Ok(Target { sm, portability })
 }
 
 /// The release of the toolkit, such as `13.0`.

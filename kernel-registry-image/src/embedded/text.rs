@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{End, Start};
+use super::span::{End, Start};
 
 /// `.version`, with which the code of every PTX text begins.
 const VERSION: &[u8] = b".version";

@@ -1,7 +1,7 @@
 //! Kernels in PTX: name, parameters and launch limits.
 
-use super::lexer::Token;
-use super::{Functions, Parser, number};
+use super::lexer::{Token, number};
+use super::{Functions, Parser};
 use crate::{Entry, Error, Limits, ParamLayout};
 
 /// More parameters than any kernel has: their space is limited to 32,764 bytes.

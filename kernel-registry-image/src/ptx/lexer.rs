@@ -109,3 +109,12 @@ fn word_length(text: &[u8]) -> usize {
     let more = |byte: &u8| is_word(*byte) && !(directive && *byte == b'.');
     1 + text[1..].iter().take_while(|byte| more(byte)).count()
 }
+
+/// A number as PTX writes it: `12`, `0x0c`, `12U`.
+pub(super) fn number(text: &str) -> Option<u32> {
+    let digits = text.strip_suffix('U').unwrap_or(text);
+    match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => digits.parse().ok(),
+    }
+}

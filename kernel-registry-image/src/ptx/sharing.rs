@@ -6,8 +6,7 @@
 
 use std::collections::HashSet;
 
-use super::lexer::Token;
-use super::number;
+use super::lexer::{Token, number};
 
 /// The search for obstacles, token by token.
 #[derive(Default)]

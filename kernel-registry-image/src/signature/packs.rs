@@ -7,8 +7,6 @@ use std::fmt;
 
 use cpp_demangle::{BorrowedSymbol, DemangleNodeType, DemangleOptions, DemangleWrite};
 
-use super::split_list;
-
 /// What stands for `Dp`: a qualifier of this name.
 const QUALIFIER: &str = "U8__pack__";
 /// How that is written behind its type.
@@ -183,4 +181,25 @@ fn parts(pattern: &str) -> Vec<Part<'_>> {
     }
     parts.push(Part::Text(&pattern[start..]));
     parts
+}
+
+/// The items between the commas that are not inside of brackets.
+pub(super) fn split_list(text: &str) -> Vec<&str> {
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    let (mut items, mut start, mut depth) = (Vec::new(), 0, 0usize);
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            b'(' | b'<' | b'[' | b'{' => depth += 1,
+            b')' | b'>' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                items.push(text[start..index].trim());
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    items.push(text[start..].trim());
+    items
 }

@@ -5,18 +5,9 @@ use std::fmt;
 
 use kernel_registry_format::is_control;
 
-use super::{Field, records_among_macros, structs};
+use super::records::{Field, PlacedField};
+use super::{records_among_macros, structs};
 use crate::{CudaType, Image, Scalar};
-
-/// A field and its place in the struct.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct PlacedField {
-    /// The field.
-    pub field: Field,
-    /// Bytes from the beginning of the struct.
-    pub offset: u32,
-}
 
 /// The structs of numbers, pointers, CUDA's vectors and arrays of these that a source spells out: at file scope, under no
 /// condition of the preprocessor, without attributes, macros and bit fields. `is_macro` says whether headers or options

@@ -19,6 +19,16 @@ pub struct Field {
     pub lengths: Vec<u32>,
 }
 
+/// A field and its place in the struct.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct PlacedField {
+    /// The field.
+    pub field: Field,
+    /// Bytes from the beginning of the struct.
+    pub offset: u32,
+}
+
 /// A struct of plain fields.
 #[derive(Clone)]
 pub(super) struct Record {
@@ -29,7 +39,7 @@ pub(super) struct Record {
 }
 
 /// Structs by their names without namespaces. Those that share a name are left out.
-pub(super) fn of(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -> HashMap<String, Record> {
+pub(super) fn collect(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -> HashMap<String, Record> {
     let mut all: HashMap<String, Option<Record>> = HashMap::new();
     for index in 0..tokens.len() {
         let (tag, body) = match &tokens[index..] {

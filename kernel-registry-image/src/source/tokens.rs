@@ -9,7 +9,7 @@ pub(super) fn is_directive(token: &&str) -> bool {
 const RAW: [&str; 5] = ["R", "LR", "u8R", "uR", "UR"];
 
 /// The tokens of a text.
-pub(super) fn of(text: &str) -> Vec<&str> {
+pub(super) fn split(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text;
     let mut is_line_start = true;

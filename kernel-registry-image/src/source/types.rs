@@ -2,11 +2,22 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Parameter;
 use super::functions::{Plain, split};
 use super::tokens::is_directive;
 use crate::CudaType;
 use crate::cuda_type::layout_of;
+
+/// A parameter as a source declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Parameter {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Its type, with the aliases of the source resolved.
+    pub ty: CudaType,
+    /// Whether it can be no other type.
+    pub is_certain: bool,
+}
 
 /// Names that headers give to types, in case that no header was read.
 const STANDARD: [(&str, &str); 15] = [
@@ -51,7 +62,11 @@ pub(super) struct Names<'a, 'b> {
 }
 
 impl<'a, 'b> Names<'a, 'b> {
-    pub(super) fn of(tokens: &'b [&'a str], plain: &[Plain], is_macro: &'b dyn Fn(&str) -> bool) -> Self {
+    pub(super) fn collect(
+        tokens: &'b [&'a str],
+        plain: &[Plain],
+        is_macro: &'b dyn Fn(&str) -> bool,
+    ) -> Self {
         let mut aliases = Aliases::new();
         let mut certain = HashSet::new();
         let mut classes = Vec::new();
@@ -143,7 +158,7 @@ pub(super) fn parameter(tokens: &[&str], names: &Names<'_, '_>) -> Parameter {
         words.push("*");
     }
     let is_certain = names.are_certain(&words, MAX_DEPTH) && !name.is_some_and(names.is_macro);
-    Parameter { name: name.map(str::to_owned), ty: of(&words, &names.aliases, MAX_DEPTH).ty, is_certain }
+    Parameter { name: name.map(str::to_owned), ty: resolve(&words, &names.aliases, MAX_DEPTH).ty, is_certain }
 }
 
 /// The name of a parameter: the last word behind a type.
@@ -171,7 +186,7 @@ impl Qualified {
 }
 
 /// The type of these tokens.
-fn of(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> Qualified {
+fn resolve(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> Qualified {
     let parts = split(words, "*");
     let (first, pointers) = (parts[0], &parts[1..]);
     let mut ty = base_type(first, aliases, depth);
@@ -192,7 +207,7 @@ fn base_type(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> Qualified
     }
     if let ([name] | ["std", ":", ":", name], 1..) = (named.as_slice(), depth) {
         if let Some(Some(of_alias)) = aliases.get(name) {
-            let Qualified { ty: aliased, is_const, is_volatile } = of(of_alias, aliases, depth - 1);
+            let Qualified { ty: aliased, is_const, is_volatile } = resolve(of_alias, aliases, depth - 1);
             let own = ty(aliased);
             return Qualified {
                 is_const: own.is_const || is_const,

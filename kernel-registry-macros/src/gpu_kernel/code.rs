@@ -87,7 +87,7 @@ fn generic(kernel: &Kernel) -> TokenStream {
         const _: () = {
             #[diagnostic::on_unimplemented(message = #message, label = "no such instance", note = #note)]
             #[allow(unreachable_pub)]
-            pub trait Instance: #krate::__private::ImageSource {
+            pub trait Instance: #krate::__private_0_1::ImageSource {
                 const INFO: &'static #krate::KernelInfo;
             }
 
@@ -121,13 +121,13 @@ pub(crate) fn broken(name: &Name) -> TokenStream {
         #type_item
 
         #(#cfgs)*
-        impl<#declared> #krate::__private::ImageSource for #ident<#used> {
+        impl<#declared> #krate::__private_0_1::ImageSource for #ident<#used> {
             const BYTES: &'static [::core::primitive::u8] = &[];
         }
 
         #(#cfgs)*
         impl<#declared> #krate::Kernel for #ident<#used> {
-            const INFO: &'static #krate::KernelInfo = #krate::__private::UNKNOWN;
+            const INFO: &'static #krate::KernelInfo = #krate::__private_0_1::UNKNOWN;
         }
 
         #(#cfgs)*
@@ -181,21 +181,21 @@ fn launch(params: &[Param], length: Option<SliceLength>, krate: &TokenStream) ->
         let span = element.span();
         match pass {
             Pass::Slice if *nullable => {
-                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNull<#element> = nullable #length;)
+                quote_spanned!(span=> #ident: impl #krate::__private_0_1::SliceOrNull<#element> = nullable #length;)
             }
             Pass::SliceMut if *nullable => {
-                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNullMut<#element> = nullable_mut #length;)
+                quote_spanned!(span=> #ident: impl #krate::__private_0_1::SliceOrNullMut<#element> = nullable_mut #length;)
             }
             Pass::Value => quote!(#ident: #element = value;),
             Pass::Slice => {
-                quote_spanned!(span=> #ident: &impl #krate::__private::DevicePtr<#element> = slice #length;)
+                quote_spanned!(span=> #ident: &impl #krate::__private_0_1::DevicePtr<#element> = slice #length;)
             }
             Pass::SliceMut => {
-                quote_spanned!(span=> #ident: &mut impl #krate::__private::DevicePtrMut<#element> = slice_mut #length;)
+                quote_spanned!(span=> #ident: &mut impl #krate::__private_0_1::DevicePtrMut<#element> = slice_mut #length;)
             }
-            Pass::Pointer => quote_spanned!(span=> #ident: impl #krate::__private::PointerTo<#element> = pointer;),
+            Pass::Pointer => quote_spanned!(span=> #ident: impl #krate::__private_0_1::PointerTo<#element> = pointer;),
             Pass::PointerMut => {
-                quote_spanned!(span=> #ident: impl #krate::__private::PointerToMut<#element> = pointer;)
+                quote_spanned!(span=> #ident: impl #krate::__private_0_1::PointerToMut<#element> = pointer;)
             }
         }
     });
@@ -212,7 +212,7 @@ fn registered_as(
     let Name { krate, ident, .. } = &kernel.name;
     let args = &instance.args;
     let tokens = &args.tokens;
-    let turbofish = if args.are_none() { "" } else { "::" };
+    let turbofish = if args.is_empty() { "" } else { "::" };
     let path = format!("::{}{turbofish}{}", ident.unraw(), args.spelled);
     let fixed = record::fixed_fields(kernel, instance, verdict);
     let (fixed, fixed_len) = (Literal::byte_string(&fixed), Literal::usize_unsuffixed(fixed.len()));
@@ -245,7 +245,7 @@ fn registered_as(
 /// The checks of an instance, each in a constant of its own, so that one that fails is the only error.
 fn checks(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> TokenStream {
     let Name { krate, cfgs, .. } = &kernel.name;
-    let checks = checks::of(instance, verdict, krate).into_iter();
+    let checks = checks::emit(instance, verdict, krate).into_iter();
     let check = |check| {
         quote! {
             #(#cfgs)*
@@ -259,5 +259,5 @@ fn checks(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> TokenStrea
 /// The kernel's own name in code outside of its item: `saxpy`, `reduce::<f32, 128>`.
 pub(crate) fn used_name(ident: &Ident, instance: &Instance) -> TokenStream {
     let args = &instance.args.tokens;
-    if instance.args.are_none() { quote!(#ident) } else { quote!(#ident::#args) }
+    if instance.args.is_empty() { quote!(#ident) } else { quote!(#ident::#args) }
 }

@@ -69,13 +69,13 @@ pub(crate) struct Instance {
 }
 
 impl Name {
-    pub(crate) fn of(written: &written::Declaration, args: &Arguments, errors: &mut Errors) -> Self {
+    pub(crate) fn resolve(written: &written::Declaration, args: &Arguments, errors: &mut Errors) -> Self {
         let written::Declaration { attrs, vis, sig, .. } = written;
         let generics = generics::all(&sig.generics, errors);
         // Errors in the parameters of a generic kernel are reported with its instances.
         let mut own = Errors::default();
         let params = param::all(&sig.inputs, &mut own);
-        let params = own.are_none().then(|| Rc::new(params));
+        let params = own.is_empty().then(|| Rc::new(params));
         if generics.is_empty() {
             errors.append(own);
         }
@@ -96,7 +96,7 @@ impl Name {
 }
 
 impl Declaration {
-    pub(crate) fn of(
+    pub(crate) fn resolve(
         name: &Name,
         written: written::Declaration,
         args: &Arguments,
@@ -151,7 +151,7 @@ fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors
             errors.at(key, "only a generic kernel has instances: declare `unsafe fn name<T>(..)`");
         }
         let params = name.params.clone().unwrap_or_default();
-        return vec![Instance::of(GenericArgs::default(), params, args, errors)];
+        return vec![Instance::new(GenericArgs::default(), params, args, errors)];
     }
     let mut instances = Vec::new();
     for generic_args in concrete(name, args, errors) {
@@ -159,9 +159,9 @@ fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors
         let inputs: Vec<FnArg> =
             sig.inputs.iter().filter_map(|arg| generic_args.put_into_param(arg, &mut own)).collect();
         let params = Rc::new(param::all(&inputs, &mut own));
-        instances.push(Instance::of(generic_args, params, args, &mut own));
+        instances.push(Instance::new(generic_args, params, args, &mut own));
         // An error in one instance is usually in all of them.
-        if !own.are_none() {
+        if !own.is_empty() {
             errors.append(own);
             return instances;
         }
@@ -190,7 +190,7 @@ fn concrete(name: &Name, args: &Arguments, errors: &mut Errors) -> Vec<GenericAr
 }
 
 impl Instance {
-    fn of(args: GenericArgs, params: Rc<Vec<Param>>, given: &Arguments, errors: &mut Errors) -> Self {
+    fn new(args: GenericArgs, params: Rc<Vec<Param>>, given: &Arguments, errors: &mut Errors) -> Self {
         let value =
             |given: &Option<Argument<Expr>>| Some(args.put_into_expr(given.as_ref()?.value.as_ref()?));
         Instance {

@@ -20,7 +20,7 @@ pub(crate) fn entry<'a>(
     let find = |name: &str| image.find(name, file).map_err(|error| error.to_string());
     let at = |span: Span| move |message: String| syn::Error::new(span, message);
     match &args.name {
-        _ if args.are_none() => find(&wanted.name).map_err(at(wanted.span)),
+        _ if args.is_empty() => find(&wanted.name).map_err(at(wanted.span)),
         Some(name) => find(&name.value()).map_err(at(name.span())),
         None => {
             let name = instance(args, &wanted.name, image, file);
@@ -35,7 +35,7 @@ fn instance(args: &GenericArgs, template: &str, image: &Image, file: &str) -> Re
     let all: Vec<&Signature> = image.instances_of(template);
     let mut found: Vec<&str> = all
         .iter()
-        .filter(|signature| are(args, &signature.template_args))
+        .filter(|signature| args_match(args, &signature.template_args))
         .map(|signature| signature.name.as_str())
         .collect();
     found.sort_unstable();
@@ -59,7 +59,7 @@ fn instance(args: &GenericArgs, template: &str, image: &Image, file: &str) -> Re
 }
 
 /// Whether these are the template arguments that C++ writes so.
-fn are(args: &GenericArgs, template_args: &[String]) -> bool {
+fn args_match(args: &GenericArgs, template_args: &[String]) -> bool {
     template_args.len() == args.values.len()
         && args.values.iter().zip(template_args).all(|((_, value), cuda)| match value {
             Value::Type(ty) => type_is(ty, cuda),

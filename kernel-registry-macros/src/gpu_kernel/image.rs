@@ -34,7 +34,7 @@ pub(crate) struct Content {
 }
 
 impl Image {
-    pub(crate) fn of(args: &Arguments, name: &Name, errors: &mut Errors) -> Option<Image> {
+    pub(crate) fn load(args: &Arguments, name: &Name, errors: &mut Errors) -> Option<Image> {
         let Some(code) = &args.code else {
             let function = &name.function;
             errors.at(

@@ -78,7 +78,7 @@ fn expand_module(mut module: ItemMod, args: &Arguments, errors: &mut Errors) -> 
     }
 
     let krate = args.krate();
-    let private = quote!(#krate::__private);
+    let private = quote!(#krate::__private_0_1);
     let list = quote! {
         /// The kernels declared in this module and the modules inside it, in the order of their declaration.
         #[allow(deprecated)]

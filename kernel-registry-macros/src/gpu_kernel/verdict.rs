@@ -51,7 +51,7 @@ pub(crate) fn all(
     errors: &mut Errors,
 ) -> Option<Vec<Verdict>> {
     // An error in one instance is usually in all of them, so this stops at the first.
-    let verdict = |instance| of(name, declaration, instance, image, errors);
+    let verdict = |instance| judge(name, declaration, instance, image, errors);
     let verdicts: Vec<Verdict> = declaration.instances.iter().map(verdict).collect::<Option<_>>()?;
     // All instances have the same `launch`.
     if verdicts.iter().any(|verdict| verdict.length != verdicts[0].length) {
@@ -66,7 +66,7 @@ pub(crate) fn all(
     Some(verdicts)
 }
 
-fn of(
+fn judge(
     name: &Name,
     declaration: &Declaration,
     instance: &Instance,

@@ -1,8 +1,9 @@
 //! The device of a context.
 
+use std::sync::OnceLock;
+
 use kernel_registry_format::fit;
 
-use super::KnownContext;
 use crate::driver::{Current, DeviceAttribute, DriverCallError, architecture};
 
 /// The properties of a device that warming needs.
@@ -22,13 +23,13 @@ pub(crate) struct Device {
 
 impl Device {
     /// The device of a context. The driver is asked once per context.
-    pub(crate) fn of<'s>(
-        state: &'s KnownContext,
+    pub(crate) fn get_or_query<'s>(
+        known: &'s OnceLock<Device>,
         current: &Current<'_>,
     ) -> Result<&'s Device, DriverCallError> {
-        match state.device.get() {
+        match known.get() {
             Some(device) => Ok(device),
-            None => Device::new(current).map(|device| state.device.get_or_init(|| device)),
+            None => Device::new(current).map(|device| known.get_or_init(|| device)),
         }
     }
 

@@ -78,7 +78,7 @@ pub(crate) struct Libraries {
 }
 
 impl Libraries {
-    pub(crate) fn of(image: &'static [u8], arch: u32) -> Arc<Libraries> {
+    pub(crate) fn find_or_add(image: &'static [u8], arch: u32) -> Arc<Libraries> {
         type All = HashMap<(usize, u32), Arc<Libraries>>;
         static LIBRARIES: Mutex<Option<All>> = Mutex::new(None);
         let new =

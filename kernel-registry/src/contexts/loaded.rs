@@ -4,21 +4,23 @@ use std::collections::{HashMap, HashSet};
 
 use super::Primed;
 use crate::driver::{Function, Module};
+use crate::table::Limits;
 use crate::{KernelInfo, KernelReport};
 
-/// A kernel that is warm in a context.
+/// A kernel in a context, with what the driver says of it there.
 #[derive(Clone)]
-pub(crate) struct Warmed {
+pub(crate) struct WarmKernel {
     pub(crate) info: &'static KernelInfo,
     pub(crate) function: Function,
     pub(crate) report: KernelReport,
+    pub(crate) limits: Limits,
 }
 
 /// The images, kernels and hooks of a context, and what launches have set up in it.
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub(crate) modules: Places<Module>,
-    pub(crate) kernels: Places<Warmed>,
+    pub(crate) kernels: Places<WarmKernel>,
     /// Kernels that cannot run on the device.
     pub(crate) unavailable: Places<&'static KernelInfo>,
     pub(crate) primed: Primed,

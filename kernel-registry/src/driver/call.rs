@@ -6,20 +6,12 @@ use std::{mem, ptr};
 
 use cudarc::driver::{CudaContext, sys};
 
-use super::{Driver, DriverCallError, bind};
+use super::{Driver, DriverCallError, bind, call};
 
 pub(crate) use sys::{
     CUdevice_attribute_enum as DeviceAttribute, CUfunction_attribute_enum as FunctionAttribute,
     CUlimit_enum as Limit,
 };
-
-/// Converts a result into an error that names the call.
-pub(crate) fn call(name: &'static str, result: sys::CUresult) -> Result<(), DriverCallError> {
-    match result {
-        sys::CUresult::CUDA_SUCCESS => Ok(()),
-        _ => Err(DriverCallError::new(name, result)),
-    }
-}
 
 /// A loaded image in one context. This library never unloads it, except in a probe.
 #[derive(Clone, Copy)]
@@ -96,7 +88,7 @@ pub(crate) struct Current<'c> {
     _relaxed: Relaxed,
 }
 
-/// The same without a context that is current.
+/// Until this is dropped, calls of this thread do not fail because some stream is being captured. It needs no context.
 pub(crate) struct Relaxed {
     mode: sys::CUstreamCaptureMode,
     /// The capture mode and the current context belong to the thread.

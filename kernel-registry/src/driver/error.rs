@@ -150,6 +150,14 @@ impl fmt::Display for DriverUnavailable {
 /// The text has the cause, so there is no `source`.
 impl Error for DriverUnavailable {}
 
+/// Converts a result into an error that names the call.
+pub(crate) fn call(name: &'static str, result: sys::CUresult) -> Result<(), DriverCallError> {
+    match result {
+        sys::CUresult::CUDA_SUCCESS => Ok(()),
+        _ => Err(DriverCallError::new(name, result)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -66,7 +66,7 @@ impl Multiprocessors {
 
 impl GreenCalls {
     /// The functions, if the driver has them: since 12.4.
-    pub(crate) fn of(driver: &Driver) -> Result<Option<Self>, DriverCallError> {
+    pub(crate) fn look_up(driver: &Driver) -> Result<Option<Self>, DriverCallError> {
         /// Finds a function that has had its type since 12.4.
         macro_rules! found {
             ($name:literal) => {

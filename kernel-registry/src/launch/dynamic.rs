@@ -8,8 +8,7 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use kernel_registry_format::{Param, Pass, SliceLength};
 
 use super::{Launch, LaunchError};
-use crate::__private::pass::{self, Tracked};
-use crate::__private::{argument, length};
+use crate::pass::{self, Tracked, argument, length};
 use crate::{KernelInfo, KernelParam, LaunchConfig, PointerTo};
 
 /// An argument for [`launch_dyn`].

@@ -22,7 +22,7 @@ pub struct Checked<K = Untyped> {
     pub(super) prepared: Prepared<K>,
     pub(super) figures: Figures,
     pub(super) room: Device,
-    /// The kernels that stayed there when it was checked.
+    /// The resident kernels that were there when it was checked.
     pub(super) stay: Vec<ResidentGrid>,
     pub(super) fit: Fit,
     /// Where it stays.

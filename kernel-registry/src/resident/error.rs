@@ -170,7 +170,7 @@ impl From<LaunchError> for ResidentError {
 /// Why a resident kernel was not seen to end well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "`kernel` is the kernel that stays")]
+#[expect(missing_docs, reason = "`kernel` is the resident kernel")]
 pub enum SectionError {
     /// It still runs. Until it ends, calls that would wait for it are refused as before.
     StillRuns { kernel: &'static str, waited: Duration },

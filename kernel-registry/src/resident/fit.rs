@@ -1,14 +1,14 @@
-//! The table of what fits beside a kernel that stays.
+//! The table of what fits beside a resident kernel.
 
 use std::fmt;
 
 use kernel_registry_format::fit::{Device, Launch, Limit, Refused, Residency, Residents, Room, Shortage};
 
-/// What is on the device at once while a kernel stays there. Its `Display` is a table.
+/// What is on the device at once while a resident kernel runs. Its `Display` is a table.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Fit {
-    /// The path of the kernel that stays.
+    /// The path of the resident kernel.
     pub resident: &'static str,
     /// The device's architecture: 90 for sm_90.
     pub arch: u32,
@@ -53,7 +53,7 @@ impl Fit {
         self.beside.iter().any(|other| other.shortage.is_some())
     }
 
-    /// Why kernels do not fit beside the one that stays, one text for each.
+    /// Why kernels do not fit beside the resident one, one text for each.
     pub fn refusals(&self) -> impl Iterator<Item = String> {
         self.beside.iter().filter_map(|Companion { kernel, threads, shortage, .. }| {
             let shortage = shortage.as_ref()?;
@@ -99,7 +99,7 @@ impl fmt::Display for Fit {
     }
 }
 
-/// A kernel that stays, and those that are launched beside it, in the figures that decide what fits.
+/// A resident kernel, and those that are launched beside it, in the figures that decide what fits.
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
     pub(super) kernel: &'static str,
@@ -121,7 +121,7 @@ pub(super) struct CannotRun {
 }
 
 impl Figures {
-    /// What fits on a device on which these grids stay already.
+    /// What fits on a device that has these resident grids already.
     pub(super) fn fit(&self, device: &Device, stay: &[Launch]) -> Result<(Residency, Fit), CannotRun> {
         let Figures { kernel, launch, beside } = self;
         let cannot = |kernel| move |why| CannotRun { kernel, why };

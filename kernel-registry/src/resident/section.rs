@@ -16,15 +16,15 @@ use crate::control::{Ended, Missing, Presence, poll};
 use crate::driver::{self, Driver, DriverCallError};
 use crate::sections::Guard;
 
-/// A kernel that stays on the device, until it is told to end.
+/// A resident kernel on the device, until it is told to end.
 ///
-/// While it stays, this library refuses calls that would wait for it: late loads, warm-ups that have something to do, and launches
+/// While it runs, this library refuses calls that would wait for it: late loads, warm-ups that have something to do, and launches
 /// in its stream. Frees by this library are delayed until no resident kernel is left. An audit in front of the driver
 /// (`kernel_registry_audit::install`) sees all calls of the process, and does with those that would wait what
 /// [`Resident::on_wait`](super::Resident::on_wait) says.
 ///
 /// Dropping it is [`stop`](Self::stop), whose error is then a line on standard error. One that is forgotten (`std::mem::forget`) never
-/// ends: what would wait is refused even when the kernel has ended, and nothing that was put off is done.
+/// ends: what would wait is refused even when the kernel has ended, and no deferred call is made.
 #[must_use = "dropping it ends the kernel"]
 pub struct Section {
     kernel: &'static str,
@@ -162,7 +162,7 @@ impl Section {
             has_ended(&answer)
         });
         if ended {
-            // What was put off is done before other calls of this library may wait for something else.
+            // Deferred calls are made before other calls of this library may wait for something else.
             drop(on_device);
             drop(guard);
             return answer

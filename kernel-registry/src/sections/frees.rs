@@ -1,13 +1,7 @@
 //! Frees that are delayed until no resident kernel is left.
 
 use super::Family;
-use super::guard::{State, state};
-
-/// A free that is delayed until the sections of these contexts, or of all, have ended.
-pub(super) struct Delayed {
-    within: Option<Family>,
-    free: Box<dyn FnOnce() + Send>,
-}
+use super::state::{Delayed, State, state, take_one};
 
 /// Frees something now, or when no resident kernel is left in these contexts, or in any.
 pub(crate) fn free(within: Option<Family>, free: impl FnOnce() + Send + 'static) {
@@ -26,6 +20,6 @@ pub(super) fn free_due() {
         state.freeing.push(within);
         drop(state);
         free();
-        super::guard::take_one(&mut self::state().freeing, &within);
+        take_one(&mut super::state::state().freeing, &within);
     }
 }

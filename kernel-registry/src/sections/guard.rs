@@ -1,48 +1,15 @@
 //! The resident kernels of the process, and what may not happen beside them.
 
-use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaStream;
 use kernel_registry_format::rules::Rule;
 
-use super::frees::{Delayed, free_due};
-use super::{Family, Processors, ResidentGrid, WouldWait, streams};
-use crate::lock::lock;
-
-/// A resident kernel that is on a device.
-pub(super) struct Live {
-    number: u64,
-    pub(super) within: Family,
-    grid: ResidentGrid,
-    /// The driver's handle of its stream, once it is launched.
-    stream: Option<usize>,
-}
-
-pub(super) struct State {
-    pub(super) live: Vec<Live>,
-    last: u64,
-    /// Where this library loads at the moment.
-    loading: Vec<Family>,
-    /// Where it frees.
-    pub(super) freeing: Vec<Option<Family>>,
-    pub(super) delayed: VecDeque<Delayed>,
-}
-
-static STATE: Mutex<State> = Mutex::new(State {
-    live: Vec::new(),
-    last: 0,
-    loading: Vec::new(),
-    freeing: Vec::new(),
-    delayed: VecDeque::new(),
-});
-
-pub(super) fn state() -> MutexGuard<'static, State> {
-    lock(&STATE)
-}
+use super::frees::free_due;
+use super::state::{Live, state, take_one, would_wait};
+use super::{Family, ResidentGrid, WouldWait, streams};
 
 /// How long a section waits for frees that this library is making. They wait for kernels that run, but not for resident ones.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -63,7 +30,7 @@ pub(crate) enum NotBegun<E> {
 }
 
 impl Guard {
-    /// Begins a section if `check` allows it, which gets the kernels that already stay on these multiprocessors.
+    /// Begins a section if `check` allows it, which gets the resident kernels that are on these multiprocessors already.
     pub(crate) fn begin<E>(
         within: Family,
         grid: ResidentGrid,
@@ -81,7 +48,7 @@ impl Guard {
             }
             drop(state);
             thread::sleep(Duration::from_micros(50));
-            state = self::state();
+            state = super::state::state();
         }
         check(&state.on(grid.on)).map_err(NotBegun::Refused)?;
         state.last += 1;
@@ -96,10 +63,10 @@ impl Guard {
         if let Some(live) = state.live.iter_mut().find(|live| live.number == self.number) {
             live.stream = Some(stream.cu_stream().addr());
         }
-        state.mark_streams();
+        streams::set(state.streams());
     }
 
-    /// Guards the kernel until it has ended after all, which `has_ended` asks in a thread of its own.
+    /// Polls `has_ended` in a thread, and ends the guard then.
     pub(crate) fn outlive(self, has_ended: impl Fn() -> bool + Send + 'static) {
         const PAUSE: Duration = Duration::from_millis(2);
         let number = self.number;
@@ -121,40 +88,10 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let mut state = state();
         state.live.retain(|live| live.number != self.number);
-        state.mark_streams();
+        streams::set(state.streams());
         drop(state);
         free_due();
     }
-}
-
-impl State {
-    fn on(&self, processors: Processors) -> Vec<ResidentGrid> {
-        let grids = self.live.iter().map(|live| live.grid);
-        grids.filter(|grid| grid.on.overlap(processors)).collect()
-    }
-
-    fn mark_streams(&self) {
-        streams::set(self.live.iter().filter_map(|live| live.stream));
-    }
-
-    /// The path of a resident kernel in these contexts.
-    fn within(&self, within: Family) -> Option<&'static str> {
-        self.live.iter().find(|live| live.within == within).map(|live| live.grid.kernel)
-    }
-}
-
-/// The kernels that stay on multiprocessors of these.
-pub(crate) fn residents(processors: Processors) -> Vec<ResidentGrid> {
-    state().on(processors)
-}
-
-/// The path of the resident kernel in this stream.
-pub(super) fn in_stream(stream: usize) -> Option<&'static str> {
-    state().live.iter().find(|live| live.stream == Some(stream)).map(|live| live.grid.kernel)
-}
-
-pub(super) fn would_wait(resident: &'static str, call: &'static str, rule: &Rule) -> Box<WouldWait> {
-    Box::new(WouldWait { call, because: rule.because, remedy: rule.remedy_in(true), resident })
 }
 
 /// Refuses a call that waits for the kernels of these contexts, if a resident kernel is there.
@@ -180,11 +117,5 @@ pub(crate) fn loading(within: Family, call: &'static str, rule: &Rule) -> Result
 impl Drop for Loading {
     fn drop(&mut self) {
         take_one(&mut state().loading, &self.0);
-    }
-}
-
-pub(super) fn take_one<T: PartialEq>(all: &mut Vec<T>, one: &T) {
-    if let Some(place) = all.iter().position(|other| other == one) {
-        all.swap_remove(place);
     }
 }

@@ -1,4 +1,4 @@
-//! The multiprocessors on which kernels stay.
+//! The multiprocessors that resident kernels run on.
 
 use kernel_registry_format::fit::Launch;
 
@@ -28,7 +28,7 @@ impl Processors {
     }
 }
 
-/// A kernel that stays on some multiprocessors.
+/// A resident kernel, and the multiprocessors that it runs on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ResidentGrid {
     /// The kernel's path.
@@ -38,7 +38,7 @@ pub(crate) struct ResidentGrid {
 }
 
 impl ResidentGrid {
-    /// The same launch as a grid on other multiprocessors that overlap its own: each has as many blocks of it as one of its own can have.
+    /// The launch as it counts on multiprocessors that overlap its own: each has as many blocks as one of its own can have.
     pub(crate) fn launch_on(&self, processors: Processors) -> Launch {
         if self.on == processors {
             return self.launch;

@@ -6,7 +6,7 @@ use cudarc::driver::CudaStream;
 use kernel_registry_format::rules;
 
 use super::WouldWait;
-use super::guard;
+use super::state::{in_stream, would_wait};
 
 /// A bit for each stream of a resident kernel. A launch reads this word only.
 static MARKS: AtomicU64 = AtomicU64::new(0);
@@ -32,6 +32,6 @@ pub(crate) fn check(stream: &CudaStream) -> Result<(), Box<WouldWait>> {
 
 #[cold]
 fn look(stream: usize) -> Result<(), Box<WouldWait>> {
-    let Some(resident) = guard::in_stream(stream) else { return Ok(()) };
-    Err(guard::would_wait(resident, "cuLaunchKernelEx", &rules::BEHIND_RESIDENT))
+    let Some(resident) = in_stream(stream) else { return Ok(()) };
+    Err(would_wait(resident, "cuLaunchKernelEx", &rules::BEHIND_RESIDENT))
 }

@@ -2,7 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
-use super::{Progress, Warmup};
+use super::Warmup;
+use super::progress::Progress;
 
 impl Warmup<'_> {
     /// Shows a progress bar on standard error, if that is a terminal, and removes it when the warm-up ends. Replaces

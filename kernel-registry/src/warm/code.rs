@@ -16,7 +16,7 @@ pub(super) enum Route {
 
 impl Route {
     /// The route for a device of this architecture: 90 for sm_90.
-    pub(super) fn of(image: &[u8], arch: u32) -> Route {
+    pub(super) fn choose(image: &[u8], arch: u32) -> Route {
         match image {
             [0x7f, b'E', b'L', b'F', ..] => Route::Module,
             _ if !fatbin::is_fatbin(image) => Route::Library { text: true },
@@ -55,24 +55,24 @@ mod tests {
     #[test]
     fn machine_code_loads_as_a_module_and_the_rest_as_a_library() {
         let compiled = Route::Library { text: false };
-        assert_eq!(Route::of(b"\x7fELF\x02", 90), Route::Module);
-        assert_eq!(Route::of(b".version 8.0", 90), Route::Library { text: true });
-        assert_eq!(Route::of(b"", 90), Route::Library { text: true });
-        assert_eq!(Route::of(&fatbin(&[(1, 50), (2, 80)]), 86), Route::Module);
-        assert_eq!(Route::of(&fatbin(&[(2, 86), (1, 50)]), 80), compiled);
-        assert_eq!(Route::of(&fatbin(&[(2, 80), (1, 80)]), 90), compiled);
-        assert_eq!(Route::of(&fatbin(&[]), 90), compiled);
+        assert_eq!(Route::choose(b"\x7fELF\x02", 90), Route::Module);
+        assert_eq!(Route::choose(b".version 8.0", 90), Route::Library { text: true });
+        assert_eq!(Route::choose(b"", 90), Route::Library { text: true });
+        assert_eq!(Route::choose(&fatbin(&[(1, 50), (2, 80)]), 86), Route::Module);
+        assert_eq!(Route::choose(&fatbin(&[(2, 86), (1, 50)]), 80), compiled);
+        assert_eq!(Route::choose(&fatbin(&[(2, 80), (1, 80)]), 90), compiled);
+        assert_eq!(Route::choose(&fatbin(&[]), 90), compiled);
     }
 
     #[test]
     fn the_driver_judges_malformed_fatbins() {
         let mut endless = fatbin(&[(1, 50)]);
         endless[20..32].fill(0);
-        assert_eq!(Route::of(&endless, 90), Route::Module);
+        assert_eq!(Route::choose(&endless, 90), Route::Module);
         let whole = fatbin(&[(1, 50)]);
         for length in 4..whole.len() {
             assert!(matches!(
-                Route::of(&whole[..length], 90),
+                Route::choose(&whole[..length], 90),
                 Route::Module | Route::Library { text: false }
             ));
         }

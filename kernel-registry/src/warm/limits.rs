@@ -2,11 +2,11 @@
 
 use cudarc::driver::sys::CUresult;
 
+use super::error::{SetLimit, WarmError};
 use super::failure::Cause;
 use super::load::cause;
 use super::work::{Candidate, Sizes, Work};
-use super::{SetLimit, WarmError};
-use crate::contexts::Primed;
+use crate::contexts::{Primed, WarmKernel};
 use crate::driver::{Current, DriverCallError, Limit};
 
 /// Raises the limits, and returns the kernels whose needs they meet.
@@ -45,7 +45,8 @@ fn set_sizes(current: &Current<'_>, sizes: Sizes) -> Result<(), WarmError> {
 
 /// Grants a kernel the dynamic shared memory that it declares. By default the driver grants 48 KiB.
 fn grant_shared(work: &mut Work<'_>, mut candidate: Candidate) -> Option<Candidate> {
-    let Candidate { planned, function, ref mut report, ref mut limits } = candidate;
+    let Candidate { planned, kernel: WarmKernel { function, ref mut report, ref mut limits, .. } } =
+        candidate;
     let dynamic = planned.kernel.shared.unwrap_or(0);
     if dynamic > limits.shared {
         let (fixed, most) = (report.static_shared, work.device.shared);
@@ -70,14 +71,14 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
     let most = highest_limit(limit, budget, work.device.threads);
 
     let (fitting, others) = split(candidates, most);
-    for Candidate { planned, report, .. } in others {
-        let stack = report.stack.into();
+    for Candidate { planned, kernel } in others {
+        let stack = kernel.report.stack.into();
         let needed = stack_memory(limit, stack, work.device.threads);
         work.failed(planned, Cause::StackBudget { stack, needed, budget, free: work.free });
     }
 
     // Other code may have lowered the limit below the stack of kernels that were warm.
-    let stacks = fitting.iter().map(|candidate| u64::from(candidate.report.stack));
+    let stacks = fitting.iter().map(|candidate| u64::from(candidate.kernel.report.stack));
     let largest = stacks.max().unwrap_or(0).max(work.loaded.largest_stack());
     if largest <= limit {
         return Ok(fitting);
@@ -128,7 +129,7 @@ fn set_limit(work: &mut Work<'_>, stack: u64) -> Result<(), DriverCallError> {
 
 /// The kernels whose stacks fit the limit, and the others.
 fn split(candidates: Vec<Candidate>, limit: u64) -> (Vec<Candidate>, Vec<Candidate>) {
-    candidates.into_iter().partition(|candidate| u64::from(candidate.report.stack) <= limit)
+    candidates.into_iter().partition(|candidate| u64::from(candidate.kernel.report.stack) <= limit)
 }
 
 /// Device memory that raising the limit takes.

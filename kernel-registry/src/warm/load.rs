@@ -16,9 +16,9 @@ use super::failure::Cause;
 use super::handle::Handle;
 use super::pieces::{self, Cut};
 use super::plan::{Planned, PlannedImage};
-use super::report::Stage;
+use super::prime;
+use super::progress::{Progress, Stage};
 use super::work::{Job, Work};
-use super::{Progress, prime};
 use crate::contexts::{Libraries, Piece};
 use crate::driver::{Code, Current, DriverCallError, Library, LoadError};
 use crate::lock::lock;
@@ -47,7 +47,7 @@ impl Images {
     }
 
     /// The result of loading a kernel's image or piece.
-    pub(super) fn of(&mut self, planned: &Planned) -> Option<&mut Loading> {
+    pub(super) fn find(&mut self, planned: &Planned) -> Option<&mut Loading> {
         self.loadings.get_mut(*self.kernels.get(&planned.place)?)
     }
 
@@ -85,11 +85,13 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     if !sources.is_empty() {
         // Our own kernels are launched later, but compiled now, in parallel with the others.
         let arch = work.device.arch;
-        sources.extend(prime::image(work.needs(pending)).and_then(|image| match Route::of(image, arch) {
-            Route::Library { text } => {
-                Some(Source { piece: Libraries::of(image, arch).whole().clone(), is_text: text })
+        sources.extend(prime::image(work.needs(pending)).and_then(|image| {
+            match Route::choose(image, arch) {
+                Route::Library { text } => {
+                    Some(Source { piece: Libraries::find_or_add(image, arch).whole().clone(), is_text: text })
+                }
+                Route::Module => None,
             }
-            Route::Module => None,
         }));
     }
 
@@ -150,17 +152,17 @@ fn sort<'p>(
     let (mut modules, mut compiled, mut cuts) = (Vec::new(), Vec::new(), Vec::new());
     for (image, kernels) in by_image {
         let PlannedImage { bytes, separable, .. } = job.plan.images[image];
-        match (work.loaded.modules.get(image), Route::of(bytes, arch)) {
+        match (work.loaded.modules.get(image), Route::choose(bytes, arch)) {
             (Some(module), _) => {
                 let result = Ok(Handle::Module(*module));
                 images.add(Loading { image, is_piece: false, result, is_new: false }, &kernels);
             }
             (None, Route::Module) => modules.push(Part { image, kernels, source: () }),
             (None, Route::Library { text }) => {
-                let libraries = Libraries::of(bytes, arch);
+                let libraries = Libraries::find_or_add(bytes, arch);
                 let symbols = kernels.iter().map(|planned| planned.kernel.symbol);
                 let may_cut = separable && text && !job.whole_images;
-                let cut = may_cut.then(|| Cut::of(bytes, &libraries, symbols)).flatten();
+                let cut = may_cut.then(|| Cut::plan(bytes, &libraries, symbols)).flatten();
                 compiled.push((cut.is_some(), text, Part { image, kernels, source: libraries }));
                 cuts.extend(cut);
             }
@@ -270,7 +272,7 @@ pub(super) fn load_again(
     }
     let PlannedImage { file, bytes, .. } = work.job.plan.images[loading.image];
     let refused = |error: LoadError| Err(cause(error, work.free));
-    let Route::Library { text } = Route::of(bytes, 0) else { return refused(error.into()) };
+    let Route::Library { text } = Route::choose(bytes, 0) else { return refused(error.into()) };
     work.watch.call("cuModuleLoadDataEx", file);
     match work.current.load_module(&Code::new(bytes, text)) {
         Err(error) => refused(error),

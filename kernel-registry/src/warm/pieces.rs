@@ -31,7 +31,7 @@ pub(super) struct Cut {
 
 impl Cut {
     /// An image that is to be cut for kernels of these symbols. None if it is to be compiled whole.
-    pub(super) fn of(
+    pub(super) fn plan(
         image: &'static [u8],
         libraries: &Arc<Libraries>,
         symbols: impl Iterator<Item = &'static str>,
@@ -138,8 +138,8 @@ mod tests {
 
     /// The pieces of these kernels: for each kernel the number of kernels in its piece.
     fn cut(image: &'static [u8], symbols: &[&'static str], threads: usize) -> Option<Vec<usize>> {
-        let libraries = Libraries::of(image, 90);
-        add_pieces(vec![Cut::of(image, &libraries, symbols.iter().copied())?], threads);
+        let libraries = Libraries::find_or_add(image, 90);
+        add_pieces(vec![Cut::plan(image, &libraries, symbols.iter().copied())?], threads);
         let piece = |symbol: &&str| libraries.piece(symbol).unwrap();
         let pieces: Vec<_> = symbols.iter().map(piece).collect();
         let count = |piece| pieces.iter().filter(|other| Arc::ptr_eq(other, piece)).count();

@@ -61,7 +61,7 @@ pub(super) fn prime<E>(
 ) -> Result<(), LoadError> {
     let Some(image) = image(needs) else { return Ok(()) };
     let code = Code::new(image, false);
-    let handle = match Route::of(image, arch) {
+    let handle = match Route::choose(image, arch) {
         Route::Module => match loaded.entry(contexts::key(image)) {
             Entry::Occupied(module) => Handle::Module(*module.get()),
             Entry::Vacant(place) => {
@@ -71,7 +71,7 @@ pub(super) fn prime<E>(
         },
         Route::Library { .. } => {
             watch.call("cuLibraryLoadData", OURS);
-            let libraries = Libraries::of(image, arch);
+            let libraries = Libraries::find_or_add(image, arch);
             Handle::Library(libraries.whole().library(|| current.load_library(&code, None))?.0)
         }
     };

@@ -3,19 +3,10 @@
 use kernel_registry_format::CudaVersion as Version;
 use kernel_registry_format::fatbin::{self, Entry, Kind};
 
-use super::failure::Cause;
-use crate::driver::{CudaVersion, DriverCallError};
-
-/// The cause of a failure where the driver refuses the version of PTX.
-pub(super) fn refused(error: DriverCallError, image: &[u8], driver: CudaVersion) -> Cause {
-    match newest(image) {
-        Some(ptx) => Cause::NewPtx { error, ptx, driver },
-        None => Cause::NoVariant { error },
-    }
-}
+use crate::driver::CudaVersion;
 
 /// The newest PTX in an image, with major and minor version.
-fn newest(image: &[u8]) -> Option<(u16, u16)> {
+pub(super) fn newest(image: &[u8]) -> Option<(u16, u16)> {
     if !fatbin::is_fatbin(image) {
         return of_text(image);
     }

@@ -2,15 +2,17 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUresult;
 
-use super::Warm;
-use crate::contexts::{KnownContext, Loaded, Warmed};
+use super::report::Report;
+use crate::contexts::{KnownContext, Loaded, WarmKernel};
 use crate::driver::{ContextId, Current, Driver, DriverCallError, DriverUnavailable};
 use crate::lock::lock;
-use crate::watch::{self, Activity, NoResult, Timeouts, Watch};
+use crate::watch::{self, Activity, NoResult, TIMEOUT, Timeouts, Watch};
 
 /// How long to wait for the context's lock. Another recheck releases it at once; a warm-up may hold it for ever.
 pub(crate) const MOMENT: Duration = Duration::from_millis(100);
@@ -51,18 +53,22 @@ pub enum RecheckError {
     Driver(DriverCallError),
 }
 
-pub(super) fn recheck(warm: &Warm) -> Result<(), RecheckError> {
+pub(super) fn recheck(
+    context: &Arc<CudaContext>,
+    id: ContextId,
+    report: &Report,
+) -> Result<(), RecheckError> {
     let driver = Driver::get().map_err(RecheckError::DriverUnavailable)?;
-    match ContextId::of(&warm.context) {
-        Ok(id) if id == warm.id => {}
+    match ContextId::of(context) {
+        Ok(now) if now == id => {}
         Err(error) if !error.is(CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED) => return Err(error.into()),
         _ => return Err(RecheckError::Reset),
     }
-    let Some(known) = KnownContext::find(warm.id) else { return Err(RecheckError::Reset) };
-    let timeout = lock(&known.policy).timeout.unwrap_or(super::TIMEOUT);
+    let Some(known) = KnownContext::find(id) else { return Err(RecheckError::Reset) };
+    let timeout = lock(&known.policy).timeout.unwrap_or(TIMEOUT);
     let timeouts = Timeouts { device: timeout, hook: timeout };
-    let (context, id) = (warm.context.clone(), warm.id);
-    let kernels: Vec<_> = warm.report.kernels.iter().map(|kernel| kernel.path).collect();
+    let context = context.clone();
+    let kernels: Vec<_> = report.kernels.iter().map(|kernel| kernel.path).collect();
     let ask = move |watch: &Watch<()>| {
         let current = Current::new(&context, driver)?;
         // While another thread loads a kernel late, this call waits with it: so it is made first without the lock.
@@ -85,7 +91,7 @@ fn are_warm(current: &Current<'_>, loaded: &Loaded, receipt: &[&'static str]) ->
         return Err(RecheckError::StackLowered { limit, needed });
     }
     let mut warm = HashSet::new();
-    for Warmed { function, report, .. } in loaded.kernels.values() {
+    for WarmKernel { function, report, .. } in loaded.kernels.values() {
         match current.is_loaded(*function) {
             Ok(Some(true) | None) => _ = warm.insert(report.path),
             // The handle of a module that was unloaded.

@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::causes::groups;
-use super::{Failure, HookFailure};
+use super::failure::{Failure, HookFailure};
+use super::progress::Stage;
+use super::words::{Bytes, Count};
 use crate::CudaVersion;
 use crate::OtherCopy;
 use crate::copies::REMEDY;
@@ -118,29 +120,6 @@ pub struct Unavailable {
     pub needs: u32,
 }
 
-/// A part of warming.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
-#[non_exhaustive]
-pub enum Stage {
-    /// Choosing kernels and images.
-    Plan,
-    /// Loading images, and compiling those without machine code.
-    Load,
-    /// Getting each kernel's handle from its image, which loads the kernel.
-    Resolve,
-    /// Reading the attributes of each kernel.
-    Read,
-    /// Raising the stack limit, granting dynamic shared memory.
-    Limits,
-    /// Launching our own kernels, for which the driver sets up printf, assert and malloc.
-    Prime,
-    /// Asking the driver whether every kernel is loaded. From here on launches find the kernels.
-    Verify,
-    /// Running the `#[warmup]` functions.
-    Hooks,
-}
-
 impl Report {
     /// The warm kernels whose launches may still wait, because their stack is unbounded: their calls are recursive, and
     /// their declarations have no `stack = ..`.
@@ -156,50 +135,6 @@ impl Report {
     /// How long all stages took together.
     pub fn total(&self) -> Duration {
         self.stages.iter().map(|(_, time)| time).sum()
-    }
-}
-
-impl Stage {
-    /// `load`
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Stage::Plan => "plan",
-            Stage::Load => "load",
-            Stage::Resolve => "resolve",
-            Stage::Read => "read",
-            Stage::Limits => "limits",
-            Stage::Prime => "prime",
-            Stage::Hooks => "hooks",
-            Stage::Verify => "verify",
-        }
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// `1 kernel`, `2 kernels`
-pub(super) struct Count(pub(super) usize, pub(super) &'static str);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
-    }
-}
-
-/// A number of bytes, as B, KiB or MiB.
-pub(super) struct Bytes(pub(super) u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            bytes @ 0..10_240 => f.pad(&format!("{bytes} B")),
-            bytes @ 0..10_485_760 => f.pad(&format!("{} KiB", bytes >> 10)),
-            bytes => f.pad(&format!("{} MiB", bytes >> 20)),
-        }
     }
 }
 

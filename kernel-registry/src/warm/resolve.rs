@@ -13,6 +13,7 @@ use super::load::{Images, cause, load_again};
 use super::plan::Planned;
 use super::report::KernelReport;
 use super::work::{Candidate, Work};
+use crate::contexts::WarmKernel;
 use crate::driver::{DriverCallError, Function, FunctionAttribute, LoadError};
 use crate::table::Limits;
 
@@ -25,7 +26,7 @@ pub(super) fn resolve(
     let mut resolved = Vec::with_capacity(pending.len());
     let mut begun = Instant::now();
     for planned in pending {
-        let Some(image) = images.of(planned) else { continue };
+        let Some(image) = images.find(planned) else { continue };
         let mut resolved_one = image.result.clone().and_then(|handle| resolve_one(work, planned, handle));
         if let (Ok(Handle::Library(_)), Err(Cause::Refused { error, .. })) = (&image.result, &resolved_one) {
             // The driver tells only now that it does not compile.
@@ -41,7 +42,9 @@ pub(super) fn resolve(
                     resolved_in: lap(&mut begun),
                     ..KernelReport::default()
                 };
-                resolved.push(Candidate { planned, function, report, limits: Limits::default() });
+                let info = planned.info;
+                let kernel = WarmKernel { info, function, report, limits: Limits::default() };
+                resolved.push(Candidate { planned, kernel });
             }
             Err(cause) => {
                 if matches!(cause, Cause::Refused { .. }) {
@@ -81,11 +84,10 @@ fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Fun
 /// Reads the attributes of each kernel.
 pub(super) fn read(work: &mut Work<'_>, resolved: Vec<Candidate>) -> Vec<Candidate> {
     let mut candidates = Vec::with_capacity(resolved.len());
-    for resolved in resolved {
-        let planned = resolved.planned;
-        match read_one(work, resolved) {
-            Ok(candidate) => candidates.push(candidate),
-            Err(error) => work.failed(planned, Cause::Driver { error }),
+    for mut candidate in resolved {
+        match read_one(work, &mut candidate) {
+            Ok(()) => candidates.push(candidate),
+            Err(error) => work.failed(candidate.planned, Cause::Driver { error }),
         }
     }
     candidates
@@ -101,14 +103,14 @@ fn stack(kernel: &KernelRecord<'_>, local: u32) -> (u32, bool) {
     (local.max(own).max(launched.unwrap_or(0)), recursive.is_none() || kernel.stack.is_some())
 }
 
-fn read_one(work: &Work<'_>, resolved: Candidate) -> Result<Candidate, DriverCallError> {
+fn read_one(work: &Work<'_>, candidate: &mut Candidate) -> Result<(), DriverCallError> {
     use FunctionAttribute::*;
-    let Candidate { planned, function, report, .. } = resolved;
-    let read = |attribute| work.current.attribute(function, attribute);
+    let Candidate { planned, kernel: WarmKernel { function, report, limits, .. } } = candidate;
+    let read = |attribute| work.current.attribute(*function, attribute);
 
     let local = read(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
     let (stack, stack_known) = stack(planned.kernel, local);
-    let report = KernelReport {
+    *report = KernelReport {
         registers: read(CU_FUNC_ATTRIBUTE_NUM_REGS)?,
         local,
         stack,
@@ -119,7 +121,7 @@ fn read_one(work: &Work<'_>, resolved: Candidate) -> Result<Candidate, DriverCal
         threads: read(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         ptx_version: read(CU_FUNC_ATTRIBUTE_PTX_VERSION)?,
         binary_version: read(CU_FUNC_ATTRIBUTE_BINARY_VERSION)?,
-        ..report
+        ..mem::take(report)
     };
     // Either all three are zero or none is.
     let cluster = match read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)? {
@@ -130,7 +132,7 @@ fn read_one(work: &Work<'_>, resolved: Candidate) -> Result<Candidate, DriverCal
             read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)?,
         ],
     };
-    let limits = Limits {
+    *limits = Limits {
         unavailable_below: 0,
         threads: report.threads,
         shared: report.dynamic_shared,
@@ -138,5 +140,5 @@ fn read_one(work: &Work<'_>, resolved: Candidate) -> Result<Candidate, DriverCal
         cluster: cluster.map(|blocks| blocks as u8),
         cluster_must_be_set: cluster == [0; 3] && read(CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET)? != 0,
     };
-    Ok(Candidate { planned, function, report, limits })
+    Ok(())
 }

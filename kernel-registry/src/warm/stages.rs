@@ -2,15 +2,17 @@
 
 use kernel_registry_format::rules::{self, Rule};
 
-use super::failure::{Cause, WarmError};
+use super::error::WarmError;
+use super::failure::Cause;
 use super::load::Images;
 use super::plan::Planned;
-use super::report::{HookReport, Report, Stage, Unavailable};
+use super::progress::{Progress, Stage};
+use super::report::{HookReport, Report, Unavailable};
 use super::verify::verify;
 use super::work::{Candidate, Job, Work};
-use super::{Progress, hooks, limits, load, prime, resolve};
+use super::{hooks, limits, load, prime, resolve};
 use crate::WouldWait;
-use crate::contexts::{Primed, Warmed};
+use crate::contexts::{Primed, WarmKernel};
 use crate::driver::{Function, LoadError};
 use crate::lock::lock;
 use crate::table::Limits;
@@ -168,7 +170,7 @@ impl Work<'_> {
     }
 
     /// The selected kernels that are warm, in the order of the plan.
-    fn warm(&self) -> impl Iterator<Item = &Warmed> {
+    fn warm(&self) -> impl Iterator<Item = &WarmKernel> {
         self.job.selected.iter().filter_map(|planned| self.loaded.kernels.get(planned.place))
     }
 

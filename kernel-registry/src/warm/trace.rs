@@ -1,6 +1,7 @@
 //! Spans and events of a warm-up for `tracing`. Without the feature `tracing` these functions emit nothing.
 
-use super::report::{Report, Stage};
+use super::progress::Stage;
+use super::report::Report;
 
 #[cfg(feature = "tracing")]
 pub(super) use with::{Caller, stage};

@@ -5,15 +5,14 @@ use cudarc::driver::sys::CUresult;
 use super::failure::Cause;
 use super::plan::Planned;
 use super::work::{Candidate, Work};
-use crate::contexts::Warmed;
 
 /// Asks about every selected kernel, also those that were warm before. Returns whether the driver confirmed all of them.
 pub(super) fn verify(work: &mut Work<'_>, candidates: Vec<Candidate>) -> bool {
     let mut verified = true;
     let selected = &work.job.selected;
     for planned in selected {
-        let Some(warmed) = work.loaded.kernels.get(planned.place) else { continue };
-        let is_loaded = work.current.is_loaded(warmed.function);
+        let Some(warm) = work.loaded.kernels.get(planned.place) else { continue };
+        let is_loaded = work.current.is_loaded(warm.function);
         verified &= matches!(is_loaded, Ok(Some(true)));
         match is_loaded {
             Ok(Some(true) | None) => {}
@@ -25,15 +24,14 @@ pub(super) fn verify(work: &mut Work<'_>, candidates: Vec<Candidate>) -> bool {
             Err(error) => work.failed(planned, Cause::Driver { error }),
         }
     }
-    for Candidate { planned, function, report, limits } in candidates {
-        match work.current.is_loaded(function) {
+    for Candidate { planned, kernel } in candidates {
+        match work.current.is_loaded(kernel.function) {
             Err(error) => work.failed(planned, Cause::Driver { error }),
             Ok(Some(false)) => work.failed(planned, Cause::NotLoaded),
             Ok(is_loaded) => {
                 verified &= is_loaded.is_some();
-                work.job.known.enter(planned.info, function, limits);
-                let warmed = Warmed { info: planned.info, function, report };
-                work.loaded.kernels.insert(planned.place, warmed);
+                work.job.known.enter(kernel.info, kernel.function, kernel.limits);
+                work.loaded.kernels.insert(planned.place, kernel);
             }
         }
     }

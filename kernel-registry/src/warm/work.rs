@@ -8,12 +8,11 @@ use cudarc::driver::sys::CUresult;
 
 use super::failure::{Cause, Failure, HookFailure};
 use super::plan::{Plan, Planned};
-use super::report::{KernelReport, Stage};
-use super::{Progress, prime, ptx_version, trace};
+use super::progress::{Progress, Stage};
+use super::{prime, ptx_version, trace};
 use crate::WouldWait;
-use crate::contexts::{Device, KnownContext, Loaded, Primed};
-use crate::driver::{ContextId, Current, Driver, DriverCallError, Function, LoadError};
-use crate::table::Limits;
+use crate::contexts::{Device, KnownContext, Loaded, Primed, WarmKernel};
+use crate::driver::{ContextId, Current, Driver, DriverCallError, LoadError};
 use crate::watch::Watch;
 
 /// The task of a warm-up: which kernels, in which context, with which options.
@@ -60,9 +59,8 @@ pub(super) struct Work<'w> {
 /// A kernel that is being warmed.
 pub(super) struct Candidate {
     pub(super) planned: &'static Planned,
-    pub(super) function: Function,
-    pub(super) report: KernelReport,
-    pub(super) limits: Limits,
+    /// What is known of it so far. The last stage puts it among the kernels that are warm.
+    pub(super) kernel: WarmKernel,
 }
 
 impl Job {
@@ -79,7 +77,7 @@ impl Job {
             return Err(DriverCallError::new("cuCtxGetId", destroyed));
         }
         self.known.rehome(&self.context, &loaded);
-        let device = Device::of(&self.known, &current)?;
+        let device = Device::get_or_query(&self.known.device, &current)?;
         let free = current.free_memory()?;
         let stages = vec![(Stage::Plan, self.planned_in)];
         Ok(Work {
@@ -110,7 +108,10 @@ impl Work<'_> {
         let kernel = &planned.kernel;
         let cause = match cause {
             Cause::NoVariant { error } if error.is(CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION) => {
-                ptx_version::refused(error, planned.info.image_bytes(), self.job.driver.version)
+                match ptx_version::newest(planned.info.image_bytes()) {
+                    Some(ptx) => Cause::NewPtx { error, ptx, driver: self.job.driver.version },
+                    None => Cause::NoVariant { error },
+                }
             }
             cause => cause,
         };

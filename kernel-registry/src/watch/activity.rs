@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::lock::lock;
 
+/// How long a driver call may wait for the device.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How long each kind of call may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {

@@ -16,7 +16,7 @@ use crate::gpu_kernel::declaration::stack::{self, Stack};
 use crate::gpu_kernel::verdict::{Layout, Verdict};
 
 /// The calls that check an instance.
-pub(crate) fn of(instance: &Instance, verdict: &Verdict, krate: &TokenStream) -> Vec<TokenStream> {
+pub(crate) fn emit(instance: &Instance, verdict: &Verdict, krate: &TokenStream) -> Vec<TokenStream> {
     let params = instance.params.iter().zip(&verdict.layouts);
     let mut checks: Vec<_> = params.filter_map(|(param, layout)| of_param(param, layout, krate)).collect();
     checks.extend(instance.block.as_ref().and_then(|block| of_block(block, verdict, krate)));
@@ -102,10 +102,10 @@ fn of_bytes(bytes: &Expr, most: u32, message: &str, krate: &TokenStream) -> Toke
 
 fn function(name: &str, krate: &TokenStream, span: Span) -> TokenStream {
     let name = Ident::new(name, span);
-    respanned(quote!(#krate::__private::checks::#name), span)
+    respanned(quote!(#krate::__private_0_1::checks::#name), span)
 }
 
-/// The same tokens with another span.
+/// The tokens with this span.
 pub(crate) fn respanned(tokens: TokenStream, span: Span) -> TokenStream {
     let respan = |mut token: TokenTree| {
         token.set_span(span);

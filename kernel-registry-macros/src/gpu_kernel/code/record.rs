@@ -69,6 +69,6 @@ pub(crate) fn layout(param: &Param, layout: &Layout, krate: &TokenStream) -> Tok
         (Layout::Checked(..), _) | (Layout::Any, Pass::Pointer | Pass::PointerMut) => quote!(pointee),
         (Layout::Any, _) => quote!(any),
     };
-    let function = respanned(quote!(#krate::__private::param::#function), span);
+    let function = respanned(quote!(#krate::__private_0_1::param::#function), span);
     quote_spanned!(span=> #function::<#element>())
 }

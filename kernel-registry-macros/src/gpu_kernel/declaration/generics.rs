@@ -22,7 +22,7 @@ pub(crate) struct Generic {
 pub(crate) struct GenericArgs {
     /// As written, to be put behind the kernel's name: `<f32, 128>`.
     pub(crate) tokens: TokenStream,
-    /// The same for people, and empty for an ordinary kernel.
+    /// `tokens` as text for messages. Empty for an ordinary kernel.
     pub(crate) spelled: String,
     /// The instance's name in the image, if that is given.
     pub(crate) name: Option<LitStr>,
@@ -121,7 +121,7 @@ fn values(
 
 impl GenericArgs {
     /// Whether these are the arguments of an ordinary kernel: none.
-    pub(crate) fn are_none(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
@@ -142,7 +142,7 @@ impl GenericArgs {
 
     /// An expression with the arguments in place of the generic parameters.
     pub(crate) fn put_into_expr(&self, value: &Expr) -> Expr {
-        if self.are_none() {
+        if self.is_empty() {
             return value.clone();
         }
         syn::parse2(self.put_into(value.to_token_stream())).unwrap_or_else(|_| value.clone())

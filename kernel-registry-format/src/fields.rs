@@ -1,0 +1,86 @@
+//! The fields of a record: a payload split into tags and bytes, and the types of values.
+
+use core::fmt;
+
+use crate::layout::FIELD_HEADER_LEN;
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// It does not begin with the magic number.
+    Magic,
+    /// It claims to be longer than what is left of the section.
+    Truncated,
+    /// A field claims to be longer than what is left of its record.
+    FieldTruncated,
+    /// A field that must be there is missing.
+    FieldMissing,
+    /// A field occurs twice.
+    FieldRepeated,
+    /// A field has another length than its type.
+    FieldSize,
+    /// Text that is not UTF-8.
+    Text,
+    /// A parameter is passed in an unknown way.
+    Pass,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Problem::Magic => "no record begins here",
+            Problem::Truncated => "the section ends in the middle of it",
+            Problem::FieldTruncated => "it ends in the middle of a field",
+            Problem::FieldMissing => "a field is missing",
+            Problem::FieldRepeated => "a field occurs twice",
+            Problem::FieldSize => "a field has the wrong length",
+            Problem::Text => "a text is not UTF-8",
+            Problem::Pass => "a parameter is passed in an unknown way",
+        })
+    }
+}
+
+/// Splits a payload into tags and their bytes.
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u8, &'a [u8]), Problem>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.0.split_first_chunk::<FIELD_HEADER_LEN>().and_then(|(header, rest)| {
+            let [tag, length @ ..] = *header;
+            let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(length) as usize)?;
+            self.0 = rest;
+            Some((tag, bytes))
+        });
+        if field.is_none() {
+            self.0 = &[];
+        }
+        Some(field.ok_or(Problem::FieldTruncated))
+    }
+}
+
+pub(crate) fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Problem> {
+    match slot.replace(value) {
+        Some(_) => Err(Problem::FieldRepeated),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, Problem> {
+    core::str::from_utf8(bytes).map_err(|_| Problem::Text)
+}
+
+pub(crate) fn number64(bytes: &[u8]) -> Result<u64, Problem> {
+    bytes.try_into().map(u64::from_le_bytes).map_err(|_| Problem::FieldSize)
+}
+
+pub(crate) fn numbers<const N: usize>(bytes: &[u8]) -> Result<[u32; N], Problem> {
+    let (words, []) = bytes.as_chunks::<4>() else { return Err(Problem::FieldSize) };
+    let words: &[[u8; 4]; N] = words.try_into().map_err(|_| Problem::FieldSize)?;
+    Ok(words.map(u32::from_le_bytes))
+}

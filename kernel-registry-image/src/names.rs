@@ -1,0 +1,94 @@
+//! The names of an image's kernels, for searches.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::OnceLock;
+
+use crate::{Entry, Variant, stable_symbol};
+
+/// The index of an image's names, made by the first search. Images compare equal with and without it.
+#[derive(Default)]
+pub(crate) struct Index(OnceLock<Names>);
+
+impl Index {
+    pub(crate) fn get(&self, variants: &[Variant]) -> &Names {
+        self.0.get_or_init(|| Names::collect(variants))
+    }
+}
+
+impl Clone for Index {
+    fn clone(&self) -> Self {
+        Index::default()
+    }
+}
+
+impl PartialEq for Index {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Index {}
+
+impl Hash for Index {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Index")
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Names {
+    symbols: HashMap<String, Vec<EntryIndex>>,
+    /// C++ names, whole, without template arguments, and without namespaces.
+    pub(crate) names: HashMap<String, Vec<EntryIndex>>,
+    /// Symbols that have hashes of their source's path, without them.
+    stable: HashMap<String, Vec<EntryIndex>>,
+}
+
+/// The position of a variant, and of an entry in it.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryIndex {
+    variant: usize,
+    entry: usize,
+}
+
+impl EntryIndex {
+    pub(crate) fn entry(self, variants: &[Variant]) -> Option<&Entry> {
+        variants.get(self.variant)?.entries.get(self.entry)
+    }
+}
+
+impl Names {
+    fn collect(variants: &[Variant]) -> Self {
+        let mut names = Names::default();
+        for (variant, entries) in variants.iter().map(|variant| &variant.entries).enumerate() {
+            for (index, entry) in entries.iter().enumerate() {
+                let place = EntryIndex { variant, entry: index };
+                names.symbols.entry(entry.symbol.clone()).or_default().push(place);
+                let stable = stable_symbol(&entry.symbol);
+                if stable != entry.symbol {
+                    names.stable.entry(stable.into_owned()).or_default().push(place);
+                }
+                let Some(signature) = &entry.signature else { continue };
+                let mut called = signature.names().to_vec();
+                called.dedup();
+                for name in called {
+                    names.names.entry(name.to_owned()).or_default().push(place);
+                }
+            }
+        }
+        names
+    }
+
+    /// The places of the kernels with this symbol, or if there are none, with this C++ name, or with this symbol but for
+    /// hashes.
+    pub(crate) fn places(&self, name: &str) -> &[EntryIndex] {
+        let found = self.symbols.get(name).or_else(|| self.names.get(name));
+        found.or_else(|| self.stable.get(&*stable_symbol(name))).map_or(&[], Vec::as_slice)
+    }
+}

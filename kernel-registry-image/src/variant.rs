@@ -1,0 +1,50 @@
+//! A variant of an image: its kernels for one architecture.
+
+use crate::{Entry, Target};
+
+/// The kernels of an image as compiled for one target.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Variant {
+    /// Whether it is PTX or machine code.
+    pub kind: VariantKind,
+    /// The architecture that it was compiled for.
+    pub target: Target,
+    /// The CUDA toolkit that made it, such as `13.0`, where the image says so.
+    pub toolkit: Option<String>,
+    /// Its kernels, in the order of the file.
+    pub entries: Vec<Entry>,
+    /// Each of its kernels can be compiled without the others: it is a PTX text of its own, and they share no variable, no texture, and no
+    /// address of a function. False where that is not certain.
+    pub separable: bool,
+}
+
+/// Whether a variant is PTX or machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VariantKind {
+    /// PTX, for the driver to compile.
+    Ptx {
+        /// The version of the language, major and minor. A driver refuses one newer than itself.
+        version: (u8, u8),
+    },
+    /// Machine code.
+    Cubin,
+}
+
+impl Variant {
+    /// Whether a device of this compute capability (major, minor) can run it, as far as the target goes.
+    ///
+    /// See [`Target::jit_runs_on`] and [`Target::binary_runs_on`] for the rules. The driver has the
+    /// last word, because it can also be too old for the toolkit that made the variant.
+    pub fn runs_on(&self, capability: (u32, u32)) -> bool {
+        match self.kind {
+            VariantKind::Ptx { .. } => self.target.jit_runs_on(capability),
+            VariantKind::Cubin => self.target.binary_runs_on(capability),
+        }
+    }
+
+    /// The kernel of this symbol.
+    pub fn entry(&self, symbol: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.symbol == symbol)
+    }
+}

@@ -1,0 +1,230 @@
+//! The errors of a whole warm-up.
+
+use std::fmt;
+use std::time::Duration;
+
+use cudarc::driver::sys::CUresult;
+use kernel_registry_format::Printable;
+
+use super::causes::groups;
+use super::receipt::Warm;
+use super::report::Report;
+use super::words::{Bytes, Count};
+use crate::driver::{DriverCallError, DriverUnavailable};
+use crate::{RegistryError, WouldWait};
+
+/// Why a warm-up failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WarmError {
+    /// There is no usable driver.
+    DriverUnavailable(DriverUnavailable),
+    /// The registry could not be read.
+    Registry(RegistryError),
+    /// A driver call failed for the whole context, or for this library's own kernels.
+    Driver {
+        /// The driver's error.
+        error: DriverCallError,
+        /// What the call was for; empty if it was for the context.
+        about: &'static str,
+        /// The log of the driver's compiler, if that ran.
+        log: String,
+    },
+    /// A `#[warmup]` function tried to warm the context that it runs in.
+    InHook {
+        /// The function's path.
+        hook: &'static str,
+    },
+    /// A `#[warmup]` function has not returned. It still runs, in a separate thread.
+    HookTimedOut {
+        /// The function's path.
+        hook: &'static str,
+        /// How long it was allowed to run.
+        timeout: Duration,
+    },
+    /// The printf buffer or the heap cannot be enlarged: the driver has already set it up.
+    LimitFrozen {
+        /// Which of the two.
+        limit: SetLimit,
+        /// The requested size, in bytes.
+        asked: u64,
+        /// Its size, in bytes.
+        size: u64,
+    },
+    /// The system could not start a thread.
+    NoThread {
+        /// The system's reason.
+        reason: String,
+    },
+    /// A driver call waits for the device, which is busy.
+    TimedOut {
+        /// The call. It still waits, in a separate thread.
+        call: &'static str,
+        /// The kernel or image that the call is for; empty if it is for the context.
+        about: &'static str,
+        /// How long it has waited.
+        timeout: Duration,
+    },
+    /// There is something to load, or another change to make, that would wait for a resident kernel.
+    WouldWait(Box<WouldWait>),
+    /// Some kernels could not be warmed, or `#[warmup]` functions failed. The other kernels are warm.
+    Kernels {
+        /// The report, with every failure.
+        report: Box<Report>,
+    },
+}
+
+/// One of several contexts could not be warmed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct WarmEachError {
+    /// The receipts of the contexts before it.
+    pub warm: Vec<Warm>,
+    /// The number of its device.
+    pub device: usize,
+    /// Why it could not be warmed.
+    pub error: Box<WarmError>,
+}
+
+impl fmt::Display for WarmEachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WarmEachError { warm, device, error } = self;
+        write!(f, "device {device} (after {}): {error}", Count(warm.len(), "warm context"))
+    }
+}
+
+/// The text has the causes, so there is no `source`.
+impl std::error::Error for WarmEachError {}
+
+/// Memory whose size the driver fixes in a context at the first launch of a kernel that uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SetLimit {
+    /// The printf buffer.
+    PrintfFifo,
+    /// The heap of `malloc` and `new`.
+    Heap,
+}
+
+impl fmt::Display for WarmError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WarmError::DriverUnavailable(error) => write!(f, "{error}"),
+            WarmError::Registry(error) => write!(f, "{error}"),
+            WarmError::Driver { error, about, log } => {
+                if !about.is_empty() {
+                    write!(f, "{about}: ")?;
+                }
+                write!(f, "{error}")?;
+                if error.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
+                    f.write_str(
+                        "; the driver itself has no device memory left: warm kernels before anything else takes it",
+                    )
+                } else if error.is_sticky() {
+                    Ok(())
+                } else if log.is_empty() {
+                    f.write_str("; no kernel was warmed; try again")
+                } else {
+                    write!(f, "; the driver's compiler says:\n{}", Printable(log))
+                }
+            }
+            WarmError::InHook { hook } => write!(
+                f,
+                "the `#[warmup]` function `{hook}` warms the context that it runs in, and would wait for itself; the \
+                 kernels that the warm-up selects are warm when the function runs, so select those that it launches"
+            ),
+            WarmError::HookTimedOut { hook, timeout } => write!(
+                f,
+                "the `#[warmup]` function `{hook}` has not returned within {:.1} s; allow more time with \
+                 `Warmup::hook_timeout`",
+                timeout.as_secs_f64()
+            ),
+            WarmError::LimitFrozen { limit, asked, size } => {
+                let (what, user, method) = match limit {
+                    SetLimit::PrintfFifo => ("printf buffer", "printf", "printf_fifo"),
+                    SetLimit::Heap => ("kernels' heap", "malloc", "heap"),
+                };
+                write!(
+                    f,
+                    "the {what} has {}, and `Warmup::{method}` asks for {}: the driver fixed its size at the first launch \
+                     of a kernel with {user}; ask in the context's first warm-up, before any other launch",
+                    Bytes(*size),
+                    Bytes(*asked)
+                )
+            }
+            WarmError::NoThread { reason } => {
+                write!(f, "no thread could be started for driver calls: {reason}; no kernel was warmed")
+            }
+            WarmError::TimedOut { call, about, timeout } => {
+                write!(f, "`{call}` ")?;
+                if !about.is_empty() {
+                    write!(f, "for {about} ")?;
+                }
+                write!(
+                    f,
+                    "has waited for {:.1} s: the device is busy; warm kernels before launching a resident one, or allow \
+                     more time with `Warmup::timeout`",
+                    timeout.as_secs_f64()
+                )
+            }
+            WarmError::WouldWait(wait) => write!(f, "{wait}"),
+            WarmError::Kernels { report } => {
+                let hooks = report.hook_failures.len();
+                let (failed, warm) = (report.failures.len(), report.kernels.len());
+                match (failed, hooks) {
+                    (_, 0) => write!(f, "{} could not be warmed, {warm} are:", Count(failed, "kernel"))?,
+                    (0, _) => {
+                        let (hooks, warm) = (Count(hooks, "warmup function"), Count(warm, "kernel"));
+                        write!(f, "{hooks} failed, with {warm} warm:")?;
+                    }
+                    _ => {
+                        let (failed, hooks) = (Count(failed, "kernel"), Count(hooks, "warmup function"));
+                        write!(f, "{failed} could not be warmed, {warm} are, and {hooks} failed:")?;
+                    }
+                }
+                groups(&report.failures).iter().try_for_each(|group| write!(f, "\n  {group}"))?;
+                report.hook_failures.iter().try_for_each(|failure| write!(f, "\n  {failure}"))
+            }
+        }
+    }
+}
+
+/// The text has the causes, so there is no `source`.
+impl std::error::Error for WarmError {}
+
+impl From<DriverUnavailable> for WarmError {
+    fn from(error: DriverUnavailable) -> Self {
+        WarmError::DriverUnavailable(error)
+    }
+}
+
+impl From<RegistryError> for WarmError {
+    fn from(error: RegistryError) -> Self {
+        WarmError::Registry(error)
+    }
+}
+
+impl From<DriverCallError> for WarmError {
+    fn from(error: DriverCallError) -> Self {
+        WarmError::Driver { error, about: "", log: String::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cause;
+
+    #[test]
+    fn a_compilers_words_are_printable() {
+        let error = || DriverCallError { call: "cuModuleLoadData", code: 218, name: "", description: "" };
+        let log = || "unknown `\u{1b}[2J`\nline 2".to_owned();
+        let texts = [
+            Cause::Refused { error: error(), log: log() }.to_string(),
+            WarmError::Driver { error: error(), about: "", log: log() }.to_string(),
+        ];
+        for text in texts {
+            assert!(text.ends_with("unknown `\\u001b[2J`\nline 2"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Numbers in words.
+
+use std::fmt;
+
+/// `1 kernel`, `2 kernels`
+pub(super) struct Count(pub(super) usize, pub(super) &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
+/// A number of bytes, as B, KiB or MiB.
+pub(super) struct Bytes(pub(super) u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes @ 0..10_240 => f.pad(&format!("{bytes} B")),
+            bytes @ 0..10_485_760 => f.pad(&format!("{} KiB", bytes >> 10)),
+            bytes => f.pad(&format!("{} MiB", bytes >> 20)),
+        }
+    }
+}
