@@ -123,19 +123,6 @@ impl Build {
         self
     }
 
-    /// Has no effect: a build script runs before declarations are compiled. [The crate's
-    /// documentation](crate#kernels-that-nobody-declares) names the check that knows.
-    #[deprecated = "a build script cannot tell; run `cargo kernels check --deny unused` on the built program"]
-    pub fn complete(self, _yes: bool) -> Self {
-        self
-    }
-
-    /// Has no effect: nothing warns of kernels that are declared nowhere.
-    #[deprecated = "there is nothing to allow: only `cargo kernels check` looks for such kernels"]
-    pub fn allow_unused(self, _name: impl Into<String>) -> Self {
-        self
-    }
-
     /// The folder of the package, instead of the one that cargo names.
     pub fn package(mut self, folder: impl AsRef<Path>) -> Self {
         self.package = Some(folder.as_ref().to_owned());
