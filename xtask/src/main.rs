@@ -2,6 +2,7 @@
 
 mod api;
 mod bundle;
+mod check;
 mod corpus;
 mod device_launch;
 mod driver_tests;
@@ -23,6 +24,8 @@ enum Chore {
     Api(api::Options),
     /// Pack the programs and tests that need a GPU, with a script, for a machine with a GPU and without Rust
     Bundle(bundle::Options),
+    /// Check the format, lint, and run the tests of the crates that changed: what to run before a commit
+    Check(check::Options),
     /// Fuzz the record decoder or the image reader, seeded with real files
     Fuzz(fuzz::Options),
     /// Run the record crates under Miri, which must be installed
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let done = match Chore::parse() {
         Chore::Api(options) => api::api(&options),
         Chore::Bundle(options) => bundle::bundle(&options),
+        Chore::Check(options) => check::check(&options),
         Chore::Fuzz(options) => fuzz::fuzz(&options),
         Chore::Miri => memory::miri(),
         Chore::Package => package::package(),

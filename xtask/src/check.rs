@@ -1,0 +1,145 @@
+//! `cargo xtask check`: format, lints, and the tests of what changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use cargo_metadata::camino::Utf8PathBuf;
+use cargo_metadata::{Metadata, Package, Target};
+
+use crate::run::{Outcome, cargo, run, workspace};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Count as changed what differs from where this branch and this commit parted [default: what is not committed]
+    #[arg(long, value_name = "COMMIT")]
+    since: Option<String>,
+}
+
+pub(crate) fn check(options: &Options) -> Outcome {
+    run(cargo().args(["fmt", "--all", "--check"]))?;
+    run(cargo().args([
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
+    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
+    let tests = tests(&metadata, &changed(options)?);
+    if tests.is_empty() {
+        println!("no crate changed: no tests");
+    }
+    for (package, targets) in &tests {
+        run(cargo().args(["test", "--quiet", "--locked", "--package", package]).args(targets))?;
+    }
+    println!("left out: crates that use those that changed, and what `.ci/run` does besides");
+    Ok(())
+}
+
+/// The files that changed.
+fn changed(options: &Options) -> Outcome<BTreeSet<Utf8PathBuf>> {
+    let mut lists = vec![vec!["ls-files", "--others", "--exclude-standard"]];
+    let since = match &options.since {
+        Some(commit) => git(&["merge-base", commit, "HEAD"])?,
+        None => "HEAD".to_owned(),
+    };
+    lists.push(vec!["diff", "--name-only", since.trim()]);
+    let root = Utf8PathBuf::try_from(workspace())?;
+    let mut files = BTreeSet::new();
+    for list in lists {
+        files.extend(git(&list)?.lines().map(|file| root.join(file)));
+    }
+    Ok(files)
+}
+
+fn git(args: &[&str]) -> Outcome<String> {
+    let output = Command::new("git").args(args).current_dir(workspace()).output()?;
+    if !output.status.success() {
+        return Err(
+            format!("git {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim()).into()
+        );
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The packages to test, each with arguments: the unit tests of a package with changed files, and the integration tests whose own
+/// files changed; all integration tests if a source outside of them did, except those of the slow package `tests`. A page is read by
+/// its test of links.
+fn tests(metadata: &Metadata, changed: &BTreeSet<Utf8PathBuf>) -> BTreeMap<String, Vec<String>> {
+    let mut tests = BTreeMap::new();
+    for package in metadata.workspace_packages() {
+        // Fixtures are packages inside of others.
+        let is_here = |file: &&Utf8PathBuf| owner(metadata, file) == Some(&package.id);
+        let files: Vec<_> = changed.iter().filter(is_here).collect();
+        if files.is_empty() {
+            continue;
+        }
+        let of_target = |target: &&Target| {
+            let folder = target.src_path.file_name() == Some("main.rs");
+            let place = target.src_path.parent().filter(|_| folder).unwrap_or(&target.src_path);
+            files.iter().any(|file| file.starts_with(place))
+        };
+        let all: Vec<&Target> = package.targets.iter().filter(|target| target.is_test()).collect();
+        let own = all.iter().copied().filter(of_target).count();
+        let is_source = files.iter().any(|file| file.components().any(|part| part.as_str() == "src"));
+        let mut arguments = Vec::new();
+        if package.targets.iter().any(is_library) {
+            arguments.push("--lib".to_owned());
+        }
+        if package.targets.iter().any(Target::is_bin) {
+            arguments.push("--bins".to_owned());
+        }
+        let takes_all = is_source && package.name.as_str() != "tests";
+        for target in all.iter().filter(|target| takes_all || own > 0 && of_target(target)) {
+            arguments.extend(["--test".to_owned(), target.name.clone()]);
+        }
+        tests.insert(package.name.to_string(), arguments);
+    }
+    if changed.iter().any(|file| file.extension() == Some("md")) {
+        let arguments = tests.entry("tests".to_owned()).or_default();
+        arguments.extend(["--test", "guides"].map(str::to_owned));
+    }
+    tests
+}
+
+fn is_library(target: &Target) -> bool {
+    target.is_lib() || target.is_proc_macro()
+}
+
+/// The package with the longest folder that has this file.
+fn owner<'a>(metadata: &'a Metadata, file: &Utf8PathBuf) -> Option<&'a cargo_metadata::PackageId> {
+    let folder = |package: &Package| package.manifest_path.parent().map_or(0, |folder| folder.as_str().len());
+    let has = |package: &&&'a Package| {
+        package.manifest_path.parent().is_some_and(|folder| file.starts_with(folder))
+    };
+    let packages = metadata.workspace_packages();
+    packages.iter().filter(has).max_by_key(|package| folder(package)).map(|package| &package.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(files: &[&str]) -> BTreeMap<String, Vec<String>> {
+        let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec().unwrap();
+        let root = Utf8PathBuf::try_from(workspace()).unwrap();
+        tests(&metadata, &files.iter().map(|file| root.join(file)).collect())
+    }
+
+    #[test]
+    fn what_changed_is_tested() {
+        assert!(chosen(&[".ci/run"]).is_empty());
+        let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(chosen(&["README.md"])["tests"], words(&["--test", "guides"]));
+        let audit = chosen(&["tests/tests/audit_report/page.rs"]);
+        assert_eq!(audit["tests"], words(&["--lib", "--bins", "--test", "audit_report"]));
+        let sim = chosen(&["kernel-registry-sim/tests/stack.rs"]);
+        assert_eq!(sim["kernel-registry-sim"], words(&["--lib", "--test", "stack"]));
+        let format = chosen(&["kernel-registry-format/src/param.rs"]);
+        assert!(format["kernel-registry-format"].len() > 3, "{format:?}");
+        assert_eq!(chosen(&["tests/fixtures/linked/src/main.rs"]).keys().collect::<Vec<_>>(), ["linked"]);
+    }
+}
