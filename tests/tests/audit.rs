@@ -589,4 +589,10 @@ fn times_are_numbers_of_seconds() {
         assert_eq!(output.status.code(), Some(2), "{time}");
         assert!(text(&output.stderr).contains("write it as 2.5"), "{}", text(&output.stderr));
     }
+    for time in ["--hang-after=0", "--hang-after=1e-12"] {
+        let mut command = cargo_kernels_command();
+        let output = command.args(["audit", "--sim", time, "--", "true"]).output().expect("the tool runs");
+        assert_eq!(output.status.code(), Some(2), "{time}");
+        assert!(text(&output.stderr).contains("it must be more than 0"), "{}", text(&output.stderr));
+    }
 }
