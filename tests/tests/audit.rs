@@ -124,6 +124,7 @@ fn ctrl_c_twice_ends_a_program_that_hangs() {
     let words: Vec<_> = report.split_whitespace().collect();
     let words = words.join(" ");
     for part in [
+        "ended by Ctrl-C",
         "! HANG at ",
         "kernel `late` was not loaded when thread",
         "while `spin` ran",
