@@ -95,11 +95,12 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     let mut running = command.spawn().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
     signals::program_runs(running.id());
     let status = running.wait();
-    signals::program_has_ended();
+    let was_interrupted = signals::program_has_ended();
     let status = status.map_err(|error| Failure::Output { error })?;
 
     let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| !earlier.contains(path)))?;
-    audit.was_said = true;
+    (audit.was_said, audit.was_interrupted) = (true, was_interrupted);
+    audit.hangs_end = options.on_hang == "abort";
     terminal::say(&audit);
     write_files(options, &audit)?;
     match (code(status), audit.findings()) {

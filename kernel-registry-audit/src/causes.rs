@@ -2,11 +2,10 @@
 
 use std::cmp::Reverse;
 use std::fmt;
-use std::time::Duration;
 
 use kernel_registry_format::rules::{self, Rule};
 
-use crate::record::{Event, Kind, Report};
+use crate::record::{Event, Kind, Report, Time};
 
 /// Findings of one kind, by one rule. It displays itself as a sentence without its end: what is wrong.
 #[derive(Clone, Debug)]
@@ -121,7 +120,7 @@ impl fmt::Display for Cause<'_> {
             }
             write!(f, "{about})")?;
             if self.total() > 0 {
-                write!(f, ", which took {:.1?}", Duration::from_nanos(self.total()))?;
+                write!(f, ", which took {}", Time(self.total()))?;
             }
         }
         match self.rule {
@@ -153,7 +152,7 @@ mod tests {
         assert_eq!(
             said(vec![load()], false),
             [
-                "1 kernel was loaded after the program was ready (`cuLaunchKernel` of `late`), which took 1.5ms: a kernel is loaded only \
+                "1 kernel was loaded after the program was ready (`cuLaunchKernel` of `late`), which took 1.5 ms: a kernel is loaded only \
               when nothing runs on the device. run each operation once before work starts that does not end, or load its kernels by \
               one call of `cudaFuncGetAttributes`, `cuKernelGetFunction` or `cuModuleGetFunction` each"
             ]

@@ -10,6 +10,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod time;
 
 pub use layout::LARGEST;
 #[cfg(feature = "watch")]
@@ -19,3 +20,4 @@ pub(crate) use layout::{
 pub use model::{Activity, Event, Kind, PTX, Report};
 pub use read::{NotRead, read};
 pub use texts::SharedText;
+pub use time::Time;

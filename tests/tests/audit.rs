@@ -124,6 +124,7 @@ fn ctrl_c_twice_ends_a_program_that_hangs() {
     let words: Vec<_> = report.split_whitespace().collect();
     let words = words.join(" ");
     for part in [
+        "ended by Ctrl-C",
         "! HANG at ",
         "kernel `late` was not loaded when thread",
         "while `spin` ran",
@@ -588,5 +589,11 @@ fn times_are_numbers_of_seconds() {
         let output = command.args(["audit", "--sim", time, "--", "true"]).output().expect("the tool runs");
         assert_eq!(output.status.code(), Some(2), "{time}");
         assert!(text(&output.stderr).contains("write it as 2.5"), "{}", text(&output.stderr));
+    }
+    for time in ["--hang-after=0", "--hang-after=1e-12"] {
+        let mut command = cargo_kernels_command();
+        let output = command.args(["audit", "--sim", time, "--", "true"]).output().expect("the tool runs");
+        assert_eq!(output.status.code(), Some(2), "{time}");
+        assert!(text(&output.stderr).contains("it must be more than 0"), "{}", text(&output.stderr));
     }
 }

@@ -114,6 +114,32 @@ print('not reached')
     let (output, out, said) = output(command);
     assert_eq!((output.status.code(), &*out), (Some(134), ""), "{said}");
     assert!(said.contains("HANG: `cuStreamSynchronize`"), "{said}");
+    let (_, report) = said.split_once("AUDIT of process").expect("a report");
+    assert!(report.contains("! HANG at ") && report.contains("has not returned for"), "{report}");
+    assert!(
+        report.contains(", ended by `--on-hang abort`\n") && !report.contains("said to be ready"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_call_that_returns_after_all_is_no_hang() {
+    let program = "
+kept = busy(0.5)
+cuda.cuStreamSynchronize(None)
+print('done')
+";
+    let page = scratch_folder().join("report.html");
+    let options = ["--hang-after", "0.2", "--html", page.to_str().expect("a path in UTF-8")];
+    let Some(command) = audit(&options, program) else { return };
+    let (_, out, said) = output(command);
+    assert_eq!(out, "done");
+    let (_, report) = said.split_once("AUDIT of process").expect("a report");
+    assert!(report.contains("! WAIT at ") && report.contains(" s and then returned: "), "{report}");
+    assert!(!report.contains("HANG") && !report.contains("never said to be ready"), "{report}");
+    let page = fs::read_to_string(page).expect("a page");
+    assert!(page.contains("The program waited: <code>cuStreamSynchronize</code>"), "{page}");
+    assert!(!page.contains("hung") && !page.contains("kernel_registry_audit_ready"), "{page}");
 }
 
 /// The example in docs/audit.md. What its comment says is done is a launch, and a free that is deferred.

@@ -241,7 +241,7 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
             Cell::number(loads.times as f64, loads.times),
             Cell::number(loads.late as f64, loads.late),
             time(Some(loads.total)),
-            Cell::text(if process.report.ended { "ended" } else { "killed, or still running" }),
+            Cell::text(audit.end_of(process).unwrap_or("ended").replace('`', "")),
         ]
     };
     let rows = audit.processes.iter().map(row).collect();

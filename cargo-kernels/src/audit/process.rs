@@ -19,6 +19,10 @@ pub(super) struct Audit {
     pub(super) left_out: Vec<String>,
     /// Whether the program's hangs were explained when they happened, in the same terminal.
     pub(super) was_said: bool,
+    /// Whether a process was ended when a call hung.
+    pub(super) hangs_end: bool,
+    /// Whether Ctrl-C ended the program and its children.
+    pub(super) was_interrupted: bool,
 }
 
 /// A process that called the driver.
@@ -55,11 +59,30 @@ impl Audit {
             left_out.push(format!("`{}` is left out: {why}", path.display()));
         }
         symbols::resolve(&mut reports);
-        Ok(Audit { processes: named(reports), left_out, was_said: false })
+        Ok(Audit {
+            processes: named(reports),
+            left_out,
+            was_said: false,
+            hangs_end: false,
+            was_interrupted: false,
+        })
     }
 
     pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
         self.processes.iter().flat_map(|process| &process.report.events)
+    }
+
+    /// What ended a process that did not end by itself, if that is known.
+    pub(super) fn end_of(&self, process: &Process) -> Option<&'static str> {
+        if process.report.ended {
+            None
+        } else if self.hangs_end && process.of_kind(Kind::Hang).next().is_some() {
+            Some("ended by `--on-hang abort`")
+        } else if self.was_interrupted {
+            Some("ended by Ctrl-C")
+        } else {
+            Some("killed or still running")
+        }
     }
 
     /// The causes of the findings of all processes.

@@ -66,14 +66,16 @@ pub(super) fn program_runs(number: u32) {
 }
 
 /// The program has ended: signals are for this process again, which may have much to write. If Ctrl-C has ended the program, its
-/// children are ended too.
-pub(super) fn program_has_ended() {
+/// children are ended too, and it returns true.
+pub(super) fn program_has_ended() -> bool {
     PROGRAM.store(0, Ordering::Relaxed);
     // SAFETY: it restores what happens by default.
     ENDING.into_iter().for_each(|signal| unsafe { _ = libc::signal(signal, libc::SIG_DFL) });
-    if HAS_ENDED_IT.load(Ordering::Relaxed) {
+    let has_ended_it = HAS_ENDED_IT.load(Ordering::Relaxed);
+    if has_ended_it {
         end_children();
     }
+    has_ended_it
 }
 
 /// Ends the processes whose parents have ended, until there are none.

@@ -44,7 +44,7 @@ impl fmt::Display for Audit {
         shown.sort_by_key(|process| shown_later(self, process));
         let rest = shown.split_off(PROCESSES.min(shown.len()));
         let room = (LISTED / shown.len()).max(LISTED_OF_EACH);
-        shown.iter().try_for_each(|process| write_process(f, process, room, self.was_said))?;
+        shown.iter().try_for_each(|process| write_process(f, self, process, room))?;
         if !rest.is_empty() {
             let events = rest.iter().map(|process| process.report.events.len()).sum();
             let findings = rest.iter().map(|process| process.findings().count()).sum();
@@ -72,24 +72,26 @@ fn shown_later(audit: &Audit, process: &Process) -> bool {
     audit.processes.len() > PROCESSES && process.findings().next().is_none()
 }
 
-fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize, was_said: bool) -> fmt::Result {
+fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, room: usize) -> fmt::Result {
     let report = &process.report;
-    let end = if report.ended { "" } else { ", killed or still running" };
+    let hangs: Vec<_> = process.of_kind(Kind::Hang).collect();
     let ready = match report.ready {
-        Some(at) => format!("ready after {}", Time(at)),
-        None => "never said to be ready".to_owned(),
+        Some(at) => format!(", ready after {}", Time(at)),
+        // It may have hung before.
+        None if !hangs.is_empty() => String::new(),
+        None => ", never said to be ready".to_owned(),
     };
+    let end = audit.end_of(process).map(|end| format!(", {end}")).unwrap_or_default();
     writeln!(
         f,
-        "\nAUDIT of {}, `{}`: {} launches, {} calls, {ready}{end}",
+        "\nAUDIT of {}, `{}`: {} launches, {} calls{ready}{end}",
         process.name,
         short(&report.command),
         report.launches,
         report.calls
     )?;
-    let hangs: Vec<_> = process.of_kind(Kind::Hang).collect();
     for event in hangs.iter().take(HANGS) {
-        write_hang(f, event, was_said)?;
+        write_hang(f, event, audit.was_said)?;
     }
     if hangs.len() > HANGS {
         writeln!(f, "! and {}; `--json` has all", many(hangs.len() - HANGS, "more hang"))?;
@@ -148,7 +150,8 @@ fn write_hang(f: &mut fmt::Formatter<'_>, event: &Event, was_said: bool) -> fmt:
         explained.truncate(CAUSE_AND_REMEDY);
         stack.clear();
     }
-    writeln!(f, "! HANG at {}, for {}:", Time(event.begun), Time(event.took))?;
+    let what = if event.is_endless() { "HANG" } else { "WAIT" };
+    writeln!(f, "! {what} at {}, for {}:", Time(event.begun), Time(event.took))?;
     for line in explained {
         paragraph(f, &format!("  {}", with_signatures(line)))?;
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use kernel_registry_audit::record::Event;
+pub(super) use kernel_registry_audit::record::Time;
 use kernel_registry_image::Signature;
 use serde::Serializer;
 
@@ -57,28 +58,6 @@ impl fmt::Display for Caller<'_> {
             Some((library, function)) => write!(f, "{library} {}", Readable(function)),
             None => write!(f, "{}", Readable(self.0)),
         }
-    }
-}
-
-/// Nanoseconds as people read them.
-#[derive(Clone, Copy)]
-pub(super) struct Time(pub(super) u64);
-
-/// Damaged records can have any times.
-impl std::iter::Sum<u64> for Time {
-    fn sum<I: Iterator<Item = u64>>(times: I) -> Time {
-        Time(times.fold(0, u64::saturating_add))
-    }
-}
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self.0 {
-            nanoseconds @ 0..1_000_000 => format!("{:.1} us", nanoseconds as f64 / 1e3),
-            nanoseconds @ 1_000_000..1_000_000_000 => format!("{:.1} ms", nanoseconds as f64 / 1e6),
-            nanoseconds => format!("{:.2} s", nanoseconds as f64 / 1e9),
-        };
-        f.pad(&text)
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Audit {
     pub(crate) ready_signal: Option<i32>,
 
     /// Explain a call that has not returned for this time
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 5.0)]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds, default_value_t = 5.0)]
     pub(crate) hang_after: f64,
 
     /// What happens then
@@ -103,6 +103,12 @@ pub(crate) struct Audit {
 fn seconds(value: &str) -> Result<f64, &'static str> {
     let seconds = value.parse().ok().filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok());
     seconds.ok_or("write it as 2.5")
+}
+
+/// A time in which a call can return.
+fn positive_seconds(value: &str) -> Result<f64, &'static str> {
+    let time = seconds(value)?;
+    if Duration::from_secs_f64(time) > Duration::ZERO { Ok(time) } else { Err("it must be more than 0") }
 }
 
 /// A signal that programs seldom use for something else.

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "watch")]
 use std::sync::atomic::Ordering;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 #[cfg(feature = "watch")]
 use super::texts::LONGEST;
@@ -99,7 +99,9 @@ pub(crate) struct Sample {
 pub(crate) struct RawEvent {
     /// The [`Kind`](super::Kind), or 0 while the event is being written.
     pub(crate) kind: AtomicU16,
-    pub(crate) is_finding: AtomicU16,
+    pub(crate) is_finding: AtomicU8,
+    /// Whether the call of a hang returned after all.
+    pub(crate) has_returned: AtomicU8,
     pub(crate) thread: AtomicU32,
     pub(crate) begun: AtomicU64,
     pub(crate) took: AtomicU64,

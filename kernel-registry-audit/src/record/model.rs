@@ -78,6 +78,9 @@ pub struct Event {
     /// Whether it came after the program was ready, or would have waited for a resident kernel.
     #[cfg_attr(feature = "serde", serde(rename = "finding"))]
     pub is_finding: bool,
+    /// Whether the call returned. That of a hang may have, after all.
+    #[cfg_attr(feature = "serde", serde(rename = "returned"))]
+    pub has_returned: bool,
     /// When it began, in nanoseconds since the start.
     #[cfg_attr(feature = "serde", serde(rename = "at_ms", serialize_with = "json::milliseconds"))]
     pub begun: u64,
@@ -115,6 +118,11 @@ pub struct Event {
 }
 
 impl Event {
+    /// Whether it is a call that has not returned, or had not when the process ended.
+    pub fn is_endless(&self) -> bool {
+        self.kind == Kind::Hang && !self.has_returned
+    }
+
     /// Whether the call would have waited for a resident kernel.
     pub fn waits_for_resident(&self) -> bool {
         !self.resident.is_empty()
@@ -135,7 +143,7 @@ pub enum Kind {
     Resize = 3,
     /// Another call that took long.
     Slow = 4,
-    /// A call that has not returned for long. Its `text` explains it.
+    /// A call that did not return for long. Its `text` explains it.
     Hang = 5,
     /// A call that was refused, after the program was ready or while a kernel was resident.
     Refused = 6,

@@ -85,7 +85,8 @@ fn event(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Event> {
         context: u64_at(bytes, at + offset_of!(RawEvent, context)),
         bytes: u64_at(bytes, at + offset_of!(RawEvent, bytes)),
         result: u32_at(bytes, at + offset_of!(RawEvent, result)),
-        is_finding: u16_at(bytes, at + offset_of!(RawEvent, is_finding)) != 0,
+        is_finding: u8_at(bytes, at + offset_of!(RawEvent, is_finding)) != 0,
+        has_returned: kind != Kind::Hang || u8_at(bytes, at + offset_of!(RawEvent, has_returned)) != 0,
         call: text(offset_of!(RawEvent, call)),
         subject: text(offset_of!(RawEvent, subject)),
         image: text(offset_of!(RawEvent, image)),
@@ -108,6 +109,10 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(bytes_at(bytes, at))
+}
+
+fn u8_at(bytes: &[u8], at: usize) -> u8 {
+    u8::from_le_bytes(bytes_at(bytes, at))
 }
 
 /// Bytes of a number, which is 0 outside of the record.

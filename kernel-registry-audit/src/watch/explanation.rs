@@ -17,21 +17,36 @@ pub(super) struct HangingCall<'a> {
     pub(super) is_loaded: bool,
     pub(super) stream: u64,
     pub(super) thread: u32,
-    pub(super) waited: Duration,
     /// The other threads that are in a call, and which.
     pub(super) others: &'a [(u32, &'static str)],
 }
 
 pub(super) struct Explanation {
-    cause: String,
+    /// The call, and its thread.
+    call: String,
+    why: String,
     pub(super) remedy: String,
     details: Vec<String>,
     pub(super) rule: Option<&'static Rule>,
 }
 
+impl Explanation {
+    /// Of a call that has waited for so long.
+    pub(super) fn so_far(&self, waited: Duration) -> String {
+        let Explanation { call, why, .. } = self;
+        format!("{call}, has not returned for {:.1} s: {why}.{self}", waited.as_secs_f64())
+    }
+
+    /// Of a call that waited for so long, and returned after all.
+    pub(super) fn afterwards(&self, waited: Duration) -> String {
+        let Explanation { call, why, .. } = self;
+        format!("{call}, waited {:.2} s and then returned: {why}.{self}", waited.as_secs_f64())
+    }
+}
+
+/// What follows the cause.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.", self.cause)?;
         if !self.remedy.is_empty() {
             write!(f, "\nRemedy: {}.", self.remedy)?;
         }
@@ -44,7 +59,7 @@ impl fmt::Display for Explanation {
 
 /// Asks the driver which streams are busy, and explains.
 pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
-    let HangingCall { name, kernel, is_loaded, stream, thread, waited, others } = *call;
+    let HangingCall { name, kernel, is_loaded, stream, thread, others } = *call;
     let busy = busy::find_all();
     let streams = busy.as_deref().unwrap_or_default();
     let mut rules: Vec<_> = rules::of(name, is_loaded).collect();
@@ -85,10 +100,8 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
     let remedies: Vec<_> =
         rules.iter().map(|rule| rule.remedy_in(recording::uses_kernel_registry())).collect();
     Explanation {
-        cause: format!(
-            "`{name}`{about}, in thread {thread}, has not returned for {:.1} s: {why}",
-            waited.as_secs_f64()
-        ),
+        call: format!("`{name}`{about}, in thread {thread}"),
+        why,
         remedy: remedies.join("; or "),
         details,
         rule: rules.first().copied(),

@@ -1,7 +1,6 @@
 //! Watches for calls that do not return, and explains them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
 use std::process;
 use std::sync::Once;
 use std::sync::atomic::Ordering;
@@ -13,9 +12,11 @@ use cudarc::driver::sys::CUresult;
 use crate::options::{Audit, OnHang};
 use crate::record::{Kind, RawEvent, Slot};
 use crate::watch::caller::Caller;
-use crate::watch::explanation::{self, HangingCall};
+use crate::watch::explanation::{self, Explanation, HangingCall};
 use crate::watch::locked::Locked;
-use crate::watch::recording::{NewEvent, nanoseconds, now, samples_run_short, write_event, write_sample};
+use crate::watch::recording::{
+    NewEvent, nanoseconds, now, samples_run_short, write_event, write_return, write_sample,
+};
 use crate::watch::say::say;
 use crate::watch::watched::{self, Stream};
 use crate::watch::{hook, known, stacks, threads, unloaded};
@@ -31,49 +32,81 @@ const SPARSE: u32 = 20;
 pub(crate) fn start() {
     static AT_EXIT: Once = Once::new();
     AT_EXIT.call_once(|| {
-        extern "C" fn sample_at_exit() {
+        extern "C" fn at_exit() {
+            look_again();
             sample();
         }
         // SAFETY: it is called without arguments, and stays where it is.
-        unsafe { libc::atexit(sample_at_exit) };
+        unsafe { libc::atexit(at_exit) };
     });
     let timeout = Audit::chosen().hang_after;
     // Without a thread hangs are not explained; the calls in progress are in the record all the same.
     let _ = threads::start(move || watch(timeout));
 }
 
-/// What was seen in a slot, and since when.
+/// A call in a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
     /// Another thread can take the slot of one that has ended.
     thread: u32,
+    /// The number of the call, or 0 for none.
     call: u32,
     sequence: u64,
+}
+
+impl Seen {
+    fn in_slot(slot: &Slot) -> Self {
+        let (call, sequence) = (slot.call.load(Ordering::Relaxed), slot.sequence.load(Ordering::Relaxed));
+        Seen { thread: slot.thread.load(Ordering::Relaxed), call, sequence }
+    }
+}
+
+/// A hang that goes on.
+struct Hang {
+    slot: &'static Slot,
+    call: Seen,
     since: Instant,
-    is_explained: bool,
-    /// The event of its hang, which goes on.
-    event: Option<&'static RawEvent>,
+    event: &'static RawEvent,
+    explanation: Explanation,
+    /// The stack of the thread, in lines.
+    stack: String,
+}
+
+/// The hangs that go on.
+static HANGS: Locked<Vec<Hang>> = Locked::new();
+
+/// Records how long hangs have gone on, and which have ended.
+fn look_again() {
+    HANGS.lock().retain(|Hang { slot, call, since, event, explanation, stack }| {
+        let goes_on = Seen::in_slot(slot) == *call;
+        if goes_on {
+            event.took.store(nanoseconds(since.elapsed()), Ordering::Relaxed);
+        } else {
+            let took = Duration::from_nanos(event.took.load(Ordering::Relaxed));
+            write_return(event, &format!("{}{stack}", explanation.afterwards(took)));
+        }
+        goes_on
+    });
 }
 
 fn watch(timeout: Duration) {
-    let mut seen = HashMap::<usize, Seen>::new();
+    // Since when each slot has its call, and whether that is explained.
+    let mut seen = HashMap::<usize, (Seen, Instant, bool)>::new();
     let child = process::id();
     let mut steps = 0_u32;
     while process::id() == child {
         for (index, slot) in watched::slots() {
-            let (call, sequence) = (slot.call.load(Ordering::Relaxed), slot.sequence.load(Ordering::Relaxed));
-            let thread = slot.thread.load(Ordering::Relaxed);
-            let fresh =
-                || Seen { thread, call, sequence, since: Instant::now(), is_explained: false, event: None };
-            let seen = seen.entry(index).or_insert_with(fresh);
-            if call == 0 || (seen.thread, seen.call, seen.sequence) != (thread, call, sequence) {
-                *seen = fresh();
-            } else if !seen.is_explained && seen.since.elapsed() >= timeout {
-                seen.is_explained = true;
-                seen.event = explain(slot, call - 1, seen.since.elapsed());
-            } else if let Some(event) = seen.event {
-                event.took.store(nanoseconds(seen.since.elapsed()), Ordering::Relaxed);
+            let now = Seen::in_slot(slot);
+            let fresh = || (now, Instant::now(), false);
+            let (before, since, is_explained) = seen.entry(index).or_insert_with(fresh);
+            if now.call == 0 || now != *before {
+                (*before, *since, *is_explained) = fresh();
+            } else if !*is_explained && since.elapsed() >= timeout {
+                *is_explained = true;
+                explain(slot, now, *since);
             }
         }
+        look_again();
         steps = steps.wrapping_add(1);
         if !samples_run_short() || steps.is_multiple_of(SPARSE) {
             sample();
@@ -104,8 +137,9 @@ fn sample() {
     }
 }
 
-/// Writes to the standard error output and the record what a call waits for. Returns the event.
-fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static RawEvent> {
+/// Writes to the standard error output and the record what a call waits for.
+fn explain(slot: &'static Slot, call: Seen, since: Instant) {
+    let (hook, waited) = (call.call - 1, since.elapsed());
     let subject = slot.subject.load(Ordering::Relaxed);
     let (stream, thread) = (slot.stream.load(Ordering::Relaxed), slot.thread.load(Ordering::Relaxed));
     let (name, kernel) = (hook::name(hook), known::name_of(subject));
@@ -115,16 +149,12 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static RawEvent
         is_loaded: slot.loads.load(Ordering::Relaxed) == 0,
         stream,
         thread,
-        waited,
         others: &others(thread),
     });
-    let mut text = explanation.to_string();
     let Caller { library, name: caller, stack } =
         stacks::capture(thread, hook::address(hook)).unwrap_or_default();
-    for frame in stack.lines() {
-        // Writing to a `String` does not fail.
-        let _ = write!(text, "\n    at {frame}");
-    }
+    let stack: String = stack.lines().map(|frame| format!("\n    at {frame}")).collect();
+    let text = format!("{}{stack}", explanation.so_far(waited));
     say(&format!("HANG: {text}"));
     if environment::variable(variables::CTRL_C).is_some() {
         say("press Ctrl-C twice to end the program with a report");
@@ -151,7 +181,9 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static RawEvent
     if Audit::chosen().on_hang == OnHang::Abort {
         process::abort();
     }
-    event
+    if let Some(event) = event {
+        HANGS.lock().push(Hang { slot, call, since, event, explanation, stack });
+    }
 }
 
 /// The other threads that are in a call, and which.

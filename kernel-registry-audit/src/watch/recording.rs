@@ -310,6 +310,17 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     Some(event)
 }
 
+/// Records that the call of a hang returned after all, with another explanation, if there is room for that.
+pub(crate) fn write_return(hang: &RawEvent, text: &str) {
+    let place = Text::default();
+    write(record(), &place, text);
+    let place = place.0.into_inner();
+    if place > 0 {
+        hang.text.0.store(place, Ordering::Relaxed);
+    }
+    hang.has_returned.store(1, Ordering::Release);
+}
+
 /// Records how many kernels were launched in a stream.
 pub(crate) fn write_sample(at: u64, stream: u64, launches: u32, kernel: &str) {
     let record = record();

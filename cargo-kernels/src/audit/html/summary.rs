@@ -41,15 +41,22 @@ fn write(to: &mut String, audit: &Audit) -> fmt::Result {
 
 /// What is wrong, and what to do, in two sentences for each cause: first the hang.
 fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
-    let hangs: Vec<_> = audit.events().filter(|event| event.kind == Kind::Hang).collect();
+    let mut hangs: Vec<_> = audit.events().filter(|event| event.kind == Kind::Hang).collect();
+    hangs.sort_by_key(|hang| hang.has_returned);
     if let [hang, others @ ..] = &*hangs {
         let cause = hang.text.lines().next().unwrap_or_default();
-        writeln!(to, "<p class=\"bad\">The program hung: {}</p>", code(cause))?;
+        let did = if hang.is_endless() { "hung" } else { "waited" };
+        writeln!(to, "<p class=\"bad\">The program {did}: {}</p>", code(cause))?;
         if !hang.remedy.is_empty() {
             what_to_do(to, &hang.remedy)?;
         }
-        if !others.is_empty() {
-            writeln!(to, "<p class=\"bad\">{} did not return either.</p>", many(others.len(), "more call"))?;
+        let endless = others.iter().filter(|other| other.is_endless()).count();
+        for (count, did) in
+            [(endless, "did not return either"), (others.len() - endless, "waited long, and then returned")]
+        {
+            if count > 0 {
+                writeln!(to, "<p class=\"bad\">{} {did}.</p>", many(count, "more call"))?;
+            }
         }
     }
     let causes = audit.causes();
@@ -68,6 +75,10 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
         )?;
     }
     if audit.processes.iter().all(|process| process.report.ready.is_none()) {
+        // A program that hangs needs other help first.
+        if !hangs.is_empty() {
+            return Ok(());
+        }
         writeln!(
             to,
             "<p><strong>The program never said that it was ready, so nothing counts as late.</strong> Let it call \
