@@ -2,6 +2,7 @@
 //! accepts PTX as CUDA, so that this runs everywhere; kernel-registry-build has tests with real compilers.
 
 use std::fs;
+use std::path::Path;
 use std::process::Output;
 
 use tests::{cargo, package, with_sources};
@@ -18,6 +19,14 @@ const TWICE: &str = ".version 7.0 .target sm_60 .visible .entry _Z5twicePf(.para
 fn text(output: Output) -> (bool, String) {
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+/// Whether the package compiles, with kernels that nothing launches, and what is said.
+fn check(package: &Path, toolkit: &Path) -> (bool, String) {
+    let mut cargo = cargo();
+    cargo.args(["check", "--quiet"]).current_dir(package).env("CUDA_HOME", toolkit);
+    cargo.env("RUSTFLAGS", "-Adead_code").env("KERNEL_REGISTRY_COMPILER", "nvcc");
+    text(cargo.output().unwrap())
 }
 
 #[test]
@@ -120,15 +129,7 @@ fn the_fields_of_a_struct_are_those_of_its_source() {
     };
     let package = package(&main("x: *mut f32, a: f32, n: i32"));
     let toolkit = with_sources(&package, &[("cuda/scale.cu", SOURCE)]);
-    let check = || {
-        let mut cargo = cargo();
-        cargo
-            .args(["check", "--quiet"])
-            .current_dir(&package)
-            .env("CUDA_HOME", &toolkit)
-            .env("RUSTFLAGS", "-Adead_code");
-        text(cargo.env("KERNEL_REGISTRY_COMPILER", "nvcc").output().unwrap())
-    };
+    let check = || check(&package, &toolkit);
     let refused = |fields: &str, why: &str| {
         fs::write(package.join("src/main.rs"), main(fields)).unwrap();
         let (compiled, message) = check();
@@ -182,15 +183,7 @@ fn control_blocks_and_queues_are_pointers_to_types_of_the_library() {
     };
     let package = package(&main("control: *mut Control, queue: *mut Queue<Task>, flag: *const u32"));
     let toolkit = with_sources(&package, &[("cuda/serve.cu", SOURCE)]);
-    let check = || {
-        let mut cargo = cargo();
-        cargo
-            .args(["check", "--quiet"])
-            .current_dir(&package)
-            .env("CUDA_HOME", &toolkit)
-            .env("RUSTFLAGS", "-Adead_code");
-        text(cargo.env("KERNEL_REGISTRY_COMPILER", "nvcc").output().unwrap())
-    };
+    let check = || check(&package, &toolkit);
     assert_eq!(check(), (true, String::new()));
 
     let wrong = "control: u64, queue: *mut Queue<Task>, flag: *const f32";

@@ -83,7 +83,6 @@ fn tests(metadata: &Metadata, changed: &BTreeSet<Utf8PathBuf>) -> BTreeMap<Strin
             files.iter().any(|file| file.starts_with(place))
         };
         let all: Vec<&Target> = package.targets.iter().filter(|target| target.is_test()).collect();
-        let own = all.iter().copied().filter(of_target).count();
         let is_source = files.iter().any(|file| file.components().any(|part| part.as_str() == "src"));
         let mut arguments = Vec::new();
         if package.targets.iter().any(is_library) {
@@ -93,7 +92,7 @@ fn tests(metadata: &Metadata, changed: &BTreeSet<Utf8PathBuf>) -> BTreeMap<Strin
             arguments.push("--bins".to_owned());
         }
         let takes_all = is_source && package.name.as_str() != "tests";
-        for target in all.iter().filter(|target| takes_all || own > 0 && of_target(target)) {
+        for target in all.iter().filter(|target| takes_all || of_target(target)) {
             arguments.extend(["--test".to_owned(), target.name.clone()]);
         }
         tests.insert(package.name.to_string(), arguments);
