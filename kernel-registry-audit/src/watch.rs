@@ -27,4 +27,5 @@ mod streams;
 mod table;
 mod threads;
 mod unloaded;
+mod waits;
 mod watched;

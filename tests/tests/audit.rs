@@ -140,6 +140,20 @@ fn ctrl_c_twice_ends_a_program_that_hangs() {
 }
 
 #[test]
+fn a_slow_call_names_the_kernel_that_it_waited_for() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (output, report) = audit(&[], &["python3", "tests/audit_terminal/hangs.py", "frees"]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "waiting for a kernel that ends is no finding: {said}");
+    let free = events(&report, "slow").into_iter().find(|event| event["call"] == "cuMemFree_v2");
+    let free = free.unwrap_or_else(|| panic!("a slow call: {report:#}"));
+    assert_eq!((&free["resident"], &free["rule"]), (&"spin".into(), &"free".into()), "{free:#}");
+    assert!(said.contains("while `spin` was resident"), "{said}");
+}
+
+#[test]
 fn a_program_needs_no_dashes_and_json_can_be_printed() {
     let output = simulated().args(["--json", "-", "echo", "--json", "x"]).output().expect("it runs");
     let printed = text(&output.stdout);

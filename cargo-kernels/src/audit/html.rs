@@ -32,6 +32,9 @@ pub(super) fn page(audit: &Audit) -> String {
 }
 
 fn title(audit: &Audit) -> String {
+    if audit.processes.is_empty() {
+        return "Audit without a result".to_owned();
+    }
     let commands = || audit.processes.iter().map(|process| &process.report.command);
     match commands().next() {
         Some(first) if commands().all(|command| command == first) => format!("Audit of {}", short(first)),
@@ -52,7 +55,7 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
         page.write_str("<h2>Late after the program was ready</h2>\n")?;
         write_events(page, audit, "Late calls", late)?;
     }
-    let resident: Vec<_> = of_each(audit, Event::waits_for_resident);
+    let resident: Vec<_> = of_each(audit, |event| event.kind != Kind::Hang && event.waits_for_resident());
     if !resident.is_empty() {
         page.write_str("<h2>Calls that would have waited for a resident kernel</h2>\n")?;
         write_events(page, audit, "Calls while a kernel was resident", resident)?;

@@ -28,6 +28,8 @@ pub(super) struct Explanation {
     pub(super) remedy: String,
     details: Vec<String>,
     pub(super) rule: Option<&'static Rule>,
+    /// A kernel that runs meanwhile, or nothing.
+    pub(super) resident: String,
 }
 
 impl Explanation {
@@ -105,6 +107,7 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
         remedy: remedies.join("; or "),
         details,
         rule: rules.first().copied(),
+        resident: streams.iter().find_map(|stream| known::name_of(stream.kernel)).unwrap_or_default(),
     }
 }
 

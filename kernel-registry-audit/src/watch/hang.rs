@@ -19,7 +19,7 @@ use crate::watch::recording::{
 };
 use crate::watch::say::say;
 use crate::watch::watched::{self, Stream};
-use crate::watch::{hook, known, stacks, threads, unloaded};
+use crate::watch::{hook, known, stacks, threads, unloaded, waits};
 use crate::{environment, variables};
 
 /// How often the calls in progress are looked at.
@@ -42,6 +42,21 @@ pub(crate) fn start() {
     let timeout = Audit::chosen().hang_after;
     // Without a thread hangs are not explained; the calls in progress are in the record all the same.
     let _ = threads::start(move || watch(timeout));
+}
+
+/// A call that the watcher saw.
+struct Watched {
+    call: Seen,
+    since: Instant,
+    /// Whether the streams were asked what runs beside it.
+    is_asked: bool,
+    is_explained: bool,
+}
+
+impl Watched {
+    fn new(call: Seen) -> Self {
+        Watched { call, since: Instant::now(), is_asked: false, is_explained: false }
+    }
 }
 
 /// A call in a slot.
@@ -90,20 +105,24 @@ fn look_again() {
 }
 
 fn watch(timeout: Duration) {
-    // Since when each slot has its call, and whether that is explained.
-    let mut seen = HashMap::<usize, (Seen, Instant, bool)>::new();
+    let mut watched = HashMap::<usize, Watched>::new();
     let child = process::id();
     let mut steps = 0_u32;
     while process::id() == child {
         for (index, slot) in watched::slots() {
-            let now = Seen::in_slot(slot);
-            let fresh = || (now, Instant::now(), false);
-            let (before, since, is_explained) = seen.entry(index).or_insert_with(fresh);
-            if now.call == 0 || now != *before {
-                (*before, *since, *is_explained) = fresh();
-            } else if !*is_explained && since.elapsed() >= timeout {
-                *is_explained = true;
-                explain(slot, now, *since);
+            let call = Seen::in_slot(slot);
+            let its = watched.entry(index).or_insert_with(|| Watched::new(call));
+            if call.call == 0 || call != its.call {
+                *its = Watched::new(call);
+                continue;
+            }
+            if !its.is_asked {
+                its.is_asked = true;
+                waits::look(call.call - 1, slot, call.sequence);
+            }
+            if !its.is_explained && its.since.elapsed() >= timeout {
+                its.is_explained = true;
+                explain(slot, call, its.since);
             }
         }
         look_again();
@@ -172,6 +191,7 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
         result: CUresult::CUDA_ERROR_NOT_READY as u32,
         is_finding: true,
         rule: explanation.rule,
+        resident: &explanation.resident,
         remedy: &explanation.remedy,
         library: &library,
         caller: &caller,

@@ -198,7 +198,8 @@ fn record_rest(section: &Section) {
 
 fn deferred_event(call: Call, subject: &str, resident: &str) {
     let (kind, rule) = (Kind::Deferred, rules::of(call.name(), true).next());
-    let event = NewEvent { kind, subject, begun: now(), resident, rule, ..NewEvent::default() };
+    let event =
+        NewEvent { kind, subject, begun: now(), resident, rule, is_finding: true, ..NewEvent::default() };
     watched::record_event(call, event);
 }
 

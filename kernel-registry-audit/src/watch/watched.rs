@@ -13,6 +13,7 @@ use crate::watch::caller::{self, Caller};
 use crate::watch::contexts;
 use crate::watch::hook::{self, Call};
 use crate::watch::recording::{self, NewEvent, nanoseconds, now, record, write_event};
+use crate::watch::waits;
 
 /// In a forked child this thread has no slot yet, and nothing was launched.
 pub(crate) extern "C" fn forked() {
@@ -239,14 +240,14 @@ pub(crate) fn forget_stream(stream: u64) {
 
 /// Makes a call, and records it as slow if it was.
 pub(crate) fn timed(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
-    let begun = now();
+    let (sequence, begun) = (sequence(), now());
     let result = during(call, real);
     let took = now() - begun;
     if took >= slow() {
-        record_event(
-            call,
-            NewEvent { kind: Kind::Slow, begun, took, result: result as u32, ..NewEvent::default() },
-        );
+        let wait = waits::take(thread(), sequence);
+        let (rule, resident) = wait.as_ref().map_or((None, ""), |wait| (Some(wait.rule), &*wait.kernel));
+        let event = NewEvent { kind: Kind::Slow, begun, took, result: result as u32, ..NewEvent::default() };
+        record_event(call, NewEvent { rule, resident, ..event });
     }
     result
 }
@@ -259,19 +260,24 @@ pub(crate) fn slow() -> u64 {
 /// Records an event of this thread, with its stack. Returns who called.
 pub(crate) fn record_event(call: Call, event: NewEvent<'_>) -> Caller {
     let caller = caller::find(hook::address(call.hook));
-    let is_late = recording::is_ready() && event.kind != Kind::Slow;
+    let is_late = event.kind != Kind::Slow && recording::is_ready();
     write_event(NewEvent {
         call: call.name(),
         thread: thread(),
         stream: call.stream,
         context: contexts::current(),
-        is_finding: is_late || !event.resident.is_empty(),
+        is_finding: event.is_finding || is_late,
         library: &caller.library,
         caller: &caller.name,
         text: &caller.stack,
         ..event
     });
     caller
+}
+
+/// How many calls this thread has made. Those in progress are not counted.
+pub(crate) fn sequence() -> u64 {
+    slot().sequence.load(Ordering::Relaxed)
 }
 
 /// The number of this thread, or 0 if no slot was free.

@@ -1,7 +1,12 @@
-"""Launches a cold kernel beside one that spins, in a call that no signal interrupts; a child does nothing meanwhile."""
+"""Launches a cold kernel beside one that spins, in a call that no signal interrupts; a child does nothing meanwhile.
+
+With `frees` it frees memory beside that kernel instead, which ends after half a second.
+"""
 
 import ctypes
 import os
+import sys
+import threading
 import time
 
 PTX = b""".version 8.0
@@ -16,7 +21,8 @@ setp.eq.u32 %p, %r, 0;
 ret; }
 .visible .entry late(.param .u64 x) { ret; }
 """
-if os.fork() == 0:
+FREES = sys.argv[1:] == ["frees"]
+if not FREES and os.fork() == 0:
     os.setsid()
     time.sleep(60)
     os._exit(0)
@@ -40,10 +46,16 @@ module = new(cuda.cuModuleLoadData, PTX)
 spin = new(cuda.cuModuleGetFunction, module, b"spin")
 flag = new(cuda.cuMemHostAlloc, ctypes.c_size_t(4), 2)
 ctypes.c_uint32.from_address(flag.value).value = 0
+memory = ctypes.c_uint64()
+check(cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(4096)))
 streams = [new(cuda.cuStreamCreate, 1), new(cuda.cuStreamCreate, 1)]
 argument = ctypes.c_uint64(flag.value)
 arguments = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.pointer(argument), ctypes.c_void_p))
 check(cuda.cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, streams[0], arguments, None))
+if FREES:
+    threading.Timer(0.5, lambda: ctypes.memset(flag.value, 1, 4)).start()
+    check(cuda.cuMemFree_v2(memory))
+    sys.exit()
 late = new(cuda.cuModuleGetFunction, module, b"late")
 check(cuda.cuLaunchKernel(late, 1, 1, 1, 1, 1, 1, 0, streams[1], arguments, None))
 check(cuda.cuStreamSynchronize(streams[1]))

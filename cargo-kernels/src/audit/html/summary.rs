@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 
 use kernel_registry_audit::Cause;
 use kernel_registry_audit::record::{Event, Kind, PTX, Report};
+use kernel_registry_audit::rules;
 
 use crate::audit::groups::Group;
 use crate::audit::process::{Audit, is_late};
@@ -145,6 +146,11 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
             if longest.kind == Kind::Load {
                 let name = Readable(&longest.subject).to_string();
                 write!(to, " (<code>{}</code>)", Text(short(&name)))?;
+            }
+            if longest.kind == Kind::Slow && longest.waits_for_resident() {
+                let because = rules::named(&longest.rule).map_or("it waits", |rule| rule.because);
+                let why = format!(" (`{}` while `{}` ran: {because})", longest.call, longest.resident);
+                to.write_str(&code(&why))?;
             }
         }
         writeln!(to, ".</li>")?;

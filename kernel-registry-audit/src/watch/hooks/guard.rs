@@ -88,8 +88,8 @@ fn would_wait(
             (Kind::Waits, result, now() - begun)
         }
     };
-    let (result_code, resident) = (result as u32, &*section.kernel);
-    watched::record_event(call, NewEvent { kind, begun, took, result: result_code, resident, ..event });
+    let event = NewEvent { kind, begun, took, resident: &section.kernel, is_finding: true, ..event };
+    watched::record_event(call, NewEvent { result: result as u32, ..event });
     result
 }
 

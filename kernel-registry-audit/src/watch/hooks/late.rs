@@ -11,7 +11,7 @@ use crate::watch::recording::{NewEvent, now};
 use crate::watch::say::say;
 use crate::watch::section::{self, ActiveSection};
 use crate::watch::watched::{self, during, during_load, slow};
-use crate::watch::{known, ready, recording};
+use crate::watch::{known, ready, recording, waits};
 
 /// Makes a call that loads or sets something, as `event` says, unless it is refused. `words` says the same to people, and `remedy` what to do
 /// before the program is ready. Returns the answer, and who called.
@@ -25,28 +25,31 @@ pub(super) fn make_call(
     let begun = now();
     let section = event.rule.and_then(|rule| Some((rule, section::find_in_context_of(call.stream)?)));
     let resident = section.as_ref().map_or("", |(_, section)| &*section.kernel);
-    let event = NewEvent { begun, resident, ..event };
-    let record = |kind, took, result| {
-        watched::record_event(call, NewEvent { kind, took, result: result as u32, ..event })
+    let event = NewEvent { begun, resident, is_finding: section.is_some(), ..event };
+    let record = |kind, took, resident, result| {
+        watched::record_event(call, NewEvent { kind, took, resident, result: result as u32, ..event })
     };
     if let Some((rule, section)) = &section
         && section.on_wait != OnWait::Report
     {
         let refused = refusal(rule, section, &words());
-        return (refused, record(Kind::Refused, 0, refused));
+        return (refused, record(Kind::Refused, 0, resident, refused));
     }
     if let Some(refused) = ready::refusal(words, remedy) {
-        let caller = record(Kind::Refused, 0, refused);
+        let caller = record(Kind::Refused, 0, resident, refused);
         ready::end();
         return (refused, caller);
     }
+    let sequence = watched::sequence();
     let result = if event.kind == Kind::Load { during_load(call, real) } else { during(call, real) };
     let took = now() - begun;
+    let wait = if took < slow() { None } else { waits::take(watched::thread(), sequence) };
+    let resident = wait.as_ref().filter(|_| section.is_none()).map_or(resident, |wait| &wait.kernel);
     if event.kind != Kind::Load || result == CUresult::CUDA_SUCCESS {
-        return (result, record(event.kind, took, result));
+        return (result, record(event.kind, took, resident, result));
     }
     // A call that failed has loaded nothing, but may have waited.
-    let caller = if took < slow() { Caller::default() } else { record(Kind::Slow, took, result) };
+    let caller = if took < slow() { Caller::default() } else { record(Kind::Slow, took, resident, result) };
     (result, caller)
 }
 

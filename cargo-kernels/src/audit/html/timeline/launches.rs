@@ -22,7 +22,8 @@ impl Bar<'_> {
         let Launches { from, to, count, kernel } = self.launches;
         let last = short(&Readable(kernel).to_string());
         let last = if last.is_empty() { String::new() } else { format!("; the last: {last}") };
-        format!("{count} launches from {} to {}{last}", Time(from), Time(to))
+        let launches = if count == 1 { "1 launch".to_owned() } else { format!("{count} launches") };
+        format!("{launches} from {} to {}{last}", Time(from), Time(to))
     }
 }
 

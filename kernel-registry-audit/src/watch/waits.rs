@@ -1,0 +1,46 @@
+//! Why calls were slow: the kernels that ran beside them while they waited.
+
+use std::sync::atomic::Ordering;
+
+use kernel_registry_format::rules::{self, Rule};
+
+use crate::record::Slot;
+use crate::watch::locked::Locked;
+use crate::watch::{busy, hook, known};
+
+/// What a call waited for.
+pub(super) struct Wait {
+    thread: u32,
+    sequence: u64,
+    pub(super) rule: &'static Rule,
+    /// A kernel that ran meanwhile.
+    pub(super) kernel: String,
+}
+
+/// The calls in progress that waited, and those whose thread has not asked.
+static WAITS: Locked<Vec<Wait>> = Locked::new();
+
+/// More are forgotten: their calls were not slow enough to be recorded.
+const MOST: usize = 64;
+
+/// Asks what runs beside a call that may wait for it. Calls that synchronise are expected to wait.
+pub(super) fn look(hook: u32, slot: &Slot, sequence: u64) {
+    let is_loaded = slot.loads.load(Ordering::Relaxed) == 0;
+    let Some(rule) = rules::of(hook::name(hook), is_loaded).find(|rule| **rule != rules::SYNCHRONIZE) else {
+        return;
+    };
+    let busy = busy::find_all().unwrap_or_default();
+    let Some(kernel) = busy.iter().find_map(|stream| known::name_of(stream.kernel)) else { return };
+    let mut waits = WAITS.lock();
+    if waits.len() >= MOST {
+        waits.remove(0);
+    }
+    waits.push(Wait { thread: slot.thread.load(Ordering::Relaxed), sequence, rule, kernel });
+}
+
+/// What a thread's call waited for, once it has returned.
+pub(super) fn take(thread: u32, sequence: u64) -> Option<Wait> {
+    let mut waits = WAITS.lock();
+    let index = waits.iter().position(|wait| (wait.thread, wait.sequence) == (thread, sequence))?;
+    Some(waits.swap_remove(index))
+}
