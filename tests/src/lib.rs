@@ -27,9 +27,8 @@ pub fn is_simulated() -> bool {
 
 /// The part of a manifest that makes the simulator fast in tests.
 pub fn fast_simulation() -> String {
-    let crates =
-        ["kernel-registry-format", "kernel-registry-image", "kernel-registry-ptx", "kernel-registry-sim"];
-    crates.map(|name| format!("[profile.dev.package.{name}]\nopt-level = 3\n\n")).concat()
+    let crates = ["kernel-registry-image", "kernel-registry-ptx"];
+    crates.map(|name| format!("[profile.dev.package.{name}]\nopt-level = 1\n\n")).concat()
 }
 
 /// Reports a skipped test on standard error, which the test harness does not capture. Panics if the variable
@@ -102,38 +101,44 @@ pub fn copied(file: &Path, folder: &Path) -> PathBuf {
     copy
 }
 
-/// Runs cargo in the workspace, with a separate target directory and without variables that could change a build.
+/// Runs cargo in the workspace, without variables that could change a build.
 pub fn cargo() -> Command {
     let mut command = Command::new(env!("CARGO"));
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
     command.current_dir(workspace);
-    build_apart(&mut command);
+    build_alike(&mut command);
     command
 }
 
-/// Lets a command build in a separate target directory, and without variables that could change a build. All builds share
-/// their dependencies: profiles are those of the workspace, also for packages outside of it.
-pub fn build_apart(command: &mut Command) {
+/// Lets a command build in the target directory of the tests, without variables that could change a build. All builds share
+/// their dependencies with the tests: profiles are those of the workspace, also for packages outside of it.
+pub fn build_alike(command: &mut Command) {
     static PROFILES: Once = Once::new();
     PROFILES.call_once(|| {
         let folder = scratch().join(".cargo");
         fs::create_dir_all(&folder).expect("the target directory is writable");
-        fs::write(folder.join("config.toml"), fast_simulation()).expect("the target directory is writable");
+        let debug = "debug = \"line-tables-only\"";
+        let profiles = format!(
+            "[profile.dev]\n{debug}\n\n[profile.dev.build-override]\n{debug}\n\n{}",
+            fast_simulation()
+        );
+        fs::write(folder.join("config.toml"), profiles).expect("the target directory is writable");
     });
-    command.env("CARGO_TARGET_DIR", scratch().join("fixtures"));
-    command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only").env("CARGO_PROFILE_DEV_INCREMENTAL", "false");
-    for name in
-        ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_INCREMENTAL", "RUSTC_WRAPPER"]
-    {
+    command.env("CARGO_TARGET_DIR", target());
+    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "RUSTC_WRAPPER"] {
         command.env_remove(name);
     }
 }
 
+/// The target directory of the tests. A test can build there: cargo has released it when it runs tests.
+pub fn target() -> PathBuf {
+    let executable = std::env::current_exe().expect("a running test has a path");
+    executable.ancestors().nth(3).expect("`target/debug/deps` are folders").to_owned()
+}
+
 /// The folder below the target directory for files of tests.
 pub fn scratch() -> PathBuf {
-    let executable = std::env::current_exe().expect("a running test has a path");
-    let deps = executable.parent().expect("and is in a folder");
-    deps.with_file_name("tests-scratch")
+    target().join("tests-scratch")
 }
 
 /// A new, empty folder for one test.
@@ -158,7 +163,9 @@ pub fn cargo_kernels(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Outpu
 /// The command `cargo kernels`, built once.
 pub fn cargo_kernels_command() -> Command {
     static TOOL: OnceLock<PathBuf> = OnceLock::new();
-    let tool = TOOL.get_or_init(|| Build::default().executable("cargo-kernels"));
+    // With the features that the whole workspace has, because those are built.
+    let build = Build { args: &["--workspace", "--bin", "cargo-kernels"], flags: "" };
+    let tool = TOOL.get_or_init(|| build.executable("cargo-kernels"));
     let mut command = Command::new(tool);
     command.arg("kernels");
     command

@@ -353,7 +353,7 @@ fn without_a_path_the_package_is_built() {
     let output = cargo_kernels_command()
         .arg("check")
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/checked"))
-        .env("CARGO_TARGET_DIR", tests::scratch().join("fixtures"))
+        .env("CARGO_TARGET_DIR", tests::target())
         .output()
         .unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), UNUSED);

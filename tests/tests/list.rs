@@ -290,7 +290,7 @@ fn in_package(command: &str, folder: &Path, args: &[&str]) -> Output {
         .arg(command)
         .args(args)
         .current_dir(folder)
-        .env("CARGO_TARGET_DIR", tests::scratch().join("fixtures"))
+        .env("CARGO_TARGET_DIR", tests::target())
         .output()
         .unwrap()
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use tests::{cargo, cargo_kernels_command, fails, left_out, scratch, scratch_folder};
+use tests::{cargo, cargo_kernels_command, fails, left_out, scratch_folder, target};
 
 fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
@@ -14,7 +14,7 @@ fn workspace() -> &'static Path {
 /// The command in this folder, without the network and without a compiler.
 fn kernels(folder: &Path, args: &[&str]) -> Output {
     let mut command = cargo_kernels_command();
-    command.env("CARGO_TARGET_DIR", scratch().join("fixtures")).env("CARGO_NET_OFFLINE", "true");
+    command.env("CARGO_TARGET_DIR", target()).env("CARGO_NET_OFFLINE", "true");
     command.env("KERNEL_REGISTRY_COMPILER", "prebuilt");
     command.current_dir(folder).args(args).output().unwrap()
 }

@@ -12,7 +12,7 @@ use kernel_registry::cudarc::driver::sys::is_culib_present;
 use kernel_registry_build::{Available, available};
 use tests::guide::{blocks, file, page, script, section, workspace};
 use tests::{
-    build_apart, cargo_kernels, cargo_kernels_command, copied, fails, left_out, scratch, scratch_folder,
+    build_alike, cargo_kernels, cargo_kernels_command, copied, fails, left_out, scratch_folder, target,
 };
 
 /// A folder in which a new user begins: no package is above it, and versions are those that were tested.
@@ -34,7 +34,7 @@ fn run(folder: &Path, script: &str) -> (bool, String) {
     let cargo_home = cargo_home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     shell.envs(cargo_home.map(|home| ("CARGO_HOME", home))).env("HOME", folder);
     shell.env("CARGO_NET_OFFLINE", "true");
-    build_apart(&mut shell);
+    build_alike(&mut shell);
     if without_compiler() {
         shell.env("KERNEL_REGISTRY_COMPILER", "prebuilt");
     }
@@ -194,8 +194,7 @@ fn kernels_of_another_crate_and_a_forgotten_link() {
         "no kernel .. is its crate named in this program?",
         "no kernel `saxpy`: is its crate named",
     );
-    let said_by_list =
-        fails(cargo_kernels([OsStr::new("list"), scratch().join("fixtures/debug/app").as_os_str()]), 7);
+    let said_by_list = fails(cargo_kernels([OsStr::new("list"), target().join("debug/app").as_os_str()]), 7);
     said(
         &said_by_list,
         "but no kernels: rustc does not link a dependency that the code never names",

@@ -224,7 +224,7 @@ fn without_a_path_the_package_is_built() {
     let output = cargo_kernels_command()
         .args(["show", "narrow::fill", "--json"])
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/checked"))
-        .env("CARGO_TARGET_DIR", tests::scratch().join("fixtures"))
+        .env("CARGO_TARGET_DIR", tests::target())
         .output()
         .unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();

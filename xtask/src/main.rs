@@ -1,6 +1,7 @@
 //! Development chores, run with `cargo xtask NAME`; `cargo xtask help` lists them.
 
 mod api;
+mod book;
 mod bundle;
 mod check;
 mod corpus;
@@ -10,6 +11,7 @@ mod fuzz;
 mod memory;
 mod package;
 mod prebuilt;
+mod release;
 mod run;
 mod toolkit;
 
@@ -22,6 +24,8 @@ use clap::Parser;
 enum Chore {
     /// Write the public API of each library to docs/api, or compare it with the committed text
     Api(api::Options),
+    /// Write the README and the guides as a book (mdBook) to target/book/html
+    Book,
     /// Pack the programs and tests that need a GPU, with a script, for a machine with a GPU and without Rust
     Bundle(bundle::Options),
     /// Check the format, lint, and run the tests of the crates that changed: what to run before a commit
@@ -34,6 +38,8 @@ enum Chore {
     Package,
     /// Make the committed prebuilt images, or compare them with their sources
     Prebuilt(prebuilt::Options),
+    /// Check everything, with nothing left out: what to run before a release
+    ReleaseCheck,
     /// Run the record crates, a program's registry, the simulated driver and the stress test under the address and
     /// leak sanitizers
     Sanitize,
@@ -44,12 +50,14 @@ enum Chore {
 fn main() -> ExitCode {
     let done = match Chore::parse() {
         Chore::Api(options) => api::api(&options),
+        Chore::Book => book::book(),
         Chore::Bundle(options) => bundle::bundle(&options),
         Chore::Check(options) => check::check(&options),
         Chore::Fuzz(options) => fuzz::fuzz(&options),
         Chore::Miri => memory::miri(),
         Chore::Package => package::package(),
         Chore::Prebuilt(options) => prebuilt::prebuilt(&options),
+        Chore::ReleaseCheck => release::release_check(),
         Chore::Sanitize => memory::sanitize(),
         Chore::Toolkit(options) => toolkit::toolkit(&options),
     };

@@ -29,6 +29,14 @@ pub(crate) fn cargo() -> Command {
     Command::new(env!("CARGO"))
 }
 
+/// Installs a program from its crate, unless it is there.
+pub(crate) fn installed(program: &str) -> Outcome {
+    if Command::new(program).arg("--version").output().is_ok() {
+        return Ok(());
+    }
+    run(cargo().args(["install", "--quiet", "--locked", program]))
+}
+
 /// Writes a committed file, or with `check` fails if it differs. `writer` is the command that writes it.
 pub(crate) fn keep(path: &Path, contents: &[u8], check: bool, writer: &str) -> Outcome {
     if fs::read(path).is_ok_and(|there| there == contents) {

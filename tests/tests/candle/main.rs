@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tests::{
     cargo, cargo_kernels, cargo_kernels_command, copied, fast_simulation, left_out, lines, listed, package,
-    scratch, scratch_folder,
+    scratch, scratch_folder, target,
 };
 
 /// The version whose kernels are counted here.
@@ -138,7 +138,7 @@ fn all_kernels_of_candle_are_declared_built_checked_warmed_and_compute_what_the_
     println!("built in {:.1?}", build(&package, &["build", "--quiet"]));
     fs::File::open(package.join("src/lib.rs")).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
     let rebuilt = build(&package, &["build", "--quiet", "--lib"]);
-    let built = scratch().join("fixtures/debug");
+    let built = target().join("debug");
     let library = fs::metadata(built.join("libcandle.rlib")).unwrap().len();
     let images =
         fs::read_dir(package.join("images")).unwrap().map(|image| image.unwrap().metadata().unwrap().len());

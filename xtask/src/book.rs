@@ -1,0 +1,73 @@
+//! `cargo xtask book`: the README and the guides as a book, in target/book/html. Its contents are the README's table of guides.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::run::{Outcome, installed, run, target, workspace};
+
+const CONFIGURATION: &str = r#"[book]
+title = "kernel-registry"
+src = "src"
+[build]
+build-dir = "html"
+create-missing = false
+[output.html]
+git-repository-url = "https://github.com/kernel-registry/kernel-registry"
+"#;
+
+pub(crate) fn book() -> Outcome {
+    let book = target().join("book");
+    if book.exists() {
+        fs::remove_dir_all(&book)?;
+    }
+    let src = book.join("src");
+    fs::create_dir_all(&src)?;
+    // In the same places, so that links between pages lead somewhere.
+    let mut pages: Vec<_> =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
+            .map(Into::into)
+            .into();
+    for folder in ["docs", "docs/guide"] {
+        for file in fs::read_dir(workspace().join(folder))? {
+            pages.push(Path::new(folder).join(file?.file_name()));
+        }
+    }
+    for page in pages.iter().filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
+        fs::create_dir_all(src.join(page).parent().unwrap_or(&src))?;
+        fs::copy(workspace().join(page), src.join(page))?;
+    }
+    fs::write(src.join("SUMMARY.md"), summary(&fs::read_to_string(workspace().join("README.md"))?))?;
+    fs::write(book.join("book.toml"), CONFIGURATION)?;
+    installed("mdbook")?;
+    run(Command::new("mdbook").arg("build").arg(&book))
+}
+
+/// The contents: the README, the guides of its table in their order, and the pages for contributors.
+fn summary(readme: &str) -> String {
+    let mut summary = "# Summary\n\n[kernel-registry](README.md)\n\n".to_owned();
+    let guides = readme.lines().filter_map(|line| line.strip_prefix("| [")?.split_once(')'));
+    for (link, _) in guides {
+        // Writing to a `String` does not fail.
+        let _ = writeln!(summary, "- [{link})");
+    }
+    summary
+        + "\n---\n\n- [Architecture](ARCHITECTURE.md)\n- [Contributing](CONTRIBUTING.md)\n- [Security](SECURITY.md)\n- [Changelog](CHANGELOG.md)\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_contents_are_the_guides_of_the_readme() {
+        let readme = fs::read_to_string(workspace().join("README.md")).unwrap();
+        let summary = summary(&readme);
+        assert!(summary.contains("\n- [Declaring kernels](docs/guide/declaring.md)\n"), "{summary}");
+        let links = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links {
+            assert!(workspace().join(link).is_file(), "{link}");
+        }
+    }
+}
