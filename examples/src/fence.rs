@@ -6,8 +6,9 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use kernel_registry::PointerTo;
 use kernel_registry::cudarc::driver::{CudaStream, sys};
-use kernel_registry::{Mapped, PointerTo};
+use kernel_registry::resident::Mapped;
 
 use crate::Outcome;
 

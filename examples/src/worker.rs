@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kernel_registry::Warm;
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
-use kernel_registry::{Control, Queue, Resident, Section, Warm};
+use kernel_registry::resident::{Control, Queue, Resident, Section};
 use kernels::waiting::{Task, worker};
 
 use crate::Outcome;

@@ -15,7 +15,7 @@ use cudarc::driver::sys::CUdeviceptr;
 pub struct DeviceAddress(pub CUdeviceptr);
 
 /// Arguments for a parameter `*const T`: raw pointers that are valid on the device, a [`DeviceAddress`], and references to
-/// [`Mapped`](crate::Mapped) memory, a [`Control`](crate::Control) and a [`Queue`](crate::Queue).
+/// [`Mapped`](crate::resident::Mapped) memory, a [`Control`](crate::resident::Control) and a [`Queue`](crate::resident::Queue).
 ///
 /// Unlike with slices, cudarc does not track the memory behind a pointer. A resident kernel needs pointers, because cudarc
 /// frees a slice only after the kernel has ended.
@@ -30,7 +30,7 @@ pub trait PointerTo<T>: Sealed {
 }
 
 /// Arguments for a parameter `*mut T`: raw pointers that are valid on the device, a [`DeviceAddress`], and references to
-/// [`Mapped`](crate::Mapped) memory, a [`Control`](crate::Control) and a [`Queue`](crate::Queue).
+/// [`Mapped`](crate::resident::Mapped) memory, a [`Control`](crate::resident::Control) and a [`Queue`](crate::resident::Queue).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device pointer to `{T}` that a kernel can write through",
     label = "neither a raw pointer nor a `DeviceAddress`",

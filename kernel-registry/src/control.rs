@@ -16,21 +16,21 @@ use crate::address::Sealed;
 use crate::mapped::Memory;
 use crate::{DriverUnavailable, PointerTo, PointerToMut};
 
-/// The control block of one launch of a resident kernel: `kernel_registry::Control` of the
+/// The control block of one launch of a resident kernel: `kernel_registry::resident::Control` of the
 /// [device header](crate::DEVICE_HEADER), in mapped host memory.
 ///
 /// ```no_run
 /// # mod demo {
 /// # use kernel_registry::gpu_kernel;
-/// use kernel_registry::Control;
+/// use kernel_registry::resident::Control;
 ///
-/// // __global__ void worker(kernel_registry::Control* control)
+/// // __global__ void worker(kernel_registry::resident::Control* control)
 /// #[gpu_kernel(image = "tests/images/resident.ptx")]
 /// pub unsafe fn worker(control: *mut Control);
 /// # }
 /// # use demo::worker;
 /// use std::time::Duration;
-/// # use kernel_registry::Control;
+/// # use kernel_registry::resident::Control;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let context = kernel_registry::context(0)?;
@@ -104,11 +104,11 @@ pub enum Ended {
     Missing,
     /// Its grid has another number of blocks than the control block.
     OtherGrid,
-    /// Its values in a [`Queue`](crate::Queue) have another size than the host's.
+    /// Its values in a [`Queue`](crate::resident::Queue) have another size than the host's.
     OtherType,
     /// It was compiled with the device header of another version.
     OtherLayout,
-    /// Its [`Queue`](crate::Queue) was made for another number of blocks, or has no such lane.
+    /// Its [`Queue`](crate::resident::Queue) was made for another number of blocks, or has no such lane.
     OtherLanes,
 }
 
@@ -126,7 +126,7 @@ pub struct Missing {
 
 impl Control {
     /// Makes a control block for a launch of so many blocks. This does not wait for kernels that run. Dropping it does, but for those in a
-    /// [`Section`](crate::Section): then it is freed later.
+    /// [`Section`](crate::resident::Section): then it is freed later.
     ///
     /// # Errors
     ///

@@ -9,10 +9,11 @@ use crate::contexts::{KnownContext, Late, LateLoad};
 use crate::driver::ContextId;
 use crate::lock::lock;
 use crate::registry::registry;
+use crate::sections::WouldWait;
 use crate::sections::{self, Family};
 use crate::table::Ready;
 use crate::warm::{self, Plan};
-use crate::{KernelInfo, OtherCopy, WarmError, Warmup, WouldWait};
+use crate::{KernelInfo, OtherCopy, WarmError, Warmup};
 
 /// Why a kernel was not loaded late.
 pub(crate) enum NotLoaded {

@@ -179,11 +179,8 @@ pub use kernel_registry_format::{
 pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, launch_raw};
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
-pub use partition::{Part, Partition, PartitionError};
 pub use place::Place;
 pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
-// What concerns resident kernels is documented in that module, and has these paths too.
-pub use resident::{Control, Mapped, Queue, Resident, ResidentError, Section, SectionError, WouldWait};
 #[cfg(feature = "runtime")]
 pub use runtime::{RuntimeImage, RuntimeImageError};
 pub use warm::{

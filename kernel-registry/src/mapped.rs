@@ -30,7 +30,7 @@ use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut, sections};
 /// # use demo::set_flag;
 /// use std::sync::atomic::{AtomicU32, Ordering};
 ///
-/// use kernel_registry::Mapped;
+/// use kernel_registry::resident::Mapped;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let context = kernel_registry::context(0)?;
@@ -49,7 +49,7 @@ use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut, sections};
 /// In CUDA the words are read and written by `kernel_registry::load` and `store` of the
 /// [device header](crate::DEVICE_HEADER).
 ///
-/// Resetting the context frees the memory, as well as that of a [`Control`](crate::Control) and a [`Queue`](crate::Queue): then these may
+/// Resetting the context frees the memory, as well as that of a [`Control`](crate::resident::Control) and a [`Queue`](crate::resident::Queue): then these may
 /// only be dropped.
 pub struct Mapped<T> {
     memory: Memory,
@@ -103,7 +103,7 @@ impl Drop for Memory {
     }
 }
 
-/// Frees the memory of everything that is dropped in this module, in [`Control`](crate::Control) and in [`Queue`](crate::Queue): when
+/// Frees the memory of everything that is dropped in this module, in [`Control`](crate::resident::Control) and in [`Queue`](crate::resident::Queue): when
 /// no resident kernel is left, because freeing waits for kernels that run.
 fn release(context: &Arc<CudaContext>, id: ContextId, address: NonNull<c_void>) {
     /// The address of memory that nobody else uses.
@@ -129,7 +129,7 @@ impl<T> Mapped<T> {
 
 impl<T: KernelParam> Mapped<T> {
     /// Allocates memory for these values, and copies them there. This does not wait for kernels that run. Dropping the
-    /// memory does, but for those in a [`Section`](crate::Section): then it is freed later.
+    /// memory does, but for those in a [`Section`](crate::resident::Section): then it is freed later.
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ macro_rules! words {
         $(
             impl Mapped<$atomic> {
                 /// Allocates this many words, all 0. This does not wait for kernels that run. Dropping the memory does, but for those
-                /// in a [`Section`](crate::Section): then it is freed later.
+                /// in a [`Section`](crate::resident::Section): then it is freed later.
                 ///
                 /// # Errors
                 ///

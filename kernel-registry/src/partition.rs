@@ -22,7 +22,8 @@ pub use part::Part;
 /// kernel in one part leaves the other parts free, even if it fills its own.
 ///
 /// ```no_run
-/// use kernel_registry::{Partition, warm_all};
+/// use kernel_registry::warm_all;
+/// use kernel_registry::resident::Partition;
 ///
 /// let context = kernel_registry::context(0)?;
 /// let warm = warm_all(&context)?;

@@ -11,12 +11,13 @@ use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdeviceptr;
 
 use crate::address::Sealed;
+use crate::control::Control;
 use crate::control::{Ended, Presence, poll};
 use crate::mapped::Memory;
-use crate::{Control, DriverUnavailable, KernelParam, PointerTo, PointerToMut};
+use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 
 /// A queue in mapped host memory: the host pushes values, and blocks of a kernel take them.
-/// `kernel_registry::Queue<T>` of the [device header](crate::DEVICE_HEADER).
+/// `kernel_registry::resident::Queue<T>` of the [device header](crate::DEVICE_HEADER).
 ///
 /// Each block has a lane of the queue, and takes its values in their order. A value goes to the block with the fewest unfinished ones.
 ///
@@ -26,7 +27,8 @@ use crate::{Control, DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 /// ```no_run
 /// # mod demo {
 /// # use kernel_registry::gpu_kernel;
-/// use kernel_registry::{Control, KernelParam, Queue};
+/// use kernel_registry::KernelParam;
+/// use kernel_registry::resident::{Control, Queue};
 ///
 /// #[derive(Clone, Copy, KernelParam)]
 /// #[repr(C)]
@@ -35,13 +37,13 @@ use crate::{Control, DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 ///     pub n: u32,
 /// }
 ///
-/// // __global__ void consumer(kernel_registry::Control* control, kernel_registry::Queue<Task>* queue)
+/// // __global__ void consumer(kernel_registry::resident::Control* control, kernel_registry::resident::Queue<Task>* queue)
 /// #[gpu_kernel(image = "tests/images/resident.ptx")]
 /// pub unsafe fn consumer(control: *mut Control, queue: *mut Queue<Task>);
 /// # }
 /// # use demo::{Task, consumer};
 /// use std::time::Duration;
-/// # use kernel_registry::{Control, Queue};
+/// # use kernel_registry::resident::{Control, Queue};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let context = kernel_registry::context(0)?;
@@ -124,7 +126,7 @@ pub struct Unfinished {
 
 impl<T: KernelParam> Queue<T> {
     /// Makes a queue for one block, with room for this many values, and for one at least. This does not wait for kernels that run.
-    /// Dropping the queue does, but for those in a [`Section`](crate::Section): then it is freed later.
+    /// Dropping the queue does, but for those in a [`Section`](crate::resident::Section): then it is freed later.
     ///
     /// # Errors
     ///

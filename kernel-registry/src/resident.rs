@@ -6,7 +6,8 @@
 //!
 //! ```no_run
 //! # mod demo {
-//! use kernel_registry::{Control, KernelParam, Queue, gpu_kernel};
+//! use kernel_registry::{KernelParam, gpu_kernel};
+//! use kernel_registry::resident::{Control, Queue};
 //!
 //! #[derive(Clone, Copy, KernelParam)]
 //! #[repr(C)]
@@ -22,8 +23,8 @@
 //! # }
 //! # use demo::{Task, consumer, saxpy};
 //! use std::time::Duration;
-//! # use kernel_registry::Queue;
-//! use kernel_registry::Resident;
+//! # use kernel_registry::resident::Queue;
+//! use kernel_registry::resident::Resident;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let context = kernel_registry::context(0)?;
@@ -48,8 +49,8 @@
 //!
 //! # Not settled
 //!
-//! This is the newest part of the library. Until it is settled, any minor version may change or remove what is here, with
-//! [`Partition`](crate::Partition) and [`Part`]; the rest of the library does not depend on it.
+//! This is the newest part of the library. Until it is settled, any minor version may change or remove what is here; the rest of the
+//! library does not depend on it.
 
 mod checked;
 mod error;
@@ -65,13 +66,12 @@ use kernel_registry_format::fit::{Device, Launch as Figure};
 use crate::contexts::{KnownContext, Loaded, WarmKernel};
 use crate::driver::{Current, Driver};
 use crate::sections::{self, Family, Processors, ResidentGrid};
-use crate::{
-    Kernel, KernelInfo, LaunchConfig, LaunchError, Part, Pass, Prepared, RecheckError, Untyped, Warm,
-};
+use crate::{Kernel, KernelInfo, LaunchConfig, LaunchError, Pass, Prepared, RecheckError, Untyped, Warm};
 use fit::{Beside, CannotRun, Figures};
 
 pub use crate::control::{Control, Ended, Missing, Presence};
 pub use crate::mapped::Mapped;
+pub use crate::partition::{Part, Partition, PartitionError};
 pub use crate::queue::{Full, Pushed, Queue, Unfinished};
 pub use crate::sections::WouldWait;
 pub use checked::{Checked, Starting};

@@ -3,10 +3,12 @@
 use std::sync::atomic::AtomicU32;
 
 use kernel_registry::resident::Missing;
+use kernel_registry::resident::{
+    Control, Mapped, Part, Partition, PartitionError, Queue, Resident, ResidentError, SectionError,
+};
 use kernel_registry::{
-    Control, Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, Mapped, OtherCopy,
-    Part, Partition, PartitionError, Prepared, Progress, Queue, RecheckError, RegistryError, Report,
-    Resident, ResidentError, SectionError, Warm, WarmEachError, WarmError,
+    Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, OtherCopy, Prepared,
+    Progress, RecheckError, RegistryError, Report, Warm, WarmEachError, WarmError,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}

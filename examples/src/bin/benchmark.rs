@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use examples::{Ending, Loaded, Outcome, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtrMut};
-use kernel_registry::{KernelInfo, Mapped, PointerTo, warm_all};
+use kernel_registry::resident::Mapped;
+use kernel_registry::{KernelInfo, PointerTo, warm_all};
 use kernels::blas1::{daxpy, ddot, dnrm2, dscal, saxpy, sdot, snrm2, sscal};
 use kernels::waiting::touch;
 

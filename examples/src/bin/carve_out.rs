@@ -10,8 +10,9 @@ use std::time::Instant;
 
 use examples::{ARRIVAL_TIMEOUT, Ending, LIMIT, Outcome, cold, tell};
 use kernel_registry::cudarc::driver::CudaContext;
+use kernel_registry::resident::{Control, Mapped, Resident};
 use kernel_registry::resident::{Ended, Presence};
-use kernel_registry::{Control, Mapped, Resident, warm_all};
+use kernel_registry::warm_all;
 use kernels::memory::histogram;
 use kernels::waiting::spin_until_flag;
 

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use examples::{Ending, LIMIT, Outcome, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
+use kernel_registry::resident::{Control, Mapped};
 use kernel_registry::resident::{Ended, Presence};
-use kernel_registry::{Control, Mapped, Prepared, Warm, warm_all};
+use kernel_registry::{Prepared, Warm, warm_all};
 use kernels::waiting::{set_flag, spin_until_flag, touch};
 
 fn main() -> ExitCode {

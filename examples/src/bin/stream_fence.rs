@@ -12,7 +12,8 @@ use std::time::Instant;
 
 use examples::{Ending, Fence, LIMIT, Loaded, Outcome, cold, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
-use kernel_registry::{Mapped, PointerTo, warm_all};
+use kernel_registry::resident::Mapped;
+use kernel_registry::{PointerTo, warm_all};
 use kernels::waiting::set_flag;
 
 fn main() -> ExitCode {

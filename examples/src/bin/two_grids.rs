@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use examples::{ARRIVAL_TIMEOUT, Ending, LIMIT, Outcome, cold, stay_limit, tell};
 use kernel_registry::cudarc::driver::CudaContext;
-use kernel_registry::{Control, Resident, ResidentError, warm_all};
+use kernel_registry::resident::{Control, Resident, ResidentError};
+use kernel_registry::warm_all;
 use kernels::waiting::stay_together;
 
 fn main() -> ExitCode {

@@ -6,7 +6,8 @@ use std::fmt;
 use super::dynamic;
 use crate::copies::{REMEDY, VERSION};
 use crate::driver::{DriverCallError, DriverUnavailable};
-use crate::{KernelInfo, OtherCopy, Param, WarmError, WouldWait};
+use crate::sections::WouldWait;
+use crate::{KernelInfo, OtherCopy, Param, WarmError};
 
 /// Why a kernel was not launched.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Partition;
-use crate::WouldWait;
 use crate::driver::{CudaVersion, DriverCallError, DriverUnavailable};
+use crate::sections::WouldWait;
 
 /// Why a device is not split into parts.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,11 +10,12 @@ use kernel_registry_format::fit::Device;
 
 use super::fit::Figures;
 use super::{Fit, Options, ResidentError, Section, fits};
+use crate::control::Control;
 use crate::driver::{self, ContextId, Current, Driver};
 use crate::launch::{Configure, Launch, Sealed};
 use crate::partition;
 use crate::sections::{self, Family, Guard, NotBegun, Processors, ResidentGrid};
-use crate::{Control, Kernel, LaunchError, Prepared, Untyped};
+use crate::{Kernel, LaunchError, Prepared, Untyped};
 
 /// A kernel that can stay, as it was found by [`Resident::check`](super::Resident::check).
 #[must_use = "nothing is launched before `launch`"]
@@ -139,7 +140,7 @@ impl<K: Kernel> Configure<K> for &Starting<'_, K> {
 }
 
 impl<K> Starting<'_, K> {
-    /// The control block of the section, an argument for a kernel that takes `kernel_registry::Control*`.
+    /// The control block of the section, an argument for a kernel that takes `kernel_registry::resident::Control*`.
     pub fn control(&self) -> &Control {
         self.control
     }

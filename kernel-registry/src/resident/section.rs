@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use cudarc::driver::CudaStream;
 
 use super::{Fit, Options, SectionError};
-use crate::Control;
+use crate::control::Control;
 use crate::control::{Ended, Missing, Presence, poll};
 use crate::driver::{self, Driver, DriverCallError};
 use crate::sections::Guard;

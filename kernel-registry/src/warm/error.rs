@@ -10,8 +10,9 @@ use super::causes::groups;
 use super::receipt::Warm;
 use super::report::Report;
 use super::words::{Bytes, Count};
+use crate::RegistryError;
 use crate::driver::{DriverCallError, DriverUnavailable};
-use crate::{RegistryError, WouldWait};
+use crate::sections::WouldWait;
 
 /// Why a warm-up failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,10 +11,10 @@ use super::report::{HookReport, Report, Unavailable};
 use super::verify::verify;
 use super::work::{Candidate, Job, Work};
 use super::{hooks, limits, load, prime, resolve};
-use crate::WouldWait;
 use crate::contexts::{Primed, WarmKernel};
 use crate::driver::{Function, LoadError};
 use crate::lock::lock;
+use crate::sections::WouldWait;
 use crate::table::Limits;
 use crate::watch::Watch;
 

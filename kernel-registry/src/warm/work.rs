@@ -10,9 +10,9 @@ use super::failure::{Cause, Failure, HookFailure};
 use super::plan::{Plan, Planned};
 use super::progress::{Progress, Stage};
 use super::{prime, ptx_version, trace};
-use crate::WouldWait;
 use crate::contexts::{Device, KnownContext, Loaded, Primed, WarmKernel};
 use crate::driver::{ContextId, Current, Driver, DriverCallError, LoadError};
+use crate::sections::WouldWait;
 use crate::watch::Watch;
 
 /// The task of a warm-up: which kernels, in which context, with which options.

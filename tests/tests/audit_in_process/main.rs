@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, LaunchConfig, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
-use kernel_registry::{Control, DeviceAddress, LaunchError, Mapped, Warmup, warm_all};
+use kernel_registry::resident::{Control, Mapped};
+use kernel_registry::{DeviceAddress, LaunchError, Warmup, warm_all};
 use kernel_registry_audit::record::{Event, Kind};
 use kernel_registry_audit::{
     AfterReady, Audit, InstallError, Installed, NotWatched, assert_no_findings, findings, install, ready,

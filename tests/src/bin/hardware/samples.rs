@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr};
-use kernel_registry::{Control, DeviceAddress, DynArg, KernelInfo, LaunchConfig, Queue, find, launch_dyn};
+use kernel_registry::resident::{Control, Queue};
+use kernel_registry::{DeviceAddress, DynArg, KernelInfo, LaunchConfig, find, launch_dyn};
 use kernel_registry_format::device_header::LAYOUT;
 use kernels::particles::{Float4, Step};
 use kernels::waiting::Task;
