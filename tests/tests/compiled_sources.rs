@@ -21,12 +21,11 @@ fn text(output: Output) -> (bool, String) {
     (output.status.success(), String::from_utf8(text).unwrap())
 }
 
-/// Whether the package compiles, with kernels that nothing launches, and what is said.
+/// Whether the package compiles, and what is said.
 fn check(package: &Path, toolkit: &Path) -> (bool, String) {
     let mut cargo = cargo();
     cargo.args(["check", "--quiet"]).current_dir(package).env("CUDA_HOME", toolkit);
-    cargo.env("RUSTFLAGS", "-Adead_code").env("KERNEL_REGISTRY_COMPILER", "nvcc");
-    text(cargo.output().unwrap())
+    text(cargo.env("KERNEL_REGISTRY_COMPILER", "nvcc").output().unwrap())
 }
 
 #[test]
@@ -123,7 +122,7 @@ fn the_fields_of_a_struct_are_those_of_its_source() {
         let kernel = |name: &str| {
             format!("#[gpu_kernel(file = \"cuda/scale.cu\")]\nunsafe fn {name}(params: Params);\n")
         };
-        "use kernel_registry::{KernelParam, gpu_kernel};\n#[derive(Clone, Copy, KernelParam)]\n#[repr(C)]\n"
+        "#![allow(dead_code)]\nuse kernel_registry::{KernelParam, gpu_kernel};\n#[derive(Clone, Copy, KernelParam)]\n#[repr(C)]\n"
             .to_owned()
             + &format!("struct Params {{ {fields} }}\n{}{}fn main() {{}}\n", kernel("scale"), kernel("add"))
     };
@@ -174,7 +173,7 @@ fn control_blocks_and_queues_are_pointers_to_types_of_the_library() {
         let kernel = |name: &str| {
             format!("#[kernel_registry::gpu_kernel(file = \"cuda/serve.cu\")]\nunsafe fn {name}({params});\n")
         };
-        "use kernel_registry::{Control, KernelParam, Queue};\n\
+        "#![allow(dead_code)]\nuse kernel_registry::{Control, KernelParam, Queue};\n\
          #[derive(Clone, Copy, KernelParam)]\n#[repr(C)]\nstruct Task { n: u32 }\n"
             .to_owned()
             + &kernel("serve")

@@ -41,21 +41,24 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Compiles these packages in one unit each, whose object files are then the largest.
-fn in_one_unit(profile: &str) -> Vec<String> {
-    let unit =
-        |package| ["--config".to_owned(), format!("profile.{profile}.package.{package}.codegen-units=1")];
+/// Compiles these packages in so many units each: in one the object files are the largest, in 256 the smallest.
+fn in_units(profile: &str, units: u32) -> Vec<String> {
+    let unit = |package| {
+        ["--config".to_owned(), format!("profile.{profile}.package.{package}.codegen-units={units}")]
+    };
     ["linked", "twin-a", "twin-b"].into_iter().flat_map(unit).collect()
 }
 
 #[test]
 fn dev() {
-    keeps_all(&["--config", "profile.dev.incremental=true"], "");
+    let units = in_units("dev", 256);
+    let flags = format!("-Cincremental={}", scratch_folder().display());
+    keeps_all(&units.iter().map(String::as_str).collect::<Vec<_>>(), &flags);
 }
 
 #[test]
 fn dev_in_one_unit() {
-    keeps_all(&in_one_unit("dev").iter().map(String::as_str).collect::<Vec<_>>(), "");
+    keeps_all(&in_units("dev", 1).iter().map(String::as_str).collect::<Vec<_>>(), "");
 }
 
 #[test]
@@ -93,7 +96,7 @@ fn fat_lto_in_one_unit_stripped_and_aborting() {
 
 #[test]
 fn one_unit() {
-    let units = in_one_unit("release");
+    let units = in_units("release", 1);
     keeps_all(&[&["--release"], &units.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat(), "");
 }
 
