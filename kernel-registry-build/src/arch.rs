@@ -91,21 +91,11 @@ impl fmt::Display for Arch<'_> {
 }
 
 /// A warning: an architecture has no machine code. It names the remedy.
-pub(crate) struct NoMachineCode<'a> {
-    pub(crate) source: &'a str,
-    pub(crate) compiler: &'a str,
-    pub(crate) arch: &'a Arch<'a>,
-}
-
-impl fmt::Display for NoMachineCode<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NoMachineCode { source, compiler, arch } = self;
-        write!(
-            f,
-            "{source}: there is no machine code for {arch}, which {compiler} does not know: install one that does, or \
-             leave {arch} out and let the driver compile the PTX"
-        )
-    }
+pub(crate) fn no_machine_code(source: &str, compiler: &str, arch: &Arch<'_>) -> String {
+    format!(
+        "{source}: there is no machine code for {arch}, which {compiler} does not know: install one that does, or \
+         leave {arch} out and let the driver compile the PTX"
+    )
 }
 
 fn suffixes(names: &[String], prefix: &str, like: &'static str) -> Result<Vec<String>> {

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use kernel_registry_format::device_header;
 use kernel_registry_format::fatbin::{self, Kind, Part};
 
-use crate::arch::{Arch, NoMachineCode, Targets};
+use crate::arch::{Arch, Targets, no_machine_code};
 use crate::environment::Environment;
 use crate::includes::Includes;
 use crate::job::{Compiled, Job};
@@ -137,8 +137,7 @@ impl Nvrtc {
         let name = self.name()?;
         let mut compiled = unit.compiled(job, &log);
         let source = &job.source.path;
-        let unknown = unknown.iter().map(|arch| NoMachineCode { source, compiler: &name, arch }.to_string());
-        compiled.warnings.extend(unknown);
+        compiled.warnings.extend(unknown.iter().map(|arch| no_machine_code(source, &name, arch)));
         Ok((name, compiled))
     }
 
