@@ -150,6 +150,11 @@ pub struct Limits {
     pub max_cluster: Option<u32>,
 }
 
+/// The threads of a block.
+pub(crate) fn threads(block: [u32; 3]) -> u32 {
+    block.into_iter().fold(1, u32::saturating_mul)
+}
+
 /// What a kernel occupies on the device that it was compiled for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]

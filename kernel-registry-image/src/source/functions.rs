@@ -37,8 +37,8 @@ pub(super) fn kernels<'a, 'b>(tokens: &'b [&'a str], plain: &[Plain]) -> Vec<Wri
     let mut start = 0;
     for index in 0..tokens.len() {
         let behind = match &tokens[index..] {
-            ["template", "<", params @ ..] => {
-                generics = template(params);
+            ["template", "<", ..] => {
+                generics = template(&tokens[index + 1..]);
                 continue;
             }
             [";" | "{" | "}", ..] => {
@@ -106,22 +106,13 @@ pub(super) fn plain(tokens: &[&str]) -> Vec<Plain> {
     all
 }
 
-/// The names of template parameters, which end with a `>`. None if some have no name.
+/// The names of template parameters, with whose `<` these tokens begin. None if some have no name.
 fn template<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
-    let mut depth = 1u32;
-    let end = tokens.iter().position(|token| {
-        depth = match *token {
-            "<" => depth + 1,
-            ">" => depth - 1,
-            _ => depth,
-        };
-        depth == 0
-    });
     let name = |param: &[&'a str]| match split(param, "=")[0] {
         [.., before, name] if *name != ">" && *before != "." => Some(*name),
         _ => None,
     };
-    let params = split(&tokens[..end.unwrap_or(0)], ",");
+    let params = split(&tokens[1..closing(tokens, "<", ">").unwrap_or(1)], ",");
     params.into_iter().map(name).collect::<Option<Vec<&str>>>().unwrap_or_default()
 }
 
@@ -133,17 +124,17 @@ fn kernel<'a, 'b>(mut tokens: &'b [&'a str]) -> Option<(&'a str, Vec<&'b [&'a st
         let (first, rest) = tokens.split_first()?;
         match *first {
             "(" => {
-                let length = group(tokens)?;
+                let end = closing(tokens, "(", ")")?;
+                let behind = &tokens[end + 1..];
                 // `BOUNDS(128) k(..)`: what was a name before is a macro.
-                if tokens.get(length).is_some_and(|next| is_name(next) && !BEHIND.contains(next)) {
-                    tokens = &tokens[length..];
+                if behind.first().is_some_and(|next| is_name(next) && !BEHIND.contains(next)) {
+                    tokens = behind;
                     continue;
                 }
-                let params = params_of(&rest[..length - 2]);
-                return Some((name?, params, all - tokens.len() + length));
+                return Some((name?, params_of(&tokens[1..end]), all - behind.len()));
             }
             ";" | "{" | "}" | ")" => return None,
-            word if ATTRIBUTES.contains(&word) => tokens = &rest[group(rest)?..],
+            word if ATTRIBUTES.contains(&word) => tokens = &rest[closing(rest, "(", ")")? + 1..],
             word => {
                 name = is_name(word).then_some(word);
                 tokens = rest;
@@ -164,19 +155,15 @@ fn params_of<'a, 'b>(tokens: &'b [&'a str]) -> Vec<&'b [&'a str]> {
     }
 }
 
-/// How many tokens a group in parentheses has, with which these begin.
-fn group(tokens: &[&str]) -> Option<usize> {
+/// Where the bracket closes that these tokens begin with. None if they begin with another one.
+pub(super) fn closing(tokens: &[&str], open: &str, close: &str) -> Option<usize> {
     let mut depth = 0u32;
-    for (index, token) in tokens.iter().enumerate() {
-        match *token {
-            "(" => depth += 1,
-            ")" if depth == 1 => return Some(index + 1),
-            ")" => depth -= 1,
-            _ if depth == 0 => return None,
-            _ => {}
-        }
-    }
-    None
+    tokens.first().filter(|first| **first == open)?;
+    tokens.iter().position(|token| {
+        depth += u32::from(*token == open);
+        depth -= u32::from(*token == close);
+        depth == 0
+    })
 }
 
 /// What is between the separators that are not inside of brackets.
