@@ -8,6 +8,8 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use cudarc::driver::sys::CUresult;
+
 use crate::options::Audit;
 use crate::watch::library::Library;
 
@@ -49,6 +51,11 @@ impl<F: Copy> Function<F> {
         self.address.store(address, Ordering::Relaxed);
         address
     }
+}
+
+/// What the driver stores in place of a value, if the call succeeds.
+pub(crate) fn stored<T>(mut value: T, ask: impl FnOnce(&mut T) -> CUresult) -> Option<T> {
+    (ask(&mut value) == CUresult::CUDA_SUCCESS).then_some(value)
 }
 
 /// Declares a function of the driver behind. Its type is that of cudarc's bindings, which the compiler checks.
