@@ -15,7 +15,7 @@ use crate::arch::{Arch, Targets, no_machine_code};
 use crate::environment::Environment;
 use crate::includes::Includes;
 use crate::job::{Compiled, Job};
-use crate::nvrtc_library::{Answer, Header, Library};
+use crate::nvrtc_library::{Answer, Library};
 use crate::wheels::wheel_of;
 use crate::{Error, Result, diagnostics, find, fingerprint};
 
@@ -167,12 +167,10 @@ impl Nvrtc {
         })?;
         let program = CString::new(job.source.path.as_str()).map_err(unusable)?;
         let words: std::result::Result<Vec<CString>, _> = words.into_iter().map(CString::new).collect();
-        let header = || Header {
-            name: CString::new(device_header::NAME).unwrap_or_default(),
-            text: CString::new(device_header::TEXT).unwrap_or_default(),
-        };
-        let header = unit.includes.device_header.then(header);
-        match self.library()?.compile(&text, &program, header.as_ref(), &words.map_err(unusable)?) {
+        let [name_of_header, header] =
+            [device_header::NAME, device_header::TEXT].map(|text| CString::new(text).unwrap_or_default());
+        let header = unit.includes.device_header.then_some((&*name_of_header, &*header));
+        match self.library()?.compile(&text, &program, header, &words.map_err(unusable)?) {
             Answer::Compiled { ptx, cubin, log } => {
                 Ok(Made { ptx: without_target_constants(ptx), cubin, log })
             }
