@@ -95,15 +95,7 @@ fn attributes(section: &Section<'_>, entry: &mut Entry) -> Result<(), Error> {
         match attribute.kind {
             info::KPARAM_INFO | info::KPARAM_INFO_V2 => {
                 let (ordinal, offset, size) = attribute.param().ok_or_else(short)?;
-                let layout = ParamLayout {
-                    offset,
-                    size,
-                    align: None,
-                    ptx_type: None,
-                    pointee_align: None,
-                    fields: Vec::new(),
-                };
-                params.insert(ordinal, layout);
+                params.insert(ordinal, ParamLayout { offset, size, ..ParamLayout::default() });
             }
             info::CBANK_PARAM_SIZE => total = attribute.half(0),
             _ => limit(attribute, &mut entry.limits).ok_or_else(short)?,

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
+use super::Function;
 use super::tokens::is_directive;
+use super::types::{self, Names};
 
 /// Words with arguments of their own that can stand before the name of a kernel.
 const ATTRIBUTES: [&str; 7] = [
@@ -18,20 +20,8 @@ const ATTRIBUTES: [&str; 7] = [
 /// Words that can stand behind its parameters.
 const BEHIND: [&str; 3] = ["__attribute__", "noexcept", "requires"];
 
-/// A kernel as it is written.
-pub(super) struct Written<'a, 'b> {
-    /// Its name without namespaces.
-    pub(super) name: &'a str,
-    /// The tokens of each parameter.
-    pub(super) params: Vec<&'b [&'a str]>,
-    /// The names of its template parameters. Empty if there are none, or some have no names.
-    pub(super) generics: Vec<&'a str>,
-    /// Whether it is `extern "C"`, at file scope, and under no condition of the preprocessor.
-    pub(super) is_c: bool,
-}
-
 /// Each kernel of a source. `plain` says of each token whether it is at file scope and under no condition.
-pub(super) fn kernels<'a, 'b>(tokens: &'b [&'a str], plain: &[Plain]) -> Vec<Written<'a, 'b>> {
+pub(super) fn kernels(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -> Vec<Function> {
     let mut found = Vec::new();
     let mut generics = Vec::new();
     let mut start = 0;
@@ -55,8 +45,13 @@ pub(super) fn kernels<'a, 'b>(tokens: &'b [&'a str], plain: &[Plain]) -> Vec<Wri
         let is_extern_c =
             plain[index] == Plain::InExternC || tokens[start..index].windows(2).any(|two| two == EXTERN_C);
         let has_directives = behind[..length].iter().any(is_directive);
-        let is_c = plain[index] != Plain::No && is_extern_c && !has_directives && generics.is_empty();
-        found.push(Written { name, params, generics: generics.clone(), is_c });
+        let is_plain = plain[index] != Plain::No && !has_directives && !(names.is_macro)(name);
+        found.push(Function {
+            name: name.to_owned(),
+            params: params.into_iter().map(|param| types::parameter(param, names)).collect(),
+            generics: generics.iter().map(ToString::to_string).collect(),
+            is_c: is_extern_c && is_plain && generics.is_empty(),
+        });
     }
     found
 }
