@@ -112,14 +112,14 @@ impl Nvrtc {
                 Ok(made) => {
                     log += &made.log;
                     parts.push((Kind::Cubin, arch, made.cubin));
-                    texts.insert(arch.name, made.ptx);
+                    texts.insert(arch.target, made.ptx);
                 }
                 Err(Error::UnknownArch { .. }) => unknown.push(arch),
                 Err(error) => return Err(error),
             }
         }
         for arch in targets.ptx() {
-            let text = match texts.remove(arch.name) {
+            let text = match texts.remove(&arch.target) {
                 Some(text) => text,
                 None => {
                     let made = self.run(job, &unit, &arch.to_string())?;
@@ -222,8 +222,8 @@ struct Made {
     log: String,
 }
 
-fn part<'a>((kind, arch, bytes): &'a (Kind, Arch<'_>, Vec<u8>)) -> Part<'a> {
-    Part { kind: *kind, sm: arch.number(), flags: arch.fatbin_flags(), bytes }
+fn part((kind, arch, bytes): &(Kind, Arch, Vec<u8>)) -> Part<'_> {
+    Part { kind: *kind, sm: arch.target.sm, flags: arch.fatbin_flags(), bytes }
 }
 
 /// The error for a compilation that NVRTC rejected.
