@@ -13,6 +13,7 @@ mod hang;
 mod hook;
 mod hooks;
 mod known;
+mod library;
 mod locked;
 mod lookup;
 mod memory;

@@ -3,21 +3,23 @@
 use std::fmt;
 
 use kernel_registry_format::fatbin::flag;
+use kernel_registry_image::{Portability, Target};
 
 use crate::{Error, Result};
 
 /// The real architectures by default.
-const ARCHS: &[&str] = &["sm_80", "sm_90"];
-/// The virtual architecture by default: the lowest of CUDA 13, because every newer device runs its PTX.
-const PTX: &str = "compute_75";
+const ARCHS: [u32; 2] = [80, 90];
+
+/// The virtual architecture by default, 75 for `compute_75`: the lowest of CUDA 13, because every newer device runs its PTX.
+pub const OLDEST: u32 = 75;
 
 /// The architectures that a source is compiled for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Targets {
-    /// Architectures of machine code, such as `90` or `90a`.
-    real: Vec<String>,
-    /// Architectures of PTX, written the same way.
-    ptx: Vec<String>,
+    /// Architectures of machine code.
+    real: Vec<Target>,
+    /// Architectures of PTX, one at least.
+    ptx: Vec<Target>,
 }
 
 impl Targets {
@@ -25,110 +27,90 @@ impl Targets {
     /// lowest architecture, because machine code alone does not run on the next generation of devices.
     pub(crate) fn new(archs: &[String], ptx: &[String]) -> Result<Self> {
         if archs.is_empty() && ptx.is_empty() {
-            let real = ARCHS.iter().filter_map(|arch| suffix(arch, "sm_")).collect();
-            return Ok(Targets { real, ptx: suffix(PTX, "compute_").into_iter().collect() });
+            return Ok(Targets { real: ARCHS.map(forward).to_vec(), ptx: vec![forward(OLDEST)] });
         }
-        let real = suffixes(archs, "sm_", "sm_90")?;
-        let mut ptx = suffixes(ptx, "compute_", "compute_75")?;
+        let real = parsed(archs, "sm_", "sm_90")?;
+        let mut ptx = parsed(ptx, "compute_", "compute_75")?;
         if ptx.is_empty() {
-            ptx.extend(real.iter().min_by_key(|arch| number(arch)).cloned());
+            ptx.extend(real.iter().min_by_key(|target| target.sm));
         }
         Ok(Targets { real, ptx })
     }
 
     /// The architectures of machine code, as `sm_90`.
-    pub(crate) fn real(&self) -> impl Iterator<Item = Arch<'_>> {
-        self.real.iter().map(|name| Arch { prefix: "sm_", name })
+    pub(crate) fn real(&self) -> impl Iterator<Item = Arch> {
+        self.real.iter().map(|target| Arch { prefix: "sm_", target: *target })
     }
 
     /// The architectures of PTX, as `compute_90`.
-    pub(crate) fn ptx(&self) -> impl Iterator<Item = Arch<'_>> {
-        self.ptx.iter().map(|name| Arch { prefix: "compute_", name })
+    pub(crate) fn ptx(&self) -> impl Iterator<Item = Arch> {
+        self.ptx.iter().map(|target| Arch { prefix: "compute_", target: *target })
     }
 
     /// The arguments of nvcc.
-    pub(crate) fn gencode(&self) -> impl Iterator<Item = String> + '_ {
-        let real = self.real.iter().map(|arch| format!("arch=compute_{arch},code=sm_{arch}"));
-        let ptx = self.ptx.iter().map(|arch| format!("arch=compute_{arch},code=compute_{arch}"));
-        real.chain(ptx).flat_map(|code| ["-gencode".to_owned(), code])
+    pub(crate) fn gencode(&self) -> impl Iterator<Item = String> {
+        let code = |arch: Arch| format!("arch=compute_{},code={arch}", arch.name());
+        self.real().chain(self.ptx()).flat_map(move |arch| ["-gencode".to_owned(), code(arch)])
     }
 
     /// The virtual architecture that all targets can run. Committed images are PTX for this one.
     pub(crate) fn lowest(&self) -> String {
-        let lowest = self.real.iter().chain(&self.ptx).min_by_key(|arch| number(arch));
-        lowest.map_or(PTX.to_owned(), |arch| format!("compute_{arch}"))
+        let lowest = self.real().chain(self.ptx()).min_by_key(|arch| arch.target.sm);
+        lowest.map_or(format!("compute_{OLDEST}"), |arch| format!("compute_{}", arch.name()))
     }
 }
 
 /// One architecture, real or virtual.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arch<'a> {
+pub(crate) struct Arch {
     prefix: &'static str,
-    /// `90a` of `sm_90a` and `compute_90a`.
-    pub(crate) name: &'a str,
+    pub(crate) target: Target,
 }
 
-impl Arch<'_> {
-    /// 90 of `sm_90a`.
-    pub(crate) fn number(&self) -> u32 {
-        number(self.name)
+impl Arch {
+    /// `90a` of `sm_90a` and `compute_90a`.
+    fn name(&self) -> String {
+        self.target.to_string().replacen("sm_", "", 1)
     }
 
     /// The flags that an entry of a fatbin has for it.
     pub(crate) fn fatbin_flags(&self) -> u64 {
-        match self.name.as_bytes().last() {
-            Some(b'a') => flag::ARCH,
-            Some(b'f') => flag::FAMILY,
-            _ => 0,
+        match self.target.portability {
+            Portability::Exact => flag::ARCH,
+            Portability::Family => flag::FAMILY,
+            Portability::Forward => 0,
         }
     }
 }
 
-impl fmt::Display for Arch<'_> {
+impl fmt::Display for Arch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.prefix, self.name)
+        write!(f, "{}{}", self.prefix, self.name())
     }
 }
 
 /// A warning: an architecture has no machine code. It names the remedy.
-pub(crate) struct NoMachineCode<'a> {
-    pub(crate) source: &'a str,
-    pub(crate) compiler: &'a str,
-    pub(crate) arch: &'a Arch<'a>,
+pub(crate) fn no_machine_code(source: &str, compiler: &str, arch: &Arch) -> String {
+    format!(
+        "{source}: there is no machine code for {arch}, which {compiler} does not know: install one that does, or \
+         leave {arch} out and let the driver compile the PTX"
+    )
 }
 
-impl fmt::Display for NoMachineCode<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NoMachineCode { source, compiler, arch } = self;
-        write!(
-            f,
-            "{source}: there is no machine code for {arch}, which {compiler} does not know: install one that does, or \
-             leave {arch} out and let the driver compile the PTX"
-        )
-    }
+fn forward(sm: u32) -> Target {
+    Target { sm, portability: Portability::Forward }
 }
 
-fn suffixes(names: &[String], prefix: &str, like: &'static str) -> Result<Vec<String>> {
-    let mut found: Vec<String> = Vec::new();
+fn parsed(names: &[String], prefix: &str, like: &'static str) -> Result<Vec<Target>> {
+    let mut found: Vec<Target> = Vec::new();
     for name in names {
-        let arch = suffix(name, prefix).ok_or_else(|| Error::NotAnArch { arch: name.clone(), like })?;
-        if !found.contains(&arch) {
-            found.push(arch);
+        let target = Some(name).filter(|name| name.starts_with(prefix)).and_then(|name| name.parse().ok());
+        let target = target.ok_or_else(|| Error::NotAnArch { arch: name.clone(), like })?;
+        if !found.contains(&target) {
+            found.push(target);
         }
     }
     Ok(found)
-}
-
-/// Returns `90a` for `sm_90a`.
-fn suffix(name: &str, prefix: &str) -> Option<String> {
-    let arch = name.strip_prefix(prefix)?;
-    let digits = arch.strip_suffix(['a', 'f']).unwrap_or(arch);
-    let is_number = (2..=4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| arch.to_owned())
-}
-
-fn number(arch: &str) -> u32 {
-    arch.trim_end_matches(['a', 'f']).parse().unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

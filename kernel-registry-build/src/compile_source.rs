@@ -11,14 +11,23 @@ use crate::nvrtc::{self, Nvrtc};
 use crate::{Error, Result, files, index};
 
 /// The image of a source, in the folder of images.
+#[derive(Default)]
 pub(crate) struct SourceImage {
-    /// Its file's name.
-    pub(crate) image: String,
+    /// Its file's name, if there is an image.
+    pub(crate) image: Option<String>,
+    /// Which compiler made it, or why there is none.
     pub(crate) origin: String,
     pub(crate) warnings: Vec<String>,
     pub(crate) files: Vec<PathBuf>,
     /// Not taken over from an earlier build.
     pub(crate) compiled: bool,
+}
+
+impl SourceImage {
+    /// No image, for this reason.
+    pub(crate) fn none(reason: String) -> Self {
+        SourceImage { origin: reason, ..SourceImage::default() }
+    }
 }
 
 /// The compiler that a build uses.
@@ -55,7 +64,7 @@ impl Compiler {
         let path = folder.join(&image);
         if let Some(Fingerprint { origin, files, warnings, .. }) = Fingerprint::current(&path, &key) {
             let files = files.into_iter().map(|stamp| stamp.path).collect();
-            return Ok(SourceImage { image, origin, warnings, files, compiled: false });
+            return Ok(SourceImage { image: Some(image), origin, warnings, files, compiled: false });
         }
         let started = SystemTime::now();
         let temporary = files::temporary(&path);
@@ -83,6 +92,6 @@ impl Compiler {
             let device_header = device_header.then(fingerprint::of_device_header);
             Fingerprint { key, origin, files: stamps, device_header, warnings }.write(&path)?;
         }
-        Ok(SourceImage { image, origin, warnings, files, compiled: true })
+        Ok(SourceImage { image: Some(image), origin, warnings, files, compiled: true })
     }
 }

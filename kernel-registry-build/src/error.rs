@@ -1,5 +1,6 @@
 //! The errors of a build: a sentence each, the remedy last.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -165,26 +166,10 @@ impl Error {
     }
 
     /// Combines different errors into one. Returns `None` if there are none.
-    pub(crate) fn several(errors: Vec<Error>) -> Option<Error> {
-        let mut said = Vec::new();
-        let mut errors: Vec<Error> = errors
-            .into_iter()
-            .filter(|error| {
-                let text = error.to_string();
-                let new = !said.contains(&text);
-                said.push(text);
-                new
-            })
-            .collect();
+    pub(crate) fn several(mut errors: Vec<Error>) -> Option<Error> {
+        let mut said = HashSet::new();
+        errors.retain(|error| said.insert(error.to_string()));
         if errors.len() > 1 { Some(Error::Several(errors)) } else { errors.pop() }
-    }
-
-    /// The source and compiler of a `Rejected`.
-    fn rejected(&self) -> Option<(&str, &str)> {
-        match self {
-            Error::Rejected { source, compiler, .. } => Some((source, compiler)),
-            _ => None,
-        }
     }
 }
 
@@ -233,16 +218,15 @@ impl fmt::Display for Error {
             ),
             Error::NoCompiler { asked, looked, python } => {
                 let python = if *python { "" } else { NO_PYTHON };
+                let looked: Vec<_> = looked.iter().map(|place| format!("`{}`", place.display())).collect();
+                let looked = if looked.is_empty() { "any place".to_owned() } else { looked.join(", ") };
                 write!(
                     f,
-                    "`KERNEL_REGISTRY_COMPILER` asks for {asked}, which was not found in {}{python}: \
-                     install it and set `CUDA_HOME` to where it is",
-                    Places(looked)
+                    "`KERNEL_REGISTRY_COMPILER` asks for {asked}, which was not found in {looked}{python}: \
+                     install it and set `CUDA_HOME` to where it is"
                 )
             }
-            Error::NoImages { sources } => {
-                write!(f, "{}: {REMEDY}", Missing(sources))
-            }
+            Error::NoImages { sources } => write!(f, "{}: {REMEDY}", missing(sources)),
             Error::Unusable { compiler, why } => write!(
                 f,
                 "`{}` cannot be used: {why}; mend its installation, or choose another compiler by \
@@ -285,9 +269,7 @@ impl fmt::Display for Error {
                  {NVRTC_12_0}"
             ),
             Error::Drift { sources } => {
-                write!(f, "prebuilt images are not those of the sources: ")?;
-                list(f, sources)?;
-                write!(f, "; make them again")
+                write!(f, "prebuilt images are not those of the sources: {}; make them again", list(sources))
             }
             Error::OtherVersion { path } => write!(
                 f,
@@ -295,7 +277,7 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Error::File { doing, path, error } => write!(f, "cannot {doing} `{}`: {error}", path.display()),
-            Error::Several(errors) => several(f, errors),
+            Error::Several(errors) => f.write_str(&paragraphs(errors)),
         }
     }
 }
@@ -324,74 +306,43 @@ pub(crate) const REMEDY: &str = "install a CUDA toolkit no newer than your oldes
      images made by `cargo kernels prebuild`, or set `KERNEL_REGISTRY_COMPILER=none` to build without images";
 
 /// A warning: these sources have no image. Each has its reason.
-pub(crate) struct Missing<'a>(pub(crate) &'a [(String, String)]);
-
-impl fmt::Display for Missing<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no image for ")?;
-        list(f, self.0)
-    }
+pub(crate) fn missing(sources: &[(String, String)]) -> String {
+    format!("no image for {}", list(sources))
 }
 
 /// A warning: a used image may be stale. It names the remedy.
-pub(crate) struct Doubtful<'a> {
-    pub(crate) source: &'a str,
-    pub(crate) why: &'a str,
-}
-
-impl fmt::Display for Doubtful<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Doubtful { source, why } = self;
-        write!(
-            f,
-            "{source}: its prebuilt image is used and may be stale: {why}; compare it by \
-             `cargo kernels prebuild --check`, or install a compiler"
-        )
-    }
+pub(crate) fn doubtful(source: &str, why: &str) -> String {
+    format!(
+        "{source}: its prebuilt image is used and may be stale: {why}; compare it by \
+         `cargo kernels prebuild --check`, or install a compiler"
+    )
 }
 
 /// `a, b (reason), c (reason)`, each reason once.
-fn list(f: &mut fmt::Formatter<'_>, sources: &[(String, String)]) -> fmt::Result {
-    for (i, (source, reason)) in sources.iter().enumerate() {
-        let comma = if i == 0 { "" } else { ", " };
-        match sources.get(i + 1) {
-            Some((_, next)) if next == reason => write!(f, "{comma}{source}")?,
-            _ => write!(f, "{comma}{source} ({reason})")?,
-        }
-    }
-    Ok(())
-}
-
-struct Places<'a>(&'a [PathBuf]);
-
-impl fmt::Display for Places<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, place) in self.0.iter().enumerate() {
-            write!(f, "{}`{}`", if i == 0 { "" } else { ", " }, place.display())?;
-        }
-        if self.0.is_empty() { write!(f, "any place") } else { Ok(()) }
-    }
+fn list(sources: &[(String, String)]) -> String {
+    let same_reason = sources.chunk_by(|(_, reason), (_, next)| reason == next).map(|sources| {
+        let names: Vec<&str> = sources.iter().map(|(source, _)| source.as_str()).collect();
+        format!("{} ({})", names.join(", "), sources[0].1)
+    });
+    same_reason.collect::<Vec<_>>().join(", ")
 }
 
 /// First what the compiler said of each source, at the end one sentence for all of those.
-fn several(f: &mut fmt::Formatter<'_>, errors: &[Error]) -> fmt::Result {
-    let mut refused = Vec::new();
-    let mut by = "";
+fn paragraphs(errors: &[Error]) -> String {
+    let (mut said, mut others) = (Vec::new(), Vec::new());
+    let (mut rejected, mut by) = (Vec::new(), "");
     for error in errors {
         if let Error::Rejected { source, compiler, text } = error {
-            writeln!(f, "{}\n", text.trim_end())?;
-            (by, _) = (compiler, refused.push(source.as_str()));
+            said.push(text.trim_end().to_owned());
+            rejected.push(source.as_str());
+            by = compiler;
+        } else {
+            others.push(error.to_string());
         }
     }
-    let mut others = errors.iter().filter(|error| error.rejected().is_none()).peekable();
-    while let Some(error) = others.next() {
-        write!(f, "{error}")?;
-        if others.peek().is_some() || !refused.is_empty() {
-            writeln!(f, "\n")?;
-        }
+    said.extend(others);
+    if !rejected.is_empty() {
+        said.push(format!("{by} found errors in {}", rejected.join(", ")));
     }
-    if !refused.is_empty() {
-        write!(f, "{by} found errors in {}", refused.join(", "))?;
-    }
-    Ok(())
+    said.join("\n\n")
 }

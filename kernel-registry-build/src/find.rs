@@ -11,14 +11,20 @@ const STANDARD: &str = "/usr/local/cuda";
 
 /// The candidates for nvcc, the first that exists is to be taken.
 pub(crate) fn nvcc_candidates(environment: &Environment) -> Vec<PathBuf> {
-    let program = format!("nvcc{}", env::consts::EXE_SUFFIX);
-    let in_bin = |root: PathBuf| root.join("bin").join(&program);
-    let path = environment.get("PATH").unwrap_or_default();
+    let in_bin = |root: PathBuf| root.join("bin").join(NVCC);
     let mut candidates: Vec<PathBuf> = told(environment).map(in_bin).collect();
-    candidates.extend(env::split_paths(&path).map(|folder| folder.join(&program)));
+    candidates.extend(nvcc_on_path(environment));
     candidates.push(in_bin(PathBuf::from(STANDARD)));
     candidates.extend(python(environment).into_iter().map(in_bin));
     candidates
+}
+
+const NVCC: &str = if cfg!(windows) { "nvcc.exe" } else { "nvcc" };
+
+/// Where nvcc is if it is in `PATH`.
+fn nvcc_on_path(environment: &Environment) -> Vec<PathBuf> {
+    let path = environment.get("PATH").unwrap_or_default();
+    env::split_paths(&path).map(|folder| folder.join(NVCC)).collect()
 }
 
 /// nvcc, by the path under which it finds its own files.
@@ -35,9 +41,8 @@ pub(crate) fn nvcc(environment: &Environment) -> Option<PathBuf> {
 /// The folders that can hold the NVRTC library, in the order in which to look.
 pub(crate) fn nvrtc_folders(environment: &Environment) -> Vec<PathBuf> {
     let beside = |program: PathBuf| Some(program.parent()?.parent()?.to_owned());
-    let path = environment.get("PATH").unwrap_or_default();
-    let of_nvcc = env::split_paths(&path)
-        .map(|folder| folder.join(format!("nvcc{}", env::consts::EXE_SUFFIX)))
+    let of_nvcc = nvcc_on_path(environment)
+        .into_iter()
         .find(|program| program.is_file())
         .and_then(|program| fs::canonicalize(program).ok())
         .and_then(beside);

@@ -56,6 +56,7 @@ impl Includes {
         }
         let mut macros = defined(options);
         let mut by_macro: Vec<(File, Include, String)> = Vec::new();
+        let mut computed = BTreeSet::new();
         let mut next = 0;
         while next < includes.files.len() {
             while let Some(file) = includes.files.get(next).cloned() {
@@ -76,19 +77,16 @@ impl Includes {
                 }
             }
             // A macro may be defined by a file that is found later.
+            computed.clear();
             for (file, include, name) in &by_macro {
                 for header in expanded(name, &macros) {
-                    includes.add(package, file, &header, include.next, &folders);
+                    if !includes.add(package, file, &header, include.next, &folders) {
+                        computed.insert((file.name.clone(), include.text.clone()));
+                    }
                 }
             }
         }
-        for (file, include, name) in by_macro {
-            for header in expanded(&name, &macros) {
-                if !includes.add(package, &file, &header, include.next, &folders) {
-                    includes.unfollowed.insert((file.name.clone(), include.text.clone()));
-                }
-            }
-        }
+        includes.unfollowed.append(&mut computed);
         includes.macros = macros.into_keys().collect();
         includes
     }

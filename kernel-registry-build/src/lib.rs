@@ -117,6 +117,7 @@ mod source;
 mod source_types;
 mod wheels;
 
+pub use arch::OLDEST;
 pub use builder::Build;
 pub use choice::{Available, available};
 pub use error::{Error, Result};

@@ -11,11 +11,11 @@ use std::sync::OnceLock;
 use kernel_registry_format::device_header;
 use kernel_registry_format::fatbin::{self, Kind, Part};
 
-use crate::arch::{Arch, NoMachineCode, Targets};
+use crate::arch::{Arch, Targets, no_machine_code};
 use crate::environment::Environment;
 use crate::includes::Includes;
 use crate::job::{Compiled, Job};
-use crate::nvrtc_library::{Answer, Header, Library};
+use crate::nvrtc_library::{Answer, Library};
 use crate::wheels::wheel_of;
 use crate::{Error, Result, diagnostics, find, fingerprint};
 
@@ -112,14 +112,14 @@ impl Nvrtc {
                 Ok(made) => {
                     log += &made.log;
                     parts.push((Kind::Cubin, arch, made.cubin));
-                    texts.insert(arch.name, made.ptx);
+                    texts.insert(arch.target, made.ptx);
                 }
                 Err(Error::UnknownArch { .. }) => unknown.push(arch),
                 Err(error) => return Err(error),
             }
         }
         for arch in targets.ptx() {
-            let text = match texts.remove(arch.name) {
+            let text = match texts.remove(&arch.target) {
                 Some(text) => text,
                 None => {
                     let made = self.run(job, &unit, &arch.to_string())?;
@@ -137,8 +137,7 @@ impl Nvrtc {
         let name = self.name()?;
         let mut compiled = unit.compiled(job, &log);
         let source = &job.source.path;
-        let unknown = unknown.iter().map(|arch| NoMachineCode { source, compiler: &name, arch }.to_string());
-        compiled.warnings.extend(unknown);
+        compiled.warnings.extend(unknown.iter().map(|arch| no_machine_code(source, &name, arch)));
         Ok((name, compiled))
     }
 
@@ -168,12 +167,10 @@ impl Nvrtc {
         })?;
         let program = CString::new(job.source.path.as_str()).map_err(unusable)?;
         let words: std::result::Result<Vec<CString>, _> = words.into_iter().map(CString::new).collect();
-        let header = || Header {
-            name: CString::new(device_header::NAME).unwrap_or_default(),
-            text: CString::new(device_header::TEXT).unwrap_or_default(),
-        };
-        let header = unit.includes.device_header.then(header);
-        match self.library()?.compile(&text, &program, header.as_ref(), &words.map_err(unusable)?) {
+        let [name_of_header, header] =
+            [device_header::NAME, device_header::TEXT].map(|text| CString::new(text).unwrap_or_default());
+        let header = unit.includes.device_header.then_some((&*name_of_header, &*header));
+        match self.library()?.compile(&text, &program, header, &words.map_err(unusable)?) {
             Answer::Compiled { ptx, cubin, log } => {
                 Ok(Made { ptx: without_target_constants(ptx), cubin, log })
             }
@@ -225,8 +222,8 @@ struct Made {
     log: String,
 }
 
-fn part<'a>((kind, arch, bytes): &'a (Kind, Arch<'_>, Vec<u8>)) -> Part<'a> {
-    Part { kind: *kind, sm: arch.number(), flags: arch.fatbin_flags(), bytes }
+fn part((kind, arch, bytes): &(Kind, Arch, Vec<u8>)) -> Part<'_> {
+    Part { kind: *kind, sm: arch.target.sm, flags: arch.fatbin_flags(), bytes }
 }
 
 /// The error for a compilation that NVRTC rejected.

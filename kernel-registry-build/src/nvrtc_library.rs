@@ -49,12 +49,6 @@ pub(crate) struct Library {
     version: (c_int, c_int),
 }
 
-/// A header that is in no file, and the name by which it is included.
-pub(crate) struct Header {
-    pub(crate) name: CString,
-    pub(crate) text: CString,
-}
-
 /// The result of a compilation.
 pub(crate) enum Answer {
     /// The cubin is empty where only PTX was asked for.
@@ -124,22 +118,21 @@ impl Library {
         self.version
     }
 
-    /// Compiles a text that may include a header, from any thread.
+    /// Compiles a text that may include a header of this name and text, which is in no file. Any thread may call this.
     pub(crate) fn compile(
         &self,
         text: &CStr,
         name: &CStr,
-        header: Option<&Header>,
+        header: Option<(&CStr, &CStr)>,
         options: &[CString],
     ) -> Answer {
         let mut program: Program = ptr::null_mut();
-        let headers: Vec<_> = header.iter().map(|header| header.text.as_ptr()).collect();
-        let names: Vec<_> = header.iter().map(|header| header.name.as_ptr()).collect();
+        let (header_name, header_text) = header.unwrap_or_default();
+        let (names, headers) = (&header_name.as_ptr(), &header_text.as_ptr());
         let count = c_int::from(header.is_some());
-        // SAFETY: the strings outlive the call, which copies them; there are `count` headers with as many names.
-        let code = unsafe {
-            (self.create)(&mut program, text.as_ptr(), name.as_ptr(), count, headers.as_ptr(), names.as_ptr())
-        };
+        // SAFETY: the strings outlive the call, which copies them; there are `count` headers with as many names, one or none.
+        let code =
+            unsafe { (self.create)(&mut program, text.as_ptr(), name.as_ptr(), count, headers, names) };
         if code != SUCCESS {
             return self.failed(code, String::new());
         }

@@ -1,7 +1,6 @@
 //! Many compilations at once, as many as cargo allows.
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
@@ -15,10 +14,11 @@ pub(crate) fn each<T: Sync, R: Send>(
     tasks: &[T],
     work: impl Fn(&T) -> R + Sync,
 ) -> Vec<R> {
-    let next = AtomicUsize::new(0);
+    let next = Mutex::new(tasks.iter().enumerate());
+    let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
     let done = Mutex::new(Vec::with_capacity(tasks.len()));
     let worker = || {
-        while let Some((number, task)) = take(&next, tasks) {
+        while let Some((number, task)) = take() {
             let result = work(task);
             done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
         }
@@ -34,11 +34,6 @@ pub(crate) fn each<T: Sync, R: Send>(
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, result)| result).collect()
-}
-
-fn take<'a, T>(next: &AtomicUsize, tasks: &'a [T]) -> Option<(usize, &'a T)> {
-    let number = next.fetch_add(1, Ordering::Relaxed);
-    tasks.get(number).map(|task| (number, task))
 }
 
 /// Works on this thread with the token that every build script has, and on one more for each token that cargo
@@ -82,8 +77,10 @@ fn jobserver(more: usize) -> Option<Client> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
+
+    use super::*;
 
     #[test]
     fn results_have_the_order_of_tasks() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::{env, iter};
 
-use kernel_registry_format::device_header;
+use kernel_registry_format::{device_header, ptx};
 
 use crate::environment::Environment;
 use crate::includes::Includes;
@@ -380,13 +380,7 @@ const PROTOTYPE: &str = "prototype_";
 
 /// Whether drivers of CUDA 12.0 refuse it, which know PTX up to 8.0.
 fn is_too_new(ptx: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(ptx);
-    let version = text.lines().find_map(|line| line.strip_prefix(".version "));
-    let version = version.and_then(|version| {
-        let (major, minor) = version.trim().split_once('.')?;
-        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
-    });
-    version.is_none_or(|version| version > (8, 0))
+    ptx::version(ptx).is_none_or(|version| version > (8, 0))
 }
 
 /// The files of the folder that we would have written once, but not now.

@@ -11,18 +11,11 @@ use kernel_registry_format::index::{ANNOUNCED, Entry, FOLDER, VARIABLE};
 use crate::choice::{self, Chosen};
 use crate::compile_source::{Compiler, SourceImage};
 use crate::environment::{Environment, LEADING, PYTHON, WATCHED};
-use crate::error::{Doubtful, Missing, REMEDY};
+use crate::error::{REMEDY, doubtful, missing};
 use crate::index;
 use crate::job::Job;
 use crate::source::{self, Source};
 use crate::{Build, Error, Image, Report, Result, files, nvcc, parallel, prebuilt, recorded, source_types};
-
-/// The result for a source.
-enum Outcome {
-    Image(SourceImage),
-    /// The reason why there is no image.
-    None(String),
-}
 
 /// Messages for cargo, printed at the end.
 #[derive(Default)]
@@ -100,40 +93,37 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
             made.into_iter()
                 .zip(&sources)
                 .map(|(made, source)| match made {
-                    Ok(made) => Ok(Outcome::Image(made)),
                     Err(Error::NeedsHeader { header, wheel, .. }) => {
                         let wheel = wheel.map(|wheel| format!(" (`pip install \"{wheel}\"` brings it)"));
                         let wheel = wheel.unwrap_or_default();
                         let reason = format!("it includes `{header}`, which NVRTC does not have{wheel}");
                         committed(build, package, folder, source, &reason, notes)
                     }
-                    Err(error) => Err(error),
+                    made => made,
                 })
                 .collect()
         }
         Chosen::Prebuilt(reason) => {
             sources.iter().map(|source| committed(build, package, folder, source, reason, notes)).collect()
         }
-        Chosen::Nothing(reason) => {
-            sources.iter().map(|_| Ok(Outcome::None(reason.clone()))).collect::<Vec<_>>()
-        }
+        Chosen::Nothing(reason) => sources.iter().map(|_| Ok(SourceImage::none(reason.clone()))).collect(),
     };
     let outcomes = all(outcomes)?;
     let report = report(folder, sources, outcomes, notes);
-    let missing: Vec<(String, String)> = report
+    let without: Vec<(String, String)> = report
         .images
         .iter()
         .filter(|image| image.file.is_none())
         .map(|image| (image.source.clone(), image.origin.clone()))
         .collect();
     // `KERNEL_REGISTRY_COMPILER=none` means no images, without a warning.
-    if !missing.is_empty() && !matches!(chosen, Chosen::Nothing(_)) {
+    if !without.is_empty() && !matches!(chosen, Chosen::Nothing(_)) {
         // They may lead to a compiler next time.
         notes.variables.extend(LEADING);
         if environment.is_release() {
-            return Err(Error::NoImages { sources: missing });
+            return Err(Error::NoImages { sources: without });
         }
-        notes.warnings.push(format!("{}; a release build would fail: {REMEDY}", Missing(&missing)));
+        notes.warnings.push(format!("{}; a release build would fail: {REMEDY}", missing(&without)));
     }
     let signatures: Vec<String> =
         report.images.iter().map(|image| source_types::read(package, image, &build.options)).collect();
@@ -179,29 +169,22 @@ fn committed(
     source: &Source,
     reason: &str,
     notes: &mut Notes,
-) -> Result<Outcome> {
+) -> Result<SourceImage> {
     let found = prebuilt::find(package, source, &build.options)?;
     notes.watched.extend(found.watched);
     match found.image {
         Ok(bytes) => {
             let image = index::image_name(&source.path, prebuilt::EXTENSION);
-            let doubts = found.doubts.iter();
-            notes.warnings.extend(doubts.map(|why| Doubtful { source: &source.path, why }.to_string()));
+            notes.warnings.extend(found.doubts.iter().map(|why| doubtful(&source.path, why)));
             files::replace(&folder.join(&image), &bytes)?;
             let origin = prebuilt::ORIGIN.to_owned();
-            Ok(Outcome::Image(SourceImage {
-                image,
-                origin,
-                warnings: vec![],
-                files: vec![],
-                compiled: false,
-            }))
+            Ok(SourceImage { image: Some(image), origin, ..SourceImage::default() })
         }
-        Err(why) => Ok(Outcome::None(format!("{reason}, and {why}"))),
+        Err(why) => Ok(SourceImage::none(format!("{reason}, and {why}"))),
     }
 }
 
-fn all(outcomes: Vec<Result<Outcome>>) -> Result<Vec<Outcome>> {
+fn all(outcomes: Vec<Result<SourceImage>>) -> Result<Vec<SourceImage>> {
     let (mut good, mut errors) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match outcome {
@@ -212,19 +195,14 @@ fn all(outcomes: Vec<Result<Outcome>>) -> Result<Vec<Outcome>> {
     Error::several(errors).map_or(Ok(good), Err)
 }
 
-fn report(folder: &Path, sources: Vec<Source>, outcomes: Vec<Outcome>, notes: &mut Notes) -> Report {
+fn report(folder: &Path, sources: Vec<Source>, outcomes: Vec<SourceImage>, notes: &mut Notes) -> Report {
     let mut report = Report { folder: folder.to_owned(), ..Report::default() };
-    for (source, outcome) in sources.into_iter().zip(outcomes) {
-        let source = source.path;
-        report.images.push(match outcome {
-            Outcome::None(origin) => Image { source, file: None, origin },
-            Outcome::Image(made) => {
-                report.compiled += usize::from(made.compiled);
-                notes.watched.extend(made.files);
-                notes.warnings.extend(made.warnings);
-                Image { source, file: Some(folder.join(made.image)), origin: made.origin }
-            }
-        });
+    for (source, made) in sources.into_iter().zip(outcomes) {
+        report.compiled += usize::from(made.compiled);
+        notes.watched.extend(made.files);
+        notes.warnings.extend(made.warnings);
+        let file = made.image.map(|image| folder.join(image));
+        report.images.push(Image { source: source.path, file, origin: made.origin });
     }
     report
 }

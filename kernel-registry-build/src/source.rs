@@ -138,14 +138,12 @@ pub(crate) fn directive(source: &str, text: &str) -> Result<Option<(Vec<String>,
     let Some((line, words)) = line else { return Ok(None) };
     let (mut archs, mut ptx) = (Vec::new(), Vec::new());
     for word in words.split_whitespace() {
-        let list = match word.split_once('=') {
-            Some(("arch", _)) => &mut archs,
-            Some(("ptx", _)) => &mut ptx,
+        let (list, names) = match word.split_once('=') {
+            Some(("arch", names)) => (&mut archs, names),
+            Some(("ptx", names)) => (&mut ptx, names),
             _ => return Err(Error::Directive { source: source.to_owned(), line, word: word.to_owned() }),
         };
-        list.extend(
-            word.split_once('=').into_iter().flat_map(|(_, names)| names.split(',')).map(str::to_owned),
-        );
+        list.extend(names.split(',').map(str::to_owned));
     }
     Ok(Some((archs, ptx)))
 }

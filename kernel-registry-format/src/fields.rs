@@ -64,10 +64,27 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-pub(crate) fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Problem> {
-    match slot.replace(value) {
-        Some(_) => Err(Problem::FieldRepeated),
-        None => Ok(()),
+/// The tags of the fields that a record has, each below 32.
+#[derive(Default)]
+pub(crate) struct Seen(u32);
+
+impl Seen {
+    /// Adds a field, which may occur once.
+    pub(crate) fn add(&mut self, tag: u8) -> Result<(), Problem> {
+        if self.has(tag) {
+            return Err(Problem::FieldRepeated);
+        }
+        self.0 |= 1 << tag;
+        Ok(())
+    }
+
+    pub(crate) fn has(&self, tag: u8) -> bool {
+        self.0 & 1 << tag != 0
+    }
+
+    /// Checks that none of these is missing.
+    pub(crate) fn all(&self, tags: &[u8]) -> Result<(), Problem> {
+        if tags.iter().all(|tag| self.has(*tag)) { Ok(()) } else { Err(Problem::FieldMissing) }
     }
 }
 
@@ -77,6 +94,10 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, Problem> {
 
 pub(crate) fn number64(bytes: &[u8]) -> Result<u64, Problem> {
     bytes.try_into().map(u64::from_le_bytes).map_err(|_| Problem::FieldSize)
+}
+
+pub(crate) fn number(bytes: &[u8]) -> Result<u32, Problem> {
+    numbers(bytes).map(|[number]| number)
 }
 
 pub(crate) fn numbers<const N: usize>(bytes: &[u8]) -> Result<[u32; N], Problem> {

@@ -64,6 +64,9 @@ pub(crate) mod kernel {
     pub(crate) const COPY: u8 = 18;
     /// Of a kernel whose image is separable; without bytes.
     pub(crate) const IMAGE_SEPARABLE: u8 = 19;
+
+    /// The fields that every kernel has.
+    pub(crate) const NEEDED: [u8; 8] = [PATH, SYMBOL, PACKAGE, VERSION, FILE, POSITION, LAUNCH, LAYOUTS];
 }
 
 /// Fields of a parameter.

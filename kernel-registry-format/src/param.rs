@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::Problem;
-use crate::fields::{Fields, once, text};
+use crate::fields::{Fields, Seen, text};
 use crate::layout;
 
 /// One parameter of a kernel.
@@ -95,40 +95,36 @@ impl<'a> Param<'a> {
 
     /// A parameter as it was declared. Its layout is with those of the others.
     pub(crate) fn decode(payload: &'a [u8]) -> Result<Self, Problem> {
-        let mut name = None;
-        let mut ty = None;
-        let mut pass = None;
-        let mut nullable = None;
-        let mut length = None;
+        let (mut param, mut seen) = (Param::new("", "", Pass::Value, 0, 0), Seen::default());
         for field in Fields(payload) {
             let (tag, bytes) = field?;
             match tag {
-                layout::param::NAME => once(&mut name, text(bytes)?)?,
-                layout::param::TYPE => once(&mut ty, text(bytes)?)?,
+                layout::param::NAME => param.name = text(bytes)?,
+                layout::param::TYPE => param.ty = text(bytes)?,
                 layout::param::PASS => {
                     let &[code] = bytes else { return Err(Problem::FieldSize) };
-                    once(&mut pass, Pass::from_code(code).ok_or(Problem::Pass)?)?;
+                    param.pass = Pass::from_code(code).ok_or(Problem::Pass)?;
                 }
-                layout::param::NULLABLE => once(&mut nullable, ())?,
+                layout::param::NULLABLE => param.nullable = true,
                 layout::param::LENGTH => {
                     let &[code] = bytes else { return Err(Problem::FieldSize) };
-                    once(&mut length, SliceLength::from_code(code).ok_or(Problem::Pass)?)?;
+                    param.length = Some(SliceLength::from_code(code).ok_or(Problem::Pass)?);
                 }
-                _ => {}
+                _ => continue,
             }
+            seen.add(tag)?;
         }
-        let (Some(name), Some(ty), Some(pass)) = (name, ty, pass) else { return Err(Problem::FieldMissing) };
-        Ok(Param { nullable: nullable.is_some(), length, ..Param::new(name, ty, pass, 0, 0) })
+        seen.all(&[layout::param::NAME, layout::param::TYPE, layout::param::PASS])?;
+        Ok(param)
     }
 
     /// This parameter with the layout from a record.
     fn with_layout(self, layout: [u8; 8]) -> Self {
         let [s0, s1, s2, s3, a0, a1, a2, a3] = layout;
-        let size = u32::from_le_bytes([s0, s1, s2, s3]);
-        let align = u32::from_le_bytes([a0, a1, a2, a3]);
-        let param =
-            Param { nullable: self.nullable, ..Param::new(self.name, self.ty, self.pass, size, align) };
-        self.length.map_or(param, |length| param.with_length(length))
+        let Param { name, ty, pass, nullable, length, .. } = self;
+        let (size, align) = (u32::from_le_bytes([s0, s1, s2, s3]), u32::from_le_bytes([a0, a1, a2, a3]));
+        let param = Param { nullable, ..Param::new(name, ty, pass, size, align) };
+        length.map_or(param, |length| param.with_length(length))
     }
 
     /// Whether the kernel may change what the parameter refers to.

@@ -34,31 +34,16 @@ impl fmt::Display for Printable<'_> {
 /// assert!(!"_Z5naïve名 🦀".chars().any(is_control));
 /// ```
 pub fn is_control(c: char) -> bool {
-    let number = u32::from(c);
-    c.is_control() || is_obeyed(c) || FORMATS.iter().any(|(first, last)| (*first..=*last).contains(&number))
+    match c {
+        // The format characters of Unicode, without those of direction.
+        '\u{ad}' | '\u{6dd}' | '\u{70f}' | '\u{8e2}' | '\u{180e}' | '\u{feff}' => true,
+        '\u{600}'..='\u{605}' | '\u{890}'..='\u{891}' | '\u{200b}'..='\u{200d}' => true,
+        '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' => true,
+        '\u{110bd}' | '\u{110cd}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' => true,
+        '\u{e0001}' | '\u{e0020}'..='\u{e007f}' => true,
+        _ => c.is_control() || is_obeyed(c),
+    }
 }
-
-/// The format characters of Unicode, without those of direction.
-const FORMATS: [(u32, u32); 18] = [
-    (0xad, 0xad),
-    (0x600, 0x605),
-    (0x6dd, 0x6dd),
-    (0x70f, 0x70f),
-    (0x890, 0x891),
-    (0x8e2, 0x8e2),
-    (0x180e, 0x180e),
-    (0x200b, 0x200d),
-    (0x2060, 0x206f),
-    (0xfeff, 0xfeff),
-    (0xfff9, 0xfffb),
-    (0x110bd, 0x110bd),
-    (0x110cd, 0x110cd),
-    (0x13430, 0x1343f),
-    (0x1bca0, 0x1bca3),
-    (0x1d173, 0x1d17a),
-    (0xe0001, 0xe0001),
-    (0xe0020, 0xe007f),
-];
 
 fn is_obeyed(c: char) -> bool {
     match c {

@@ -23,6 +23,17 @@ pub struct MalformedPtx {
     pub offset: usize,
 }
 
+/// Major and minor version of a module's language, of the line `.version 8.0`.
+///
+/// ```
+/// assert_eq!(kernel_registry_format::ptx::version(b"//\n.version 8.4\n.target sm_75\n"), Some((8, 4)));
+/// ```
+pub fn version(text: &[u8]) -> Option<(u16, u16)> {
+    let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b".version "))?;
+    let (major, minor) = str::from_utf8(line).ok()?.trim().split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
 /// The kernels of a module, in their order, up to the end of the text or a zero. An error is the last item.
 ///
 /// ```

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::fields::{Fields, number64, numbers, once, text};
+use crate::fields::{Fields, Seen, number, number64, numbers, text};
 use crate::layout::{self, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
 use crate::param::Repr;
 use crate::{ImageRecord, KernelRecord, LibraryRecord, Needs, Param, Params, Problem, StackFrames};
@@ -150,119 +150,81 @@ impl<'a> Iterator for Frames<'a> {
 }
 
 fn kernel(payload: &[u8]) -> Result<KernelRecord<'_>, Problem> {
-    let mut path = None;
-    let mut symbol = None;
-    let mut package = None;
-    let mut version = None;
-    let mut file = None;
-    let mut position = None;
-    let mut summary = None;
-    let mut min_arch = None;
-    let mut params = 0;
-    let mut launch = None;
-    let mut layouts = None;
-    let mut image_file = None;
-    let mut image_len = None;
-    let mut image_variants = None;
-    let mut image_separable = None;
-    let mut needs = None;
-    let mut stack = None;
-    let mut frames = None;
-    let mut copy = None;
+    let (mut kernel, mut seen) = (KernelRecord::EMPTY, Seen::default());
+    let mut image = ImageRecord { file: "", len: 0, variants: "", separable: false };
+    let (mut params, mut layouts): (_, &[[u8; 8]]) = (0, &[]);
     for field in Fields(payload) {
         let (tag, bytes) = field?;
         match tag {
-            layout::kernel::PATH => once(&mut path, text(bytes)?)?,
-            layout::kernel::SYMBOL => once(&mut symbol, text(bytes)?)?,
-            layout::kernel::PACKAGE => once(&mut package, text(bytes)?)?,
-            layout::kernel::VERSION => once(&mut version, text(bytes)?)?,
-            layout::kernel::FILE => once(&mut file, text(bytes)?)?,
-            layout::kernel::POSITION => once(&mut position, numbers::<2>(bytes)?)?,
-            layout::kernel::SUMMARY => once(&mut summary, text(bytes)?)?,
+            layout::kernel::PATH => kernel.path = text(bytes)?,
+            layout::kernel::SYMBOL => kernel.symbol = text(bytes)?,
+            layout::kernel::PACKAGE => kernel.package = text(bytes)?,
+            layout::kernel::VERSION => kernel.version = text(bytes)?,
+            layout::kernel::FILE => kernel.file = text(bytes)?,
+            layout::kernel::POSITION => [kernel.line, kernel.column] = numbers(bytes)?,
+            layout::kernel::SUMMARY => kernel.summary = text(bytes)?,
             layout::kernel::PARAM => {
                 Param::decode(bytes)?;
                 params += 1;
+                continue;
             }
-            layout::kernel::MIN_ARCH => once(&mut min_arch, numbers::<1>(bytes)?[0])?,
-            layout::kernel::LAUNCH => once(&mut launch, numbers::<4>(bytes)?)?,
+            layout::kernel::MIN_ARCH => kernel.min_arch = Some(number(bytes)?),
+            layout::kernel::LAUNCH => {
+                let [x, y, z, shared] = numbers(bytes)?;
+                (kernel.block, kernel.shared) = (given(x).map(|x| [x, y, z]), given(shared));
+            }
             layout::kernel::LAYOUTS => {
                 let (sizes, []) = bytes.as_chunks::<8>() else { return Err(Problem::FieldSize) };
-                once(&mut layouts, sizes)?;
+                layouts = sizes;
             }
-            layout::kernel::IMAGE_FILE => once(&mut image_file, text(bytes)?)?,
-            layout::kernel::IMAGE_LEN => once(&mut image_len, number64(bytes)?)?,
-            layout::kernel::IMAGE_VARIANTS => once(&mut image_variants, text(bytes)?)?,
-            layout::kernel::IMAGE_SEPARABLE => once(&mut image_separable, ())?,
+            layout::kernel::IMAGE_FILE => image.file = text(bytes)?,
+            layout::kernel::IMAGE_LEN => image.len = number64(bytes)?,
+            layout::kernel::IMAGE_VARIANTS => image.variants = text(bytes)?,
+            layout::kernel::IMAGE_SEPARABLE => image.separable = true,
             layout::kernel::NEEDS => {
                 let &[bits] = bytes else { return Err(Problem::FieldSize) };
-                once(&mut needs, Needs::of_bits(bits))?;
+                kernel.needs = Needs::of_bits(bits);
             }
-            layout::kernel::STACK => once(&mut stack, numbers::<1>(bytes)?[0])?,
-            layout::kernel::FRAMES => once(&mut frames, numbers::<2>(bytes)?)?,
-            layout::kernel::COPY => once(&mut copy, number64(bytes)?)?,
-            _ => {}
+            layout::kernel::STACK => kernel.stack = given(number(bytes)?),
+            layout::kernel::FRAMES => {
+                let [recursive, launched] = numbers(bytes)?.map(given);
+                kernel.frames = StackFrames { recursive, launched };
+            }
+            layout::kernel::COPY => kernel.copy = number64(bytes)?,
+            _ => continue,
         }
+        seen.add(tag)?;
     }
-    let [line, column] = position.ok_or(Problem::FieldMissing)?;
-    let layouts = layouts.ok_or(Problem::FieldMissing)?;
+    seen.all(&layout::kernel::NEEDED)?;
     if layouts.len() != params {
         return Err(Problem::FieldSize);
     }
-    let given = |number: u32| (number != NOT_FIXED).then_some(number);
-    let [x, y, z, shared] = launch.ok_or(Problem::FieldMissing)?;
-    let frames = frames.map_or(StackFrames::KNOWN, |[recursive, launched]| StackFrames {
-        recursive: given(recursive),
-        launched: given(launched),
-    });
-    let image = match (image_file, image_len) {
-        (Some(file), Some(len)) => Some(ImageRecord {
-            file,
-            len,
-            variants: image_variants.unwrap_or(""),
-            separable: image_separable.is_some(),
-        }),
-        (None, None) => None,
-        _ => return Err(Problem::FieldMissing),
-    };
-    Ok(KernelRecord {
-        path: path.ok_or(Problem::FieldMissing)?,
-        symbol: symbol.ok_or(Problem::FieldMissing)?,
-        package: package.ok_or(Problem::FieldMissing)?,
-        version: version.ok_or(Problem::FieldMissing)?,
-        file: file.ok_or(Problem::FieldMissing)?,
-        line,
-        column,
-        summary: summary.unwrap_or(""),
-        params: Params(Repr::Recorded { fields: payload, layouts }),
-        min_arch,
-        block: given(x).map(|x| [x, y, z]),
-        shared: given(shared),
-        stack: stack.and_then(given),
-        frames,
-        needs: needs.unwrap_or_default(),
-        image,
-        copy: copy.unwrap_or_default(),
-    })
+    if seen.has(layout::kernel::IMAGE_FILE) || seen.has(layout::kernel::IMAGE_LEN) {
+        seen.all(&[layout::kernel::IMAGE_FILE, layout::kernel::IMAGE_LEN])?;
+        kernel.image = Some(image);
+    }
+    Ok(KernelRecord { params: Params(Repr::Recorded { fields: payload, layouts }), ..kernel })
+}
+
+fn given(number: u32) -> Option<u32> {
+    (number != NOT_FIXED).then_some(number)
 }
 
 fn library(payload: &[u8]) -> Result<LibraryRecord<'_>, Problem> {
-    let mut version = None;
-    let mut compiler = None;
-    let mut copy = None;
+    let mut library = LibraryRecord { version: "", compiler: "", copy: 0 };
+    let mut seen = Seen::default();
     for field in Fields(payload) {
         let (tag, bytes) = field?;
         match tag {
-            layout::library::VERSION => once(&mut version, text(bytes)?)?,
-            layout::library::COMPILER => once(&mut compiler, text(bytes)?)?,
-            layout::library::COPY => once(&mut copy, number64(bytes)?)?,
-            _ => {}
+            layout::library::VERSION => library.version = text(bytes)?,
+            layout::library::COMPILER => library.compiler = text(bytes)?,
+            layout::library::COPY => library.copy = number64(bytes)?,
+            _ => continue,
         }
+        seen.add(tag)?;
     }
-    Ok(LibraryRecord {
-        version: version.ok_or(Problem::FieldMissing)?,
-        compiler: compiler.ok_or(Problem::FieldMissing)?,
-        copy: copy.unwrap_or_default(),
-    })
+    seen.all(&[layout::library::VERSION, layout::library::COMPILER])?;
+    Ok(library)
 }
 
 impl fmt::Display for Malformed {

@@ -1,5 +1,5 @@
-//! Which driver calls, and which launches, wait for the kernels that run, and what prevents that. Each rule names the rows of
-//! the census that show it (`docs/census.md`).
+//! Which driver calls, and which launches, wait for the kernels that run, and what prevents that. The rows of the census that show
+//! each rule are in `tests/census/rules.json` (`docs/census.md`).
 
 mod table;
 
@@ -13,22 +13,12 @@ pub struct Rule {
     pub name: &'static str,
     /// The driver's functions that wait, without the suffixes of their versions.
     pub calls: &'static [&'static str],
-    /// Whether a kernel can wait on the device although its launch has returned.
-    pub kernel_waits: bool,
-    /// The loading mode in which it holds.
-    pub mode: Mode,
     /// When it waits.
     pub because: &'static str,
     /// What prevents it, in any program.
     pub remedy: &'static str,
     /// What prevents it in a program that uses kernel-registry, if `warm_all` does.
     pub warm_all: Option<&'static str>,
-    /// Rows of the census that wait by this rule.
-    pub rows: &'static [&'static str],
-    /// Rows that make such a call and do not wait, because the rule's condition does not hold.
-    pub runs: &'static [&'static str],
-    /// Rows whose call returns beside a resident kernel, and gives a kernel that then waits for it.
-    pub later: &'static [&'static str],
 }
 
 impl Rule {
@@ -43,17 +33,6 @@ impl Rule {
     pub fn remedy_in(&self, uses_kernel_registry: bool) -> &'static str {
         self.warm_all.filter(|_| uses_kernel_registry).unwrap_or(self.remedy)
     }
-}
-
-/// The loading modes (`CUDA_MODULE_LOADING`) in which a rule holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Both.
-    Both,
-    /// `LAZY`, the default since CUDA 12.2.
-    Lazy,
-    /// `EAGER`.
-    Eager,
 }
 
 /// The rules by which a call can wait, the likeliest first. Its name may end in a version: `cuMemFree_v2`. A kernel that is not

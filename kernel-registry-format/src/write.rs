@@ -4,6 +4,8 @@
 //! types, by evaluating [`encode`]. Its interpreter moves an array in a single step, and takes as long for a call or for
 //! copying twenty bytes in a loop. So the record is a struct of arrays.
 
+use alloc::vec::Vec;
+
 use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
 use crate::{KernelRecord, LibraryRecord, Needs, Param, StackFrames};
 
@@ -137,16 +139,10 @@ pub const fn encode<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
 
 /// Writes the whole record of a kernel.
 pub fn write_kernel(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
-    struct Count(usize);
-    impl Extend<u8> for Count {
-        fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
-            self.0 += bytes.into_iter().count();
-        }
-    }
-    let mut payload = Count(0);
+    let mut payload = Vec::new();
     kernel_fields(kernel, &mut payload);
-    out.extend(header(kind::KERNEL, payload.0));
-    kernel_fields(kernel, out);
+    out.extend(header(kind::KERNEL, payload.len()));
+    out.extend(payload);
 }
 
 fn kernel_fields(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bytes;
 use crate::elf::{Elf, Function, Section};
+use crate::entry::threads;
 use crate::needs::{self, Calls};
 use crate::stack::Stack;
 use crate::{Entry, Error, Limits, ParamLayout, Resources, Variant, VariantKind};
@@ -94,15 +95,7 @@ fn attributes(section: &Section<'_>, entry: &mut Entry) -> Result<(), Error> {
         match attribute.kind {
             info::KPARAM_INFO | info::KPARAM_INFO_V2 => {
                 let (ordinal, offset, size) = attribute.param().ok_or_else(short)?;
-                let layout = ParamLayout {
-                    offset,
-                    size,
-                    align: None,
-                    ptx_type: None,
-                    pointee_align: None,
-                    fields: Vec::new(),
-                };
-                params.insert(ordinal, layout);
+                params.insert(ordinal, ParamLayout { offset, size, ..ParamLayout::default() });
             }
             info::CBANK_PARAM_SIZE => total = attribute.half(0),
             _ => limit(attribute, &mut entry.limits).ok_or_else(short)?,
@@ -122,13 +115,12 @@ fn attributes(section: &Section<'_>, entry: &mut Entry) -> Result<(), Error> {
 }
 
 fn limit(attribute: Attribute<'_>, limits: &mut Limits) -> Option<()> {
-    let product = |block: [u32; 3]| block.into_iter().fold(1, u32::saturating_mul);
     match attribute.kind {
-        info::MAX_THREADS => limits.max_threads = Some(product(attribute.dimensions()?)),
+        info::MAX_THREADS => limits.max_threads = Some(threads(attribute.dimensions()?)),
         info::REQNTID => {
             let block = attribute.dimensions()?;
             limits.required_threads = Some(block);
-            limits.max_threads = Some(product(block));
+            limits.max_threads = Some(threads(block));
         }
         info::CTA_PER_CLUSTER => limits.cluster = Some(attribute.dimensions()?),
         info::MAX_CLUSTER_RANK => limits.max_cluster = Some(attribute.word(0)?),

@@ -6,7 +6,7 @@ use crate::source::PlacedField;
 use crate::{CudaType, Scalar, Signature};
 
 /// One kernel of a variant.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Entry {
     /// Its name as the driver knows it, mangled if it is a C++ function.
@@ -38,19 +38,8 @@ pub struct Entry {
 impl Entry {
     pub(crate) fn new(symbol: &str) -> Self {
         let signature = Signature::of(symbol);
-        Entry {
-            symbol: symbol.to_owned(),
-            params: Vec::new(),
-            c_params: Vec::new(),
-            limits: Limits::default(),
-            resources: None,
-            needs: Needs::default(),
-            frames: StackFrames::KNOWN,
-            code_size: 0,
-            is_of_llvm: false,
-            is_typed: signature.as_ref().is_some_and(|signature| signature.params.is_empty()),
-            signature,
-        }
+        let is_typed = signature.as_ref().is_some_and(|signature| signature.params.is_empty());
+        Entry { symbol: symbol.to_owned(), is_typed, signature, ..Entry::default() }
     }
 
     /// The C++ name where there is one (`reduce<float, 128u>`), otherwise the symbol.
@@ -92,7 +81,7 @@ impl Entry {
 }
 
 /// Where a parameter lies among the arguments of a launch.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ParamLayout {
     /// Bytes from the first parameter to this one. In machine code it depends on the architecture if an earlier
@@ -148,6 +137,11 @@ pub struct Limits {
     pub cluster: Option<[u32; 3]>,
     /// The most blocks of a cluster: `.maxclusterrank`.
     pub max_cluster: Option<u32>,
+}
+
+/// The threads of a block.
+pub(crate) fn threads(block: [u32; 3]) -> u32 {
+    block.into_iter().fold(1, u32::saturating_mul)
 }
 
 /// What a kernel occupies on the device that it was compiled for.

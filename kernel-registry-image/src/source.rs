@@ -31,7 +31,7 @@ pub use types::Parameter;
 
 use std::collections::HashMap;
 
-use self::functions::Written;
+use self::functions::Plain;
 use self::records::Record;
 use self::types::Names;
 
@@ -56,18 +56,7 @@ pub fn kernels(text: &str) -> Vec<Function> {
 
 /// The kernels of a source whose headers define macros.
 fn kernels_among_macros(text: &str, is_macro: &dyn Fn(&str) -> bool) -> Vec<Function> {
-    let tokens = tokens::split(text);
-    let plain = functions::plain(&tokens);
-    let macros = functions::macros(&tokens);
-    let is_macro = |word: &str| macros.contains(word) || is_macro(word);
-    let names = Names::collect(&tokens, &plain, &is_macro);
-    let kernel = |Written { name, params, generics, is_c }: Written<'_, '_>| Function {
-        name: name.to_owned(),
-        params: params.into_iter().map(|param| types::parameter(param, &names)).collect(),
-        generics: generics.into_iter().map(str::to_owned).collect(),
-        is_c: is_c && !is_macro(name),
-    };
-    functions::kernels(&tokens, &plain).into_iter().map(kernel).collect()
+    read(text, is_macro, functions::kernels)
 }
 
 /// The fields of a source's structs by the structs' names without namespaces. Structs that have more than plain fields, or
@@ -79,9 +68,18 @@ pub fn structs(text: &str) -> HashMap<String, Vec<Field>> {
 
 /// The structs of a source whose headers define macros.
 fn records_among_macros(text: &str, is_macro: &dyn Fn(&str) -> bool) -> HashMap<String, Record> {
+    read(text, is_macro, records::collect)
+}
+
+/// Reads the tokens of a source, with what its names mean.
+fn read<T>(
+    text: &str,
+    is_macro: &dyn Fn(&str) -> bool,
+    read: impl FnOnce(&[&str], &[Plain], &Names<'_, '_>) -> T,
+) -> T {
     let tokens = tokens::split(text);
     let plain = functions::plain(&tokens);
     let macros = functions::macros(&tokens);
     let is_macro = |word: &str| macros.contains(word) || is_macro(word);
-    records::collect(&tokens, &plain, &Names::collect(&tokens, &plain, &is_macro))
+    read(&tokens, &plain, &Names::collect(&tokens, &plain, &is_macro))
 }

@@ -1,5 +1,6 @@
 //! Helpers for the integration tests: build fixtures as users would, and run programs.
 
+pub mod evidence;
 pub mod guide;
 
 use std::ffi::OsStr;

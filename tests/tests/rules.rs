@@ -6,15 +6,16 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use kernel_registry_format::rules::{Mode, RULES, Rule};
+use kernel_registry_format::rules::Rule;
 use serde_json::Value;
+use tests::evidence;
 
 const RECORDINGS: [&str; 2] = ["h200-580.json", "h100-580.json"];
 
 /// A row of a recording: whether it waits in this mode, and whether that is in a call.
 struct Row {
     name: String,
-    mode: Mode,
+    mode: String,
     waits: bool,
     in_call: bool,
 }
@@ -26,16 +27,12 @@ fn rows(recording: &str) -> Vec<Row> {
     let rows = recording["rows"].as_array().expect("a list").iter();
     let row = |row: &Value| Row {
         name: row["row"].as_str().expect("a name").to_owned(),
-        mode: if row["mode"] == "lazy" { Mode::Lazy } else { Mode::Eager },
+        mode: row["mode"].as_str().expect("a mode").to_owned(),
         waits: row["result"] == "blocks",
         // The resident kernel gives up after a second.
         in_call: row["host_ms"].as_f64().is_some_and(|milliseconds| milliseconds > 500.0),
     };
     rows.map(row).collect()
-}
-
-fn holds(rule: &Rule, mode: Mode) -> bool {
-    rule.mode == Mode::Both || rule.mode == mode
 }
 
 /// The driver's function that a row is named after: `cuMemFree` of `host/cuMemFree_1M`.
@@ -47,11 +44,12 @@ fn call(row: &str) -> &str {
 #[test]
 fn every_row_that_waits_has_a_rule() {
     for row in RECORDINGS.into_iter().flat_map(rows).filter(|row| row.waits) {
-        let mut rules = RULES.iter().filter(|rule| rule.rows.contains(&row.name.as_str()));
-        let fits = |rule: &Rule| {
-            holds(rule, row.mode) && if row.in_call { !rule.calls.is_empty() } else { rule.kernel_waits }
-        };
-        assert!(rules.any(fits), "`{}`, {:?}, waits without a rule that says so", row.name, row.mode);
+        let mut rules = evidence::rules().filter(|(_, evidence)| evidence.waits(&row.name));
+        let is_explained = rules.any(|(rule, evidence)| {
+            let waits = if row.in_call { !rule.calls.is_empty() } else { evidence.kernel_waits };
+            evidence.holds(&row.mode) && waits
+        });
+        assert!(is_explained, "`{}`, {}, waits without a rule that says so", row.name, row.mode);
     }
 }
 
@@ -59,19 +57,20 @@ fn every_row_that_waits_has_a_rule() {
 fn every_rule_has_rows_that_wait_and_none_that_does_not() {
     let rows = rows(RECORDINGS[0]);
     let find = |name: &str| -> Vec<&Row> { rows.iter().filter(|row| row.name == name).collect() };
-    for rule in RULES {
-        assert!(!rule.rows.is_empty(), "no row shows that {}", rule.because);
-        for name in rule.rows {
-            let waits = find(name).iter().any(|row| row.waits && holds(rule, row.mode));
+    for (rule, evidence) in evidence::rules() {
+        assert!(!evidence.rows.is_empty(), "no row shows that {}", rule.because);
+        for name in &evidence.rows {
+            let waits = find(name).iter().any(|row| row.waits && evidence.holds(&row.mode));
             assert!(waits, "`{name}` does not show that {}", rule.because);
         }
-        for name in rule.runs {
+        for name in &evidence.runs {
             let rows = find(name);
             assert!(!rows.is_empty() && rows.iter().all(|row| !row.waits), "`{name}` does not run");
         }
-        for name in rule.later {
-            let returns = |row: &&Row| !row.waits && holds(rule, row.mode);
-            assert!(rule.kernel_waits && find(name).into_iter().any(|row| returns(&row)), "`{name}` waits");
+        for name in &evidence.later {
+            let returns = |row: &&Row| !row.waits && evidence.holds(&row.mode);
+            let returns = find(name).into_iter().any(|row| returns(&row));
+            assert!(evidence.kernel_waits && returns, "`{name}` waits");
         }
     }
 }
@@ -81,12 +80,12 @@ fn every_rule_has_rows_that_wait_and_none_that_does_not() {
 fn rows_that_run_are_named_by_the_rules_of_their_calls() {
     let run = rows(RECORDINGS[0]).into_iter().filter(|row| !row.waits);
     for row in run.filter(|row| row.name.starts_with("host/") || row.name.starts_with("capture/")) {
-        for rule in RULES.iter().filter(|rule| rule.calls.contains(&call(&row.name))) {
+        let rules = evidence::rules().filter(|(rule, _)| rule.calls.contains(&call(&row.name)));
+        for (rule, evidence) in rules {
             // The rows of `locked` say what waits for another thread; alone, all these calls run.
-            let alone = rule.rows.iter().all(|name| name.starts_with("locked/"));
-            let name = row.name.as_str();
-            let is_excepted = rule.runs.contains(&name) || rule.later.contains(&name);
-            let is_named = alone || !holds(rule, row.mode) || is_excepted;
+            let alone = evidence.rows.iter().all(|name| name.starts_with("locked/"));
+            let is_excepted = evidence.runs(&row.name) || evidence.waits_later(&row.name);
+            let is_named = alone || !evidence.holds(&row.mode) || is_excepted;
             assert!(is_named, "`{}` runs, although {}", row.name, rule.because);
         }
     }
@@ -96,26 +95,24 @@ fn rows_that_run_are_named_by_the_rules_of_their_calls() {
 #[test]
 fn rows_that_wait_after_warming_have_other_remedies() {
     for row in rows("h200-580-warmed.json").iter().filter(|row| row.waits) {
-        let rules: Vec<_> = RULES.iter().filter(|rule| rule.rows.contains(&row.name.as_str())).collect();
-        let other = |rule: &&Rule| rule.warm_all.is_none_or(|remedy| remedy.contains("never lower"));
-        assert!(rules.iter().any(other), "`{}` waits after warming", row.name);
+        let mut rules = evidence::rules().filter(|(_, evidence)| evidence.waits(&row.name));
+        let has_other =
+            rules.any(|(rule, _)| rule.warm_all.is_none_or(|remedy| remedy.contains("never lower")));
+        assert!(has_other, "`{}` waits after warming", row.name);
     }
 }
 
 #[test]
 fn the_document_has_the_rules() {
     let mut table = "| waits because | calls | remedy | rows |\n|---|---|---|---|\n".to_owned();
-    for Rule { calls, because, remedy, warm_all, rows, mode, .. } in RULES {
+    for (Rule { calls, because, remedy, warm_all, .. }, evidence) in evidence::rules() {
         let calls: Vec<_> = calls.iter().map(|call| format!("`{call}`")).collect();
         let calls = if calls.is_empty() { "the kernel, not its launch".to_owned() } else { calls.join(", ") };
-        let mode = match mode {
-            Mode::Both => "",
-            Mode::Lazy => " (LAZY)",
-            Mode::Eager => " (EAGER)",
-        };
+        let mode =
+            evidence.mode.as_ref().map(|mode| format!(" ({})", mode.to_uppercase())).unwrap_or_default();
         // Rows of one group are named together.
         let mut groups = BTreeMap::<&str, Vec<&str>>::new();
-        for row in *rows {
+        for row in &evidence.rows {
             let (group, name) = row.split_once('/').expect("rows have groups");
             groups.entry(group).or_default().push(name);
         }

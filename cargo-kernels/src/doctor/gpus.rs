@@ -1,13 +1,12 @@
 //! Checks the GPUs, and whether each lets kernels run as long as they like.
 
+use kernel_registry_build::OLDEST;
+
 use super::facts::{ComputeMode, Facts, Gpu};
 use super::line::Line;
 
 const ABOUT: &str = "gpu";
 const STACK: &str = "stack";
-
-/// The oldest architecture that `kernel-registry-build` makes images for by default.
-const OLDEST: u32 = 75;
 
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
     match facts.started() {

@@ -131,7 +131,7 @@ impl Event {
 
 /// The kinds of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(into = "&'static str"))]
 #[repr(u16)]
 pub enum Kind {
     /// A kernel was loaded by its first launch, or by a call that waits in the same way.
@@ -156,35 +156,32 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 9] = [
-        Kind::Load,
-        Kind::Image,
-        Kind::Resize,
-        Kind::Slow,
-        Kind::Hang,
-        Kind::Refused,
-        Kind::Unwatched,
-        Kind::Deferred,
-        Kind::Waits,
+    /// All kinds, in the order of their numbers, and their words.
+    const WORDS: [(Kind, &str); 9] = [
+        (Kind::Load, "load"),
+        (Kind::Image, "image"),
+        (Kind::Resize, "resize"),
+        (Kind::Slow, "slow"),
+        (Kind::Hang, "hang"),
+        (Kind::Refused, "refused"),
+        (Kind::Unwatched, "unwatched"),
+        (Kind::Deferred, "deferred"),
+        (Kind::Waits, "waits"),
     ];
 
     pub(super) fn from_number(number: u16) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| *kind as u16 == number)
+        Kind::WORDS.into_iter().map(|(kind, _)| kind).find(|kind| *kind as u16 == number)
     }
 
     /// `load`
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Kind::Load => "load",
-            Kind::Image => "image",
-            Kind::Resize => "resize",
-            Kind::Slow => "slow",
-            Kind::Hang => "hang",
-            Kind::Refused => "refused",
-            Kind::Unwatched => "unwatched",
-            Kind::Deferred => "deferred",
-            Kind::Waits => "waits",
-        }
+        Kind::WORDS[self as usize - 1].1
+    }
+}
+
+impl From<Kind> for &'static str {
+    fn from(kind: Kind) -> Self {
+        kind.as_str()
     }
 }
 

@@ -1,10 +1,7 @@
 //! The texts of a record, read. Many events share one, such as a stack, so each is in memory once. A record may be damaged, or made to
 //! harm: its texts take no more memory than it has room for, and no more work than its size allows.
 
-use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 
 /// The longest text, in bytes.
@@ -14,66 +11,7 @@ pub(crate) const LONGEST: usize = 16 << 10;
 const REFERRED: usize = 16;
 
 /// A text that others can share.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(transparent))]
-pub struct SharedText(Arc<str>);
-
-impl SharedText {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Deref for SharedText {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Borrow<str> for SharedText {
-    fn borrow(&self) -> &str {
-        self
-    }
-}
-
-impl From<&str> for SharedText {
-    fn from(text: &str) -> Self {
-        SharedText(text.into())
-    }
-}
-
-impl From<String> for SharedText {
-    fn from(text: String) -> Self {
-        SharedText(text.into())
-    }
-}
-
-impl PartialEq<str> for SharedText {
-    fn eq(&self, other: &str) -> bool {
-        **self == *other
-    }
-}
-
-impl PartialEq<&str> for SharedText {
-    fn eq(&self, other: &&str) -> bool {
-        **self == **other
-    }
-}
-
-impl fmt::Display for SharedText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self)
-    }
-}
-
-impl fmt::Debug for SharedText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
-    }
-}
+pub type SharedText = Arc<str>;
 
 /// Reads the texts of a record.
 pub(super) struct Texts<'a> {

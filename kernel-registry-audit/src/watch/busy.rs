@@ -9,8 +9,8 @@ use std::time::Duration;
 use cudarc::driver::sys::{CUresult, CUstream, CUstreamCaptureStatus};
 
 use crate::watch::real::driver_function;
-use crate::watch::watched::{self, Stream};
-use crate::watch::{contexts, threads};
+use crate::watch::watched::{self, Stream, WAIT};
+use crate::watch::{contexts, known, threads};
 
 /// How long the driver may take to answer.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -29,6 +29,16 @@ pub(crate) fn find_all() -> Option<Vec<Stream>> {
     // Nobody may be waiting any longer.
     threads::start(move || drop(answer.send(ask(|_| true)))).ok()?;
     answered.recv_timeout(MOMENT).ok()
+}
+
+/// What a stream does, with these forms of the verbs: `saxpy` runs in stream 0x7f00.
+pub(crate) fn in_words(stream: &Stream, waits: &str, runs: &str) -> String {
+    let Stream { handle, kernel, .. } = stream;
+    match known::name_of(*kernel) {
+        _ if *kernel == WAIT => format!("stream {handle:#x} {waits} for a word in memory"),
+        Some(kernel) => format!("`{kernel}` {runs} in stream {handle:#x}"),
+        None => format!("kernel {kernel:#x} {runs} in stream {handle:#x}"),
+    }
 }
 
 /// Asks the streams in which kernels were launched. Those that are being captured are not asked, because that ends the capture.

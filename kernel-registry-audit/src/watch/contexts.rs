@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream};
 
 use crate::watch::locked::Locked;
-use crate::watch::real::{Function, driver_function};
+use crate::watch::real::{Function, driver_function, stored};
 
 /// All contexts that were seen.
 static SEEN: Locked<Vec<u64>> = Locked::new();
@@ -86,36 +86,31 @@ const DEFAULT: [u64; 3] = [0, 1, 2];
 pub(crate) fn of_stream(stream: u64) -> u64 {
     driver_function!(static GET = cuStreamGetCtx(CUstream, *mut CUcontext));
     let Some(get) = GET.get().filter(|_| !DEFAULT.contains(&stream)) else { return current() };
-    let mut context = ptr::null_mut();
     let stream = ptr::without_provenance_mut::<std::ffi::c_void>(stream as usize);
     // SAFETY: the program is about to launch in this stream.
-    match unsafe { get(stream.cast(), &mut context) } {
-        CUresult::CUDA_SUCCESS => context.addr() as u64,
-        _ => current(),
-    }
+    let context = stored(ptr::null_mut(), |context| unsafe { get(stream.cast(), context) });
+    context.map_or_else(current, |context| context.addr() as u64)
 }
 
 /// Whether a stream is neither a default stream nor waits for one. False if it does not exist.
 pub(crate) fn is_non_blocking(stream: CUstream) -> bool {
     const NON_BLOCKING: u32 = 1;
     driver_function!(static GET = cuStreamGetFlags(CUstream, *mut u32));
-    let mut flags = 0;
-    !DEFAULT.contains(&(stream.addr() as u64))
+    let flags = || {
+        let get = GET.get()?;
         // SAFETY: it stores a number. The program is about to launch in this stream.
-        && GET.get().is_some_and(|get| unsafe { get(stream, &mut flags) } == CUresult::CUDA_SUCCESS)
-        && flags & NON_BLOCKING != 0
+        stored(0, |flags| unsafe { get(stream, flags) })
+    };
+    !DEFAULT.contains(&(stream.addr() as u64)) && flags().is_some_and(|flags| flags & NON_BLOCKING != 0)
 }
 
 /// The current context of this thread, or 0.
 pub(crate) fn current() -> u64 {
     driver_function!(static GET = cuCtxGetCurrent(*mut CUcontext));
     let Some(get) = GET.get() else { return 0 };
-    let mut context = ptr::null_mut();
     // SAFETY: it stores the handle there. It makes no context, and never waits.
-    match unsafe { get(&mut context) } {
-        CUresult::CUDA_SUCCESS => context.addr() as u64,
-        _ => 0,
-    }
+    let context = stored(ptr::null_mut(), |context| unsafe { get(context) });
+    context.map_or(0, |context| context.addr() as u64)
 }
 
 /// Makes a context current in this thread. Returns whether that context is there.
@@ -143,10 +138,9 @@ pub(crate) fn exchange_capture_mode(mut mode: u32) -> u32 {
 /// The device of the current context.
 pub(crate) fn current_device() -> Option<CUdevice> {
     driver_function!(static GET = cuCtxGetDevice(*mut CUdevice));
-    let mut device = 0;
+    let get = GET.get()?;
     // SAFETY: it stores a number.
-    let result = unsafe { GET.get()?(&mut device) };
-    (result == CUresult::CUDA_SUCCESS).then_some(device)
+    stored(0, |device| unsafe { get(device) })
 }
 
 /// The device of a context, which is current meanwhile.

@@ -78,7 +78,7 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
         waits.remove(0)
     } else if !rules.is_empty() {
         let because: Vec<_> = rules.iter().map(|rule| rule.because).collect();
-        let running: Vec<_> = streams.iter().map(running).collect();
+        let running: Vec<_> = streams.iter().map(|stream| busy::in_words(stream, "waits", "runs")).collect();
         let running = if running.is_empty() { String::new() } else { format!("; {}", running.join(", ")) };
         format!("{}{running}", because.join("; or "))
     } else if streams.iter().any(|busy| stream > 0 && busy.handle == stream) {
@@ -108,15 +108,6 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
         details,
         rule: rules.first().copied(),
         resident: streams.iter().find_map(|stream| known::name_of(stream.kernel)).unwrap_or_default(),
-    }
-}
-
-fn running(stream: &Stream) -> String {
-    let Stream { handle, kernel, .. } = stream;
-    match known::name_of(*kernel) {
-        _ if *kernel == WAIT => format!("stream {handle:#x} waits for a word in memory"),
-        Some(kernel) => format!("`{kernel}` runs in stream {handle:#x}"),
-        None => format!("kernel {kernel:#x} runs in stream {handle:#x}"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The library that stands in front of the driver in this process: a stub of the driver's name, whose functions are the hooks here,
 //! and which needs the driver, so that all else is found there.
 
-use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_int, c_void};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::mem;
@@ -18,6 +18,7 @@ use kernel_registry_format::shared_object;
 use crate::options::Audit;
 use crate::outcome::{InstallError, Installed};
 use crate::watch::hooks::HOOKS;
+use crate::watch::library::Library;
 use crate::watch::lookup::{READY, RECORD, own};
 use crate::watch::ready::kernel_registry_audit_ready;
 use crate::watch::{real, recording};
@@ -70,7 +71,7 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
     for name in NAMES {
         let library =
             Library::open(name, libc::RTLD_NOW).map_err(|reason| InstallError::Loader { reason })?;
-        if library.symbol(READY) != kernel_registry_audit_ready as *mut c_void || real::driver().is_null() {
+        if library.symbol(READY) != kernel_registry_audit_ready as *mut c_void || real::driver().is_none() {
             return Err(InstallError::AlreadyOpen);
         }
         let _ = FRONT.set(library);
@@ -239,59 +240,4 @@ pub(crate) fn record() -> Option<Vec<u8>> {
     let mut copy: Vec<_> = words.iter().rev().map(|word| word.load(Ordering::Acquire)).collect();
     copy.reverse();
     Some(copy.into_iter().flat_map(u64::to_ne_bytes).collect())
-}
-
-/// An open library. Dropping it closes it.
-struct Library(*mut c_void);
-
-// SAFETY: the loader's handles may be used from any thread.
-unsafe impl Send for Library {}
-// SAFETY: as above.
-unsafe impl Sync for Library {}
-
-impl Library {
-    /// Opens a library, or returns the loader's words.
-    fn open(name: &CStr, flags: c_int) -> Result<Library, String> {
-        // SAFETY: only a driver has these names, and loading one does what every program that uses a GPU does. The stubs have no code.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
-        if !handle.is_null() {
-            return Ok(Library(handle));
-        }
-        // SAFETY: it is this thread's last text, or null: a library that is not open is no error.
-        let text = unsafe { libc::dlerror().as_ref() };
-        // SAFETY: texts end with a zero.
-        Err(text
-            .map(|text| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
-            .unwrap_or_default())
-    }
-
-    fn symbol(&self, name: &CStr) -> *mut c_void {
-        // SAFETY: the handle is that of an open library, and the name ends with a zero.
-        unsafe { libc::dlsym(self.0, name.as_ptr()) }
-    }
-
-    /// The file that the loader found.
-    fn path(&self) -> PathBuf {
-        /// The beginning of glibc's `struct link_map`.
-        #[repr(C)]
-        struct LinkMap {
-            offset: usize,
-            name: *const c_char,
-        }
-        let mut map: *const LinkMap = ptr::null();
-        // SAFETY: the request stores such an address. It and its text, which ends with a zero, are there as long as the library is open.
-        unsafe {
-            if libc::dlinfo(self.0, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) != 0 || map.is_null() {
-                return PathBuf::new();
-            }
-            OsStr::from_bytes(CStr::from_ptr((*map).name).to_bytes()).into()
-        }
-    }
-}
-
-impl Drop for Library {
-    fn drop(&mut self) {
-        // SAFETY: the handle is open, and nothing of the library is used afterwards.
-        unsafe { libc::dlclose(self.0) };
-    }
 }

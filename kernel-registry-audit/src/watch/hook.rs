@@ -80,6 +80,14 @@ impl Call {
     }
 }
 
+/// Does something with the handle that the driver has stored, if the call succeeded. Returns the call's answer.
+pub(crate) fn with_handle<T>(result: CUresult, out: *mut *mut T, use_it: impl FnOnce(u64)) -> CUresult {
+    if let Some(handle) = stored_handle(result, out) {
+        use_it(handle);
+    }
+    result
+}
+
 /// The handle that the driver has stored, if the call succeeded.
 pub(crate) fn stored_handle<T>(result: CUresult, out: *mut *mut T) -> Option<u64> {
     // SAFETY: the driver has stored the handle there.

@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 use std::ffi::c_void;
+use std::ptr;
 
 use cudarc::driver::sys::{CUdevice, CUdeviceptr, CUmemorytype, CUpointer_attribute, CUresult};
 
 use crate::watch::devices::{self, Devices};
 use crate::watch::locked::Locked;
 use crate::watch::owners::Owner;
-use crate::watch::real::driver_function;
+use crate::watch::real::{driver_function, stored};
 
 /// Whether memory was allocated by the driver, or registered.
 pub(crate) fn is_known(address: u64) -> bool {
@@ -83,8 +84,7 @@ pub(crate) fn forget_registered(address: u64) {
 
 fn attribute(which: CUpointer_attribute, address: u64) -> Option<u64> {
     driver_function!(static GET = cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr));
-    let mut value = 0_u64;
+    let get = GET.get()?;
     // SAFETY: the value has room for a number or a handle. The address is only looked up.
-    let result = unsafe { GET.get()?((&raw mut value).cast(), which, address) };
-    (result == CUresult::CUDA_SUCCESS).then_some(value)
+    stored(0_u64, |value| unsafe { get(ptr::from_mut(value).cast(), which, address) })
 }

@@ -8,7 +8,10 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use cudarc::driver::sys::CUresult;
+
 use crate::options::Audit;
+use crate::watch::library::Library;
 
 /// A function of the driver behind, looked up once. `F` is the type of a pointer to it.
 pub(crate) struct Function<F> {
@@ -50,6 +53,11 @@ impl<F: Copy> Function<F> {
     }
 }
 
+/// What the driver stores in place of a value, if the call succeeds.
+pub(crate) fn stored<T>(mut value: T, ask: impl FnOnce(&mut T) -> CUresult) -> Option<T> {
+    (ask(&mut value) == CUresult::CUDA_SUCCESS).then_some(value)
+}
+
 /// Declares a function of the driver behind. Its type is that of cudarc's bindings, which the compiler checks.
 macro_rules! driver_function {
     (static $function:ident = $name:ident($($ty:ty),*)) => {
@@ -72,29 +80,16 @@ pub(crate) const fn c_name(name: &'static str) -> &'static CStr {
 
 /// A symbol of the driver behind, or null.
 pub(crate) fn symbol(name: &CStr) -> *mut c_void {
-    let driver = driver();
-    if driver.is_null() {
-        return ptr::null_mut();
-    }
-    // SAFETY: the handle is that of an open library, and the name ends with a zero.
-    unsafe { libc::dlsym(driver, name.as_ptr()) }
+    driver().map_or(ptr::null_mut(), |driver| driver.symbol(name))
 }
 
-/// The handle of the driver behind, or null if there is none. It is never closed.
-pub(crate) fn driver() -> *mut c_void {
-    struct Handle(*mut c_void);
-    // SAFETY: the loader's handles may be used from any thread.
-    unsafe impl Send for Handle {}
-    // SAFETY: as above.
-    unsafe impl Sync for Handle {}
-    static OPEN: OnceLock<Handle> = OnceLock::new();
-    OPEN.get_or_init(|| {
-        let path = Audit::chosen().driver.as_ref();
-        let path = path.and_then(|path| CString::new(path.as_os_str().as_bytes()).ok());
-        let Some(path) = path else { return Handle(ptr::null_mut()) };
+/// The driver behind, if there is one. It is never closed.
+pub(crate) fn driver() -> Option<&'static Library> {
+    static OPEN: OnceLock<Option<Library>> = OnceLock::new();
+    let open = || {
         // By its path: the name is that of the hooks.
-        // SAFETY: loading the driver runs its initialisers, as in every program that uses it.
-        Handle(unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) })
-    })
-    .0
+        let path = CString::new(Audit::chosen().driver.as_ref()?.as_os_str().as_bytes()).ok()?;
+        Library::open(&path, libc::RTLD_NOW).ok()
+    };
+    OPEN.get_or_init(open).as_ref()
 }

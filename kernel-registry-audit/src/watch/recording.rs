@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::env;
-use std::ffi::{CString, c_void};
-use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::c_void;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::ptr;
@@ -131,8 +132,8 @@ fn mapped(size: usize) -> *mut c_void {
             }
         }
     });
-    let (flags, descriptor) = match file {
-        Some(Ok(descriptor)) => (libc::MAP_SHARED, descriptor),
+    let (flags, descriptor) = match &file {
+        Some(Ok(file)) => (libc::MAP_SHARED, file.as_raw_fd()),
         _ => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
     };
     // SAFETY: a new mapping touches no other memory.
@@ -144,10 +145,7 @@ fn mapped(size: usize) -> *mut c_void {
         say(&format!("no memory for a record of {size} bytes"));
         process::abort();
     }
-    if descriptor >= 0 {
-        // SAFETY: the descriptor is this function's own, and the mapping stays without it.
-        unsafe { libc::close(descriptor) };
-    }
+    // The mapping stays without the file's descriptor.
     mapped
 }
 
@@ -162,34 +160,22 @@ fn free(folder: &Path) -> PathBuf {
 
 /// Makes a file of the record's size and takes its disk space now, because a full disk would end the program later. Without room the file
 /// stays empty, which tells readers.
-fn file(path: &Path, size: usize) -> std::io::Result<i32> {
+fn file(path: &Path, size: usize) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    let name = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: the name ends with a zero.
-    let descriptor = unsafe {
-        libc::open(name.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC, 0o644)
-    };
-    if descriptor < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
+    let file = File::options().read(true).write(true).create_new(true).mode(0o644).open(path)?;
     let allocated = if may_be(size) {
         // SAFETY: the descriptor is open.
-        unsafe { libc::posix_fallocate(descriptor, 0, size as libc::off_t) }
+        unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size as libc::off_t) }
     } else {
         libc::EFBIG
     };
-    match allocated {
-        0 => Ok(descriptor),
-        error => {
-            // SAFETY: the descriptor is open.
-            unsafe { libc::ftruncate(descriptor, 0) };
-            // SAFETY: the descriptor is open, and not used again.
-            unsafe { libc::close(descriptor) };
-            Err(std::io::Error::from_raw_os_error(error))
-        }
+    if allocated == 0 {
+        return Ok(file);
     }
+    let _ = file.set_len(0);
+    Err(io::Error::from_raw_os_error(allocated))
 }
 
 /// Whether a file of this process may have so many bytes. A signal ends the process that writes a larger one.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::watch::caller::Caller;
 use crate::watch::hook::Call;
 use crate::watch::locked::Locked;
-use crate::watch::watched::{Stream, WAIT, thread};
+use crate::watch::watched::{Stream, thread};
 use crate::watch::{busy, known};
 
 /// The first launch of a kernel that was not loaded.
@@ -76,15 +76,8 @@ impl fmt::Display for Taken {
 }
 
 fn names(running: &[Stream]) -> String {
-    running.iter().map(name).collect::<Vec<_>>().join(" and ")
-}
-
-fn name(stream: &Stream) -> String {
-    match known::name_of(stream.kernel) {
-        _ if stream.kernel == WAIT => format!("stream {:#x} waited for a word in memory", stream.handle),
-        Some(kernel) => format!("`{kernel}` ran in stream {:#x}", stream.handle),
-        None => format!("kernel {:#x} ran in stream {:#x}", stream.kernel, stream.handle),
-    }
+    let names = running.iter().map(|stream| busy::in_words(stream, "waited", "ran"));
+    names.collect::<Vec<_>>().join(" and ")
 }
 
 #[derive(Default)]

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{ENTRY_HEADER_LEN, HEADER_LEN, Kind, MAGIC};
+use crate::ptx;
 
 /// The version of the container's format, and of an entry's.
 const CONTAINER_VERSION: u16 = 1;
@@ -53,7 +54,7 @@ pub fn write(parts: &[Part<'_>]) -> Vec<u8> {
 
 fn entry(part: &Part<'_>, out: &mut Vec<u8>) {
     let (number, (major, minor), compat) = match part.kind {
-        Kind::Ptx => (1_u16, ptx_version(part.bytes), None),
+        Kind::Ptx => (1_u16, ptx::version(part.bytes).unwrap_or((0, 0)), None),
         _ => (2, (1, abi(part.bytes)), compat(part.bytes).filter(|_| part.sm >= FIRST_WITH_COMPAT)),
     };
     let options = options(part.kind, compat);
@@ -100,16 +101,6 @@ fn options(kind: Kind, compat: Option<&[u8]>) -> Vec<u8> {
 
 fn padded(length: usize) -> usize {
     length.next_multiple_of(ALIGNMENT)
-}
-
-/// The language's version, of the line `.version 8.0`.
-fn ptx_version(text: &[u8]) -> (u16, u16) {
-    let version = || {
-        let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b".version "))?;
-        let (major, minor) = str::from_utf8(line).ok()?.trim().split_once('.')?;
-        Some((major.parse().ok()?, minor.parse().ok()?))
-    };
-    version().unwrap_or((0, 0))
 }
 
 /// The version of the format of cubins, which the file's identification ends with.

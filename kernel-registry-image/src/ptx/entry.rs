@@ -2,6 +2,7 @@
 
 use super::lexer::{Token, number};
 use super::{Functions, Parser};
+use crate::entry::threads;
 use crate::{Entry, Error, Limits, ParamLayout};
 
 /// More parameters than any kernel has: their space is limited to 32,764 bytes.
@@ -33,13 +34,13 @@ impl<'a> Parser<'a> {
     fn limit(&mut self, directive: &str, limits: &mut Limits) -> Result<(), Error> {
         match directive {
             ".maxntid" => {
-                let threads = product(self.dimensions()?);
+                let threads = threads(self.dimensions()?);
                 limits.max_threads = Some(limits.max_threads.map_or(threads, |max| max.min(threads)));
             }
             ".reqntid" => {
                 let block = self.dimensions()?;
                 limits.required_threads = Some(block);
-                limits.max_threads = Some(product(block));
+                limits.max_threads = Some(threads(block));
             }
             ".reqnctapercluster" => limits.cluster = Some(self.dimensions()?),
             ".minnctapersm" => limits.min_blocks = Some(self.number()?),
@@ -153,10 +154,6 @@ impl<'a> Parser<'a> {
         }
         Ok((count, text))
     }
-}
-
-fn product(dimensions: [u32; 3]) -> u32 {
-    dimensions.into_iter().fold(1, u32::saturating_mul)
 }
 
 /// Bytes of a fundamental type, named without its dot.

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
+use super::Function;
 use super::tokens::is_directive;
+use super::types::{self, Names};
 
 /// Words with arguments of their own that can stand before the name of a kernel.
 const ATTRIBUTES: [&str; 7] = [
@@ -18,27 +20,15 @@ const ATTRIBUTES: [&str; 7] = [
 /// Words that can stand behind its parameters.
 const BEHIND: [&str; 3] = ["__attribute__", "noexcept", "requires"];
 
-/// A kernel as it is written.
-pub(super) struct Written<'a, 'b> {
-    /// Its name without namespaces.
-    pub(super) name: &'a str,
-    /// The tokens of each parameter.
-    pub(super) params: Vec<&'b [&'a str]>,
-    /// The names of its template parameters. Empty if there are none, or some have no names.
-    pub(super) generics: Vec<&'a str>,
-    /// Whether it is `extern "C"`, at file scope, and under no condition of the preprocessor.
-    pub(super) is_c: bool,
-}
-
 /// Each kernel of a source. `plain` says of each token whether it is at file scope and under no condition.
-pub(super) fn kernels<'a, 'b>(tokens: &'b [&'a str], plain: &[Plain]) -> Vec<Written<'a, 'b>> {
+pub(super) fn kernels(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -> Vec<Function> {
     let mut found = Vec::new();
     let mut generics = Vec::new();
     let mut start = 0;
     for index in 0..tokens.len() {
         let behind = match &tokens[index..] {
-            ["template", "<", params @ ..] => {
-                generics = template(params);
+            ["template", "<", ..] => {
+                generics = template(&tokens[index + 1..]);
                 continue;
             }
             [";" | "{" | "}", ..] => {
@@ -55,8 +45,13 @@ pub(super) fn kernels<'a, 'b>(tokens: &'b [&'a str], plain: &[Plain]) -> Vec<Wri
         let is_extern_c =
             plain[index] == Plain::InExternC || tokens[start..index].windows(2).any(|two| two == EXTERN_C);
         let has_directives = behind[..length].iter().any(is_directive);
-        let is_c = plain[index] != Plain::No && is_extern_c && !has_directives && generics.is_empty();
-        found.push(Written { name, params, generics: generics.clone(), is_c });
+        let is_plain = plain[index] != Plain::No && !has_directives && !(names.is_macro)(name);
+        found.push(Function {
+            name: name.to_owned(),
+            params: params.into_iter().map(|param| types::parameter(param, names)).collect(),
+            generics: generics.iter().map(ToString::to_string).collect(),
+            is_c: is_extern_c && is_plain && generics.is_empty(),
+        });
     }
     found
 }
@@ -106,22 +101,13 @@ pub(super) fn plain(tokens: &[&str]) -> Vec<Plain> {
     all
 }
 
-/// The names of template parameters, which end with a `>`. None if some have no name.
+/// The names of template parameters, with whose `<` these tokens begin. None if some have no name.
 fn template<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
-    let mut depth = 1u32;
-    let end = tokens.iter().position(|token| {
-        depth = match *token {
-            "<" => depth + 1,
-            ">" => depth - 1,
-            _ => depth,
-        };
-        depth == 0
-    });
     let name = |param: &[&'a str]| match split(param, "=")[0] {
         [.., before, name] if *name != ">" && *before != "." => Some(*name),
         _ => None,
     };
-    let params = split(&tokens[..end.unwrap_or(0)], ",");
+    let params = split(&tokens[1..closing(tokens, "<", ">").unwrap_or(1)], ",");
     params.into_iter().map(name).collect::<Option<Vec<&str>>>().unwrap_or_default()
 }
 
@@ -133,17 +119,17 @@ fn kernel<'a, 'b>(mut tokens: &'b [&'a str]) -> Option<(&'a str, Vec<&'b [&'a st
         let (first, rest) = tokens.split_first()?;
         match *first {
             "(" => {
-                let length = group(tokens)?;
+                let end = closing(tokens, "(", ")")?;
+                let behind = &tokens[end + 1..];
                 // `BOUNDS(128) k(..)`: what was a name before is a macro.
-                if tokens.get(length).is_some_and(|next| is_name(next) && !BEHIND.contains(next)) {
-                    tokens = &tokens[length..];
+                if behind.first().is_some_and(|next| is_name(next) && !BEHIND.contains(next)) {
+                    tokens = behind;
                     continue;
                 }
-                let params = params_of(&rest[..length - 2]);
-                return Some((name?, params, all - tokens.len() + length));
+                return Some((name?, params_of(&tokens[1..end]), all - behind.len()));
             }
             ";" | "{" | "}" | ")" => return None,
-            word if ATTRIBUTES.contains(&word) => tokens = &rest[group(rest)?..],
+            word if ATTRIBUTES.contains(&word) => tokens = &rest[closing(rest, "(", ")")? + 1..],
             word => {
                 name = is_name(word).then_some(word);
                 tokens = rest;
@@ -164,19 +150,15 @@ fn params_of<'a, 'b>(tokens: &'b [&'a str]) -> Vec<&'b [&'a str]> {
     }
 }
 
-/// How many tokens a group in parentheses has, with which these begin.
-fn group(tokens: &[&str]) -> Option<usize> {
+/// Where the bracket closes that these tokens begin with. None if they begin with another one.
+pub(super) fn closing(tokens: &[&str], open: &str, close: &str) -> Option<usize> {
     let mut depth = 0u32;
-    for (index, token) in tokens.iter().enumerate() {
-        match *token {
-            "(" => depth += 1,
-            ")" if depth == 1 => return Some(index + 1),
-            ")" => depth -= 1,
-            _ if depth == 0 => return None,
-            _ => {}
-        }
-    }
-    None
+    tokens.first().filter(|first| **first == open)?;
+    tokens.iter().position(|token| {
+        depth += u32::from(*token == open);
+        depth -= u32::from(*token == close);
+        depth == 0
+    })
 }
 
 /// What is between the separators that are not inside of brackets.

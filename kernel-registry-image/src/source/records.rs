@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::functions::{Plain, split};
+use super::functions::{Plain, closing, split};
 use super::tokens::is_directive;
 use super::types::{self, Names};
 use crate::CudaType;
@@ -47,7 +47,7 @@ pub(super) fn collect(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -
             ["struct", tag, "{", ..] => (Some(*tag), index + 2),
             _ => continue,
         };
-        let Some(end) = closing(&tokens[body..]).map(|length| body + length) else { continue };
+        let Some(end) = closing(&tokens[body..], "{", "}").map(|length| body + length) else { continue };
         let is_typedef = index > 0 && tokens[index - 1] == "typedef";
         let alias = match tokens.get(end + 1..) {
             Some([alias, ";", ..]) if is_typedef => Some(*alias),
@@ -67,19 +67,6 @@ pub(super) fn collect(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -
         }
     }
     all.into_iter().filter_map(|(name, record)| Some((name, record?))).collect()
-}
-
-/// Where the bracket closes that these tokens begin with.
-fn closing(tokens: &[&str]) -> Option<usize> {
-    let mut depth = 0u32;
-    tokens.iter().position(|token| {
-        depth = match *token {
-            "{" => depth + 1,
-            "}" => depth - 1,
-            _ => depth,
-        };
-        depth == 0
-    })
 }
 
 /// The fields, if the struct has nothing else in it.

@@ -158,68 +158,51 @@ pub(super) fn parameter(tokens: &[&str], names: &Names<'_, '_>) -> Parameter {
         words.push("*");
     }
     let is_certain = names.are_certain(&words, MAX_DEPTH) && !name.is_some_and(names.is_macro);
-    Parameter { name: name.map(str::to_owned), ty: resolve(&words, &names.aliases, MAX_DEPTH).ty, is_certain }
+    let ty = CudaType::parse(&resolve(&words, &names.aliases, MAX_DEPTH));
+    Parameter { name: name.map(str::to_owned), ty, is_certain }
 }
 
 /// The name of a parameter: the last word behind a type.
 fn name<'a>(words: &[&'a str]) -> Option<&'a str> {
     let [before @ .., last] = words else { return None };
-    let is_type = |word: &&&str| !["const", "volatile"].contains(*word);
     let is_name = last.starts_with(|c: char| c == '_' || c.is_alphabetic())
         && !BUILT_IN.contains(last)
-        && !["const", "volatile"].contains(last)
+        && !is_qualifier(last)
         && before.last() != Some(&":");
-    (is_name && before.iter().any(|word| is_type(&word))).then_some(last)
+    (is_name && before.iter().any(|word| !is_qualifier(word))).then_some(last)
 }
 
-/// A type and its qualifiers, which count only behind a pointer.
-struct Qualified {
-    ty: CudaType,
-    is_const: bool,
-    is_volatile: bool,
-}
-
-impl Qualified {
-    fn new(ty: CudaType, words: &[&str]) -> Self {
-        Qualified { ty, is_const: words.contains(&"const"), is_volatile: words.contains(&"volatile") }
-    }
-}
-
-/// The type of these tokens.
-fn resolve(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> Qualified {
+/// The type of these tokens as demanglers write it, with qualifiers behind: `unsigned int const*`.
+fn resolve(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> String {
     let parts = split(words, "*");
-    let (first, pointers) = (parts[0], &parts[1..]);
-    let mut ty = base_type(first, aliases, depth);
-    for pointer in pointers {
-        let Qualified { ty: to, is_const, is_volatile } = ty;
-        ty = Qualified::new(CudaType::Pointer { to: Box::new(to), is_const, is_volatile }, pointer);
-    }
-    ty
+    let pointers = parts[1..].iter().map(|pointer| format!("*{}", qualifiers(pointer)));
+    base_type(parts[0], aliases, depth) + &qualifiers(parts[0]) + &pointers.collect::<String>()
 }
 
-/// The type without pointers.
-fn base_type(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> Qualified {
-    let named: Vec<&str> =
-        words.iter().filter(|word| !["const", "volatile"].contains(word)).copied().collect();
-    let ty = |ty| Qualified::new(ty, words);
+/// The qualifiers among these words.
+fn qualifiers(words: &[&str]) -> String {
+    words.iter().filter(|word| is_qualifier(word)).map(|word| format!(" {word}")).collect()
+}
+
+fn is_qualifier(word: &str) -> bool {
+    word == "const" || word == "volatile"
+}
+
+/// The type without pointers and without qualifiers of its own.
+fn base_type(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> String {
+    let named: Vec<&str> = words.iter().filter(|word| !is_qualifier(word)).copied().collect();
     if !named.is_empty() && named.iter().all(|word| BUILT_IN.contains(word)) {
-        return ty(CudaType::parse(&built_in(&named)));
+        return built_in(&named);
     }
     if let ([name] | ["std", ":", ":", name], 1..) = (named.as_slice(), depth) {
         if let Some(Some(of_alias)) = aliases.get(name) {
-            let Qualified { ty: aliased, is_const, is_volatile } = resolve(of_alias, aliases, depth - 1);
-            let own = ty(aliased);
-            return Qualified {
-                is_const: own.is_const || is_const,
-                is_volatile: own.is_volatile || is_volatile,
-                ty: own.ty,
-            };
+            return resolve(of_alias, aliases, depth - 1);
         }
         if let Some((_, standard)) = STANDARD.iter().find(|(known, _)| known == name) {
-            return ty(CudaType::parse(standard));
+            return (*standard).to_owned();
         }
     }
-    ty(CudaType::parse(&joined(&named)))
+    joined(&named)
 }
 
 /// A built-in type, whose words can have any order, as mangled names have it: `long unsigned int` as `unsigned long`.

@@ -9,6 +9,7 @@ mod record;
 use kernel_registry_format::{NOT_FIXED, Pass, SliceLength};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::Expr;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
@@ -16,8 +17,6 @@ use super::Kernel;
 use super::declaration::block::Block;
 use super::declaration::generics::Generic;
 use super::declaration::param::Param;
-use super::declaration::shared::Shared;
-use super::declaration::stack::Stack;
 use super::declaration::{Instance, Name};
 use super::verdict::Verdict;
 
@@ -225,10 +224,8 @@ fn registered_as(
         Some([x, y, z]) => quote!([#x, #y, #z]),
         None => quote!([#not_fixed; 3]),
     });
-    let shared = instance.shared.as_ref().map(|Shared(bytes)| quote!(#bytes));
-    let shared = shared.unwrap_or_else(|| quote!(#not_fixed));
-    let stack = instance.stack.as_ref().map(|Stack(bytes)| quote!(#bytes));
-    let stack = stack.unwrap_or_else(|| quote!(#not_fixed));
+    let bytes = |given: &Option<Expr>| given.as_ref().map_or(quote!(#not_fixed), |bytes| quote!(#bytes));
+    let (shared, stack) = (bytes(&instance.shared), bytes(&instance.stack));
     let image = match &kernel.image.content {
         Some(content) => {
             let path = &content.path;

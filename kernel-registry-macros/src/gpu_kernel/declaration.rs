@@ -1,10 +1,9 @@
 //! A parsed declaration, after every check that needs no image. Errors point at the tokens that break a rule.
 
 pub(crate) mod block;
+pub(crate) mod bytes;
 pub(crate) mod generics;
 pub(crate) mod param;
-pub(crate) mod shared;
-pub(crate) mod stack;
 
 use std::rc::Rc;
 
@@ -16,8 +15,6 @@ use syn::{Attribute, Expr, ExprLit, FnArg, Lit, Meta, ReturnType, Safety, Signat
 use self::block::Block;
 use self::generics::{Generic, GenericArgs};
 use self::param::Param;
-use self::shared::Shared;
-use self::stack::Stack;
 use super::arguments::{Argument, Arguments};
 use super::written;
 use crate::errors::Errors;
@@ -64,8 +61,8 @@ pub(crate) struct Instance {
     pub(crate) args: GenericArgs,
     pub(crate) params: Rc<Vec<Param>>,
     pub(crate) block: Option<Block>,
-    pub(crate) shared: Option<Shared>,
-    pub(crate) stack: Option<Stack>,
+    pub(crate) shared: Option<Expr>,
+    pub(crate) stack: Option<Expr>,
 }
 
 impl Name {
@@ -195,8 +192,8 @@ impl Instance {
             |given: &Option<Argument<Expr>>| Some(args.put_into_expr(given.as_ref()?.value.as_ref()?));
         Instance {
             block: value(&given.block).and_then(|value| Block::parse(&value, errors)),
-            shared: value(&given.shared).map(|value| Shared::parse(&value, errors)),
-            stack: value(&given.stack).map(|value| Stack::parse(&value, errors)),
+            shared: value(&given.shared).map(|value| bytes::shared(value, errors)),
+            stack: value(&given.stack).map(|value| bytes::stack(value, errors)),
             params,
             args,
         }

@@ -5,11 +5,12 @@ use kernel_registry_format::fit::Device;
 use kernel_registry_format::{RustType, SliceLength};
 use kernel_registry_image::comparison::{self, BlockRule, Compared, Expected, compare_block, compare_params};
 use kernel_registry_image::{Entry, Needs, StackFrames};
+use syn::Expr;
 use syn::spanned::Spanned;
 
 use super::declaration::block::Block;
+use super::declaration::bytes::number;
 use super::declaration::param::Param;
-use super::declaration::shared::Shared;
 use super::declaration::{Declaration, Instance, Name};
 use super::facts;
 use super::image::{Content, Image};
@@ -167,7 +168,7 @@ fn block_rule(block: &Block, entry: &Entry, errors: &mut Errors) -> Option<(Bloc
 /// Compares dynamic shared memory with the limit of the oldest supported device. The declaration's `arch` names that
 /// device; otherwise it is the oldest that the image has code for.
 fn shared_limit(
-    shared: &Shared,
+    shared: &Expr,
     entry: &Entry,
     image: &kernel_registry_image::Image,
     file: &str,
@@ -193,8 +194,8 @@ fn shared_limit(
     let message = format!(
         "on sm_{arch}{reason} a block can have {bytes} bytes of dynamic shared memory{fixed}{newer}, and this is "
     );
-    if let Some(asked) = shared.number().filter(|asked| *asked > bytes) {
-        errors.at(&shared.0, format!("{message}{asked}"));
+    if let Some(asked) = number(shared).filter(|asked| *asked > bytes) {
+        errors.at(shared, format!("{message}{asked}"));
     }
     Some((bytes, message))
 }

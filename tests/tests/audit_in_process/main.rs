@@ -110,7 +110,7 @@ fn late_loads_are_found() {
         let stream = context.new_stream()?;
         let kernels = [cold(c"late")?, cold(c"later")?];
         assert_eq!(launch(kernels[0], &stream), sys::CUresult::CUDA_SUCCESS);
-        assert!(report()?.events.iter().any(|event| event.kind == Kind::Load && event.subject == "late"));
+        assert!(report()?.events.iter().any(|event| event.kind == Kind::Load && &*event.subject == "late"));
         assert_eq!(findings()?, []);
 
         ready()?;
@@ -367,7 +367,8 @@ fn the_loader_finds_the_driver() {
             warm_all(&context)?.seal();
             let late = launch(cold(c"late")?, &context.default_stream());
             assert_eq!(late, sys::CUresult::CUDA_SUCCESS);
-            let calls: Vec<_> = findings()?.into_iter().map(|event| event.call).collect();
+            let findings = findings()?;
+            let calls: Vec<_> = findings.iter().map(|event| &*event.call).collect();
             assert_eq!(calls, ["cuLibraryLoadData", "cuLaunchKernel"]);
             Ok(())
         };

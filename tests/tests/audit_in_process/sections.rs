@@ -276,7 +276,7 @@ fn what_would_wait_is_refused() {
         let found = findings()?;
         assert_eq!(said(&found).iter().map(|(_, call, _)| *call).collect::<Vec<_>>(), names(&tried));
         assert!(
-            found.iter().all(|event| event.kind == Kind::Refused && event.resident == "worker"),
+            found.iter().all(|event| event.kind == Kind::Refused && &*event.resident == "worker"),
             "{found:?}"
         );
         try_harmless(&context, &stream)?;
@@ -331,7 +331,7 @@ fn another_device_is_not_disturbed() {
         second.load_module(kernel_registry::cudarc::nvrtc::Ptx::from_src(CODE.to_str()?))?;
         assert_eq!(launch(cold(c"late")?, &stream), DONE);
         second.synchronize()?;
-        assert!(!findings()?.iter().any(|event| event.call != "cuMemFree_v2"), "{:?}", findings()?);
+        assert!(!findings()?.iter().any(|event| &*event.call != "cuMemFree_v2"), "{:?}", findings()?);
         // Pinned memory may be used by all devices.
         // SAFETY: the memory is there.
         assert_eq!(unsafe { sys::cuMemFreeHost(host(4096)?) }, REFUSED);

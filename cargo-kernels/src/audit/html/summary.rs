@@ -107,7 +107,7 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         to,
         "<li>{of} made {calls} calls that were watched, {launches} of them launches of kernels.</li>"
     )?;
-    let is_ptx = |event: &&Event| event.subject == PTX;
+    let is_ptx = |event: &&Event| *event.subject == *PTX;
     let of = |kind| audit.events().filter(move |event| event.kind == kind);
     let facts: [(Vec<&Event>, &str, &str); 8] = [
         (of(Kind::Load).collect(), "kernel was loaded", "kernels were loaded"),

@@ -6,7 +6,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
 use kernel_registry_format::rules;
 
 use super::guard;
-use crate::watch::hook::{Call, stored_handle};
+use crate::watch::hook::{Call, with_handle};
 use crate::watch::real::driver_function;
 use crate::watch::section::{self, ActiveSection};
 use crate::watch::watched::timed;
@@ -73,18 +73,10 @@ pub(super) fn retain_primary(
     device: CUdevice,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = make_context(call, out, real);
-    if let Some(context) = stored_handle(result, out) {
-        contexts::add_hold(context, device);
-    }
-    result
+    with_handle(make_context(call, out, real), out, |context| contexts::add_hold(context, device))
 }
 
 /// A call that makes or retains a context.
 pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
-    let result = timed(call, real);
-    if let Some(context) = stored_handle(result, out) {
-        contexts::add(context);
-    }
-    result
+    with_handle(timed(call, real), out, contexts::add)
 }

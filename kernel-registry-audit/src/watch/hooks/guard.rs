@@ -7,7 +7,7 @@ use kernel_registry_format::rules::{self, Rule};
 use super::late::{self, refusal};
 use crate::record::Kind;
 use crate::watch::devices::Devices;
-use crate::watch::hook::{Call, stored_handle};
+use crate::watch::hook::{Call, stored_handle, with_handle};
 use crate::watch::owners::Owner;
 use crate::watch::recording::{NewEvent, now};
 use crate::watch::say::say;
@@ -217,11 +217,7 @@ pub(super) fn destroy(
 
 /// A call that makes something of the current context.
 pub(super) fn create<T>(call: Call, out: *mut *mut T, real: impl FnOnce() -> CUresult) -> CUresult {
-    let result = timed(call, real);
-    if let Some(handle) = stored_handle(result, out) {
-        owners::add(handle);
-    }
-    result
+    with_handle(timed(call, real), out, owners::add)
 }
 
 /// Unloads something from all contexts. Is not deferred if the program `keeps` the code: it may free that after this call.
@@ -297,11 +293,7 @@ pub(super) fn record_event(
 
 /// A call that makes an event.
 pub(super) fn create_event(call: Call, out: *mut CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
-    let result = timed(call, real);
-    if let Some(event) = stored_handle(result, out) {
-        section::forget_event(event);
-    }
-    result
+    with_handle(timed(call, real), out, section::forget_event)
 }
 
 /// A call that makes a stream.

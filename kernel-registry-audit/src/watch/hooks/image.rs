@@ -10,7 +10,7 @@ use super::load::{is_eager, is_loaded, kernel_name};
 use super::{guard, late};
 use crate::record::Kind;
 use crate::watch::caller::Caller;
-use crate::watch::hook::{Call, stored_handle};
+use crate::watch::hook::{Call, stored_handle, with_handle};
 use crate::watch::recording::{NewEvent, now};
 use crate::watch::watched::timed;
 use crate::watch::{busy, contexts, known, owners, ready, recording, section, unloaded};
@@ -22,11 +22,7 @@ pub(super) fn load_module(
     code: Image,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = load_image(call, out, code, Some(&rules::MODULE), real);
-    if let Some(module) = stored_handle(result, out) {
-        owners::add(module);
-    }
-    result
+    with_handle(load_image(call, out, code, Some(&rules::MODULE), real), out, owners::add)
 }
 
 /// Loads a library. `keeps`: the program promises to keep its code until the library is unloaded.
@@ -38,10 +34,7 @@ pub(super) fn load_library(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let result = load_image(call, out, code, is_eager().then_some(&rules::LIBRARY), real);
-    if let Some(library) = stored_handle(result, out).filter(|_| keeps) {
-        known::mark_kept(library);
-    }
-    result
+    if keeps { with_handle(result, out, known::mark_kept) } else { result }
 }
 
 /// Whether the options of a library say that the driver uses the program's memory until the library is unloaded.
@@ -66,11 +59,10 @@ fn load_image<T>(
     let words = || format!("`{}` of a {image}", call.name());
     let event = image_event(image.kind, image.bytes, rule);
     let (result, caller) = late::make_call(call, event, late::LOAD_BEFORE, words, real);
-    if let Some(handle) = stored_handle(result, out) {
+    with_handle(result, out, |handle| {
         let Caller { library, .. } = caller;
         known::add_image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
-    }
-    result
+    })
 }
 
 /// The event of an image's load.
@@ -131,10 +123,7 @@ pub(super) fn get_module(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let result = use_library(call, library, real);
-    if let Some(module) = stored_handle(result, out) {
-        known::add_module(module, library.addr() as u64);
-    }
-    result
+    with_handle(result, out, |module| known::add_module(module, library.addr() as u64))
 }
 
 /// A call that needs a library in the current context, and loads it there.
@@ -194,11 +183,10 @@ pub(super) fn get_function(
     let (begun, running) = (now(), busy::find_others(None));
     let take = || {
         let result = get_kernel(call, out, module.cast(), function, real);
-        if let Some(function) = stored_handle(result, out) {
+        with_handle(result, out, |function| {
             known::add_function(call.subject, &kernel, function);
             unloaded::add_taken(function, running);
-        }
-        result
+        })
     };
     if let Some(section) = section::find_in_current_context() {
         return guard::take_unloaded(call, &kernel, &section, take);

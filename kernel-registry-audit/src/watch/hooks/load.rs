@@ -12,7 +12,7 @@ use super::stack::{self, Missing};
 use crate::record::Kind;
 use crate::watch::caller::Caller;
 use crate::watch::hook::{Call, stored_handle};
-use crate::watch::real::Function;
+use crate::watch::real::{Function, stored};
 use crate::watch::recording::NewEvent;
 use crate::watch::unloaded::{self, UnloadedLaunch};
 use crate::watch::watched::{self, count_launch, during, timed};
@@ -170,9 +170,8 @@ pub(super) fn is_eager() -> bool {
     *EAGER.get_or_init(|| {
         // A driver before CUDA 11.7 knows nothing else.
         let Some(get_mode) = GET_MODE.get() else { return true };
-        let mut mode = 0;
         // SAFETY: it stores a number.
-        unsafe { get_mode(&mut mode) == CUresult::CUDA_SUCCESS && mode == 1 }
+        stored(0, |mode| unsafe { get_mode(mode) }) == Some(1)
     })
 }
 
@@ -193,9 +192,8 @@ fn driver_says_loaded(function: u64) -> bool {
     // SAFETY: this is the type of the function of that name.
     static IS_LOADED: Function<IsLoaded> = unsafe { Function::new(c"cuFuncIsLoaded") };
     let Some(is_loaded) = IS_LOADED.get() else { return false };
-    let mut state = 0;
     // SAFETY: the handle, which is one pointer wide, is one that the program has from the driver.
-    unsafe { is_loaded(&mut state, function) == CUresult::CUDA_SUCCESS && state == 1 }
+    stored(0, |state| unsafe { is_loaded(state, function) }) == Some(1)
 }
 
 /// A call that adds or changes a kernel node of a graph, and loads the kernel. Nodes of other kinds have none.
@@ -275,9 +273,9 @@ pub(super) fn kernel_name(function: CUfunction) -> String {
     static NAMES: [Function<GetName>; 2] =
         unsafe { [Function::new(c"cuFuncGetName"), Function::new(c"cuKernelGetName")] };
     for get in NAMES.iter().filter_map(Function::get) {
-        let mut text = std::ptr::null();
         // SAFETY: the handle is one that the program is about to use, of either kind; the driver refuses the other.
-        if unsafe { get(&mut text, function) } == CUresult::CUDA_SUCCESS && !text.is_null() {
+        let text = stored(std::ptr::null(), |text| unsafe { get(text, function) });
+        if let Some(text) = text.filter(|text| !text.is_null()) {
             // SAFETY: the driver's text ends with a zero.
             let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
             known::add_name(handle, &text, 0);

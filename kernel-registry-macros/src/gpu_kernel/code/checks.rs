@@ -10,9 +10,8 @@ use syn::spanned::Spanned;
 
 use crate::gpu_kernel::declaration::Instance;
 use crate::gpu_kernel::declaration::block::Block;
+use crate::gpu_kernel::declaration::bytes::{self, number};
 use crate::gpu_kernel::declaration::param::Param;
-use crate::gpu_kernel::declaration::shared::Shared;
-use crate::gpu_kernel::declaration::stack::{self, Stack};
 use crate::gpu_kernel::verdict::{Layout, Verdict};
 
 /// The calls that check an instance.
@@ -84,14 +83,14 @@ fn of_block(block: &Block, verdict: &Verdict, krate: &TokenStream) -> Option<Tok
     })
 }
 
-fn of_shared(shared: &Shared, verdict: &Verdict, krate: &TokenStream) -> Option<TokenStream> {
-    let (most, message) = verdict.shared.as_ref().filter(|_| shared.number().is_none())?;
-    Some(of_bytes(&shared.0, *most, message, krate))
+fn of_shared(shared: &Expr, verdict: &Verdict, krate: &TokenStream) -> Option<TokenStream> {
+    let (most, message) = verdict.shared.as_ref().filter(|_| number(shared).is_none())?;
+    Some(of_bytes(shared, *most, message, krate))
 }
 
-fn of_stack(Stack(bytes): &Stack, krate: &TokenStream) -> Option<TokenStream> {
-    let is_number = matches!(bytes, Expr::Lit(_));
-    (!is_number).then(|| of_bytes(bytes, stack::MOST, &stack::too_large(), krate))
+fn of_stack(stack: &Expr, krate: &TokenStream) -> Option<TokenStream> {
+    let is_expression = number(stack).is_none();
+    is_expression.then(|| of_bytes(stack, bytes::MOST_STACK, &bytes::stack_too_large(), krate))
 }
 
 fn of_bytes(bytes: &Expr, most: u32, message: &str, krate: &TokenStream) -> TokenStream {

@@ -3,6 +3,7 @@
 use proc_macro2::Span;
 use syn::{Expr, ExprLit, Lit, LitInt};
 
+use super::bytes::number;
 use crate::errors::Errors;
 
 /// The most threads that a block can have in all, and along each axis, on every GPU there is.
@@ -52,10 +53,6 @@ impl Block {
 
     /// The axes, if all of them are written as numbers.
     pub(crate) fn numbers(&self) -> Option<[u32; 3]> {
-        let number = |axis: &Expr| match axis {
-            Expr::Lit(ExprLit { lit: Lit::Int(count), .. }) => count.base10_parse::<u32>().ok(),
-            _ => None,
-        };
         let [Some(x), Some(y), Some(z)] = self.axes.each_ref().map(number) else { return None };
         Some([x, y, z])
     }

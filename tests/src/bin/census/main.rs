@@ -30,8 +30,8 @@ mod waiting;
 
 use std::process::ExitCode;
 
+use ::tests::evidence::{self, Evidence};
 use clap::Parser;
-use kernel_registry_format::rules::{self, Rule};
 
 use options::Options;
 use recording::{Mode, Recording, Tried, Verdict};
@@ -164,12 +164,9 @@ fn unguarded(recording: &Recording, rows: &[&Row]) -> Vec<String> {
 
 /// Whether a row waits by a rule, or what it returns does.
 fn waits(row: &str, mode: Mode) -> bool {
-    let holds = |rule: &&Rule| match rule.mode {
-        rules::Mode::Both => true,
-        rules::Mode::Lazy => mode == Mode::Lazy,
-        rules::Mode::Eager => mode == Mode::Eager,
-    };
-    rules::RULES.iter().filter(holds).any(|rule| rule.rows.contains(&row) || rule.later.contains(&row))
+    let mode = mode.to_string();
+    let waits = |evidence: &Evidence| evidence.waits(row) || evidence.waits_later(row);
+    evidence::rules().any(|(_, evidence)| evidence.holds(&mode) && waits(evidence))
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ fn its_hang_is_explained_by_its_cause() {
         spins.synchronize()?;
         let report = kernel_registry_audit::report()?;
         let hang = report.events.iter().find(|event| event.kind == Kind::Hang).ok_or("no hang")?;
-        assert_eq!(hang.call, "cuStreamSynchronize");
+        assert_eq!(&*hang.call, "cuStreamSynchronize");
         Ok(())
     });
     let Some(output) = output else { return };

@@ -24,7 +24,7 @@ impl Look {
     fn for_event(event: &Event) -> Look {
         match event.kind {
             Kind::Load => Look::Load,
-            Kind::Image if event.subject == PTX => Look::Compile,
+            Kind::Image if *event.subject == *PTX => Look::Compile,
             Kind::Image => Look::Image,
             Kind::Resize => Look::Resize,
             Kind::Hang => Look::Hang,

@@ -1,0 +1,61 @@
+//! Libraries that the loader has opened.
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::ptr;
+
+/// An open library. Dropping it closes it.
+pub(crate) struct Library(*mut c_void);
+
+// SAFETY: the loader's handles may be used from any thread.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+impl Library {
+    /// Opens a library, or returns the loader's words.
+    pub(crate) fn open(name: &CStr, flags: c_int) -> Result<Library, String> {
+        // SAFETY: it is a driver, and loading one does what every program that uses a GPU does; or a stub, which has no code.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
+        if !handle.is_null() {
+            return Ok(Library(handle));
+        }
+        // SAFETY: it is this thread's last text, or null: a library that is not open is no error.
+        let text = unsafe { libc::dlerror().as_ref() };
+        // SAFETY: texts end with a zero.
+        Err(text
+            .map(|text| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+            .unwrap_or_default())
+    }
+
+    pub(crate) fn symbol(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: the handle is that of an open library, and the name ends with a zero.
+        unsafe { libc::dlsym(self.0, name.as_ptr()) }
+    }
+
+    /// The file that the loader found.
+    pub(crate) fn path(&self) -> PathBuf {
+        /// The beginning of glibc's `struct link_map`.
+        #[repr(C)]
+        struct LinkMap {
+            offset: usize,
+            name: *const c_char,
+        }
+        let mut map: *const LinkMap = ptr::null();
+        // SAFETY: the request stores such an address. It and its text, which ends with a zero, are there as long as the library is open.
+        unsafe {
+            if libc::dlinfo(self.0, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) != 0 || map.is_null() {
+                return PathBuf::new();
+            }
+            OsStr::from_bytes(CStr::from_ptr((*map).name).to_bytes()).into()
+        }
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: the handle is open, and nothing of the library is used afterwards.
+        unsafe { libc::dlclose(self.0) };
+    }
+}
