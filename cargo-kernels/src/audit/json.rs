@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::comparison::{KernelLoads, ProcessLoads, compare_kernels};
 use super::groups::{self, Group};
 use super::process::{Audit, Process};
-use super::words::Readable;
+use crate::kernel_name::readable;
 
 const SCHEMA: u32 = 1;
 
@@ -63,7 +63,7 @@ pub(super) fn text(audit: &Audit) -> String {
         kernels: { compare_kernels(audit).into_iter() }
             .map(|KernelLoads { kernel, loads }| KernelEntry {
                 symbol: kernel,
-                signature: Readable(kernel).to_string(),
+                signature: readable(kernel),
                 loads,
             })
             .collect(),
