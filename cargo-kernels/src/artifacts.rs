@@ -75,15 +75,14 @@ pub(crate) fn build_scripts(options: &Package) -> Result<(Vec<(PackageId, PathBu
 
 /// Runs cargo, and returns whether it succeeded.
 fn run(command: &str, arguments: Vec<OsString>, mut each: impl FnMut(Message)) -> Result<bool, Failure> {
-    let failure = |error: &dyn std::fmt::Display| Failure::Cargo { error: error.to_string() };
     let mut cargo = Command::new(cargo());
     cargo.args([command, "--message-format=json-render-diagnostics"]).args(arguments);
-    let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|error| failure(&error))?;
+    let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(Failure::of_cargo)?;
     let output = child.stdout.take().map(BufReader::new);
     for message in output.into_iter().flat_map(Message::parse_stream) {
-        each(message.map_err(|error| failure(&error))?);
+        each(message.map_err(Failure::of_cargo)?);
     }
-    Ok(child.wait().map_err(|error| failure(&error))?.success())
+    Ok(child.wait().map_err(Failure::of_cargo)?.success())
 }
 
 enum Files {
@@ -116,8 +115,7 @@ fn files(artifact: &Artifact) -> Files {
 
 /// The packages of the workspace, without dependencies.
 pub(crate) fn members(options: &Package) -> Result<Metadata, Failure> {
-    let metadata = metadata(options).no_deps().exec();
-    metadata.map_err(|error| Failure::Cargo { error: error.to_string() })
+    metadata(options).no_deps().exec().map_err(Failure::of_cargo)
 }
 
 /// The graph of dependencies. Only warnings depend on it, so that it may be missing.

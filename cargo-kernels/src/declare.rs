@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
 }
 
 fn check(text: &str, path: &Path, options: &Declare) -> Result<(), Failure> {
-    let old = fs::read_to_string(path).map_err(|error| Failure::of_io(path.to_owned(), error))?;
+    let old = fs::read_to_string(path).map_err(Failure::of_io(path))?;
     let differences = difference::between(&old, text);
     if differences.is_empty() {
         return Ok(());

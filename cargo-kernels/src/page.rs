@@ -57,7 +57,7 @@ impl fmt::Display for Page<'_> {
 
 /// Writes a page to a file.
 pub(crate) fn write(path: &Path, page: &str) -> Result<(), Failure> {
-    fs::write(path, page).map_err(|error| Failure::NotWritten { path: path.to_owned(), error })
+    fs::write(path, page).map_err(Failure::not_written(path))
 }
 
 /// Text in HTML, in an element or in an attribute with quotes.

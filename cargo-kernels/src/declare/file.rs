@@ -71,5 +71,5 @@ pub(super) fn write(text: &str, file: &Path) -> Result<(), Failure> {
     if fs::read(file).is_ok_and(|old| old == text.as_bytes()) {
         return Ok(());
     }
-    fs::write(file, text).map_err(|error| Failure::NotWritten { path: file.to_owned(), error })
+    fs::write(file, text).map_err(Failure::not_written(file))
 }

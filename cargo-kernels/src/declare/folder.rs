@@ -41,12 +41,10 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
         for (path, text) in &files {
             let path = target.join(path);
             let parent = path.parent().unwrap_or(target);
-            fs::create_dir_all(parent)
-                .map_err(|error| Failure::NotWritten { path: parent.to_owned(), error })?;
+            fs::create_dir_all(parent).map_err(Failure::not_written(parent))?;
             file::write(text, &path)?;
         }
-        let remove =
-            |path: PathBuf| fs::remove_file(&path).map_err(|error| Failure::NotWritten { path, error });
+        let remove = |path: PathBuf| fs::remove_file(&path).map_err(Failure::not_written(&path));
         stale.into_iter().try_for_each(|path| remove(target.join(path)))?;
         return unread.check();
     }
@@ -155,7 +153,7 @@ fn written(target: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// The files of these kinds in a folder and in those in it, sorted.
 fn below(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, Failure> {
-    let unreadable = |error| Failure::of_io(folder.to_owned(), error);
+    let unreadable = Failure::of_io(folder);
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;

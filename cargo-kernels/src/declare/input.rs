@@ -76,7 +76,7 @@ struct PackagedFile {
 
 impl PackagedFile {
     fn find(file: &Path) -> Result<PackagedFile, Failure> {
-        let absolute = path::absolute(file).map_err(|error| Failure::of_io(file.to_owned(), error))?;
+        let absolute = path::absolute(file).map_err(Failure::of_io(file))?;
         let mut folders = absolute.ancestors().skip(1);
         let package = folders.find(|folder| folder.join("Cargo.toml").is_file());
         let relative = package.and_then(|package| absolute.strip_prefix(package).ok());
@@ -99,7 +99,7 @@ impl PackagedFile {
 
 /// The image of a source, made as build scripts make it: by a compiler, or with prebuilt images.
 fn compiled(file: &Path, flags: &[String]) -> Result<Vec<u8>, Failure> {
-    let unreadable = |error| Failure::of_io(file.to_owned(), error);
+    let unreadable = Failure::of_io(file);
     fs::metadata(file).map_err(unreadable)?;
     let PackagedFile { package, relative } = PackagedFile::find(file)?;
     let out = env::temp_dir().join(format!("cargo-kernels-{}", process::id()));
