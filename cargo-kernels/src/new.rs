@@ -11,7 +11,7 @@ use cargo_metadata::MetadataCommand;
 use crate::artifacts::cargo;
 use crate::binaries;
 use crate::cli::{New, Vcs};
-use crate::declare::names::KEYWORDS;
+use crate::declare::names::is_keyword;
 use crate::failure::Failure;
 
 /// Where cargo finds the crates, unless a checkout is named.
@@ -108,7 +108,7 @@ fn invalid(name: &str) -> Option<&'static str> {
         Some("a name begins with a letter")
     } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
         Some("a name has only letters, digits, `-` and `_`")
-    } else if KEYWORDS.contains(&name) || ["self", "Self", "super", "crate"].contains(&name) {
+    } else if is_keyword(&name.replace('-', "_")) {
         Some("that is a word of Rust")
     } else if TAKEN.contains(&name) || CRATES.contains(&name.replace('_', "-").as_str()) {
         Some("another crate or a folder of cargo has that name")
