@@ -5,10 +5,9 @@
 //! say of each kernel; `types` finds Rust types for its parameters, `structs` those that have to be defined, and `fields`
 //! their fields; `template` gathers instances; `module` puts it together, `kept` has what people added to the file, and `text`
 //! writes it. `file` is all that for one file, and `difference` compares it with one that is there. `folder` declares a whole
-//! folder, whose structs `agreed` collects in `shared`. They build on `known_types` (Rust types for those of CUDA), `layout` and
+//! folder, whose structs `shared` collects. They build on `known_types` (Rust types for those of CUDA), `layout` and
 //! `names` (identifiers).
 
-mod agreed;
 mod difference;
 mod fields;
 mod file;
@@ -50,7 +49,7 @@ pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
         (None, Some(path)) => file::write(&text, path)?,
         (None, None) => binaries::print(|out| out.write_all(text.as_bytes()))?,
     }
-    unit.unread().check()
+    unit.unread.check()
 }
 
 fn check(text: &str, path: &Path, options: &Declare) -> Result<(), Failure> {

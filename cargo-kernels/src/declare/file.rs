@@ -30,7 +30,7 @@ pub(super) fn module(
     for (kernel, reason) in &module.left_out {
         terminal::say(format_args!("warning: `{kernel}` is not declared: {reason}"));
     }
-    for sentence in unit.unread().sentences() {
+    for sentence in unit.unread.sentences() {
         terminal::say(format_args!("warning: {sentence}"));
     }
     if let Some(source) = &unit.input.source {

@@ -10,7 +10,7 @@ use super::input::Unit;
 use super::kept::Kept;
 use super::shared::Shared;
 use super::text::printable;
-use super::{agreed, difference, file, names, text};
+use super::{difference, file, names, shared, text};
 use crate::binaries;
 use crate::cli::Declare;
 use crate::failure::Failure;
@@ -77,8 +77,8 @@ fn files(
     let sources = below(folder, &["cu", "ptx", "cubin", "fatbin"])?;
     let units = sources.iter().map(|file| Unit::read(&Declare { file: file.clone(), ..options.clone() }));
     let units = units.collect::<Result<Vec<_>, _>>()?;
-    units.iter().for_each(|unit| unread.merge(unit.unread()));
-    let shared = agreed::structs_of(&units);
+    units.iter().for_each(|unit| unread.merge(unit.unread.clone()));
+    let shared = shared::structs_of(&units);
     let own = structs_module(folder, &sources);
     let mut files = BTreeMap::new();
     let mut modules: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
@@ -102,7 +102,7 @@ fn files(
     if !shared.is_empty() {
         let alone = Shared::default();
         let kept = Kept::read(Some(&target.join(&own).with_extension("rs")))?;
-        let definitions = agreed::definitions(&shared, &alone, &units);
+        let definitions = shared::definitions(&shared, &alone, &units);
         let text = text::structs(&definitions, &kept, &folder.display().to_string(), command);
         modules.entry(PathBuf::new()).or_default().insert(own.clone());
         files.insert(Path::new(&own).with_extension("rs"), text);

@@ -19,6 +19,8 @@ pub(super) struct Unit {
     pub(super) input: Input,
     pub(super) image: Image,
     pub(super) source: Source,
+    /// What of the image cannot be read.
+    pub(super) unread: Unread,
 }
 
 impl Unit {
@@ -30,14 +32,9 @@ impl Unit {
             Some(source) => Source::read(source, &options.flags, &image)?,
             None => Source::default(),
         };
-        Ok(Unit { path: options.file.clone(), input, image, source })
-    }
-
-    /// What of the image cannot be read.
-    pub(super) fn unread(&self) -> Unread {
         let mut unread = Unread::default();
-        unread.add(&self.path.display().to_string(), &UnreadVariant::in_image(&self.image));
-        unread
+        unread.add(&options.file.display().to_string(), &UnreadVariant::in_image(&image));
+        Ok(Unit { path: options.file.clone(), input, image, source, unread })
     }
 }
 
