@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cargo_metadata::{Artifact, CrateType, Message, Metadata, MetadataCommand, PackageId};
@@ -176,6 +176,11 @@ fn network(options: &Package) -> Vec<String> {
 fn option(name: &str, value: Option<&(impl AsRef<OsStr> + ?Sized)>) -> impl Iterator<Item = OsString> {
     let pair = value.map(|value| [name.into(), value.as_ref().to_owned()]);
     pair.into_iter().flatten()
+}
+
+/// The folder of the nearest Cargo.toml of these folders.
+pub(crate) fn package_folder<'a>(mut folders: impl Iterator<Item = &'a Path>) -> Option<&'a Path> {
+    folders.find(|folder| folder.join("Cargo.toml").is_file())
 }
 
 /// The cargo that runs this command, or the one on the path.

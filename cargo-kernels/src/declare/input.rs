@@ -7,6 +7,7 @@ use kernel_registry_build::Build;
 use kernel_registry_image::Image;
 
 use super::source::Source;
+use crate::artifacts::package_folder;
 use crate::cli::Declare;
 use crate::failure::Failure;
 use crate::mapped::Mapped;
@@ -74,8 +75,7 @@ struct PackagedFile {
 impl PackagedFile {
     fn find(file: &Path) -> Result<PackagedFile, Failure> {
         let absolute = path::absolute(file).map_err(Failure::of_io(file))?;
-        let mut folders = absolute.ancestors().skip(1);
-        let package = folders.find(|folder| folder.join("Cargo.toml").is_file());
+        let package = package_folder(absolute.ancestors().skip(1));
         let relative = package.and_then(|package| absolute.strip_prefix(package).ok());
         match (package, relative) {
             (Some(package), Some(relative)) => {
