@@ -92,6 +92,15 @@ impl fmt::Write for Escaped<'_, '_> {
     }
 }
 
+/// Text with code between backticks, which `show` may write in another way.
+pub(crate) fn with_code(text: &str, show: impl Fn(&str) -> String) -> String {
+    let part = |(index, part)| match index % 2 {
+        0 => Text(part).to_string(),
+        _ => format!("<code>{}</code>", Text(show(part))),
+    };
+    text.split('`').enumerate().map(part).collect()
+}
+
 /// A `<script>` element that holds a value as JSON, for programs that read the page:
 /// `JSON.parse(document.getElementById(id).textContent)`.
 pub(crate) fn data(id: &str, value: &impl Serialize) -> String {

@@ -10,7 +10,7 @@ use crate::audit::groups::Group;
 use crate::audit::process::{Audit, is_late};
 use crate::audit::words::{NOTHING_SEEN, Time, processes, short};
 use crate::kernel_name::readable;
-use crate::page::Text;
+use crate::page::{self, Text};
 use crate::plural::many;
 
 /// Causes that are said first.
@@ -166,9 +166,5 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
 
 /// Text with code between backticks, and kernels' names there as in C++.
 pub(super) fn code(text: &str) -> String {
-    let part = |(index, part)| match index % 2 {
-        0 => Text(part).to_string(),
-        _ => format!("<code>{}</code>", Text(readable(part))),
-    };
-    text.split('`').enumerate().map(part).collect()
+    page::with_code(text, readable)
 }
