@@ -1,5 +1,9 @@
 //! Requirements and measured values, printed as a table.
 
+use std::process::ExitCode;
+
+use crate::Result;
+
 /// One requirement and its measured value.
 #[derive(Debug)]
 pub struct Requirement {
@@ -42,8 +46,25 @@ impl Requirement {
     }
 }
 
+/// The end of a benchmark: 0 if all requirements are met, 1 if not, and 2 if it could not measure.
+pub fn end(measured: Result<Vec<Requirement>>) -> ExitCode {
+    exit_code(measured.map(|requirements| conclude(&requirements)))
+}
+
+/// The exit code of a step: whether it succeeded, or why it could not run.
+pub fn exit_code(done: Result<bool>) -> ExitCode {
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
 /// Prints all requirements as a table. Returns whether all are met.
-pub fn conclude(requirements: &[Requirement]) -> bool {
+fn conclude(requirements: &[Requirement]) -> bool {
     let width = |cell: fn(&Requirement) -> &String| {
         requirements.iter().map(|requirement| cell(requirement).len()).max().unwrap_or_default()
     };

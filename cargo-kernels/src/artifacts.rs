@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cargo_metadata::{Artifact, CrateType, Message, Metadata, MetadataCommand, PackageId};
@@ -75,15 +75,14 @@ pub(crate) fn build_scripts(options: &Package) -> Result<(Vec<(PackageId, PathBu
 
 /// Runs cargo, and returns whether it succeeded.
 fn run(command: &str, arguments: Vec<OsString>, mut each: impl FnMut(Message)) -> Result<bool, Failure> {
-    let failure = |error: &dyn std::fmt::Display| Failure::Cargo { error: error.to_string() };
     let mut cargo = Command::new(cargo());
     cargo.args([command, "--message-format=json-render-diagnostics"]).args(arguments);
-    let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|error| failure(&error))?;
+    let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(Failure::of_cargo)?;
     let output = child.stdout.take().map(BufReader::new);
     for message in output.into_iter().flat_map(Message::parse_stream) {
-        each(message.map_err(|error| failure(&error))?);
+        each(message.map_err(Failure::of_cargo)?);
     }
-    Ok(child.wait().map_err(|error| failure(&error))?.success())
+    Ok(child.wait().map_err(Failure::of_cargo)?.success())
 }
 
 enum Files {
@@ -116,8 +115,7 @@ fn files(artifact: &Artifact) -> Files {
 
 /// The packages of the workspace, without dependencies.
 pub(crate) fn members(options: &Package) -> Result<Metadata, Failure> {
-    let metadata = metadata(options).no_deps().exec();
-    metadata.map_err(|error| Failure::Cargo { error: error.to_string() })
+    metadata(options).no_deps().exec().map_err(Failure::of_cargo)
 }
 
 /// The graph of dependencies. Only warnings depend on it, so that it may be missing.
@@ -178,6 +176,11 @@ fn network(options: &Package) -> Vec<String> {
 fn option(name: &str, value: Option<&(impl AsRef<OsStr> + ?Sized)>) -> impl Iterator<Item = OsString> {
     let pair = value.map(|value| [name.into(), value.as_ref().to_owned()]);
     pair.into_iter().flatten()
+}
+
+/// The folder of the nearest Cargo.toml of these folders.
+pub(crate) fn package_folder<'a>(mut folders: impl Iterator<Item = &'a Path>) -> Option<&'a Path> {
+    folders.find(|folder| folder.join("Cargo.toml").is_file())
 }
 
 /// The cargo that runs this command, or the one on the path.

@@ -58,13 +58,13 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     let driver = driver(options)?;
     let hooks = hooks(options)?;
 
-    let temporary = tempfile::tempdir().map_err(|error| Failure::of_io(env::temp_dir(), error))?;
+    let temporary = tempfile::tempdir().map_err(Failure::of_io(&env::temp_dir()))?;
     let records = options.records.as_deref().unwrap_or(temporary.path());
-    let records = std::path::absolute(records).map_err(|error| Failure::of_io(records.to_owned(), error))?;
+    let records = std::path::absolute(records).map_err(Failure::of_io(records))?;
     // Processes cannot tell this command that they have no place for their records.
     fs::create_dir_all(&records)
         .and_then(|()| tempfile::tempfile_in(&records))
-        .map_err(|error| Failure::NotWritten { path: records.clone(), error })?;
+        .map_err(Failure::not_written(&records))?;
     let front = temporary.path().join("front");
     shared::can_be_searched("the library in front of the driver", &front, "TMPDIR")?;
     let needed = [&hooks, &driver].map(|path| path.to_string_lossy());
@@ -126,11 +126,11 @@ fn is_output(path: &Path) -> bool {
 
 /// Copies this command and the hooks to a folder. There the command finds the hooks beside itself.
 fn pack(folder: &Path, hooks: &Path) -> Result<(), Failure> {
-    let command = env::current_exe().map_err(|error| Failure::of_io("/proc/self/exe".into(), error))?;
-    fs::create_dir_all(folder).map_err(|error| Failure::of_io(folder.to_owned(), error))?;
+    let command = env::current_exe().map_err(Failure::of_io(Path::new("/proc/self/exe")))?;
+    fs::create_dir_all(folder).map_err(Failure::of_io(folder))?;
     for file in [&*command, hooks] {
         let copy = folder.join(file.file_name().unwrap_or_default());
-        fs::copy(file, &copy).map_err(|error| Failure::of_io(copy, error))?;
+        fs::copy(file, &copy).map_err(Failure::of_io(&copy))?;
     }
     let command = folder.join(command.file_name().unwrap_or_default());
     binaries::print(|out| {
@@ -187,12 +187,12 @@ fn write_files(options: &cli::Audit, audit: &Audit) -> Result<(), Failure> {
 /// Tells before the program runs, which can take hours, that a report cannot be written.
 fn can_be_written(path: &Path) -> Result<(), Failure> {
     let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.map(drop).map_err(|error| Failure::NotWritten { path: path.to_owned(), error })
+    opened.map(drop).map_err(Failure::not_written(path))
 }
 
 fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    fs::write(path, text()).map_err(|error| Failure::NotWritten { path: path.to_owned(), error })
+    fs::write(path, text()).map_err(Failure::not_written(path))
 }
 
 /// The driver behind the hooks: the simulated one, or the one that the program would have found.

@@ -66,8 +66,13 @@ pub(crate) fn read(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
     }
 }
 
-/// Keeps only the kernels of one package.
-pub(crate) fn keep_package(binaries: &mut Vec<Contents<'_>>, package: &str) -> Result<(), Failure> {
+/// Reads the binaries, and keeps only the kernels of one package if it is named.
+pub(crate) fn read_package<'a>(
+    files: &'a Files,
+    package: Option<&str>,
+) -> Result<Vec<Contents<'a>>, Failure> {
+    let mut binaries = read(files)?;
+    let Some(package) = package else { return Ok(binaries) };
     // A package `my-kernels` is `my_kernels` in code, so both names are accepted.
     let same = |name: &str| name.replace('-', "_") == package.replace('-', "_");
     let there: BTreeSet<_> =
@@ -76,11 +81,11 @@ pub(crate) fn keep_package(binaries: &mut Vec<Contents<'_>>, package: &str) -> R
         let there = there.into_iter().map(str::to_owned).collect();
         return Err(Failure::NoneOfPackage { package: package.to_owned(), there });
     }
-    for binary in &mut *binaries {
+    for binary in &mut binaries {
         binary.kernels.retain(|kernel| same(kernel.package));
     }
     binaries.retain(|binary| !binary.kernels.is_empty());
-    Ok(())
+    Ok(binaries)
 }
 
 /// Returns an error if a binary holds records that are newer than this tool.

@@ -1,40 +1,27 @@
-//! The command line, parsed by clap: what was asked. Each command has a file here, and its module says what that means.
+//! The command line, parsed by clap: what was asked. Options whose values are parsed have files of their own. The module of each
+//! command says what they mean.
 
 #[cfg(target_os = "linux")]
 mod audit;
 mod build;
-mod check;
-mod completions;
-mod declare;
-mod diff;
-mod doctor;
 mod fit;
-mod list;
-mod new;
-mod prebuild;
-mod show;
 #[cfg(target_os = "linux")]
 mod sim;
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
-use crate::failure::Failure;
+use self::build::OF_BUILDS;
+use crate::diff::Growth;
+use crate::failure::{EXIT_CODES, Failure};
 
 #[cfg(target_os = "linux")]
 pub(crate) use self::audit::Audit;
 pub(crate) use self::build::{Build, Package};
-pub(crate) use self::check::{Check, Deny};
-pub(crate) use self::completions::Completions;
-pub(crate) use self::declare::Declare;
-pub(crate) use self::diff::{Diff, DiffLimits};
-pub(crate) use self::doctor::Doctor;
 pub(crate) use self::fit::Fit;
-pub(crate) use self::list::List;
-pub(crate) use self::new::{New, Vcs};
-pub(crate) use self::prebuild::Prebuild;
-pub(crate) use self::show::Show;
 #[cfg(target_os = "linux")]
 pub(crate) use self::sim::Sim;
 
@@ -81,6 +68,237 @@ pub(crate) enum Command {
     Audit(Audit),
     /// Write a script with which a shell completes the arguments of `cargo-kernels`
     Completions(Completions),
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct List {
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) binaries: Binaries,
+}
+
+/// The binaries whose records are read, and of which package.
+#[derive(Args)]
+pub(crate) struct Binaries {
+    /// Executable, shared library, archive or object file to read; by default the package is built and its
+    /// binaries are read
+    #[arg(conflicts_with_all = OF_BUILDS)]
+    pub(crate) path: Option<PathBuf>,
+
+    /// Only the kernels of this package
+    #[arg(long = "crate", value_name = "NAME")]
+    pub(crate) package: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) build: Build,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Show {
+    /// Path of the kernel or its last parts, such as `reduce` or `templates::reduce`; or its symbol
+    #[arg(required_unless_present = "all")]
+    name: Option<String>,
+
+    /// Executable, shared library, archive, object file or image to read; by default the package is built and its
+    /// binaries are read
+    #[arg(conflicts_with_all = OF_BUILDS)]
+    path: Option<PathBuf>,
+
+    /// Show all kernels, of the file that is the only argument then, or of the package
+    #[arg(long, conflicts_with = "path")]
+    pub(crate) all: bool,
+
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) build: Build,
+}
+
+impl Show {
+    /// The name, or none for all kernels, and the file.
+    pub(crate) fn name_and_path(&self) -> (Option<&str>, Option<&Path>) {
+        match self.all {
+            true => (None, self.name.as_deref().map(Path::new)),
+            false => (self.name.as_deref(), self.path.as_deref()),
+        }
+    }
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Check {
+    /// Compare with this image (PTX, cubin or fatbin) instead of those in the binary; can be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) image: Vec<PathBuf>,
+
+    /// Also fail for this: kernels in images that no declaration names
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) deny: Vec<Deny>,
+
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) binaries: Binaries,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Deny {
+    Unused,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Diff {
+    /// The earlier build: a binary with kernels, an image (PTX, cubin or fatbin), or a file with the output of
+    /// `cargo kernels show --all --json` for either
+    pub(crate) old: PathBuf,
+
+    /// The later build, likewise
+    pub(crate) new: PathBuf,
+
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write Markdown, for a pull request
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+
+    /// Also write a page of HTML to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) limits: DiffLimits,
+}
+
+/// Limits for the kernels of both builds.
+#[derive(Args)]
+#[command(next_help_heading = "Limits (for each kernel and architecture of both builds)")]
+pub(crate) struct DiffLimits {
+    /// By how much registers may grow: `+10%` or `+8`
+    #[arg(long, value_name = "GROWTH")]
+    pub(crate) max_registers: Option<Growth>,
+
+    /// By how much the stack may grow
+    #[arg(long, value_name = "GROWTH")]
+    pub(crate) max_stack: Option<Growth>,
+
+    /// By how much static shared memory may grow
+    #[arg(long, value_name = "GROWTH")]
+    pub(crate) max_shared: Option<Growth>,
+
+    /// By how much machine code, or the text in PTX, may grow
+    #[arg(long, value_name = "GROWTH")]
+    pub(crate) max_code: Option<Growth>,
+
+    /// Local frames may not grow: spilled registers are in them, and images do not tell them from arrays
+    #[arg(long)]
+    pub(crate) no_new_spills: bool,
+
+    /// No kernel may be removed
+    #[arg(long)]
+    pub(crate) no_removed: bool,
+}
+
+#[derive(Args, Clone)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Declare {
+    /// Image to read: PTX, cubin or fatbin; or a CUDA source (`.cu`), which is compiled as build scripts do; or a folder of
+    /// these
+    #[arg(value_name = "IMAGE")]
+    pub(crate) file: PathBuf,
+
+    /// Write the module to this file instead of printing it; the modules of a folder to this folder
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Write nothing, and fail if the declarations in this file or folder differ from those that would be written
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    pub(crate) check: Option<PathBuf>,
+
+    /// Path of the image in the declarations, relative to the folder of Cargo.toml; by default that of IMAGE
+    #[arg(long, value_name = "PATH")]
+    pub(crate) image: Option<String>,
+
+    /// CUDA source of the image, for the names of parameters, the fields of structs, and the types of `extern "C"` kernels
+    #[arg(long, value_name = "FILE")]
+    pub(crate) source: Option<PathBuf>,
+
+    /// Flags for the compiler of the source: `-- -I include -std=c++17`
+    #[arg(last = true, value_name = "FLAGS")]
+    pub(crate) flags: Vec<String>,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Prebuild {
+    /// Write nothing, and fail if committed images are not those of the sources
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// NVRTC 12.0: the library, or a folder that has it, also one that `pip install --target` made; by default the one that
+    /// builds would use
+    #[arg(long, value_name = "PATH")]
+    pub(crate) nvrtc: Option<PathBuf>,
+
+    #[command(flatten, next_help_heading = "Package")]
+    pub(crate) package: Package,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct New {
+    /// Folder to make; its last part is the package's name
+    #[arg(value_name = "NAME")]
+    pub(crate) folder: PathBuf,
+
+    /// Depend on a checkout of kernel-registry, the folder that `git clone` made, by a relative path if this is one
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: Option<PathBuf>,
+
+    /// Make a git repository, unless the folder is in one; or none
+    #[arg(long, value_name = "VCS", default_value = "git")]
+    pub(crate) vcs: Vcs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Vcs {
+    Git,
+    None,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Doctor {
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Cargo.toml of the package whose cudarc is checked; by default the package of the current folder
+    #[arg(long, value_name = "PATH")]
+    pub(crate) manifest_path: Option<PathBuf>,
+}
+
+const COMPLETIONS: &str = "\
+Shells complete `cargo-kernels`, the program, which takes the same arguments as `cargo kernels`. For bash:
+
+    cargo kernels completions bash > ~/.local/share/bash-completion/completions/cargo-kernels";
+
+#[derive(Args)]
+#[command(after_help = COMPLETIONS)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: Shell,
 }
 
 /// The arguments as cargo passes them: `cargo-kernels list` and `cargo kernels list` mean the same.

@@ -31,11 +31,6 @@ pub(crate) fn partial(kernel: &KernelRecord<'_>, symbol: &str, image: &Image) ->
     image.partial(symbol).filter(|partial| !partial.is_declared(kernel.min_arch))
 }
 
-/// The kernel as C++ declares it, or its symbol if that does not tell.
-pub(crate) fn cuda(kernel: &KernelRecord<'_>) -> String {
-    Signature::of(kernel.symbol).map_or(kernel.symbol.to_owned(), |signature| signature.to_string())
-}
-
 fn find<'a>(symbol: &str, image: &'a Image, file: &str) -> Result<&'a Entry, FindError> {
     let found = image.find(symbol, file);
     let (Err(FindError::Missing { unread, .. }), Some(signature)) = (&found, Signature::of(symbol)) else {

@@ -5,10 +5,9 @@
 //! say of each kernel; `types` finds Rust types for its parameters, `structs` those that have to be defined, and `fields`
 //! their fields; `template` gathers instances; `module` puts it together, `kept` has what people added to the file, and `text`
 //! writes it. `file` is all that for one file, and `difference` compares it with one that is there. `folder` declares a whole
-//! folder, whose structs `agreed` collects in `shared`. They build on `known_types` (Rust types for those of CUDA), `layout` and
+//! folder, whose structs `shared` collects. They build on `known_types` (Rust types for those of CUDA), `layout` and
 //! `names` (identifiers).
 
-mod agreed;
 mod difference;
 mod fields;
 mod file;
@@ -50,11 +49,11 @@ pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
         (None, Some(path)) => file::write(&text, path)?,
         (None, None) => binaries::print(|out| out.write_all(text.as_bytes()))?,
     }
-    unit.unread().check()
+    unit.unread.check()
 }
 
 fn check(text: &str, path: &Path, options: &Declare) -> Result<(), Failure> {
-    let old = fs::read_to_string(path).map_err(|error| Failure::of_io(path.to_owned(), error))?;
+    let old = fs::read_to_string(path).map_err(Failure::of_io(path))?;
     let differences = difference::between(&old, text);
     if differences.is_empty() {
         return Ok(());

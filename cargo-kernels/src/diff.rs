@@ -9,7 +9,6 @@ mod html;
 mod json;
 mod limits;
 mod markdown;
-mod report;
 mod signature;
 mod snapshot;
 mod text;
@@ -19,11 +18,18 @@ use crate::cli::Diff;
 use crate::failure::Failure;
 use crate::page;
 use comparison::Comparison;
-use limits::Limits;
-use report::Report;
+use limits::{Limits, Refusal};
 use snapshot::Snapshot;
 
 pub(crate) use growth::Growth;
+
+/// What all outputs show: a comparison, and what is to be said of it.
+struct Report<'a> {
+    comparison: Comparison<'a>,
+    refusals: Vec<Refusal<'a>>,
+    /// What a reader of the figures should know, a sentence each.
+    notes: Vec<String>,
+}
 
 pub(crate) fn run(options: &Diff) -> Result<(), Failure> {
     let (old, new) = (Snapshot::read(&options.old)?, Snapshot::read(&options.new)?);

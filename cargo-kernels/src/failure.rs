@@ -1,8 +1,9 @@
 //! The errors of the command, each with a message and an exit code.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kernel_registry_format::{Malformed, VERSION};
 use kernel_registry_image::{Error, FindError};
@@ -247,13 +248,23 @@ impl Failure {
         }
     }
 
-    /// The error of opening this path.
-    pub(crate) fn of_io(path: PathBuf, error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::NotFound => Failure::Missing { path },
-            io::ErrorKind::PermissionDenied => Failure::Denied { path },
-            _ => Failure::Unreadable { path, error },
+    /// Makes an error of opening this path a failure.
+    pub(crate) fn of_io(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |error| match (error.kind(), path.to_owned()) {
+            (io::ErrorKind::NotFound, path) => Failure::Missing { path },
+            (io::ErrorKind::PermissionDenied, path) => Failure::Denied { path },
+            (_, path) => Failure::Unreadable { path, error },
         }
+    }
+
+    /// Makes an error of writing this path a failure.
+    pub(crate) fn not_written(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |error| Failure::NotWritten { path: path.to_owned(), error }
+    }
+
+    /// Makes an error of running cargo a failure.
+    pub(crate) fn of_cargo(error: impl Display) -> Self {
+        Failure::Cargo { error: error.to_string() }
     }
 }
 

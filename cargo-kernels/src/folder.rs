@@ -27,7 +27,7 @@ pub(crate) fn put(folder: &Path, library: &[u8]) -> Result<(), Failure> {
     write(&folder.join("libcuda.so.1"), library)?;
     let link = folder.join("libcuda.so");
     match symlink("libcuda.so.1", &link) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(Failure::of_io(link, error)),
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(Failure::of_io(&link)(error)),
         _ => Ok(()),
     }
 }
@@ -76,5 +76,5 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         fs::write(&new, bytes)?;
         fs::rename(&new, path)
     };
-    written().map_err(|error| Failure::of_io(path.to_owned(), error))
+    written().map_err(Failure::of_io(path))
 }

@@ -15,7 +15,7 @@ pub(crate) struct ImageFile {
 
 impl ImageFile {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let bytes = fs::read(path).map_err(|error| Failure::of_io(path.to_owned(), error))?;
+        let bytes = fs::read(path).map_err(Failure::of_io(path))?;
         let image = kernel_registry_image::read(&bytes);
         let image = image.map_err(|error| Failure::Image { path: path.to_owned(), error })?;
         Ok(ImageFile { name: path.display().to_string(), image })

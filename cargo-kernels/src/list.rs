@@ -8,11 +8,8 @@ use crate::cli::List;
 use crate::failure::Failure;
 
 pub(crate) fn run(options: &List) -> Result<(), Failure> {
-    let files = binaries::open(options.path.as_deref(), &options.build)?;
-    let mut listed = binaries::read(&files)?;
-    if let Some(package) = &options.package {
-        binaries::keep_package(&mut listed, package)?;
-    }
+    let files = binaries::open(options.binaries.path.as_deref(), &options.binaries.build)?;
+    let listed = binaries::read_package(&files, options.binaries.package.as_deref())?;
     binaries::print(|out| match options.json {
         true => crate::json::write(&json::document(&listed), out),
         false => table::write(&listed, out),

@@ -12,7 +12,7 @@ pub(crate) struct Mapped(Mmap);
 
 impl Mapped {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let failure = |error| Failure::of_io(path.to_owned(), error);
+        let failure = Failure::of_io(path);
         // A folder can be opened but not mapped, a device has no fixed bytes, and opening a pipe waits for its writer.
         if !fs::metadata(path).map_err(failure)?.is_file() {
             return Err(Failure::NotABinary { path: path.to_owned() });

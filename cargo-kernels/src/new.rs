@@ -11,7 +11,7 @@ use cargo_metadata::MetadataCommand;
 use crate::artifacts::cargo;
 use crate::binaries;
 use crate::cli::{New, Vcs};
-use crate::declare::names::KEYWORDS;
+use crate::declare::names::is_keyword;
 use crate::failure::Failure;
 
 /// Where cargo finds the crates, unless a checkout is named.
@@ -40,27 +40,22 @@ const TEMPLATE: [(&str, &str); 11] = [
 ];
 
 pub(crate) fn run(options: &New) -> Result<(), Failure> {
-    let folder = path::absolute(&options.folder)
-        .map_err(|error| Failure::NotWritten { path: options.folder.clone(), error })?;
+    let folder = path::absolute(&options.folder).map_err(Failure::not_written(&options.folder))?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(why) = invalid(&name) {
         return Err(Failure::PackageName { name, why });
     }
     let checkout = options.path.as_deref().map(checkout).transpose()?;
-    let not_written = |path: &Path| {
-        let path = path.to_owned();
-        move |error| Failure::NotWritten { path, error }
-    };
     match fs::create_dir(&folder) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             return Err(Failure::Exists { path: options.folder.clone() });
         }
-        made => made.map_err(not_written(&folder))?,
+        made => made.map_err(Failure::not_written(&folder))?,
     }
     // As it was given: relative or absolute.
     let from_here = match (&checkout, &options.path) {
         (Some(checkout), Some(given)) if given.is_relative() => {
-            let folder = fs::canonicalize(&folder).map_err(not_written(&folder))?;
+            let folder = fs::canonicalize(&folder).map_err(Failure::not_written(&folder))?;
             Some(relative(&folder, checkout))
         }
         _ => checkout.clone(),
@@ -69,20 +64,20 @@ pub(crate) fn run(options: &New) -> Result<(), Failure> {
     for (file, text) in TEMPLATE {
         let path = folder.join(file);
         let parent = path.parent().unwrap_or(&folder);
-        fs::create_dir_all(parent).map_err(not_written(parent))?;
-        fs::write(&path, filled(text, false)).map_err(not_written(&path))?;
+        fs::create_dir_all(parent).map_err(Failure::not_written(parent))?;
+        fs::write(&path, filled(text, false)).map_err(Failure::not_written(&path))?;
     }
     let (file, text) = MANIFEST;
     let manifest = folder.join(file);
     if is_refused(&manifest) {
-        fs::write(&manifest, filled(text, true)).map_err(not_written(&manifest))?;
+        fs::write(&manifest, filled(text, true)).map_err(Failure::not_written(&manifest))?;
     }
     // The checkout's lock file has versions that were tested.
     if let Some(lock) =
         checkout.as_ref().map(|checkout| checkout.join("Cargo.lock")).filter(|lock| lock.is_file())
     {
         let copy = folder.join("Cargo.lock");
-        fs::copy(lock, &copy).map_err(not_written(&copy))?;
+        fs::copy(lock, &copy).map_err(Failure::not_written(&copy))?;
     }
     if options.vcs == Vcs::Git {
         make_repository(&folder);
@@ -113,7 +108,7 @@ fn invalid(name: &str) -> Option<&'static str> {
         Some("a name begins with a letter")
     } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
         Some("a name has only letters, digits, `-` and `_`")
-    } else if KEYWORDS.contains(&name) || ["self", "Self", "super", "crate"].contains(&name) {
+    } else if is_keyword(&name.replace('-', "_")) {
         Some("that is a word of Rust")
     } else if TAKEN.contains(&name) || CRATES.contains(&name.replace('_', "-").as_str()) {
         Some("another crate or a folder of cargo has that name")
@@ -125,7 +120,7 @@ fn invalid(name: &str) -> Option<&'static str> {
 /// The absolute path of a checkout of kernel-registry.
 fn checkout(path: &Path) -> Result<PathBuf, Failure> {
     let folder = path::absolute(path).and_then(fs::canonicalize);
-    let folder = folder.map_err(|error| Failure::of_io(path.to_owned(), error))?;
+    let folder = folder.map_err(Failure::of_io(path))?;
     let is_there = CRATES.iter().all(|name| folder.join(name).join("Cargo.toml").is_file());
     if is_there { Ok(folder) } else { Err(Failure::NotACheckout { path: path.to_owned() }) }
 }

@@ -57,7 +57,7 @@ impl fmt::Display for Page<'_> {
 
 /// Writes a page to a file.
 pub(crate) fn write(path: &Path, page: &str) -> Result<(), Failure> {
-    fs::write(path, page).map_err(|error| Failure::NotWritten { path: path.to_owned(), error })
+    fs::write(path, page).map_err(Failure::not_written(path))
 }
 
 /// Text in HTML, in an element or in an attribute with quotes.
@@ -90,6 +90,15 @@ impl fmt::Write for Escaped<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Text with code between backticks, which `show` may write in another way.
+pub(crate) fn with_code(text: &str, show: impl Fn(&str) -> String) -> String {
+    let part = |(index, part)| match index % 2 {
+        0 => Text(part).to_string(),
+        _ => format!("<code>{}</code>", Text(show(part))),
+    };
+    text.split('`').enumerate().map(part).collect()
 }
 
 /// A `<script>` element that holds a value as JSON, for programs that read the page:

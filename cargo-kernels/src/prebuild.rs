@@ -78,7 +78,7 @@ fn chosen<'a>(
 /// The Cargo.toml of the current folder or the nearest one around it.
 fn nearest() -> Option<PathBuf> {
     let here = env::current_dir().ok()?;
-    here.ancestors().map(|folder| folder.join("Cargo.toml")).find(|manifest| manifest.is_file())
+    artifacts::package_folder(here.ancestors()).map(|folder| folder.join("Cargo.toml"))
 }
 
 /// Relative to the current folder, if it is below that.

@@ -6,7 +6,6 @@
 use std::env;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -99,7 +98,7 @@ pub(crate) fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     let lock = sources.map(|sources| sources.with_file_name("Cargo.lock")).filter(|lock| lock.is_file());
     if let (Some(lock), false) = (lock, folder.join("Cargo.lock").exists()) {
         // The checkout's lock file has versions that were tested and are already downloaded.
-        let bytes = fs::read(&lock).map_err(|error| Failure::of_io(lock, error))?;
+        let bytes = fs::read(&lock).map_err(Failure::of_io(&lock))?;
         folder::write(&folder.join("Cargo.lock"), &bytes)?;
     }
 
@@ -110,7 +109,7 @@ pub(crate) fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     command.args(["rustc", "--lib", "--release", "--target", TARGET, "--target-dir", "target"]);
     command.args(is_there.then_some("--quiet")).args(offline.then_some("--offline")).arg("--");
     command.args(linking.iter().map(|flag| format!("-Clink-arg=-Wl,{flag}")));
-    let status = command.status().map_err(|error| Failure::Cargo { error: error.to_string() })?;
+    let status = command.status().map_err(Failure::of_cargo)?;
     if status.success() {
         Ok(Built { folder, library })
     } else {
@@ -160,8 +159,8 @@ fn parent(name: &str) -> Result<PathBuf, Failure> {
     }
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    let denied = || Failure::of_io("$HOME/.cache".into(), ErrorKind::NotFound.into());
-    cache.map(|cache| cache.join(name)).ok_or_else(denied)
+    let missing = || Failure::Missing { path: "$HOME/.cache".into() };
+    cache.map(|cache| cache.join(name)).ok_or_else(missing)
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
                 summary.write(shown.len(), options.all, out)
             }
         })?;
-        summary.check()
+        summary.unread.check()
     });
     whole.and(all_read)
 }
@@ -64,7 +64,8 @@ pub(crate) fn with_compiled<T>(
     if let Some(path) = path
         && let Some(alone) = alone::read(path)?
     {
-        return Ok(then(alone.compiled()?, alone.summary().into_unread()));
+        let kernels = alone.all()?.into_iter().map(|variants| Compiled { declared: None, variants });
+        return Ok(then(kernels.collect(), alone.summary().unread));
     }
     let files = binaries::open(path, build)?;
     let binaries = binaries::read(&files)?;
@@ -76,7 +77,7 @@ pub(crate) fn with_compiled<T>(
             let compiled = shown.iter();
             let compiled =
                 compiled.map(|shown| Compiled { declared: Some(shown.kernel), variants: shown.variants() });
-            then(compiled.collect(), summary.into_unread())
+            then(compiled.collect(), summary.unread)
         },
     ))
 }
@@ -84,7 +85,7 @@ pub(crate) fn with_compiled<T>(
 /// The JSON of all kernels in a binary or an image.
 pub(crate) fn document(path: &Path) -> Result<Value, Failure> {
     if let Some(alone) = alone::read(path)? {
-        return Ok(json::image(&alone.all()?, &alone.summary()));
+        return Ok(json::image(&alone, &alone.all()?));
     }
     let files = binaries::open_file(path)?;
     let binaries = binaries::read(&files)?;

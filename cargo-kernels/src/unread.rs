@@ -18,7 +18,7 @@ pub(crate) struct UnreadVariant {
 }
 
 /// What could not be read of all images that a command reads.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Unread {
     images: usize,
     variants: usize,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cargo_metadata::TargetKind;
 
-use crate::run::{Outcome, keep, run, unstable_cargo, workspace};
+use crate::run::{Outcome, keep, published, run, unstable_cargo, workspace};
 
 /// Where the texts are.
 const FOLDER: &str = "docs/api";
@@ -22,11 +22,8 @@ pub(crate) struct Options {
 
 pub(crate) fn api(options: &Options) -> Outcome {
     fs::create_dir_all(workspace().join(FOLDER))?;
-    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
-    for package in metadata.workspace_packages() {
-        let is_published = package.publish.as_ref().is_none_or(|registries| !registries.is_empty());
-        let library = package.targets.iter().find(|target| target.is_kind(TargetKind::Lib));
-        if let (true, Some(library)) = (is_published, library) {
+    for package in published()? {
+        if let Some(library) = package.targets.iter().find(|target| target.is_kind(TargetKind::Lib)) {
             let json =
                 workspace().join("target/api/doc").join(format!("{}.json", library.name.replace('-', "_")));
             let Some(text) = text(&package.name, &json)? else { return Ok(()) };

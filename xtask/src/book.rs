@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
-use crate::run::{Outcome, installed, run, target, workspace};
+use crate::run::{Outcome, files_with, installed, remove, run, target, workspace};
 
 const CONFIGURATION: &str = r#"[book]
 title = "kernel-registry"
@@ -19,24 +18,18 @@ git-repository-url = "https://github.com/kernel-registry/kernel-registry"
 
 pub(crate) fn book() -> Outcome {
     let book = target().join("book");
-    if book.exists() {
-        fs::remove_dir_all(&book)?;
-    }
+    remove(&book)?;
     let src = book.join("src");
     fs::create_dir_all(&src)?;
     // In the same places, so that links between pages lead somewhere.
-    let mut pages: Vec<_> =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
-            .map(Into::into)
-            .into();
-    for folder in ["docs", "docs/guide"] {
-        for file in fs::read_dir(workspace().join(folder))? {
-            pages.push(Path::new(folder).join(file?.file_name()));
-        }
-    }
-    for page in pages.iter().filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
-        fs::create_dir_all(src.join(page).parent().unwrap_or(&src))?;
-        fs::copy(workspace().join(page), src.join(page))?;
+    let first = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"];
+    let mut pages: Vec<_> = first.iter().map(|page| workspace().join(page)).collect();
+    pages.extend(files_with("md", &workspace().join("docs"))?);
+    pages.extend(files_with("md", &workspace().join("docs/guide"))?);
+    for page in &pages {
+        let copy = src.join(page.strip_prefix(workspace())?);
+        fs::create_dir_all(copy.parent().unwrap_or(&src))?;
+        fs::copy(page, copy)?;
     }
     fs::write(src.join("SUMMARY.md"), summary(&fs::read_to_string(workspace().join("README.md"))?))?;
     fs::write(book.join("book.toml"), CONFIGURATION)?;

@@ -1,13 +1,11 @@
 //! `cargo xtask bundle`: packs the programs and tests that need a GPU, for machines with a GPU and without Rust.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::driver_tests;
-use crate::run::{Outcome, cargo, run, target, workspace};
+use crate::run::{Outcome, cargo, entries, remove, run, stem, target, workspace};
 use crate::toolkit;
 
 #[derive(clap::Args)]
@@ -74,12 +72,7 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
     let tests = driver_tests::build()?;
     let files = programs.iter().map(|name| (name.clone(), release.join(name))).chain(tests.clone());
 
-    match fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(format!("cannot remove `{}`: {error}", folder.display()).into());
-        }
-        _ => {}
-    }
+    remove(&folder)?;
     let plain = folder.join("programs");
     fs::create_dir_all(&plain)?;
     let mut sizes = Vec::new();
@@ -124,23 +117,12 @@ fi
 /// Packs the command with the hooks of `audit`, and the programs of frameworks that it watches.
 fn frameworks(folder: &Path) -> Outcome {
     let mut pack = cargo();
-    pack.args([
-        "run",
-        "--release",
-        "--locked",
-        "--package",
-        "cargo-kernels",
-        "--",
-        "kernels",
-        "audit",
-        "--pack",
-    ]);
-    run(pack.arg(folder.join("tool")))?;
+    pack.args(["run", "--release", "--locked", "--package", "cargo-kernels"]);
+    run(pack.args(["--", "kernels", "audit", "--pack"]).arg(folder.join("tool")))?;
     let programs = folder.join(FRAMEWORKS);
     fs::create_dir_all(&programs)?;
-    for file in fs::read_dir(workspace().join("tests").join(FRAMEWORKS))? {
-        let file = file?;
-        fs::copy(file.path(), programs.join(file.file_name()))?;
+    for file in entries(&workspace().join("tests").join(FRAMEWORKS))? {
+        fs::copy(&file, programs.join(file.file_name().unwrap_or_default()))?;
     }
     Ok(())
 }
@@ -161,14 +143,8 @@ fn generated(generator: &Path) -> Outcome<PathBuf> {
 fn programs() -> Outcome<Vec<String>> {
     let mut programs = Vec::new();
     for package in PACKAGES {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(workspace().join(package).join("src/bin"))? {
-            let path = entry?.path();
-            names.extend(path.file_stem().and_then(OsStr::to_str).map(str::to_owned));
-        }
-        names.retain(|name| !NEED_RUST.contains(&name.as_str()));
-        names.sort();
-        programs.extend(names);
+        let names = entries(&workspace().join(package).join("src/bin"))?.into_iter().map(|path| stem(&path));
+        programs.extend(names.filter(|name| !NEED_RUST.contains(&name.as_str())));
     }
     Ok(programs)
 }
@@ -236,14 +212,8 @@ mod tests {
         write("persistent", story);
         write("other", other);
         let mut tar = Command::new("tar");
-        tar.current_dir(folder.path()).args([
-            "-czf",
-            ARCHIVE,
-            "persistent",
-            "other",
-            "driver",
-            "--remove-files",
-        ]);
+        tar.current_dir(folder.path()).args(["-czf", ARCHIVE, "--remove-files"]);
+        tar.args(["persistent", "other", "driver"]);
         assert!(tar.status().expect("tar").success());
         let output = Command::new(folder.path().join("run.sh")).output().expect("bash");
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())

@@ -10,23 +10,15 @@ use crate::run::{Outcome, cargo, run, workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Count as changed what differs from where this branch and this commit parted [default: what is not committed]
+    /// Test what this branch changed since it left the branch of this commit [default: what is not committed]
     #[arg(long, value_name = "COMMIT")]
     since: Option<String>,
 }
 
 pub(crate) fn check(options: &Options) -> Outcome {
     run(cargo().args(["fmt", "--all", "--check"]))?;
-    run(cargo().args([
-        "clippy",
-        "--quiet",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ]))?;
+    let lint = ["clippy", "--quiet", "--workspace", "--all-targets", "--locked"];
+    run(cargo().args(lint).args(["--", "-D", "warnings"]))?;
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let tests = tests(&metadata, &changed(options)?);
     if tests.is_empty() {
@@ -41,18 +33,14 @@ pub(crate) fn check(options: &Options) -> Outcome {
 
 /// The files that changed.
 fn changed(options: &Options) -> Outcome<BTreeSet<Utf8PathBuf>> {
-    let mut lists = vec![vec!["ls-files", "--others", "--exclude-standard"]];
     let since = match &options.since {
         Some(commit) => git(&["merge-base", commit, "HEAD"])?,
         None => "HEAD".to_owned(),
     };
-    lists.push(vec!["diff", "--name-only", since.trim()]);
+    let lists =
+        git(&["ls-files", "--others", "--exclude-standard"])? + &git(&["diff", "--name-only", since.trim()])?;
     let root = Utf8PathBuf::try_from(workspace())?;
-    let mut files = BTreeSet::new();
-    for list in lists {
-        files.extend(git(&list)?.lines().map(|file| root.join(file)));
-    }
-    Ok(files)
+    Ok(lists.lines().map(|file| root.join(file)).collect())
 }
 
 fn git(args: &[&str]) -> Outcome<String> {
@@ -69,14 +57,15 @@ fn git(args: &[&str]) -> Outcome<String> {
 /// files changed; all integration tests if a source outside of them did, except those of the slow package `tests`. A page is read by
 /// its test of links.
 fn tests(metadata: &Metadata, changed: &BTreeSet<Utf8PathBuf>) -> BTreeMap<String, Vec<String>> {
-    let mut tests = BTreeMap::new();
-    for package in metadata.workspace_packages() {
-        // Fixtures are packages inside of others.
-        let is_here = |file: &&Utf8PathBuf| owner(metadata, file) == Some(&package.id);
-        let files: Vec<_> = changed.iter().filter(is_here).collect();
-        if files.is_empty() {
-            continue;
+    let packages = metadata.workspace_packages();
+    let mut of_package: BTreeMap<&str, (&Package, Vec<&Utf8PathBuf>)> = BTreeMap::new();
+    for file in changed {
+        if let Some(package) = owner(&packages, file) {
+            of_package.entry(&package.name).or_insert((package, Vec::new())).1.push(file);
         }
+    }
+    let mut tests = BTreeMap::new();
+    for (package, files) in of_package.into_values() {
         let of_target = |target: &&Target| {
             let folder = target.src_path.file_name() == Some("main.rs");
             let place = target.src_path.parent().filter(|_| folder).unwrap_or(&target.src_path);
@@ -108,14 +97,12 @@ fn is_library(target: &Target) -> bool {
     target.is_lib() || target.is_proc_macro()
 }
 
-/// The package with the longest folder that has this file.
-fn owner<'a>(metadata: &'a Metadata, file: &Utf8PathBuf) -> Option<&'a cargo_metadata::PackageId> {
-    let folder = |package: &Package| package.manifest_path.parent().map_or(0, |folder| folder.as_str().len());
-    let has = |package: &&&'a Package| {
-        package.manifest_path.parent().is_some_and(|folder| file.starts_with(folder))
-    };
-    let packages = metadata.workspace_packages();
-    packages.iter().filter(has).max_by_key(|package| folder(package)).map(|package| &package.id)
+/// The package with the longest folder that has this file: fixtures are packages inside of others.
+fn owner<'a>(packages: &[&'a Package], file: &Utf8PathBuf) -> Option<&'a Package> {
+    let folder = |package: &Package| Some(package.manifest_path.parent()?.as_str().len());
+    let has =
+        |package: &Package| package.manifest_path.parent().is_some_and(|folder| file.starts_with(folder));
+    packages.iter().copied().filter(|package| has(package)).max_by_key(|package| folder(package))
 }
 
 #[cfg(test)]

@@ -5,31 +5,23 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::prebuilt::{WRITER, images};
-use crate::run::{Outcome, keep, workspace};
+use crate::prebuilt::WRITER;
+use crate::run::{Outcome, entries, files_with, keep, stem, workspace};
 
 pub(crate) const FOLDER: &str = "kernel-registry-ptx/tests/corpus";
 
 /// Writes `nvcc/*.ptx`, or fails if a committed one differs from its compiled source.
 pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
     let folder = workspace().join(FOLDER);
-    let mut sources = fs::read_dir(folder.join("cuda"))?
-        .map(|entry| entry.map(|entry| entry.file_name()))
-        .collect::<Result<Vec<_>, _>>()?;
-    sources.sort();
+    let sources = entries(&folder.join("cuda"))?;
     fs::create_dir_all(folder.join("nvcc"))?;
     for source in &sources {
-        let path = folder.join("nvcc").join(source).with_extension("ptx");
+        // Relative to that folder, because PTX can contain the source's path as given.
+        let source = source.strip_prefix(&folder)?;
+        let path = folder.join("nvcc").join(stem(source)).with_extension("ptx");
         let mut command = Command::new(home.join("bin/nvcc"));
-        // Run in that folder, because PTX can contain the source's path as given.
-        command.current_dir(&folder).args([
-            "--ptx",
-            "-O3",
-            "--gpu-architecture=compute_90",
-            "--output-file",
-            "-",
-        ]);
-        let output = command.arg(Path::new("cuda").join(source)).output()?;
+        command.current_dir(&folder).args(["--ptx", "-O3", "--gpu-architecture=compute_90"]);
+        let output = command.args(["--output-file", "-"]).arg(source).output()?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(format!("{}: {}", source.display(), said.trim()).into());
@@ -37,7 +29,7 @@ pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
         let image = placeless(String::from_utf8(output.stdout)?);
         keep(&path, image.as_bytes(), check, WRITER)?;
     }
-    if images(&folder.join("nvcc"))?.len() != sources.len() {
+    if files_with("ptx", &folder.join("nvcc"))?.len() != sources.len() {
         return Err(format!("{FOLDER}/nvcc has images of sources that are gone; remove them").into());
     }
     println!("{FOLDER}: {} images of nvcc", sources.len());

@@ -2,13 +2,12 @@
 //! toolkit, which build scripts do not use. So the images are committed: machine code, and PTX for the simulated
 //! driver.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use crate::prebuilt::WRITER;
-use crate::run::{Outcome, keep, run, target, workspace};
+use crate::run::{Outcome, files_with, keep, run, target, workspace};
 
 const FOLDER: &str = "tests/census/device-launch";
 
@@ -18,16 +17,11 @@ const ARCHS: [u32; 4] = [80, 90, 100, 120];
 /// Writes an image for each source, or with `check` fails if a committed one differs.
 pub(crate) fn device_launch(home: &Path, check: bool) -> Outcome {
     let folder = workspace().join(FOLDER);
-    let mut count = 0;
-    for entry in fs::read_dir(&folder)? {
-        let source = entry?.path();
-        if source.extension() != Some(OsStr::new("cu")) {
-            continue;
-        }
-        keep(&source.with_extension("fatbin"), &image(home, &source)?, check, WRITER)?;
-        count += 1;
+    let sources = files_with("cu", &folder)?;
+    for source in &sources {
+        keep(&source.with_extension("fatbin"), &image(home, source)?, check, WRITER)?;
     }
-    println!("{FOLDER}: {count} images of nvcc and nvlink");
+    println!("{FOLDER}: {} images of nvcc and nvlink", sources.len());
     Ok(())
 }
 

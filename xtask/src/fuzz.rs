@@ -7,7 +7,7 @@ use std::process::Command;
 use kernel_registry_format::{HEADER_LEN, MAGIC, section};
 use object::{Object, ObjectSection};
 
-use crate::run::{HOST, Outcome, cargo, run, target, unstable_cargo, workspace};
+use crate::run::{HOST, Outcome, cargo, entries, run, target, unstable_cargo, workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -79,9 +79,8 @@ fn seed_records(corpus: &Path) -> Outcome {
 
 /// Adds the images of the golden tests to the corpus.
 fn seed_images(corpus: &Path) -> Outcome {
-    for file in fs::read_dir(workspace().join("kernel-registry-image/tests/images"))? {
-        let file = file?;
-        fs::copy(file.path(), corpus.join(file.file_name()))?;
+    for file in entries(&workspace().join("kernel-registry-image/tests/images"))? {
+        fs::copy(&file, corpus.join(file.file_name().unwrap_or_default()))?;
     }
     Ok(())
 }

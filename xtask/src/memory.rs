@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::run::{HOST, Outcome, run, unstable_cargo, workspace};
+use crate::run::{HOST, Outcome, entries, run, stem, unstable_cargo, workspace};
 
 const CRATES: [&str; 4] = ["--package", "kernel-registry-format", "--package", "kernel-registry"];
 
@@ -35,16 +35,10 @@ pub(crate) fn sanitize() -> Outcome {
 
 /// The tests of a package: all files, and folders with a main.rs.
 fn tests_of(package: &str) -> Outcome<Vec<String>> {
-    let mut tests = Vec::new();
-    for file in std::fs::read_dir(workspace().join(package).join("tests"))? {
-        let path = file?.path();
-        let is_test =
-            path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists();
-        let name = path.file_stem().unwrap_or_default().display().to_string();
-        if is_test && !LEFT_OUT.contains(&name.as_str()) {
-            tests.push(name);
-        }
-    }
-    tests.sort();
-    Ok(tests)
+    let mut paths = entries(&workspace().join(package).join("tests"))?;
+    paths.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists()
+    });
+    let tests = paths.iter().map(|path| stem(path));
+    Ok(tests.filter(|name| !LEFT_OUT.contains(&name.as_str())).collect())
 }

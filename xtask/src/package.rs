@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::run::{Outcome, cargo, run, target, workspace};
+use crate::run::{Outcome, cargo, published, remove, run, target, workspace};
 
 /// What each package has to hold.
 const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-APACHE", "LICENSE-MIT"];
@@ -31,22 +31,14 @@ fn it_computes() -> Result<(), Box<dyn std::error::Error>> {
 "#;
 
 pub(crate) fn package() -> Outcome {
-    let metadata = cargo_metadata::MetadataCommand::new().no_deps().current_dir(workspace()).exec()?;
-    let is_published = |package: &&&cargo_metadata::Package| {
-        package.publish.as_ref().is_none_or(|registries| !registries.is_empty())
-    };
-    let packages = metadata.workspace_packages();
-    let packages: Vec<_> = packages.iter().filter(is_published).collect();
-
+    let packages = published()?;
     let mut pack = cargo();
     pack.args(["package", "--quiet", "--no-verify", "--allow-dirty"]);
     packages.iter().for_each(|package| _ = pack.args(["--package", &package.name]));
     run(&mut pack)?;
 
     let folder = target().join("package/user");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
+    remove(&folder)?;
     fs::create_dir_all(folder.join("user/src"))?;
     let (mut members, mut patches) = (String::new(), String::new());
     for package in &packages {

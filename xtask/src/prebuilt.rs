@@ -1,16 +1,15 @@
 //! `cargo xtask prebuilt`: makes the committed images for machines without a compiler, or compares them with the
 //! sources.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use kernel_registry_build::{Build, PREBUILT, check_prebuilt, write_prebuilt};
 
 use crate::corpus;
 use crate::device_launch;
-use crate::run::{Outcome, workspace};
+use crate::run::{Outcome, files_with, workspace};
 use crate::toolkit;
 
 /// The command that writes committed images.
@@ -53,7 +52,7 @@ pub(crate) fn prebuilt(options: &Options) -> Outcome {
                 println!("wrote {}", file.strip_prefix(workspace()).unwrap_or(&file).display());
             }
         }
-        let images = images(&package.join(PREBUILT))?;
+        let images = files_with("ptx", &package.join(PREBUILT))?;
         for image in &images {
             assemble(&toolkit.old_ptxas, image)?;
         }
@@ -61,18 +60,6 @@ pub(crate) fn prebuilt(options: &Options) -> Outcome {
     }
     device_launch::device_launch(&toolkit.home, options.check)?;
     corpus::corpus(&toolkit.home, options.check)
-}
-
-pub(crate) fn images(folder: &Path) -> Outcome<Vec<PathBuf>> {
-    let mut images = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension() == Some(OsStr::new("ptx")) {
-            images.push(path);
-        }
-    }
-    images.sort();
-    Ok(images)
 }
 
 /// Runs the assembler of CUDA 12.0 on an image: if it accepts the image, so do drivers from 12.0 on.

@@ -1,8 +1,11 @@
 //! Runs other programs, above all cargo.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use cargo_metadata::{MetadataCommand, Package};
 
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
@@ -35,6 +38,43 @@ pub(crate) fn installed(program: &str) -> Outcome {
         return Ok(());
     }
     run(cargo().args(["install", "--quiet", "--locked", program]))
+}
+
+/// The files of a folder, sorted, and the folders in it.
+pub(crate) fn entries(folder: &Path) -> Outcome<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Those with this extension.
+pub(crate) fn files_with(extension: &str, folder: &Path) -> Outcome<Vec<PathBuf>> {
+    let mut paths = entries(folder)?;
+    paths.retain(|path| path.extension().is_some_and(|of_path| of_path == extension));
+    Ok(paths)
+}
+
+/// The name of a program or a test from its path.
+pub(crate) fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().display().to_string()
+}
+
+/// Removes a folder, if it is there.
+pub(crate) fn remove(folder: &Path) -> Outcome {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(format!("cannot remove `{}`: {error}", folder.display()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The packages of the workspace that are published.
+pub(crate) fn published() -> Outcome<Vec<Package>> {
+    let metadata = MetadataCommand::new().no_deps().current_dir(workspace()).exec()?;
+    let packages = metadata.workspace_packages().into_iter().cloned();
+    Ok(packages.filter(|package| package.publish.as_ref().is_none_or(|to| !to.is_empty())).collect())
 }
 
 /// Writes a committed file, or with `check` fails if it differs. `writer` is the command that writes it.

@@ -2,11 +2,11 @@
 //! makes and checks images that every driver loads.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::run::{Outcome, target};
+use crate::run::{Outcome, remove, target};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -93,12 +93,7 @@ impl Release {
             return Ok(folder);
         }
         // Pip would silently not merge into an existing folder.
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(format!("cannot remove `{}`: {error}", folder.display()).into());
-            }
-            _ => {}
-        }
+        remove(&folder)?;
         eprintln!("installing {} into {}", self.wheels.join(", "), folder.display());
         pip(&folder, self.wheels)?;
         fs::write(&marker, wanted)?;

@@ -46,21 +46,15 @@ const CASES: [(&str, usize, bool); 3] = [
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let done = match arguments.as_slice() {
-        [] => compare(None).map(|requirements| verdict::conclude(&requirements)),
-        ["--command", command] => compare(Some(command)).map(|requirements| verdict::conclude(&requirements)),
+    match arguments.as_slice() {
+        [] => verdict::end(compare(None)),
+        ["--command", command] => verdict::end(compare(Some(command))),
         // These arguments are for child processes of this program.
-        ["measure", driver] => measure(Path::new(driver)),
-        ["count", driver, which, launches] => count(Path::new(driver), *which == "hooked", launches),
-        _ => Err("usage: audit [--command PATH/TO/cargo-kernels]".into()),
-    };
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
+        ["measure", driver] => verdict::exit_code(measure(Path::new(driver))),
+        ["count", driver, which, launches] => {
+            verdict::exit_code(count(Path::new(driver), *which == "hooked", launches))
         }
+        _ => verdict::exit_code(Err("usage: audit [--command PATH/TO/cargo-kernels]".into())),
     }
 }
 

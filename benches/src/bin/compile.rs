@@ -35,14 +35,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match measure(files) {
-        Ok(requirements) if verdict::conclude(&requirements) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    verdict::end(measure(files))
 }
 
 fn measure(files: usize) -> Result<Vec<Requirement>> {

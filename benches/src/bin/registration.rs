@@ -30,14 +30,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match measure(&effort) {
-        Ok(requirements) if verdict::conclude(&requirements) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    verdict::end(measure(&effort))
 }
 
 fn measure(effort: &Effort) -> Result<Vec<Requirement>> {

@@ -24,14 +24,7 @@ const RUNS: usize = 9;
 const FEW: usize = 5;
 
 fn main() -> ExitCode {
-    match measure() {
-        Ok(requirements) if verdict::conclude(&requirements) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    verdict::end(measure())
 }
 
 /// The generated programs.

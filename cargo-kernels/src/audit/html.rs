@@ -12,7 +12,8 @@ use self::summary::code;
 use super::comparison::{self, compare_kernels};
 use super::groups::{self, Group};
 use super::process::{Audit, Process, is_late};
-use super::words::{Caller, Readable, Subject, Time, explanation_and_stack, processes, short};
+use super::words::{self, Time, explanation_and_stack, processes, short, subject};
+use crate::kernel_name::readable;
 use crate::page::{Cell, Page, Table, Text};
 
 /// Processes whose timelines are drawn.
@@ -139,12 +140,12 @@ fn write_events(
             time(event.begun),
             time(event.took),
             Cell::text(event.kind.as_str()),
-            name(&Subject(event)),
+            name(subject(event)),
             Cell::code(&event.call),
             caller(event),
         ];
         if resident {
-            row.push(name(&Readable(&event.resident)));
+            row.push(name(readable(&event.resident)));
         }
         if several {
             row.insert(0, Cell::text(&process.name));
@@ -161,14 +162,13 @@ fn caller(event: &Event) -> Cell {
     if event.caller.is_empty() && event.text.is_empty() {
         return Cell::text("");
     }
-    let by = Caller(&event.caller).to_string();
+    let by = words::caller(&event.caller);
     let image = if event.image.is_empty() { String::new() } else { format!("of {}\n", event.image) };
     Cell::folded(short(&by), format!("{by}\n{image}\n{}", event.text.trim_end()))
 }
 
 /// A name of code. Those of template instances can have a thousand characters, and are folded.
-fn name(name: &impl fmt::Display) -> Cell {
-    let name = name.to_string();
+fn name(name: String) -> Cell {
     let beginning = short(&name);
     if beginning == name { Cell::code(name) } else { Cell::folded(beginning, name) }
 }
@@ -181,7 +181,7 @@ fn write_groups(page: &mut String, title: &str, of: &str, groups: Vec<Group<'_>>
     let count = groups.len();
     let row = |group: &Group<'_>| {
         vec![
-            name(&Caller(group.name)),
+            name(words::caller(group.name)),
             Cell::number(group.times as f64, group.times),
             Cell::number(group.total as f64, Time(group.total)),
             Cell::number(group.longest as f64, Time(group.longest)),
@@ -274,7 +274,7 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
         let time = |time| Cell::number(time as f64, Time(time));
         let loaded = kernel.loads.len();
         vec![
-            name(&Readable(kernel.kernel)),
+            name(readable(kernel.kernel)),
             Cell::number(loaded as f64, format!("{loaded} of {}", audit.processes.len())),
             Cell::text(comparison::names(kernel.late())),
             time(behind),

@@ -1,12 +1,13 @@
 //! The report for programs: docs/audit-json.md.
 
-use kernel_registry_audit::record;
+use kernel_registry_audit::{Cause, record};
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::comparison::{KernelLoads, ProcessLoads, compare_kernels};
+use super::comparison::{KernelLoads, compare_kernels};
 use super::groups::{self, Group};
 use super::process::{Audit, Process};
-use super::words::Readable;
+use crate::kernel_name::readable;
 
 const SCHEMA: u32 = 1;
 
@@ -14,19 +15,12 @@ const SCHEMA: u32 = 1;
 struct Report<'a> {
     schema: u32,
     findings: usize,
-    causes: Vec<CauseEntry>,
+    causes: Vec<Value>,
     processes: Vec<ProcessEntry<'a>>,
     left_out: &'a [String],
-    kernels: Vec<KernelEntry<'a>>,
+    kernels: Vec<Value>,
     libraries: Vec<Group<'a>>,
     callers: Vec<Group<'a>>,
-}
-
-#[derive(Serialize)]
-struct CauseEntry {
-    cause: String,
-    remedy: Option<&'static str>,
-    findings: usize,
 }
 
 #[derive(Serialize)]
@@ -36,37 +30,18 @@ struct ProcessEntry<'a> {
     report: &'a record::Report,
 }
 
-#[derive(Serialize)]
-struct KernelEntry<'a> {
-    symbol: &'a str,
-    signature: String,
-    loads: Vec<ProcessLoads<'a>>,
-}
-
 pub(super) fn text(audit: &Audit) -> String {
+    let cause = |cause: &Cause<'_>| json!({ "cause": cause.to_string(), "remedy": cause.remedy(), "findings": cause.count() });
+    let kernel = |KernelLoads { kernel, loads }: &KernelLoads<'_>| json!({ "symbol": kernel, "signature": readable(kernel), "loads": loads });
     let report = Report {
         schema: SCHEMA,
         findings: audit.findings(),
-        causes: audit
-            .causes()
-            .into_iter()
-            .map(|cause| CauseEntry {
-                cause: cause.to_string(),
-                remedy: cause.remedy(),
-                findings: cause.count(),
-            })
-            .collect(),
+        causes: audit.causes().iter().map(cause).collect(),
         processes: { audit.processes.iter() }
             .map(|Process { name, report, .. }| ProcessEntry { name, report })
             .collect(),
         left_out: &audit.left_out,
-        kernels: { compare_kernels(audit).into_iter() }
-            .map(|KernelLoads { kernel, loads }| KernelEntry {
-                symbol: kernel,
-                signature: Readable(kernel).to_string(),
-                loads,
-            })
-            .collect(),
+        kernels: compare_kernels(audit).iter().map(kernel).collect(),
         libraries: groups::libraries(audit.events()),
         callers: groups::callers(audit.events()),
     };

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use kernel_registry_audit::record::{Report, SharedText};
-use kernel_registry_image::Signature;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol, SymbolKind, elf};
 
+use crate::kernel_name::readable;
 use crate::mapped::Mapped;
 
 /// Functions that make calls for others, in Rust programs.
@@ -96,7 +96,7 @@ impl Symbols {
         let behind = self.functions.partition_point(|(start, ..)| *start <= address);
         let (start, size, name) = self.functions.get(behind.checked_sub(1)?)?;
         // A call that does not return can be the last instruction.
-        (address - start <= *size).then(|| (readable(name).chars().take(LONGEST).collect(), address - start))
+        (address - start <= *size).then(|| (demangled(name).chars().take(LONGEST).collect(), address - start))
     }
 }
 
@@ -122,11 +122,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// A symbol of Rust or C++ as people write it.
-fn readable(symbol: &str) -> String {
-    if let Ok(name) = rustc_demangle::try_demangle(symbol) {
-        return format!("{name:#}");
-    }
-    Signature::of(symbol).map_or_else(|| symbol.to_owned(), |signature| signature.to_string())
+fn demangled(symbol: &str) -> String {
+    rustc_demangle::try_demangle(symbol).map_or_else(|_| readable(symbol), |name| format!("{name:#}"))
 }
 
 #[cfg(test)]
@@ -146,7 +143,7 @@ mod tests {
         let library = program.file_name().unwrap().to_string_lossy();
         let own = format!("#{}", hexadecimal(&symbols.build_id));
         let named = Files::default().named(&line(&own));
-        assert_eq!(named, format!("    at {library} {}+0x1", readable(name)));
+        assert_eq!(named, format!("    at {library} {}+0x1", demangled(name)));
         assert!(named.contains("symbols::tests::functions_of_this_program_are_named"), "{named}");
         // Another file of this path, or one that cannot be told from others.
         for id in ["", "#", "#0123456789abcdef0123456789abcdef01234567"] {

@@ -10,9 +10,10 @@ use super::comparison::{self, compare_kernels};
 use super::groups::{self, Group};
 use super::process::{Audit, Process};
 use super::words::{
-    Caller, NOTHING_SEEN, Readable, Subject, Time, WhileResident, explanation_and_stack, many, processes,
-    short,
+    NOTHING_SEEN, Time, caller, explanation_and_stack, processes, short, subject, while_resident,
 };
+use crate::kernel_name::readable;
+use crate::plural::many;
 use crate::terminal;
 
 /// Processes that are reported one by one.
@@ -165,7 +166,7 @@ fn write_hang(f: &mut fmt::Formatter<'_>, event: &Event, was_said: bool) -> fmt:
 
 /// A text with kernels, which are between backticks, as in C++.
 fn with_signatures(text: &str) -> String {
-    let parts: Vec<_> = text.split('`').map(|part| Readable(part).to_string()).collect();
+    let parts: Vec<_> = text.split('`').map(readable).collect();
     parts.join("`")
 }
 
@@ -201,15 +202,18 @@ fn list(f: &mut fmt::Formatter<'_>, events: &[&Event]) -> fmt::Result {
         writeln!(f, "  {:>10} {:>10}  {:<9} {:<24} WHAT", "AT", "TOOK", "KIND", "CALL")?;
     }
     for event in events {
-        let Event { kind, begun, took, call, caller, is_finding, .. } = event;
+        let Event { kind, begun, took, call, is_finding, .. } = event;
         let mark = if *is_finding { '!' } else { ' ' };
-        let by = if caller.is_empty() { String::new() } else { format!("  by {}", Caller(caller)) };
+        let by = match &*event.caller {
+            "" => String::new(),
+            by => format!("  by {}", caller(by)),
+        };
         let (at, took, kind) = (Time(*begun), Time(*took), kind.as_str());
         writeln!(
             f,
             "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{}{by}",
-            Subject(event),
-            WhileResident(event, "  ")
+            subject(event),
+            while_resident(event, "  ")
         )?;
     }
     Ok(())
@@ -222,7 +226,7 @@ fn table(f: &mut fmt::Formatter<'_>, of: &str, groups: &[Group<'_>]) -> fmt::Res
     writeln!(f, "\n  {:>8} {:>10} {:>10} {:>12}  {of}", "TIMES", "TOTAL", "LONGEST", "AFTER READY")?;
     let (shown, rest) = groups.split_at(LINES.min(groups.len()));
     for Group { name, times, total, longest, late } in shown {
-        writeln!(f, "  {times:>8} {:>10} {:>10} {late:>12}  {}", Time(*total), Time(*longest), Caller(name))?;
+        writeln!(f, "  {times:>8} {:>10} {:>10} {late:>12}  {}", Time(*total), Time(*longest), caller(name))?;
     }
     if !rest.is_empty() {
         let sum = |number: fn(&Group<'_>) -> usize| rest.iter().map(number).sum::<usize>();
@@ -264,7 +268,7 @@ fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
     for kernel in differ.iter().take(LINES) {
         let ((last, behind), (shortest, longest)) = (kernel.last(), kernel.took());
         let (behind, shortest, longest) = (Time(behind), Time(shortest), Time(longest));
-        write!(f, "  {behind:>12} {shortest:>10} {longest:>10}  {}", Readable(kernel.kernel))?;
+        write!(f, "  {behind:>12} {shortest:>10} {longest:>10}  {}", readable(kernel.kernel))?;
         write!(f, ": loaded on {} of {}", kernel.loads.len(), audit.processes.len())?;
         if kernel.loads.len() > 1 {
             write!(f, ", last on {}", last)?;

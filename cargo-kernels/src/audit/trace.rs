@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::process::{Audit, Process, is_late};
 use super::streams;
-use super::words::{Readable, short};
+use super::words::short;
+use crate::kernel_name::readable;
 
 /// Streams are tracks too. Linux numbers no thread so high.
 const FIRST_STREAM: usize = 1 << 23;
@@ -48,7 +49,7 @@ fn process((index, process): (usize, &Process)) -> Vec<Value> {
         events.extend(samples.iter().map(|sample| {
             json!({
                 "ph": "X",
-                "name": match sample.kernel { "" => "launches".to_owned(), kernel => Readable(kernel).to_string() },
+                "name": match sample.kernel { "" => "launches".to_owned(), kernel => readable(kernel) },
                 "cat": "launches",
                 "pid": pid,
                 "tid": tid,
@@ -97,7 +98,7 @@ fn hang(process: &Process, event: &Event, id: usize) -> [Value; 2] {
 fn name(event: &Event) -> String {
     match (event.kind, &*event.subject) {
         (_, "") => event.call.to_string(),
-        (Kind::Load | Kind::Hang | Kind::Refused, kernel) => Readable(kernel).to_string(),
+        (Kind::Load | Kind::Hang | Kind::Refused, kernel) => readable(kernel),
         (_, what) => format!("{} ({what})", event.call),
     }
 }

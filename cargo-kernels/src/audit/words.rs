@@ -1,33 +1,16 @@
 //! How reports write names, times and numbers.
 
-use std::fmt;
-
 use kernel_registry_audit::record::Event;
 pub(super) use kernel_registry_audit::record::Time;
-use kernel_registry_image::Signature;
 use serde::Serializer;
 
-/// A kernel's name as in C++, and other texts as they are.
-pub(super) struct Readable<'a>(pub(super) &'a str);
-
-impl fmt::Display for Readable<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Signature::of(self.0) {
-            Some(signature) => write!(f, "{signature}"),
-            None => f.write_str(self.0),
-        }
-    }
-}
+use crate::kernel_name::readable;
 
 /// What an event is about: a kernel, a limit, or an image with its size.
-pub(super) struct Subject<'a>(pub(super) &'a Event);
-
-impl fmt::Display for Subject<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.bytes {
-            0 => write!(f, "{}", Readable(&self.0.subject)),
-            bytes => write!(f, "{} of {bytes} bytes", self.0.subject),
-        }
+pub(super) fn subject(event: &Event) -> String {
+    match event.bytes {
+        0 => readable(&event.subject),
+        bytes => format!("{} of {bytes} bytes", event.subject),
     }
 }
 
@@ -37,27 +20,19 @@ pub(super) fn explanation_and_stack(hang: &Event) -> (Vec<&str>, Vec<&str>) {
 }
 
 /// The resident kernel that a call would have waited for, behind a separator, or nothing.
-pub(super) struct WhileResident<'a>(pub(super) &'a Event, pub(super) &'static str);
-
-impl fmt::Display for WhileResident<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0.resident {
-            "" => Ok(()),
-            kernel => write!(f, "{}while `{}` was resident", self.1, Readable(kernel)),
-        }
+pub(super) fn while_resident(event: &Event, separator: &str) -> String {
+    match &*event.resident {
+        "" => String::new(),
+        kernel => format!("{separator}while `{}` was resident", readable(kernel)),
     }
 }
 
 /// A kernel, or a library and the function in it, with names as in C++.
-pub(super) struct Caller<'a>(pub(super) &'a str);
-
-impl fmt::Display for Caller<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.split_once(' ') {
-            None if self.0.is_empty() => f.write_str("(no room for the name)"),
-            Some((library, function)) => write!(f, "{library} {}", Readable(function)),
-            None => write!(f, "{}", Readable(self.0)),
-        }
+pub(super) fn caller(recorded: &str) -> String {
+    match recorded.split_once(' ') {
+        None if recorded.is_empty() => "(no room for the name)".to_owned(),
+        Some((library, function)) => format!("{library} {}", readable(function)),
+        None => readable(recorded),
     }
 }
 
@@ -71,11 +46,6 @@ pub(super) fn short(text: &str) -> String {
         Some((end, _)) => format!("{}..", &line[..end]),
         None => line,
     }
-}
-
-/// `1 kernel`, `2 kernels`.
-pub(super) fn many(count: usize, one: &str) -> String {
-    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
 /// `1 process`, `2 processes`.

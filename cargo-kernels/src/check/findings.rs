@@ -12,6 +12,7 @@ use crate::cli::{Check, Deny};
 use crate::compare;
 use crate::embedded::Embedded;
 use crate::image_file::ImageFile;
+use crate::kernel_name::readable;
 use crate::unread::{Unread, UnreadVariant};
 
 /// The result of the comparison.
@@ -145,7 +146,7 @@ impl<'a> Report<'a> {
                 let message = match missing.as_slice() {
                     [error] => error.to_string(),
                     several => {
-                        format!("no kernel `{}` in any of {} images", compare::cuda(kernel), several.len())
+                        format!("no kernel `{}` in any of {} images", readable(kernel.symbol), several.len())
                     }
                 };
                 self.add(binary, kernel, FindingKind::Missing, names, message);
@@ -178,7 +179,7 @@ impl<'a> Report<'a> {
             self.add(binary, kernel, FindingKind::Mismatch(about), vec![file.to_owned()], message);
         }
         if let Some(partial) = compare::partial(kernel, symbol, image) {
-            let message = format!("`{}` of `{file}` is only {partial}", compare::cuda(kernel));
+            let message = format!("`{}` of `{file}` is only {partial}", readable(kernel.symbol));
             self.add(binary, kernel, FindingKind::Partial, vec![file.to_owned()], message);
         }
         Ok(symbol.to_owned())

@@ -30,7 +30,7 @@ pub(super) fn module(
     for (kernel, reason) in &module.left_out {
         terminal::say(format_args!("warning: `{kernel}` is not declared: {reason}"));
     }
-    for sentence in unit.unread().sentences() {
+    for sentence in unit.unread.sentences() {
         terminal::say(format_args!("warning: {sentence}"));
     }
     if let Some(source) = &unit.input.source {
@@ -71,5 +71,5 @@ pub(super) fn write(text: &str, file: &Path) -> Result<(), Failure> {
     if fs::read(file).is_ok_and(|old| old == text.as_bytes()) {
         return Ok(());
     }
-    fs::write(file, text).map_err(|error| Failure::NotWritten { path: file.to_owned(), error })
+    fs::write(file, text).map_err(Failure::not_written(file))
 }

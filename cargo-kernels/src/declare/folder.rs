@@ -10,7 +10,7 @@ use super::input::Unit;
 use super::kept::Kept;
 use super::shared::Shared;
 use super::text::printable;
-use super::{agreed, difference, file, names, text};
+use super::{difference, file, names, shared, text};
 use crate::binaries;
 use crate::cli::Declare;
 use crate::failure::Failure;
@@ -41,12 +41,10 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
         for (path, text) in &files {
             let path = target.join(path);
             let parent = path.parent().unwrap_or(target);
-            fs::create_dir_all(parent)
-                .map_err(|error| Failure::NotWritten { path: parent.to_owned(), error })?;
+            fs::create_dir_all(parent).map_err(Failure::not_written(parent))?;
             file::write(text, &path)?;
         }
-        let remove =
-            |path: PathBuf| fs::remove_file(&path).map_err(|error| Failure::NotWritten { path, error });
+        let remove = |path: PathBuf| fs::remove_file(&path).map_err(Failure::not_written(&path));
         stale.into_iter().try_for_each(|path| remove(target.join(path)))?;
         return unread.check();
     }
@@ -79,8 +77,8 @@ fn files(
     let sources = below(folder, &["cu", "ptx", "cubin", "fatbin"])?;
     let units = sources.iter().map(|file| Unit::read(&Declare { file: file.clone(), ..options.clone() }));
     let units = units.collect::<Result<Vec<_>, _>>()?;
-    units.iter().for_each(|unit| unread.merge(unit.unread()));
-    let shared = agreed::structs_of(&units);
+    units.iter().for_each(|unit| unread.merge(unit.unread.clone()));
+    let shared = shared::structs_of(&units);
     let own = structs_module(folder, &sources);
     let mut files = BTreeMap::new();
     let mut modules: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
@@ -104,7 +102,7 @@ fn files(
     if !shared.is_empty() {
         let alone = Shared::default();
         let kept = Kept::read(Some(&target.join(&own).with_extension("rs")))?;
-        let definitions = agreed::definitions(&shared, &alone, &units);
+        let definitions = shared::definitions(&shared, &alone, &units);
         let text = text::structs(&definitions, &kept, &folder.display().to_string(), command);
         modules.entry(PathBuf::new()).or_default().insert(own.clone());
         files.insert(Path::new(&own).with_extension("rs"), text);
@@ -155,7 +153,7 @@ fn written(target: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// The files of these kinds in a folder and in those in it, sorted.
 fn below(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, Failure> {
-    let unreadable = |error| Failure::of_io(folder.to_owned(), error);
+    let unreadable = Failure::of_io(folder);
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;

@@ -7,6 +7,7 @@ use kernel_registry_build::Build;
 use kernel_registry_image::Image;
 
 use super::source::Source;
+use crate::artifacts::package_folder;
 use crate::cli::Declare;
 use crate::failure::Failure;
 use crate::mapped::Mapped;
@@ -19,6 +20,8 @@ pub(super) struct Unit {
     pub(super) input: Input,
     pub(super) image: Image,
     pub(super) source: Source,
+    /// What of the image cannot be read.
+    pub(super) unread: Unread,
 }
 
 impl Unit {
@@ -30,14 +33,9 @@ impl Unit {
             Some(source) => Source::read(source, &options.flags, &image)?,
             None => Source::default(),
         };
-        Ok(Unit { path: options.file.clone(), input, image, source })
-    }
-
-    /// What of the image cannot be read.
-    pub(super) fn unread(&self) -> Unread {
         let mut unread = Unread::default();
-        unread.add(&self.path.display().to_string(), &UnreadVariant::in_image(&self.image));
-        unread
+        unread.add(&options.file.display().to_string(), &UnreadVariant::in_image(&image));
+        Ok(Unit { path: options.file.clone(), input, image, source, unread })
     }
 }
 
@@ -76,9 +74,8 @@ struct PackagedFile {
 
 impl PackagedFile {
     fn find(file: &Path) -> Result<PackagedFile, Failure> {
-        let absolute = path::absolute(file).map_err(|error| Failure::of_io(file.to_owned(), error))?;
-        let mut folders = absolute.ancestors().skip(1);
-        let package = folders.find(|folder| folder.join("Cargo.toml").is_file());
+        let absolute = path::absolute(file).map_err(Failure::of_io(file))?;
+        let package = package_folder(absolute.ancestors().skip(1));
         let relative = package.and_then(|package| absolute.strip_prefix(package).ok());
         match (package, relative) {
             (Some(package), Some(relative)) => {
@@ -99,7 +96,7 @@ impl PackagedFile {
 
 /// The image of a source, made as build scripts make it: by a compiler, or with prebuilt images.
 fn compiled(file: &Path, flags: &[String]) -> Result<Vec<u8>, Failure> {
-    let unreadable = |error| Failure::of_io(file.to_owned(), error);
+    let unreadable = Failure::of_io(file);
     fs::metadata(file).map_err(unreadable)?;
     let PackagedFile { package, relative } = PackagedFile::find(file)?;
     let out = env::temp_dir().join(format!("cargo-kernels-{}", process::id()));

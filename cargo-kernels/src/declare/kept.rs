@@ -59,8 +59,7 @@ impl Kept {
     pub(super) fn read(path: Option<&Path>) -> Result<Kept, Failure> {
         match path.filter(|path| path.exists()) {
             Some(path) => {
-                let text =
-                    fs::read_to_string(path).map_err(|error| Failure::of_io(path.to_owned(), error))?;
+                let text = fs::read_to_string(path).map_err(Failure::of_io(path))?;
                 Kept::parse(&text).map_err(|error| Failure::NotRust { path: path.to_owned(), error })
             }
             None => Ok(Kept::default()),

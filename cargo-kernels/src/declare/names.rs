@@ -8,14 +8,6 @@ const RESERVED: [&str; 7] = ["_", "self", "Self", "super", "crate", "KernelParam
 /// Names that begin paths in the declarations.
 const PATHS: [&str; 2] = ["core", "kernel_registry"];
 
-/// Words that are identifiers behind `r#` only.
-pub(crate) const KEYWORDS: [&str; 47] = [
-    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn", "else",
-    "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
-    "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "static", "struct", "trait",
-    "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while",
-];
-
 /// Bytes of names that are derived from C++ names. Those of templates can have any length.
 pub(super) const LONGEST: usize = 80;
 
@@ -29,11 +21,17 @@ pub(super) fn function(name: &str) -> String {
     let name = if is_plain { name.to_owned() } else { snake(name) };
     if RESERVED.contains(&name.as_str()) || PATHS.contains(&name.as_str()) {
         format!("{name}_kernel")
-    } else if KEYWORDS.contains(&name.as_str()) {
+    } else if is_keyword(&name) {
         format!("r#{name}")
     } else {
         name
     }
+}
+
+/// Whether a word of letters, digits and `_` is one of Rust's.
+pub(crate) fn is_keyword(word: &str) -> bool {
+    // Of edition 2024, which syn does not know yet.
+    word == "gen" || syn::parse_str::<syn::Ident>(word).is_err()
 }
 
 /// The name of a parameter or field: `N` could be that of a constant.
@@ -189,7 +187,7 @@ mod tests {
     fn names_become_identifiers() {
         assert_eq!(function("saxpy"), "saxpy");
         assert_eq!(function("Saxpy_Kernel"), "Saxpy_Kernel");
-        assert_eq!(function("loop"), "r#loop");
+        assert_eq!(["loop", "gen", "yield"].map(function), ["r#loop", "r#gen", "r#yield"]);
         assert_eq!(function("self"), "self_kernel");
         assert_eq!(function("reduce$1"), "reduce_1");
         assert_eq!(function("ns::Reduce<float, 4>"), "ns_reduce_float_4");

@@ -1,9 +1,14 @@
-//! The structs that the files of a folder share.
+//! The structs that the files of a folder share: those on which they agree, which are defined once, in a module of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::fields::Known;
+use super::input::Unit;
+use super::kept::Kept;
 use super::layout::Layout;
+use super::module::{Module, taken};
+use super::names;
+use super::structs::Structs;
 
 /// The structs that modules share, by their C++ names, each with its name in Rust. Those of a single file are none.
 #[derive(Default)]
@@ -38,4 +43,52 @@ impl Shared {
         };
         is_same.then_some(name.as_str())
     }
+}
+
+/// The structs of these files. Where files differ about a struct, it is not shared: each file defines its own.
+pub(super) fn structs_of(units: &[Unit]) -> Shared {
+    let (alone, kept) = (Shared::default(), Kept::default());
+    let (mut fields, mut differing) = (Known::new(), BTreeSet::new());
+    for (name, there) in units.iter().flat_map(|unit| &unit.source.structs) {
+        if *fields.entry(name.clone()).or_insert_with(|| there.clone()) != *there {
+            differing.insert(name.clone());
+        }
+    }
+    fields.retain(|name, _| !differing.contains(name));
+    let mut layouts: BTreeMap<String, Option<Layout>> = BTreeMap::new();
+    for unit in units {
+        for known in Module::build(unit, &alone, &kept).structs.all().filter(|known| !known.cuda.is_empty()) {
+            let layout = layouts.entry(known.cuda.to_owned()).or_insert(known.layout);
+            match (*layout, known.layout) {
+                (Some(one), Some(other)) => match one.or(other) {
+                    Some(both) => *layout = Some(both),
+                    None => drop(differing.insert(known.cuda.to_owned())),
+                },
+                (one, other) => *layout = one.or(other),
+            }
+        }
+    }
+    layouts.retain(|cuda, _| !differing.contains(cuda) && !differing.contains(names::unqualified(cuda)));
+    let mut shared = Shared { structs: BTreeMap::new(), fields };
+    let mut structs = structs(&shared, &alone, units);
+    let name = |(cuda, layout): (String, Option<Layout>)| {
+        let name = structs.name(&cuda, layout);
+        (cuda, (layout, name))
+    };
+    let named = layouts.into_iter().map(name).collect();
+    shared.structs = named;
+    shared
+}
+
+/// The structs to be defined.
+pub(super) fn definitions<'a>(shared: &'a Shared, alone: &'a Shared, units: &[Unit]) -> Structs<'a> {
+    let mut structs = structs(shared, alone, units);
+    for (cuda, (layout, _)) in &shared.structs {
+        structs.name(cuda, *layout);
+    }
+    structs
+}
+
+fn structs<'a>(shared: &'a Shared, alone: &'a Shared, units: &[Unit]) -> Structs<'a> {
+    Structs::new(units.iter().flat_map(|unit| taken(&unit.image)), &shared.fields, alone)
 }

@@ -29,7 +29,7 @@ impl Source {
         {
             return Ok(Source::parse(&preprocessed(&nvcc, path, flags, image)?));
         }
-        let text = fs::read_to_string(path).map_err(|error| Failure::of_io(path.to_owned(), error))?;
+        let text = fs::read_to_string(path).map_err(Failure::of_io(path))?;
         terminal::say(format_args!(
             "warning: macros and headers of `{}` are not read, because no nvcc is used: set `CUDA_HOME` to a CUDA toolkit",
             path.display()

@@ -50,11 +50,7 @@ impl<'a> Structs<'a> {
     pub(super) fn learn(&mut self, cuda: &str, layout: &ParamLayout) {
         let new = Layout::from_image(layout);
         let known = self.aligns.entry((cuda.to_owned(), layout.size)).or_insert(new);
-        match (known.is_certain, new.is_certain) {
-            (false, true) => *known = new,
-            (false, false) => known.align = known.align.min(new.align),
-            (true, _) => {}
-        }
+        *known = known.or(new).unwrap_or(*known);
     }
 
     /// The struct that a parameter is.

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::Report;
 use super::comparison::{Changed, Comparison};
 use super::figure::{Amount, Change, Figure};
 use super::json;
 use super::limits::Refusal;
-use super::report::Report;
 use super::snapshot::{Kernel, Variant};
 use crate::page::{self, Cell, Page, Table, Text};
 use crate::plural::many;

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::Report;
 use super::comparison::{Changed, ChangedVariant};
 use super::figure::{Amount, Change};
 use super::limits::Refusal;
-use super::report::Report;
 use super::snapshot::{Kernel, Snapshot, Variant};
 use crate::json::joined;
 

@@ -7,9 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use kernel_registry_build::Available;
-
-use super::facts::{Compiler, ComputeMode, Context, Driver, Facts, Found, Gpu, Started};
+use super::facts::{ComputeMode, Context, Driver, Facts, Found, Gpu, Started};
 use super::libcuda::{Answer, Attribute, Device, Library};
 use super::metadata;
 
@@ -23,11 +21,7 @@ pub(super) fn facts(manifest: Option<&Path>) -> Facts {
     Facts {
         variables: env::vars_os().map(text).filter(|(name, _)| name.starts_with("CUDA")).collect(),
         driver: driver(),
-        compiler: match kernel_registry_build::available() {
-            Ok(Available::Compiler { name, file }) => Compiler::Found { name, file },
-            Ok(Available::Without { why }) => Compiler::Without { why },
-            Err(error) => Compiler::Unusable { why: error.to_string() },
-        },
+        compiler: kernel_registry_build::available().map_err(|error| error.to_string()),
         package: metadata::package(manifest),
     }
 }
@@ -85,8 +79,8 @@ fn gpu(device: &Device<'_>) -> Answer<Gpu> {
         watchdog: is(Attribute::Watchdog),
         // Older drivers do not know this attribute.
         mps: is(Attribute::Mps),
-        context: device.in_context(|current| {
-            Ok(Context { free: current.free_memory()?, stack: current.stack_limit()? })
+        context: device.in_context(|library| {
+            Ok(Context { free: library.free_memory()?, stack: library.stack_limit()? })
         }),
     })
 }

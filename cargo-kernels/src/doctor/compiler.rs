@@ -1,25 +1,26 @@
 //! Checks which CUDA compiler build scripts would use, and whether the driver takes its images.
 
+use kernel_registry_build::Available;
 use kernel_registry_format::CudaVersion;
 
-use super::facts::{Compiler, Facts, cuda_version};
+use super::facts::{Facts, cuda_version};
 use super::line::Line;
 
 const ABOUT: &str = "compiler";
 
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
     match &facts.compiler {
-        Compiler::Found { name, file } => {
+        Ok(Available::Compiler { name, file }) => {
             let place = file.as_ref().map(|file| format!(" (`{}`)", file.display())).unwrap_or_default();
             let found = Line::ok(ABOUT, format!("{name}{place}"));
             [Some(found), against_driver(name, facts.driver_version())].into_iter().flatten().collect()
         }
-        Compiler::Without { why } => vec![Line::note(
+        Ok(Available::Without { why }) => vec![Line::note(
             ABOUT,
             format!("{why}: CUDA sources have only the images that `cargo kernels prebuild` made"),
             "set `CUDA_HOME` to a toolkit, or install one, or NVRTC alone; leave `KERNEL_REGISTRY_COMPILER` unset",
         )],
-        Compiler::Unusable { why } => {
+        Err(why) => {
             vec![Line::problem(ABOUT, why, "repair it, or choose another with `KERNEL_REGISTRY_COMPILER`")]
         }
     }
@@ -49,7 +50,7 @@ mod tests {
     /// The levels of the lines for a compiler and a driver of these versions.
     fn levels(compiler: &str, driver: u32) -> Vec<Level> {
         let mut facts = Facts::good();
-        facts.compiler = Compiler::Found { name: compiler.to_owned(), file: None };
+        facts.compiler = Ok(Available::Compiler { name: compiler.to_owned(), file: None });
         facts.found().version = Some(CudaVersion::from_number(driver));
         check(&facts).iter().map(|line| line.level).collect()
     }
@@ -67,9 +68,9 @@ mod tests {
     #[test]
     fn no_compiler_is_a_note_and_a_broken_one_a_problem() {
         let mut facts = Facts::good();
-        facts.compiler = Compiler::Without { why: "there is no CUDA compiler".to_owned() };
+        facts.compiler = Ok(Available::Without { why: "there is no CUDA compiler".to_owned() });
         assert_eq!(check(&facts)[0].level, Level::Note);
-        facts.compiler = Compiler::Unusable { why: "nvcc gives no version".to_owned() };
+        facts.compiler = Err("nvcc gives no version".to_owned());
         assert_eq!(check(&facts)[0].level, Level::Problem);
     }
 }

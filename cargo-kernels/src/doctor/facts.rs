@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use kernel_registry_build::Available;
 use kernel_registry_format::CudaVersion;
 
 /// Everything that the checks read.
@@ -12,7 +13,8 @@ pub(super) struct Facts {
     /// Environment variables whose names begin with `CUDA`.
     pub(super) variables: BTreeMap<String, String>,
     pub(super) driver: Driver,
-    pub(super) compiler: Compiler,
+    /// What a build script would use, or why it would fail.
+    pub(super) compiler: Result<Available, String>,
     pub(super) package: Package,
 }
 
@@ -91,14 +93,6 @@ pub(super) struct Context {
     pub(super) free: u64,
     /// Bytes of stack per thread.
     pub(super) stack: u64,
-}
-
-/// The compiler that a build script would use.
-#[derive(Clone, Debug)]
-pub(super) enum Compiler {
-    Found { name: String, file: Option<PathBuf> },
-    Without { why: String },
-    Unusable { why: String },
 }
 
 /// The dependencies of the package in the current folder.
@@ -197,10 +191,10 @@ impl Facts {
                 version: Some(CudaVersion::new(13, 0)),
                 started: Ok(started),
             }),
-            compiler: Compiler::Found {
+            compiler: Ok(Available::Compiler {
                 name: "nvcc 13.0.88".to_owned(),
                 file: Some("/cuda/bin/nvcc".into()),
-            },
+            }),
             package: Package::Cudarc {
                 crates: vec![Cudarc::pinned(12_080)],
                 nvcc: Some(CudaVersion::new(13, 0)),

@@ -123,6 +123,20 @@ impl Library {
         Ok(Device { library: self, handle })
     }
 
+    /// Of the context that is current in this thread, as is the next one.
+    pub(super) fn free_memory(&self) -> Answer<u64> {
+        let (mut free, mut total) = (0_usize, 0_usize);
+        call!(self, cuMemGetInfo_v2(*mut usize = &mut free, *mut usize = &mut total))?;
+        Ok(free as u64)
+    }
+
+    pub(super) fn stack_limit(&self) -> Answer<u64> {
+        const STACK_SIZE: c_uint = 0;
+        let mut bytes = 0_usize;
+        call!(self, cuCtxGetLimit(*mut usize = &mut bytes, c_uint = STACK_SIZE))?;
+        Ok(bytes as u64)
+    }
+
     /// Calls a driver function by name. `F` is its type; `call` makes the call.
     fn call<F: Copy>(&self, name: &'static str, call: impl FnOnce(F) -> c_int) -> Answer<()> {
         const NOT_FOUND: i32 = 500;
@@ -198,34 +212,14 @@ impl Device<'_> {
     }
 
     /// Retains the primary context, runs `ask` in it, and releases it.
-    pub(super) fn in_context<T>(&self, ask: impl FnOnce(&Current<'_>) -> Answer<T>) -> Answer<T> {
+    pub(super) fn in_context<T>(&self, ask: impl FnOnce(&Library) -> Answer<T>) -> Answer<T> {
         let Device { library, handle } = *self;
         let mut context = ptr::null_mut();
         call!(library, cuDevicePrimaryCtxRetain(*mut *mut c_void = &mut context, c_int = handle))?;
         // The context is there until it is released below, once; nothing is made in it.
         let current = call!(library, cuCtxSetCurrent(*mut c_void = context));
-        let answer = current.and_then(|()| ask(&Current { library }));
+        let answer = current.and_then(|()| ask(library));
         call!(library, cuDevicePrimaryCtxRelease_v2(c_int = handle))?;
         answer
-    }
-}
-
-/// The context that is current in this thread.
-pub(super) struct Current<'l> {
-    library: &'l Library,
-}
-
-impl Current<'_> {
-    pub(super) fn free_memory(&self) -> Answer<u64> {
-        let (mut free, mut total) = (0_usize, 0_usize);
-        call!(self.library, cuMemGetInfo_v2(*mut usize = &mut free, *mut usize = &mut total))?;
-        Ok(free as u64)
-    }
-
-    pub(super) fn stack_limit(&self) -> Answer<u64> {
-        const STACK_SIZE: c_uint = 0;
-        let mut bytes = 0_usize;
-        call!(self.library, cuCtxGetLimit(*mut usize = &mut bytes, c_uint = STACK_SIZE))?;
-        Ok(bytes as u64)
     }
 }

@@ -8,7 +8,7 @@ use cargo_metadata::{Metadata, MetadataCommand, Node};
 use kernel_registry_format::CudaVersion;
 
 use super::facts::{Cudarc, Package, cuda_version, version_of_feature};
-use crate::artifacts::cargo;
+use crate::artifacts::{cargo, package_folder};
 
 pub(super) fn package(manifest: Option<&Path>) -> Package {
     let mut command = MetadataCommand::new();
@@ -26,7 +26,7 @@ pub(super) fn package(manifest: Option<&Path>) -> Package {
 
 fn is_in_package() -> bool {
     let folder = env::current_dir();
-    folder.is_ok_and(|folder| folder.ancestors().any(|folder| folder.join("Cargo.toml").is_file()))
+    folder.is_ok_and(|folder| package_folder(folder.ancestors()).is_some())
 }
 
 /// The first line of cargo's error, without the context before it.

@@ -24,8 +24,10 @@ pub(super) fn page(report: &Report<'_>) -> String {
     let verdict = match refusals.len() {
         0 => "<p class=\"good\">Everything fits.</p>".to_owned(),
         _ => {
-            let items: String =
-                refusals.iter().map(|refusal| format!("<li>{}</li>\n", with_code(refusal))).collect();
+            let items: String = refusals
+                .iter()
+                .map(|refusal| format!("<li>{}</li>\n", page::with_code(refusal, str::to_owned)))
+                .collect();
             format!("<p class=\"bad\">Does not fit</p>\n<ul>\n{items}</ul>")
         }
     };
@@ -38,15 +40,6 @@ pub(super) fn page(report: &Report<'_>) -> String {
     body += &page::data("fit", &json::document(report));
     let title = format!("What fits beside {name}");
     Page { title: &title, style: STYLE, summary: &verdict, body: &body }.to_string()
-}
-
-/// Text whose names stand between backticks.
-fn with_code(text: &str) -> String {
-    let part = |(index, part): (usize, &str)| match index % 2 {
-        0 => Text(part).to_string(),
-        _ => format!("<code>{}</code>", Text(part)),
-    };
-    text.split('`').enumerate().map(part).collect()
 }
 
 fn section(gpu: &GpuReport<'_>) -> String {

@@ -6,7 +6,6 @@ use std::path::Path;
 use kernel_registry_image::{Entry, Error, Image, Variant};
 use object::elf::EM_CUDA;
 
-use super::shown::Compiled;
 use super::summary::{ImageEntry, Summary};
 use crate::failure::Failure;
 use crate::mapped::Mapped;
@@ -19,10 +18,7 @@ pub(super) struct Alone<'a> {
 }
 
 /// A kernel in each variant of the image that has it.
-pub(super) struct Kernel<'a> {
-    pub(super) alone: &'a Alone<'a>,
-    pub(super) variants: Vec<(&'a Variant, &'a Entry)>,
-}
+pub(super) type Kernel<'a> = Vec<(&'a Variant, &'a Entry)>;
 
 /// The image in this file, or none if it is something else.
 pub(super) fn read(file: &Path) -> Result<Option<Alone<'_>>, Failure> {
@@ -43,13 +39,7 @@ fn is_for_cuda(elf: &[u8]) -> bool {
 
 impl Alone<'_> {
     pub(super) fn summary(&self) -> Summary<'_> {
-        Summary::new(vec![ImageEntry::alone(self.file, self.bytes, &self.image)])
-    }
-
-    /// All kernels.
-    pub(super) fn compiled(&self) -> Result<Vec<Compiled<'_>>, Failure> {
-        let kernels = self.all()?.into_iter();
-        Ok(kernels.map(|kernel| Compiled { declared: None, variants: kernel.variants }).collect())
+        Summary::new(vec![ImageEntry::alone(self)])
     }
 
     pub(super) fn named(&self, name: &str) -> Result<Vec<Kernel<'_>>, Failure> {
@@ -74,12 +64,12 @@ impl Alone<'_> {
 
     /// The kernels whose entries are wanted, in the order of their symbols.
     fn kernels(&self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Kernel<'_>> {
-        let mut kernels = BTreeMap::<&str, Vec<(&Variant, &Entry)>>::new();
+        let mut kernels = BTreeMap::<&str, Kernel<'_>>::new();
         for variant in &self.image.variants {
             for entry in variant.entries.iter().filter(|entry| is_wanted(entry)) {
                 kernels.entry(&entry.symbol).or_default().push((variant, entry));
             }
         }
-        kernels.into_values().map(|variants| Kernel { alone: self, variants }).collect()
+        kernels.into_values().collect()
     }
 }

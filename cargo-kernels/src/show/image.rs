@@ -1,8 +1,9 @@
 //! Shows kernels of an image that is in no binary.
 
 use std::io::{self, Write};
+use std::path::Path;
 
-use kernel_registry_image::{Entry, ParamLayout, Variant};
+use kernel_registry_image::ParamLayout;
 
 use super::alone::{Alone, Kernel};
 use super::{json, text};
@@ -18,16 +19,16 @@ pub(super) fn show(alone: &Alone<'_>, name: Option<&str>, as_json: bool) -> Resu
     let summary = alone.summary();
     binaries::print(|out| {
         if as_json {
-            return crate::json::write(&json::image(&kernels, &summary), out);
+            return crate::json::write(&json::image(alone, &kernels), out);
         }
-        write_text(&kernels, out)?;
+        write_text(alone.file, &kernels, out)?;
         summary.write(kernels.len(), name.is_none(), out)
     })?;
-    summary.check()
+    summary.unread.check()
 }
 
-fn write_text(kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
-    for (index, Kernel { alone: Alone { file, .. }, variants }) in kernels.iter().enumerate() {
+fn write_text(file: &Path, kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
+    for (index, variants) in kernels.iter().enumerate() {
         let (_, entry) = variants[0];
         if index > 0 {
             writeln!(out)?;
@@ -44,7 +45,7 @@ fn write_text(kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
 }
 
 /// The parameters as PTX has them, or as many bytes as machine code gives them.
-fn takes(variants: &[(&Variant, &Entry)]) -> String {
+fn takes(variants: &Kernel<'_>) -> String {
     let has_types = |params: &&Vec<ParamLayout>| params.iter().all(|param| param.ptx_type.is_some());
     let mut all = variants.iter().map(|(_, entry)| &entry.params);
     let params = all.clone().find(has_types).or_else(|| all.next());

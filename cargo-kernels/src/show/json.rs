@@ -18,8 +18,8 @@ pub(super) fn binaries(kernels: &[Shown<'_>], summary: &Summary<'_>) -> Value {
 }
 
 /// The document of kernels in an image that is in no binary.
-pub(super) fn image(kernels: &[Kernel<'_>], summary: &Summary<'_>) -> Value {
-    document(kernels.iter().map(alone), summary)
+pub(super) fn image(image: &Alone<'_>, kernels: &[Kernel<'_>]) -> Value {
+    document(kernels.iter().map(|kernel| alone(image, kernel)), &image.summary())
 }
 
 fn document(kernels: impl ExactSizeIterator<Item = Value>, summary: &Summary<'_>) -> Value {
@@ -49,8 +49,7 @@ fn shown(shown: &Shown<'_>) -> Value {
     joined(kernel(shown.binary, &shown.kernel), more)
 }
 
-fn alone(kernel: &Kernel<'_>) -> Value {
-    let Kernel { alone: Alone { image, file, bytes }, variants } = kernel;
+fn alone(Alone { image, file, bytes }: &Alone<'_>, variants: &Kernel<'_>) -> Value {
     let (_, entry) = variants[0];
     json!({
         "file": file.display().to_string(),

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::path::Path;
 
 use kernel_registry_image::{Image, ImageKind};
 use serde::Serialize;
 
+use super::alone::Alone;
 use crate::binary::Contents;
 use crate::embedded::Recorded;
-use crate::failure::Failure;
 use crate::plural::many;
 use crate::unread::{Unread, UnreadVariant};
 
@@ -48,15 +47,6 @@ impl<'a> Summary<'a> {
         }
         self.unread.sentences().iter().try_for_each(|sentence| writeln!(out, "unread: {sentence}"))
     }
-
-    /// An error if something was not read.
-    pub(super) fn check(&self) -> Result<(), Failure> {
-        self.unread.check()
-    }
-
-    pub(super) fn into_unread(self) -> Unread {
-        self.unread
-    }
 }
 
 impl<'a> ImageEntry<'a> {
@@ -69,8 +59,8 @@ impl<'a> ImageEntry<'a> {
         }
     }
 
-    pub(super) fn alone(file: &Path, bytes: usize, image: &Image) -> Self {
-        ImageEntry::new(file.display().to_string(), bytes as u64, image)
+    pub(super) fn alone(Alone { file, bytes, image }: &Alone<'_>) -> Self {
+        ImageEntry::new(file.display().to_string(), *bytes as u64, image)
     }
 
     fn new(file: String, bytes: u64, image: &Image) -> Self {

@@ -49,27 +49,21 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 fn main() -> ExitCode {
-    let done = match env::args().nth(1).as_deref() {
-        None => measure().map(|requirements| verdict::conclude(&requirements)),
+    match env::args().nth(1).as_deref() {
+        None => verdict::end(measure()),
         // These arguments are for child processes of this program.
         Some("overhead") => print(overhead::measure(|| ALLOCATIONS.load(Ordering::Relaxed))),
         Some("first") => print(first::measure()),
         Some("growth") => print(growth::measure()),
-        Some(_) => Err("usage: launch".into()),
-    };
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
+        Some(_) => verdict::exit_code(Err("usage: launch".into())),
     }
 }
 
-fn print(numbers: Result<Vec<f64>>) -> Result<bool> {
-    println!("{}", numbers?.iter().map(f64::to_string).collect::<Vec<_>>().join(" "));
-    Ok(true)
+fn print(numbers: Result<Vec<f64>>) -> ExitCode {
+    verdict::exit_code(numbers.map(|numbers| {
+        println!("{}", numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(" "));
+        true
+    }))
 }
 
 fn measure() -> Result<Vec<Requirement>> {

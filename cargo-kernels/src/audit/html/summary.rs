@@ -8,8 +8,10 @@ use kernel_registry_audit::rules;
 
 use crate::audit::groups::Group;
 use crate::audit::process::{Audit, is_late};
-use crate::audit::words::{NOTHING_SEEN, Readable, Time, many, processes, short};
-use crate::page::Text;
+use crate::audit::words::{NOTHING_SEEN, Time, processes, short};
+use crate::kernel_name::readable;
+use crate::page::{self, Text};
+use crate::plural::many;
 
 /// Causes that are said first.
 const CAUSES: usize = 3;
@@ -144,8 +146,7 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         if longest.took > 0 {
             write!(to, ": {} in all, the longest {}", Time(total), Time(longest.took))?;
             if longest.kind == Kind::Load {
-                let name = Readable(&longest.subject).to_string();
-                write!(to, " (<code>{}</code>)", Text(short(&name)))?;
+                write!(to, " (<code>{}</code>)", Text(short(&readable(&longest.subject))))?;
             }
             if longest.kind == Kind::Slow && longest.waits_for_resident() {
                 let because = rules::named(&longest.rule).map_or("it waits", |rule| rule.because);
@@ -165,9 +166,5 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
 
 /// Text with code between backticks, and kernels' names there as in C++.
 pub(super) fn code(text: &str) -> String {
-    let part = |(index, part)| match index % 2 {
-        0 => Text(part).to_string(),
-        _ => format!("<code>{}</code>", Text(Readable(part))),
-    };
-    text.split('`').enumerate().map(part).collect()
+    page::with_code(text, readable)
 }

@@ -6,7 +6,7 @@ use kernel_registry_audit::record::{Event, Kind, PTX};
 
 use super::axis::{NARROWEST, Span, x};
 use crate::audit::process::is_late;
-use crate::audit::words::{Subject, Time, WhileResident, short};
+use crate::audit::words::{Time, short, subject, while_resident};
 
 /// How an event is drawn. Later ones are drawn over earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,11 +69,11 @@ impl Bar<'_> {
     pub(super) fn title(&self) -> String {
         let Event { call, caller, .. } = self.longest.event;
         let took = |span: &Span<'_>| Time(span.to - span.from);
-        let name = short(&Subject(self.longest.event).to_string());
+        let name = short(&subject(self.longest.event));
         let what = if name.is_empty() { call.to_string() } else { format!("{name} ({call})") };
         let late = match self.longest.event {
             event if is_late(event) => ", after the program was ready".to_owned(),
-            event => WhileResident(event, ", ").to_string(),
+            event => while_resident(event, ", "),
         };
         let longest = took(&self.longest);
         if self.count > 1 {

@@ -2,7 +2,8 @@
 
 use super::axis::{NARROWEST, x};
 use crate::audit::streams::Launches;
-use crate::audit::words::{Readable, Time, short};
+use crate::audit::words::{Time, short};
+use crate::kernel_name::readable;
 
 /// Samples as one bar.
 pub(super) struct Bar<'a> {
@@ -20,7 +21,7 @@ impl Bar<'_> {
 
     pub(super) fn title(&self) -> String {
         let Launches { from, to, count, kernel } = self.launches;
-        let last = short(&Readable(kernel).to_string());
+        let last = short(&readable(kernel));
         let last = if last.is_empty() { String::new() } else { format!("; the last: {last}") };
         let launches = if count == 1 { "1 launch".to_owned() } else { format!("{count} launches") };
         format!("{launches} from {} to {}{last}", Time(from), Time(to))
