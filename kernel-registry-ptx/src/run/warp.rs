@@ -6,12 +6,13 @@
 
 use std::ops::Range;
 
-use crate::op::{Rows, Slot, Tally};
+use crate::op::Tally;
 use crate::program::{Function, Program};
 use crate::run::block::{Barrier, Block};
 use crate::run::fault::FaultKind;
 use crate::run::memory::Memory;
 use crate::run::spin::Spin;
+use crate::slot::{Rows, Slot};
 use crate::types::{Row, row};
 
 pub(crate) struct Warp {
