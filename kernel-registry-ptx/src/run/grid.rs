@@ -229,7 +229,7 @@ impl Grid {
                 place: context.program.place(line),
             }));
         }
-        Ok((ran, ran > 0 && !warp.spins()))
+        Ok((ran, ran > 0 && !warp.spin.found()))
     }
 
     /// Starts a cluster if there is room, and says whether it did.

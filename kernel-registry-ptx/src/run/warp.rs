@@ -175,26 +175,11 @@ impl Warp {
         [0, 1, 2].map(|axis| self.special[axis][lane].get() as u32)
     }
 
-    /// Whether it spins.
-    pub(crate) fn spins(&self) -> bool {
-        self.spin.found()
-    }
-
     /// Makes lanes of a split one of their own, at another instruction.
     pub(crate) fn part(&mut self, index: usize, lanes: u32, at: usize) {
         let split = &mut self.splits[index];
         split.lanes &= !lanes;
-        let parted = Split {
-            at,
-            lanes,
-            function: split.function,
-            base: split.base,
-            local: split.local,
-            calls: split.calls.clone(),
-            wait: Wait::No,
-            arrived: split.arrived,
-            ran: split.ran,
-        };
+        let parted = Split { at, lanes, calls: split.calls.clone(), wait: Wait::No, ..*split };
         self.splits.push(parted);
     }
 
