@@ -10,7 +10,7 @@ use std::{io, mem};
 use super::watched;
 
 /// The thread that launched a kernel, until it ends.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Launcher(Weak<Thread>);
 
 thread_local! {

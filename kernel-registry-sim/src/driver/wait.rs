@@ -21,7 +21,6 @@ pub(super) struct Behind {
 }
 
 /// A call that waits for the device.
-#[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) call: &'static str,
     pub(super) thread: String,
