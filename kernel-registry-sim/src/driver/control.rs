@@ -1,8 +1,8 @@
 //! Controls for tests: injecting faults, and recording calls.
 
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use super::calls;
 use super::faults::{Fault, FaultError, Rule, parse};
@@ -77,7 +77,7 @@ pub fn record_calls() -> Recording {
 impl Recording {
     /// The calls until now.
     pub fn calls(&self) -> Vec<Call> {
-        self.0.calls()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
