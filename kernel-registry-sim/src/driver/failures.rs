@@ -11,7 +11,7 @@ use std::time::Instant;
 use kernel_registry_format::Printable;
 
 use super::result::{Answer, Code};
-use super::texts::{Launcher, PATIENCE};
+use super::texts::{Launcher, TIMEOUT};
 use super::watched;
 
 thread_local! {
@@ -92,7 +92,7 @@ impl Failure {
 
     /// Writes it if no thread has for long. Says whether that is still to come.
     pub(super) fn write_old(&self) -> bool {
-        let is_old = self.since.elapsed() > PATIENCE;
+        let is_old = self.since.elapsed() > TIMEOUT;
         if is_old && !self.written.swap(true, Ordering::Relaxed) {
             report_at_once(&self.words);
         }

@@ -20,7 +20,7 @@ fn add(link: Handle, kind: u32, image: impl FnOnce() -> Answer<Vec<u8>>) -> Answ
     let (arch, options, compiler) = {
         let state = begin()?;
         let link = state.links.get(link)?;
-        (link.arch, link.options.clone(), Compiler::new(&state, Compiling::Together))
+        (link.arch, link.options.clone(), Compiler::new(&state, Compiling::Parallel))
     };
     if kind != PTX {
         return not_simulated("linking anything but PTX");
@@ -60,7 +60,7 @@ calls! {
         let (arch, options, mut texts, compiler) = {
             let state = begin()?;
             let link = state.links.get(link)?;
-            (link.arch, link.options.clone(), link.texts.clone(), Compiler::new(&state, Compiling::Together))
+            (link.arch, link.options.clone(), link.texts.clone(), Compiler::new(&state, Compiling::Parallel))
         };
         image.ready()?;
         // Each was compiled before: together they have a name twice, which a linker would tell apart if it is private.

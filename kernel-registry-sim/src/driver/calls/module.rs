@@ -20,7 +20,7 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
     let (device, arch, compiler) = {
         let mut state = begin()?;
         let device = state.sound(context)?.device;
-        (device, state.devices[device].kind.arch, Compiler::new(&state, Compiling::Alone))
+        (device, state.devices[device].kind.arch, Compiler::new(&state, Compiling::Serial))
     };
     module.ready()?;
     let image = compiler.compile(bytes, arch).map_err(|refused| tell(&refused, options))?;
