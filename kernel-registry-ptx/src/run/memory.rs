@@ -167,8 +167,3 @@ impl Span {
         })
     }
 }
-
-/// A memory fence.
-pub(crate) fn fence() {
-    std::sync::atomic::fence(Ordering::SeqCst);
-}

@@ -42,11 +42,6 @@ impl Library {
     pub(super) fn image(&self, arch: u32) -> Answer<&Arc<Image>> {
         self.images.get(&arch).ok_or(Code::NO_BINARY_FOR_GPU)?.as_ref().map_err(|code| *code)
     }
-
-    /// The image for any architecture, to read facts that are the same for all.
-    pub(super) fn any_image(&self) -> Answer<&Arc<Image>> {
-        self.images.values().find_map(|image| image.as_ref().ok()).ok_or(Code::NO_BINARY_FOR_GPU)
-    }
 }
 
 /// A kernel of a library.

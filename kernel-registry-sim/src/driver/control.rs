@@ -15,7 +15,7 @@ impl Fault {
     pub fn inject(self) -> Result<Injected, FaultError> {
         self.check()?;
         let rule = Arc::new(Rule::new(self));
-        hooks::add(rule.clone());
+        hooks::change(|hooks| hooks.rules.push(rule.clone()));
         Ok(Injected(rule))
     }
 
@@ -41,7 +41,7 @@ impl Injected {
 
 impl Drop for Injected {
     fn drop(&mut self) {
-        hooks::remove(&self.0);
+        hooks::change(|hooks| hooks.rules.retain(|other| !Arc::ptr_eq(other, &self.0)));
     }
 }
 
@@ -69,8 +69,8 @@ pub struct Recording(Arc<Trace>);
 /// # Ok::<(), kernel_registry_sim::InstallError>(())
 /// ```
 pub fn record_calls() -> Recording {
-    let trace = Arc::default();
-    hooks::add_trace(Arc::clone(&trace));
+    let trace = Arc::<Trace>::default();
+    hooks::change(|hooks| hooks.traces.push(trace.clone()));
     Recording(trace)
 }
 
@@ -83,7 +83,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        hooks::remove_trace(&self.0);
+        hooks::change(|hooks| hooks.traces.retain(|other| !Arc::ptr_eq(other, &self.0)));
     }
 }
 

@@ -1,11 +1,9 @@
 //! Functions of libraries and of their kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::device::device;
 use super::module::{attribute, parameter, set_attribute};
-use crate::driver;
 use crate::driver::abi::{Image, In, JitOptions, Name, Out};
 use crate::driver::code::{Images, Kernel, Library};
 use crate::driver::compile::{Compiler, Compiling, tell};
@@ -15,7 +13,6 @@ use crate::driver::handles::Handle;
 use crate::driver::load::{load as load_kernel, module_now};
 use crate::driver::process::{Locked, begin};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::State;
 use crate::driver::wait::WaitReason;
 
 fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
@@ -38,7 +35,7 @@ fn compile_for_all(bytes: &[u8], options: &JitOptions) -> Answer<Images> {
     let (archs, compiler) = {
         let state = begin()?;
         let archs: BTreeSet<_> = state.devices.iter().map(|device| device.kind.arch).collect();
-        (archs, Compiler::new(&state, Compiling::Together))
+        (archs, Compiler::new(&state, Compiling::Parallel))
     };
     let compiled = archs.into_iter().map(|arch| (arch, compiler.compile(bytes, arch)));
     let images: BTreeMap<_, _> = compiled.collect();
@@ -60,14 +57,6 @@ fn module_here(library: Handle, call: &'static str) -> Answer<(Locked, Handle)> 
 fn of_library(state: Locked, kernel: Handle, call: &'static str) -> Answer<(Locked, Handle)> {
     state.kernels.get(kernel)?;
     load_kernel(state, kernel, CurrentContext::get()?, call)
-}
-
-/// The image of a kernel, for an architecture or for any, and the kernel's index in it.
-fn known(state: &State, kernel: Handle, arch: Option<u32>) -> Answer<(&Arc<driver::image::Image>, usize)> {
-    let Kernel { library, name, .. } = state.kernels.get(kernel)?;
-    let library = state.libraries.get(*library)?;
-    let image = arch.map_or_else(|| library.any_image(), |arch| library.image(arch))?;
-    Ok((image, image.find(name).ok_or(Code::NOT_FOUND)?))
 }
 
 calls! {
@@ -125,8 +114,9 @@ calls! {
             return value.set(*set);
         }
         let arch = state.devices[device].kind.arch;
-        let (image, kernel) = known(&state, kernel, Some(arch))?;
-        value.set(attribute(image, kernel, arch, which)?)
+        let Kernel { library, name, .. } = state.kernels.get(kernel)?;
+        let image = state.libraries.get(*library)?.image(arch)?;
+        value.set(attribute(image, image.find(name).ok_or(Code::NOT_FOUND)?, arch, which)?)
     };
 
     12000 fn cuKernelSetAttribute(which: u32, value: i32, kernel: Handle, ordinal: i32) = {
