@@ -38,69 +38,67 @@ impl Program {
     ///
     /// If something in it is not PTX, or is declared with a type that is not simulated: with its line.
     pub fn load(text: &str) -> Result<Self, LoadError> {
-        program(text)
-    }
-}
+        let parsed = syntax::parse(text)?;
+        let mut module = Shared::default();
+        let mut variables = Vec::new();
+        let defined =
+            parsed.functions.iter().filter_map(|function| Some((function, function.body.as_deref()?)));
+        let declared = parsed.functions.iter().filter(|function| function.body.is_none());
+        module.external.extend(declared.map(|function| function.name));
+        for (index, (function, _)) in defined.clone().enumerate() {
+            let signature = signature(function)?;
+            if function.entry {
+                check_size(function, signature.size, most_parameters(parsed.version))?;
+            }
+            if module.names.insert(function.name, Place::Function(index)).is_some() {
+                return Err(LoadError::again(function.line, function.name));
+            }
+            module.signatures.push(signature);
+        }
+        // A variable that is declared `.extern` and defined is one variable. One that is defined nowhere is loaded as zeros, as an
+        // H200's driver did.
+        let is_defined =
+            |name: &str| parsed.variables.iter().any(|other| !other.external && other.name == name);
+        let own = |variable: &&syntax::Variable<'_>| !variable.external || !is_defined(variable.name);
+        for variable in parsed.variables.iter().filter(own) {
+            let place = match variable.space {
+                "shared" if variable.external => Place::DynamicShared,
+                "shared" => module.in_shared_memory(variable)?,
+                _ => Place::Variable(variables.len()),
+            };
+            if module.names.insert(variable.name, place).is_some() {
+                return Err(LoadError::again(variable.line, variable.name));
+            }
+            if let Place::Variable(_) = place {
+                variables.push(variable);
+            }
+        }
+        check_constants(&variables)?;
+        let variables = variables.iter().map(|variable| initialised(variable, &module));
 
-fn program(text: &str) -> Result<Program, LoadError> {
-    let parsed = syntax::parse(text)?;
-    let mut module = Shared::default();
-    let mut variables = Vec::new();
-    let defined = parsed.functions.iter().filter_map(|function| Some((function, function.body.as_deref()?)));
-    let declared = parsed.functions.iter().filter(|function| function.body.is_none());
-    module.external.extend(declared.map(|function| function.name));
-    for (index, (function, _)) in defined.clone().enumerate() {
-        let signature = signature(function)?;
-        if function.entry {
-            check_size(function, signature.size, most_parameters(parsed.version))?;
-        }
-        if module.names.insert(function.name, Place::Function(index)).is_some() {
-            return Err(LoadError::again(function.line, function.name));
-        }
-        module.signatures.push(signature);
-    }
-    // A variable that is declared `.extern` and defined is one variable. One that is defined nowhere is loaded as zeros, as an
-    // H200's driver did.
-    let is_defined = |name: &str| parsed.variables.iter().any(|other| !other.external && other.name == name);
-    let own = |variable: &&syntax::Variable<'_>| !variable.external || !is_defined(variable.name);
-    for variable in parsed.variables.iter().filter(own) {
-        let place = match variable.space {
-            "shared" if variable.external => Place::DynamicShared,
-            "shared" => module.in_shared_memory(variable)?,
-            _ => Place::Variable(variables.len()),
+        let mut program = Program {
+            text: text.to_owned(),
+            instructions: Vec::new(),
+            functions: Vec::new(),
+            kernels: HashMap::new(),
+            constants: Vec::new(),
+            variables: variables.collect::<Result<_, _>>()?,
         };
-        if module.names.insert(variable.name, place).is_some() {
-            return Err(LoadError::again(variable.line, variable.name));
+        for (index, (function, body)) in defined.clone().enumerate() {
+            let start = program.instructions.len();
+            let decoded = Decoder::new(&mut module, &mut program.constants, function, index, start)
+                .decode(function, body)?;
+            program.instructions.extend(decoded.instructions);
+            program.functions.push(decoded.function);
         }
-        if let Place::Variable(_) = place {
-            variables.push(variable);
+        for (index, (function, _)) in defined.enumerate().filter(|(_, (function, _))| function.entry) {
+            let reach = reach::reach(index, &program, &module.shared);
+            check_size(function, reach.shared, MOST_STATIC)?;
+            let lacking = reach.lacking.and_then(|function| program.lacking_of(function));
+            let kernel = Kernel { function: index, reach, lacking, registers: OnceLock::new() };
+            program.kernels.insert(function.name.to_owned(), kernel);
         }
+        clock::mark(&mut program);
+        Ok(program)
     }
-    check_constants(&variables)?;
-    let variables = variables.iter().map(|variable| initialised(variable, &module));
-
-    let mut program = Program {
-        text: text.to_owned(),
-        instructions: Vec::new(),
-        functions: Vec::new(),
-        kernels: HashMap::new(),
-        constants: Vec::new(),
-        variables: variables.collect::<Result<_, _>>()?,
-    };
-    for (index, (function, body)) in defined.clone().enumerate() {
-        let start = program.instructions.len();
-        let decoded = Decoder::new(&mut module, &mut program.constants, function, index, start)
-            .decode(function, body)?;
-        program.instructions.extend(decoded.instructions);
-        program.functions.push(decoded.function);
-    }
-    for (index, (function, _)) in defined.enumerate().filter(|(_, (function, _))| function.entry) {
-        let reach = reach::reach(index, &program, &module.shared);
-        check_size(function, reach.shared, MOST_STATIC)?;
-        let lacking = reach.lacking.and_then(|function| program.lacking_of(function));
-        let kernel = Kernel { function: index, reach, lacking, registers: OnceLock::new() };
-        program.kernels.insert(function.name.to_owned(), kernel);
-    }
-    clock::mark(&mut program);
-    Ok(program)
 }

@@ -60,6 +60,7 @@ mod parse;
 mod pressure;
 mod program;
 mod run;
+mod slot;
 mod types;
 
 pub use address::{MOST_LOCAL, MOST_SHARED};

@@ -1,6 +1,6 @@
 //! Matrices in the registers of a warp: which shapes there are, the formats of elements, and which lane has which element.
 
-use crate::op::{Address, Slot};
+use crate::slot::{Address, Slot};
 
 /// The format of an element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,125 +1,14 @@
 //! Decoded instructions, which the interpreter runs.
 
-use crate::address::Space;
 use crate::matrix::Together;
+use crate::slot::{Address, Slot};
 use crate::types::{Compute, How, Row, Type};
-
-/// A register: an index, and in the two highest bits whose rows it indexes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Slot(pub u32);
-
-/// Whose rows a slot indexes.
-pub(crate) enum Rows {
-    /// The registers of the running function.
-    Register,
-    /// Those of the whole grid: its special registers, and the constants of the program.
-    Grid,
-    Block,
-    Warp,
-}
-
-impl Slot {
-    pub(crate) fn new(rows: Rows, index: usize) -> Self {
-        Self((rows as u32) << 30 | index as u32)
-    }
-
-    #[inline(always)]
-    pub(crate) fn rows(self) -> Rows {
-        match self.0 >> 30 {
-            0 => Rows::Register,
-            1 => Rows::Grid,
-            2 => Rows::Block,
-            _ => Rows::Warp,
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn index(self) -> usize {
-        (self.0 & ((1 << 30) - 1)) as usize
-    }
-}
-
-/// The special registers of a grid, in the order of their rows. The last is our own: the start of dynamic shared memory.
-pub(crate) const GRID: [&str; 29] = [
-    "%ntid.x",
-    "%ntid.y",
-    "%ntid.z",
-    "%nctaid.x",
-    "%nctaid.y",
-    "%nctaid.z",
-    "%nclusterid.x",
-    "%nclusterid.y",
-    "%nclusterid.z",
-    "%cluster_nctaid.x",
-    "%cluster_nctaid.y",
-    "%cluster_nctaid.z",
-    "%cluster_nctarank",
-    "%dynamic_smem_size",
-    "%total_smem_size",
-    "%nwarpid",
-    "%is_explicit_cluster",
-    "%gridid",
-    "%smid",
-    "%nsmid",
-    "%envreg1",
-    "%envreg2",
-    "%aggr_smem_size",
-    "%reserved_smem_offset_begin",
-    "%reserved_smem_offset_end",
-    "%reserved_smem_offset_cap",
-    "%reserved_smem_offset_0",
-    "%reserved_smem_offset_1",
-    DYNAMIC_SHARED,
-];
-pub(crate) const DYNAMIC_SHARED: &str = "dynamic shared memory";
-
-pub(crate) const BLOCK: [&str; 10] = [
-    "%ctaid.x",
-    "%ctaid.y",
-    "%ctaid.z",
-    "%clusterid.x",
-    "%clusterid.y",
-    "%clusterid.z",
-    "%cluster_ctaid.x",
-    "%cluster_ctaid.y",
-    "%cluster_ctaid.z",
-    "%cluster_ctarank",
-];
-
-pub(crate) const WARP: [&str; 10] = [
-    "%tid.x",
-    "%tid.y",
-    "%tid.z",
-    "%laneid",
-    "%warpid",
-    "%lanemask_eq",
-    "%lanemask_le",
-    "%lanemask_lt",
-    "%lanemask_ge",
-    "%lanemask_gt",
-];
-
-/// The row of a special register whose value does not change while a thread runs.
-pub(crate) fn special(name: &str) -> Option<Slot> {
-    let among = |names: &[&str]| names.iter().position(|found| *found == name);
-    None.or_else(|| among(&GRID).map(|index| Slot::new(Rows::Grid, index)))
-        .or_else(|| among(&BLOCK).map(|index| Slot::new(Rows::Block, index)))
-        .or_else(|| among(&WARP).map(|index| Slot::new(Rows::Warp, index)))
-}
 
 pub(crate) struct Instruction {
     /// The predicate, and whether it is negated.
     pub guard: Option<(Slot, bool)>,
     pub op: Op,
     pub line: u32,
-}
-
-/// An address operand: a register plus an offset.
-#[derive(Clone, Copy)]
-pub(crate) struct Address {
-    pub space: Space,
-    pub base: Slot,
-    pub offset: i64,
 }
 
 /// An atomic update: from the old value and two operands to the new value.

@@ -3,8 +3,9 @@
 //! A compiler does better by computing values again, and worse by loading early, so this is an estimate. Without it every kernel would take
 //! the same part of a multiprocessor.
 
-use crate::op::{Callee, Instruction, Op, Rows, Slot};
+use crate::op::{Callee, Instruction, Op};
 use crate::program::Program;
+use crate::slot::{Rows, Slot};
 
 /// Registers that the machine needs for itself: the stack pointer, one that is always free.
 const OWN: u32 = 2;

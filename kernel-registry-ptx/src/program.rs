@@ -143,7 +143,6 @@ impl fmt::Display for Lacking {
 pub struct Variable {
     pub(crate) name: String,
     pub(crate) size: u64,
-    pub(crate) align: u64,
     /// Its first bytes; zeros follow.
     pub(crate) initial: Vec<u8>,
     /// Pointers in `initial`: an offset there, and a variable with an offset in it.
@@ -159,11 +158,6 @@ impl Variable {
     /// Its size in bytes.
     pub fn size(&self) -> u64 {
         self.size
-    }
-
-    /// Its alignment in bytes.
-    pub fn align(&self) -> u64 {
-        self.align
     }
 }
 

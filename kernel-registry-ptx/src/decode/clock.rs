@@ -1,8 +1,9 @@
 //! Finds the registers that depend on a clock.
 
 use crate::address::Space;
-use crate::op::{Op, Rows, Slot};
+use crate::op::Op;
 use crate::program::Program;
+use crate::slot::{Rows, Slot};
 
 /// Marks, in each function, the registers that depend on a clock: those that a clock is read into, and all
 /// that are computed from them. A loop that changes only such registers is waiting.

@@ -4,8 +4,9 @@ use crate::decode::compute::arithmetic::comparison;
 use crate::decode::decoder::{Decoder, Decoding};
 use crate::decode::opcode::Opcode;
 use crate::error::Reason;
-use crate::op::{Op, Slot};
+use crate::op::Op;
 use crate::parse::syntax::Operand;
+use crate::slot::Slot;
 use crate::types::{Compute, How, Scalar, Type, each, lanes};
 
 impl<'a> Decoder<'a, '_> {

@@ -5,8 +5,9 @@ use crate::decode::decoder::{Decoder, Decoding};
 use crate::decode::opcode::Opcode;
 use crate::decode::operands::{PREDICATE, WORD};
 use crate::error::Reason;
-use crate::op::{Address, Op};
+use crate::op::Op;
 use crate::parse::syntax::Operand;
+use crate::slot::Address;
 use crate::types::{Compute, Scalar, Type, each, lanes};
 
 impl<'a> Decoder<'a, '_> {

@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use crate::decode::form::Kind;
 use crate::error::{LoadError, Reason};
-use crate::op::{Sizes, Slot};
+use crate::op::Sizes;
 use crate::parse::syntax::{self, Operand};
 use crate::program::{Constant, Variable, function_address};
+use crate::slot::Slot;
 use crate::types::{Scalar, Type};
 
 /// What the decoders of all functions share.
@@ -17,6 +18,7 @@ pub(crate) struct Shared<'a> {
     pub shared: Vec<(u64, u64)>,
     /// The layout of results and parameters of each function.
     pub signatures: Vec<Signature>,
+    /// The row of each constant.
     pub constants: HashMap<Constant, usize>,
     /// Functions that are declared, and may be defined nowhere.
     pub external: HashSet<&'a str>,
@@ -166,10 +168,10 @@ pub(crate) fn initialised(
     variable: &syntax::Variable<'_>,
     module: &Shared<'_>,
 ) -> Result<Variable, LoadError> {
-    let (size, align) = layout(variable)?;
+    let (size, _) = layout(variable)?;
     let element = Type::named(variable.kind).map_or(1, Type::size) as usize;
     let mut made =
-        Variable { name: variable.name.to_owned(), size, align, initial: Vec::new(), pointers: Vec::new() };
+        Variable { name: variable.name.to_owned(), size, initial: Vec::new(), pointers: Vec::new() };
     if variable.initial.len() * element > size as usize {
         return Err(wrong(variable, Reason::Operands));
     }

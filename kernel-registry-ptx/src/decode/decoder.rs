@@ -6,9 +6,10 @@ use crate::address::{LOCAL_WINDOW, PARAMETER_WINDOW};
 use crate::decode::declare::{Place, Shared, layout, literal, reserve, wrong};
 use crate::decode::form::Kind;
 use crate::error::{LoadError, Reason};
-use crate::op::{DYNAMIC_SHARED, GRID, Instruction, Op, Rows, Sizes, Slot, special};
+use crate::op::{Instruction, Op, Sizes};
 use crate::parse::syntax::{self, Operand};
 use crate::program::{Constant, Function, function_address};
+use crate::slot::{DYNAMIC_SHARED, GRID, Rows, Slot, special};
 use crate::types::{Compute, How, Scalar, Type, each, lanes};
 
 /// Decodes one body.
@@ -212,9 +213,9 @@ impl<'a, 'm> Decoder<'a, 'm> {
         let constants = &mut *self.constants;
         let index = *self.shared.constants.entry(constant).or_insert_with(|| {
             constants.push(constant);
-            constants.len() - 1
+            GRID.split(' ').count() + constants.len() - 1
         });
-        Slot::new(Rows::Grid, GRID.len() + index)
+        Slot::new(Rows::Grid, index)
     }
 
     pub(crate) fn bits(&mut self, bits: u64) -> Slot {

@@ -8,8 +8,9 @@ use crate::decode::declare::Place;
 use crate::decode::decoder::{Decoder, Decoding};
 use crate::decode::opcode::Opcode;
 use crate::error::Reason;
-use crate::op::{Address, Op};
+use crate::op::Op;
 use crate::parse::syntax::{Instruction, Operand};
+use crate::slot::Address;
 use crate::types::{Compute, How, Scalar, Type, each, lanes};
 
 impl<'a> Decoder<'a, '_> {

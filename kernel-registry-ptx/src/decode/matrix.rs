@@ -7,8 +7,9 @@ use crate::decode::decoder::{Decoder, Decoding};
 use crate::decode::opcode::Opcode;
 use crate::error::Reason;
 use crate::matrix::{Element, Layout, MMA, Matrix, Part, Product, Shape, Together, WMMA};
-use crate::op::{Op, Slot};
+use crate::op::Op;
 use crate::parse::syntax::Operand;
+use crate::slot::Slot;
 use crate::types::{How, Scalar, Type};
 
 impl<'a> Decoder<'a, '_> {

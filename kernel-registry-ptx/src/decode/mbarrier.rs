@@ -7,8 +7,9 @@ use crate::address::Space;
 use crate::decode::decoder::{Decoder, Decoding};
 use crate::decode::opcode::Opcode;
 use crate::error::Reason;
-use crate::op::{Address, Op, Slot, Update};
+use crate::op::{Op, Update};
 use crate::parse::syntax::Operand;
+use crate::slot::{Address, Slot};
 use crate::types::{Compute, Scalar, Type, each, lanes};
 
 const COUNT: u64 = (1 << 20) - 1;

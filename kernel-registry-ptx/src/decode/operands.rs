@@ -4,8 +4,8 @@ use crate::decode::declare::Place;
 use crate::decode::decoder::{Decoder, Decoding};
 use crate::decode::form::{self, Class, Kind};
 use crate::error::Reason;
-use crate::op::special;
 use crate::parse::syntax::Operand;
+use crate::slot::special;
 
 impl<'a> Decoder<'a, '_> {
     /// Checks types, modifiers and operands of a statement, and its guard.

@@ -5,8 +5,9 @@ use crate::decode::declare::Place;
 use crate::decode::decoder::{Decoder, Decoding};
 use crate::decode::opcode::Opcode;
 use crate::error::Reason;
-use crate::op::{Callee, Collective, Intrinsic, Op, Shuffle, Sizes, Slot, Tally, Vote};
+use crate::op::{Callee, Collective, Intrinsic, Op, Shuffle, Sizes, Tally, Vote};
 use crate::parse::syntax::Operand;
+use crate::slot::Slot;
 use crate::types::Type;
 
 impl<'a> Decoder<'a, '_> {

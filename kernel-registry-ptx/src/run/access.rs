@@ -1,11 +1,12 @@
 //! Loads, stores and atomics, in all address spaces.
 
 use crate::address::{LOCAL_WINDOW, Place, Space};
-use crate::op::{Address, Op, Slot};
+use crate::op::Op;
 use crate::run::fault::FaultKind;
 use crate::run::memory::{MemoryFault, Span};
 use crate::run::warp::Warp;
 use crate::run::warp::{Context, Lane};
+use crate::slot::{Address, Slot};
 use crate::types::each;
 
 /// The addresses of a whole warp are checked at once if they are no further apart.

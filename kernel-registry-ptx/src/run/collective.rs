@@ -1,8 +1,9 @@
 //! Collectives of a warp: shuffles, votes, matches, reductions.
 
-use crate::op::{Collective, Op, Shuffle, Slot, Vote};
+use crate::op::{Collective, Op, Shuffle, Vote};
 use crate::run::warp::{Context, Next, mask};
 use crate::run::warp::{Wait, Warp};
+use crate::slot::Slot;
 use crate::types::{Row, each};
 
 type Operation = (Collective, Slot, Option<Slot>, [Slot; 3], Slot);

@@ -1,10 +1,11 @@
 //! Executes instructions.
 
+use std::sync::atomic::{Ordering, fence};
+
 use crate::op::{Callee, Op};
 use crate::program::function_at;
 use crate::run::block::Votes;
 use crate::run::fault::FaultKind;
-use crate::run::memory::fence;
 use crate::run::warp::{Call, Context, Lane, Next, Split, Stopped, Wait, Warp, mask};
 use crate::types::each;
 
@@ -43,7 +44,7 @@ impl Warp {
                 each(lanes, |lane| row(*to)[lane].set(now >> shift));
             }
             Op::ActiveMask { to } => each(lanes, |lane| row(*to)[lane].set(u64::from(lanes))),
-            Op::Fence => fence(),
+            Op::Fence => fence(Ordering::SeqCst),
             Op::Nothing => {}
             Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } | Op::Copy { .. } => {
                 let (local, op) = (self.splits[index].local, &instruction.op);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use crate::address::{MOST_LOCAL, MOST_SHARED, RESERVED};
 use crate::error::LaunchError;
-use crate::op::{DYNAMIC_SHARED, GRID};
 use crate::program::Module;
 use crate::run::block::{Barrier, Block};
 use crate::run::fault::Fault;
 use crate::run::memory::Memory;
 use crate::run::warp::{Context, Warp};
+use crate::slot::{DYNAMIC_SHARED, GRID};
 use crate::types::{Row, row};
 
 /// How a kernel is launched.
@@ -131,10 +131,10 @@ impl Grid {
         if shared > MOST_SHARED || local > MOST_LOCAL {
             return Err(LaunchError::Memory { kernel: name.to_owned(), shared, local });
         }
-        let special = GRID.map(|name| row(special(name, &launch, cluster, kernel.reach.shared)));
+        let special = GRID.split(' ').map(|name| row(special(name, &launch, cluster, kernel.reach.shared)));
         let constants = program.constants.iter().map(|constant| row(module.value(kernel, *constant)));
         Ok(Self {
-            rows: special.into_iter().chain(constants).collect(),
+            rows: special.chain(constants).collect(),
             module: Arc::clone(module),
             kernel: kernel.function,
             shared,
@@ -229,7 +229,7 @@ impl Grid {
                 place: context.program.place(line),
             }));
         }
-        Ok((ran, ran > 0 && !warp.spins()))
+        Ok((ran, ran > 0 && !warp.spin.found()))
     }
 
     /// Starts a cluster if there is room, and says whether it did.

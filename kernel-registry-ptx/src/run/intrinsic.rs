@@ -53,7 +53,7 @@ impl Warp {
                     let size = wanted.size();
                     let place = values + offset.next_multiple_of(size);
                     offset = place - values + size;
-                    let bits = self.bytes(context, lane, place, size)?;
+                    let bits = self.read_at(context, lane, Space::Generic.place(place, 0), size)?;
                     printed += 1;
                     if wanted.is_text() { self.text(context, lane, bits).map(Ok) } else { Ok(Err(bits)) }
                 })?;
@@ -82,22 +82,12 @@ impl Warp {
         }
     }
 
-    /// A value at a generic address.
-    fn bytes(
-        &mut self,
-        context: &mut Context<'_>,
-        lane: usize,
-        address: u64,
-        size: u64,
-    ) -> Result<u64, FaultKind> {
-        self.read_at(context, lane, Space::Generic.place(address, 0), size)
-    }
-
     /// The zero-terminated text at a generic address.
     fn text(&mut self, context: &mut Context<'_>, lane: usize, address: u64) -> Result<String, FaultKind> {
         let mut bytes = Vec::new();
         loop {
-            match self.bytes(context, lane, address + bytes.len() as u64, 1)? {
+            let place = Space::Generic.place(address + bytes.len() as u64, 0);
+            match self.read_at(context, lane, place, 1)? {
                 0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
                 byte => bytes.push(byte as u8),
             }

@@ -2,9 +2,9 @@
 
 use crate::address::Place;
 use crate::matrix::{Matrix, Product, Together};
-use crate::op::Address;
 use crate::run::fault::FaultKind;
 use crate::run::warp::{Context, Lane, Next, Wait, Warp};
+use crate::slot::Address;
 
 impl Warp {
     /// Executes an instruction once all lanes are there.

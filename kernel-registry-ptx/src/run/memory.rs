@@ -53,8 +53,6 @@ pub unsafe trait Memory {
 pub enum MemoryFault {
     /// Nothing was ever allocated there, or not enough.
     Unallocated,
-    /// It was freed.
-    Freed,
     /// It may be read only.
     ReadOnly,
     /// It is memory of another device, to which the kernel's device has no access.
@@ -70,7 +68,6 @@ impl fmt::Display for MemoryFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unallocated => "which is not allocated; compare the index with the length",
-            Self::Freed => "which was freed; keep it until the kernel has ended",
             Self::ReadOnly => "which may only be read; write elsewhere",
             Self::Peer { owner, device } => {
                 return write!(
@@ -169,9 +166,4 @@ impl Span {
             (old.bits(), new(old) != old)
         })
     }
-}
-
-/// A memory fence.
-pub(crate) fn fence() {
-    std::sync::atomic::fence(Ordering::SeqCst);
 }

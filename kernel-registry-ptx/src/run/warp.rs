@@ -6,12 +6,13 @@
 
 use std::ops::Range;
 
-use crate::op::{Rows, Slot, Tally};
+use crate::op::Tally;
 use crate::program::{Function, Program};
 use crate::run::block::{Barrier, Block};
 use crate::run::fault::FaultKind;
 use crate::run::memory::Memory;
 use crate::run::spin::Spin;
+use crate::slot::{Rows, Slot};
 use crate::types::{Row, row};
 
 pub(crate) struct Warp {
@@ -174,26 +175,11 @@ impl Warp {
         [0, 1, 2].map(|axis| self.special[axis][lane].get() as u32)
     }
 
-    /// Whether it spins.
-    pub(crate) fn spins(&self) -> bool {
-        self.spin.found()
-    }
-
     /// Makes lanes of a split one of their own, at another instruction.
     pub(crate) fn part(&mut self, index: usize, lanes: u32, at: usize) {
         let split = &mut self.splits[index];
         split.lanes &= !lanes;
-        let parted = Split {
-            at,
-            lanes,
-            function: split.function,
-            base: split.base,
-            local: split.local,
-            calls: split.calls.clone(),
-            wait: Wait::No,
-            arrived: split.arrived,
-            ran: split.ran,
-        };
+        let parted = Split { at, lanes, calls: split.calls.clone(), wait: Wait::No, ..*split };
         self.splits.push(parted);
     }
 

@@ -48,6 +48,11 @@ impl<T> Out<T> {
         bytes.is_some_and(|bytes| caller::allows(self.address(), bytes, Access::Write))
     }
 
+    /// The same pointer for another type, where another argument decides the type.
+    pub(super) fn cast<U>(&self) -> Out<U> {
+        Out(self.0.cast())
+    }
+
     /// Writes up to `room` values.
     pub(super) fn set_all(&self, values: impl IntoIterator<Item = T>, room: usize) -> Answer {
         const AT_ONCE: usize = 1024;
@@ -63,19 +68,6 @@ impl<T> Out<T> {
             }
             at = at.checked_add(size_of_val(&part[..])).ok_or(Code::INVALID_VALUE)?;
         }
-    }
-}
-
-impl<T> From<*mut T> for Out<T> {
-    fn from(pointer: *mut T) -> Self {
-        Out(pointer)
-    }
-}
-
-impl<T> Out<T> {
-    /// The same pointer for another type, where another argument decides the type.
-    pub(super) fn cast<U>(&self) -> Out<U> {
-        Out(self.0.cast())
     }
 }
 
@@ -208,7 +200,7 @@ impl Packed {
 }
 
 /// Options of the JIT compiler: each a number and a value.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct JitOptions(pub(super) Vec<(u32, usize)>);
 
 impl JitOptions {
@@ -237,7 +229,7 @@ impl JitOptions {
 }
 
 /// A callback that a stream calls on the host.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct HostFunction(Option<unsafe extern "C" fn(*mut c_void)>);
 

@@ -124,14 +124,13 @@ unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answ
         let (left, rest) = (bytes - done, ours.wrapping_add(done));
         // SAFETY: it is a part of the range that the caller promises to be valid.
         match unsafe { ask(way, rest, next, left) } {
-            Asked::Copied(bytes) => done += bytes,
-            Asked::NotThere => return Err(Code::INVALID_VALUE),
-            Asked::Forbidden if next == 0 => return Err(Code::INVALID_VALUE),
-            Asked::Forbidden => {
+            Ok(bytes) if bytes > 0 => done += bytes,
+            Err(error) if is_forbidden(&error) && next != 0 => {
                 // SAFETY: callers of the driver pass valid addresses, as its documentation requires.
                 unsafe { copy(way, rest, next, left) };
                 done = bytes;
             }
+            _ => return Err(Code::INVALID_VALUE),
         }
     }
     Ok(())
@@ -151,18 +150,17 @@ unsafe fn copy(way: Way, ours: *mut u8, theirs: usize, bytes: usize) {
     }
 }
 
-/// The result of a system call that copies.
-enum Asked {
-    /// At least one byte.
-    Copied(usize),
-    NotThere,
-    Forbidden,
+/// Whether the system lets no process copy memory.
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
 
+/// Copies by a system call, and returns how many bytes that were. 0 are an error of the caller.
+///
 /// # Safety
 ///
 /// As for [`transfer`].
-unsafe fn ask(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Asked {
+unsafe fn ask(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> io::Result<usize> {
     let process = process::id().cast_signed();
     let piece = |start: *mut u8| libc::iovec { iov_base: start.cast(), iov_len: bytes };
     let (ours, theirs) = (piece(ours), piece(ptr::with_exposed_provenance_mut(theirs)));
@@ -173,14 +171,7 @@ unsafe fn ask(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Asked {
             Way::ToCaller => libc::process_vm_writev(process, &ours, 1, &theirs, 1, 0),
         }
     };
-    match usize::try_from(copied) {
-        Ok(copied) if copied > 0 => Asked::Copied(copied),
-        Ok(_) => Asked::NotThere,
-        Err(_) => match io::Error::last_os_error().raw_os_error() {
-            Some(libc::ENOSYS | libc::EPERM) => Asked::Forbidden,
-            _ => Asked::NotThere,
-        },
-    }
+    usize::try_from(copied).map_err(|_| io::Error::last_os_error())
 }
 
 /// The physical memory of this machine, in bytes.

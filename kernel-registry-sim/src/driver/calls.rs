@@ -8,7 +8,7 @@
 /// Defines `extern "C"` functions and a list of them. Each begins with the first version of CUDA that has it; its body is
 /// an [`Answer`](super::result::Answer).
 macro_rules! calls {
-    ($($since:literal fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
+    ($($since:literal fn $name:ident($($argument:ident: $type:ty),* $(,)?) = $body:expr;)*) => {
         $(#[cfg_attr(feature = "export", unsafe(no_mangle))]
         extern "C" fn $name($($argument: $type),*) -> $crate::driver::result::Code {
             $crate::driver::hooks::called(stringify!($name), || -> $crate::driver::result::Answer { $body })
@@ -39,8 +39,6 @@ mod pointer;
 mod pool;
 mod ranges;
 mod stream;
-
-pub(super) use link::Link;
 
 use super::names::is_called;
 

@@ -29,7 +29,6 @@ thread_local! {
 }
 
 /// A capture that has begun and not ended.
-#[derive(Debug)]
 pub(super) struct Capture {
     pub(super) graph: Handle,
     /// The stream in which it began.
@@ -41,7 +40,7 @@ pub(super) struct Capture {
 }
 
 /// The place of a stream or an event in a capture.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Part {
     pub(super) capture: u64,
     /// The nodes that the next one comes after.

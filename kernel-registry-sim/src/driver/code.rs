@@ -1,11 +1,11 @@
-//! Loaded code: modules, libraries, and their kernels.
+//! Loaded code: modules, libraries, their kernels, and what is linked.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use kernel_registry_ptx::Program;
 
+use super::abi::JitOptions;
 use super::handles::Handle;
 use super::image::Image;
 use super::memory::{Block, Kind, Shared};
@@ -13,7 +13,6 @@ use super::result::{Answer, Code};
 use super::wait::Ready;
 
 /// A module: an image in one context.
-#[derive(Debug)]
 pub(super) struct Module {
     pub(super) context: Handle,
     pub(super) image: Arc<Image>,
@@ -24,7 +23,6 @@ pub(super) struct Module {
 }
 
 /// A library: an image that is loaded into contexts on demand.
-#[derive(Debug)]
 pub(super) struct Library {
     pub(super) images: Images,
     /// Modules by the id of their context, because handles of contexts are used again.
@@ -36,19 +34,18 @@ pub(super) struct Library {
 pub(super) type Images = BTreeMap<u32, Answer<Arc<Image>>>;
 
 impl Library {
+    pub(super) fn new(images: Images) -> Self {
+        Library { images, modules: BTreeMap::new(), kernels: BTreeMap::new() }
+    }
+
     /// The image for an architecture.
     pub(super) fn image(&self, arch: u32) -> Answer<&Arc<Image>> {
         self.images.get(&arch).ok_or(Code::NO_BINARY_FOR_GPU)?.as_ref().map_err(|code| *code)
     }
-
-    /// The image for any architecture, to read facts that are the same for all.
-    pub(super) fn any_image(&self) -> Answer<&Arc<Image>> {
-        self.images.values().find_map(|image| image.as_ref().ok()).ok_or(Code::NO_BINARY_FOR_GPU)
-    }
 }
 
 /// A kernel of a library.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Kernel {
     pub(super) library: Handle,
     pub(super) name: String,
@@ -57,7 +54,6 @@ pub(super) struct Kernel {
 }
 
 /// A kernel in one context.
-#[derive(Debug)]
 pub(super) struct Function {
     pub(super) context: Handle,
     pub(super) device: usize,
@@ -96,15 +92,18 @@ pub(super) mod attributes {
     pub(in crate::driver) const CLUSTER_SCHEDULING: u32 = 15;
 }
 
+/// What a program links.
+pub(super) struct Link {
+    pub(super) arch: u32,
+    pub(super) options: JitOptions,
+    pub(super) texts: Vec<u8>,
+    /// The result, which is the program's until it destroys this, with a zero at the end.
+    pub(super) linked: Option<Box<[u8]>>,
+}
+
 /// A decoded program with memory for its variables, in one context.
 #[derive(Clone)]
 pub(super) struct Loaded(pub(super) Arc<kernel_registry_ptx::Module>);
-
-impl fmt::Debug for Loaded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Loaded")
-    }
-}
 
 impl Loaded {
     /// Allocates and initialises the variables.

@@ -14,9 +14,9 @@ use super::state::State;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Compiling {
     /// In parallel, as `cuLibraryLoadData` does.
-    Together,
+    Parallel,
     /// One at a time, as `cuModuleLoadData` does.
-    Alone,
+    Serial,
 }
 
 /// A compiler. It takes long, and does not hold the lock of the state.
@@ -46,8 +46,8 @@ impl Compiler {
         if time.is_zero() {
             return;
         }
-        let alone = self.how == Compiling::Alone;
-        let _turn = alone.then(|| ONE.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_serial = self.how == Compiling::Serial;
+        let _turn = is_serial.then(|| ONE.lock().unwrap_or_else(PoisonError::into_inner));
         thread::sleep(time);
     }
 }

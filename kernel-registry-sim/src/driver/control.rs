@@ -1,8 +1,8 @@
 //! Controls for tests: injecting faults, and recording calls.
 
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use super::calls;
 use super::faults::{Fault, FaultError, Rule, parse};
@@ -15,7 +15,7 @@ impl Fault {
     pub fn inject(self) -> Result<Injected, FaultError> {
         self.check()?;
         let rule = Arc::new(Rule::new(self));
-        hooks::add(rule.clone());
+        hooks::change(|hooks| hooks.rules.push(rule.clone()));
         Ok(Injected(rule))
     }
 
@@ -41,7 +41,7 @@ impl Injected {
 
 impl Drop for Injected {
     fn drop(&mut self) {
-        hooks::remove(&self.0);
+        hooks::change(|hooks| hooks.rules.retain(|other| !Arc::ptr_eq(other, &self.0)));
     }
 }
 
@@ -69,21 +69,21 @@ pub struct Recording(Arc<Trace>);
 /// # Ok::<(), kernel_registry_sim::InstallError>(())
 /// ```
 pub fn record_calls() -> Recording {
-    let trace = Arc::default();
-    hooks::add_trace(Arc::clone(&trace));
+    let trace = Arc::<Trace>::default();
+    hooks::change(|hooks| hooks.traces.push(trace.clone()));
     Recording(trace)
 }
 
 impl Recording {
     /// The calls until now.
     pub fn calls(&self) -> Vec<Call> {
-        self.0.calls()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        hooks::remove_trace(&self.0);
+        hooks::change(|hooks| hooks.traces.retain(|other| !Arc::ptr_eq(other, &self.0)));
     }
 }
 

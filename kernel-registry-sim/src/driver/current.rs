@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::failures::say_once;
+use super::failures::not_simulated;
 use super::handles::Handle;
 use super::result::{Answer, Code};
 
@@ -31,10 +31,7 @@ impl CurrentContext {
     pub(super) fn get() -> Answer<Handle> {
         match Self::peek().ok_or(Code::INVALID_CONTEXT)? {
             CurrentContext { context, green: 0 } => Ok(context),
-            _ => {
-                say_once("a function that is called while a green context is current is not simulated");
-                Err(Code::NOT_SUPPORTED)
-            }
+            _ => not_simulated("a function that is called while a green context is current"),
         }
     }
 

@@ -13,7 +13,7 @@ use super::process::{Locked, wait_for_change};
 use super::result::{Answer, Code};
 use super::state::State;
 use super::stream::{Doing, Stream, Work};
-use super::streams::Streams;
+use super::stream_order::Streams;
 use super::wait::{Seq, WaitReason, Waiting};
 use super::watched;
 

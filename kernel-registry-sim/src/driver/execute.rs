@@ -1,16 +1,13 @@
 //! Runs launches on the interpreter, and turns its faults into driver errors.
 
-use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
 use kernel_registry_image::Signature;
-use kernel_registry_ptx::{Fault, FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Status};
+use kernel_registry_ptx::{Fault, FaultKind, Grid, LaunchParameters, Status};
 
-use super::clock;
 use super::launch::Launch;
 use super::memory::{Block, Kind, Shared};
 use super::result::Code;
-use super::texts;
 use super::view::View;
 
 /// The most blocks of a grid that run at once. It is limited by this machine's memory and speed.
@@ -51,12 +48,6 @@ impl GridBarrier {
 impl Drop for GridBarrier {
     fn drop(&mut self) {
         self.memory.lock().free(self.address);
-    }
-}
-
-impl fmt::Debug for Execution {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Execution")
     }
 }
 
@@ -141,35 +132,5 @@ fn code(fault: &FaultKind) -> Code {
         FaultKind::Assertion { .. } => Code::ASSERT,
         FaultKind::Call { .. } => Code::INVALID_PC,
         _ => Code::LAUNCH_FAILED,
-    }
-}
-
-// SAFETY: allowed addresses are in memory of this process that kernels may write. It is valid until it is freed, and the driver
-// frees it only between the turns of kernels. The pointer has the same address, so the alignment is the same.
-unsafe impl Memory for View<'_> {
-    fn check(&self, address: u64, size: u64, write: bool) -> Result<*mut u8, MemoryFault> {
-        let address = address as usize;
-        self.access(address, size as usize, write)?;
-        Ok(std::ptr::with_exposed_provenance_mut(address))
-    }
-
-    fn malloc(&self, size: u64) -> u64 {
-        View::malloc(self, size as usize) as u64
-    }
-
-    fn free(&self, address: u64) -> Result<(), MemoryFault> {
-        if View::free(self, address as usize) { Ok(()) } else { Err(MemoryFault::Unallocated) }
-    }
-
-    fn print(&self, text: &str) {
-        texts::add(&self.launcher, text);
-    }
-
-    fn now(&self) -> u64 {
-        clock::now().as_nanos() as u64
-    }
-
-    fn cycles(&self) -> u64 {
-        (u128::from(self.now()) * u128::from(self.clock) / 1000) as u64
     }
 }

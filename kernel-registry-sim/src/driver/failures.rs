@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use kernel_registry_format::Printable;
 
-use super::result::Code;
-use super::texts::{Launcher, PATIENCE};
+use super::result::{Answer, Code};
+use super::texts::{Launcher, TIMEOUT};
 use super::watched;
 
 thread_local! {
@@ -20,7 +20,6 @@ thread_local! {
 }
 
 /// A failure, of a context or of all.
-#[derive(Debug)]
 pub(super) struct Failure {
     pub(super) code: Code,
     words: String,
@@ -37,15 +36,20 @@ pub(super) fn report(words: &str) {
     eprintln!("simulated CUDA driver: {}", Printable(words));
 }
 
-/// Reports, once in each thread because a test harness has one for each test, why a function returns
-/// `CUDA_ERROR_NOT_SUPPORTED`.
-pub(super) fn say_once(what: &str) {
+/// Returns `CUDA_ERROR_NOT_SUPPORTED`, and reports why.
+pub(super) fn not_simulated<T>(what: &str) -> Answer<T> {
+    not_supported(&format!("{what} is not simulated"))
+}
+
+/// The same for any reason. It is reported once in each thread, because a test harness has one for each test.
+pub(super) fn not_supported<T>(why: &str) -> Answer<T> {
     thread_local! {
         static SAID: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
     }
-    if SAID.try_with(|said| said.borrow_mut().insert(what.to_owned())).unwrap_or(true) {
-        report(&format!("{what}, and returns CUDA_ERROR_NOT_SUPPORTED"));
+    if SAID.try_with(|said| said.borrow_mut().insert(why.to_owned())).unwrap_or(true) {
+        report(&format!("{why}, and returns CUDA_ERROR_NOT_SUPPORTED"));
     }
+    Err(Code::NOT_SUPPORTED)
 }
 
 /// The same as `report`, past the harness, which shows nothing of a test that does not end.
@@ -88,7 +92,7 @@ impl Failure {
 
     /// Writes it if no thread has for long. Says whether that is still to come.
     pub(super) fn write_old(&self) -> bool {
-        let is_old = self.since.elapsed() > PATIENCE;
+        let is_old = self.since.elapsed() > TIMEOUT;
         if is_old && !self.written.swap(true, Ordering::Relaxed) {
             report_at_once(&self.words);
         }

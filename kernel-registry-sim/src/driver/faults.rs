@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -38,14 +39,9 @@ use super::timing::duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub(super) call: String,
-    which: Which,
+    /// The calls that it changes, counted from 1.
+    numbers: RangeInclusive<u64>,
     outcome: Outcome,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
-    Nth(u64),
-    From(u64),
 }
 
 /// The effect of a fault on a call.
@@ -77,17 +73,17 @@ impl Fault {
     }
 
     fn new(call: &str, outcome: Outcome) -> Self {
-        Fault { call: call.to_owned(), which: Which::From(1), outcome }
+        Fault { call: call.to_owned(), numbers: 1..=u64::MAX, outcome }
     }
 
     /// Only the call of this number, counted from 1 since the fault was injected.
     pub fn nth(self, number: u64) -> Self {
-        Fault { which: Which::Nth(number), ..self }
+        Fault { numbers: number..=number, ..self }
     }
 
     /// The call of this number and all later ones.
     pub fn from(self, number: u64) -> Self {
-        Fault { which: Which::From(number), ..self }
+        Fault { numbers: number..=u64::MAX, ..self }
     }
 }
 
@@ -110,11 +106,7 @@ impl Rule {
             return None;
         }
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_meant = match self.fault.which {
-            Which::Nth(nth) => number == nth,
-            Which::From(first) => number >= first,
-        };
-        is_meant.then(|| {
+        self.fault.numbers.contains(&number).then(|| {
             self.hits.fetch_add(1, Ordering::Relaxed);
             self.fault.outcome
         })
@@ -164,12 +156,11 @@ pub(super) fn parse(text: &str) -> Option<Fault> {
         (_, Some(result)) => Outcome::Breaks(Code::named(result)?),
         _ => Outcome::Fails(Code::named(outcome)?),
     };
-    let Some((call, which)) = calls.split_once(':') else { return Some(Fault::new(calls, outcome)) };
-    let which = match which.strip_suffix('+') {
-        Some(first) => Which::From(first.parse().ok()?),
-        None => Which::Nth(which.parse().ok()?),
-    };
-    Some(Fault { call: call.to_owned(), which, outcome })
+    let Some((call, number)) = calls.split_once(':') else { return Some(Fault::new(calls, outcome)) };
+    Some(match number.strip_suffix('+') {
+        Some(first) => Fault::new(call, outcome).from(first.parse().ok()?),
+        None => Fault::new(call, outcome).nth(number.parse().ok()?),
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use super::stream::Work;
 use super::wait::Seq;
 
 /// All graphs, their nodes, and the executable graphs.
-#[derive(Debug)]
 pub(super) struct Graphs {
     /// The nodes of each graph, in the order in which they were added: none comes before one that it comes after.
     graphs: Handles<Vec<Handle>>,
@@ -16,7 +15,6 @@ pub(super) struct Graphs {
     pub(super) executables: Handles<Executable>,
 }
 
-#[derive(Debug)]
 struct Node {
     graph: Handle,
     task: Task,
@@ -25,7 +23,7 @@ struct Node {
 }
 
 /// Work of a context.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Task {
     pub(super) work: Work,
     pub(super) context: Handle,
@@ -48,7 +46,7 @@ impl Task {
 }
 
 /// A graph that can be launched.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Executable {
     /// The graph that it was made of.
     graph: Handle,
@@ -59,7 +57,7 @@ pub(super) struct Executable {
     pub(super) last: Option<(Handle, Seq)>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Step {
     node: Handle,
     pub(super) task: Task,

@@ -41,8 +41,7 @@ impl State {
     /// each other as the steps do. The stream goes on when all are done.
     fn launch_steps(&mut self, steps: &[Step], last: Option<(Handle, Seq)>, stream: Handle) -> Answer<Seq> {
         if self.streams.get(stream)?.part.is_some() {
-            failures::say_once("the launch of a graph in a stream of a green context is not simulated");
-            return Err(Code::NOT_SUPPORTED);
+            return failures::not_simulated("the launch of a graph in a stream of a green context");
         }
         let begin = match last {
             Some((earlier, seq)) => Work::WaitFor { stream: earlier, seq },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// The address of such memory, shared by the nodes and steps that allocate and free it. When all of them are gone, so is the
 /// memory, unless it is allocated at that time.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Allocation(pub(super) Arc<usize>);
 
 impl Allocation {
@@ -14,7 +14,6 @@ impl Allocation {
 }
 
 /// What the driver knows of it beside its block.
-#[derive(Debug)]
 pub(super) struct Known {
     pub(super) allocation: Allocation,
     /// Whether it is allocated once all is done that was submitted.

@@ -9,7 +9,6 @@ use super::result::{Answer, Code};
 pub(super) type Handle = usize;
 
 /// Objects of one kind, by handle.
-#[derive(Debug)]
 pub(super) struct Handles<T> {
     /// The error for any other handle.
     unknown: Code,

@@ -13,15 +13,15 @@ use super::process::Simulator;
 use super::result::{Answer, Code};
 use super::texts::{self, Launcher};
 use super::timing::Timing;
-use super::trace::Trace;
+use super::trace::{Call, Trace};
 use super::watched;
 
 static HOOKS: Mutex<Hooks> =
     Mutex::new(Hooks { rules: Vec::new(), traces: Vec::new(), timing: None, numbers: BTreeMap::new() });
 
-struct Hooks {
-    rules: Vec<Arc<Rule>>,
-    traces: Vec<Arc<Trace>>,
+pub(super) struct Hooks {
+    pub(super) rules: Vec<Arc<Rule>>,
+    pub(super) traces: Vec<Arc<Trace>>,
     timing: Option<Timing>,
     /// How often each function was called, by which delays are chosen.
     numbers: BTreeMap<&'static str, u64>,
@@ -57,7 +57,9 @@ fn call_watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     if let Some(broken) = broken {
         break_current(name, broken);
     }
-    plan.traces.iter().for_each(|trace| trace.add(name, code));
+    for trace in &plan.traces {
+        trace.lock().unwrap_or_else(PoisonError::into_inner).push(Call { name, result: code.0 });
+    }
     code
 }
 
@@ -114,7 +116,8 @@ fn lock() -> MutexGuard<'static, Hooks> {
     HOOKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn change(change: impl FnOnce(&mut Hooks)) {
+/// Adds or removes hooks.
+pub(super) fn change(change: impl FnOnce(&mut Hooks)) {
     let mut hooks = lock();
     change(&mut hooks);
     let is_watched = !hooks.rules.is_empty() || !hooks.traces.is_empty() || hooks.timing.is_some();
@@ -131,22 +134,6 @@ pub(super) fn start() {
             hooks.rules.extend(config.faults.iter().cloned().map(Rule::new).map(Arc::new));
         });
     });
-}
-
-pub(super) fn add(rule: Arc<Rule>) {
-    change(|hooks| hooks.rules.push(rule));
-}
-
-pub(super) fn remove(rule: &Arc<Rule>) {
-    change(|hooks| hooks.rules.retain(|other| !Arc::ptr_eq(other, rule)));
-}
-
-pub(super) fn add_trace(trace: Arc<Trace>) {
-    change(|hooks| hooks.traces.push(trace));
-}
-
-pub(super) fn remove_trace(trace: &Arc<Trace>) {
-    change(|hooks| hooks.traces.retain(|other| !Arc::ptr_eq(other, trace)));
 }
 
 /// Gives the current context of this thread a sticky error.

@@ -11,7 +11,7 @@ use super::image::{Image, Kernel};
 use super::result::{Answer, Code};
 
 /// A launch of a kernel.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Launch {
     /// The kernel's function in the context.
     pub(super) function: Handle,

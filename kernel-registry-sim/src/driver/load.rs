@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::code::{Function, Images, Kernel, Library, Loaded, Module};
+use super::code::{Function, Kernel, Loaded, Module};
 use super::deadlock::wait_for_device;
 use super::handles::Handle;
 use super::image::Image;
@@ -39,10 +39,6 @@ impl State {
         self.modules.remove(module)?.code.unload(&self.memory);
         self.functions.retain(|function| function.module != module);
         Ok(())
-    }
-
-    pub(super) fn add_library(&mut self, images: Images) -> Handle {
-        self.libraries.insert(Library { images, modules: BTreeMap::new(), kernels: BTreeMap::new() })
     }
 
     /// The function of a module's kernel. This does not load it.
@@ -111,11 +107,6 @@ impl State {
         let library = self.kernels.get(kernel).and_then(|kernel| self.libraries.get(kernel.library));
         let id = self.contexts.get(context).map(|context| context.id);
         matches!((library, id), (Ok(library), Ok(id)) if !library.modules.contains_key(&id))
-    }
-
-    /// What the driver says: also of a function whose loading still waits for other work it says that it is loaded.
-    pub(super) fn is_loaded(&self, function: Handle) -> Answer<bool> {
-        Ok(self.functions.get(function)?.loaded.is_some())
     }
 
     /// Loads a function without waiting. It counts as loaded once the work that now occupies the device is done.

@@ -55,7 +55,7 @@ impl Kind {
 }
 
 /// All allocations, by address.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Memory {
     pub(super) blocks: BTreeMap<usize, Block>,
     used: Used,
@@ -70,7 +70,7 @@ pub(super) struct Memory {
 }
 
 /// Bytes of allocations, which each allocation asks for. Mapped ones count elsewhere.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Used {
     of_devices: BTreeMap<usize, u64>,
     /// Host and managed memory.
@@ -91,7 +91,7 @@ impl Used {
 }
 
 /// The memory, shared by the driver and the kernels that run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Shared(Arc<Mutex<Memory>>);
 
 impl Shared {

@@ -6,7 +6,13 @@ use super::handles::{Handle, Handles};
 use super::memory::{Kind, Memory};
 use super::result::{Answer, Code};
 
-#[derive(Debug)]
+/// `CUmemPool_attribute`.
+const THRESHOLD: u32 = 4;
+const RESERVED: u32 = 5;
+const MOST_RESERVED: u32 = 6;
+const USED: u32 = 7;
+const MOST_USED: u32 = 8;
+
 pub(super) struct Pool {
     pub(super) device: usize,
     /// The most bytes that were allocated from it at once.
@@ -15,45 +21,27 @@ pub(super) struct Pool {
     threshold: u64,
 }
 
-/// `CUmemPool_attribute`.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Attribute {
-    Threshold,
-    Used,
-    MostUsed,
-}
-
-impl Attribute {
-    pub(super) fn from_number(which: u32) -> Answer<Self> {
-        Ok(match which {
-            4 => Attribute::Threshold,
-            // The pool reserves no more bytes than are used.
-            5 | 7 => Attribute::Used,
-            6 | 8 => Attribute::MostUsed,
-            _ => return Err(Code::INVALID_VALUE),
-        })
-    }
-}
-
 impl Pool {
     fn new(device: usize) -> Self {
         Pool { device, most_used: 0, threshold: 0 }
     }
 
-    pub(super) fn get(&self, attribute: Attribute, used: u64) -> u64 {
-        match attribute {
-            Attribute::Threshold => self.threshold,
-            Attribute::Used => used,
-            Attribute::MostUsed => self.most_used.max(used),
+    /// A `CUmemPool_attribute`. The pool reserves no more bytes than are used.
+    pub(super) fn attribute(&self, which: u32, used: u64) -> Answer<u64> {
+        match which {
+            THRESHOLD => Ok(self.threshold),
+            RESERVED | USED => Ok(used),
+            MOST_RESERVED | MOST_USED => Ok(self.most_used.max(used)),
+            _ => Err(Code::INVALID_VALUE),
         }
     }
 
-    pub(super) fn set(&mut self, attribute: Attribute, value: u64) -> Answer {
-        match attribute {
-            Attribute::Threshold => self.threshold = value,
-            // A high-water mark can only be reset.
-            Attribute::MostUsed if value == 0 => self.most_used = 0,
-            Attribute::MostUsed | Attribute::Used => return Err(Code::INVALID_VALUE),
+    /// Sets an attribute. A high-water mark can only be reset.
+    pub(super) fn set_attribute(&mut self, which: u32, value: u64) -> Answer {
+        match (which, value) {
+            (THRESHOLD, _) => self.threshold = value,
+            (MOST_RESERVED | MOST_USED, 0) => self.most_used = 0,
+            _ => return Err(Code::INVALID_VALUE),
         }
         Ok(())
     }
@@ -67,7 +55,6 @@ impl Memory {
 }
 
 /// All pools, and which of them devices use.
-#[derive(Debug)]
 pub(super) struct Pools {
     pools: Handles<Pool>,
     /// The pool that a device has from the beginning, by its number.

@@ -15,7 +15,6 @@ use super::result::{Answer, Code};
 pub(super) const GRANULARITY: usize = 2 << 20;
 
 /// Address ranges, and the memory that can be mapped to them.
-#[derive(Debug)]
 pub(super) struct Ranges {
     /// Reserved ranges: sizes by address.
     pub(super) reserved: BTreeMap<usize, usize>,
@@ -26,7 +25,6 @@ pub(super) struct Ranges {
     pub(super) unmapped: Vec<(usize, usize)>,
 }
 
-#[derive(Debug)]
 pub(super) struct Physical {
     pub(super) file: File,
     pub(super) bytes: usize,

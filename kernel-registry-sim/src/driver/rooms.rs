@@ -84,7 +84,7 @@ fn blocks(room: &fit::Device, launch: &Launch, on: Span, running: &[Running<'_>]
         .sum()
 }
 
-/// The same on so many multiprocessors, where all these grids run, each spread evenly.
+/// Blocks that fit on `count` multiprocessors if each running grid is spread evenly.
 fn blocks_on(room: &fit::Device, launch: &Launch, count: u32, running: &[&Running<'_>]) -> u64 {
     // A multiprocessor with the fewest blocks of each, and one with the most.
     let mut processors = [Processor::new(room), Processor::new(room)];

@@ -13,7 +13,7 @@ use super::process::{Locked, Simulator, wait_for_change};
 use super::result::{Answer, Code};
 use super::state::State;
 use super::stream::{Doing, Item, Source, Stream, Work};
-use super::texts::{self, Launcher, PATIENCE};
+use super::texts::{self, Launcher, TIMEOUT};
 use super::view::View;
 use super::wait::Seq;
 
@@ -102,7 +102,7 @@ fn pause(mut state: Locked) -> Locked {
     let begun = Instant::now();
     let state = match (is_idle, leaves_texts) {
         (true, false) => wakeup.wait(state),
-        (true, true) => wakeup.wait_for(state, PATIENCE / 5),
+        (true, true) => wakeup.wait_for(state, TIMEOUT / 5),
         (false, _) => wakeup.wait_for(state, PAUSE),
     };
     clock::add_pause(begun.elapsed().min(PAUSE));

@@ -28,13 +28,6 @@ impl Span {
     }
 }
 
-impl Device {
-    /// The same device with only these multiprocessors.
-    pub(super) fn within(&self, span: Span) -> Device {
-        self.clone().processors(span.count)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::calls::Link;
 use super::capture::{Capture, Part};
-use super::code::{Function, Kernel, Library, Module};
+use super::code::{Function, Kernel, Library, Link, Module};
 use super::config::Config;
 use super::current::CurrentContext;
 use super::device;
@@ -17,12 +16,11 @@ use super::pool::Pools;
 use super::result::{Answer, Code};
 use super::span::Span;
 use super::stream::{Order, Stream, Work};
-use super::streams::Streams;
+use super::stream_order::Streams;
 use super::texts::Launcher;
 use super::wait::{Behind, Ready, Seq, Waiting};
 use super::wakeup::Wakeup;
 
-#[derive(Debug)]
 pub(super) struct State {
     pub(super) config: Config,
     pub(super) initialised: bool,
@@ -57,7 +55,6 @@ pub(super) struct State {
     next_id: u64,
 }
 
-#[derive(Debug)]
 pub(super) struct Device {
     pub(super) kind: device::Device,
     /// The handle of its primary context, which stays the same when that is made anew.
@@ -69,7 +66,6 @@ pub(super) struct Device {
     pub(super) taken: u64,
 }
 
-#[derive(Debug)]
 pub(super) struct Context {
     pub(super) id: u64,
     pub(super) device: usize,
@@ -93,20 +89,17 @@ pub(super) struct Context {
 }
 
 /// Multiprocessors with streams of their own; all else is the device's primary context.
-#[derive(Debug)]
 pub(super) struct Green {
     pub(super) id: u64,
     pub(super) device: usize,
     pub(super) span: Span,
 }
 
-#[derive(Debug)]
 pub(super) struct Description {
     pub(super) device: usize,
     pub(super) span: Span,
 }
 
-#[derive(Debug)]
 pub(super) struct Event {
     pub(super) context: Handle,
     pub(super) timing: bool,

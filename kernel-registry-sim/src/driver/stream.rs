@@ -14,7 +14,6 @@ use super::span::Span;
 use super::texts::Launcher;
 use super::wait::{Behind, Seq};
 
-#[derive(Debug)]
 pub(super) struct Stream {
     pub(super) context: Handle,
     pub(super) device: usize,
@@ -41,7 +40,6 @@ pub(super) enum Order {
 }
 
 /// An item in the queue of a stream.
-#[derive(Debug)]
 pub(super) struct Item {
     pub(super) seq: Seq,
     pub(super) work: Work,
@@ -51,7 +49,6 @@ pub(super) struct Item {
     pub(super) launcher: Launcher,
 }
 
-#[derive(Debug)]
 pub(super) enum Doing {
     Waiting,
     /// A started kernel, between two turns.
@@ -60,7 +57,7 @@ pub(super) enum Doing {
     Stepping,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Work {
     Nothing,
     Launch(Box<Launch>),
@@ -101,7 +98,7 @@ pub(super) enum Work {
     },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Source {
     Address(usize),
     /// A copy of pageable memory, made when the work was submitted.

@@ -10,7 +10,7 @@ use std::{io, mem};
 use super::watched;
 
 /// The thread that launched a kernel, until it ends.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Launcher(Weak<Thread>);
 
 thread_local! {
@@ -46,7 +46,7 @@ struct Text {
 static TEXTS: Mutex<Vec<Text>> = Mutex::new(Vec::new());
 
 /// How long a thread may leave a text: it may never call the driver again.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn lock() -> MutexGuard<'static, Vec<Text>> {
     TEXTS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -97,7 +97,7 @@ pub(super) fn write() {
 /// Writes what its thread has left too long, past the harness. Says whether there is more.
 pub(super) fn write_old() -> bool {
     if watched::has(watched::TEXTS) {
-        let _ = io::stdout().write_all(take(|text| text.since.elapsed() > PATIENCE).as_bytes());
+        let _ = io::stdout().write_all(take(|text| text.since.elapsed() > TIMEOUT).as_bytes());
     }
     watched::has(watched::TEXTS)
 }

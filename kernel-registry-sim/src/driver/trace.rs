@@ -1,8 +1,6 @@
 //! A record of the calls that were made.
 
-use std::sync::{Mutex, PoisonError};
-
-use super::result::Code;
+use std::sync::Mutex;
 
 /// A call of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,15 +11,5 @@ pub struct Call {
     pub result: u32,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Trace(Mutex<Vec<Call>>);
-
-impl Trace {
-    pub(super) fn calls(&self) -> Vec<Call> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn add(&self, name: &'static str, result: Code) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Call { name, result: result.0 });
-    }
-}
+/// The calls of all threads, in the order in which they return.
+pub(super) type Trace = Mutex<Vec<Call>>;

@@ -2,13 +2,14 @@
 
 use std::cell::Cell;
 
-use kernel_registry_ptx::MemoryFault;
+use kernel_registry_ptx::{Memory, MemoryFault};
 
 use super::caller;
+use super::clock;
 use super::handles::Handle;
 use super::memory::{Block, Kind, Shared};
 use super::ranges::bit;
-use super::texts::Launcher;
+use super::texts::{self, Launcher};
 
 /// The memory as a kernel sees it during a turn. It caches the allocations of the last accesses, because looking each one up
 /// would take longer than all the rest.
@@ -25,17 +26,12 @@ pub(super) struct View<'m> {
 impl<'m> View<'m> {
     /// The view of a kernel in a context, on a device.
     pub(super) fn new(memory: &'m Shared, context: Handle, device: usize) -> Self {
-        View {
-            memory,
-            known: Default::default(),
-            owner: (context, device),
-            clock: 1000,
-            launcher: Launcher::default(),
-        }
+        let (known, launcher) = (Default::default(), Launcher::default());
+        View { memory, known, owner: (context, device), clock: 1000, launcher }
     }
 
     /// Checks that the kernel may read, or write, these bytes.
-    pub(super) fn access(&self, address: usize, bytes: usize, write: bool) -> Result<(), MemoryFault> {
+    fn access(&self, address: usize, bytes: usize, write: bool) -> Result<(), MemoryFault> {
         let place = &self.known[(address >> 21) % self.known.len()];
         let (start, end) = place.get();
         if address >= start && address.checked_add(bytes).is_some_and(|behind| behind <= end) {
@@ -63,53 +59,58 @@ impl<'m> View<'m> {
             }
             Kind::Registered => {
                 drop(memory);
-                let pages = Pages::of(address, bytes);
-                if !pages.are_there() {
-                    return Err(MemoryFault::Unallocated);
-                }
-                place.set((start.max(pages.start), (start + block.bytes).min(pages.end)));
+                let (first, end) = pages(address, bytes).ok_or(MemoryFault::Unallocated)?;
+                place.set((start.max(first), (start + block.bytes).min(end)));
             }
             _ => place.set((start, start + block.bytes)),
         }
         Ok(())
     }
+}
 
-    /// `malloc` of a kernel: 0 if there is no memory left.
-    pub(super) fn malloc(&self, bytes: usize) -> usize {
-        let (context, device) = self.owner;
-        let block = Block { bytes, kind: Kind::Heap, context, device };
-        self.memory.lock().allocate(block).unwrap_or(0)
+// SAFETY: allowed addresses are in memory of this process that kernels may write. It is valid until it is freed, and the driver
+// frees it only between the turns of kernels. The pointer has the same address, so the alignment is the same.
+unsafe impl Memory for View<'_> {
+    fn check(&self, address: u64, size: u64, write: bool) -> Result<*mut u8, MemoryFault> {
+        let address = address as usize;
+        self.access(address, size as usize, write)?;
+        Ok(std::ptr::with_exposed_provenance_mut(address))
     }
 
-    /// `free` of a kernel. Says whether it was allocated by `malloc`.
-    pub(super) fn free(&self, address: usize) -> bool {
+    fn malloc(&self, size: u64) -> u64 {
+        let (context, device) = self.owner;
+        let block = Block { bytes: size as usize, kind: Kind::Heap, context, device };
+        self.memory.lock().allocate(block).map_or(0, |address| address as u64)
+    }
+
+    fn free(&self, address: u64) -> Result<(), MemoryFault> {
+        let address = address as usize;
         self.known.iter().for_each(|place| place.set((0, 0)));
         let mut memory = self.memory.lock();
-        let is_there = memory.starting_at(address, |kind| kind == Kind::Heap).is_ok();
-        if is_there {
-            memory.free(address);
-        }
-        is_there
+        let found = memory.starting_at(address, |kind| kind == Kind::Heap);
+        found.map_err(|_| MemoryFault::Unallocated)?;
+        memory.free(address);
+        Ok(())
+    }
+
+    fn print(&self, text: &str) {
+        texts::add(&self.launcher, text);
+    }
+
+    fn now(&self) -> u64 {
+        clock::now().as_nanos() as u64
+    }
+
+    fn cycles(&self) -> u64 {
+        (u128::from(self.now()) * u128::from(self.clock) / 1000) as u64
     }
 }
 
-/// Pages of registered host memory, which the host may have unmapped since.
-struct Pages {
-    start: usize,
-    end: usize,
-}
-
-impl Pages {
+/// Start and end of the pages with these bytes of registered host memory, if the host has not unmapped them since.
+fn pages(address: usize, bytes: usize) -> Option<(usize, usize)> {
     const SIZE: usize = 4096;
-
-    fn of(address: usize, bytes: usize) -> Self {
-        let start = address - address % Self::SIZE;
-        Pages { start, end: (address + bytes).next_multiple_of(Self::SIZE) }
-    }
-
-    fn are_there(&self) -> bool {
-        (self.start..self.end).step_by(Self::SIZE).all(|page| caller::read(page, 1).is_ok())
-    }
+    let (start, end) = (address - address % SIZE, (address + bytes).next_multiple_of(SIZE));
+    (start..end).step_by(SIZE).all(|page| caller::read(page, 1).is_ok()).then_some((start, end))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::handles::Handle;
 /// The place of work in the order in which all work was submitted. 0 is before all.
 pub(super) type Seq = u64;
 
-/// When something is ready: once no work up to that place occupies the device. `None` is not yet asked for.
+/// Up to which place work must end before something is ready. `None` until it is first asked for.
 pub(super) type Ready = Option<Seq>;
 
 /// Work that has to be over before: all that occupies the device, up to a place.
@@ -21,7 +21,6 @@ pub(super) struct Behind {
 }
 
 /// A call that waits for the device.
-#[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) call: &'static str,
     pub(super) thread: String,

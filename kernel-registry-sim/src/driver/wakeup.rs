@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A condition variable for the lock of the state. Clones are the same one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Wakeup(Arc<Condvar>);
 
 impl Wakeup {

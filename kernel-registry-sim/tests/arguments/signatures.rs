@@ -59,7 +59,7 @@ fn is_there(since: u32) -> bool {
     since <= 13_000
 }
 
-/// Functions that do something: `2000 fn cuInit(flags: u32) {`.
+/// Functions that do something: `2000 fn cuInit(flags: u32) = {`.
 pub fn simulated() -> Vec<Function> {
     let mut found = Vec::new();
     for source in sources() {
@@ -69,7 +69,7 @@ pub fn simulated() -> Vec<Function> {
                 continue;
             }
             let (name, rest) = source[start + 4..].split_once('(').unwrap();
-            let (arguments, _) = rest.split_once(") {").unwrap();
+            let (arguments, _) = rest.split_once(") = ").unwrap();
             let arguments = arguments.split(',').filter_map(|argument| argument.split_once(": "));
             let arguments = arguments.map(|(name, rust)| Argument {
                 is_used: !name.trim().starts_with('_'),

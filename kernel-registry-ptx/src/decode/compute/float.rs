@@ -17,11 +17,12 @@ pub(crate) struct Bf16(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pair<T>(pub T, pub T);
 
-macro_rules! half {
-    ($($half:ident)*) => {$(
-        impl Scalar for $half {
+/// A number that is known by its bits.
+macro_rules! scalar {
+    ($($name:ident: $bits:ty),*) => {$(
+        impl Scalar for $name {
             fn of(bits: u64) -> Self {
-                Self(bits as u16)
+                Self(bits as $bits)
             }
             fn bits(self) -> u64 {
                 u64::from(self.0)
@@ -30,7 +31,7 @@ macro_rules! half {
     )*};
 }
 
-half!(F16 Bf16);
+scalar!(F16: u16, Bf16: u16);
 
 impl<T: Scalar> Scalar for Pair<T> {
     fn of(bits: u64) -> Self {
@@ -405,3 +406,5 @@ pub(crate) fn root<T: Number>(how: How, x: T) -> T {
     let near = a.sqrt();
     T::finish(how, near, || sign_of_sum(-near, near, a, 0.0)).or_nan([x])
 }
+
+pub(crate) use scalar;

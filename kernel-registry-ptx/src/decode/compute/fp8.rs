@@ -1,6 +1,6 @@
 //! Conversions to formats that only they have: floating point of 8 bits, tf32, and packed integers.
 
-use crate::decode::compute::float::{Bf16, F16, Number, Pair, narrow};
+use crate::decode::compute::float::{Bf16, F16, Number, Pair, narrow, scalar};
 use crate::decode::opcode::Opcode;
 use crate::types::{Compute, How, Rounding, Scalar, Type, each, lanes};
 
@@ -12,20 +12,7 @@ pub(crate) struct E4m3(pub u8);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct E5m2(pub u8);
 
-macro_rules! scalar {
-    ($($name:ident)*) => {$(
-        impl Scalar for $name {
-            fn of(bits: u64) -> Self {
-                Self(bits as u8)
-            }
-            fn bits(self) -> u64 {
-                u64::from(self.0)
-            }
-        }
-    )*};
-}
-
-scalar!(E4m3 E5m2);
+scalar!(E4m3: u8, E5m2: u8);
 
 impl Number for E4m3 {
     const NAN: Self = Self(0x7f);

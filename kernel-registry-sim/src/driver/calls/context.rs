@@ -75,37 +75,37 @@ const PRINTF_FIFO_SIZE: u32 = 1;
 const MALLOC_HEAP_SIZE: u32 = 2;
 
 calls! {
-    7000 fn cuDevicePrimaryCtxRetain(context: Out<Handle>, ordinal: i32) {
+    7000 fn cuDevicePrimaryCtxRetain(context: Out<Handle>, ordinal: i32) = {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
         context.set(state.devices[device].primary)?;
         retain(&mut state, device)
-    }
+    };
 
-    11000 fn cuDevicePrimaryCtxRelease_v2(ordinal: i32) {
+    11000 fn cuDevicePrimaryCtxRelease_v2(ordinal: i32) = {
         let state = begin()?;
         let device = device(&state, ordinal)?;
         release(state, device)
-    }
+    };
 
-    11000 fn cuDevicePrimaryCtxReset_v2(ordinal: i32) {
+    11000 fn cuDevicePrimaryCtxReset_v2(ordinal: i32) = {
         let state = begin()?;
         let device = device(&state, ordinal)?;
         if state.greens.iter().any(|(_, green)| green.device == device) {
             return Err(Code::NOT_PERMITTED);
         }
         end_primary(state, device)
-    }
+    };
 
-    7000 fn cuDevicePrimaryCtxGetState(ordinal: i32, flags: Out<u32>, active: Out<i32>) {
+    7000 fn cuDevicePrimaryCtxGetState(ordinal: i32, flags: Out<u32>, active: Out<i32>) = {
         let state = begin()?;
         let device = device(&state, ordinal)?;
         let context = state.contexts.get(state.devices[device].primary);
         flags.set(context.map_or(state.devices[device].flags, |context| context.flags))?;
         active.set(context.is_ok().into())
-    }
+    };
 
-    11000 fn cuDevicePrimaryCtxSetFlags_v2(ordinal: i32, flags: u32) {
+    11000 fn cuDevicePrimaryCtxSetFlags_v2(ordinal: i32, flags: u32) = {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
         let handle = state.devices[device].primary;
@@ -114,21 +114,19 @@ calls! {
             Err(_) => state.devices[device].flags = flags,
         }
         Ok(())
-    }
+    };
 
-    3020 fn cuCtxCreate_v2(context: Out<Handle>, flags: u32, ordinal: i32) {
-        create(&context, flags, ordinal)
-    }
+    3020 fn cuCtxCreate_v2(context: Out<Handle>, flags: u32, ordinal: i32) = create(&context, flags, ordinal);
 
-    12050 fn cuCtxCreate_v4(context: Out<Handle>, parameters: In<[usize; 3]>, flags: u32, ordinal: i32) {
+    12050 fn cuCtxCreate_v4(context: Out<Handle>, parameters: In<[usize; 3]>, flags: u32, ordinal: i32) = {
         // Affinity, and contexts of graphics.
         if parameters.get().is_ok_and(|parameters| parameters[0] != 0 || parameters[2] != 0) {
             return Err(Code::NOT_SUPPORTED);
         }
         create(&context, flags, ordinal)
-    }
+    };
 
-    4000 fn cuCtxDestroy_v2(context: Handle) {
+    4000 fn cuCtxDestroy_v2(context: Handle) = {
         let mut state = begin()?;
         if state.devices.iter().any(|device| device.primary == context) {
             return Err(Code::INVALID_CONTEXT);
@@ -151,14 +149,14 @@ calls! {
         state.destroy_context(context)?;
         after_turn(state);
         Ok(())
-    }
+    };
 
-    4000 fn cuCtxGetCurrent(context: Out<Handle>) {
+    4000 fn cuCtxGetCurrent(context: Out<Handle>) = {
         drop(begin()?);
         context.set(CurrentContext::peek().map_or(0, CurrentContext::handle))
-    }
+    };
 
-    4000 fn cuCtxSetCurrent(context: Handle) {
+    4000 fn cuCtxSetCurrent(context: Handle) = {
         let mut state = begin()?;
         if context != 0 {
             state.for_threads(context)?.set();
@@ -166,64 +164,62 @@ calls! {
             CurrentContext::pop()?;
         }
         Ok(())
-    }
+    };
 
-    4000 fn cuCtxPushCurrent_v2(context: Handle) {
+    4000 fn cuCtxPushCurrent_v2(context: Handle) = {
         begin()?.for_threads(context)?.push();
         Ok(())
-    }
+    };
 
-    4000 fn cuCtxPopCurrent_v2(context: Out<Handle>) {
+    4000 fn cuCtxPopCurrent_v2(context: Out<Handle>) = {
         drop(begin()?);
         context.set_if_wanted(CurrentContext::pop()?)
-    }
+    };
 
-    2000 fn cuCtxGetDevice(ordinal: Out<i32>) {
-        ordinal.set(begin()?.context(CurrentContext::get()?)?.device as i32)
-    }
+    2000 fn cuCtxGetDevice(ordinal: Out<i32>) = ordinal.set(begin()?.context(CurrentContext::get()?)?.device as i32);
 
-    12000 fn cuCtxGetId(context: Handle, id: Out<u64>) {
+    12000 fn cuCtxGetId(context: Handle, id: Out<u64>) = {
         let mut state = begin()?;
         match state.green(context) {
             Ok(green) => id.set(green.id),
             Err(_) => id.set(state.context(meant(context)?)?.id),
         }
-    }
+    };
 
-    3020 fn cuCtxGetApiVersion(context: Handle, version: Out<u32>) {
+    3020 fn cuCtxGetApiVersion(context: Handle, version: Out<u32>) = {
         begin()?.context(meant(context)?)?;
         version.set(3020)
-    }
+    };
 
-    7000 fn cuCtxGetFlags(flags: Out<u32>) {
+    7000 fn cuCtxGetFlags(flags: Out<u32>) = {
         // `CU_CTX_MAP_HOST`, which is always set.
         const MAPS_HOST: u32 = 8;
         flags.set(begin()?.context(CurrentContext::get()?)?.flags | MAPS_HOST)
-    }
+    };
 
-    12010 fn cuCtxSetFlags(flags: u32) {
+    12010 fn cuCtxSetFlags(flags: u32) = {
         begin()?.context(CurrentContext::get()?)?.flags = flags;
         Ok(())
-    }
+    };
 
-    2000 fn cuCtxSynchronize() {
+    2000 fn cuCtxSynchronize() = {
         let mut state = begin()?;
         let context = CurrentContext::get()?;
         state.sound(context)?;
         state.none_captured(context)?;
         synchronize(state, context).map(drop)
-    }
+    };
 
-    3010 fn cuCtxGetLimit(value: Out<usize>, limit: u32) {
+    3010 fn cuCtxGetLimit(value: Out<usize>, limit: u32) = {
         let mut state = begin()?;
         let context = state.sound(CurrentContext::get()?)?;
         value.set(match limit {
             STACK_SIZE => context.stack as usize,
             _ => *context.limits.get(&limit).ok_or(Code::UNSUPPORTED_LIMIT)?,
         })
-    }
+    };
 
-    3010 fn cuCtxSetLimit(limit: u32, value: usize) {
+    3010 fn cuCtxSetLimit(limit: u32, value: usize) = {
         let mut state = begin()?;
         let current = CurrentContext::get()?;
         let context = state.sound(current)?;
@@ -256,28 +252,21 @@ calls! {
             state.context(current)?.stack_changed = true;
         }
         Ok(())
-    }
+    };
 
-    3020 fn cuCtxGetCacheConfig(config: Out<u32>) {
-        config.set(begin()?.sound(CurrentContext::get()?)?.cache_config)
-    }
+    3020 fn cuCtxGetCacheConfig(config: Out<u32>) = config.set(begin()?.sound(CurrentContext::get()?)?.cache_config);
 
-    3020 fn cuCtxSetCacheConfig(config: u32) {
+    3020 fn cuCtxSetCacheConfig(config: u32) = {
         begin()?.sound(CurrentContext::get()?)?.cache_config = config;
         Ok(())
-    }
+    };
 
-    4000 fn cuProfilerStart() {
-        begin()?.sound(CurrentContext::get()?).map(drop)
-    }
+    4000 fn cuProfilerStart() = begin()?.sound(CurrentContext::get()?).map(drop);
+    4000 fn cuProfilerStop() = begin()?.sound(CurrentContext::get()?).map(drop);
 
-    4000 fn cuProfilerStop() {
-        begin()?.sound(CurrentContext::get()?).map(drop)
-    }
-
-    5050 fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) {
+    5050 fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) = {
         begin()?.sound(CurrentContext::get()?)?;
         least.set_if_wanted(0)?;
         greatest.set_if_wanted(-5)
-    }
+    };
 }

@@ -18,46 +18,36 @@ fn kind(state: &State, ordinal: i32) -> Answer<&Device> {
 }
 
 calls! {
-    2000 fn cuDeviceGetCount(count: Out<i32>) {
-        count.set(begin()?.devices.len() as i32)
-    }
+    2000 fn cuDeviceGetCount(count: Out<i32>) = count.set(begin()?.devices.len() as i32);
+    2000 fn cuDeviceGet(found: Out<i32>, ordinal: i32) = found.set(device(&*begin()?, ordinal)? as i32);
 
-    2000 fn cuDeviceGet(found: Out<i32>, ordinal: i32) {
-        found.set(device(&*begin()?, ordinal)? as i32)
-    }
-
-    2000 fn cuDeviceGetName(name: Out<u8>, room: i32, ordinal: i32) {
+    2000 fn cuDeviceGetName(name: Out<u8>, room: i32, ordinal: i32) = {
         let state = begin()?;
         let text = format!("simulated {}", kind(&state, ordinal)?.name);
         write_text(name, usize::try_from(room).map_err(|_| Code::INVALID_VALUE)?, &text)
-    }
+    };
 
-    3020 fn cuDeviceTotalMem_v2(bytes: Out<usize>, ordinal: i32) {
+    3020 fn cuDeviceTotalMem_v2(bytes: Out<usize>, ordinal: i32) = {
         let state = begin()?;
         bytes.set(kind(&state, ordinal)?.memory as usize)
-    }
+    };
 
-    9020 fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, ordinal: i32) {
-        uuid.set(uuid_of(device(&*begin()?, ordinal)?))
-    }
+    9020 fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, ordinal: i32) = uuid.set(uuid_of(device(&*begin()?, ordinal)?));
+    11040 fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, ordinal: i32) = uuid.set(uuid_of(device(&*begin()?, ordinal)?));
 
-    11040 fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, ordinal: i32) {
-        uuid.set(uuid_of(device(&*begin()?, ordinal)?))
-    }
-
-    2000 fn cuDeviceGetAttribute(value: Out<i32>, which: u32, ordinal: i32) {
+    2000 fn cuDeviceGetAttribute(value: Out<i32>, which: u32, ordinal: i32) = {
         let state = begin()?;
         let device = device(&state, ordinal)?;
         value.set(attribute(&state.devices[device].kind, device, which).ok_or(Code::INVALID_VALUE)?)
-    }
+    };
 
-    4000 fn cuDeviceCanAccessPeer(can: Out<i32>, one: i32, other: i32) {
+    4000 fn cuDeviceCanAccessPeer(can: Out<i32>, one: i32, other: i32) = {
         let state = begin()?;
         device(&state, one)?;
         device(&state, other)?;
         // No device uses another one's memory here.
         can.set(0)
-    }
+    };
 }
 
 fn uuid_of(device: usize) -> [u8; 16] {
@@ -81,36 +71,22 @@ fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
         10 => 32,
         11 => i32::MAX,
         12 => 65_536,
-        // The clock in kHz, alignment of textures, overlap of copies, multiprocessors.
+        // The clock in kHz, alignment of textures and surfaces, multiprocessors, the PCI bus.
         13 => (kind.speed.clock * 1000) as i32,
-        14 => 512,
-        15 => 1,
+        14 | 30 => 512,
         16 => kind.processors as i32,
-        // A limit of time for kernels, integrated, mapped memory, compute mode.
-        17 | 18 | 20 => 0,
-        19 => 1,
-        // Alignment of surfaces, kernels at once, ECC, PCI bus, device and domain, TCC.
-        30 => 512,
-        31 | 32 => 1,
         33 => device as i32,
-        34 | 35 | 50 => 0,
-        // Clock and width of the memory, its cache, threads of a multiprocessor, copy engines, unified addresses.
+        // Clock and width of the memory, its cache, threads of a multiprocessor, copy engines.
         36 => (kind.speed.memory_clock * 1000) as i32,
         37 => kind.speed.bus as i32,
         38 => (kind.speed.cache << 20) as i32,
         39 => room.threads as i32,
         40 => 3,
-        41 => 1,
         75 => (kind.arch / 10) as i32,
         76 => (kind.arch % 10) as i32,
-        // Priorities of streams; caches of global and local memory.
-        78..=80 => 1,
+        // Shared memory and registers of a multiprocessor, slowness with doubles.
         81 => room.shared as i32,
         82 => 65_536,
-        // Managed memory, boards, atomics with the host.
-        83 => 1,
-        84..=86 => 0,
-        // Slowness with doubles, pageable memory, managed access at once.
         87 => {
             if matches!(kind.arch, 80 | 90 | 100) {
                 2
@@ -118,25 +94,19 @@ fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
                 64
             }
         }
-        88 => 0,
-        89..=91 => 1,
-        // Words in memory of 32 bits, and NOR, but not of 64 bits.
-        92 | 94 => 1,
-        93 => 0,
-        95 => 1,
-        96 => 0,
-        // The shared memory that a block can be granted.
+        // The shared memory that a block can be granted, blocks of a multiprocessor, persisting cache, reserved shared memory,
+        // clusters.
         97 => kind.shared_of_block() as i32,
-        98..=100 => i32::from(which != 100),
-        101 => 0,
-        102 => 1,
         106 => room.blocks as i32,
         108 => 134_217_728,
         111 => room.reserved_shared as i32,
-        // Pools, which kernels' streams allocate from, then clusters.
-        115 => 1,
         120 => kind.has_clusters().into(),
-        121 => 0,
+        // Overlap of copies, mapped memory, kernels at once, ECC, unified addresses, priorities of streams, caches of global and
+        // local memory, managed memory, pageable memory, words in memory of 32 bits and NOR, cooperative launches, pools.
+        15 | 19 | 31 | 32 | 41 | 78..=80 | 83 | 89..=92 | 94 | 95 | 98 | 99 | 102 | 115 => 1,
+        // A limit of time for kernels, integrated, compute mode, PCI device and domain, TCC, boards, atomics with the host,
+        // managed access at once, words in memory of 64 bits.
+        17 | 18 | 20 | 34 | 35 | 50 | 84..=86 | 88 | 93 | 96 | 100 | 101 | 121 => 0,
         _ => return None,
     })
 }

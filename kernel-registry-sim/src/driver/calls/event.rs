@@ -43,16 +43,16 @@ fn elapsed(time: &Out<f32>, start: Handle, end: Handle) -> Answer {
 }
 
 calls! {
-    2000 fn cuEventCreate(event: Out<Handle>, flags: u32) {
+    2000 fn cuEventCreate(event: Out<Handle>, flags: u32) = {
         let mut state = begin()?;
         let context = CurrentContext::get()?;
         state.sound(context)?;
         event.ready()?;
         let timing = flags & DISABLE_TIMING == 0;
         event.set(state.events.insert(Event { context, timing, recorded: None, captured: None, at: None }))
-    }
+    };
 
-    2000 fn cuEventRecord(event: Handle, stream: Handle) {
+    2000 fn cuEventRecord(event: Handle, stream: Handle) = {
         let (mut state, stream) = begin_with(stream)?;
         let context = state.streams.get(stream)?.context;
         if state.events.get(event)?.context != context {
@@ -67,35 +67,30 @@ calls! {
         let event = state.events.get_mut(event)?;
         (event.recorded, event.captured, event.at) = (Some((stream, seq)), None, None);
         Ok(())
-    }
+    };
 
-    2000 fn cuEventQuery(event: Handle) {
+    2000 fn cuEventQuery(event: Handle) = {
         let mut state = begin()?;
         let recorded = recorded(&mut state, event)?;
         let is_done = |(stream, seq)| state.streams.has_done(stream, seq);
         if recorded.is_none_or(is_done) { Ok(()) } else { Err(Code::NOT_READY) }
-    }
+    };
 
-    2000 fn cuEventSynchronize(event: Handle) {
+    2000 fn cuEventSynchronize(event: Handle) = {
         let mut state = begin()?;
         match recorded(&mut state, event)? {
             Some((stream, seq)) if state.streams.get(stream).is_ok() => wait(state, stream, seq).map(drop),
             _ => Ok(()),
         }
-    }
+    };
 
-    4000 fn cuEventDestroy_v2(event: Handle) {
+    4000 fn cuEventDestroy_v2(event: Handle) = {
         let mut state = begin()?;
         let context = state.events.get(event)?.context;
         state.sound(context)?;
         state.events.remove(event).map(drop)
-    }
+    };
 
-    2000 fn cuEventElapsedTime(time: Out<f32>, start: Handle, end: Handle) {
-        elapsed(&time, start, end)
-    }
-
-    12080 fn cuEventElapsedTime_v2(time: Out<f32>, start: Handle, end: Handle) {
-        elapsed(&time, start, end)
-    }
+    2000 fn cuEventElapsedTime(time: Out<f32>, start: Handle, end: Handle) = elapsed(&time, start, end);
+    12080 fn cuEventElapsedTime_v2(time: Out<f32>, start: Handle, end: Handle) = elapsed(&time, start, end);
 }

@@ -23,19 +23,12 @@ fn fill(to: usize, pattern: u32, width: usize, count: usize, stream: Handle, wai
 }
 
 calls! {
-    3020 fn cuMemsetD8_v2(to: usize, value: u8, count: usize) {
-        fill(to, value.into(), 1, count, 0, true)
-    }
+    3020 fn cuMemsetD8_v2(to: usize, value: u8, count: usize) = fill(to, value.into(), 1, count, 0, true);
+    3020 fn cuMemsetD32_v2(to: usize, value: u32, count: usize) = fill(to, value, 4, count, 0, true);
 
-    3020 fn cuMemsetD32_v2(to: usize, value: u32, count: usize) {
-        fill(to, value, 4, count, 0, true)
-    }
-
-    3020 fn cuMemsetD8Async(to: usize, value: u8, count: usize, stream: Handle) {
+    3020 fn cuMemsetD8Async(to: usize, value: u8, count: usize, stream: Handle) = {
         fill(to, value.into(), 1, count, stream, false)
-    }
+    };
 
-    3020 fn cuMemsetD32Async(to: usize, value: u32, count: usize, stream: Handle) {
-        fill(to, value, 4, count, stream, false)
-    }
+    3020 fn cuMemsetD32Async(to: usize, value: u32, count: usize, stream: Handle) = fill(to, value, 4, count, stream, false);
 }

@@ -1,9 +1,9 @@
 //! Functions of graphs: making, instantiating and launching them.
 
-use super::lacking::say_once;
 use super::launch::not_packed;
 use crate::driver::abi::{Arguments, In, Out, Packed};
 use crate::driver::current::CurrentContext;
+use crate::driver::failures::not_simulated;
 use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
 use crate::driver::launch::Shape;
@@ -51,37 +51,35 @@ const AUTO_FREE: u64 = 1;
 const DEVICE_LAUNCH: u64 = 4;
 
 calls! {
-    10000 fn cuGraphCreate(made: Out<Handle>, flags: u32) {
+    10000 fn cuGraphCreate(made: Out<Handle>, flags: u32) = {
         let mut state = begin()?;
         made.ready()?;
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
         made.set(state.graphs.create())
-    }
+    };
 
-    10000 fn cuGraphDestroy(graph: Handle) {
-        begin()?.graphs.remove(graph)
-    }
+    10000 fn cuGraphDestroy(graph: Handle) = begin()?.graphs.remove(graph);
 
-    10000 fn cuGraphClone(clone: Out<Handle>, graph: Handle) {
+    10000 fn cuGraphClone(clone: Out<Handle>, graph: Handle) = {
         let mut state = begin()?;
         clone.ready()?;
         clone.set(state.graphs.clone_of(graph)?)
-    }
+    };
 
     12000 fn cuGraphAddKernelNode_v2(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<Kernel>,
-    ) {
+    ) = {
         let state = begin()?;
         let after = after.all(count)?;
         state.graphs.may_add(graph, &after)?;
         node.ready()?;
         let (mut state, task) = parameters.get()?.task(state, "cuGraphAddKernelNode")?;
         node.set(state.graphs.add(graph, task, after)?)
-    }
+    };
 
-    10000 fn cuGraphGetNodes(graph: Handle, found: Out<Handle>, count: Out<usize>) {
+    10000 fn cuGraphGetNodes(graph: Handle, found: Out<Handle>, count: Out<usize>) = {
         let state = begin()?;
         let nodes = state.graphs.nodes(graph)?;
         if found.is_null() {
@@ -94,56 +92,51 @@ calls! {
         }
         found.set_all(nodes.iter().copied().chain(std::iter::repeat(0)), room)?;
         count.set(nodes.len().min(room))
-    }
+    };
 
-    10000 fn cuGraphNodeGetType(node: Handle, kind: Out<u32>) {
-        kind.set(begin()?.graphs.kind(node)?)
-    }
+    10000 fn cuGraphNodeGetType(node: Handle, kind: Out<u32>) = kind.set(begin()?.graphs.kind(node)?);
 
-    11040 fn cuGraphInstantiateWithFlags(executable: Out<Handle>, graph: Handle, flags: u64) {
+    11040 fn cuGraphInstantiateWithFlags(executable: Out<Handle>, graph: Handle, flags: u64) = {
         let mut state = begin()?;
         executable.ready()?;
         if flags >= 16 {
             return Err(Code::INVALID_VALUE);
         }
         if flags & DEVICE_LAUNCH != 0 {
-            say_once("launching a graph from a kernel");
-            return Err(Code::NOT_SUPPORTED);
+            return not_simulated("launching a graph from a kernel");
         }
         if let Some(current) = CurrentContext::peek() {
             state.sound(current.context)?;
         }
         executable.set(state.graphs.instantiate(graph, flags & AUTO_FREE != 0)?)
-    }
+    };
 
-    10000 fn cuGraphLaunch(executable: Handle, stream: Handle) {
+    10000 fn cuGraphLaunch(executable: Handle, stream: Handle) = {
         let (mut state, stream) = begin_with(stream)?;
         state.graphs.executables.get(executable)?;
         state.not_captured(stream)?;
         state.launch_graph(executable, stream)
-    }
+    };
 
-    11010 fn cuGraphUpload(executable: Handle, stream: Handle) {
+    11010 fn cuGraphUpload(executable: Handle, stream: Handle) = {
         let (mut state, stream) = begin_with(stream)?;
         state.graphs.executables.get(executable)?;
         state.not_captured(stream)
-    }
+    };
 
-    12000 fn cuGraphKernelNodeSetParams_v2(node: Handle, parameters: In<Kernel>) {
+    12000 fn cuGraphKernelNodeSetParams_v2(node: Handle, parameters: In<Kernel>) = {
         let state = begin()?;
         state.graphs.kind(node)?;
         let (mut state, task) = parameters.get()?.task(state, "cuGraphKernelNodeSetParams")?;
         state.graphs.change(node, task)
-    }
+    };
 
-    12000 fn cuGraphExecKernelNodeSetParams_v2(executable: Handle, node: Handle, parameters: In<Kernel>) {
+    12000 fn cuGraphExecKernelNodeSetParams_v2(executable: Handle, node: Handle, parameters: In<Kernel>) = {
         let state = begin()?;
         state.graphs.executables.get(executable)?;
         let (mut state, task) = parameters.get()?.task(state, "cuGraphExecKernelNodeSetParams")?;
         state.graphs.change_executable(executable, node, task)
-    }
+    };
 
-    10000 fn cuGraphExecDestroy(executable: Handle) {
-        begin()?.graphs.executables.remove(executable).map(drop)
-    }
+    10000 fn cuGraphExecDestroy(executable: Handle) = begin()?.graphs.executables.remove(executable).map(drop);
 }

@@ -4,10 +4,10 @@
 
 use super::context::{release, retain};
 use super::device::device;
-use super::lacking::say_once;
 use crate::driver::abi::{In, Out};
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::device::Device;
+use crate::driver::failures::not_simulated;
 use crate::driver::handles::Handle;
 use crate::driver::process::{begin, begin_with};
 use crate::driver::result::{Answer, Code};
@@ -50,7 +50,7 @@ fn granularity(device: &Device) -> (u32, u32) {
 }
 
 calls! {
-    12040 fn cuDeviceGetDevResource(ordinal: i32, all: Out<Resource>, kind: u32) {
+    12040 fn cuDeviceGetDevResource(ordinal: i32, all: Out<Resource>, kind: u32) = {
         let state = begin()?;
         let device = device(&state, ordinal)?;
         if kind != SM {
@@ -58,17 +58,16 @@ calls! {
         }
         let kind = &state.devices[device].kind;
         all.set(resource(device, Span::whole(kind), false, granularity(kind)))
-    }
+    };
 
     12040 fn cuDevSmResourceSplitByCount(
         groups: Out<Resource>, count: Out<u32>, all: In<Resource>, rest: Out<Resource>, flags: u32, least: u32,
-    ) {
+    ) = {
         let state = begin()?;
         let words = all.get()?;
         let (device, span) = parsed(&state, &words)?;
         if flags != 0 {
-            say_once("a split of multiprocessors with flags");
-            return Err(Code::NOT_SUPPORTED);
+            return not_simulated("a split of multiprocessors with flags");
         }
         let is_split = words[3] != 0;
         if is_split || least > span.count {
@@ -87,9 +86,9 @@ calls! {
         count.set(made)?;
         let left = Span { first: span.first + made * size, count: span.count - made * size };
         rest.set_if_wanted(resource(device, left, true, (0, 0)))
-    }
+    };
 
-    12040 fn cuDevResourceGenerateDesc(description: Out<Handle>, resources: In<Resource>, count: u32) {
+    12040 fn cuDevResourceGenerateDesc(description: Out<Handle>, resources: In<Resource>, count: u32) = {
         let mut state = begin()?;
         let mut joined: Option<(usize, Span)> = None;
         for words in resources.all(count as usize)? {
@@ -101,17 +100,16 @@ calls! {
                     Some((device, Span { count: before.count + span.count, ..before }))
                 }
                 Some(_) => {
-                    say_once("a part of groups that are not next to each other");
-                    return Err(Code::NOT_SUPPORTED);
+                    return not_simulated("a part of groups that are not next to each other");
                 }
             };
         }
         let (device, span) = joined.ok_or(Code::INVALID_VALUE)?;
         description.ready()?;
         description.set(state.descriptions.insert(Description { device, span }))
-    }
+    };
 
-    12040 fn cuGreenCtxCreate(green: Out<Handle>, description: Handle, ordinal: i32, flags: u32) {
+    12040 fn cuGreenCtxCreate(green: Out<Handle>, description: Handle, ordinal: i32, flags: u32) = {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
         let Description { device: of, span } = *state.descriptions.get(description)?;
@@ -124,31 +122,31 @@ calls! {
         retain(&mut state, device)?;
         let id = state.id();
         green.set(state.greens.insert(Green { id, device, span }))
-    }
+    };
 
-    12040 fn cuGreenCtxDestroy(green: Handle) {
+    12040 fn cuGreenCtxDestroy(green: Handle) = {
         let mut state = begin()?;
         let device = state.green(green)?.device;
         state.greens.remove(green)?;
         release(state, device)
-    }
+    };
 
-    12040 fn cuCtxFromGreenCtx(context: Out<Handle>, green: Handle) {
+    12040 fn cuCtxFromGreenCtx(context: Out<Handle>, green: Handle) = {
         begin()?.green(green)?;
         context.set(green)
-    }
+    };
 
-    12040 fn cuGreenCtxGetDevResource(green: Handle, part: Out<Resource>, kind: u32) {
+    12040 fn cuGreenCtxGetDevResource(green: Handle, part: Out<Resource>, kind: u32) = {
         let state = begin()?;
         let Green { device, span, .. } = *state.green(green)?;
         if kind != SM {
             return Err(Code::INVALID_RESOURCE_TYPE);
         }
         part.set(resource(device, span, false, granularity(&state.devices[device].kind)))
-    }
+    };
 
-    12040 fn cuStreamGetGreenCtx(stream: Handle, green: Out<Handle>) {
+    12040 fn cuStreamGetGreenCtx(stream: Handle, green: Out<Handle>) = {
         let (state, stream) = begin_with(stream)?;
         green.set(state.streams.get(stream)?.part.map_or(0, |(green, _)| green))
-    }
+    };
 }

@@ -1,24 +1,19 @@
 //! Functions that are not simulated: each reports that once in a thread, and returns `CUDA_ERROR_NOT_SUPPORTED`. They exist so that a program
 //! that looks for one of them does not take the driver for an older one.
 
-use crate::driver::failures;
+use crate::driver::failures::not_simulated;
 use crate::driver::process::Simulator;
 use crate::driver::result::Code;
 
-/// Reports, once in each thread because a test harness has one for each test, that something is not simulated.
-pub(super) fn say_once(what: &'static str) {
-    failures::say_once(&format!("{what} is not simulated"));
-}
-
-/// Reports that a function is not simulated. The one that only the runtime API calls is explained.
-fn say_lacking(function: &'static str) {
-    say_once(match function {
+/// What is lacking if a program calls that function. The one that only the runtime API calls is explained.
+fn lacking(function: &'static str) -> &'static str {
+    match function {
         "cuGetExportTable" => {
             "the runtime API (`cudaMalloc`, `<<<>>>`, and what PyTorch, CuPy or cuBLAS make of it) needs private functions of \
              NVIDIA's driver (`cuGetExportTable`), and"
         }
         other => other,
-    });
+    }
 }
 
 /// Defines such functions, grouped by the first version of CUDA that has them.
@@ -28,8 +23,7 @@ macro_rules! lacking {
         extern "C" fn $name() -> Code {
             $crate::driver::hooks::called(stringify!($name), || {
                 Simulator::of_this_process()?;
-                say_lacking(stringify!($name));
-                Err(Code::NOT_SUPPORTED)
+                not_simulated(lacking(stringify!($name)))
             })
         })*)*
         pub(super) const ALL: &[super::Entry] =

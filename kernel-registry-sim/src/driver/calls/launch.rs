@@ -1,12 +1,12 @@
 //! Functions that launch kernels.
 
-use super::lacking::say_once;
 use crate::driver::abi::{Arguments, In, Packed};
+use crate::driver::failures::not_simulated;
 use crate::driver::handles::Handle;
 use crate::driver::launch::Shape;
-use crate::driver::launching::launch;
 use crate::driver::process::begin_with;
-use crate::driver::result::{Answer, Code};
+use crate::driver::result::Answer;
+use crate::driver::submit::launch;
 
 /// `CUlaunchConfig`.
 #[derive(Clone, Copy)]
@@ -63,8 +63,9 @@ impl Shape {
             // Scheduling hints change no result.
             IGNORE | CLUSTER_SCHEDULING | PRIORITY => {}
             _ => {
-                say_once("cuLaunchKernelEx with an attribute other than clusters and cooperation");
-                return Err(Code::NOT_SUPPORTED);
+                return not_simulated(
+                    "cuLaunchKernelEx with an attribute other than clusters and cooperation",
+                );
             }
         }
         Ok(())
@@ -76,8 +77,7 @@ pub(super) fn not_packed(packed: &Packed) -> Answer {
     if packed.is_null() {
         return Ok(());
     }
-    say_once("a launch with all arguments in one buffer");
-    Err(Code::NOT_SUPPORTED)
+    not_simulated("a launch with all arguments in one buffer")
 }
 
 fn submit(function: Handle, stream: Handle, shape: Shape, arguments: &Arguments) -> Answer {
@@ -89,25 +89,25 @@ calls! {
     4000 fn cuLaunchKernel(
         function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
         shared: u32, stream: Handle, arguments: Arguments, packed: Packed,
-    ) {
+    ) = {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         let shape = Shape { grid, block, cluster: None, shared, cooperative: false };
         not_packed(&packed)?;
         submit(function, stream, shape, &arguments)
-    }
+    };
 
     9000 fn cuLaunchCooperativeKernel(
         function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
         shared: u32, stream: Handle, arguments: Arguments,
-    ) {
+    ) = {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         let shape = Shape { grid, block, cluster: None, shared, cooperative: true };
         submit(function, stream, shape, &arguments)
-    }
+    };
 
-    11060 fn cuLaunchKernelEx(config: In<Config>, function: Handle, arguments: Arguments, packed: Packed) {
+    11060 fn cuLaunchKernelEx(config: In<Config>, function: Handle, arguments: Arguments, packed: Packed) = {
         let config = config.get()?;
         not_packed(&packed)?;
         submit(function, config.stream, config.shape()?, &arguments)
-    }
+    };
 }

@@ -1,13 +1,11 @@
 //! Functions of libraries and of their kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::device::device;
 use super::module::{attribute, parameter, set_attribute};
-use crate::driver;
 use crate::driver::abi::{Image, In, JitOptions, Name, Out};
-use crate::driver::code::{Images, Kernel};
+use crate::driver::code::{Images, Kernel, Library};
 use crate::driver::compile::{Compiler, Compiling, tell};
 use crate::driver::current::CurrentContext;
 use crate::driver::deadlock::wait_for_device;
@@ -15,7 +13,6 @@ use crate::driver::handles::Handle;
 use crate::driver::load::{load as load_kernel, module_now};
 use crate::driver::process::{Locked, begin};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::State;
 use crate::driver::wait::WaitReason;
 
 fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
@@ -30,7 +27,7 @@ fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'stati
             state = wait_for_device(state, device, call, WaitReason::Load)?;
         }
     }
-    library.set(state.add_library(images))
+    library.set(state.libraries.insert(Library::new(images)))
 }
 
 /// Compiles an image for each architecture among the devices. An error for one of them is reported on first use there.
@@ -38,7 +35,7 @@ fn compile_for_all(bytes: &[u8], options: &JitOptions) -> Answer<Images> {
     let (archs, compiler) = {
         let state = begin()?;
         let archs: BTreeSet<_> = state.devices.iter().map(|device| device.kind.arch).collect();
-        (archs, Compiler::new(&state, Compiling::Together))
+        (archs, Compiler::new(&state, Compiling::Parallel))
     };
     let compiled = archs.into_iter().map(|arch| (arch, compiler.compile(bytes, arch)));
     let images: BTreeMap<_, _> = compiled.collect();
@@ -62,24 +59,16 @@ fn of_library(state: Locked, kernel: Handle, call: &'static str) -> Answer<(Lock
     load_kernel(state, kernel, CurrentContext::get()?, call)
 }
 
-/// The image of a kernel, for an architecture or for any, and the kernel's index in it.
-fn known(state: &State, kernel: Handle, arch: Option<u32>) -> Answer<(&Arc<driver::image::Image>, usize)> {
-    let Kernel { library, name, .. } = state.kernels.get(kernel)?;
-    let library = state.libraries.get(*library)?;
-    let image = arch.map_or_else(|| library.any_image(), |arch| library.image(arch))?;
-    Ok((image, image.find(name).ok_or(Code::NOT_FOUND)?))
-}
-
 calls! {
     12000 fn cuLibraryLoadData(
         library: Out<Handle>, image: Image, options: In<u32>, values: In<usize>, count: u32,
         _library_options: In<u32>, _library_values: In<usize>, _library_count: u32,
-    ) {
+    ) = {
         let options = JitOptions::get(count, &options, &values, begin()?.config.version)?;
         load(&library, &image.get()?, &options, "cuLibraryLoadData")
-    }
+    };
 
-    12000 fn cuLibraryUnload(library: Handle) {
+    12000 fn cuLibraryUnload(library: Handle) = {
         let mut state = begin()?;
         state.libraries.get(library)?;
         for device in 0..state.devices.len() {
@@ -93,43 +82,44 @@ calls! {
         }
         state.kernels.retain(|kernel| kernel.library != library);
         Ok(())
-    }
+    };
 
-    12000 fn cuLibraryGetKernel(kernel: Out<Handle>, library: Handle, name: Name) {
+    12000 fn cuLibraryGetKernel(kernel: Out<Handle>, library: Handle, name: Name) = {
         let name = name.get()?;
         kernel.set(begin()?.kernel(library, &name)?)
-    }
+    };
 
-    12000 fn cuLibraryGetModule(module: Out<Handle>, library: Handle) {
+    12000 fn cuLibraryGetModule(module: Out<Handle>, library: Handle) = {
         let (_state, found) = module_here(library, "cuLibraryGetModule")?;
         module.set(found)
-    }
+    };
 
-    12000 fn cuLibraryGetGlobal(address: Out<usize>, bytes: Out<usize>, library: Handle, name: Name) {
+    12000 fn cuLibraryGetGlobal(address: Out<usize>, bytes: Out<usize>, library: Handle, name: Name) = {
         let name = name.get()?;
         let (state, module) = module_here(library, "cuLibraryGetGlobal")?;
         let found = state.modules.get(module)?.code.variable(&name).ok_or(Code::NOT_FOUND)?;
         address.set_if_wanted(found.0)?;
         bytes.set_if_wanted(found.1)
-    }
+    };
 
-    12000 fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) {
+    12000 fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) = {
         let (_state, found) = of_library(begin()?, kernel, "cuKernelGetFunction")?;
         function.set(found)
-    }
+    };
 
-    12000 fn cuKernelGetAttribute(value: Out<i32>, which: u32, kernel: Handle, ordinal: i32) {
+    12000 fn cuKernelGetAttribute(value: Out<i32>, which: u32, kernel: Handle, ordinal: i32) = {
         let state = begin()?;
         let device = device(&state, ordinal)?;
         if let Some(set) = state.kernels.get(kernel)?.set.get(&(device, which)) {
             return value.set(*set);
         }
         let arch = state.devices[device].kind.arch;
-        let (image, kernel) = known(&state, kernel, Some(arch))?;
-        value.set(attribute(image, kernel, arch, which)?)
-    }
+        let Kernel { library, name, .. } = state.kernels.get(kernel)?;
+        let image = state.libraries.get(*library)?.image(arch)?;
+        value.set(attribute(image, image.find(name).ok_or(Code::NOT_FOUND)?, arch, which)?)
+    };
 
-    12000 fn cuKernelSetAttribute(which: u32, value: i32, kernel: Handle, ordinal: i32) {
+    12000 fn cuKernelSetAttribute(which: u32, value: i32, kernel: Handle, ordinal: i32) = {
         let state = begin()?;
         let device = device(&state, ordinal)?;
         // Other than the query this loads the kernel.
@@ -137,16 +127,16 @@ calls! {
         set_attribute(&mut state, function, which, value)?;
         state.kernels.get_mut(kernel)?.set.insert((device, which), value);
         Ok(())
-    }
+    };
 
-    12040 fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
+    12040 fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) = {
         let (state, function) = of_library(begin()?, kernel, "cuKernelGetParamInfo")?;
         parameter(&state, function, index, (&offset, &size))
-    }
+    };
 
-    12000 fn cuKernelSetCacheConfig(kernel: Handle, _config: u32, ordinal: i32) {
+    12000 fn cuKernelSetCacheConfig(kernel: Handle, _config: u32, ordinal: i32) = {
         let state = begin()?;
         device(&state, ordinal)?;
         of_library(state, kernel, "cuKernelSetCacheConfig").map(drop)
-    }
+    };
 }

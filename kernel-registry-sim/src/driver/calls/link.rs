@@ -2,24 +2,15 @@
 
 use std::fs;
 
-use super::lacking::say_once;
 use crate::driver::abi::{In, JitOptions, Name, Out};
 use crate::driver::caller;
+use crate::driver::code::Link;
 use crate::driver::compile::{Compiler, Compiling, tell};
 use crate::driver::current::CurrentContext;
+use crate::driver::failures::not_simulated;
 use crate::driver::handles::Handle;
 use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
-
-/// What a program links.
-#[derive(Debug)]
-pub(in crate::driver) struct Link {
-    arch: u32,
-    options: JitOptions,
-    texts: Vec<u8>,
-    /// The result, which is the program's until it destroys this, with a zero at the end.
-    linked: Option<Box<[u8]>>,
-}
 
 /// `CU_JIT_INPUT_PTX`.
 const PTX: u32 = 1;
@@ -29,11 +20,10 @@ fn add(link: Handle, kind: u32, image: impl FnOnce() -> Answer<Vec<u8>>) -> Answ
     let (arch, options, compiler) = {
         let state = begin()?;
         let link = state.links.get(link)?;
-        (link.arch, link.options.clone(), Compiler::new(&state, Compiling::Together))
+        (link.arch, link.options.clone(), Compiler::new(&state, Compiling::Parallel))
     };
     if kind != PTX {
-        say_once("linking anything but PTX");
-        return Err(Code::NOT_SUPPORTED);
+        return not_simulated("linking anything but PTX");
     }
     let mut text = image()?;
     text.retain(|byte| *byte != 0);
@@ -49,44 +39,41 @@ fn add(link: Handle, kind: u32, image: impl FnOnce() -> Answer<Vec<u8>>) -> Answ
 }
 
 calls! {
-    6050 fn cuLinkCreate_v2(count: u32, options: In<u32>, values: In<usize>, link: Out<Handle>) {
+    6050 fn cuLinkCreate_v2(count: u32, options: In<u32>, values: In<usize>, link: Out<Handle>) = {
         let mut state = begin()?;
         let device = state.sound(CurrentContext::get()?)?.device;
         let options = JitOptions::get(count, &options, &values, state.config.version)?;
         link.ready()?;
         let arch = state.devices[device].kind.arch;
         link.set(state.links.insert(Link { arch, options, texts: Vec::new(), linked: None }))
-    }
+    };
 
-    6050 fn cuLinkAddData_v2(link: Handle, kind: u32, from: usize, bytes: usize, _name: Name, _count: u32, _options: In<u32>, _values: In<usize>) {
+    6050 fn cuLinkAddData_v2(link: Handle, kind: u32, from: usize, bytes: usize, _name: Name, _count: u32, _options: In<u32>, _values: In<usize>) = {
         add(link, kind, || caller::read(from, bytes))
-    }
+    };
 
-    6050 fn cuLinkAddFile_v2(link: Handle, kind: u32, path: Name, _count: u32, _options: In<u32>, _values: In<usize>) {
+    6050 fn cuLinkAddFile_v2(link: Handle, kind: u32, path: Name, _count: u32, _options: In<u32>, _values: In<usize>) = {
         add(link, kind, || fs::read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND))
-    }
+    };
 
-    5050 fn cuLinkComplete(link: Handle, image: Out<usize>, bytes: Out<usize>) {
+    5050 fn cuLinkComplete(link: Handle, image: Out<usize>, bytes: Out<usize>) = {
         let (arch, options, mut texts, compiler) = {
             let state = begin()?;
             let link = state.links.get(link)?;
-            (link.arch, link.options.clone(), link.texts.clone(), Compiler::new(&state, Compiling::Together))
+            (link.arch, link.options.clone(), link.texts.clone(), Compiler::new(&state, Compiling::Parallel))
         };
         image.ready()?;
         // Each was compiled before: together they have a name twice, which a linker would tell apart if it is private.
         if let Err(refused) = compiler.compile(&texts, arch) {
             tell(&refused, &options);
-            say_once("linking PTX with names in common");
-            return Err(Code::NOT_SUPPORTED);
+            return not_simulated("linking PTX with names in common");
         }
         texts.push(0);
         let mut state = begin()?;
         let linked = &*state.links.get_mut(link)?.linked.get_or_insert(texts.into_boxed_slice());
         image.set(linked.as_ptr().expose_provenance())?;
         bytes.set_if_wanted(linked.len())
-    }
+    };
 
-    5050 fn cuLinkDestroy(link: Handle) {
-        begin()?.links.remove(link).map(drop)
-    }
+    5050 fn cuLinkDestroy(link: Handle) = begin()?.links.remove(link).map(drop);
 }

@@ -42,23 +42,23 @@ fn is_place(state: &State, ordinal: i32) -> Answer {
 }
 
 calls! {
-    8000 fn cuMemAdvise(address: usize, bytes: usize, advice: u32, ordinal: i32) {
+    8000 fn cuMemAdvise(address: usize, bytes: usize, advice: u32, ordinal: i32) = {
         advise(address, bytes, advice, |state| is_place(state, ordinal))
-    }
+    };
 
-    12020 fn cuMemAdvise_v2(address: usize, bytes: usize, advice: u32, location: Location) {
+    12020 fn cuMemAdvise_v2(address: usize, bytes: usize, advice: u32, location: Location) = {
         advise(address, bytes, advice, |state| location.check(state))
-    }
+    };
 
-    8000 fn cuMemPrefetchAsync(address: usize, bytes: usize, ordinal: i32, stream: Handle) {
+    8000 fn cuMemPrefetchAsync(address: usize, bytes: usize, ordinal: i32, stream: Handle) = {
         prefetch(address, bytes, stream, |state| is_place(state, ordinal))
-    }
+    };
 
-    12020 fn cuMemPrefetchAsync_v2(address: usize, bytes: usize, location: Location, _flags: u32, stream: Handle) {
+    12020 fn cuMemPrefetchAsync_v2(address: usize, bytes: usize, location: Location, _flags: u32, stream: Handle) = {
         prefetch(address, bytes, stream, |state| location.check(state))
-    }
+    };
 
-    6000 fn cuStreamAttachMemAsync(stream: Handle, address: usize, bytes: usize, flags: u32) {
+    6000 fn cuStreamAttachMemAsync(stream: Handle, address: usize, bytes: usize, flags: u32) = {
         let (mut state, stream) = begin_with(stream)?;
         managed(&state, address, bytes.max(1))?;
         if !matches!(flags, 1 | 2 | 4) {
@@ -68,5 +68,5 @@ calls! {
             return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
         }
         state.submit(stream, Work::Nothing, None).map(drop)
-    }
+    };
 }

@@ -1,10 +1,10 @@
 //! Functions that allocate, free and register memory.
 
-use super::lacking::say_once;
 use crate::driver::abi::Out;
 use crate::driver::caller;
 use crate::driver::current::CurrentContext;
 use crate::driver::deadlock::wait_for_device;
+use crate::driver::failures::not_simulated;
 use crate::driver::memory::{Block, Kind};
 use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
@@ -69,56 +69,42 @@ const HOST_FLAGS: u32 = 7;
 const READ_ONLY: u32 = 8;
 
 calls! {
-    3020 fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) {
+    3020 fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) = {
         let mut state = begin()?;
         let device = state.sound(CurrentContext::get()?)?.device;
         free.set(state.free_memory(device) as usize)?;
         total.set(state.devices[device].kind.memory as usize)
-    }
+    };
 
-    3020 fn cuMemAlloc_v2(pointer: Out<usize>, bytes: usize) {
-        allocate_to(&pointer, bytes, Kind::Device)
-    }
+    3020 fn cuMemAlloc_v2(pointer: Out<usize>, bytes: usize) = allocate_to(&pointer, bytes, Kind::Device);
+    6000 fn cuMemAllocManaged(pointer: Out<usize>, bytes: usize, _flags: u32) = allocate_to(&pointer, bytes, Kind::Managed);
+    3020 fn cuMemFree_v2(pointer: usize) = free(pointer, is_device, "cuMemFree");
+    3020 fn cuMemAllocHost_v2(pointer: Out<usize>, bytes: usize) = allocate_to(&pointer, bytes, Kind::Host);
 
-    6000 fn cuMemAllocManaged(pointer: Out<usize>, bytes: usize, _flags: u32) {
-        allocate_to(&pointer, bytes, Kind::Managed)
-    }
-
-    3020 fn cuMemFree_v2(pointer: usize) {
-        free(pointer, is_device, "cuMemFree")
-    }
-
-    3020 fn cuMemAllocHost_v2(pointer: Out<usize>, bytes: usize) {
-        allocate_to(&pointer, bytes, Kind::Host)
-    }
-
-    2020 fn cuMemHostAlloc(pointer: Out<usize>, bytes: usize, flags: u32) {
+    2020 fn cuMemHostAlloc(pointer: Out<usize>, bytes: usize, flags: u32) = {
         if flags & !HOST_FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
         }
         allocate_to(&pointer, bytes, Kind::Host)
-    }
+    };
 
-    2000 fn cuMemFreeHost(pointer: usize) {
-        free(pointer, |kind| kind == Kind::Host, "cuMemFreeHost")
-    }
+    2000 fn cuMemFreeHost(pointer: usize) = free(pointer, |kind| kind == Kind::Host, "cuMemFreeHost");
 
-    6050 fn cuMemHostRegister_v2(pointer: usize, bytes: usize, flags: u32) {
+    6050 fn cuMemHostRegister_v2(pointer: usize, bytes: usize, flags: u32) = {
         let mut state = begin()?;
         let context = CurrentContext::get()?;
         let device = state.sound(context)?.device;
         if flags & READ_ONLY != 0 {
-            say_once("memory of the host that kernels may only read");
-            return Err(Code::NOT_SUPPORTED);
+            return not_simulated("memory of the host that kernels may only read");
         }
         if pointer == 0 || bytes == 0 || flags & !HOST_FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
         }
         let block = Block { bytes, kind: Kind::Registered, context, device };
         state.memory.lock().register(pointer, block)
-    }
+    };
 
-    4000 fn cuMemHostUnregister(pointer: usize) {
+    4000 fn cuMemHostUnregister(pointer: usize) = {
         if pointer == 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -126,12 +112,12 @@ calls! {
         let memory = begin()?.memory.clone();
         memory.lock().starting_at(pointer, is_registered).map_err(|_| Code::HOST_MEMORY_NOT_REGISTERED)?;
         free(pointer, is_registered, "cuMemHostUnregister")
-    }
+    };
 
-    3020 fn cuMemHostGetDevicePointer_v2(device: Out<usize>, pointer: usize, _flags: u32) {
+    3020 fn cuMemHostGetDevicePointer_v2(device: Out<usize>, pointer: usize, _flags: u32) = {
         let state = begin()?;
         let found = state.memory.lock().find(pointer, 1).ok_or(Code::INVALID_VALUE)?;
         let is_known = found.1.kind.is_host() || found.1.kind == Kind::Managed;
         if is_known { device.set(pointer) } else { Err(Code::INVALID_VALUE) }
-    }
+    };
 }

@@ -20,7 +20,7 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
     let (device, arch, compiler) = {
         let mut state = begin()?;
         let device = state.sound(context)?.device;
-        (device, state.devices[device].kind.arch, Compiler::new(&state, Compiling::Alone))
+        (device, state.devices[device].kind.arch, Compiler::new(&state, Compiling::Serial))
     };
     module.ready()?;
     let image = compiler.compile(bytes, arch).map_err(|refused| tell(&refused, options))?;
@@ -111,21 +111,21 @@ pub(super) fn parameter(
 }
 
 calls! {
-    2000 fn cuModuleLoad(module: Out<Handle>, path: Name) {
+    2000 fn cuModuleLoad(module: Out<Handle>, path: Name) = {
         let bytes = fs::read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND)?;
         load(&module, &bytes, &JitOptions(Vec::new()), "cuModuleLoad")
-    }
+    };
 
-    2000 fn cuModuleLoadData(module: Out<Handle>, image: Image) {
+    2000 fn cuModuleLoadData(module: Out<Handle>, image: Image) = {
         load(&module, &image.get()?, &JitOptions(Vec::new()), "cuModuleLoadData")
-    }
+    };
 
-    2010 fn cuModuleLoadDataEx(module: Out<Handle>, image: Image, count: u32, options: In<u32>, values: In<usize>) {
+    2010 fn cuModuleLoadDataEx(module: Out<Handle>, image: Image, count: u32, options: In<u32>, values: In<usize>) = {
         let options = JitOptions::get(count, &options, &values, begin()?.config.version)?;
         load(&module, &image.get()?, &options, "cuModuleLoadDataEx")
-    }
+    };
 
-    2000 fn cuModuleUnload(module: Handle) {
+    2000 fn cuModuleUnload(module: Handle) = {
         let mut state = begin()?;
         let context = state.modules.get(module)?.context;
         if state.modules.get(module)?.library.is_some() {
@@ -134,9 +134,9 @@ calls! {
         let device = state.sound(context)?.device;
         state = wait_for_device(state, device, "cuModuleUnload", WaitReason::Unload)?;
         state.remove_module(module)
-    }
+    };
 
-    2000 fn cuModuleGetFunction(function: Out<Handle>, module: Handle, name: Name) {
+    2000 fn cuModuleGetFunction(function: Out<Handle>, module: Handle, name: Name) = {
         let mut state = begin()?;
         let name = name.get()?;
         function.ready()?;
@@ -147,65 +147,62 @@ calls! {
         // This loads the kernel. Beside a running kernel the call returns, and the first launch waits.
         state.load_behind(found)?;
         function.set(found)
-    }
+    };
 
-    3020 fn cuModuleGetGlobal_v2(address: Out<usize>, bytes: Out<usize>, module: Handle, name: Name) {
+    3020 fn cuModuleGetGlobal_v2(address: Out<usize>, bytes: Out<usize>, module: Handle, name: Name) = {
         let state = begin()?;
         let found = state.modules.get(module)?.code.variable(&name.get()?).ok_or(Code::NOT_FOUND)?;
         address.set_if_wanted(found.0)?;
         bytes.set_if_wanted(found.1)
-    }
+    };
 
-    12040 fn cuModuleGetFunctionCount(count: Out<u32>, module: Handle) {
+    12040 fn cuModuleGetFunctionCount(count: Out<u32>, module: Handle) = {
         count.set(begin()?.modules.get(module)?.image.kernels.len() as u32)
-    }
+    };
 
-    12040 fn cuModuleEnumerateFunctions(functions: Out<Handle>, room: u32, module: Handle) {
+    12040 fn cuModuleEnumerateFunctions(functions: Out<Handle>, room: u32, module: Handle) = {
         let mut state = begin()?;
         let kernels = state.modules.get(module)?.image.kernels.len().min(room as usize);
         let found = (0..kernels).map(|kernel| state.function(module, kernel)).collect::<Answer<Vec<_>>>()?;
         functions.set_all(found, kernels)
-    }
+    };
 
-    12040 fn cuFuncLoad(function: Handle) {
+    12040 fn cuFuncLoad(function: Handle) = {
         // As when the function is taken by its name: the call returns, and beside a running kernel the first launch waits.
         let mut state = begin()?;
         let function = own(&mut state, function)?;
         state.load_behind(function)
-    }
+    };
 
-    12040 fn cuFuncIsLoaded(loaded: Out<u32>, function: Handle) {
+    12040 fn cuFuncIsLoaded(loaded: Out<u32>, function: Handle) = {
         let mut state = begin()?;
         let context = state.functions.get(function)?.context;
         state.sound(context)?;
-        loaded.set(state.is_loaded(function)?.into())
-    }
+        // So the driver says also while the loading waits for other work.
+        loaded.set(state.functions.get(function)?.loaded.is_some().into())
+    };
 
-    11000 fn cuFuncGetModule(module: Out<Handle>, function: Handle) {
-        module.set(begin()?.functions.get(function)?.module)
-    }
+    11000 fn cuFuncGetModule(module: Out<Handle>, function: Handle) = module.set(begin()?.functions.get(function)?.module);
 
-    2020 fn cuFuncGetAttribute(value: Out<i32>, which: u32, function: Handle) {
+    2020 fn cuFuncGetAttribute(value: Out<i32>, which: u32, function: Handle) = {
         let mut state = begin()?;
         let function = own(&mut state, function)?;
         let function = state.functions.get(function)?;
         value.set(function.attribute(state.devices[function.device].kind.arch, which)?)
-    }
+    };
 
-    9000 fn cuFuncSetAttribute(function: Handle, which: u32, value: i32) {
+    9000 fn cuFuncSetAttribute(function: Handle, which: u32, value: i32) = {
         let mut state = begin()?;
         let function = own(&mut state, function)?;
         taken(&state, function)?;
         set_attribute(&mut state, function, which, value)
-    }
+    };
 
-    12040 fn cuFuncGetParamInfo(function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
+    12040 fn cuFuncGetParamInfo(function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) = {
         let mut state = begin()?;
         let function = own(&mut state, function)?;
         parameter(&state, function, index, (&offset, &size))
-    }
+    };
 
-    3000 fn cuFuncSetCacheConfig(function: Handle, _config: u32) {
-        own(&mut *begin()?, function).map(drop)
-    }
+    3000 fn cuFuncSetCacheConfig(function: Handle, _config: u32) = own(&mut *begin()?, function).map(drop);
 }

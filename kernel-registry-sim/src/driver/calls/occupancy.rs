@@ -104,30 +104,30 @@ fn best(
 }
 
 calls! {
-    6050 fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<i32>, function: Handle, block: i32, shared: usize) {
+    6050 fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<i32>, function: Handle, block: i32, shared: usize) = {
         occupancy(&blocks, function, block, shared, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
-    }
+    };
 
     7000 fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         blocks: Out<i32>, function: Handle, block: i32, shared: usize, _flags: u32,
-    ) {
+    ) = {
         occupancy(&blocks, function, block, shared, "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags")
-    }
+    };
 
     6050 fn cuOccupancyMaxPotentialBlockSize(
         grid: Out<i32>, block: Out<i32>, function: Handle, shared_of: SharedMemory, shared: usize, limit: i32,
-    ) {
+    ) = {
         best((&grid, &block), function, shared_of, shared, limit, "cuOccupancyMaxPotentialBlockSize")
-    }
+    };
 
     7000 fn cuOccupancyMaxPotentialBlockSizeWithFlags(
         grid: Out<i32>, block: Out<i32>, function: Handle, shared_of: SharedMemory, shared: usize, limit: i32,
         _flags: u32,
-    ) {
+    ) = {
         best((&grid, &block), function, shared_of, shared, limit, "cuOccupancyMaxPotentialBlockSizeWithFlags")
-    }
+    };
 
-    10020 fn cuOccupancyAvailableDynamicSMemPerBlock(bytes: Out<usize>, function: Handle, blocks: i32, block: i32) {
+    10020 fn cuOccupancyAvailableDynamicSMemPerBlock(bytes: Out<usize>, function: Handle, blocks: i32, block: i32) = {
         let needs = Needs::find(function, "cuOccupancyAvailableDynamicSMemPerBlock")?;
         let block = usize::try_from(block).map_err(|_| Code::INVALID_VALUE)?;
         let blocks = usize::try_from(blocks).ok().filter(|blocks| *blocks > 0).ok_or(Code::INVALID_VALUE)?;
@@ -138,19 +138,19 @@ calls! {
         let unit = shared_unit as usize;
         let of_block = (shared as usize / blocks / unit * unit).saturating_sub(reserved_shared as usize);
         bytes.set(of_block.saturating_sub(needs.shared).min(needs.max_dynamic))
-    }
+    };
 
-    11070 fn cuOccupancyMaxActiveClusters(clusters: Out<i32>, function: Handle, config: In<Config>) {
+    11070 fn cuOccupancyMaxActiveClusters(clusters: Out<i32>, function: Handle, config: In<Config>) = {
         let needs = Needs::find(function, "cuOccupancyMaxActiveClusters")?;
         let (block, shared, cluster) = config.get()?.blocks_and_cluster()?;
         let blocks = needs.blocks(block, shared)? * needs.processors();
         clusters.set((blocks / cluster.max(1)) as i32)
-    }
+    };
 
-    11070 fn cuOccupancyMaxPotentialClusterSize(size: Out<i32>, function: Handle, config: In<Config>) {
+    11070 fn cuOccupancyMaxPotentialClusterSize(size: Out<i32>, function: Handle, config: In<Config>) = {
         let needs = Needs::find(function, "cuOccupancyMaxPotentialClusterSize")?;
         let (block, shared, _) = config.get()?.blocks_and_cluster()?;
         let largest = if needs.large_clusters { 16 } else { 8 };
         size.set(if needs.blocks(block, shared)? == 0 { 0 } else { largest })
-    }
+    };
 }

@@ -1,13 +1,12 @@
 //! Functions of memory pools. Memory that is freed to a pool is free at once: a pool keeps nothing.
 
 use super::device::device;
-use super::lacking::say_once;
 use super::memory::allocate;
 use super::ranges::Origin;
 use crate::driver::abi::{In, Out};
+use crate::driver::failures::not_simulated;
 use crate::driver::handles::Handle;
 use crate::driver::memory::{Block, Kind};
-use crate::driver::pool::Attribute;
 use crate::driver::process::{begin, begin_with};
 use crate::driver::result::{Answer, Code};
 use crate::driver::stream::{Stream, Work};
@@ -22,15 +21,13 @@ pub(super) struct Properties {
     reserved: [u8; 54],
 }
 
-/// The address of no bytes: null, which [`cuMemFreeAsync`] ignores.
-const EMPTY: Answer<usize> = Ok(0);
-
 fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, stream: Handle) -> Answer {
     let (mut state, stream) = begin_with(stream)?;
     let Stream { context, device, .. } = *state.streams.get(stream)?;
     pointer.ready()?;
     if bytes == 0 {
-        return pointer.set(EMPTY?);
+        // Null, which `cuMemFreeAsync` ignores.
+        return pointer.set(0);
     }
     if state.is_captured(stream)? {
         if bytes as u64 > state.free_memory(device) {
@@ -40,10 +37,7 @@ fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, strea
         pointer.set(allocation.address())?;
         return state.capture(stream, Work::Appear(allocation, true));
     }
-    let pool = match pool {
-        Some(pool) => pool,
-        None => state.pools.chosen_for(device),
-    };
+    let pool = pool.unwrap_or_else(|| state.pools.chosen_for(device));
     let device = state.pools.get(pool)?.device;
     let used = state.memory.lock().used_of_pool(pool);
     let address = allocate(&state, Block { bytes, kind: Kind::Pooled(pool), context, device })?;
@@ -53,15 +47,13 @@ fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, strea
 }
 
 calls! {
-    11020 fn cuMemAllocAsync(pointer: Out<usize>, bytes: usize, stream: Handle) {
-        allocate_from(&pointer, bytes, None, stream)
-    }
+    11020 fn cuMemAllocAsync(pointer: Out<usize>, bytes: usize, stream: Handle) = allocate_from(&pointer, bytes, None, stream);
 
-    11020 fn cuMemAllocFromPoolAsync(pointer: Out<usize>, bytes: usize, pool: Handle, stream: Handle) {
+    11020 fn cuMemAllocFromPoolAsync(pointer: Out<usize>, bytes: usize, pool: Handle, stream: Handle) = {
         allocate_from(&pointer, bytes, Some(pool), stream)
-    }
+    };
 
-    11020 fn cuMemFreeAsync(pointer: usize, stream: Handle) {
+    11020 fn cuMemFreeAsync(pointer: usize, stream: Handle) = {
         let (mut state, stream) = begin_with(stream)?;
         if pointer == 0 {
             return Ok(());
@@ -81,61 +73,52 @@ calls! {
         drop(memory);
         state.submit(stream, Work::Free(pointer), None)?;
         Ok(())
-    }
+    };
 
-    11020 fn cuDeviceGetDefaultMemPool(pool: Out<Handle>, ordinal: i32) {
+    11020 fn cuDeviceGetDefaultMemPool(pool: Out<Handle>, ordinal: i32) = {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
         pool.set(state.pools.default_of(device))
-    }
+    };
 
-    11020 fn cuDeviceGetMemPool(pool: Out<Handle>, ordinal: i32) {
+    11020 fn cuDeviceGetMemPool(pool: Out<Handle>, ordinal: i32) = {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
         pool.set(state.pools.chosen_for(device))
-    }
+    };
 
-    11020 fn cuDeviceSetMemPool(ordinal: i32, pool: Handle) {
+    11020 fn cuDeviceSetMemPool(ordinal: i32, pool: Handle) = {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
         state.pools.choose(device, pool)
-    }
+    };
 
-    11020 fn cuMemPoolCreate(pool: Out<Handle>, properties: In<Properties>) {
+    11020 fn cuMemPoolCreate(pool: Out<Handle>, properties: In<Properties>) = {
         let mut state = begin()?;
         let properties = properties.get()?;
         let device = properties.origin.device(&state)?;
         pool.ready()?;
         if properties.most_bytes != 0 {
-            say_once("a pool with a limit");
-            return Err(Code::NOT_SUPPORTED);
+            return not_simulated("a pool with a limit");
         }
         pool.set(state.pools.create(device))
-    }
+    };
 
-    11020 fn cuMemPoolDestroy(pool: Handle) {
-        begin()?.pools.destroy(pool)
-    }
+    11020 fn cuMemPoolDestroy(pool: Handle) = begin()?.pools.destroy(pool);
+    11020 fn cuMemPoolTrimTo(pool: Handle, _bytes: usize) = begin()?.pools.get(pool).map(drop);
 
-    11020 fn cuMemPoolTrimTo(pool: Handle, _bytes: usize) {
-        begin()?.pools.get(pool).map(drop)
-    }
+    11020 fn cuMemPoolSetAttribute(pool: Handle, which: u32, value: Out<u64>) = {
+        begin()?.pools.get_mut(pool)?.set_attribute(which, value.get()?)
+    };
 
-    11020 fn cuMemPoolSetAttribute(pool: Handle, which: u32, value: Out<u64>) {
-        let mut state = begin()?;
-        let (attribute, value) = (Attribute::from_number(which)?, value.get()?);
-        state.pools.get_mut(pool)?.set(attribute, value)
-    }
-
-    11020 fn cuMemPoolGetAttribute(pool: Handle, which: u32, value: Out<u64>) {
+    11020 fn cuMemPoolGetAttribute(pool: Handle, which: u32, value: Out<u64>) = {
         let state = begin()?;
-        let attribute = Attribute::from_number(which)?;
         let used = state.memory.lock().used_of_pool(pool);
-        value.set(state.pools.get(pool)?.get(attribute, used))
-    }
+        value.set(state.pools.get(pool)?.attribute(which, used)?)
+    };
 
-    11040 fn cuDeviceGraphMemTrim(ordinal: i32) {
+    11040 fn cuDeviceGraphMemTrim(ordinal: i32) = {
         // Memory that no graph refers to is freed anyway.
         device(&*begin()?, ordinal).map(drop)
-    }
+    };
 }

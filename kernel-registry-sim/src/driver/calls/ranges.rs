@@ -1,8 +1,8 @@
 //! Functions of virtual memory: address ranges, physical memory, mappings, access.
 
 use super::device::device;
-use super::lacking::say_once;
 use crate::driver::abi::{In, Out};
+use crate::driver::failures::not_simulated;
 use crate::driver::handles::Handle;
 use crate::driver::process::begin;
 use crate::driver::ranges::GRANULARITY;
@@ -29,10 +29,7 @@ impl Location {
     pub(super) fn device(self, state: &State) -> Answer<usize> {
         match self.kind {
             Self::DEVICE => device(state, self.id),
-            2..=4 => {
-                say_once("memory of the host under addresses that are reserved");
-                Err(Code::NOT_SUPPORTED)
-            }
+            2..=4 => not_simulated("memory of the host under addresses that are reserved"),
             _ => Err(Code::INVALID_VALUE),
         }
     }
@@ -57,8 +54,7 @@ impl Origin {
             return Err(Code::INVALID_VALUE);
         }
         if self.exported_as != 0 {
-            say_once("memory that other processes can use");
-            return Err(Code::NOT_SUPPORTED);
+            return not_simulated("memory that other processes can use");
         }
         self.location.device(state)
     }
@@ -95,29 +91,27 @@ impl Access {
 }
 
 calls! {
-    10020 fn cuMemGetAllocationGranularity(bytes: Out<usize>, properties: In<Properties>, which: u32) {
+    10020 fn cuMemGetAllocationGranularity(bytes: Out<usize>, properties: In<Properties>, which: u32) = {
         let state = begin()?;
         properties.get()?.origin.device(&state)?;
         if which > 1 {
             return Err(Code::INVALID_VALUE);
         }
         bytes.set(GRANULARITY)
-    }
+    };
 
-    10020 fn cuMemAddressReserve(address: Out<usize>, bytes: usize, alignment: usize, _wanted: usize, flags: u64) {
+    10020 fn cuMemAddressReserve(address: Out<usize>, bytes: usize, alignment: usize, _wanted: usize, flags: u64) = {
         let state = begin()?;
         address.ready()?;
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
         address.set(state.memory.lock().reserve(bytes, alignment)?)
-    }
+    };
 
-    10020 fn cuMemAddressFree(address: usize, bytes: usize) {
-        begin()?.memory.lock().unreserve(address, bytes)
-    }
+    10020 fn cuMemAddressFree(address: usize, bytes: usize) = begin()?.memory.lock().unreserve(address, bytes);
 
-    10020 fn cuMemCreate(memory: Out<Handle>, bytes: usize, properties: In<Properties>, flags: u64) {
+    10020 fn cuMemCreate(memory: Out<Handle>, bytes: usize, properties: In<Properties>, flags: u64) = {
         let state = begin()?;
         let device = properties.get()?.origin.device(&state)?;
         memory.ready()?;
@@ -128,13 +122,11 @@ calls! {
             return Err(Code::OUT_OF_MEMORY);
         }
         memory.set(state.memory.lock().ranges.create(bytes, device)?)
-    }
+    };
 
-    10020 fn cuMemRelease(memory: Handle) {
-        begin()?.memory.lock().ranges.release(memory)
-    }
+    10020 fn cuMemRelease(memory: Handle) = begin()?.memory.lock().ranges.release(memory);
 
-    10020 fn cuMemMap(address: usize, bytes: usize, offset: usize, memory: Handle, flags: u64) {
+    10020 fn cuMemMap(address: usize, bytes: usize, offset: usize, memory: Handle, flags: u64) = {
         let state = begin()?;
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
@@ -143,13 +135,11 @@ calls! {
             return Err(Code::NOT_SUPPORTED);
         }
         state.memory.lock().map(address, bytes, memory)
-    }
+    };
 
-    10020 fn cuMemUnmap(address: usize, bytes: usize) {
-        begin()?.memory.lock().unmap(address, bytes)
-    }
+    10020 fn cuMemUnmap(address: usize, bytes: usize) = begin()?.memory.lock().unmap(address, bytes);
 
-    10020 fn cuMemSetAccess(address: usize, bytes: usize, accesses: In<Access>, count: usize) {
+    10020 fn cuMemSetAccess(address: usize, bytes: usize, accesses: In<Access>, count: usize) = {
         let state = begin()?;
         let accesses = accesses.all(count)?.into_iter().map(|access| access.read(&state));
         let accesses = accesses.collect::<Answer<Vec<_>>>()?;
@@ -160,5 +150,5 @@ calls! {
             state.memory.lock().set_access(address, bytes, device, read, write)?;
         }
         Ok(())
-    }
+    };
 }

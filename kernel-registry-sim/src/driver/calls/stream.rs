@@ -1,9 +1,9 @@
 //! Functions of streams, and of words in memory that they write or wait for.
 
-use super::lacking::say_once;
 use crate::driver::abi::{HostFunction, Out};
 use crate::driver::current::CurrentContext;
 use crate::driver::deadlock::wait_for_device;
+use crate::driver::failures::not_simulated;
 use crate::driver::handles::Handle;
 use crate::driver::process::{Locked, begin, begin_with, wait_for_change};
 use crate::driver::result::{Answer, Code};
@@ -59,15 +59,13 @@ fn word(stream: Handle, address: usize, work: Work) -> Answer {
 }
 
 calls! {
-    2000 fn cuStreamCreate(stream: Out<Handle>, flags: u32) {
-        create(&stream, flags, 0, "cuStreamCreate")
-    }
+    2000 fn cuStreamCreate(stream: Out<Handle>, flags: u32) = create(&stream, flags, 0, "cuStreamCreate");
 
-    5050 fn cuStreamCreateWithPriority(stream: Out<Handle>, flags: u32, priority: i32) {
+    5050 fn cuStreamCreateWithPriority(stream: Out<Handle>, flags: u32, priority: i32) = {
         create(&stream, flags, priority, "cuStreamCreateWithPriority")
-    }
+    };
 
-    4000 fn cuStreamDestroy_v2(stream: Handle) {
+    4000 fn cuStreamDestroy_v2(stream: Handle) = {
         let mut state = begin()?;
         if stream <= 2 {
             return Err(Code::INVALID_HANDLE);
@@ -86,46 +84,45 @@ calls! {
             state.streams.remove(stream)?;
         }
         Ok(())
-    }
+    };
 
-    2000 fn cuStreamSynchronize(stream: Handle) {
+    2000 fn cuStreamSynchronize(stream: Handle) = {
         let (mut state, stream) = begin_with(stream)?;
         state.not_captured(stream)?;
         let last = state.streams.last;
         // The default stream is done when blocking streams are, and they when it is.
         wait(state, stream, last).map(drop)
-    }
+    };
 
-    2000 fn cuStreamQuery(stream: Handle) {
+    2000 fn cuStreamQuery(stream: Handle) = {
         let (mut state, stream) = begin_with(stream)?;
         state.not_captured(stream)?;
         if state.streams.get(stream)?.queue.is_empty() { Ok(()) } else { Err(Code::NOT_READY) }
-    }
+    };
 
-    5050 fn cuStreamGetPriority(stream: Handle, priority: Out<i32>) {
+    5050 fn cuStreamGetPriority(stream: Handle, priority: Out<i32>) = {
         let (state, stream) = begin_with(stream)?;
         priority.set(state.streams.get(stream)?.priority)
-    }
+    };
 
-    5050 fn cuStreamGetFlags(stream: Handle, flags: Out<u32>) {
+    5050 fn cuStreamGetFlags(stream: Handle, flags: Out<u32>) = {
         let (state, stream) = begin_with(stream)?;
         flags.set((state.streams.get(stream)?.order == Order::NonBlocking).into())
-    }
+    };
 
-    9020 fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) {
+    9020 fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) = {
         let (state, stream) = begin_with(stream)?;
         let found = state.streams.get(stream)?;
         context.set(found.part.map_or(found.context, |(green, _)| green))
-    }
+    };
 
-    3020 fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) {
+    3020 fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) = {
         let (mut state, stream) = begin_with(stream)?;
         let found = state.events.get(event)?;
         let (recorded, captured) = (found.recorded, found.captured.clone());
         let is_captured = state.is_captured(stream)?;
         if is_captured && flags & EXTERNAL != 0 {
-            say_once("waiting for an event as a node of a graph");
-            return Err(Code::NOT_SUPPORTED);
+            return not_simulated("waiting for an event as a node of a graph");
         }
         if let Some(part) = captured {
             return state.join(stream, &part);
@@ -138,23 +135,23 @@ calls! {
             state.submit(stream, Work::WaitFor { stream: recorded, seq }, None)?;
         }
         Ok(())
-    }
+    };
 
-    11070 fn cuStreamWaitValue32_v2(stream: Handle, address: usize, value: u32, flags: u32) {
+    11070 fn cuStreamWaitValue32_v2(stream: Handle, address: usize, value: u32, flags: u32) = {
         let until = Until::from_flags(flags).ok_or(Code::INVALID_VALUE)?;
         word(stream, address, Work::WaitValue { address, value, until })
-    }
+    };
 
-    11070 fn cuStreamWriteValue32_v2(stream: Handle, address: usize, value: u32, _flags: u32) {
+    11070 fn cuStreamWriteValue32_v2(stream: Handle, address: usize, value: u32, _flags: u32) = {
         word(stream, address, Work::WriteValue { address, value })
-    }
+    };
 
-    10000 fn cuLaunchHostFunc(stream: Handle, function: HostFunction, data: usize) {
+    10000 fn cuLaunchHostFunc(stream: Handle, function: HostFunction, data: usize) = {
         let (mut state, stream) = begin_with(stream)?;
         if !function.is_there() {
             return Err(Code::INVALID_VALUE);
         }
         state.submit(stream, Work::Call { function, data }, None)?;
         Ok(())
-    }
+    };
 }

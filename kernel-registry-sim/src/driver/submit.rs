@@ -1,4 +1,4 @@
-//! Submits launches: finds the work that each must wait for, and notes the set-up that later launches can use.
+//! Submits launches of kernels: finds the work that each must wait for, and notes the set-up that later launches can use.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) fn launch(
     let function = launch.function;
     if let Some((_, span)) = part {
         let kind = &state.devices[state.functions.get(function)?.device].kind;
-        launch.check_grid(&kind.within(span))?;
+        launch.check_grid(&kind.clone().processors(span.count))?;
     }
     let work = Work::Launch(Box::new(launch));
     // A node's set-up happens when its graph is made.
@@ -90,8 +90,7 @@ impl State {
         launch.check(function.max_shared, &self.devices[function.device].kind)?;
         if let Some(lacking) = launch.image.program.lacking(&launch.kernel().name) {
             let name = launch.source_name();
-            failures::say_once(&format!("the launch of `{name}` is not simulated: {lacking}"));
-            return Err(Code::NOT_SUPPORTED);
+            return failures::not_supported(&format!("the launch of `{name}` is not simulated: {lacking}"));
         }
         Ok(launch)
     }

@@ -10,7 +10,6 @@ use super::texts::Launcher;
 use super::wait::{Behind, Ready, Seq, WaitReason};
 use super::wakeup::Wakeup;
 
-#[derive(Debug)]
 pub(super) struct Streams {
     streams: Handles<Stream>,
     /// The place of the last work.

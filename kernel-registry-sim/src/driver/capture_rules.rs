@@ -83,6 +83,12 @@ impl State {
         }
     }
 
+    /// Refuses a call with this error, and invalidates the capture.
+    fn refuse(&mut self, capture: u64, error: Code) -> Answer {
+        self.invalidate(capture);
+        Err(error)
+    }
+
     /// Whether a stream is captured. If its capture is invalid, nothing can be submitted to it.
     pub(super) fn is_captured(&self, stream: Handle) -> Answer<bool> {
         let Some(part) = &self.streams.get(stream)?.capture else { return Ok(false) };
@@ -94,8 +100,7 @@ impl State {
     pub(super) fn capture(&mut self, stream: Handle, work: Work) -> Answer {
         let found = self.streams.get(stream)?;
         if found.part.is_some() {
-            failures::say_once("a capture in a stream of a green context is not simulated");
-            return Err(Code::NOT_SUPPORTED);
+            return failures::not_simulated("a capture in a stream of a green context");
         }
         let (context, part) = (found.context, found.capture.clone().ok_or(Code::ILLEGAL_STATE)?);
         let graph = self.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?.graph;
@@ -108,16 +113,16 @@ impl State {
 
     /// Refuses a call that cannot be captured, and invalidates the capture.
     pub(super) fn not_captured(&mut self, stream: Handle) -> Answer {
-        let Some(part) = self.streams.get(stream)?.capture.clone() else { return self.not_implied(stream) };
-        self.invalidate(part.capture);
-        Err(Code::STREAM_CAPTURE_UNSUPPORTED)
+        match &self.streams.get(stream)?.capture {
+            Some(part) => self.refuse(part.capture, Code::STREAM_CAPTURE_UNSUPPORTED),
+            None => self.not_implied(stream),
+        }
     }
 
     /// Refuses work for the default stream while a blocking stream is captured, which it would have to wait for.
     pub(super) fn not_implied(&mut self, stream: Handle) -> Answer {
         let Some(capture) = self.blocking_capture(stream)? else { return Ok(()) };
-        self.invalidate(capture);
-        Err(Code::STREAM_CAPTURE_IMPLICIT)
+        self.refuse(capture, Code::STREAM_CAPTURE_IMPLICIT)
     }
 
     /// The capture in a blocking stream, if this is the default stream.
@@ -177,8 +182,7 @@ impl State {
         }
         let found = self.streams.get_mut(stream)?;
         if found.order == Order::Legacy {
-            self.invalidate(event.capture);
-            return Err(Code::STREAM_CAPTURE_IMPLICIT);
+            return self.refuse(event.capture, Code::STREAM_CAPTURE_IMPLICIT);
         }
         match &mut found.capture {
             None => found.capture = Some(event.clone()),
@@ -192,8 +196,7 @@ impl State {
             Some(part) => {
                 let other = part.capture;
                 self.invalidate(other);
-                self.invalidate(event.capture);
-                return Err(Code::STREAM_CAPTURE_MERGE);
+                return self.refuse(event.capture, Code::STREAM_CAPTURE_MERGE);
             }
         }
         Ok(())
