@@ -12,41 +12,35 @@ use std::time::{Duration, Instant};
 use crate::Result;
 
 /// A process that can be started any number of times.
-pub struct Child {
-    program: std::path::PathBuf,
-    args: Vec<String>,
-    env: Vec<(String, std::ffi::OsString)>,
-}
+pub struct Child(Command);
 
 impl Child {
     /// Starts this program.
     pub fn new(program: &Path) -> Self {
-        Child { program: program.to_owned(), args: Vec::new(), env: Vec::new() }
+        Child(Command::new(program))
     }
 
     /// Adds an argument.
     pub fn arg(mut self, arg: &str) -> Self {
-        self.args.push(arg.to_owned());
+        self.0.arg(arg);
         self
     }
 
     /// Sets an environment variable. The last value of a name counts.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
-        self.env.push((name.to_owned(), value.as_ref().to_owned()));
+        self.0.env(name, value);
         self
     }
 
     /// Runs the process, and returns the numbers on the line that it prints.
-    pub fn numbers(&self, timeout: Duration) -> Result<Vec<f64>> {
+    pub fn numbers(&mut self, timeout: Duration) -> Result<Vec<f64>> {
         let text = self.output(timeout)?;
         Ok(text.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?)
     }
 
     /// Runs the process, and returns its output. It is killed if it takes longer than `timeout`.
-    pub fn output(&self, timeout: Duration) -> Result<String> {
-        let mut command = Command::new(&self.program);
-        command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    pub fn output(&mut self, timeout: Duration) -> Result<String> {
+        let mut child = self.0.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         // Read both pipes while it runs: a process with much output would block otherwise.
         let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err("a process has no output".into());
@@ -84,7 +78,7 @@ impl Child {
 /// Describes the device and the driver in one line.
 pub fn device() -> Result<String> {
     let child = Child::new(Path::new("nvidia-smi"));
-    let child = child.arg("--query-gpu=name,driver_version").arg("--format=csv,noheader");
+    let mut child = child.arg("--query-gpu=name,driver_version").arg("--format=csv,noheader");
     let gpus = child.output(Duration::from_secs(20)).map_err(|error| format!("`nvidia-smi`: {error}"))?;
     let cores = thread::available_parallelism()?;
     Ok(format!("{}; {cores} cores", gpus.lines().next().unwrap_or("no GPU")))
@@ -96,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_process_with_many_errors_ends() {
-        let child = Child::new(Path::new("sh")).arg("-c").arg("yes | head -c 1000000 >&2; echo 1 2");
+        let mut child = Child::new(Path::new("sh")).arg("-c").arg("yes | head -c 1000000 >&2; echo 1 2");
         assert_eq!(child.numbers(Duration::from_secs(20)).unwrap(), [1.0, 2.0]);
     }
 }

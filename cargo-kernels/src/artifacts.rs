@@ -92,25 +92,20 @@ enum Files {
 }
 
 fn files(artifact: &Artifact) -> Files {
-    if artifact.target.is_custom_build() {
-        return Files::None;
-    }
-    if let Some(executable) = &artifact.executable {
-        return Files::Binary(vec![executable.into()]);
-    }
-    let with_extension = |wanted: &[&str]| -> Vec<PathBuf> {
-        let named = |path: &&cargo_metadata::camino::Utf8PathBuf| {
-            path.extension().is_some_and(|extension| wanted.contains(&extension))
-        };
-        artifact.filenames.iter().filter(named).map(PathBuf::from).collect()
+    let with_extension = |wanted: &[&str]| {
+        let paths = artifact.filenames.iter();
+        let named =
+            paths.filter(|path| path.extension().is_some_and(|extension| wanted.contains(&extension)));
+        named.map(PathBuf::from).collect()
     };
-    if artifact.target.crate_types.contains(&CrateType::CDyLib) {
-        return Files::Binary(with_extension(&["so", "dylib", "dll"]));
+    let types = &artifact.target.crate_types;
+    match &artifact.executable {
+        _ if artifact.target.is_custom_build() => Files::None,
+        Some(executable) => Files::Binary(vec![executable.into()]),
+        None if types.contains(&CrateType::CDyLib) => Files::Binary(with_extension(&["so", "dylib", "dll"])),
+        None if types.contains(&CrateType::Lib) => Files::Library(with_extension(&["rlib"])),
+        None => Files::None,
     }
-    if artifact.target.crate_types.contains(&CrateType::Lib) {
-        return Files::Library(with_extension(&["rlib"]));
-    }
-    Files::None
 }
 
 /// The packages of the workspace, without dependencies.

@@ -35,6 +35,7 @@ use crate::doctor::ask::mapped_driver;
 use crate::doctor::libcuda::Library;
 use crate::failure::Failure;
 use crate::folder;
+use crate::page;
 use crate::shared::{self, AUDIT, SIM};
 use crate::sim;
 use crate::terminal;
@@ -175,9 +176,7 @@ fn write_files(options: &cli::Audit, audit: &Audit) -> Result<(), Failure> {
         terminal::say(format_args!("warning: {why}"));
     }
     match options.json.as_deref() {
-        Some(path) if is_output(path) => {
-            binaries::print(|out| write!(out, "{}", json::text(audit)))?;
-        }
+        Some(path) if is_output(path) => binaries::print(|out| write!(out, "{}", json::text(audit)))?,
         path => write_file(path, || json::text(audit))?,
     }
     write_file(options.html.as_deref(), || html::page(audit))?;
@@ -191,8 +190,7 @@ fn can_be_written(path: &Path) -> Result<(), Failure> {
 }
 
 fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
-    fs::write(path, text()).map_err(Failure::not_written(path))
+    path.map_or(Ok(()), |path| page::write(path, &text()))
 }
 
 /// The driver behind the hooks: the simulated one, or the one that the program would have found.

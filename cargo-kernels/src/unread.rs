@@ -21,8 +21,8 @@ pub(crate) struct UnreadVariant {
 #[derive(Clone, Default)]
 pub(crate) struct Unread {
     images: usize,
-    variants: usize,
-    sentences: Vec<String>,
+    pub(crate) variants: usize,
+    pub(crate) sentences: Vec<String>,
 }
 
 impl UnreadVariant {
@@ -49,14 +49,6 @@ impl Unread {
         self.images += other.images;
         self.variants += other.variants;
         self.sentences.extend(other.sentences);
-    }
-
-    pub(crate) fn variants(&self) -> usize {
-        self.variants
-    }
-
-    pub(crate) fn sentences(&self) -> &[String] {
-        &self.sentences
     }
 
     /// An error if there are any.
@@ -96,9 +88,9 @@ mod tests {
         let variants: Vec<_> = (0..100).flat_map(|sm| [variant(sm), variant(sm)]).collect();
         let mut unread = Unread::default();
         unread.add("x", &variants);
-        assert_eq!(unread.sentences().len(), MOST + 1);
-        assert_eq!(unread.sentences()[0], "2 variants of `x` for sm_000 cannot be read; the first: why");
-        assert_eq!(unread.sentences()[MOST], "184 variants of `x` for other architectures cannot be read");
+        assert_eq!(unread.sentences.len(), MOST + 1);
+        assert_eq!(unread.sentences[0], "2 variants of `x` for sm_000 cannot be read; the first: why");
+        assert_eq!(unread.sentences[MOST], "184 variants of `x` for other architectures cannot be read");
         assert!(matches!(unread.check(), Err(Failure::Unread { variants: 200, images: 1 })));
     }
 }

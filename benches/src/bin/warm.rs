@@ -158,14 +158,14 @@ struct Way {
 }
 
 /// Runs each way once, then all of them in turns. Prints and returns the medians of their numbers.
-fn take_turns<const N: usize>(title: &str, ways: [Way; N], runs: usize) -> Result<[Vec<f64>; N]> {
+fn take_turns<const N: usize>(title: &str, mut ways: [Way; N], runs: usize) -> Result<[Vec<f64>; N]> {
     const TIMEOUT: Duration = Duration::from_secs(60);
     if !title.is_empty() {
         println!("\n{title:56} {:>12}  MS, MEDIANS", "RUNS");
     }
     let mut samples = [const { Vec::<Sample>::new() }; N];
     for run in 0..=runs {
-        for (way, samples) in ways.iter().zip(&mut samples) {
+        for (way, samples) in ways.iter_mut().zip(&mut samples) {
             let times = way.child.numbers(TIMEOUT).map_err(|error| format!("{}: {error}", way.what))?;
             samples.resize_with(times.len(), Sample::default);
             for (sample, time) in samples.iter_mut().zip(times).filter(|_| run > 0) {

@@ -200,7 +200,7 @@ impl<'a> Report<'a> {
     fn add_unread(&mut self, image: &Image, file: &str) {
         let mut unread = Unread::default();
         unread.add(file, &UnreadVariant::in_image(image));
-        for message in unread.sentences() {
+        for message in &unread.sentences {
             let (subject, images) = (Subject::Image, vec![file.to_owned()]);
             self.findings.push(Finding {
                 kind: FindingKind::Unread,

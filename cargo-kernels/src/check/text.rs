@@ -32,8 +32,8 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     if notes > 0 {
         counts.push(many(notes, "note"));
     }
-    if report.unread.variants() > 0 {
-        counts.push(format!("{} unread", report.unread.variants()));
+    if report.unread.variants > 0 {
+        counts.push(format!("{} unread", report.unread.variants));
     }
     writeln!(
         out,

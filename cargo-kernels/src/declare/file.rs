@@ -30,7 +30,7 @@ pub(super) fn module(
     for (kernel, reason) in &module.left_out {
         terminal::say(format_args!("warning: `{kernel}` is not declared: {reason}"));
     }
-    for sentence in unit.unread.sentences() {
+    for sentence in &unit.unread.sentences {
         terminal::say(format_args!("warning: {sentence}"));
     }
     if let Some(source) = &unit.input.source {
@@ -41,7 +41,7 @@ pub(super) fn module(
             ));
         }
     }
-    if module.is_empty() {
+    if module.declarations.is_empty() {
         return Err(Failure::NothingToDeclare { path: unit.path.clone() });
     }
     Ok(text::module(&module, import, command))

@@ -99,7 +99,7 @@ fn files(
             return Err(Failure::SameModule { path: file.clone() });
         }
     }
-    if !shared.is_empty() {
+    if !shared.structs.is_empty() {
         let alone = Shared::default();
         let kept = Kept::read(Some(&target.join(&own).with_extension("rs")))?;
         let definitions = shared::definitions(&shared, &alone, &units);

@@ -85,15 +85,11 @@ impl<'a> Module<'a> {
             kept,
             path: input.path.clone(),
             code: input.code.clone(),
-            has_source: !source.is_empty(),
+            has_source: !source.kernels.is_empty(),
             structs,
             declarations,
             left_out,
         }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.declarations.is_empty()
     }
 }
 

@@ -19,18 +19,9 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn is_empty(&self) -> bool {
-        self.structs.is_empty()
-    }
-
     /// The names in Rust.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.structs.values().map(|(_, name)| name.as_str())
-    }
-
-    /// The layout of a struct, if it is one of these and its layout is known.
-    pub(super) fn layout(&self, cuda: &str) -> Option<Layout> {
-        self.structs.get(cuda)?.0
     }
 
     /// The name in Rust of a struct that has this layout, or of which nothing is known.

@@ -16,7 +16,7 @@ use crate::terminal;
 /// The kernels and structs of a source by their names without namespaces.
 #[derive(Default)]
 pub(super) struct Source {
-    kernels: HashMap<String, Vec<Function>>,
+    pub(super) kernels: HashMap<String, Vec<Function>>,
     /// The structs of plain fields, likewise.
     pub(super) structs: HashMap<String, Vec<Field>>,
 }
@@ -48,10 +48,6 @@ impl Source {
             overloads.push(kernel);
         }
         Source { kernels, structs: source::structs(text) }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.kernels.is_empty()
     }
 
     /// The kernel of the source for one of an image: the only one of its name with as many parameters

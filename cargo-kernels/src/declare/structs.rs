@@ -68,8 +68,8 @@ impl<'a> Structs<'a> {
 
     /// The struct of this name, if some kernel takes it by value, or the source tells its fields.
     pub(super) fn known(&mut self, cuda: &str) -> Option<String> {
-        if let Some(layout) = self.shared.layout(cuda) {
-            return Some(self.name(cuda, Some(layout)));
+        if let Some((layout @ Some(_), _)) = self.shared.structs.get(cuda) {
+            return Some(self.name(cuda, *layout));
         }
         let mut layouts = self.all.iter().filter(|((name, layout), _)| name == cuda && layout.is_some());
         match (layouts.next(), layouts.next()) {
@@ -80,11 +80,6 @@ impl<'a> Structs<'a> {
                 Some(self.name(cuda, Some(Layout { size, align, is_certain: true })))
             }
         }
-    }
-
-    /// A struct that only pointers point to.
-    pub(super) fn opaque(&mut self, cuda: &str) -> String {
-        self.name(cuda, None)
     }
 
     /// All of them, sorted.
@@ -111,7 +106,7 @@ impl<'a> Structs<'a> {
         self.used.iter().map(String::as_str)
     }
 
-    /// The struct of this name and layout.
+    /// The struct of this name and layout. Of one that only pointers point to, there is no layout.
     pub(super) fn name(&mut self, cuda: &str, layout: Option<Layout>) -> String {
         if let Some(name) = self.shared.name(cuda, layout) {
             self.used.insert(name.to_owned());
@@ -151,10 +146,10 @@ mod tests {
         let known = Known::default();
         let shared = Shared::default();
         let mut structs = Structs::new(["Pair".to_owned()], &known, &shared);
-        assert_eq!(structs.opaque("U"), "StructU");
-        assert_eq!(structs.opaque("ns::U"), "NsU");
-        assert_eq!(structs.opaque("T1"), "StructT1");
-        assert_eq!(structs.opaque("Pair"), "Pair2");
+        assert_eq!(structs.name("U", None), "StructU");
+        assert_eq!(structs.name("ns::U", None), "NsU");
+        assert_eq!(structs.name("T1", None), "StructT1");
+        assert_eq!(structs.name("Pair", None), "Pair2");
         let two = [structs.pointee("P", [4, 4]), structs.pointee("P", [8, 8])];
         assert_eq!(two, ["StructP", "StructP2"]);
     }

@@ -127,7 +127,7 @@ fn pointer(
         }
         (CudaType::Named(name), _) => match ready(name).or_else(|| structs.known(name)) {
             Some(element) => ParamType::new(slice, element),
-            None => ParamType::new(raw, structs.opaque(name)),
+            None => ParamType::new(raw, structs.name(name, None)),
         },
     }
 }

@@ -149,7 +149,7 @@ impl<'a> Comparison<'a> {
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for snapshot in [self.old, self.new] {
-            notes.extend(snapshot.unread.sentences().iter().cloned());
+            notes.extend(snapshot.unread.sentences.iter().cloned());
             let without = snapshot.kernels.iter().filter(|kernel| kernel.variants.is_empty()).count();
             if without > 0 {
                 notes.push(format!(

@@ -69,7 +69,7 @@ impl<'a> Report<'a> {
             GpuReport::compute(device, resident, beside?)
         };
         let gpus = gpus.into_iter().map(gpu).collect::<Result<_, _>>()?;
-        Ok(Report { gpus, unread: kernels.unread.sentences() })
+        Ok(Report { gpus, unread: &kernels.unread.sentences })
     }
 
     pub(super) fn refusals(&self) -> impl Iterator<Item = &str> {

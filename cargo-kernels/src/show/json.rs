@@ -28,7 +28,7 @@ fn document(kernels: impl ExactSizeIterator<Item = Value>, summary: &Summary<'_>
         "summary": {
             "kernels": kernels.len(),
             "images": summary.images.len(),
-            "unread": summary.unread.variants(),
+            "unread": summary.unread.variants,
         },
         "images": summary.images,
         "kernels": kernels.collect::<Value>(),

@@ -42,10 +42,10 @@ impl<'a> Summary<'a> {
 
     /// Writes the numbers of all kernels, and in any case what was not read.
     pub(super) fn write(&self, kernels: usize, are_all: bool, out: &mut impl Write) -> io::Result<()> {
-        if are_all || !self.unread.sentences().is_empty() {
+        if are_all || !self.unread.sentences.is_empty() {
             writeln!(out, "\n{} of {}", many(kernels, "kernel"), many(self.images.len(), "image"))?;
         }
-        self.unread.sentences().iter().try_for_each(|sentence| writeln!(out, "unread: {sentence}"))
+        self.unread.sentences.iter().try_for_each(|sentence| writeln!(out, "unread: {sentence}"))
     }
 }
 
