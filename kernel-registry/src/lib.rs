@@ -79,8 +79,8 @@
 //!
 //! A resident kernel stays on the device: a worker that takes tasks from a queue, for example. The module [`resident`] checks,
 //! launches and guards it. Its CUDA source includes `kernel_registry.cuh` ([`DEVICE_HEADER`]), which kernel-registry-build puts
-//! on the include path. [`Control`] ends the kernel and tells whether all of its blocks are there, a [`Queue`] gives it work,
-//! and [`Mapped`] is memory that host and kernel both access.
+//! on the include path. [`Control`](resident::Control) ends the kernel and tells whether all of its blocks are there, a
+//! [`Queue`](resident::Queue) gives it work, and [`Mapped`](resident::Mapped) is memory that host and kernel both access.
 //!
 //! # Link kernels
 //!
@@ -101,8 +101,7 @@
 //! | refuse late loads | [`Late`], [`LateLoad`], [`Warm::seal`] | |
 //! | launch | [`LaunchConfig`], [`Dim3`], [`Prepared`], [`launch_dyn`] with [`DynArg`] and [`Untyped`], [`launch_raw`] | [`LaunchError`] |
 //! | what a launch takes | [`Configure`], [`SliceOrNull`], [`SliceOrNullMut`], [`Nullable`], [`PointerTo`], [`PointerToMut`], [`DeviceAddress`] | |
-//! | resident kernels | [`Resident`], [`Section`], [`Control`], [`Queue`], [`Mapped`] and the others in [`resident`]; [`DEVICE_HEADER`] | [`ResidentError`], [`SectionError`], [`WouldWait`] |
-//! | split a GPU | [`Partition`], [`Part`] | [`PartitionError`] |
+//! | resident kernels, parts of a GPU | those in [`resident`]; [`DEVICE_HEADER`] | there |
 //! | return from `main`, or a test | | [`MainError`] |
 //!
 //! Tests without a GPU are in another crate: `kernel_registry_sim::install()`, and then everything here works on a simulated
