@@ -169,9 +169,10 @@ fn stories_are_explained_cold_and_have_no_finding_warm() {
         ("persistent", &["`cuKernelGetFunction` for `sscal(", "`worker("]),
         ("stream_fence", &["`cuModuleLoadData`", "what came last there is a wait for a word in memory"]),
     ];
-    // Beside this package's programs. The tests of the workspace have built them already.
-    let status =
-        Command::new(env!("CARGO")).args(["build", "--quiet", "--locked", "--package", "examples"]).status();
+    // Beside this package's programs. The tests of the workspace have built them already, with the features of the workspace.
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked", "--workspace"]);
+    let status = build.args(stories.iter().flat_map(|(story, _)| ["--bin", story])).status();
     assert!(status.expect("cargo runs").success());
     for (story, words) in stories {
         let program = Path::new(env!("CARGO_BIN_EXE_hardware")).with_file_name(story);
