@@ -37,7 +37,7 @@ pub(crate) const SIM: Shared = Shared {
     words: "the simulated driver",
     library: "cuda",
     linking: &["-soname,libcuda.so.1", "-Bsymbolic", "-z,nodelete"],
-    fast: &[("kernel-registry-image", 1), ("kernel-registry-ptx", 3)],
+    fast: &[("kernel-registry-format", 3), ("kernel-registry-image", 1), ("kernel-registry-ptx", 3)],
 };
 
 /// The hooks of the audit, which have a thread too.

@@ -28,8 +28,8 @@ pub fn is_simulated() -> bool {
 
 /// The part of a manifest that makes the simulator fast in tests.
 pub fn fast_simulation() -> String {
-    let crates = ["kernel-registry-image", "kernel-registry-ptx"];
-    crates.map(|name| format!("[profile.dev.package.{name}]\nopt-level = 1\n\n")).concat()
+    let crates = [("kernel-registry-format", 3), ("kernel-registry-image", 1), ("kernel-registry-ptx", 1)];
+    crates.map(|(name, level)| format!("[profile.dev.package.{name}]\nopt-level = {level}\n\n")).concat()
 }
 
 /// Reports a skipped test on standard error, which the test harness does not capture. Panics if the variable
