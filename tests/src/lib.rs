@@ -244,6 +244,9 @@ pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
         path
     };
     let manifest = fs::read_to_string(package.join("Cargo.toml")).expect("the package has a manifest");
+    // All packages of tests share a target directory, where those of one name and at one time are mistaken for each other.
+    let number = package.file_name().expect("a folder").display();
+    let manifest = manifest.replace("\"changing\"", &format!("\"changing-{number}\""));
     let build = workspace.join("kernel-registry-build");
     write("Cargo.toml", &format!("{manifest}[build-dependencies]\nkernel-registry-build.path = {build:?}\n"));
     write("build.rs", "fn main() { kernel_registry_build::compile(); }\n");
