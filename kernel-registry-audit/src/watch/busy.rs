@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{CUresult, CUstream, CUstreamCaptureStatus};
 
@@ -15,20 +17,65 @@ use crate::watch::{contexts, known, threads};
 /// How long the driver may take to answer.
 const MOMENT: Duration = Duration::from_millis(500);
 
+/// How many threads ask.
+static ASKING: AtomicU32 = AtomicU32::new(0);
+
+/// How many contexts end, or 1 more when the process does.
+static ENDING: AtomicU32 = AtomicU32::new(0);
+
+/// Makes a call that ends a context. Nobody begins to ask about its streams meanwhile, but for a call that hangs.
+pub(crate) fn unasked<T>(call: impl FnOnce() -> T) -> T {
+    ENDING.fetch_add(1, Ordering::SeqCst);
+    await_answers();
+    let result = call();
+    ENDING.fetch_sub(1, Ordering::SeqCst);
+    result
+}
+
+/// From now on nobody asks: the driver ends with the process.
+pub(crate) extern "C" fn end() {
+    ENDING.fetch_add(1, Ordering::SeqCst);
+    await_answers();
+}
+
+/// Waits for those who ask, unless the driver leaves them without an answer.
+fn await_answers() {
+    let begun = Instant::now();
+    while ASKING.load(Ordering::SeqCst) > 0 && begun.elapsed() < MOMENT / 5 {
+        thread::sleep(Duration::from_micros(20));
+    }
+}
+
+/// In a forked child nobody asks.
+pub(crate) extern "C" fn forked() {
+    ASKING.store(0, Ordering::SeqCst);
+    ENDING.store(0, Ordering::SeqCst);
+}
+
 /// The busy streams but for one, asked in this thread, whose program is about to load a kernel.
 pub(crate) fn find_others(stream: Option<u64>) -> Vec<Stream> {
     let before = contexts::current();
-    let busy = ask(|its| Some(its.handle) != stream);
+    let busy = ask(|its| Some(its.handle) != stream, false).unwrap_or_default();
     contexts::set_current(before);
     busy
 }
 
-/// All busy streams, asked in a thread that is left behind if the driver does not answer; then `None`.
+/// All busy streams, asked in a thread that is left behind if the driver does not answer; then `None`, and while a context
+/// ends.
 pub(crate) fn find_all() -> Option<Vec<Stream>> {
+    asked_apart(false)
+}
+
+/// Likewise, beside a call that hangs: it may be one that ends a context, which is there as long as it waits.
+pub(crate) fn find_beside_hang() -> Option<Vec<Stream>> {
+    asked_apart(true)
+}
+
+fn asked_apart(hangs: bool) -> Option<Vec<Stream>> {
     let (answer, answered) = mpsc::channel();
     // Nobody may be waiting any longer.
-    threads::start(move || drop(answer.send(ask(|_| true)))).ok()?;
-    answered.recv_timeout(MOMENT).ok()
+    threads::start(move || drop(answer.send(ask(|_| true, hangs)))).ok()?;
+    answered.recv_timeout(MOMENT).ok()?
 }
 
 /// What a stream does, with these forms of the verbs: `saxpy` runs in stream 0x7f00.
@@ -42,8 +89,16 @@ pub(crate) fn in_words(stream: &Stream, waits: &str, runs: &str) -> String {
 }
 
 /// Asks the streams in which kernels were launched. Those that are being captured are not asked, because that ends the capture.
-/// Leaves another context current.
-fn ask(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
+/// Leaves another context current. `None` if a context ends, unless a call hangs.
+fn ask(wanted: impl Fn(&Stream) -> bool, hangs: bool) -> Option<Vec<Stream>> {
+    ASKING.fetch_add(1, Ordering::SeqCst);
+    let may_ask = hangs || ENDING.load(Ordering::SeqCst) == 0;
+    let busy = may_ask.then(|| busy(wanted));
+    ASKING.fetch_sub(1, Ordering::SeqCst);
+    busy
+}
+
+fn busy(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
     driver_function!(static QUERY = cuStreamQuery(CUstream));
     driver_function!(static IS_CAPTURING = cuStreamIsCapturing(CUstream, *mut CUstreamCaptureStatus));
     let (Some(query), Some(is_capturing)) = (QUERY.get(), IS_CAPTURING.get()) else { return Vec::new() };

@@ -62,7 +62,7 @@ impl fmt::Display for Explanation {
 /// Asks the driver which streams are busy, and explains.
 pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
     let HangingCall { name, kernel, is_loaded, stream, thread, others } = *call;
-    let busy = busy::find_all();
+    let busy = busy::find_beside_hang();
     let streams = busy.as_deref().unwrap_or_default();
     let mut rules: Vec<_> = rules::of(name, is_loaded).collect();
     rules.retain(|rule| **rule != rules::LOCKED || others.iter().any(|(_, call)| keeps_lock(call)));

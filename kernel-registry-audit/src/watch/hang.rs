@@ -25,6 +25,9 @@ use crate::{environment, variables};
 /// How often the calls in progress are looked at.
 const STEP: Duration = Duration::from_millis(50);
 
+/// How long a call takes before it is asked what it waits for.
+const LONG: Duration = Duration::from_millis(200);
+
 /// Looks between two samples once room for samples runs short: one second.
 const SPARSE: u32 = 20;
 
@@ -116,7 +119,7 @@ fn watch(timeout: Duration) {
                 *its = Watched::new(call);
                 continue;
             }
-            if !its.is_asked {
+            if !its.is_asked && its.since.elapsed() >= LONG {
                 its.is_asked = true;
                 waits::look(call.call - 1, slot, call.sequence);
             }

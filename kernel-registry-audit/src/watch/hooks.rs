@@ -18,7 +18,7 @@ use kernel_registry_format::rules;
 use crate::watch::hook::{self, Call, Hook};
 use crate::watch::real::{Function, c_name};
 use crate::watch::watched::{self, during, timed};
-use crate::watch::{devices, fork, hang, lookup, memory, ready, recording, section, streams, unloaded};
+use crate::watch::{busy, devices, fork, hang, lookup, memory, ready, recording, section, streams, unloaded};
 use code::{image_at, image_in_file};
 use context::{end_context, make_context};
 use image::{enumerate, get_function, get_kernel, load_library, load_module, unload_library, unload_module};
@@ -29,7 +29,9 @@ fn begin() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         hook::use_table(HOOKS);
-        [section::forked, unloaded::forked, watched::forked].into_iter().for_each(fork::in_child);
+        [busy::forked, section::forked, unloaded::forked, watched::forked]
+            .into_iter()
+            .for_each(fork::in_child);
         ready::start();
         // In a forked child again: it has no other threads.
         recording::with_each(hang::start);

@@ -23,12 +23,14 @@ static WAITS: Locked<Vec<Wait>> = Locked::new();
 /// More are forgotten: their calls were not slow enough to be recorded.
 const MOST: usize = 64;
 
-/// Asks what runs beside a call that may wait for it. Calls that synchronise are expected to wait.
+/// Calls of these rules are passed over: they are expected to wait, or wait for another call.
+const PASSED_OVER: [Rule; 2] = [rules::SYNCHRONIZE, rules::LOCKED];
+
+/// Asks what runs beside a call that may wait for it.
 pub(super) fn look(hook: u32, slot: &Slot, sequence: u64) {
     let is_loaded = slot.loads.load(Ordering::Relaxed) == 0;
-    let Some(rule) = rules::of(hook::name(hook), is_loaded).find(|rule| **rule != rules::SYNCHRONIZE) else {
-        return;
-    };
+    let mut rules = rules::of(hook::name(hook), is_loaded);
+    let Some(rule) = rules.find(|rule| !PASSED_OVER.contains(rule)) else { return };
     let busy = busy::find_all().unwrap_or_default();
     let Some(kernel) = busy.iter().find_map(|stream| known::name_of(stream.kernel)) else { return };
     let mut waits = WAITS.lock();

@@ -1,6 +1,7 @@
 //! What hooks do when contexts are made and ended.
 
 use std::ffi::{c_int, c_uint};
+use std::sync::Once;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
 use kernel_registry_format::rules;
@@ -10,14 +11,14 @@ use crate::watch::hook::{Call, with_handle};
 use crate::watch::real::driver_function;
 use crate::watch::section::{self, ActiveSection};
 use crate::watch::watched::timed;
-use crate::watch::{contexts, known, owners, streams};
+use crate::watch::{busy, contexts, known, owners, streams};
 
 /// A call that ends a context, with all that is loaded there.
 pub(super) fn end_context(call: Call, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     let context = context.addr() as u64;
     guard::wait(call, &rules::CONTEXT, section::find_in_context(context), || {
         forget_context(context);
-        real()
+        busy::unasked(real)
     })
 }
 
@@ -51,7 +52,7 @@ fn may_end(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     driver_function!(static GET_STATE = cuDevicePrimaryCtxGetState(CUdevice, *mut c_uint, *mut c_int));
-    let result = guard::wait(call, &rules::CONTEXT, section, real);
+    let result = guard::wait(call, &rules::CONTEXT, section, || busy::unasked(real));
     // Unless the driver says otherwise.
     let (mut flags, mut is_active) = (0, 1);
     if let Some(get_state) = GET_STATE.get() {
@@ -78,5 +79,10 @@ pub(super) fn retain_primary(
 
 /// A call that makes or retains a context.
 pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
-    with_handle(timed(call, real), out, contexts::add)
+    static ONCE: Once = Once::new();
+    let result = timed(call, real);
+    // After the driver's own handlers, so that this one is called before them.
+    // SAFETY: it is called without arguments, and stays where it is.
+    ONCE.call_once(|| _ = unsafe { libc::atexit(busy::end) });
+    with_handle(result, out, contexts::add)
 }
