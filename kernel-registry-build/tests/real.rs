@@ -253,7 +253,7 @@ const STAYS: &str = "#include <kernel_registry.cuh>
 struct Wide { double x[3]; };
 struct Narrow { char x[5]; };
 template <typename T>
-__global__ void consume(kernel_registry::resident::Control* control, kernel_registry::resident::Queue<T>* queue, T* out) {
+__global__ void consume(kernel_registry::Control* control, kernel_registry::Queue<T>* queue, T* out) {
     __shared__ T value;
     kernel_registry::Stay stay(control);
     if (!stay.wait_for_blocks()) return;
@@ -266,8 +266,8 @@ __global__ void consume(kernel_registry::resident::Control* control, kernel_regi
     const kernel_registry::Deadline deadline(1000);
     stay.wait_until([&] { return deadline.passed(); });
 }
-template __global__ void consume(kernel_registry::resident::Control*, kernel_registry::resident::Queue<Wide>*, Wide*);
-template __global__ void consume(kernel_registry::resident::Control*, kernel_registry::resident::Queue<Narrow>*, Narrow*);
+template __global__ void consume(kernel_registry::Control*, kernel_registry::Queue<Wide>*, Wide*);
+template __global__ void consume(kernel_registry::Control*, kernel_registry::Queue<Narrow>*, Narrow*);
 ";
 
 #[test]

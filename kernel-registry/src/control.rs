@@ -16,7 +16,7 @@ use crate::address::Sealed;
 use crate::mapped::Memory;
 use crate::{DriverUnavailable, PointerTo, PointerToMut};
 
-/// The control block of one launch of a resident kernel: `kernel_registry::resident::Control` of the
+/// The control block of one launch of a resident kernel: `kernel_registry::Control` of the
 /// [device header](crate::DEVICE_HEADER), in mapped host memory.
 ///
 /// ```no_run
@@ -24,7 +24,7 @@ use crate::{DriverUnavailable, PointerTo, PointerToMut};
 /// # use kernel_registry::gpu_kernel;
 /// use kernel_registry::resident::Control;
 ///
-/// // __global__ void worker(kernel_registry::resident::Control* control)
+/// // __global__ void worker(kernel_registry::Control* control)
 /// #[gpu_kernel(image = "tests/images/resident.ptx")]
 /// pub unsafe fn worker(control: *mut Control);
 /// # }

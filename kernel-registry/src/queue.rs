@@ -17,7 +17,7 @@ use crate::mapped::Memory;
 use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 
 /// A queue in mapped host memory: the host pushes values, and blocks of a kernel take them.
-/// `kernel_registry::resident::Queue<T>` of the [device header](crate::DEVICE_HEADER).
+/// `kernel_registry::Queue<T>` of the [device header](crate::DEVICE_HEADER).
 ///
 /// Each block has a lane of the queue, and takes its values in their order. A value goes to the block with the fewest unfinished ones.
 ///
@@ -37,7 +37,7 @@ use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 ///     pub n: u32,
 /// }
 ///
-/// // __global__ void consumer(kernel_registry::resident::Control* control, kernel_registry::resident::Queue<Task>* queue)
+/// // __global__ void consumer(kernel_registry::Control* control, kernel_registry::Queue<Task>* queue)
 /// #[gpu_kernel(image = "tests/images/resident.ptx")]
 /// pub unsafe fn consumer(control: *mut Control, queue: *mut Queue<Task>);
 /// # }

@@ -163,8 +163,8 @@ fn the_fields_of_a_struct_are_those_of_its_source() {
 #[test]
 fn control_blocks_and_queues_are_pointers_to_types_of_the_library() {
     // As C and as C++.
-    const SOURCE: &str = "extern \"C\" __global__ void serve(kernel_registry::resident::Control* control,\
-                          kernel_registry::resident::Queue<Task>* queue, const unsigned int* flag);\n\
+    const SOURCE: &str = "extern \"C\" __global__ void serve(kernel_registry::Control* control,\
+                          kernel_registry::Queue<Task>* queue, const unsigned int* flag);\n\
                           .version 7.0 .target sm_60 .address_size 64\n\
                           .visible .entry serve(.param .u64 a, .param .u64 b, .param .u64 c) { ret; }\n\
                           .visible .entry _Z4workPN15kernel_registry7ControlEPNS_5QueueI4TaskEEPKj(\n\
@@ -190,7 +190,7 @@ fn control_blocks_and_queues_are_pointers_to_types_of_the_library() {
     let (compiled, message) = check();
     assert!(!compiled, "{message}");
     for wrong in [
-        "`control` is `u64` here, and `kernel_registry::resident::Control*` in `work(",
+        "`control` is `u64` here, and `kernel_registry::Control*` in `work(",
         "`flag` is `*const f32` here, and `const unsigned int*` in `serve(",
         "`flag` is `*const f32` here, and `const unsigned int*` in `work(",
     ] {

@@ -140,7 +140,7 @@ impl<K: Kernel> Configure<K> for &Starting<'_, K> {
 }
 
 impl<K> Starting<'_, K> {
-    /// The control block of the section, an argument for a kernel that takes `kernel_registry::resident::Control*`.
+    /// The control block of the section, an argument for a kernel that takes `kernel_registry::Control*`.
     pub fn control(&self) -> &Control {
         self.control
     }
