@@ -26,8 +26,20 @@ fn copy() -> u64 {
     })
 }
 
+/// Whether the linker can hand over kernels that nvcc linked: `linked/shim.rs` is assembly, which Miri does not run.
+fn has_linked_kernels() -> bool {
+    let target = |key: &str| env::var(format!("CARGO_CFG_{key}")).unwrap_or_default();
+    let known =
+        ["x86_64", "aarch64"].contains(&&*target("TARGET_ARCH")) && target("TARGET_POINTER_WIDTH") == "64";
+    target("TARGET_OS") == "linux" && known && env::var_os("CARGO_CFG_MIRI").is_none()
+}
+
 fn main() -> ExitCode {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rustc-check-cfg=cfg(linked_kernels)");
+    if has_linked_kernels() {
+        println!("cargo:rustc-cfg=linked_kernels");
+    }
     match version_meta() {
         Ok(VersionMeta { semver, .. }) => {
             if Version::new(semver.major, semver.minor, semver.patch) < OLDEST {

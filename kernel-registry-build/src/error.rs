@@ -155,6 +155,13 @@ pub enum Error {
         /// What the system said.
         error: io::Error,
     },
+    /// A static library could not be rewritten.
+    Archive {
+        /// The library.
+        archive: PathBuf,
+        /// Why, and what to do.
+        why: String,
+    },
     /// More than one of the above.
     Several(Vec<Error>),
 }
@@ -277,6 +284,7 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Error::File { doing, path, error } => write!(f, "cannot {doing} `{}`: {error}", path.display()),
+            Error::Archive { archive, why } => write!(f, "`{}`: {why}", archive.display()),
             Error::Several(errors) => f.write_str(&paragraphs(errors)),
         }
     }

@@ -104,6 +104,7 @@ mod fingerprint;
 mod includes;
 mod index;
 mod job;
+mod linked;
 mod nvcc;
 mod nvrtc;
 mod nvrtc_library;
@@ -122,6 +123,7 @@ pub use builder::Build;
 pub use choice::{Available, available};
 pub use error::{Error, Result};
 pub use kernel_registry_format::index::{FILE as INDEX, FOLDER, NO_IMAGE};
+pub use linked::{linked, linked_archive};
 pub use prebuilt::{PREBUILT, check_prebuilt, write_prebuilt};
 pub use report::{Image, Report};
 

@@ -105,6 +105,9 @@ impl Needs {
     pub const NONE: Needs =
         Needs { printf: false, assert: false, heap: false, device_launch: false, unknown: false };
 
+    /// Nothing is known of the kernel, so that it may need anything.
+    pub const UNKNOWN: Needs = Needs { unknown: true, ..Needs::NONE };
+
     /// The needs of both.
     #[must_use]
     pub const fn and(self, other: Needs) -> Needs {
@@ -186,7 +189,8 @@ impl<'a> KernelRecord<'a> {
     /// The last part of the path: the name that the kernel was declared under, for an instance of a generic
     /// kernel with its arguments.
     pub fn name(&self) -> &'a str {
-        let generic = self.path.find("::<").unwrap_or(self.path.len());
+        // C++ has no `::` before the arguments of a template.
+        let generic = self.path.find("::<").or_else(|| self.path.find('<')).unwrap_or(self.path.len());
         let start = self.path[..generic].rfind("::").map_or(0, |at| at + 2);
         &self.path[start..]
     }

@@ -7,6 +7,7 @@ use std::ptr;
 use kernel_registry_format::{self as format, Needs, Params, Record, Records, Signature};
 
 use crate::Place;
+use crate::linked::Linked;
 use crate::table::Table;
 
 /// A registered kernel, as it was declared. Every kernel's type has its own as `INFO`.
@@ -27,6 +28,9 @@ unsafe impl Sync for KernelInfo {}
 // SAFETY: as above.
 unsafe impl Send for KernelInfo {}
 
+/// Nothing is fixed for a launch.
+const ANY_LAUNCH: &[[u8; 4]; 4] = &[[0xff; 4]; 4];
+
 /// The bytes of a kernel's image.
 #[derive(Clone, Copy)]
 enum Bytes {
@@ -35,6 +39,8 @@ enum Bytes {
     /// The image was made at run time.
     #[cfg(feature = "runtime")]
     Made(&'static [u8]),
+    /// nvcc linked it; its runtime library has the image.
+    Linked(Linked),
 }
 
 /// The file that holds a kernel's code; the program contains it.
@@ -58,13 +64,32 @@ impl KernelInfo {
     /// The kernel of an image that was made at run time.
     #[cfg(feature = "runtime")]
     pub(crate) fn made(record: &'static [u8], image: &'static [u8], table: &'static Table) -> Self {
-        let bytes = Bytes::Made(image);
-        let mut kernel = KernelInfo { record, launch: &[[0xff; 4]; 4], bytes, table };
+        let mut kernel = KernelInfo { record, launch: ANY_LAUNCH, bytes: Bytes::Made(image), table };
         let format::KernelRecord { block, shared, .. } = kernel.kernel();
         let [x, y, z] = block.unwrap_or([format::NOT_FIXED; 3]);
         let launch = [x, y, z, shared.unwrap_or(format::NOT_FIXED)].map(u32::to_le_bytes);
         kernel.launch = Box::leak(Box::new(launch));
         kernel
+    }
+
+    /// A kernel that nvcc linked.
+    pub(crate) fn linked(record: &'static [u8], linked: Linked) -> Self {
+        let table = Box::leak(Box::new(Table::COLD));
+        KernelInfo { record, launch: ANY_LAUNCH, bytes: Bytes::Linked(linked), table }
+    }
+
+    /// The registration of a kernel that nvcc linked.
+    pub(crate) fn registration(&self) -> Option<Linked> {
+        match self.bytes {
+            Bytes::Linked(linked) => Some(linked),
+            _ => None,
+        }
+    }
+
+    /// Whether nvcc linked the kernel into the program, and `kernel_registry_build::linked()` has the linker hand it over. C++ launches it
+    /// with `<<<>>>`; nothing declares it, so its path is its name in C++.
+    pub fn is_linked(&self) -> bool {
+        self.registration().is_some()
     }
 
     /// The record, read.
@@ -171,6 +196,7 @@ impl KernelInfo {
             Bytes::Embedded(bytes) => bytes(),
             #[cfg(feature = "runtime")]
             Bytes::Made(bytes) => bytes,
+            Bytes::Linked(_) => &[],
         }
     }
 

@@ -82,6 +82,12 @@
 //! on the include path. [`Control`](resident::Control) ends the kernel and tells whether all of its blocks are there, a
 //! [`Queue`](resident::Queue) gives it work, and [`Mapped`](resident::Mapped) is memory that host and kernel both access.
 //!
+//! # Kernels that nvcc links
+//!
+//! C++ code that launches its kernels with `<<<>>>` needs no declarations: `kernel_registry_build::linked()` in the program's build
+//! script makes the linker hand these kernels over, and then they are listed, found and warmed like all others
+//! ([`KernelInfo::is_linked`]).
+//!
 //! # Link kernels
 //!
 //! The compiler links a dependency only if the program names it. [`link_kernels!`] names a crate that is there only for
@@ -112,6 +118,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `half` | `half::f16` and `half::bf16` as parameters, for `__half` and `__nv_bfloat16` |
+//! | `linked` | the C++ names of kernels that nvcc links |
 //! | `runtime` | `RuntimeImage`: images that are compiled at run time |
 //! | `serde` | [`Report`] as data |
 //! | `tracing` | spans and events of each warm-up and late load |
@@ -137,6 +144,7 @@ mod hook;
 mod info;
 mod late;
 mod launch;
+mod linked;
 mod lock;
 mod mapped;
 mod nullable;

@@ -40,10 +40,13 @@ impl Place {
     }
 }
 
-/// `src/lib.rs:12 (kernels 0.1.0)`, and without a package for a kernel that was made at run time.
+/// `src/lib.rs:12 (kernels 0.1.0)`, without a package for a kernel that was made at run time, and without a line for one that nvcc linked.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)?;
+        f.write_str(self.file)?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
         if self.package.is_empty() { Ok(()) } else { write!(f, " ({} {})", self.package, self.version) }
     }
 }

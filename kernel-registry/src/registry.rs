@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 use kernel_registry_format::{Frames, KernelRecord, Record, Records};
 
 use crate::records::{self, COPY};
-use crate::{KernelInfo, OtherCopy, Place, RegistryError};
+use crate::{KernelInfo, OtherCopy, Place, RegistryError, linked};
 
 /// Kernels that are made at run time, of which there are none without that feature.
 #[cfg(feature = "runtime")]
@@ -129,7 +129,7 @@ pub(crate) struct Registry {
 /// have references to them.
 pub(crate) fn registry() -> Result<&'static Registry, RegistryError> {
     static LATEST: RwLock<Option<Built>> = RwLock::new(None);
-    let registered = inventory::iter::<Registration>().count() + made::count();
+    let registered = registered();
     let known = |latest: &Option<Built>| {
         let built = latest.as_ref().filter(|built| built.registrations >= registered)?;
         Some(built.registry.clone())
@@ -142,6 +142,11 @@ pub(crate) fn registry() -> Result<&'static Registry, RegistryError> {
     known(&latest).unwrap_or_else(|| latest.insert(Built::new()).registry.clone())
 }
 
+/// How many kernels have been registered until now. It never falls.
+fn registered() -> usize {
+    inventory::iter::<Registration>().count() + made::count() + linked::count()
+}
+
 /// The result of building a registry.
 struct Built {
     /// The number of kernels that had been registered.
@@ -151,11 +156,12 @@ struct Built {
 
 impl Built {
     fn new() -> Self {
+        let registrations = registered();
         let declared = inventory::iter::<Registration>().map(|registration| registration.0);
-        let infos = declared.chain(made::kernels());
+        let infos = declared.chain(made::kernels()).chain(linked::kernels());
         let both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
         let registry = Registry::new(&both).map(|registry| &*Box::leak(Box::new(registry)));
-        Built { registrations: both.len(), registry }
+        Built { registrations, registry }
     }
 }
 

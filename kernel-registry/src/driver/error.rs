@@ -35,6 +35,16 @@ impl DriverCallError {
         }
     }
 
+    /// The error of a call of CUDA's runtime library, whose codes have names and descriptions of its own.
+    pub(crate) fn of_runtime(
+        call: &'static str,
+        code: u32,
+        name: &'static str,
+        description: &'static str,
+    ) -> Self {
+        DriverCallError { call, code, name, description }
+    }
+
     /// Whether every later call of the process fails like this one.
     pub(crate) fn is_sticky(&self) -> bool {
         sticky::reason(self.code).is_some()

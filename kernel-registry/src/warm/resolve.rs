@@ -15,6 +15,7 @@ use super::report::KernelReport;
 use super::work::{Candidate, Work};
 use crate::contexts::WarmKernel;
 use crate::driver::{DriverCallError, Function, FunctionAttribute, LoadError};
+use crate::linked::{self, Linked};
 use crate::table::Limits;
 
 /// Gets the handles of kernels from their images, which loads the kernels.
@@ -26,6 +27,17 @@ pub(super) fn resolve(
     let mut resolved = Vec::with_capacity(pending.len());
     let mut begun = Instant::now();
     for planned in pending {
+        if let Some(linked) = planned.info.registration() {
+            work.watch.call(linked::GET_FUNCTION, planned.kernel.path);
+            match load_linked(work, linked) {
+                Ok(function) => resolved.push(candidate(planned, function, false, lap(&mut begun))),
+                Err(cause) => {
+                    work.failed(planned, cause);
+                    begun = Instant::now();
+                }
+            }
+            continue;
+        }
         let Some(image) = images.find(planned) else { continue };
         let mut resolved_one = image.result.clone().and_then(|handle| resolve_one(work, planned, handle));
         if let (Ok(Handle::Library(_)), Err(Cause::Refused { error, .. })) = (&image.result, &resolved_one) {
@@ -35,16 +47,8 @@ pub(super) fn resolve(
         }
         match resolved_one {
             Ok(function) => {
-                let report = KernelReport {
-                    path: planned.kernel.path,
-                    image: planned.kernel.image.map_or("", |image| image.file),
-                    compiled: matches!(image.result, Ok(Handle::Library(_))),
-                    resolved_in: lap(&mut begun),
-                    ..KernelReport::default()
-                };
-                let info = planned.info;
-                let kernel = WarmKernel { info, function, report, limits: Limits::default() };
-                resolved.push(Candidate { planned, kernel });
+                let compiled = matches!(image.result, Ok(Handle::Library(_)));
+                resolved.push(candidate(planned, function, compiled, lap(&mut begun)));
             }
             Err(cause) => {
                 if matches!(cause, Cause::Refused { .. }) {
@@ -57,6 +61,33 @@ pub(super) fn resolve(
         }
     }
     resolved
+}
+
+fn candidate(
+    planned: &'static Planned,
+    function: Function,
+    compiled: bool,
+    resolved_in: Duration,
+) -> Candidate {
+    let report = KernelReport {
+        path: planned.kernel.path,
+        image: match planned.kernel.image {
+            Some(image) => image.file,
+            None => "linked by nvcc",
+        },
+        compiled,
+        resolved_in,
+        ..KernelReport::default()
+    };
+    let kernel = WarmKernel { info: planned.info, function, report, limits: Limits::default() };
+    Candidate { planned, kernel }
+}
+
+/// Gets the handle of a kernel that nvcc linked.
+fn load_linked(work: &Work<'_>, linked: Linked) -> Result<Function, Cause> {
+    let function = linked.function();
+    let loaded = function.and_then(|function| work.current.load_function(function).map(|()| function));
+    loaded.map_err(|error| cause(LoadError::from(error), work.free))
 }
 
 /// The time since the last lap.

@@ -137,7 +137,7 @@ impl Work<'_> {
             let needs = planned.kernel.min_arch.unwrap_or(0);
             if self.loaded.knows(planned.place) {
                 continue;
-            } else if planned.image.is_none() {
+            } else if planned.image.is_none() && !planned.info.is_linked() {
                 self.failed(planned, Cause::NoImage);
             } else if needs > self.device.arch {
                 self.job.known.enter(

@@ -1,0 +1,102 @@
+//! Kernels that nvcc links: lets kernel-registry see them register themselves.
+
+mod archive;
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, process};
+
+use crate::environment::Environment;
+use crate::{Error, Result};
+
+/// The function of CUDA's runtime library by which nvcc's code registers a kernel before `main`.
+const REGISTER: &str = "__cudaRegisterFunction";
+
+/// Hands the kernels that nvcc links into this package's programs to kernel-registry: they are listed, found and warmed like declared
+/// ones, and are still launched with `<<<>>>`.
+///
+/// ```no_run
+/// // build.rs
+/// fn main() {
+///     // Compile and link the CUDA sources as before: with cc, cmake, or by hand.
+///     kernel_registry_build::linked();
+/// }
+/// ```
+///
+/// It tells the linker of the package's binaries, tests, examples and C libraries to send nvcc's registrations through kernel-registry
+/// (`--wrap`). So it belongs into the build script of the package that is linked, and sees the kernels of all its dependencies; a library
+/// does the same for its own kernels with [`linked_archive`]. Both together register a kernel once.
+///
+/// The program has to use kernel-registry, and its feature `linked` gives the kernels their C++ names.
+///
+/// # Limits
+///
+/// Only Linux on x86-64 and arm64; elsewhere it prints a warning. Kernels of closed shared libraries (cuBLAS, PyTorch) were linked
+/// elsewhere, so the linker does not see them.
+pub fn linked() {
+    let target = |key: &str| env::var(format!("CARGO_CFG_TARGET_{key}")).unwrap_or_default();
+    let (os, arch) = (target("OS"), target("ARCH"));
+    if os != "linux" || !["x86_64", "aarch64"].contains(&&*arch) {
+        println!(
+            "cargo:warning=the kernels that nvcc links are neither listed nor warmed on {os} for {arch}: \
+             kernel-registry sees them only on Linux, on x86-64 and arm64"
+        );
+        return;
+    }
+    // `-u`: otherwise kernel-registry may come before nvcc's code, when nothing refers to its function yet.
+    println!("cargo:rustc-link-arg=-Wl,--wrap={REGISTER},-u,__wrap_{REGISTER}");
+}
+
+/// Hands the kernels of a static library to kernel-registry, in every program that links it. For crates that bring their own kernels:
+/// the program's build script need not know of them.
+///
+/// ```no_run
+/// // build.rs of a library, after it has compiled `libprover.a` into `OUT_DIR`
+/// fn main() {
+///     kernel_registry_build::linked_archive("libprover.a");
+///     println!("cargo:rustc-link-lib=static=prover");
+/// }
+/// ```
+///
+/// A relative path is one in `OUT_DIR`, where the file is rewritten, or else in the package: then the rewritten file is put into `OUT_DIR`,
+/// and cargo is told to search there first. In each object the name of nvcc's registration function is replaced by one of
+/// kernel-registry's, of the same length.
+///
+/// The library has to use kernel-registry; `use kernel_registry as _;` is enough.
+///
+/// # Panics
+///
+/// It ends the build script, and says why, if there is no such file or it cannot be rewritten: see [`Error`].
+pub fn linked_archive(path: impl AsRef<Path>) {
+    if let Err(error) = try_linked_archive(path.as_ref()) {
+        eprintln!("error: {error}");
+        process::exit(1);
+    }
+}
+
+fn try_linked_archive(path: &Path) -> Result<()> {
+    let environment = Environment::default();
+    let out = environment.folder("OUT_DIR")?;
+    let made = out.join(path);
+    if made.starts_with(&out) && made.exists() {
+        return rewrite(&made, &made);
+    }
+    let package = environment.folder("CARGO_MANIFEST_DIR")?;
+    let (from, folder) = (package.join(path), out.join("kernel-registry-linked"));
+    let name = from.file_name().map(PathBuf::from).unwrap_or_default();
+    println!("cargo:rerun-if-changed={}", from.display());
+    fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+    rewrite(&from, &folder.join(name))?;
+    println!("cargo:rustc-link-search=native={}", folder.display());
+    Ok(())
+}
+
+fn rewrite(from: &Path, to: &Path) -> Result<()> {
+    let mut bytes = fs::read(from).map_err(Error::file("read", from))?;
+    let renamed = archive::rename(&mut bytes)
+        .map_err(|why| Error::Archive { archive: from.to_owned(), why: why.to_string() })?;
+    // Writing a file anew would make cargo link again.
+    if from == to && renamed == 0 {
+        return Ok(());
+    }
+    fs::write(to, bytes).map_err(Error::file("write", to))
+}

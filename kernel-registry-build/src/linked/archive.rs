@@ -1,0 +1,155 @@
+//! Renames the registration function in the objects of a static library, in place: both names have one length, so nothing moves.
+
+use std::fmt;
+
+use object::elf::{FileHeader64, SHT_SYMTAB};
+use object::read::archive::ArchiveFile;
+use object::read::elf::{FileHeader, SectionHeader, Sym};
+use object::{LittleEndian, SectionIndex};
+
+use super::REGISTER;
+
+/// kernel-registry's function.
+const OURS: &str = "kernel_registry_linked";
+
+const _: () = assert!(OURS.len() == REGISTER.len());
+
+/// Why a static library is not rewritten.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    NotAnArchive,
+    Thin,
+    /// Intermediate code of a compiler, which becomes machine code when it is linked.
+    Intermediate {
+        member: String,
+    },
+    /// Another name in the object ends with the function's.
+    SharedName {
+        member: String,
+    },
+    Damaged {
+        member: String,
+        why: String,
+    },
+    NoKernels,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::NotAnArchive => f.write_str("it is no static library: name a file that `ar` made"),
+            Refused::Thin => f.write_str(
+                "it is a thin archive, which only names its objects: make it without `T` or `--thin`",
+            ),
+            Refused::Intermediate { member } => {
+                write!(f, "`{member}` is intermediate code: compile for the host without `-flto`")
+            }
+            Refused::SharedName { member } => write!(
+                f,
+                "in `{member}`, `{REGISTER}` shares its text with another name: call `kernel_registry_build::linked()` in the program's build \
+                 script instead"
+            ),
+            Refused::Damaged { member, why } => write!(f, "`{member}` is damaged: {why}"),
+            Refused::NoKernels => write!(
+                f,
+                "it registers no kernels: none of its objects calls `{REGISTER}`; code compiled with `-rdc=true` \
+                 does so only once `nvcc -dlink` has linked it"
+            ),
+        }
+    }
+}
+
+/// Renames the function, and returns in how many objects. A file that was rewritten before stays as it is.
+pub(super) fn rename(bytes: &mut [u8]) -> Result<usize, Refused> {
+    let archive = ArchiveFile::parse(&*bytes).map_err(|_| Refused::NotAnArchive)?;
+    if archive.is_thin() {
+        return Err(Refused::Thin);
+    }
+    let (mut places, mut known) = (Vec::new(), 0);
+    for member in archive.members() {
+        let damaged = |member: String, why: object::Error| Refused::Damaged { member, why: why.to_string() };
+        let member = member.map_err(|error| damaged("the archive".to_owned(), error))?;
+        let name = String::from_utf8_lossy(member.name()).into_owned();
+        let object = member.data(&*bytes).map_err(|error| damaged(name.clone(), error))?;
+        let (start, _) = member.file_range();
+        for (place, is_ours) in places_in(object, &name)? {
+            known += usize::from(is_ours);
+            if !is_ours {
+                places.push(start as usize + place);
+            }
+        }
+    }
+    if places.is_empty() && known == 0 {
+        return Err(Refused::NoKernels);
+    }
+    for place in &places {
+        bytes[*place..][..OURS.len()].copy_from_slice(OURS.as_bytes());
+    }
+    Ok(places.len())
+}
+
+/// Where an object has the function's name among its undefined symbols, and whether it is ours already.
+fn places_in(object: &[u8], member: &str) -> Result<Vec<(usize, bool)>, Refused> {
+    const BITCODE: [&[u8]; 2] = [b"BC\xc0\xde", &[0xde, 0xc0, 0x17, 0x0b]];
+    if BITCODE.iter().any(|magic| object.starts_with(magic)) {
+        return Err(Refused::Intermediate { member: member.to_owned() });
+    }
+    if !object.starts_with(b"\x7fELF") {
+        return Ok(Vec::new());
+    }
+    let places = places_in_elf(object)
+        .map_err(|error| Refused::Damaged { member: member.to_owned(), why: error.to_string() })?;
+    match places {
+        Ok(places) => Ok(places),
+        Err(Shape::Intermediate) => Err(Refused::Intermediate { member: member.to_owned() }),
+        Err(Shape::SharedName) => Err(Refused::SharedName { member: member.to_owned() }),
+    }
+}
+
+/// What keeps an object from being rewritten.
+enum Shape {
+    Intermediate,
+    SharedName,
+}
+
+type Places = Result<Vec<(usize, bool)>, Shape>;
+
+fn places_in_elf(object: &[u8]) -> Result<Places, object::Error> {
+    let header = FileHeader64::<LittleEndian>::parse(object)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, object)?;
+    for section in sections.iter() {
+        if sections.section_name(endian, section)?.starts_with(b".gnu.lto_") {
+            return Ok(Err(Shape::Intermediate));
+        }
+    }
+    let symbols = sections.symbols(endian, object, SHT_SYMTAB)?;
+    let strings: SectionIndex = symbols.string_section();
+    if symbols.is_empty() {
+        return Ok(Ok(Vec::new()));
+    }
+    let table = sections.section(strings)?.sh_offset(endian) as usize;
+    let shares_sections = header.section_strings_index(endian, object)? == strings;
+    let names = || {
+        let of_sections = sections.iter().filter(|_| shares_sections).map(|section| section.sh_name(endian));
+        symbols.iter().map(|symbol| symbol.st_name(endian)).chain(of_sections)
+    };
+    let mut places = Vec::new();
+    for symbol in symbols.iter().filter(|symbol| symbol.is_undefined(endian)) {
+        let name = symbol.name(endian, symbols.strings())?;
+        let is_ours = name == OURS.as_bytes();
+        if !is_ours && name != REGISTER.as_bytes() {
+            continue;
+        }
+        let start = symbol.st_name(endian);
+        let end = start + REGISTER.len() as u32;
+        let sharing = names().filter(|other| (start..=end).contains(other)).count();
+        // A name that ends with this one begins before it, and has its characters there.
+        let before = start.checked_sub(1).and_then(|at| object.get(table + at as usize)).copied();
+        if sharing > 1 || before.is_some_and(|byte| byte != 0) {
+            return Ok(Err(Shape::SharedName));
+        }
+        places.push((table + start as usize, is_ours));
+    }
+    Ok(Ok(places))
+}

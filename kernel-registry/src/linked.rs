@@ -1,0 +1,36 @@
+//! Kernels that nvcc linked into the program, which C++ launches with `<<<>>>`.
+//!
+//! nvcc's code registers each kernel with CUDA's runtime library before `main`. `kernel_registry_build::linked()` makes the
+//! linker send these calls through `shim`, which adds the kernels to `list`. `kernels` makes a `KernelInfo` of each, and `runtime`
+//! asks the runtime library for the handle that `<<<>>>` launches.
+
+mod kernels;
+#[cfg_attr(not(linked_kernels), path = "linked/no_list.rs")]
+mod list;
+mod runtime;
+#[cfg(linked_kernels)]
+mod shim;
+
+use std::ffi::CStr;
+
+use crate::driver::{DriverCallError, Function};
+pub(crate) use kernels::{count, kernels};
+use runtime::Addresses;
+pub(crate) use runtime::GET_FUNCTION;
+
+/// A kernel that nvcc's code has registered with its runtime library.
+#[derive(Clone, Copy)]
+pub(crate) struct Linked {
+    /// The address of the host function that stands for the kernel.
+    host: usize,
+    /// The kernel's symbol.
+    symbol: &'static CStr,
+    runtime: &'static Addresses,
+}
+
+impl Linked {
+    /// The handle that `<<<>>>` launches in the current context. This loads the kernel.
+    pub(crate) fn function(&self) -> Result<Function, DriverCallError> {
+        self.runtime.function(self.host)
+    }
+}

@@ -1,0 +1,61 @@
+//! The CUDA runtime library with which a kernel is registered. A program can contain several.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::mem;
+
+use cudarc::driver::sys::{CUfunction, CUresult};
+
+use crate::driver::{DriverCallError, Function};
+
+/// The function that returns the handle of a kernel, and loads it.
+pub(crate) const GET_FUNCTION: &str = "cudaGetFuncBySymbol";
+
+/// Addresses of functions of a runtime library in the order of the shim's assembly, 0 for those that it lacks.
+#[repr(C)]
+pub(crate) struct Addresses {
+    /// `__cudaRegisterFunction`, if the linker was told to wrap it.
+    pub(super) real_register: usize,
+    /// `__cudaRegisterFunction`.
+    pub(super) register: usize,
+    /// `cudaGetFuncBySymbol`.
+    get_function: usize,
+    /// `cudaGetErrorName`.
+    error_name: usize,
+    /// `cudaGetErrorString`.
+    error_text: usize,
+}
+
+impl Addresses {
+    /// The handle of the kernel that a host function stands for, in the current context. The runtime library loads the kernel's
+    /// fatbin for that, and the kernel.
+    pub(super) fn function(&self, host: usize) -> Result<Function, DriverCallError> {
+        if self.get_function == 0 {
+            return Err(DriverCallError::new(GET_FUNCTION, CUresult::CUDA_ERROR_NOT_SUPPORTED));
+        }
+        let mut function: CUfunction = std::ptr::null_mut();
+        // SAFETY: the function has this type since CUDA 11.0. It takes any address as its second argument, and looks it up.
+        let code = unsafe {
+            type Get = unsafe extern "C" fn(*mut CUfunction, *const c_void) -> u32;
+            let get: Get = mem::transmute(self.get_function);
+            get(&mut function, std::ptr::without_provenance(host))
+        };
+        if code == 0 { Ok(Function(function)) } else { Err(self.error(code)) }
+    }
+
+    fn error(&self, code: u32) -> DriverCallError {
+        let words = |address: usize| {
+            if address == 0 {
+                return "unknown";
+            }
+            // SAFETY: both functions have this type, take any code, and return a text of the library's, which is never unloaded
+            // before the file that contains this table.
+            let text = unsafe {
+                type Words = unsafe extern "C" fn(u32) -> *const c_char;
+                let words: Words = mem::transmute(address);
+                CStr::from_ptr(words(code))
+            };
+            text.to_str().unwrap_or("unknown")
+        };
+        DriverCallError::of_runtime(GET_FUNCTION, code, words(self.error_name), words(self.error_text))
+    }
+}

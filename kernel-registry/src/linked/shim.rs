@@ -1,0 +1,175 @@
+//! The functions that the linker puts in place of the runtime library's `__cudaRegister..`: they note the call, and make it.
+//!
+//! `--wrap=F` of the linker turns references to `F` into `__wrap_F`, and `__real_F` into the true one. Archives that were rewritten by
+//! `kernel_registry_build::Linked` refer to `kernel_registry_linked` instead. All of these are assembly, because only that can be weak
+//! and hidden at once: two copies of this library link, and no shared library replaces the functions of another. The
+//! references to the runtime library are weak, so that programs without it link, too.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::list::{self, Head};
+use super::runtime::Addresses;
+
+/// The instruction that jumps.
+macro_rules! jump {
+    ($assemble:path) => {
+        #[cfg(target_arch = "x86_64")]
+        $assemble!("jmp");
+        #[cfg(target_arch = "aarch64")]
+        $assemble!("b");
+    };
+}
+
+/// A function of this name that jumps to another. The text behind the jump tells readers of the file which registrations are handed over.
+macro_rules! function {
+    ($jump:literal, $name:literal, $to:literal, $scope:literal) => {
+        concat!(
+            // Link-time optimisation assembles the texts of two copies as one.
+            ".ifndef ",
+            $name,
+            "\n",
+            ".pushsection .text.",
+            $name,
+            ",\"ax\",@progbits\n",
+            ".weak ",
+            $name,
+            "\n.hidden ",
+            $name,
+            "\n.type ",
+            $name,
+            ",@function\n",
+            $name,
+            ": ",
+            $jump,
+            " ",
+            $to,
+            "\n",
+            ".asciz \"kernel-registry linked v1 ",
+            $scope,
+            "\"\n",
+            ".size ",
+            $name,
+            ", . - ",
+            $name,
+            "\n",
+            ".popsection\n.endif",
+        )
+    };
+}
+
+/// Data of this name: addresses, 0 for those that no library has.
+macro_rules! data {
+    ($section:literal, $name:literal, $($address:literal),+) => {
+        concat!(
+            ".ifndef ", $name, "\n",
+            $(".weak ", $address, "\n",)+
+            ".pushsection ", $section, ",\"aw\",@progbits\n.balign 8\n",
+            ".weak ", $name, "\n.hidden ", $name, "\n.type ", $name, ",@object\n",
+            $name, ":\n",
+            $(".quad ", $address, "\n",)+
+            ".size ", $name, ", . - ", $name, "\n",
+            ".popsection\n.endif",
+        )
+    };
+}
+
+macro_rules! assemble {
+    ($jump:literal) => {
+        std::arch::global_asm!(
+            function!($jump, "__wrap___cudaRegisterFunction", "{wrapped}", "program"),
+            function!($jump, "kernel_registry_linked", "{renamed}", "archive"),
+            data!(
+                ".data.rel.ro.kernel_registry_runtime_v1",
+                "kernel_registry_runtime_v1",
+                "__real___cudaRegisterFunction",
+                "__cudaRegisterFunction",
+                "cudaGetFuncBySymbol",
+                "cudaGetErrorName",
+                "cudaGetErrorString"
+            ),
+            // The list, which all copies of this library share.
+            ".ifndef kernel_registry_linked_v1",
+            ".pushsection .data.kernel_registry_linked_v1,\"aw\",@progbits",
+            ".balign 8",
+            ".weak kernel_registry_linked_v1",
+            ".hidden kernel_registry_linked_v1",
+            ".type kernel_registry_linked_v1,@object",
+            "kernel_registry_linked_v1: .quad 0, 0",
+            ".size kernel_registry_linked_v1, 16",
+            ".popsection",
+            ".endif",
+            wrapped = sym wrapped,
+            renamed = sym renamed,
+        );
+    };
+}
+
+jump!(assemble);
+
+unsafe extern "C" {
+    /// The functions of the runtime library that this file is linked with.
+    static kernel_registry_runtime_v1: Addresses;
+    static kernel_registry_linked_v1: Head;
+}
+
+/// The list of this program or shared library.
+pub(super) fn head() -> &'static Head {
+    // SAFETY: the assembly above defines it, with room for the two words of a `Head`, which are valid when zero.
+    unsafe { &kernel_registry_linked_v1 }
+}
+
+/// `void __cudaRegisterFunction(..)`: the fatbin's handle, the host function, the device function, the kernel's symbol, a thread
+/// limit, and five addresses for a launch configuration.
+type Register = unsafe extern "C" fn(
+    *mut *mut c_void,
+    *const c_char,
+    *mut c_char,
+    *const c_char,
+    c_int,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_int,
+);
+
+macro_rules! register {
+    ($name:ident, $real:ident) => {
+        unsafe extern "C" fn $name(
+            fatbin: *mut *mut c_void,
+            host: *const c_char,
+            device: *mut c_char,
+            symbol: *const c_char,
+            thread_limit: c_int,
+            thread: *mut c_void,
+            block: *mut c_void,
+            threads: *mut c_void,
+            blocks: *mut c_void,
+            warp: *mut c_int,
+        ) {
+            // SAFETY: the assembly above defines it, and nothing changes it once it is loaded.
+            let runtime = unsafe { &kernel_registry_runtime_v1 };
+            list::add(fatbin.addr(), host.addr(), symbol, runtime);
+            if runtime.$real == 0 {
+                no_runtime();
+            }
+            // SAFETY: this type of function has that name in every runtime library; its arguments are passed on.
+            unsafe {
+                let real: Register = std::mem::transmute(runtime.$real);
+                real(fatbin, host, device, symbol, thread_limit, thread, block, threads, blocks, warp);
+            }
+        }
+    };
+}
+
+register!(wrapped, real_register);
+register!(renamed, register);
+
+/// Ends the program: nvcc's code cannot run at all without its runtime library.
+fn no_runtime() -> ! {
+    eprintln!(
+        "kernel-registry: nvcc linked kernels into this program, but it has no CUDA runtime library; \
+         link `cudart_static` or `cudart`"
+    );
+    std::process::abort();
+}
