@@ -8,8 +8,8 @@ use std::{env, fs, process};
 use crate::environment::Environment;
 use crate::{Error, Result};
 
-/// The function of CUDA's runtime library by which nvcc's code registers a kernel before `main`.
-const REGISTER: &str = "__cudaRegisterFunction";
+/// The functions of CUDA's runtime library by which nvcc's code registers kernels and their fatbins before `main`.
+const REGISTER: [&str; 2] = ["__cudaRegisterFunction", "__cudaRegisterFatBinary"];
 
 /// Hands the kernels that nvcc links into this package's programs to kernel-registry: they are listed, found and warmed like declared
 /// ones, and are still launched with `<<<>>>`.
@@ -43,7 +43,9 @@ pub fn linked() {
         return;
     }
     // `-u`: otherwise kernel-registry may come before nvcc's code, when nothing refers to its function yet.
-    println!("cargo:rustc-link-arg=-Wl,--wrap={REGISTER},-u,__wrap_{REGISTER}");
+    for name in REGISTER {
+        println!("cargo:rustc-link-arg=-Wl,--wrap={name},-u,__wrap_{name}");
+    }
 }
 
 /// Hands the kernels of a static library to kernel-registry, in every program that links it. For crates that bring their own kernels:
@@ -58,8 +60,8 @@ pub fn linked() {
 /// ```
 ///
 /// A relative path is one in `OUT_DIR`, where the file is rewritten, or else in the package: then the rewritten file is put into `OUT_DIR`,
-/// and cargo is told to search there first. In each object the name of nvcc's registration function is replaced by one of
-/// kernel-registry's, of the same length.
+/// and cargo is told to search there first. In each object the names of the functions by which nvcc's code registers
+/// kernels are replaced by kernel-registry's, of the same length.
 ///
 /// The library has to use kernel-registry; `use kernel_registry as _;` is enough.
 ///

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use kernel_registry_format::fatbin::{self, Entry, Kind, flag};
 
 use crate::unpack::{MAX_PLAIN_SIZE, Packing, unpack};
-use crate::{Error, ParamLayout, Portability, Unread, Variant, cubin, ptx};
+use crate::{Error, Image, ImageKind, ParamLayout, Portability, Unread, Variant, cubin, ptx};
 
 /// Bytes for each byte of a file. Compilers pack by 5 to 20.
 const MAX_GROWTH: u64 = 32;
@@ -21,7 +21,7 @@ struct Budget {
 impl Budget {
     fn for_file(file: &[u8]) -> Self {
         let of_file = MAX_PLAIN_SIZE.saturating_add((file.len() as u64).saturating_mul(MAX_GROWTH));
-        Budget { container: 0, of_container: 0, of_file }
+        Budget { container: 0, of_container: MAX_PLAIN_SIZE, of_file }
     }
 
     /// Allows as many bytes for this container as no other one has.
@@ -56,6 +56,24 @@ pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
         Some(first) if variants.is_empty() => Err(first.error.clone()),
         _ => Ok((variants, unread)),
     }
+}
+
+/// Reads one variant of a fatbin: the machine code of the newest architecture, or else the PTX of the newest. That is a fraction of the
+/// work where only is asked what all variants have in common: parameters, recursion, needs.
+///
+/// # Errors
+///
+/// The bytes are no fatbin, or a broken one, or there is neither machine code nor PTX.
+pub fn newest_variant(image: &[u8]) -> Result<Image, Error> {
+    let entries = entries(image)?;
+    let rank = |entry: &&Entry<'_>| match entry.kind {
+        Kind::Cubin => Some((1, entry.sm)),
+        Kind::Ptx => Some((0, entry.sm)),
+        Kind::Link | Kind::Other(_) => None,
+    };
+    let known = entries.iter().filter(|entry| rank(entry).is_some());
+    let newest = known.max_by_key(rank).ok_or(Error::NotAnImage)?;
+    Ok(Image::new(ImageKind::Fatbin, read_entry(newest, &mut Budget::for_file(image))?))
 }
 
 /// The PTX texts in a fatbin, unpacked.

@@ -118,7 +118,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `half` | `half::f16` and `half::bf16` as parameters, for `__half` and `__nv_bfloat16` |
-//! | `linked` | the C++ names of kernels that nvcc links |
+//! | `linked` | names, parameters and needs of kernels that nvcc links, from their images |
 //! | `runtime` | `RuntimeImage`: images that are compiled at run time |
 //! | `serde` | [`Report`] as data |
 //! | `tracing` | spans and events of each warm-up and late load |
@@ -146,6 +146,8 @@ mod late;
 mod launch;
 mod linked;
 mod lock;
+#[cfg(any(feature = "linked", feature = "runtime"))]
+mod made;
 mod mapped;
 mod nullable;
 mod param;

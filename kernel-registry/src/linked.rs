@@ -11,7 +11,7 @@ mod runtime;
 #[cfg(linked_kernels)]
 mod shim;
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 
 use crate::driver::{DriverCallError, Function};
 pub(crate) use kernels::{count, kernels};
@@ -21,11 +21,22 @@ pub(crate) use runtime::GET_FUNCTION;
 /// A kernel that nvcc's code has registered with its runtime library.
 #[derive(Clone, Copy)]
 pub(crate) struct Linked {
+    /// The handle of the fatbin that it is in.
+    fatbin: usize,
     /// The address of the host function that stands for the kernel.
     host: usize,
     /// The kernel's symbol.
     symbol: &'static CStr,
     runtime: &'static Addresses,
+}
+
+/// A fatbin that nvcc's code has registered.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Fatbin {
+    handle: usize,
+    /// `{ u32 magic; u32 version; const void* containers; void* more; }`
+    wrapper: *const c_void,
 }
 
 impl Linked {

@@ -1,4 +1,4 @@
-//! Renames the registration function in the objects of a static library, in place: both names have one length, so nothing moves.
+//! Renames the registration functions in the objects of a static library, in place: the names have the same lengths, so nothing moves.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use object::{LittleEndian, SectionIndex};
 
 use super::REGISTER;
 
-/// kernel-registry's function.
-const OURS: &str = "kernel_registry_linked";
+/// kernel-registry's functions, in the order of `REGISTER`.
+const OURS: [&str; 2] = ["kernel_registry_linked", "kernel_registry_linkfat"];
 
-const _: () = assert!(OURS.len() == REGISTER.len());
+const _: () = assert!(OURS[0].len() == REGISTER[0].len() && OURS[1].len() == REGISTER[1].len());
 
 /// Why a static library is not rewritten.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,20 +46,21 @@ impl fmt::Display for Refused {
             }
             Refused::SharedName { member } => write!(
                 f,
-                "in `{member}`, `{REGISTER}` shares its text with another name: call `kernel_registry_build::linked()` in the program's build \
-                 script instead"
+                "in `{member}`, the name of a registration function shares its text with another: call \
+                 `kernel_registry_build::linked()` in the program's build script instead"
             ),
             Refused::Damaged { member, why } => write!(f, "`{member}` is damaged: {why}"),
             Refused::NoKernels => write!(
                 f,
-                "it registers no kernels: none of its objects calls `{REGISTER}`; code compiled with `-rdc=true` \
-                 does so only once `nvcc -dlink` has linked it"
+                "it registers no kernels: none of its objects calls `{}`; code compiled with `-rdc=true` does so only once `nvcc -dlink` \
+                 has linked it",
+                REGISTER[0]
             ),
         }
     }
 }
 
-/// Renames the function, and returns in how many objects. A file that was rewritten before stays as it is.
+/// Renames the functions, and returns in how many objects. A file that was rewritten before stays as it is.
 pub(super) fn rename(bytes: &mut [u8]) -> Result<usize, Refused> {
     let archive = ArchiveFile::parse(&*bytes).map_err(|_| Refused::NotAnArchive)?;
     if archive.is_thin() {
@@ -72,24 +73,34 @@ pub(super) fn rename(bytes: &mut [u8]) -> Result<usize, Refused> {
         let name = String::from_utf8_lossy(member.name()).into_owned();
         let object = member.data(&*bytes).map_err(|error| damaged(name.clone(), error))?;
         let (start, _) = member.file_range();
-        for (place, is_ours) in places_in(object, &name)? {
-            known += usize::from(is_ours);
-            if !is_ours {
-                places.push(start as usize + place);
+        for Place { at, renamed, new } in places_in(object, &name)? {
+            known += usize::from(renamed);
+            if !renamed {
+                places.push((start as usize + at, new));
             }
         }
     }
     if places.is_empty() && known == 0 {
         return Err(Refused::NoKernels);
     }
-    for place in &places {
-        bytes[*place..][..OURS.len()].copy_from_slice(OURS.as_bytes());
+    for (at, new) in &places {
+        bytes[*at..][..new.len()].copy_from_slice(new.as_bytes());
     }
     Ok(places.len())
 }
 
-/// Where an object has the function's name among its undefined symbols, and whether it is ours already.
-fn places_in(object: &[u8], member: &str) -> Result<Vec<(usize, bool)>, Refused> {
+/// The name of a function in an object.
+struct Place {
+    /// Where its text begins.
+    at: usize,
+    /// Whether it is kernel-registry's already.
+    renamed: bool,
+    /// kernel-registry's name for it.
+    new: &'static str,
+}
+
+/// The functions among the undefined symbols of an object.
+fn places_in(object: &[u8], member: &str) -> Result<Vec<Place>, Refused> {
     const BITCODE: [&[u8]; 2] = [b"BC\xc0\xde", &[0xde, 0xc0, 0x17, 0x0b]];
     if BITCODE.iter().any(|magic| object.starts_with(magic)) {
         return Err(Refused::Intermediate { member: member.to_owned() });
@@ -112,7 +123,7 @@ enum Shape {
     SharedName,
 }
 
-type Places = Result<Vec<(usize, bool)>, Shape>;
+type Places = Result<Vec<Place>, Shape>;
 
 fn places_in_elf(object: &[u8]) -> Result<Places, object::Error> {
     let header = FileHeader64::<LittleEndian>::parse(object)?;
@@ -137,19 +148,23 @@ fn places_in_elf(object: &[u8]) -> Result<Places, object::Error> {
     let mut places = Vec::new();
     for symbol in symbols.iter().filter(|symbol| symbol.is_undefined(endian)) {
         let name = symbol.name(endian, symbols.strings())?;
-        let is_ours = name == OURS.as_bytes();
-        if !is_ours && name != REGISTER.as_bytes() {
+        let is = |known: &str| name == known.as_bytes();
+        let renamed = OURS.iter().position(|ours| is(ours));
+        let Some(which) = renamed.or_else(|| REGISTER.iter().position(|theirs| is(theirs))) else {
             continue;
-        }
+        };
         let start = symbol.st_name(endian);
-        let end = start + REGISTER.len() as u32;
+        let end = start.saturating_add(name.len() as u32);
         let sharing = names().filter(|other| (start..=end).contains(other)).count();
         // A name that ends with this one begins before it, and has its characters there.
         let before = start.checked_sub(1).and_then(|at| object.get(table + at as usize)).copied();
         if sharing > 1 || before.is_some_and(|byte| byte != 0) {
             return Ok(Err(Shape::SharedName));
         }
-        places.push((table + start as usize, is_ours));
+        places.push(Place { at: table + start as usize, renamed: renamed.is_some(), new: OURS[which] });
     }
     Ok(Ok(places))
 }
+
+#[cfg(test)]
+mod tests;

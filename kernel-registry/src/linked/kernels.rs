@@ -1,9 +1,12 @@
 //! The `KernelInfo`s of kernels that nvcc linked.
 
-use std::collections::HashSet;
+#[cfg(feature = "linked")]
+mod images;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
-use kernel_registry_format::{KernelRecord, Needs, Params, write_kernel};
+use kernel_registry_format::{KernelRecord, Needs, write_kernel};
 
 use super::{Linked, list};
 use crate::KernelInfo;
@@ -11,7 +14,7 @@ use crate::lock::lock;
 use crate::records::COPY;
 
 /// Stands for the source of these kernels, which nothing in the program tells.
-const PLACE: &str = "code that nvcc linked";
+const SOURCE: &str = "code that nvcc linked";
 
 /// The kernels that were listed before.
 static LISTED: Mutex<Listed> = Mutex::new(Listed { registered: 0, hosts: None, kernels: Vec::new() });
@@ -29,46 +32,49 @@ pub(crate) fn count() -> usize {
     list::count()
 }
 
-/// All registered kernels, each once. nvcc registers instances of a template once for each source that uses them, with a host
-/// function of their own or the same one.
+/// All registered kernels, each once: nvcc registers instances of a template once for each source that uses them, with a host function of
+/// their own or the same one.
 pub(crate) fn kernels() -> Vec<&'static KernelInfo> {
-    let mut listed = lock(&LISTED);
-    let registered = list::count();
-    if listed.registered < registered {
-        let Listed { hosts, kernels, .. } = &mut *listed;
+    let Listed { registered, hosts, kernels } = &mut *lock(&LISTED);
+    let now = list::count();
+    if *registered < now {
         let hosts = hosts.get_or_insert_default();
-        kernels.extend(list::all().filter(|linked| hosts.insert(linked.host)).map(info));
-        listed.registered = registered;
+        let mut fatbins: HashMap<usize, Vec<Linked>> = HashMap::new();
+        for linked in list::all().filter(|linked| hosts.insert(linked.host)) {
+            fatbins.entry(linked.fatbin).or_default().push(linked);
+        }
+        for (fatbin, linked) in fatbins {
+            let records = records(fatbin, &linked);
+            kernels.extend(records.into_iter().zip(linked).map(|(record, linked)| info(record, linked)));
+        }
+        *registered = now;
     }
-    listed.kernels.clone()
+    kernels.clone()
 }
 
-/// The kernel of a registration. It is never freed: launches refer to it.
-fn info(linked: Linked) -> &'static KernelInfo {
-    let symbol = linked.symbol.to_string_lossy();
-    let name = name(&symbol);
-    let kernel = KernelRecord {
-        path: &name,
-        symbol: &symbol,
-        file: PLACE,
-        params: Params::new(&[]),
-        needs: Needs::UNKNOWN,
-        copy: COPY,
-        ..KernelRecord::EMPTY
+#[cfg(feature = "linked")]
+use images::records;
+
+/// A record for each of these kernels. Without the feature `linked`, images are not read, and a kernel is called by its symbol.
+#[cfg(not(feature = "linked"))]
+fn records(_fatbin: usize, linked: &[Linked]) -> Vec<Vec<u8>> {
+    let record = |linked: &Linked| {
+        let symbol = linked.symbol.to_string_lossy();
+        unread(&symbol, &symbol)
     };
+    linked.iter().map(record).collect()
+}
+
+/// The record of a kernel of which only the name is known.
+fn unread(path: &str, symbol: &str) -> Vec<u8> {
+    let needs = Needs::UNKNOWN;
+    let kernel = KernelRecord { path, symbol, file: SOURCE, needs, copy: COPY, ..KernelRecord::EMPTY };
     let mut record = Vec::new();
     write_kernel(&kernel, &mut record);
+    record
+}
+
+/// The kernel of a record. It is never freed: launches refer to it.
+fn info(record: Vec<u8>, linked: Linked) -> &'static KernelInfo {
     Box::leak(Box::new(KernelInfo::linked(record.leak(), linked)))
-}
-
-/// The name of a kernel in C++: `reduce<float, 256u>`.
-#[cfg(feature = "linked")]
-fn name(symbol: &str) -> String {
-    kernel_registry_image::Signature::of(symbol).map_or_else(|| symbol.to_owned(), |signature| signature.name)
-}
-
-/// Without the feature `linked`, the symbol.
-#[cfg(not(feature = "linked"))]
-fn name(symbol: &str) -> String {
-    symbol.to_owned()
 }

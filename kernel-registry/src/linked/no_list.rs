@@ -9,3 +9,8 @@ pub(super) fn count() -> usize {
 pub(super) fn all() -> impl Iterator<Item = Linked> {
     std::iter::empty()
 }
+
+#[cfg(feature = "linked")]
+pub(super) fn fatbins() -> impl Iterator<Item = super::Fatbin> {
+    std::iter::empty()
+}

@@ -15,8 +15,12 @@ pub(crate) const GET_FUNCTION: &str = "cudaGetFuncBySymbol";
 pub(crate) struct Addresses {
     /// `__cudaRegisterFunction`, if the linker was told to wrap it.
     pub(super) real_register: usize,
+    /// `__cudaRegisterFatBinary`, if the linker was told to wrap it.
+    pub(super) real_register_fatbin: usize,
     /// `__cudaRegisterFunction`.
     pub(super) register: usize,
+    /// `__cudaRegisterFatBinary`.
+    pub(super) register_fatbin: usize,
     /// `cudaGetFuncBySymbol`.
     get_function: usize,
     /// `cudaGetErrorName`.

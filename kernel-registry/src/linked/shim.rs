@@ -1,13 +1,13 @@
 //! The functions that the linker puts in place of the runtime library's `__cudaRegister..`: they note the call, and make it.
 //!
 //! `--wrap=F` of the linker turns references to `F` into `__wrap_F`, and `__real_F` into the true one. Archives that were rewritten by
-//! `kernel_registry_build::Linked` refer to `kernel_registry_linked` instead. All of these are assembly, because only that can be weak
+//! `kernel_registry_build::Linked` refer to `kernel_registry_linked` and `kernel_registry_linkfat` instead. All of these are assembly, because only that can be weak
 //! and hidden at once: two copies of this library link, and no shared library replaces the functions of another. The
 //! references to the runtime library are weak, so that programs without it link, too.
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::list::{self, Head};
+use super::list::{self, Heads};
 use super::runtime::Addresses;
 
 /// The instruction that jumps.
@@ -77,29 +77,35 @@ macro_rules! assemble {
     ($jump:literal) => {
         std::arch::global_asm!(
             function!($jump, "__wrap___cudaRegisterFunction", "{wrapped}", "program"),
+            function!($jump, "__wrap___cudaRegisterFatBinary", "{wrapped_fatbin}", "program"),
             function!($jump, "kernel_registry_linked", "{renamed}", "archive"),
+            function!($jump, "kernel_registry_linkfat", "{renamed_fatbin}", "archive"),
             data!(
                 ".data.rel.ro.kernel_registry_runtime_v1",
                 "kernel_registry_runtime_v1",
                 "__real___cudaRegisterFunction",
+                "__real___cudaRegisterFatBinary",
                 "__cudaRegisterFunction",
+                "__cudaRegisterFatBinary",
                 "cudaGetFuncBySymbol",
                 "cudaGetErrorName",
                 "cudaGetErrorString"
             ),
-            // The list, which all copies of this library share.
+            // The lists, which all copies of this library share.
             ".ifndef kernel_registry_linked_v1",
             ".pushsection .data.kernel_registry_linked_v1,\"aw\",@progbits",
             ".balign 8",
             ".weak kernel_registry_linked_v1",
             ".hidden kernel_registry_linked_v1",
             ".type kernel_registry_linked_v1,@object",
-            "kernel_registry_linked_v1: .quad 0, 0",
-            ".size kernel_registry_linked_v1, 16",
+            "kernel_registry_linked_v1: .quad 0, 0, 0",
+            ".size kernel_registry_linked_v1, 24",
             ".popsection",
             ".endif",
             wrapped = sym wrapped,
+            wrapped_fatbin = sym wrapped_fatbin,
             renamed = sym renamed,
+            renamed_fatbin = sym renamed_fatbin,
         );
     };
 }
@@ -109,12 +115,12 @@ jump!(assemble);
 unsafe extern "C" {
     /// The functions of the runtime library that this file is linked with.
     static kernel_registry_runtime_v1: Addresses;
-    static kernel_registry_linked_v1: Head;
+    static kernel_registry_linked_v1: Heads;
 }
 
-/// The list of this program or shared library.
-pub(super) fn head() -> &'static Head {
-    // SAFETY: the assembly above defines it, with room for the two words of a `Head`, which are valid when zero.
+/// The lists of this program or shared library.
+pub(super) fn heads() -> &'static Heads {
+    // SAFETY: the assembly above defines it, with room for the three words of `Heads`, which are valid when zero.
     unsafe { &kernel_registry_linked_v1 }
 }
 
@@ -164,6 +170,31 @@ macro_rules! register {
 
 register!(wrapped, real_register);
 register!(renamed, register);
+
+/// `void** __cudaRegisterFatBinary(const void* wrapper)`: returns a handle of the fatbin.
+type RegisterFatbin = unsafe extern "C" fn(*const c_void) -> *mut *mut c_void;
+
+macro_rules! register_fatbin {
+    ($name:ident, $real:ident) => {
+        unsafe extern "C" fn $name(wrapper: *const c_void) -> *mut *mut c_void {
+            // SAFETY: as for kernels.
+            let runtime = unsafe { &kernel_registry_runtime_v1 };
+            if runtime.$real == 0 {
+                no_runtime();
+            }
+            // SAFETY: as for kernels.
+            let handle = unsafe {
+                let real: RegisterFatbin = std::mem::transmute(runtime.$real);
+                real(wrapper)
+            };
+            list::add_fatbin(handle.addr(), wrapper);
+            handle
+        }
+    };
+}
+
+register_fatbin!(wrapped_fatbin, real_register_fatbin);
+register_fatbin!(renamed_fatbin, register_fatbin);
 
 /// Ends the program: nvcc's code cannot run at all without its runtime library.
 fn no_runtime() -> ! {

@@ -1,12 +1,12 @@
-//! The record of a kernel that was made at run time: what its image says of it.
+//! The record of a kernel that was made at run time: what its image says of it, and the caller.
 
 use std::panic::Location;
 
-use kernel_registry_format::{ImageRecord, KernelRecord, Param, Params, Pass, write_kernel};
-use kernel_registry_image::{CudaType, Entry, Image, ParamLayout};
+use kernel_registry_format::ImageRecord;
+use kernel_registry_image::{Entry, Image};
 
 use crate::KernelInfo;
-use crate::records::COPY;
+use crate::made::{self, Source};
 use crate::table::Table;
 
 /// What the caller declares of a kernel.
@@ -58,77 +58,30 @@ pub(super) fn record(
     file: &File<'_>,
     declared: impl Iterator<Item = Declared>,
 ) -> Vec<u8> {
-    let types: Vec<_> = (0..entry.params.len()).map(|index| spelled(entry, index)).collect();
-    let names: Vec<_> = (0..types.len()).map(|index| format!("p{index}")).collect();
-    let params = entry.params.iter().zip(&names).zip(&types).enumerate();
-    let params: Vec<_> =
-        params.map(|(index, ((layout, name), ty))| param(name, ty, layout, entry.cuda_type(index))).collect();
-    let mut kernel = KernelRecord {
+    let mut source = Source {
         path: &format!("{}::{}", file.name, entry.name()),
-        symbol: &entry.symbol,
         file: file.place.file(),
         line: file.place.line(),
         column: file.place.column(),
-        params: Params::new(&params),
-        block: entry.limits.required_threads,
-        frames: image.stack_frames(&entry.symbol),
-        needs: image.needs(&entry.symbol),
         image: Some(ImageRecord {
             file: file.name,
             len: file.len as u64,
             variants: file.variants,
             separable: image.is_separable(),
         }),
-        copy: COPY,
-        ..KernelRecord::EMPTY
+        ..Source::default()
     };
     for declared in declared {
         match declared {
-            Declared::Block(block) => kernel.block = Some(block),
-            Declared::Shared(bytes) => kernel.shared = Some(bytes),
-            Declared::Stack(bytes) => kernel.stack = Some(bytes),
+            Declared::Block(block) => source.block = Some(block),
+            Declared::Shared(bytes) => source.shared = Some(bytes),
+            Declared::Stack(bytes) => source.stack = Some(bytes),
         }
     }
-    let mut record = Vec::new();
-    write_kernel(&kernel, &mut record);
-    record
+    made::record(image, entry, &source)
 }
 
 /// The kernel of a record. It is never freed: launches refer to it.
 pub(super) fn info(record: Vec<u8>, image: &'static [u8]) -> &'static KernelInfo {
     Box::leak(Box::new(KernelInfo::made(record.leak(), image, Box::leak(Box::new(Table::COLD)))))
-}
-
-/// The type as C++ or PTX spells it.
-fn spelled(entry: &Entry, index: usize) -> String {
-    match (entry.cuda_type(index), &entry.params[index]) {
-        (Some(ty), _) => ty.to_string(),
-        (None, ParamLayout { pointee_align: Some(_), .. }) => "pointer".to_owned(),
-        (None, ParamLayout { ptx_type: Some(ty), .. }) => format!(".{ty}"),
-        (None, ParamLayout { size, .. }) => format!("{size} bytes"),
-    }
-}
-
-/// A parameter. An element of no size stands for one that the image does not tell.
-fn param<'a>(name: &'a str, ty: &'a str, layout: &ParamLayout, cuda: Option<&CudaType>) -> Param<'a> {
-    const UNKNOWN: (u32, u32) = (0, 1);
-    let (pass, (size, align)) = match cuda {
-        Some(CudaType::Pointer { to, is_const, .. }) => {
-            let pass = if *is_const { Pass::Pointer } else { Pass::PointerMut };
-            // Only of a scalar is the alignment its size.
-            let scalar = matches!(**to, CudaType::Scalar(_) | CudaType::Pointer { .. });
-            let size = to.size().filter(|size| scalar && *size > 0);
-            (pass, size.map_or(UNKNOWN, |size| (size, size)))
-        }
-        Some(CudaType::Other(_)) | None if is_address(layout) => (Pass::Pointer, UNKNOWN),
-        _ => (Pass::Value, (layout.size, layout.align.unwrap_or(0))),
-    };
-    let param = Param::new(name, ty, pass, size, align);
-    if pass == Pass::Value { param } else { param.or_null() }
-}
-
-/// Whether a parameter without a C++ type can be an address.
-fn is_address(layout: &ParamLayout) -> bool {
-    let number = layout.ptx_type.as_deref();
-    layout.size == 8 && layout.pointee_align.is_some() | matches!(number, None | Some("u64" | "b64" | "s64"))
 }

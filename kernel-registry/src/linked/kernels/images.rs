@@ -1,0 +1,63 @@
+//! The records of kernels that nvcc linked, read from their fatbins in the program's memory.
+
+use std::ffi::c_void;
+use std::slice;
+
+use kernel_registry_image::{Image, Signature, newest_variant};
+
+use super::{SOURCE, unread};
+use crate::linked::{Linked, list};
+use crate::made::{self, Source};
+
+/// What nvcc's code passes to `__cudaRegisterFatBinary`.
+#[repr(C)]
+struct Wrapper {
+    magic: u32,
+    version: u32,
+    container: *const u8,
+    more: *const c_void,
+}
+
+const WRAPPER: u32 = 0x4662_43B1;
+
+/// The header of a container: its magic, its version, its own length, and that of what follows.
+#[repr(C)]
+struct Container {
+    magic: u32,
+    version: u16,
+    header: u16,
+    length: u64,
+}
+
+const CONTAINER: u32 = 0xBA55_ED50;
+
+/// A record for each of these kernels of a fatbin.
+pub(super) fn records(fatbin: usize, linked: &[Linked]) -> Vec<Vec<u8>> {
+    let image = list::fatbins().find(|known| known.handle == fatbin).and_then(|known| image(known.wrapper));
+    linked.iter().map(|linked| record(image.as_ref(), &linked.symbol.to_string_lossy())).collect()
+}
+
+fn record(image: Option<&Image>, symbol: &str) -> Vec<u8> {
+    match image.and_then(|image| Some((image, image.variants.first()?.entry(symbol)?))) {
+        Some((image, entry)) => {
+            let source = Source { path: entry.name(), file: SOURCE, ..Source::default() };
+            made::record(image, entry, &source)
+        }
+        None => {
+            let signature = Signature::of(symbol);
+            unread(signature.as_ref().map_or(symbol, |signature| &signature.name), symbol)
+        }
+    }
+}
+
+/// The fatbin that a wrapper names, read.
+fn image(wrapper: *const c_void) -> Option<Image> {
+    // SAFETY: the runtime library has taken this wrapper, so it is one, and it is part of the program.
+    let wrapper = unsafe { wrapper.cast::<Wrapper>().as_ref() }.filter(|wrapper| wrapper.magic == WRAPPER)?;
+    // SAFETY: it is part of the program, and begins with this header.
+    let header = unsafe { wrapper.container.cast::<Container>().as_ref() };
+    let header = header.filter(|header| header.magic == CONTAINER)?;
+    let length = usize::from(header.header) + usize::try_from(header.length).ok()?;
+    // SAFETY: the program contains the whole container, and nothing writes to it.
+    newest_variant(unsafe { slice::from_raw_parts(wrapper.container, length) }).ok()
+}
