@@ -286,6 +286,8 @@ mod documents {
     struct Graphs;
     #[doc = include_str!("../../docs/guide/images.md")]
     struct Images;
+    #[doc = include_str!("../../docs/guide/linked.md")]
+    struct Linked;
     #[doc = include_str!("../../docs/guide/resident-header.md")]
     struct ResidentHeader;
     #[doc = include_str!("../../docs/guide/services.md")]
