@@ -292,6 +292,18 @@ fn messages_are_lower_case_without_a_full_stop() {
     }
 }
 
+#[test]
+fn linked_takes_the_place_of_a_file() {
+    let item = quote!(
+        unsafe fn saxpy(n: u32);
+    );
+    assert_eq!(errors(quote!(linked, name = "_Z5saxpyj"), item.clone()), [""; 0]);
+    let both = "the code is either `linked` by nvcc or named by `image`: leave one out";
+    assert_eq!(errors(quote!(linked, image = "x.ptx"), item.clone()), [both]);
+    assert_eq!(errors(quote!(linked, linked), item.clone()), ["`linked` is given twice"]);
+    assert_eq!(errors(quote!(linked = 1), item), ["`linked` takes no value"]);
+}
+
 /// Any tokens expand to code or errors, without a panic: each token is removed, doubled and replaced in turn.
 #[test]
 fn no_tokens_make_it_panic() {

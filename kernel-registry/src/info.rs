@@ -78,7 +78,7 @@ impl KernelInfo {
         KernelInfo { record, launch: ANY_LAUNCH, bytes: Bytes::Linked(linked), table }
     }
 
-    /// The registration of a kernel that nvcc linked.
+    /// The registration of a kernel that nvcc linked and nothing declares.
     pub(crate) fn registration(&self) -> Option<Linked> {
         match self.bytes {
             Bytes::Linked(linked) => Some(linked),
@@ -86,10 +86,10 @@ impl KernelInfo {
         }
     }
 
-    /// Whether nvcc linked the kernel into the program, and `kernel_registry_build::linked()` has the linker hand it over. C++ launches it
-    /// with `<<<>>>`; nothing declares it, so its path is its name in C++.
+    /// Whether nvcc links the kernel into the program, and `kernel_registry_build::linked()` has the linker hand it over. C++ launches it
+    /// with `<<<>>>`. If nothing declares it, its path is its name in C++.
     pub fn is_linked(&self) -> bool {
-        self.registration().is_some()
+        self.kernel().image.is_none()
     }
 
     /// The record, read.

@@ -247,6 +247,7 @@ pub const DEVICE_HEADER: &str = kernel_registry_format::device_header::TEXT;
 /// |---|---|
 /// | `image = "x.ptx"` | the compiled image: PTX, cubin or fatbin; relative to the folder of Cargo.toml, or `$OUT_DIR/..` for what a build script made |
 /// | `file = "cuda/x.cu"` | the CUDA source, which `kernel_registry_build::compile()` compiles in the build script |
+/// | `linked` | instead of these two: nvcc links the kernel into the program, where C++ launches it with `<<<>>>`; it is compared with the declaration when it is warmed |
 /// | `instances(<f32, 128>, <f64, 128>)` | the instances of a generic kernel: see below |
 /// | `name = "symbol"` | the kernel's name in the image, if it is not that of the function: its symbol, or in C++ such as `"reduce<float, 256u>"` |
 /// | `arch = ">=80"` | the least compute capability that the kernel runs on |

@@ -4,6 +4,7 @@
 //! linker send these calls through `shim`, which adds the kernels to `list`. `kernels` makes a `KernelInfo` of each, and `runtime`
 //! asks the runtime library for the handle that `<<<>>>` launches.
 
+mod declared;
 mod kernels;
 #[cfg_attr(not(linked_kernels), path = "linked/no_list.rs")]
 mod list;
@@ -14,6 +15,7 @@ mod shim;
 use std::ffi::{CStr, c_void};
 
 use crate::driver::{DriverCallError, Function};
+pub(crate) use declared::{NotJoined, Registrations, join, key};
 pub(crate) use kernels::{count, kernels};
 use runtime::Addresses;
 pub(crate) use runtime::GET_FUNCTION;

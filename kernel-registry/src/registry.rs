@@ -6,8 +6,9 @@ use std::sync::{PoisonError, RwLock};
 
 use kernel_registry_format::{Frames, KernelRecord, Record, Records};
 
+use crate::linked::{self, Registrations};
 use crate::records::{self, COPY};
-use crate::{KernelInfo, OtherCopy, Place, RegistryError, linked};
+use crate::{KernelInfo, OtherCopy, Place, RegistryError};
 
 /// Kernels that are made at run time, of which there are none without that feature.
 #[cfg(feature = "runtime")]
@@ -121,6 +122,7 @@ pub(crate) struct Registry {
     pub(crate) infos: Vec<&'static KernelInfo>,
     pub(crate) kernels: Vec<KernelRecord<'static>>,
     pub(crate) other_copies: Vec<OtherCopy>,
+    pub(crate) linked: Registrations,
 }
 
 /// The registry of the kernels that are registered now.
@@ -159,14 +161,18 @@ impl Built {
         let registrations = registered();
         let declared = inventory::iter::<Registration>().map(|registration| registration.0);
         let infos = declared.chain(made::kernels()).chain(linked::kernels());
-        let both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
-        let registry = Registry::new(&both).map(|registry| &*Box::leak(Box::new(registry)));
+        let mut both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
+        let linked = linked::join(&mut both);
+        let registry = Registry::new(&both, linked).map(|registry| &*Box::leak(Box::new(registry)));
         Built { registrations, registry }
     }
 }
 
 impl Registry {
-    fn new(both: &[(KernelRecord<'static>, &'static KernelInfo)]) -> Result<Self, RegistryError> {
+    fn new(
+        both: &[(KernelRecord<'static>, &'static KernelInfo)],
+        linked: Registrations,
+    ) -> Result<Self, RegistryError> {
         let other_copies = match records::section() {
             Some(section) => compare(section, both)?,
             None => Vec::new(),
@@ -177,7 +183,7 @@ impl Registry {
             (kernel.path, kernel.version, kernel.file, kernel.line, kernel.column)
         });
         let (kernels, infos) = sorted.into_iter().copied().unzip();
-        Ok(Registry { infos, kernels, other_copies })
+        Ok(Registry { infos, kernels, other_copies, linked })
     }
 
     /// The kernels with this path.

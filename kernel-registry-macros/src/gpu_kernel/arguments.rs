@@ -12,8 +12,8 @@ use syn::{AngleBracketedGenericArguments, Expr, ExprLit, Lit, LitStr, Path, Toke
 use crate::errors::Errors;
 
 /// The keys that the attribute knows, in the order in which its documentation has them.
-const KEYS: [&str; 10] =
-    ["file", "image", "name", "instances", "arch", "block", "shared", "stack", "type", "crate"];
+const KEYS: [&str; 11] =
+    ["file", "image", "linked", "name", "instances", "arch", "block", "shared", "stack", "type", "crate"];
 
 /// The attribute's arguments, on a kernel or on a module of kernels.
 #[derive(Clone, Default)]
@@ -48,6 +48,37 @@ pub(crate) enum Code {
     File(Argument<LitStr>),
     /// An image that is there already.
     Image(Argument<LitStr>),
+    /// nvcc links it into the program.
+    Linked,
+}
+
+/// What the arguments say of where the code is: one of these.
+#[derive(Default)]
+struct Codes {
+    file: Option<Argument<LitStr>>,
+    image: Option<Argument<LitStr>>,
+    linked: Option<Argument<()>>,
+}
+
+impl Codes {
+    fn one(self, errors: &mut Errors) -> Option<Code> {
+        let Codes { file, image, linked } = self;
+        match (file, image, linked) {
+            (Some(_), Some(Argument { key, .. }), _) => {
+                errors.at(&key, "the code is either compiled from `file` or found in `image`: leave one out");
+                Some(Code::Image(Argument { key, value: None }))
+            }
+            (Some(Argument { key, .. }), None, Some(_)) | (None, Some(Argument { key, .. }), Some(_)) => {
+                errors.at(
+                    &key,
+                    format!("the code is either `linked` by nvcc or named by `{key}`: leave one out"),
+                );
+                Some(Code::Image(Argument { key, value: None }))
+            }
+            (None, None, Some(_)) => Some(Code::Linked),
+            (file, image, None) => file.map(Code::File).or(image.map(Code::Image)),
+        }
+    }
 }
 
 /// One of `instances(<f32, 128>, <f32, 256> = "reduce<float, 256u>")`.
@@ -66,9 +97,9 @@ impl Arguments {
     }
 
     fn read(input: ParseStream<'_>, errors: &mut Errors) -> Self {
-        let (mut args, mut file, mut image) = (Arguments::default(), None, None);
+        let (mut args, mut codes) = (Arguments::default(), Codes::default());
         while !input.is_empty() {
-            if let Err(error) = args.read_one(input, &mut file, &mut image, errors) {
+            if let Err(error) = args.read_one(input, &mut codes, errors) {
                 errors.push(error);
                 skip_to_comma(input);
             }
@@ -80,21 +111,14 @@ impl Arguments {
                 let _ = input.parse::<Token![,]>();
             }
         }
-        args.code = match (file, image) {
-            (Some(_), Some(Argument { key, .. })) => {
-                errors.at(&key, "the code is either compiled from `file` or found in `image`: leave one out");
-                Some(Code::Image(Argument { key, value: None }))
-            }
-            (file, image) => file.map(Code::File).or(image.map(Code::Image)),
-        };
+        args.code = codes.one(errors);
         args
     }
 
     fn read_one(
         &mut self,
         input: ParseStream<'_>,
-        file: &mut Option<Argument<LitStr>>,
-        image: &mut Option<Argument<LitStr>>,
+        codes: &mut Codes,
         errors: &mut Errors,
     ) -> syn::Result<()> {
         if !input.peek(Ident::peek_any) {
@@ -106,6 +130,10 @@ impl Arguments {
             set(&mut self.instances, key, list, errors);
             return Ok(());
         }
+        if key == "linked" && !input.peek(Token![=]) {
+            set(&mut codes.linked, key, Some(()), errors);
+            return Ok(());
+        }
         if !input.peek(Token![=]) {
             return Err(syn::Error::new_spanned(&key, format!("expected a value, as in `{key} = ..`")));
         }
@@ -113,8 +141,12 @@ impl Arguments {
         let value = value(input)?;
         let name = key.unraw().to_string();
         match name.as_str() {
-            "file" => set(file, key, path(&name, value, errors), errors),
-            "image" => set(image, key, path(&name, value, errors), errors),
+            "file" => set(&mut codes.file, key, path(&name, value, errors), errors),
+            "image" => set(&mut codes.image, key, path(&name, value, errors), errors),
+            "linked" => {
+                errors.at(&key, "`linked` takes no value");
+                set(&mut codes.linked, key, Some(()), errors);
+            }
             "name" => {
                 let rule = "`name` takes the kernel's name in the image, in quotes";
                 set(&mut self.name, key, text(value, rule, errors), errors);

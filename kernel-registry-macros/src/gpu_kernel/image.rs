@@ -22,8 +22,10 @@ const OUT_DIR: &str = "$OUT_DIR/";
 pub(crate) struct Image {
     /// The path as declared.
     pub(crate) file: String,
-    /// None where there is no compiler, and the build goes on without.
+    /// None where there is no compiler, and the build goes on without, and for a kernel that nvcc links.
     pub(crate) content: Option<Content>,
+    /// Whether nvcc links the kernel, so that its code is known only to the program.
+    pub(crate) is_linked: bool,
 }
 
 pub(crate) struct Content {
@@ -40,18 +42,20 @@ impl Image {
             errors.at(
                 function,
                 format!(
-                    "where is the code of `{function}`? say `file = \"cuda/x.cu\"` or `image = \"x.ptx\"`"
+                    "where is the code of `{function}`? say `file = \"cuda/x.cu\"` or `image = \"x.ptx\"`, or `linked` if nvcc links it"
                 ),
             );
             return None;
         };
-        let (Code::File(argument) | Code::Image(argument)) = code;
-        let path = argument.value.as_ref()?;
-        let found = match code {
-            Code::File(_) => of_source(&path.value()),
-            Code::Image(_) => compiled(&path.value()),
+        let (path, find): (_, fn(&str) -> _) = match code {
+            Code::File(argument) => (argument.value.as_ref()?, of_source),
+            Code::Image(argument) => (argument.value.as_ref()?, compiled),
+            Code::Linked => {
+                let file = "code that nvcc links".to_owned();
+                return Some(Image { file, content: None, is_linked: true });
+            }
         };
-        found.map_err(|message| errors.at(path, message)).ok()
+        find(&path.value()).map_err(|message| errors.at(path, message)).ok()
     }
 }
 
@@ -87,7 +91,7 @@ fn of_source(declared: &str) -> Result<Image, String> {
             read(declared, folder.join(image), signatures, entry.structs())
         }
         // The build script has said why, or has failed if it matters.
-        None => Ok(Image { file: declared.to_owned(), content: None }),
+        None => Ok(Image { file: declared.to_owned(), content: None, is_linked: false }),
     }
 }
 
@@ -132,7 +136,7 @@ fn read(declared: &str, path: PathBuf, signatures: Vec<CSignature>, structs: &st
     let version = Version { path, len, modified, signatures, structs };
     let facts = version.facts(declared)?;
     let content = Content { path: name, len: version.len, facts };
-    Ok(Image { file: declared.to_owned(), content: Some(content) })
+    Ok(Image { file: declared.to_owned(), content: Some(content), is_linked: false })
 }
 
 /// One state of a file.

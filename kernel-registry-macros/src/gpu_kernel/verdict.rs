@@ -74,7 +74,7 @@ fn judge(
     image: &Image,
     errors: &mut Errors,
 ) -> Option<Verdict> {
-    let Image { file, content } = image;
+    let Image { file, content, .. } = image;
     let Some(Content { facts, .. }) = content else { return Some(without_image(declaration, instance)) };
     let mut own = Errors::default();
     let entry = match facts::entry(&declaration.wanted, &instance.args, facts, file) {

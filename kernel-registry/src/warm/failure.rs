@@ -4,9 +4,11 @@ use std::fmt;
 
 use kernel_registry_format::Printable;
 
+use super::plan::Planned;
 use super::ptx_version;
 use super::words::Bytes;
 use crate::driver::{CudaVersion, DriverCallError};
+use crate::linked::NotJoined;
 use crate::place::Place;
 
 /// A `#[warmup]` function that failed. The context's next warm-up runs it again.
@@ -65,6 +67,18 @@ pub struct Failure {
 pub enum Cause {
     /// It was built without an image.
     NoImage,
+    /// It is declared `linked`, and nvcc linked no kernel of this name, or several.
+    NotLinked {
+        /// The name that was looked up.
+        symbol: &'static str,
+        /// How many have it.
+        count: usize,
+    },
+    /// It is declared `linked`, and the kernel that nvcc linked takes other parameters.
+    OtherParams {
+        /// The signature of that.
+        linked: String,
+    },
     /// The image has no variant that this device and driver can run.
     NoVariant {
         /// The driver's error.
@@ -129,6 +143,15 @@ pub enum Cause {
     },
 }
 
+impl Cause {
+    pub(super) fn not_linked(planned: &Planned, problem: &NotJoined) -> Self {
+        match problem {
+            NotJoined::Named(count) => Cause::NotLinked { symbol: planned.kernel.symbol, count: *count },
+            NotJoined::Params { linked } => Cause::OtherParams { linked: linked.clone() },
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kernel `{}` at {}, ", self.kernel, self.place)?;
@@ -179,6 +202,18 @@ impl fmt::Display for Cause {
                 "built without image: there was no CUDA compiler when its crate was compiled; \
                  install one, or commit images made by `cargo kernels prebuild`, and rebuild",
             ),
+            Cause::NotLinked { symbol, count: 0 } => write!(
+                f,
+                "nvcc linked no kernel `{symbol}` into this program: call `kernel_registry_build::linked()` in its build script, \
+                 or name the kernel's symbol by `name = \"..\"`, as `cargo kernels list` shows it"
+            ),
+            Cause::NotLinked { symbol, count } => write!(
+                f,
+                "nvcc linked {count} kernels `{symbol}`: name the symbol of one by `name = \"..\"`, as `cargo kernels list` shows it"
+            ),
+            Cause::OtherParams { linked } => {
+                write!(f, "the kernel that nvcc linked is `{}`: declare parameters of these sizes", Printable(linked))
+            }
             Cause::NoVariant { error } => write!(
                 f,
                 "{error}; the image holds nothing for this device and driver: compile it for this architecture or add \

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use kernel_registry_format::{self as format, KernelRecord};
 
+use crate::linked::{self, Linked, NotJoined};
 use crate::lock::lock;
 use crate::registry::{Registry, registry};
 use crate::{KernelInfo, RegistryError};
@@ -27,6 +28,8 @@ pub(super) struct Planned {
     pub(super) kernel: &'static KernelRecord<'static>,
     /// The image's place in the plan, if there is one.
     pub(super) image: Option<usize>,
+    /// The registration, if nvcc links it.
+    pub(super) linked: Option<&'static Result<Linked, NotJoined>>,
 }
 
 /// An image that kernels share. The program contains it once.
@@ -84,7 +87,7 @@ impl Plan {
                     images.len() - 1
                 })
             });
-            Planned { place, info, kernel, image }
+            Planned { place, info, kernel, image, linked: registry.linked.get(&linked::key(info)) }
         });
         let kernels = kernels.collect();
         Plan { registry, kernels, images }
@@ -102,7 +105,8 @@ mod tests {
         let (infos, kernels) = kernels.iter().copied().unzip();
         // Keeps leak checkers quiet.
         static KEPT: Mutex<Vec<&'static Registry>> = Mutex::new(Vec::new());
-        let registry = Box::leak(Box::new(Registry { infos, kernels, other_copies: Vec::new() }));
+        let (other_copies, linked) = (Vec::new(), HashMap::new());
+        let registry = Box::leak(Box::new(Registry { infos, kernels, other_copies, linked }));
         lock(&KEPT).push(registry);
         registry
     }

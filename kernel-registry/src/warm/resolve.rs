@@ -27,9 +27,9 @@ pub(super) fn resolve(
     let mut resolved = Vec::with_capacity(pending.len());
     let mut begun = Instant::now();
     for planned in pending {
-        if let Some(linked) = planned.info.registration() {
+        if let Some(Ok(linked)) = planned.linked {
             work.watch.call(linked::GET_FUNCTION, planned.kernel.path);
-            match load_linked(work, linked) {
+            match load_linked(work, *linked) {
                 Ok(function) => resolved.push(candidate(planned, function, false, lap(&mut begun))),
                 Err(cause) => {
                     work.failed(planned, cause);

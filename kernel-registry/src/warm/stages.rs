@@ -137,7 +137,9 @@ impl Work<'_> {
             let needs = planned.kernel.min_arch.unwrap_or(0);
             if self.loaded.knows(planned.place) {
                 continue;
-            } else if planned.image.is_none() && !planned.info.is_linked() {
+            } else if let Some(Err(problem)) = planned.linked {
+                self.failed(planned, Cause::not_linked(planned, problem));
+            } else if planned.image.is_none() && planned.linked.is_none() {
                 self.failed(planned, Cause::NoImage);
             } else if needs > self.device.arch {
                 self.job.known.enter(

@@ -42,7 +42,7 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
             min_arch: declaration.min_arch,
             frames: verdict.frames,
             needs: verdict.needs,
-            image: Some(format::ImageRecord {
+            image: (!image.is_linked).then(|| format::ImageRecord {
                 file: &image.file,
                 len: image.content.as_ref().map_or(0, |content| content.len),
                 variants: &variants,
