@@ -1,0 +1,3 @@
+fn main() {
+    kernel_registry_build::linked();
+}
