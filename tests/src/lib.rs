@@ -280,6 +280,14 @@ mod documents {
     struct Declaring;
     #[doc = include_str!("../../docs/guide/faq.md")]
     struct Faq;
+/// Lets cargo find a toolkit by `PATH`. With `CUDA_HOME` cudarc and all that depends on it would be built again for each toolkit.
+pub fn with_toolkit(cargo: &mut Command, toolkit: &Path) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = [toolkit.join("bin")].into_iter().chain(std::env::split_paths(&path));
+    cargo.env("PATH", std::env::join_paths(folders).expect("paths without colons"));
+    cargo.env_remove("CUDA_HOME").env_remove("CUDA_PATH");
+}
+
     #[doc = include_str!("../../docs/guide/from-cudarc.md")]
     struct FromCudarc;
     #[doc = include_str!("../../docs/guide/graphs.md")]
