@@ -39,6 +39,12 @@ pub fn left_out(why: &str, required: &str) {
     let _ = std::io::stderr().write_all(format!("LEFT OUT: {why}\n").as_bytes());
 }
 
+/// For releases: with dependencies as bitcode, for LTO of any kind. With `lto='fat'` cargo would compile them again.
+pub const LTO: [&str; 3] = ["--release", "--config", "profile.release.lto='thin'"];
+
+/// A flag for the package itself, which has the last word over [`LTO`].
+pub const FAT: &str = "-Clto=fat";
+
 /// One way to build a fixture.
 #[derive(Clone, Debug, Default)]
 pub struct Build<'a> {
