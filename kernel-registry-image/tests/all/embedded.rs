@@ -1,14 +1,10 @@
 //! Images are found in bytes that hold other things too.
 
-mod common;
-#[path = "common/watch.rs"]
-mod watch;
-
 use std::time::Duration;
 
+use crate::watch::Watch;
 use kernel_registry_image::embedded::Search;
 use kernel_registry_image::{Image, read};
-use watch::Watch;
 
 fn found(bytes: &[u8], length: usize) -> Vec<Image> {
     Search::of(bytes, [length]).images(length)
@@ -16,7 +12,7 @@ fn found(bytes: &[u8], length: usize) -> Vec<Image> {
 
 #[test]
 fn every_image_is_found_among_all_others() {
-    let images = common::images();
+    let images = crate::common::images();
     assert!(images.len() > 40, "{}", images.len());
     // One behind the other, as a linker might lay them out at worst.
     let all = images.iter().flat_map(|(_, bytes)| bytes).copied().collect::<Vec<u8>>();

@@ -1,8 +1,6 @@
 //! Single instructions with operands at their edges: the bits of the result.
 
-mod common;
-
-use common::results;
+use crate::common::results;
 
 /// The lowest `bits` bits of an instruction's result.
 fn result(instruction: &str, operands: &[u64], bits: u32) -> u64 {

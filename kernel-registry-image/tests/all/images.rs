@@ -1,8 +1,6 @@
 //! What is read from images, against what NVIDIA's own tools say about them (golden/README.md).
 
-mod common;
-
-use common::{golden, image, images};
+use crate::common::{golden, image, images};
 use kernel_registry_format::Pass;
 use kernel_registry_image::comparison::{Param, Verdict};
 use kernel_registry_image::{

@@ -1,21 +1,15 @@
 //! Images that are cut off, damaged, or made to harm: reading them ends, soon, and does not panic.
 
-mod common;
-#[path = "common/cubin.rs"]
-mod cubin;
-#[path = "common/watch.rs"]
-mod watch;
-
 use std::thread;
 use std::time::Duration;
 
-use common::{image, images};
-use cubin::Cubin;
+use crate::common::{image, images};
+use crate::cubin::Cubin;
+use crate::watch::Watch;
 use kernel_registry_format::is_control;
 use kernel_registry_image::embedded::Search;
 use kernel_registry_image::source::CSignature;
 use kernel_registry_image::{Error, MAX_PLAIN_SIZE, Signature, read};
-use watch::Watch;
 
 /// Reads and forgets. A broken image may still make sense to a reader; it must just not harm.
 fn survive(what: &str, bytes: &[u8]) {

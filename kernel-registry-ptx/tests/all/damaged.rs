@@ -1,10 +1,8 @@
 //! Damaged and absurd texts: loading them is an error or succeeds, but never panics or takes the memory that they ask for.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Device, launch, run};
+use crate::common::{Device, launch, run};
 use kernel_registry_ptx::{Grid, LaunchError, LaunchParameters, Module, Program};
 
 #[test]

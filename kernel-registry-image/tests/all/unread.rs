@@ -1,8 +1,6 @@
 //! Tests images of toolkits newer than this crate: readable parts are read, and others are reported.
 
-mod common;
-
-use common::image;
+use crate::common::image;
 use kernel_registry_image::{Error, Image, Needs, read};
 
 /// reduce.none.fatbin: PTX, a cubin for sm_75 and one for sm_90a. Changes the header of one of them.

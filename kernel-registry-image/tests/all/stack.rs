@@ -1,8 +1,6 @@
 //! Stack that the driver's attributes do not tell: of recursive calls, and for kernels that are launched by kernels.
 
-mod common;
-
-use common::image;
+use crate::common::image;
 use kernel_registry_image::{Image, StackFrames, read};
 
 fn frames(image: &Image, kernel: &str) -> StackFrames {
@@ -42,7 +40,7 @@ fn recursion_in_what_each_compiler_writes() {
 
 #[test]
 fn no_other_image_is_recursive() {
-    for (name, bytes) in common::images().iter().filter(|(name, _)| !name.starts_with("stack")) {
+    for (name, bytes) in crate::common::images().iter().filter(|(name, _)| !name.starts_with("stack")) {
         for variant in read(bytes).unwrap().variants {
             for entry in variant.entries {
                 // For sm_100 the compiler makes a loop of this recursion.

@@ -3,9 +3,7 @@
 //!
 //! The differential test has all that were recorded. An instruction moves into its table when the example `record` has run with it.
 
-mod common;
-
-use common::results;
+use crate::common::results;
 
 /// The low 32 bits of `%r8` after this body, in each of some lanes.
 fn lanes(body: &str, count: u32) -> Vec<u32> {

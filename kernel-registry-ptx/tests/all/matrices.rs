@@ -3,11 +3,9 @@
 //! Which lane has which element is taken from CUTLASS (`cute/atom/mma_traits_sm80.hpp`, `.._sm89.hpp`, `.._sm90.hpp`): strides of
 //! lanes and of a lane's values in a matrix that is stored by columns, or for B by rows. No GPU has recorded these results.
 
-mod common;
-
 use std::fmt::Write;
 
-use common::{Arguments, Device, launch, run};
+use crate::common::{Arguments, Device, launch, run};
 use half::{bf16, f16};
 
 /// Extents and strides of the lane, then of its values.
@@ -302,7 +300,7 @@ fn matrices_of_8_by_8() {
 fn rows_are_aligned() {
     let body = ".shared .align 16 .b8 pool[1024]; mov.u32 %r1, pool; mad.lo.u32 %r1, %r0, 18, %r1;\n\
         ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%r1];";
-    let fault = common::results(body, 32).unwrap_err();
+    let fault = crate::common::results(body, 32).unwrap_err();
     assert!(fault.contains("thread (1, 0, 0): accesses 16 bytes at 0x12"), "{fault}");
 }
 

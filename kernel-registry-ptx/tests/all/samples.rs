@@ -1,13 +1,11 @@
 //! Every kernel of the sample crate, compared with host code.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::{Arguments, Device, finish, launch, run};
+use crate::common::{Arguments, Device, finish, launch, run};
 use kernel_registry_ptx::{Grid, LaunchParameters, Module, Status};
 
 fn sample(device: &Device, name: &str) -> Arc<Module> {
@@ -137,15 +135,21 @@ fn dynamic_shared_memory() {
 fn a_structure_by_value() {
     let device = Device::default();
     let module = prebuilt(&device, "particles");
-    let (mut positions, mut velocities) = ([[1f32, 2.0, 3.0, 9.0]; 5], [[4f32, 5.0, 6.0, 8.0]; 5]);
+    /// `float4`, which kernels read at once, and Rust would align to four bytes.
+    #[derive(Clone, Copy)]
+    #[repr(align(16))]
+    struct Float4([f32; 4]);
+
+    let mut positions = [Float4([1.0, 2.0, 3.0, 9.0]); 5];
+    let mut velocities = [Float4([4.0, 5.0, 6.0, 8.0]); 5];
     let step = [0.5f32.to_bits(), 0.25f32.to_bits(), 4].map(u32::to_le_bytes).concat();
     let (p, v) = (device.lend(&mut positions), device.lend(&mut velocities));
     // Twelve bytes, aligned to four; the pointers begin at sixteen.
     let arguments = [step, vec![0; 4], p.to_le_bytes().to_vec(), v.to_le_bytes().to_vec()].concat();
     run(&device, &module, &kernel(&module, "advance"), launch(1, 32, arguments)).unwrap();
-    assert_eq!(positions[3], [3.0, 4.5, 6.0, 9.0]);
-    assert_eq!(velocities[3], [1.0, 1.25, 1.5, 8.0]);
-    assert_eq!(positions[4], [1.0, 2.0, 3.0, 9.0]);
+    assert_eq!(positions[3].0, [3.0, 4.5, 6.0, 9.0]);
+    assert_eq!(velocities[3].0, [1.0, 1.25, 1.5, 8.0]);
+    assert_eq!(positions[4].0, [1.0, 2.0, 3.0, 9.0]);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Modules whose kernels can be compiled apart, and those whose kernels cannot.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -137,7 +135,7 @@ fn unknown_forms_keep_kernels_together() {
 
 #[test]
 fn only_text_is_separable() {
-    for (name, bytes) in common::images().into_iter().filter(|(name, _)| !name.ends_with(".ptx")) {
+    for (name, bytes) in crate::common::images().into_iter().filter(|(name, _)| !name.ends_with(".ptx")) {
         assert!(read(&bytes).is_ok_and(|image| !image.is_separable()), "{name}");
     }
 }
@@ -147,7 +145,7 @@ fn only_text_is_separable() {
 fn damaged_modules() {
     let step = if cfg!(debug_assertions) { 997 } else { 7 };
     for name in ["diagnose.nvcc13.ptx", "reduce.nvrtc12.ptx"] {
-        let mut bytes = common::image(name);
+        let mut bytes = crate::common::image(name);
         let mut count = 0;
         for at in (0..bytes.len()).step_by(step) {
             for byte in *b"{}();\"/*.\\\n\0\xe9" {

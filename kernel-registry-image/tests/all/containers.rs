@@ -1,10 +1,7 @@
 //! Tests files of many containers, as linkers join them: each has room to unpack, and all together stay within bounds.
 
-#[path = "common/packed.rs"]
-mod packed;
-
+use crate::packed::container;
 use kernel_registry_image::{Error, MAX_PLAIN_SIZE, read};
-use packed::container;
 
 const MIB: usize = 1 << 20;
 

@@ -1,8 +1,6 @@
 //! Threads that diverge and meet, wait for each other, exchange values, and fault.
 
-mod common;
-
-use common::{Arguments, Device, kernel, launch, results, run};
+use crate::common::{Arguments, Device, kernel, launch, results, run};
 use kernel_registry_ptx::{FaultKind, Grid, LaunchError, Module, Status};
 
 fn lane_results(body: &str) -> Vec<u32> {
