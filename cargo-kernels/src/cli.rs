@@ -81,7 +81,7 @@ pub(crate) struct List {
     pub(crate) binaries: Binaries,
 }
 
-/// The binaries whose records are read, and of which package.
+/// Options that choose the binaries to read, and the package whose kernels count.
 #[derive(Args)]
 pub(crate) struct Binaries {
     /// Executable, shared library, archive or object file to read; by default the package is built and its

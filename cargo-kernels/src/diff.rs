@@ -23,7 +23,7 @@ use snapshot::Snapshot;
 
 pub(crate) use growth::Growth;
 
-/// What all outputs show: a comparison, and what is to be said of it.
+/// What is written as text, JSON, Markdown or a page: a comparison, with refusals and notes.
 struct Report<'a> {
     comparison: Comparison<'a>,
     refusals: Vec<Refusal<'a>>,

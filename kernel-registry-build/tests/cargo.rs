@@ -41,7 +41,7 @@ fn cargo(package: &Package, words: &[&str], choice: &str) -> (bool, String) {
     cargo_with(package, words, choice, &[])
 }
 
-/// The same with these variables.
+/// Runs cargo with that target folder, and with these variables.
 fn cargo_with(package: &Package, words: &[&str], choice: &str, variables: &[(&str, &str)]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO"));
     for name in

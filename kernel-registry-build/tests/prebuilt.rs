@@ -75,7 +75,7 @@ fn a_stale_image_says_what_changed_since() {
     assert!(["prebuilt", "cuda/a.cu", "cuda/h.cuh"].into_iter().all(watched), "{:?}", report.watched);
 }
 
-/// The same, where the image is of the sources as they are.
+/// A package whose prebuilt image is of its sources as they are.
 fn current_package() -> Package {
     let package = package();
     record(&package, &["cuda/a.cu", "cuda/h.cuh"]);
@@ -94,7 +94,7 @@ fn record(package: &Package, names: &[&str]) {
     record_as(package, &pairs, &no_options());
 }
 
-/// The same of files under other names, and of options.
+/// Writes the index of `cuda/a.cu` for an image of these files, each under a name, and of options.
 fn record_as(package: &Package, files: &[(&str, PathBuf)], options: &str) {
     let of = |(name, path): &(&str, PathBuf)| (name.to_string(), sha256(fs::read(path).unwrap()));
     let mut hashes: BTreeMap<String, String> = files.iter().map(of).collect();

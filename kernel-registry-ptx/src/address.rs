@@ -14,9 +14,9 @@ pub(crate) const RESERVED: u64 = 1 << 10;
 
 /// The generic address of the first byte of a thread's local memory.
 pub(crate) const LOCAL_WINDOW: u64 = 0x7a00_0000_0000_0000;
-/// The same for the shared memory of the thread's own block, and of its cluster (see [`peer`]).
+/// The generic address of the first byte of shared memory: of the thread's own block, and of its cluster (see [`peer`]).
 pub(crate) const SHARED_WINDOW: u64 = 0x7b00_0000_0000_0000;
-/// The same for the arguments of the kernel.
+/// The generic address of the first byte of the kernel's arguments.
 pub(crate) const PARAMETER_WINDOW: u64 = 0x7c00_0000_0000_0000;
 /// The addresses of functions, which cannot be read or written.
 pub(crate) const FUNCTION_WINDOW: u64 = 0x7d00_0000_0000_0000;

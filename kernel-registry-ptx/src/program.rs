@@ -35,7 +35,7 @@ pub(crate) enum Constant {
         variable: usize,
         offset: i64,
     },
-    /// The same in shared memory, where each kernel has a layout of its own.
+    /// The address of a variable in shared memory, where each kernel has a layout of its own, plus an offset.
     Shared {
         variable: usize,
         offset: i64,
@@ -109,7 +109,7 @@ pub(crate) struct Reach {
     pub places: BTreeMap<usize, u64>,
     /// Bytes of local memory for the deepest chain of calls, where a recursive function counts once.
     pub frames: u64,
-    /// The same for variables of the source alone.
+    /// Bytes of local memory for the source's variables alone, for the deepest chain of calls.
     pub local: u64,
     /// The kernel's own part of `local`.
     pub own: u64,
@@ -172,7 +172,7 @@ impl Program {
         self.kernels.get(kernel).map(|kernel| kernel.reach.local)
     }
 
-    /// The same without the functions that it calls.
+    /// Bytes of local memory that a thread needs for variables of a kernel, without the functions that it calls.
     pub fn own_frame(&self, kernel: &str) -> Option<u64> {
         self.kernels.get(kernel).map(|kernel| kernel.reach.own)
     }

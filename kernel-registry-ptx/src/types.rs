@@ -226,21 +226,21 @@ macro_rules! one_of {
     };
 }
 
-/// The same for integers of 16 to 64 bits.
+/// Evaluates an expression with `$T` as an integer of 16 to 64 bits, or `None` for another type.
 macro_rules! integer {
     ($kind:expr, $T:ident => $value:expr) => {
         $crate::types::one_of!($kind, $T => $value; U16 = u16, U32 = u32, U64 = u64, S16 = i16, S32 = i32, S64 = i64)
     };
 }
 
-/// The same for floating point, without pairs.
+/// Evaluates an expression with `$T` as a floating-point type, or `None` for another type or a pair.
 macro_rules! scalar_float {
     ($kind:expr, $T:ident => $value:expr) => {
         $crate::types::one_of!($kind, $T => $value; F16 = F16, Bf16 = Bf16, F32 = f32, F64 = f64)
     };
 }
 
-/// The same for floating point, with pairs.
+/// Evaluates an expression with `$T` as a floating-point type or a pair of them, or `None` for another type.
 macro_rules! floating {
     ($kind:expr, $T:ident => $value:expr) => {
         $crate::types::one_of!($kind, $T => $value; F16 = F16, Bf16 = Bf16, F32 = f32, F64 = f64, F16x2 = Pair<F16>, Bf16x2 = Pair<Bf16>)

@@ -1,4 +1,4 @@
-//! Calls of a thread while another one loads a kernel, which waits for the device. `ON_A_GPU=1` asks NVIDIA's driver.
+//! Calls of a thread while another one loads a kernel, which waits for the device. `KERNEL_REGISTRY_SIM=0` asks NVIDIA's driver.
 
 mod device;
 mod resident;

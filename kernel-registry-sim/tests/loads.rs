@@ -1,4 +1,4 @@
-//! Calls that load a kernel or a library wait for the device; with one that is loaded, none of them does. `ON_A_GPU=1` asks
+//! Calls that load a kernel or a library wait for the device; with one that is loaded, none of them does. `KERNEL_REGISTRY_SIM=0` asks
 //! NVIDIA's driver.
 
 mod device;

@@ -28,7 +28,7 @@ fn contexts() -> Result<Contexts, Box<dyn Error + Send + Sync>> {
     Ok((turn, kernel_registry::contexts()?))
 }
 
-/// The same in so many threads, which begin at the same moment.
+/// Runs the body in `THREADS` threads, which begin at the same moment.
 fn in_threads(body: impl Fn(usize) -> Outcome + Sync) {
     let barrier = Barrier::new(THREADS);
     thread::scope(|scope| {

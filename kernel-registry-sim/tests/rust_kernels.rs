@@ -14,11 +14,11 @@ unsafe fn scale(a: f32, x: &[f32], y: &mut [f32]);
 #[gpu_kernel(image = "tests/images/rust_kernels.ptx", block = 32)]
 unsafe fn scale_in_parts(a: f32, x: &[f32], y: &mut [f32]);
 
-/// The same, with slices that may be missing.
+/// `scale`, with slices that may be missing.
 #[gpu_kernel(image = "tests/images/rust_kernels.ptx", name = "scale", block = 32)]
 unsafe fn scale_if_any(a: f32, x: Option<&[f32]>, y: Option<&mut [f32]>);
 
-/// The same with parameters as they are in the image.
+/// `scale_in_parts`, with its parameters one by one, as they are in the image.
 #[gpu_kernel(image = "tests/images/rust_kernels.ptx", name = "scale_in_parts", block = 32)]
 unsafe fn scale_by_hand(a: f32, x: *const f32, x_len: u64, y: *mut f32, y_len: u64);
 

@@ -1,4 +1,4 @@
-//! Tests of stack, printf and heap limits: how the first launch of a kernel changes them, and which limits it freezes. `ON_A_GPU=1` asks NVIDIA's
+//! Tests of stack, printf and heap limits: how the first launch of a kernel changes them, and which limits it freezes. `KERNEL_REGISTRY_SIM=0` asks NVIDIA's
 //! driver.
 
 mod device;

@@ -1,5 +1,5 @@
 //! Tests of sticky errors: which calls fail after a kernel's fault, in its context and in others. The results are those of
-//! two H200s with driver 580.159.04. With `ON_A_GPU=1` the test calls NVIDIA's driver.
+//! two H200s with driver 580.159.04. With `KERNEL_REGISTRY_SIM=0` the test calls NVIDIA's driver.
 
 mod device;
 

@@ -121,8 +121,8 @@ fn ready(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Read
     }
 }
 
-/// The same for the rare cases: another context of the device, another `CudaContext` of the same context, a kernel that
-/// is not warm.
+/// Finds the kernel in the rare cases: another context of the device, another `CudaContext` of the same context, a kernel
+/// that is not warm.
 #[cold]
 fn find(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Ready, LaunchError> {
     let driver_error = |error| LaunchError::Driver { kernel, error };

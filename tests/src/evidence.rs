@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub struct Evidence {
     /// The rule's name.
     rule: String,
-    /// The loading mode in which it holds, `lazy` or `eager`; both if there is none.
+    /// `lazy` or `eager`, if the rule holds in that loading mode only.
     pub mode: Option<String>,
     /// Whether a kernel can wait on the device although its launch has returned.
     #[serde(default)]
@@ -37,7 +37,7 @@ impl Evidence {
         self.rows.iter().any(|its| its == row)
     }
 
-    /// Whether the call of a row returns, and what it gives waits.
+    /// Whether a row's call returns, but the kernel that it gives waits.
     pub fn waits_later(&self, row: &str) -> bool {
         self.later.iter().any(|its| its == row)
     }

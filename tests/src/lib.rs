@@ -39,6 +39,12 @@ pub fn left_out(why: &str, required: &str) {
     let _ = std::io::stderr().write_all(format!("LEFT OUT: {why}\n").as_bytes());
 }
 
+/// For releases: with dependencies as bitcode, for LTO of any kind. With `lto='fat'` cargo would compile them again.
+pub const LTO: [&str; 3] = ["--release", "--config", "profile.release.lto='thin'"];
+
+/// A flag for the package itself, which has the last word over [`LTO`].
+pub const FAT: &str = "-Clto=fat";
+
 /// One way to build a fixture.
 #[derive(Clone, Debug, Default)]
 pub struct Build<'a> {
@@ -57,6 +63,9 @@ impl Build<'_> {
         let mut cargo = cargo();
         cargo.args([if self.flags.is_empty() { "build" } else { "rustc" }, "--package", package]);
         cargo.args(["--message-format", "json-render-diagnostics"]).args(self.args);
+        if !self.args.contains(&"--release") && has_same_features(package) {
+            cargo.args(["--features", "same-features"]);
+        }
         if !self.flags.is_empty() {
             cargo.arg("--").args(self.flags.split(' '));
         }
@@ -83,6 +92,14 @@ impl Build<'_> {
     pub fn executable(&self, package: &str) -> PathBuf {
         self.file(package, "")
     }
+}
+
+/// Whether a fixture can be built with all features that the workspace asks its dependencies for, so that they are built already. In
+/// a release they are not: there the features would only be more to build.
+fn has_same_features(package: &str) -> bool {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(package).join("Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap_or_default();
+    manifest.lines().any(|line| line.starts_with("same-features = ") && line.contains("optional"))
 }
 
 /// The files in a message of cargo, if it is about an artifact of this package.
@@ -211,6 +228,10 @@ pub fn lines(command: &mut Command) -> Vec<String> {
     String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
 }
 
+/// Dependencies with the features that the workspace asks for, so that cudarc is built already.
+const CUDARC: &str = "libc = \"0.2\"\n\
+    cudarc = { version = \"0.19\", default-features = false, features = [\"cublas\", \"f16\"] }\n";
+
 /// Makes a package outside of the workspace, with the workspace's lock file, that a test can change and build.
 pub fn package(main: &str) -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
@@ -218,7 +239,7 @@ pub fn package(main: &str) -> PathBuf {
     let registry = workspace.join("kernel-registry");
     let manifest = format!(
         "[package]\nname = \"changing\"\nedition = \"2024\"\n[workspace]\n\
-         [dependencies]\nkernel-registry.path = {registry:?}\n"
+         [dependencies]\nkernel-registry.path = {registry:?}\n{CUDARC}"
     );
     fs::create_dir(folder.join("src")).expect("the target directory is writable");
     fs::write(folder.join("Cargo.toml"), manifest).expect("the target directory is writable");
@@ -257,6 +278,14 @@ pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
     fs::set_permissions(nvcc, fs::Permissions::from_mode(0o755)).expect("the target directory is writable");
     write("toolkit/include/cuda_runtime.h", "");
     package.join("toolkit")
+}
+
+/// Lets cargo find a toolkit by `PATH`. With `CUDA_HOME` cudarc and all that depends on it would be built again for each toolkit.
+pub fn with_toolkit(cargo: &mut Command, toolkit: &Path) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = [toolkit.join("bin")].into_iter().chain(std::env::split_paths(&path));
+    cargo.env("PATH", std::env::join_paths(folders).expect("paths without colons"));
+    cargo.env_remove("CUDA_HOME").env_remove("CUDA_PATH");
 }
 
 /// Compiles the code in the README and the guides.

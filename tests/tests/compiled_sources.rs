@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use tests::{cargo, package, with_sources};
+use tests::{cargo, package, with_sources, with_toolkit};
 
 const MAIN: &str = "#[kernel_registry::gpu_kernel(file = \"cuda/twice.cu\")]\n\
                     unsafe fn twice(x: &mut [f32]);\n\
@@ -24,7 +24,8 @@ fn text(output: Output) -> (bool, String) {
 /// Whether the package compiles, and what is said.
 fn check(package: &Path, toolkit: &Path) -> (bool, String) {
     let mut cargo = cargo();
-    cargo.args(["check", "--quiet"]).current_dir(package).env("CUDA_HOME", toolkit);
+    cargo.args(["check", "--quiet"]).current_dir(package);
+    with_toolkit(&mut cargo, toolkit);
     text(cargo.env("KERNEL_REGISTRY_COMPILER", "nvcc").output().unwrap())
 }
 
@@ -34,7 +35,8 @@ fn a_source_is_compiled_compared_and_embedded_and_its_changes_are_noticed() {
     let toolkit = with_sources(&package, &[("cuda/twice.cu", TWICE)]);
     let run = |compiler: &str| {
         let mut cargo = cargo();
-        cargo.args(["run", "--quiet"]).current_dir(&package).env("CUDA_HOME", &toolkit);
+        cargo.args(["run", "--quiet"]).current_dir(&package);
+        with_toolkit(&mut cargo, &toolkit);
         text(cargo.env("KERNEL_REGISTRY_COMPILER", compiler).output().unwrap())
     };
     let (_, printed) = run("nvcc");
@@ -63,7 +65,8 @@ fn a_source_that_is_not_in_the_list_is_to_be_added_to_it() {
     let list = "kernel_registry_build::Build::new().file(\"cuda/twice.cu\").compile();";
     fs::write(package.join("build.rs"), format!("fn main() {{ {list} }}\n")).unwrap();
     let mut cargo = cargo();
-    cargo.args(["check", "--quiet"]).current_dir(&package).env("CUDA_HOME", &toolkit);
+    cargo.args(["check", "--quiet"]).current_dir(&package);
+    with_toolkit(&mut cargo, &toolkit);
     let (compiled, message) = text(cargo.env("KERNEL_REGISTRY_COMPILER", "nvcc").output().unwrap());
     let expected = "error: `cuda/other.cu` is not among the sources that the build script compiles (cuda/twice.cu): add \
                     `.file(\"cuda/other.cu\")` to its list, or if it has none, move the file into `cuda/`\n";
@@ -83,7 +86,8 @@ fn the_types_of_a_c_kernel_are_those_of_its_source() {
     let toolkit = with_sources(&package, &[("cuda/scale.cu", SOURCE)]);
     let check = || {
         let mut cargo = cargo();
-        cargo.args(["check", "--quiet"]).current_dir(&package).env("CUDA_HOME", &toolkit);
+        cargo.args(["check", "--quiet"]).current_dir(&package);
+        with_toolkit(&mut cargo, &toolkit);
         text(cargo.env("KERNEL_REGISTRY_COMPILER", "nvcc").output().unwrap())
     };
     let (compiled, message) = check();

@@ -167,7 +167,8 @@ fn what_the_source_does_not_have_is_named() {
 /// The types of a name that has fewer of them than the image has parameters, or others, are not believed.
 #[test]
 fn the_sizes_in_an_image_decide_and_not_the_names() {
-    let output = declare(&["tests/ui/images/signatures.ptx", "--image", "images/signatures.ptx"]);
+    let output =
+        declare(&["tests/compile-fail/ui/images/signatures.ptx", "--image", "images/signatures.ptx"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     let longer = "\

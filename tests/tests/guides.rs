@@ -35,7 +35,7 @@ fn messages_of_the_troubleshooting_page_are_in_the_sources() {
             visit(&sources_of, "rs", &mut sources);
         }
     }
-    visit(&workspace().join("tests/ui"), "stderr", &mut sources);
+    visit(&workspace().join("tests/compile-fail/ui"), "stderr", &mut sources);
     let sources: Vec<String> = sources.iter().map(|source| joined(source)).collect();
 
     let page = page("docs/guide/troubleshooting.md");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use tests::{Build, cargo, copied, lines, package, scratch_folder};
+use tests::{Build, LTO, cargo, copied, lines, package, scratch_folder};
 
 /// How often the executable contains the image bytes that the program prints.
 fn copies(args: &[&str], flags: &str) -> usize {
@@ -36,7 +36,7 @@ fn sixty_kernels_of_one_image_hold_it_once_in_release() {
 
 #[test]
 fn sixty_kernels_of_one_image_hold_it_once_with_lto() {
-    assert_eq!(copies(&["--release", "--config", "profile.release.lto='thin'"], ""), 1);
+    assert_eq!(copies(&LTO, ""), 1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use tests::{Build, cargo_kernels, copied, left_out, lines, listed, scratch_folder};
+use tests::{Build, FAT, LTO, cargo_kernels, copied, left_out, lines, listed, scratch_folder};
 
 const TWIN_A: [&str; 4] =
     ["twin_a::gamma::one", "twin_a::gamma::two", "twin_a::nested::beta", "twin_a::saxpy"];
@@ -41,12 +41,15 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
+/// Sets an option of the profile for the packages that have kernels.
+fn of_packages(profile: &str, option: &str) -> Vec<String> {
+    let one = |package| ["--config".to_owned(), format!("profile.{profile}.package.{package}.{option}")];
+    ["linked", "twin-a", "twin-b"].into_iter().flat_map(one).collect()
+}
+
 /// Compiles these packages in so many units each: in one the object files are the largest, in 256 the smallest.
 fn in_units(profile: &str, units: u32) -> Vec<String> {
-    let unit = |package| {
-        ["--config".to_owned(), format!("profile.{profile}.package.{package}.codegen-units={units}")]
-    };
-    ["linked", "twin-a", "twin-b"].into_iter().flat_map(unit).collect()
+    of_packages(profile, &format!("codegen-units={units}"))
 }
 
 #[test]
@@ -68,30 +71,19 @@ fn release() {
 
 #[test]
 fn thin_lto() {
-    keeps_all(&["--release", "--config", "profile.release.lto='thin'"], "");
+    keeps_all(&LTO, "");
 }
 
 #[test]
 fn fat_lto() {
-    keeps_all(&["--release", "--config", "profile.release.lto='fat'"], "");
+    keeps_all(&LTO, FAT);
 }
 
 #[test]
 fn fat_lto_in_one_unit_stripped_and_aborting() {
-    let strictest = [
-        "--release",
-        "--config",
-        "profile.release.lto='fat'",
-        "--config",
-        "profile.release.codegen-units=1",
-        "--config",
-        "profile.release.strip=true",
-        "--config",
-        "profile.release.panic='abort'",
-        "--config",
-        "profile.release.opt-level='z'",
-    ];
-    keeps_all(&strictest, "");
+    let packages = [in_units("release", 1), of_packages("release", "opt-level='z'")].concat();
+    let args = [&LTO[..], &packages.iter().map(String::as_str).collect::<Vec<_>>()].concat();
+    keeps_all(&args, &format!("{FAT} -Cstrip=symbols -Cpanic=abort"));
 }
 
 #[test]
@@ -112,7 +104,7 @@ fn bfd_collecting_garbage() {
 
 #[test]
 fn bfd_with_fat_lto() {
-    keeps_all(&["--release", "--config", "profile.release.lto='fat'"], BFD);
+    keeps_all(&LTO, &format!("{BFD} {FAT}"));
 }
 
 #[test]

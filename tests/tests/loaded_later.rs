@@ -6,16 +6,13 @@ use std::sync::OnceLock;
 
 use tests::{Build, lines};
 
-/// Apart from crates for the host: what the libraries share must not depend on which package is built.
-const BUILD: Build<'_> = Build { args: &["--target", "x86_64-unknown-linux-gnu"], flags: "" };
-
 /// The output of the program that loads the library, called with this argument.
 fn printed(what: &str) -> Vec<String> {
     static BUILT: OnceLock<[PathBuf; 4]> = OnceLock::new();
     let [host, later, shared, standard] = BUILT.get_or_init(|| {
-        let library = |package| BUILD.file(package, "so");
+        let library = |package| Build::default().file(package, "so");
         let standard = lines(Command::new("rustc").args(["--print", "target-libdir"])).concat();
-        let host = BUILD.executable("dylib-host");
+        let host = Build::default().executable("dylib-host");
         [host, library("dylib-later"), library("dylib-shared"), standard.into()]
     });
     let folders = std::env::join_paths([shared.parent().unwrap(), standard]).unwrap();

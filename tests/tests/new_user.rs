@@ -43,7 +43,7 @@ fn run(folder: &Path, script: &str) -> (bool, String) {
     (output.status.success(), String::from_utf8(text).expect("UTF-8"))
 }
 
-/// The same for a script that must succeed.
+/// Runs a script that must succeed. Returns its output.
 #[track_caller]
 fn done(folder: &Path, script: &str) -> String {
     let (succeeded, text) = run(folder, script);

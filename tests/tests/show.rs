@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use serde_json::{Value, json};
-use tests::{Build, are_documented, cargo_kernels, cargo_kernels_command, fails, lines};
+use tests::{Build, FAT, LTO, are_documented, cargo_kernels, cargo_kernels_command, fails, lines};
 
 fn checked() -> PathBuf {
     Build::default().executable("checked")
@@ -209,10 +209,8 @@ fn facts(file: &Path) -> Vec<Value> {
 fn images_are_found_however_the_program_was_built() {
     let expected = facts(&checked());
     assert!(expected.iter().all(|kernel| !kernel["variants"].as_array().unwrap().is_empty()), "{expected:?}");
-    let lto =
-        ["--release", "--config", "profile.release.lto='fat'", "--config", "profile.release.strip=true"];
-    for args in [&["--release"][..], &lto] {
-        let executable = Build { args, flags: "" }.executable("checked");
+    for (args, flags) in [(&["--release"][..], String::new()), (&LTO, format!("{FAT} -Cstrip=symbols"))] {
+        let executable = Build { args, flags: &flags }.executable("checked");
         assert_eq!(facts(&executable), expected, "{args:?}");
         lines(std::process::Command::new("strip").arg("-s").arg(&executable));
         assert_eq!(facts(&executable), expected, "{args:?} and stripped");

@@ -223,9 +223,9 @@ mod tests {
     const DEADLOCKS: &str = "#!/bin/sh\nexit 3\n";
     const SUCCEEDS: &str = "#!/bin/sh\nexit 0\n";
     const TESTS: &str = "#!/bin/sh\n\
-        case \"$ON_A_GPU $*\" in\n\
+        case \"$KERNEL_REGISTRY_SIM $*\" in\n\
             ' --list --format terse') printf 'one: test\\na::two: test\\n\\n2 tests, 0 benchmarks\\n' ;;\n\
-            '1 --exact one' | '1 --exact a::two') ;;\n\
+            '0 --exact one' | '0 --exact a::two') ;;\n\
             *) exit 1 ;;\n\
         esac\n";
 
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn each_test_has_a_process_and_a_gpu() {
-        let (success, lines) = ends(STORY, SUCCEEDS, &TESTS.replace("1 --exact one", "0 --exact one"));
+        let (success, lines) = ends(STORY, SUCCEEDS, &TESTS.replace("0 --exact one", "1 --exact one"));
         assert!(!success && lines.contains("FAIL  driver --exact one"), "{lines}");
         let (success, lines) = ends(STORY, SUCCEEDS, SUCCEEDS);
         assert!(!success && lines.contains("FAIL  driver"), "{lines}");

@@ -1,4 +1,4 @@
-//! Builds the simulated driver's tests that can run on NVIDIA's driver (`ON_A_GPU=1`), for machines without Rust.
+//! Builds the simulated driver's tests that can run on NVIDIA's driver (`KERNEL_REGISTRY_SIM=0`), for machines without Rust.
 
 use std::fs;
 use std::io::BufReader;
@@ -16,7 +16,7 @@ fn tests() -> Outcome<Vec<String>> {
     let mut tests = Vec::new();
     for path in files_with("rs", &workspace().join(PACKAGE).join("tests"))? {
         let text = fs::read_to_string(&path)?;
-        if ["on_a_gpu()", "`ON_A_GPU=1`"].iter().any(|sign| text.contains(sign)) {
+        if ["on_a_gpu()", "`KERNEL_REGISTRY_SIM=0`"].iter().any(|sign| text.contains(sign)) {
             tests.push(stem(&path));
         }
     }
@@ -58,7 +58,7 @@ each_test() {
         failed=1
     fi
     for name in $names; do
-        ON_A_GPU=1 expect 0 "$1" --exact "$name"
+        KERNEL_REGISTRY_SIM=0 expect 0 "$1" --exact "$name"
     done
 }
 

@@ -135,7 +135,7 @@ pub unsafe fn k{number:04}(
     uses.to_owned() + &bare_module(image, numbers.clone()) + &numbers.map(launch).collect::<String>()
 }
 
-/// The same without launch functions.
+/// A module as a person would write it without the attribute, but without launch functions.
 fn bare_module(image: &str, numbers: Range<usize>) -> String {
     let head = format!(
         r#"use crate::kernel::{{Image, Kernel, Param}};

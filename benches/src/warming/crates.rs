@@ -18,7 +18,7 @@ pub fn text(workshop: &Workshop) -> Result<Package> {
     package(workshop, "warm-text", "ptx", texts(IMAGES))
 }
 
-/// The same kernels in few images.
+/// Writes the program with the same kernels in few, large images.
 pub fn large_text(workshop: &Workshop) -> Result<Package> {
     package(workshop, "warm-large-text", "ptx", texts(LARGE_IMAGES))
 }

@@ -56,7 +56,8 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
         page.write_str("<h2>Late after the program was ready</h2>\n")?;
         write_events(page, audit, "Late calls", late)?;
     }
-    let resident: Vec<_> = of_each(audit, |event| event.kind != Kind::Hang && event.waits_for_resident());
+    let waits = |event: &Event| event.is_finding && event.kind != Kind::Hang && event.waits_for_resident();
+    let resident: Vec<_> = of_each(audit, waits);
     if !resident.is_empty() {
         page.write_str("<h2>Calls that would have waited for a resident kernel</h2>\n")?;
         write_events(page, audit, "Calls while a kernel was resident", resident)?;
@@ -295,4 +296,44 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
     ];
     write!(page, "{}", Table { label: "Kernels by process", headings: &headings, rows })?;
     left_out(page, count, ROWS)
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel_registry_audit::record::Report;
+
+    use super::*;
+    use crate::audit::process::named;
+
+    /// The headings of the tables that list a call.
+    fn tables<'p>(page: &'p str, call: &str) -> Vec<&'p str> {
+        let parts = page.split("<h2>").filter(|part| part.contains(call));
+        let headings = parts.filter_map(|part| Some(part.split_once("</h2>")?.0));
+        headings.filter(|heading| *heading != "Timeline").collect()
+    }
+
+    #[test]
+    fn each_call_beside_a_resident_kernel_is_in_one_table() {
+        let event = |kind, call: &str, is_finding| {
+            let mut event = Event::default();
+            (event.kind, event.is_finding) = (kind, is_finding);
+            (event.call, event.resident) = (call.into(), "spin".into());
+            event
+        };
+        let mut report = Report::default();
+        report.events =
+            vec![event(Kind::Slow, "cuMemFree_v2", false), event(Kind::Waits, "cuMemHostRegister_v2", true)];
+        let audit = Audit {
+            processes: named(vec![report]),
+            left_out: Vec::new(),
+            was_said: false,
+            hangs_end: false,
+            was_interrupted: false,
+        };
+        let mut body = String::new();
+        write_body(&mut body, &audit).expect("a string has room");
+        assert_eq!(tables(&body, "cuMemFree_v2"), ["Other calls"]);
+        let waited = "Calls that would have waited for a resident kernel";
+        assert_eq!(tables(&body, "cuMemHostRegister_v2"), [waited]);
+    }
 }

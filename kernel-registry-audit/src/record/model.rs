@@ -103,7 +103,8 @@ pub struct Event {
     pub subject: SharedText,
     /// The image of the kernel, and which library loaded it.
     pub image: SharedText,
-    /// The resident kernel on the device, if the call would have waited for it, or nothing.
+    /// The resident kernel on the device, if the call would have waited for it; of a slow call or a hang, a kernel that ran
+    /// meanwhile; or nothing.
     pub resident: SharedText,
     /// The name of the [rule](crate::rules) by which the call waits, if one was found.
     pub rule: SharedText,
@@ -123,7 +124,7 @@ impl Event {
         self.kind == Kind::Hang && !self.has_returned
     }
 
-    /// Whether the call would have waited for a resident kernel.
+    /// Whether `resident` names a kernel: one that the call would have waited for, or that ran during a slow call or a hang.
     pub fn waits_for_resident(&self) -> bool {
         !self.resident.is_empty()
     }

@@ -55,7 +55,7 @@ pub(crate) extern "C" fn forked() {
 /// The busy streams but for one, asked in this thread, whose program is about to load a kernel.
 pub(crate) fn find_others(stream: Option<u64>) -> Vec<Stream> {
     let before = contexts::current();
-    let busy = ask(|its| Some(its.handle) != stream, false).unwrap_or_default();
+    let busy = ask(|its| Some(its.handle) != stream).unwrap_or_default();
     contexts::set_current(before);
     busy
 }
@@ -63,18 +63,19 @@ pub(crate) fn find_others(stream: Option<u64>) -> Vec<Stream> {
 /// All busy streams, asked in a thread that is left behind if the driver does not answer; then `None`, and while a context
 /// ends.
 pub(crate) fn find_all() -> Option<Vec<Stream>> {
-    asked_apart(false)
+    asked_apart(|| ask(|_| true))
 }
 
-/// Likewise, beside a call that hangs: it may be one that ends a context, which is there as long as it waits.
+/// All busy streams beside a call that hangs, asked in such a thread too. The call may be one that ends a context: that is
+/// there as long as the call waits.
 pub(crate) fn find_beside_hang() -> Option<Vec<Stream>> {
-    asked_apart(true)
+    asked_apart(|| Some(ask_beside_hang(|_| true)))
 }
 
-fn asked_apart(hangs: bool) -> Option<Vec<Stream>> {
+fn asked_apart(ask: impl FnOnce() -> Option<Vec<Stream>> + Send + 'static) -> Option<Vec<Stream>> {
     let (answer, answered) = mpsc::channel();
     // Nobody may be waiting any longer.
-    threads::start(move || drop(answer.send(ask(|_| true, hangs)))).ok()?;
+    threads::start(move || drop(answer.send(ask()))).ok()?;
     answered.recv_timeout(MOMENT).ok()?
 }
 
@@ -89,13 +90,22 @@ pub(crate) fn in_words(stream: &Stream, waits: &str, runs: &str) -> String {
 }
 
 /// Asks the streams in which kernels were launched. Those that are being captured are not asked, because that ends the capture.
-/// Leaves another context current. `None` if a context ends, unless a call hangs.
-fn ask(wanted: impl Fn(&Stream) -> bool, hangs: bool) -> Option<Vec<Stream>> {
+/// Leaves another context current. `None` while a context ends.
+fn ask(wanted: impl Fn(&Stream) -> bool) -> Option<Vec<Stream>> {
+    counted(|| (ENDING.load(Ordering::SeqCst) == 0).then(|| busy(wanted)))
+}
+
+/// Asks as `ask` does, but also while a context ends.
+fn ask_beside_hang(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
+    counted(|| busy(wanted))
+}
+
+/// Counts this thread among those that ask.
+fn counted<T>(ask: impl FnOnce() -> T) -> T {
     ASKING.fetch_add(1, Ordering::SeqCst);
-    let may_ask = hangs || ENDING.load(Ordering::SeqCst) == 0;
-    let busy = may_ask.then(|| busy(wanted));
+    let answer = ask();
     ASKING.fetch_sub(1, Ordering::SeqCst);
-    busy
+    answer
 }
 
 fn busy(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {

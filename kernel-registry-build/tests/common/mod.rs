@@ -114,7 +114,7 @@ impl Package {
             .out_dir(self.out())
     }
 
-    /// The same without a compiler.
+    /// A build without a compiler.
     pub fn bare(&self) -> Build {
         self.build().env("KERNEL_REGISTRY_COMPILER", "prebuilt")
     }

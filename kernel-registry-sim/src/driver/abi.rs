@@ -48,7 +48,7 @@ impl<T> Out<T> {
         bytes.is_some_and(|bytes| caller::allows(self.address(), bytes, Access::Write))
     }
 
-    /// The same pointer for another type, where another argument decides the type.
+    /// Casts the pointer, where another argument decides the type of what it points to.
     pub(super) fn cast<U>(&self) -> Out<U> {
         Out(self.0.cast())
     }

@@ -31,7 +31,7 @@ pub(super) fn wait_for_device(
     wait_until(state, device, until, call, because)
 }
 
-/// The same for work that was submitted up to a place in the order.
+/// Waits until all work is over that occupies a device and was submitted up to a place in the order.
 pub(super) fn wait_until(
     mut state: Locked,
     device: usize,

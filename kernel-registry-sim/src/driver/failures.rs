@@ -36,12 +36,12 @@ pub(super) fn report(words: &str) {
     eprintln!("simulated CUDA driver: {}", Printable(words));
 }
 
-/// Returns `CUDA_ERROR_NOT_SUPPORTED`, and reports why.
+/// Returns `CUDA_ERROR_NOT_SUPPORTED`, and reports that `what` is not simulated.
 pub(super) fn not_simulated<T>(what: &str) -> Answer<T> {
     not_supported(&format!("{what} is not simulated"))
 }
 
-/// The same for any reason. It is reported once in each thread, because a test harness has one for each test.
+/// Returns `CUDA_ERROR_NOT_SUPPORTED`, and reports why, once in each thread: a test harness has one for each test.
 pub(super) fn not_supported<T>(why: &str) -> Answer<T> {
     thread_local! {
         static SAID: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
@@ -52,7 +52,7 @@ pub(super) fn not_supported<T>(why: &str) -> Answer<T> {
     Err(Code::NOT_SUPPORTED)
 }
 
-/// The same as `report`, past the harness, which shows nothing of a test that does not end.
+/// Writes a line to standard error, past a test harness, which shows nothing of a test that does not end.
 pub(super) fn report_at_once(words: &str) {
     let _ = io::stderr().write_all(format!("simulated CUDA driver: {}\n", Printable(words)).as_bytes());
 }

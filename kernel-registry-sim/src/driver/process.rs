@@ -95,7 +95,7 @@ pub(super) fn begin() -> Answer<Locked> {
     if state.initialised { Ok(state) } else { Err(Code::NOT_INITIALIZED) }
 }
 
-/// The same for functions of a stream, with the handle that the caller means.
+/// Locks the state for functions of a stream, and finds the stream that the caller's handle means.
 pub(super) fn begin_with(stream: Handle) -> Answer<(Locked, Handle)> {
     let mut state = begin()?;
     let stream = state.stream(stream)?;

@@ -18,7 +18,7 @@ impl Wakeup {
         self.0.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, but no longer than that.
+    /// Waits for a change, without the lock, but no longer than `longest`.
     pub(super) fn wait_for<'l, T>(&self, state: MutexGuard<'l, T>, longest: Duration) -> MutexGuard<'l, T> {
         self.0.wait_timeout(state, longest).unwrap_or_else(PoisonError::into_inner).0
     }

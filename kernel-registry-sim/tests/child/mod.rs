@@ -10,7 +10,7 @@ pub fn run(test: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new("timeout");
     command.args(["--signal=KILL", "300"]).arg(program).args([test, "--exact", "--ignored", "--nocapture"]);
     for (name, _) in env::vars() {
-        if name.starts_with("KERNEL_REGISTRY_SIM") || name.starts_with("CUDA_") {
+        if name.starts_with("KERNEL_REGISTRY_SIM_") || name.starts_with("CUDA_") {
             command.env_remove(name);
         }
     }

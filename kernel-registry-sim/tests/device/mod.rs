@@ -85,9 +85,9 @@ pub fn place<T: ?Sized>(value: &mut T) -> usize {
     ptr::from_mut(value).cast::<u8>().expose_provenance()
 }
 
-/// Whether to test NVIDIA's driver, on its first device: with `ON_A_GPU=1`. Its results are the right ones.
+/// Whether to test NVIDIA's driver, on its first device: with `KERNEL_REGISTRY_SIM=0`. Its results are the right ones.
 pub fn on_a_gpu() -> bool {
-    std::env::var_os("ON_A_GPU").is_some()
+    std::env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "0")
 }
 
 /// The device that a test has for itself: of those of the simulated driver, or the first one of NVIDIA's.

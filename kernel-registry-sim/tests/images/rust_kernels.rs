@@ -15,7 +15,7 @@ pub unsafe extern "ptx-kernel" fn scale(a: f32, x: &[f32], y: &mut [f32]) {
     }
 }
 
-/// The same with addresses and lengths one by one, as cuda-oxide passes slices.
+/// `scale` with addresses and lengths one by one, as cuda-oxide passes slices.
 #[unsafe(no_mangle)]
 pub unsafe extern "ptx-kernel" fn scale_in_parts(
     a: f32,

@@ -62,7 +62,7 @@ pub fn waits(expected: bool, operation: impl FnOnce()) -> bool {
     has_to_wait(Resident::start(longest(expected)), operation)
 }
 
-/// The same beside a stream that waits for a word.
+/// Whether something waits for a stream in which a wait for a word is pending: it is expected to, or not to.
 pub fn waits_for_word(expected: bool, operation: impl FnOnce()) -> bool {
     let wait = |stream, flag| ok("cuStreamWaitValue32_v2", &[stream, flag, 1, 1]);
     has_to_wait(Resident::on(longest(expected), wait), operation)

@@ -67,7 +67,7 @@ impl<K: Kernel> Prepared<K> {
 }
 
 impl Prepared<Untyped> {
-    /// The same for a kernel that is known only at run time.
+    /// Checks a launch of a kernel that is known only at run time.
     ///
     /// # Errors
     ///

@@ -59,7 +59,7 @@ pub(super) struct Work<'w> {
 /// A kernel that is being warmed.
 pub(super) struct Candidate {
     pub(super) planned: &'static Planned,
-    /// What is known of it so far. The last stage puts it among the kernels that are warm.
+    /// The result, of which each stage fills in a part. The last stage moves it to the kernels that are warm.
     pub(super) kernel: WarmKernel,
 }
 

@@ -69,7 +69,7 @@ pub struct Words(pub [u32; 900]);
 pub mod callee {
     /// Calls a function with a frame of 2 KiB.
     pub unsafe fn frame_in_callee(done: *mut u32, n: u32);
-    /// The same through a table of functions.
+    /// Calls a function with a frame of 2 KiB through a table of functions.
     pub unsafe fn frame_behind_pointer(done: *mut u32, n: u32);
     /// 3.6 KB of parameters.
     pub unsafe fn large_parameters(done: *mut u32, n: u32, rest: super::Words);

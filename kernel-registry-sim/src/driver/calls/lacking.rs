@@ -5,7 +5,7 @@ use crate::driver::failures::not_simulated;
 use crate::driver::process::Simulator;
 use crate::driver::result::Code;
 
-/// What is lacking if a program calls that function. The one that only the runtime API calls is explained.
+/// What the report says is not simulated: the function's name, with the reason for the one that only the runtime API calls.
 fn lacking(function: &'static str) -> &'static str {
     match function {
         "cuGetExportTable" => {

@@ -146,7 +146,7 @@ impl Bench {
         with_args(self.address_of(Word::Done), then)
     }
 
-    /// The same launch for another thread, with a word of its own.
+    /// A launch for another thread to make, of a kernel that sets a word of its own.
     pub(crate) fn launch_elsewhere(
         &self,
         function: sys::CUfunction,

@@ -106,7 +106,7 @@ macro_rules! driver {
     (@ $argument:expr) => { _ };
 }
 
-/// The same for a function that stores a handle through its first parameter.
+/// Calls a function of the driver that stores a handle through its first parameter, and returns the handle.
 macro_rules! made {
     ($symbol:ident($($argument:expr),* $(,)?)) => {{
         let mut handle: $crate::cuda::Handle = std::ptr::null_mut();

@@ -56,7 +56,8 @@ fn of_kernel(name: &str, launch: Launch) -> [Row; 3] {
     ]
 }
 
-/// The same for functions that take no kernel of a library: here the function is taken first, which loads nothing now.
+/// A launch of a function, cold and loaded, by calls that take no kernel of a library. The function is taken first, which
+/// loads nothing here.
 fn of_function(name: &str, launch: Launch) -> [Row; 2] {
     let cold = Row::launch(Section::Loading, format!("launch/{name}_cold"), move |bench| {
         let module = cuda::load_module(small::INFO)?;

@@ -31,7 +31,7 @@ pub(crate) enum Beside {
     ThreadOnBlocking,
     /// A kernel with a block of one thread on every multiprocessor.
     EverySm,
-    /// The same, but the kernel prefers the most shared memory.
+    /// A kernel with a block of one thread on every multiprocessor, which prefers the most shared memory.
     EverySmCarved,
     /// A kernel that leaves room for no other thread.
     WholeDevice,

@@ -110,7 +110,7 @@ fn up_and_down() -> Vec<Row> {
     ]
 }
 
-/// The same while a kernel that launches kernels is loaded.
+/// A change of the stack limit while a kernel that launches kernels is loaded.
 fn with_device_launch(name: &str, more: &'static [usize]) -> Row {
     let row = Row::launch(Section::FirstLaunch, name, move |bench| {
         let function = bench.loaded(small::INFO)?;

@@ -52,7 +52,7 @@ impl Spec {
 }
 
 impl Pair {
-    /// The same for the same device, seed and index.
+    /// A random pair: one and the same for a device, a seed and an index.
     pub(crate) fn random(device: &Device, seed: u64, index: u64) -> Self {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(index));
         let presses = Presses::any(&mut rng);

@@ -21,7 +21,7 @@ struct Two {
 }
 
 impl Two {
-    /// The same for the same device, seed and index.
+    /// Two random grids: the same two for a device, a seed and an index.
     fn random(gpu: &Gpu, seed: u64, index: u64) -> Two {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(index));
         let mut attempts = std::iter::repeat_with(|| Self::attempt(gpu, &mut rng));

@@ -4,6 +4,7 @@
 //! The order matters: a kernel has only one first launch per context.
 
 mod checks;
+mod costs;
 mod counting;
 mod hooks;
 mod parts;
@@ -88,8 +89,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("a stack budget", checks::stack_budget),
     ("timeout", checks::timeout),
     ("a lowered stack limit", checks::lowered_stack),
-    ("what a launch costs", checks::cost),
-    ("contexts that come and go", checks::come_and_go),
+    ("what a launch costs", costs::cost),
+    ("contexts that come and go", costs::come_and_go),
     ("parts of the device", parts::parts),
     ("kernels that stay", sections::sections),
     ("a grid of workers", sections::workers),

@@ -32,7 +32,7 @@ impl Resident {
         Self::on(context.new_stream()?, LaunchConfig::new([1, 1, 1], [1, 1, 1]), limit)
     }
 
-    /// The same in a stream, with any grid.
+    /// Launches any grid of the kernel in a stream, and waits until it runs.
     pub(crate) fn on(
         stream: Arc<CudaStream>,
         config: LaunchConfig,

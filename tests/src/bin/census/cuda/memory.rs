@@ -123,7 +123,7 @@ pub(crate) fn set_async(memory: sys::CUdeviceptr, bytes: usize, stream: sys::CUs
     call("cuMemsetD32Async", unsafe { sys::cuMemsetD32Async(memory, 1, bytes / 4, stream) })
 }
 
-/// The same without a stream.
+/// Fills memory, without a stream.
 pub(crate) fn set(memory: sys::CUdeviceptr, bytes: usize) -> Done {
     // SAFETY: the memory has that many bytes.
     call("cuMemsetD32", unsafe { sys::cuMemsetD32_v2(memory, 1, bytes / 4) })
@@ -175,7 +175,7 @@ pub(crate) fn copy_async(
     call("cuMemcpyDtoDAsync", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream) })
 }
 
-/// The same without a stream.
+/// Copies on the device, without a stream.
 pub(crate) fn copy(to: sys::CUdeviceptr, from: sys::CUdeviceptr, bytes: usize) -> Done {
     // SAFETY: both have that many bytes.
     call("cuMemcpyDtoD", unsafe { sys::cuMemcpyDtoD_v2(to, from, bytes) })
@@ -243,7 +243,7 @@ pub(crate) fn pinned(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     properties
 }
 
-/// The same for a tile of an array.
+/// Memory of a device to be mapped as a tile of an array.
 pub(crate) fn pinned_tile(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     const USAGE_TILE: u16 = 1;
     let mut properties = pinned(device);
@@ -251,7 +251,7 @@ pub(crate) fn pinned_tile(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     properties
 }
 
-/// The same, to be passed on as a file descriptor.
+/// Memory of a device to be mapped, and passed on as a file descriptor.
 pub(crate) fn shareable(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     let mut properties = pinned(device);
     properties.requestedHandleTypes =

@@ -34,7 +34,7 @@ fn rectangle([to, from]: [u64; 2]) -> sys::CUDA_MEMCPY2D {
     copy
 }
 
-/// The same with a depth.
+/// A box of one place on the device to be copied to another.
 fn block([to, from]: [u64; 2]) -> sys::CUDA_MEMCPY3D {
     let mut copy = device_copy!(CUDA_MEMCPY3D);
     (copy.srcDevice, copy.dstDevice) = (from, to);

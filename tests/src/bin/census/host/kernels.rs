@@ -51,14 +51,14 @@ fn of_kernel(name: &str, call: fn(&Bench, sys::CUkernel) -> Done) -> [Row; 3] {
     ]
 }
 
-/// The same for calls that take functions, and a library's kernel in place of one.
+/// Rows for a call that takes functions, and a library's kernel in place of one.
 fn of_either(name: &str, call: fn(&Bench, sys::CUfunction) -> Done) -> [Row; 3] {
     let cold_in_context = |bench: &Bench| cold_in_context(bench).map(cuda::as_function);
     let [cold, loaded] = of_function(name, call);
     [cold, with(&format!("{name}_cold_in_context"), cold_in_context, call), loaded]
 }
 
-/// The same for calls that take functions only.
+/// Rows for a call that takes functions only.
 fn of_function(name: &str, call: fn(&Bench, sys::CUfunction) -> Done) -> [Row; 2] {
     [
         with(&format!("{name}_cold"), |bench| cold(bench).map(cuda::as_function), call),

@@ -1,0 +1,99 @@
+//! Images are found in bytes that hold other things too.
+
+use std::time::Duration;
+
+use crate::watch::Watch;
+use kernel_registry_image::embedded::Search;
+use kernel_registry_image::{Image, read};
+
+fn found(bytes: &[u8], length: usize) -> Vec<Image> {
+    Search::of(bytes, [length]).images(length)
+}
+
+#[test]
+fn every_image_is_found_among_all_others() {
+    let images = crate::common::images();
+    assert!(images.len() > 40, "{}", images.len());
+    // One behind the other, as a linker might lay them out at worst.
+    let all = images.iter().flat_map(|(_, bytes)| bytes).copied().collect::<Vec<u8>>();
+    let search = Search::of(&all, images.iter().map(|(_, bytes)| bytes.len()));
+    for (name, bytes) in &images {
+        let expected = read(bytes).unwrap();
+        let mut found = search.images(bytes.len());
+        assert!(found.contains(&expected), "{name}");
+        // What else is found is of this length by chance, and holds other kernels.
+        let symbols = |image: &Image| -> Vec<String> {
+            image
+                .variants
+                .iter()
+                .flat_map(|variant| &variant.entries)
+                .map(|entry| entry.symbol.clone())
+                .collect()
+        };
+        found.retain(|image| symbols(image) == symbols(&expected));
+        let same = images.iter().filter(|(_, other)| other.len() == bytes.len()).count();
+        assert!(found.len() <= same, "{name}: {} of {same}", found.len());
+    }
+}
+
+const PTX: &str = ".version 8.0\n.target sm_75\n.entry one() { ret; }\n";
+
+#[test]
+fn comments_are_part_of_the_text_and_what_precedes_them_is_not() {
+    let release = "// Cuda compilation tools, release 13.0, V13.0.88\n";
+    for comments in ["", "\n\n", "//\n", "/* mine */\n", "/* of\nlines */\n// and\n  // more\n\n"] {
+        let text = format!("{comments}{release}{comments}{PTX}");
+        for before in ["", "junk", "junk\n", "junk\0", "http://junk ", "}\n", "*/"] {
+            let program = format!("{before}{text}junk behind");
+            let found = found(program.as_bytes(), text.len());
+            assert_eq!(found, [read(text.as_bytes()).unwrap()], "{program}");
+            assert_eq!(found[0].variants[0].toolkit.as_deref(), Some("13.0"));
+        }
+    }
+}
+
+#[test]
+fn a_text_may_end_with_zeros_or_a_comment() {
+    for end in ["\0", "\n\0\0", "// the end\n", "/* the end */"] {
+        let text = format!("{PTX}{end}");
+        assert_eq!(found(format!("{text}junk").as_bytes(), text.len()).len(), 1, "{end:?}");
+    }
+}
+
+#[test]
+fn neighbours_of_other_lengths_are_not_taken_for_it() {
+    // The second text begins with a comment, so that the first can be read beyond its end.
+    let longer = format!("// longer\n{PTX}").replace("one", "two");
+    let program = format!("{PTX}{longer}");
+    let found = found(program.as_bytes(), longer.len());
+    assert_eq!(found, [read(longer.as_bytes()).unwrap()]);
+}
+
+#[test]
+fn equal_images_count_once_and_others_of_the_length_each() {
+    let other = PTX.replace("one", "two");
+    let program = format!("{PTX}--{other}--{PTX}");
+    assert_eq!(found(program.as_bytes(), PTX.len()).len(), 2);
+    assert_eq!(found(program.as_bytes(), PTX.len() + 7).len(), 0);
+    assert_eq!(found(program.as_bytes(), usize::MAX).len(), 0);
+}
+
+/// A program with many images, each of another length. The time was quadratic, because each length was compared with
+/// each text, and all that ends with a kernel was read.
+#[test]
+fn of_many_texts_each_is_read_once() {
+    const TEXTS: usize = 1500;
+    let kernels: String = (0..40).map(|number| format!(".entry k{number:02}() {{ ret; }}\n")).collect();
+    let text = |index: usize| {
+        let comment = "-".repeat(6 * index);
+        format!(".version 8.0\n.target sm_75 //{comment}\n{kernels}.entry last{index:04}() {{ ret; }}\n")
+    };
+    let texts: Vec<String> = (0..TEXTS).map(text).collect();
+    let program = texts.join("\0 other bytes ");
+    let start = Watch::start();
+    let search = Search::of(program.as_bytes(), texts.iter().map(String::len));
+    let found: usize = texts.iter().map(|text| search.images(text.len()).len()).sum();
+    let taken = start.taken();
+    assert_eq!(found, TEXTS);
+    assert!(taken < Duration::from_secs(20), "{taken:?}");
+}

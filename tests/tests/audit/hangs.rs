@@ -1,0 +1,126 @@
+//! Calls that wait for a kernel: hangs, and slow ones.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tests::left_out;
+
+use crate::{audit, events, has_python, simulated, text};
+
+#[test]
+fn programs_run_unchanged_and_a_hang_is_explained() {
+    let (output, report) = audit(&["--hang-after", "0.15"], &[env!("CARGO_BIN_EXE_hardware")]);
+    let said = text(&output.stderr);
+    assert!(text(&output.stdout).ends_with(" checks, 0 failed"), "{}{said}", text(&output.stdout));
+    // One of its checks launches a cold kernel beside a resident one.
+    let hangs = events(&report, "hang");
+    let names = |event: &Value| {
+        let explained = event["text"].as_str().expect("text");
+        [
+            "saxpy",
+            "spin_until_flag",
+            "a kernel is loaded only when nothing runs",
+            "Remedy: ",
+            "\n    at hardware",
+        ]
+        .iter()
+        .all(|part| explained.contains(part))
+    };
+    assert!(hangs.iter().any(|event| names(event)), "{said}");
+    assert_eq!(output.status.code(), Some(12), "a hang is a finding: {said}");
+}
+
+/// The first Ctrl-C is the program's, and the second ends what does not end by itself, with its children.
+#[test]
+fn ctrl_c_twice_ends_a_program_that_hangs() {
+    if !has_python() {
+        return;
+    }
+    let audit = simulated();
+    let mut command = Command::new("python3");
+    command.arg("tests/audit_terminal/in_terminal.py").arg(audit.get_program()).args(audit.get_args());
+    for (name, value) in audit.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.args(["--hang-after", "0.2", "python3", "tests/audit_terminal/hangs.py"]);
+    let begun = Instant::now();
+    let output = command.output().expect("it runs");
+    let said = text(&output.stdout).replace('\r', "");
+    assert_eq!(output.status.code(), Some(128 + 9), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(50), "the child was not waited for: {said}");
+    let report = said.split_once("AUDIT of process").unwrap_or_else(|| panic!("a report: {said}")).1;
+    let words: Vec<_> = report.split_whitespace().collect();
+    let words = words.join(" ");
+    for part in [
+        "ended by Ctrl-C",
+        "! HANG at ",
+        "kernel `late` was not loaded when thread",
+        "while `spin` ran",
+        "Remedy: run each operation once",
+    ] {
+        assert!(words.contains(part), "{part}: {report}");
+    }
+    assert!(!words.contains("warm_all"), "it is in Python: {report}");
+    // Paragraphs are wrapped; a table's lines are not.
+    let paragraph = report.lines().skip_while(|line| !line.starts_with("! HANG")).take(6);
+    assert!(paragraph.clone().all(|line| line.chars().count() <= 80), "{report}");
+    assert!(said.contains("press Ctrl-C twice to end the program with a report"), "{said}");
+}
+
+#[test]
+fn a_slow_call_names_the_kernel_that_it_waited_for() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (output, report) = audit(&[], &["python3", "tests/audit_terminal/hangs.py", "frees"]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "waiting for a kernel that ends is no finding: {said}");
+    let free = events(&report, "slow").into_iter().find(|event| event["call"] == "cuMemFree_v2");
+    let free = free.unwrap_or_else(|| panic!("a slow call: {report:#}"));
+    assert_eq!((&free["resident"], &free["rule"]), (&"spin".into(), &"free".into()), "{free:#}");
+    assert!(said.contains("while `spin` was resident"), "{said}");
+}
+
+#[test]
+fn stories_are_explained_cold_and_have_no_finding_warm() {
+    let stories: [(&str, &[&str]); 3] = [
+        ("two_kernels", &["kernel `set_flag(", "was not loaded when", "`spin_until_flag("]),
+        ("persistent", &["`cuKernelGetFunction` for `sscal(", "`worker("]),
+        ("stream_fence", &["`cuModuleLoadData`", "what came last there is a wait for a word in memory"]),
+    ];
+    // Beside this package's programs. The tests of the workspace have built them already, with the features of the workspace.
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked", "--workspace"]);
+    let status = build.args(stories.iter().flat_map(|(story, _)| ["--bin", story])).status();
+    assert!(status.expect("cargo runs").success());
+    for (story, words) in stories {
+        let program = Path::new(env!("CARGO_BIN_EXE_hardware")).with_file_name(story);
+        let program = program.to_str().expect("a path in UTF-8");
+        let (output, report) = audit(&["--hang-after", "0.2"], &[program, "--cold"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{story}: {said}");
+        let hangs = events(&report, "hang");
+        assert_eq!(hangs.len(), 1, "{story}: {hangs:#?}");
+        for word in [words, &["Remedy: "]].concat() {
+            assert!(said.contains(word), "{story}: {word}: {said}");
+        }
+
+        // These two say that they are ready, and then a kernel is not warm.
+        if story != "stream_fence" {
+            let (output, report) = audit(&["--after-ready", "refuse"], &[program, "--cold"]);
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{story}: an error, and no deadlock: {said}");
+            assert!(said.contains("REFUSED after the program was ready: `cu"), "{story}: {said}");
+            assert!(events(&report, "hang").is_empty(), "{story}: {said}");
+        }
+
+        let (output, report) = audit(&["--after-ready", "refuse"], &[program]);
+        assert!(output.status.success(), "{story}: {}", text(&output.stderr));
+        assert!(report["processes"][0]["ready_ms"].is_number(), "{story} is sealed: {report:#}");
+    }
+}

@@ -1,0 +1,499 @@
+//! `cargo kernels audit`: programs run unchanged behind the hooks, and what they load late is named.
+
+mod hangs;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tests::{Build, cargo_kernels_command, left_out, scratch_folder};
+
+/// The command on the simulated driver, in an environment without CUDA.
+fn simulated() -> Command {
+    let mut command = cargo_kernels_command();
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CUDA") || name.starts_with("KERNEL_REGISTRY_SIM") {
+            command.env_remove(&*name);
+        }
+    }
+    command.args(["audit", "--sim", "--offline"]);
+    command
+}
+
+/// Watches a program on the simulated driver, and returns its output, and the report as JSON.
+fn audit(options: &[&str], program: &[&str]) -> (Output, Value) {
+    let folder = scratch_folder();
+    let json = folder.join("report.json");
+    let mut command = simulated();
+    command.arg("--json").arg(&json).args(options).arg("--").args(program);
+    let output = command.output().expect("the tool runs");
+    let report = std::fs::read(&json).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    (output, serde_json::from_slice(&report).expect("JSON"))
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8").trim_end()
+}
+
+/// The events of this kind, of all processes.
+fn events<'a>(report: &'a Value, kind: &str) -> Vec<&'a Value> {
+    let processes = report["processes"].as_array().expect("a list");
+    let events = processes.iter().flat_map(|process| process["events"].as_array().expect("a list"));
+    events.filter(|event| event["kind"] == kind).collect()
+}
+
+fn has_python() -> bool {
+    Command::new("python3").arg("--version").output().is_ok()
+}
+
+/// The beginning of Python programs: a context, and a module with a kernel.
+const PYTHON: &str = r#"
+import ctypes, os, signal
+cuda = ctypes.CDLL('libcuda.so.1')
+PTX = b'''.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry late(.param .u64 out) { ret; }
+.visible .entry later(.param .u64 out) { ret; }
+'''
+def start():
+    context, library, kernel = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuInit(0) == 0
+    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+    assert cuda.cuCtxSetCurrent(context) == 0
+    assert cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0) == 0
+    return library
+def launch(library, name):
+    kernel, out = ctypes.c_void_p(), ctypes.c_uint64()
+    assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, name) == 0
+    args = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.pointer(out), ctypes.c_void_p))
+    return cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, args, None)
+library = start()
+"#;
+
+fn python(program: &str) -> String {
+    format!("{PYTHON}{program}")
+}
+
+#[test]
+fn a_program_needs_no_dashes_and_json_can_be_printed() {
+    let output = simulated().args(["--json", "-", "echo", "--json", "x"]).output().expect("it runs");
+    let printed = text(&output.stdout);
+    let (program, json) = printed.split_once('\n').expect("two outputs");
+    assert_eq!(program, "--json x");
+    assert!(serde_json::from_str::<Value>(json).is_ok(), "{json}");
+}
+
+#[test]
+fn a_program_of_cudarc_alone_has_no_finding() {
+    let program = Build::default().executable("cudarc-only");
+    let (output, report) = audit(&[], &[program.to_str().expect("a path in UTF-8")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!events(&report, "image").is_empty());
+    let process = &report["processes"][0];
+    assert!(process["launches"].as_u64() > Some(0) && process["ended"] == true, "{process}");
+}
+
+#[test]
+fn what_is_late_after_the_mark_is_a_finding() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+assert launch(library, b'late') == 0
+cuda.kernel_registry_audit_ready()
+assert launch(library, b'late') == 0
+print(launch(library, b'later'))
+",
+    );
+    let (output, report) = audit(&[], &["python3", "-c", &program]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "0"), "{}", text(&output.stderr));
+    let loads = events(&report, "load");
+    let loads: Vec<_> =
+        loads.iter().map(|load| (load["subject"].as_str(), load["finding"].as_bool())).collect();
+    assert_eq!(loads, [(Some("late"), Some(false)), (Some("later"), Some(true))]);
+
+    // CUDA_ERROR_NOT_PERMITTED, and the program goes on.
+    let (output, report) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "800"));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("REFUSED after the program was ready: `cuLaunchKernel` of kernel `later`"),
+        "{said}"
+    );
+    assert_eq!(events(&report, "refused").len(), 1);
+}
+
+#[test]
+fn each_process_has_a_record_and_one_that_is_killed_too() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+child = os.fork()
+if child == 0:
+    version = ctypes.c_int()
+    cuda.cuStreamSynchronize(None)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.waitpid(child, 0)
+assert launch(library, b'late') == 0
+",
+    );
+    let (output, report) = audit(&[], &["python3", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let processes = report["processes"].as_array().expect("a list");
+    let ended: Vec<_> = processes.iter().map(|process| process["ended"].as_bool()).collect();
+    assert!(ended == [Some(true), Some(false)] || ended == [Some(false), Some(true)], "{report:#}");
+}
+
+#[test]
+fn functions_from_cu_get_proc_address_are_watched() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+def asked(name, version, flags=0):
+    address, status = ctypes.c_void_p(), ctypes.c_int()
+    assert cuda.cuGetProcAddress_v2(name, ctypes.byref(address), version, ctypes.c_uint64(flags), ctypes.byref(status)) == 0
+    return address.value
+def exported(name):
+    return ctypes.cast(getattr(cuda, name), ctypes.c_void_p).value
+print(asked(b'cuLaunchKernel', 12000) == exported('cuLaunchKernel'),
+      asked(b'cuMemFree', 12000) == exported('cuMemFree_v2'),
+      asked(b'cuGetProcAddress', 12000) == exported('cuGetProcAddress_v2'))
+",
+    );
+    let (output, _) = audit(&[], &["python3", "-c", &program]);
+    assert_eq!(text(&output.stdout), "True True True", "{}", text(&output.stderr));
+}
+
+#[test]
+fn functions_of_modules_are_loaded_when_they_are_taken() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+def module():
+    module = ctypes.c_void_p()
+    assert cuda.cuModuleLoadData(ctypes.byref(module), PTX) == 0
+    return module
+def take(module):
+    function = ctypes.c_void_p()
+    result = cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late')
+    assert result or cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, args, None) == 0
+    # Beside a kernel that runs, the first launch loads, and not this call.
+    assert cuda.cuCtxSynchronize() == 0
+    return result
+out = ctypes.c_uint64()
+args = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.pointer(out), ctypes.c_void_p))
+one, other = module(), module()
+assert take(one) == take(other) == 0 and launch(library, b'later') == 0
+cuda.kernel_registry_audit_ready()
+assert cuda.cuModuleUnload(other) == 0
+# What is loaded stays known, and is not late.
+assert take(one) == 0 and launch(library, b'later') == 0
+print(cuda.cuModuleGetFunction(ctypes.byref(ctypes.c_void_p()), one, b'later'))
+",
+    );
+    let (output, report) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "800"), "{}", text(&output.stderr));
+    let loads: Vec<_> = events(&report, "load").iter().map(|load| load["call"].as_str()).collect();
+    let take = Some("cuModuleGetFunction");
+    assert_eq!(loads, [take, take, Some("cuLaunchKernel")]);
+    let load = events(&report, "load")[0];
+    let bytes = events(&report, "image")[0]["bytes"].as_u64().expect("a number");
+    let image = load["image"].as_str().expect("text");
+    assert!(bytes > 100 && image.starts_with(&format!("PTX of {bytes} bytes, loaded by ")), "{image}");
+}
+
+#[test]
+fn a_launch_that_enlarges_the_stack_is_late() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+FRAME = (b'.version 8.0 .target sm_75 .address_size 64 .visible .entry framed(.param .u64 out)'
+    b'{ .local .align 4 .b8 frame[4096]; .reg .u32 %r; .reg .u64 %a, %o; mov.u32 %r, %tid.x;'
+    b'mul.wide.u32 %a, %r, 4; mov.u64 %o, frame; add.u64 %o, %o, %a; st.local.u32 [%o], %r; ret; }')
+framed = ctypes.c_void_p()
+assert cuda.cuLibraryLoadData(ctypes.byref(framed), FRAME, None, None, 0, None, None, 0) == 0
+kernel, function = ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), framed, b'framed') == 0
+assert cuda.cuKernelGetFunction(ctypes.byref(function), kernel) == 0
+cuda.kernel_registry_audit_ready()
+# It is loaded, but needs a larger stack.
+print(launch(framed, b'framed'))
+",
+    );
+    let (output, report) = audit(&[], &["python3", "-c", &program]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "0"), "{}", text(&output.stderr));
+    let resized: Vec<_> = events(&report, "resize")
+        .iter()
+        .map(|event| (event["subject"].as_str(), event["image"].as_str(), event["finding"].as_bool()))
+        .collect();
+    assert_eq!(resized, [(Some("stack of 4096 bytes"), Some("kernel `framed`"), Some(true))]);
+
+    let (output, _) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
+    assert_eq!(text(&output.stdout), "800", "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.contains("needs a stack of 4096 bytes and enlarges it from 1024"), "{said}");
+}
+
+#[test]
+fn a_launch_that_fails_loads_nothing() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+cuda.kernel_registry_audit_ready()
+assert cuda.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None) != 0
+",
+    );
+    let (output, report) = audit(&["--slow", "1000"], &["python3", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(events(&report, "load"), Vec::<&Value>::new());
+}
+
+#[test]
+fn a_driver_that_is_closed_and_opened_again_is_watched() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = "
+import _ctypes, ctypes
+for name in ['libcuda.so', 'libcuda.so.1', 'libcuda.so.1', 'libcuda.so']:
+    driver = ctypes.CDLL(name)
+    print(hasattr(driver, 'kernel_registry_audit_ready'), end=' ')
+    # The driver behind stays loaded: it must not be found by its name.
+    _ctypes.dlclose(driver._handle)
+";
+    let (output, _) = audit(&[], &["python3", "-c", program]);
+    assert_eq!(text(&output.stdout).trim_end(), "True True True True", "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_kernel_that_is_loaded_can_be_taken_from_its_module() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+module, function = ctypes.c_void_p(), ctypes.c_void_p()
+assert launch(library, b'late') == 0 and cuda.cuCtxSynchronize() == 0
+cuda.kernel_registry_audit_ready()
+assert cuda.cuLibraryGetModule(ctypes.byref(module), library) == 0
+print(*[cuda.cuModuleGetFunction(ctypes.byref(function), module, name) for name in [b'late', b'later']])
+",
+    );
+    let (output, _) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
+    assert_eq!(text(&output.stdout), "0 800", "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_refusal_that_nobody_reads_ends_no_program() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+reads, writes = os.pipe()
+os.close(reads)
+os.dup2(writes, 2)
+cuda.kernel_registry_audit_ready()
+print(launch(library, b'late'), flush=True)
+",
+    );
+    let (output, _) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "800"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_kernel_is_loaded_in_each_context() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+assert launch(library, b'late') == 0
+other = ctypes.c_void_p()
+assert cuda.cuCtxCreate_v4(ctypes.byref(other), None, 0, 0) == 0
+assert launch(library, b'late') == 0
+assert launch(library, b'late') == 0
+",
+    );
+    let (output, report) = audit(&[], &["python3", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let contexts: Vec<_> = events(&report, "load").iter().map(|load| load["context"].as_u64()).collect();
+    assert!(contexts.len() == 2 && contexts[0] != contexts[1], "{contexts:?}");
+}
+
+#[test]
+fn a_signal_says_that_the_program_is_ready() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python("os.kill(os.getpid(), signal.SIGUSR2)\nassert launch(library, b'late') == 0");
+    let (output, report) = audit(&["--ready-signal", "USR2"], &["python3", "-c", &program]);
+    assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
+    assert!(report["processes"][0]["ready_ms"].is_number());
+}
+
+#[test]
+fn events_without_room_are_counted() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python("assert launch(library, b'late') == 0 and launch(library, b'later') == 0");
+    let (output, report) = audit(&["--events", "2", "--slow", "10000"], &["python3", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let process = &report["processes"][0];
+    assert_eq!(
+        (process["events"].as_array().map(Vec::len), &process["events_dropped"]),
+        (Some(2), &1.into())
+    );
+    let samples = process["activity"].as_array().expect("a list").iter();
+    assert_eq!(samples.filter_map(|sample| sample["launches"].as_u64()).sum::<u64>(), 2, "{process:#}");
+}
+
+#[test]
+fn threads_launch_while_their_process_is_forked() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+import threading
+context = ctypes.c_void_p()
+assert cuda.cuCtxGetCurrent(ctypes.byref(context)) == 0
+def work(number):
+    assert cuda.cuCtxSetCurrent(context) == 0
+    for _ in range(20):
+        assert launch(library, [b'late', b'later'][number % 2]) == 0
+threads = [threading.Thread(target=work, args=(number,)) for number in range(64)]
+for thread in threads: thread.start()
+children = []
+for _ in range(8):
+    child = os.fork()
+    if child == 0:
+        cuda.cuStreamSynchronize(None)
+        os._exit(0)
+    children.append(child)
+for child in children: assert os.waitpid(child, 0)[1] == 0
+for thread in threads: thread.join()
+",
+    );
+    let (output, report) = audit(&[], &["python3", "-W", "ignore", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let processes = report["processes"].as_array().expect("a list");
+    let launches: Vec<_> = processes.iter().filter_map(|process| process["launches"].as_u64()).collect();
+    assert_eq!((launches.len(), launches.iter().sum::<u64>()), (9, 64 * 20));
+    let names: HashSet<_> = events(&report, "load").iter().map(|load| load["subject"].as_str()).collect();
+    assert_eq!(names, HashSet::from([Some("late"), Some("later")]));
+}
+
+#[test]
+fn an_audited_program_is_not_audited_twice() {
+    let command = env!("CARGO_BIN_EXE_hardware");
+    let tool = cargo_kernels_command();
+    let tool = tool.get_program().to_str().expect("a path in UTF-8");
+    let (output, _) = audit(&[], &[tool, "kernels", "audit", "--sim", "--offline", "--", command]);
+    assert!(text(&output.stderr).contains("this process is audited already"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_program_that_is_interrupted_is_reported() {
+    // A terminal sends SIGINT to both, and a supervisor SIGTERM to the command.
+    for (program, signal) in
+        [("kill -INT $PPID; kill -INT $$", 2), ("sleep 1; kill -TERM $PPID; sleep 10", 15)]
+    {
+        let (output, _) = audit(&[], &["sh", "-c", program]);
+        assert_eq!(output.status.code(), Some(128 + signal), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("AUDIT: no call to the driver was seen"));
+    }
+}
+
+#[test]
+fn many_threads_are_watched() {
+    let (output, report) = audit(&[], &[env!("CARGO_BIN_EXE_stress"), "--seconds", "3"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(report["processes"][0]["launches"].as_u64() > Some(1000));
+}
+
+#[test]
+fn a_program_without_cuda_is_said_to_have_none() {
+    let (output, report) = audit(&[], &["true"]);
+    assert!(output.status.success());
+    assert!(text(&output.stderr).contains("AUDIT: no call to the driver was seen"));
+    assert_eq!(report["processes"], Value::Array(Vec::new()));
+
+    let (output, _) = audit(&[], &["sh", "-c", "exit 42"]);
+    assert_eq!(output.status.code(), Some(42));
+}
+
+#[test]
+fn records_that_cannot_be_read_are_left_out_in_words() {
+    let folder = scratch_folder();
+    let records = folder.to_str().expect("a path in UTF-8");
+    let program = format!("echo no record > {records}/1.rec");
+    let (output, _) = audit(&["--records", records], &["sh", "-c", &program]);
+    let said = text(&output.stderr);
+    assert!(said.contains("1.rec` is left out: it is not a whole record of an audit"), "{said}");
+    assert!(Path::new(records).join("1.rec").exists());
+}
+
+#[test]
+fn records_of_earlier_programs_do_not_count() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let folder = scratch_folder();
+    let options = ["--records", folder.to_str().expect("a path in UTF-8"), "--ready-after", "0"];
+    let late = python("import time\ntime.sleep(0.3)\nassert launch(library, b'late') == 0\n");
+    let (output, report) = audit(&options, &["python3", "-c", &late]);
+    assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
+    assert_eq!(report["processes"].as_array().map(Vec::len), Some(1));
+    let (output, report) = audit(&options, &["true"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(report["processes"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn the_report_is_written_wherever_it_shall_go() {
+    let folder = scratch_folder();
+    let (file, link) = (folder.join("file"), folder.join("link"));
+    std::fs::write(&file, "").expect("the folder is there");
+    std::os::unix::fs::symlink(&file, &link).expect("the folder is there");
+    let full = std::fs::File::create("/dev/full").expect("Linux has it");
+    let mut command = cargo_kernels_command();
+    command.args(["audit", "--sim", "--offline", "--json"]).arg(&link).args(["--", "true"]);
+    let status = command.stderr(full).status().expect("the tool runs");
+    assert!(status.success(), "{status}");
+    assert!(link.is_symlink(), "devices such as /dev/stdout are not replaced either");
+    assert!(std::fs::read_to_string(file).expect("the report").contains("processes"));
+}
+
+#[test]
+fn times_are_numbers_of_seconds() {
+    for time in ["--ready-after=-1", "--ready-after=nan", "--hang-after=inf"] {
+        let mut command = cargo_kernels_command();
+        let output = command.args(["audit", "--sim", time, "--", "true"]).output().expect("the tool runs");
+        assert_eq!(output.status.code(), Some(2), "{time}");
+        assert!(text(&output.stderr).contains("write it as 2.5"), "{}", text(&output.stderr));
+    }
+    for time in ["--hang-after=0", "--hang-after=1e-12"] {
+        let mut command = cargo_kernels_command();
+        let output = command.args(["audit", "--sim", time, "--", "true"]).output().expect("the tool runs");
+        assert_eq!(output.status.code(), Some(2), "{time}");
+        assert!(text(&output.stderr).contains("it must be more than 0"), "{}", text(&output.stderr));
+    }
+}

@@ -1,6 +1,0 @@
-use kernel_registry::gpu_kernel;
-
-#[gpu_kernel(image = "images/saxpy.ptx" block = 256, "name")]
-pub unsafe fn saxpy(n: u32);
-
-fn main() {}

@@ -1,8 +1,0 @@
-use kernel_registry::gpu_kernel;
-
-#[gpu_kernel(image = "images/saxpy.ptx")]
-pub unsafe fn saxpy(n: u32) {
-    let _ = n;
-}
-
-fn main() {}

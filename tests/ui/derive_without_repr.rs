@@ -1,8 +1,0 @@
-use kernel_registry::KernelParam;
-
-#[derive(Clone, Copy, KernelParam)]
-pub struct Step {
-    pub dt: f32,
-}
-
-fn main() {}

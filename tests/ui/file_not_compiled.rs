@@ -1,6 +1,0 @@
-use kernel_registry::gpu_kernel;
-
-#[gpu_kernel(file = "cuda/spin.cu")]
-pub unsafe fn touch(out: *mut u32);
-
-fn main() {}

@@ -1,6 +1,0 @@
-use kernel_registry::gpu_kernel;
-
-#[gpu_kernel(image = "images/sazpy.ptx")]
-pub unsafe fn saxpy(n: u32);
-
-fn main() {}

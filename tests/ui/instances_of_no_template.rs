@@ -1,6 +1,0 @@
-use kernel_registry::gpu_kernel;
-
-#[gpu_kernel(image = "images/types.ptx", instances(<f32>))]
-pub unsafe fn one<T>(n: T);
-
-fn main() {}

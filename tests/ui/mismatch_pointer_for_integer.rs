@@ -1,6 +1,0 @@
-use kernel_registry::gpu_kernel;
-
-#[gpu_kernel(image = "images/types.ptx")]
-pub unsafe fn one(n: *const u32);
-
-fn main() {}

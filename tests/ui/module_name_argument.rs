@@ -1,8 +1,0 @@
-use kernel_registry::gpu_kernel;
-
-#[gpu_kernel(image = "images/saxpy.ptx", name = "saxpy", type = Saxpy)]
-mod blas1 {
-    pub unsafe fn saxpy(n: u32);
-}
-
-fn main() {}

@@ -1,8 +1,0 @@
-use kernel_registry::gpu_kernel;
-
-#[gpu_kernel(image = "images/saxpy.ptx")]
-unsafe extern "C" {
-    fn saxpy(n: u32);
-}
-
-fn main() {}

@@ -1,6 +1,0 @@
-use kernel_registry::gpu_kernel;
-
-#[gpu_kernel(image = "images/saxpy.ptx")]
-pub unsafe fn saxpy(n: u32, x: &[f32], n: u32);
-
-fn main() {}
