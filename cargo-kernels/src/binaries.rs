@@ -8,6 +8,7 @@ use crate::artifacts::{self, Built};
 use crate::binary::Contents;
 use crate::cli::Build;
 use crate::failure::Failure;
+use crate::linked::Fatbins;
 use crate::mapped::Mapped;
 use crate::terminal::{self, Terminal};
 use crate::unlinked;
@@ -36,23 +37,38 @@ pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Files, Failure>
     Ok(Files { mapped: mapped?, built: Some(built) })
 }
 
-/// Reads the binaries that have kernels. It is an error if none has any. Warns of dependencies whose kernels were not linked.
+/// Reads the binaries that have declared kernels. It is an error if none has any. Warns of dependencies whose kernels were not linked.
 pub(crate) fn read(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
+    read_where(files, |_| false)
+}
+
+/// Reads the binaries that have kernels, declared or linked by nvcc.
+pub(crate) fn read_with_linked(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
+    read_where(files, |contents| !contents.linked.is_empty())
+}
+
+fn read_where(files: &Files, also: impl Fn(&Contents<'_>) -> bool) -> Result<Vec<Contents<'_>>, Failure> {
     let mut binaries = Vec::new();
     let mut without = Vec::new();
     for (path, mapped) in &files.mapped {
         match Contents::read(path, mapped) {
+            Ok(contents) if also(&contents) => binaries.push(contents),
+            Ok(contents) if !contents.has_records() => {
+                let Contents { path, linked, .. } = contents;
+                without.push(match linked.not_linked() {
+                    Some(why) => Failure::NotDeviceLinked { path, why },
+                    None if linked.is_empty() => Failure::NoRecords { path },
+                    None => Failure::OnlyLinked { path },
+                });
+            }
             Ok(contents) if contents.kernels.is_empty() && contents.newer.is_none() => {
                 let library = contents.library_names();
                 without.push(Failure::NoKernels { path: contents.path, library });
             }
             Ok(contents) => binaries.push(contents),
-            Err(Failure::NoRecords { path } | Failure::NotABinary { path })
-                if kernel_registry_image::read(mapped).is_ok() =>
-            {
+            Err(Failure::NotABinary { path }) if kernel_registry_image::read(mapped).is_ok() => {
                 return Err(Failure::AnImage { path });
             }
-            Err(failure @ Failure::NoRecords { .. }) => without.push(failure),
             Err(failure) => return Err(failure),
         }
     }
@@ -66,12 +82,11 @@ pub(crate) fn read(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
     }
 }
 
-/// Reads the binaries, and keeps only the kernels of one package if it is named.
-pub(crate) fn read_package<'a>(
-    files: &'a Files,
+/// Keeps only the kernels of one package, if it is named.
+pub(crate) fn of_package<'a>(
+    mut binaries: Vec<Contents<'a>>,
     package: Option<&str>,
 ) -> Result<Vec<Contents<'a>>, Failure> {
-    let mut binaries = read(files)?;
     let Some(package) = package else { return Ok(binaries) };
     // A package `my-kernels` is `my_kernels` in code, so both names are accepted.
     let same = |name: &str| name.replace('-', "_") == package.replace('-', "_");
@@ -82,6 +97,7 @@ pub(crate) fn read_package<'a>(
         return Err(Failure::NoneOfPackage { package: package.to_owned(), there });
     }
     for binary in &mut binaries {
+        binary.linked = Fatbins::default();
         binary.kernels.retain(|kernel| same(kernel.package));
     }
     binaries.retain(|binary| !binary.kernels.is_empty());

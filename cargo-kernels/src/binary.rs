@@ -8,6 +8,7 @@ use object::{FileKind, Object, ObjectSection};
 
 use crate::copies::{self, Copy};
 use crate::failure::Failure;
+use crate::linked::Fatbins;
 
 /// The kernels that a binary's records describe.
 pub(crate) struct Contents<'data> {
@@ -22,6 +23,8 @@ pub(crate) struct Contents<'data> {
     pub(crate) copies: Vec<Copy<'data>>,
     /// The newest record version that this tool cannot read, if there is one.
     pub(crate) newer: Option<u16>,
+    /// The kernels that nvcc linked.
+    pub(crate) linked: Fatbins<'data>,
 }
 
 impl<'data> Contents<'data> {
@@ -33,14 +36,12 @@ impl<'data> Contents<'data> {
             libraries: Vec::new(),
             copies: Vec::new(),
             newer: None,
+            linked: Fatbins::find(data),
         };
         match kind(data) {
             Some(FileKind::Archive) => contents.add_archive(data)?,
             Some(_) => contents.add_object(data)?,
             None => return Err(Failure::NotABinary { path: contents.path }),
-        }
-        if contents.kernels.is_empty() && contents.libraries.is_empty() && contents.newer.is_none() {
-            return Err(Failure::NoRecords { path: contents.path });
         }
         contents
             .kernels
@@ -49,6 +50,11 @@ impl<'data> Contents<'data> {
         contents.libraries.dedup();
         contents.copies = copies::several(&contents.kernels, &contents.libraries);
         Ok(contents)
+    }
+
+    /// Whether it holds records, of kernels or of kernel-registry alone.
+    pub(crate) fn has_records(&self) -> bool {
+        !self.kernels.is_empty() || !self.libraries.is_empty() || self.newer.is_some()
     }
 
     /// The copies of kernel-registry in the binary, in words.

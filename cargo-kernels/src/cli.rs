@@ -100,7 +100,8 @@ pub(crate) struct Binaries {
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Show {
-    /// Path of the kernel or its last parts, such as `reduce` or `templates::reduce`; or its symbol
+    /// Path of the kernel or its last parts, such as `reduce` or `templates::reduce`; or its symbol; or a file, to show all of
+    /// its kernels
     #[arg(required_unless_present = "all")]
     name: Option<String>,
 
@@ -122,9 +123,11 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    /// The name, or none for all kernels, and the file.
+    /// The name, or none for all kernels, and the file. A file alone means all of its kernels.
     pub(crate) fn name_and_path(&self) -> (Option<&str>, Option<&Path>) {
-        match self.all {
+        let is_file =
+            |name: &String| self.path.is_none() && name.contains(['/', '.']) && Path::new(name).is_file();
+        match self.all || self.name.as_ref().is_some_and(is_file) {
             true => (None, self.name.as_deref().map(Path::new)),
             false => (self.name.as_deref(), self.path.as_deref()),
         }
@@ -152,7 +155,10 @@ pub(crate) struct Check {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Deny {
+    /// Kernels of images that nothing declares
     Unused,
+    /// Kernels that nvcc linked and no `warm_all` warms
+    Unwarmed,
 }
 
 #[derive(Args)]

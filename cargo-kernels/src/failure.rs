@@ -44,6 +44,12 @@ pub(crate) enum Failure {
     #[error("`{path}` holds no records of kernels: kernel-registry is not linked into it")]
     NoRecords { path: PathBuf },
     #[error(
+        "`{path}` holds no records of kernels, only kernels that nvcc linked: `cargo kernels list` and `show` read these"
+    )]
+    OnlyLinked { path: PathBuf },
+    #[error("`{path}`: {why}")]
+    NotDeviceLinked { path: PathBuf, why: &'static str },
+    #[error(
         "`{path}` holds {library} but no kernels: rustc does not link a dependency that the code never names; \
          `kernel_registry::link_kernels!` names one"
     )]
@@ -228,6 +234,7 @@ impl Failure {
             }
             Failure::Truncated { .. } | Failure::Damaged { .. } | Failure::Image { .. } => 6,
             Failure::NoRecords { .. } | Failure::NoKernels { .. } | Failure::WithoutKernels { .. } => 7,
+            Failure::OnlyLinked { .. } | Failure::NotDeviceLinked { .. } => 7,
             Failure::NoneOfPackage { .. } | Failure::NoneNamed { .. } | Failure::NotInImage { .. } => 7,
             Failure::NothingToDeclare { .. } | Failure::NoMachineCode { .. } | Failure::Several { .. } => 7,
             Failure::Newer { .. } | Failure::OtherSchema { .. } => 8,

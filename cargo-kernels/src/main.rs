@@ -35,6 +35,7 @@ mod folder;
 mod image_file;
 mod json;
 mod kernel_name;
+mod linked;
 mod list;
 mod mapped;
 mod new;

@@ -1,7 +1,7 @@
 //! `cargo kernels show`: prints a kernel's declaration and the resources of each variant of its image, or the latter of an
 //! image alone.
 
-mod alone;
+pub(crate) mod alone;
 mod image;
 pub(crate) mod json;
 mod shown;
@@ -19,6 +19,7 @@ use crate::cli::{Build, Show};
 use crate::failure::Failure;
 use crate::kernel_name::{is_cuda_name, is_path, nearest};
 use crate::unread::Unread;
+use alone::Alone;
 use shown::with_images;
 
 pub(crate) use shown::Compiled;
@@ -31,9 +32,14 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
         return image::show(&alone, name, options.json);
     }
     let files = binaries::open(path, &options.build)?;
-    let mut binaries = binaries::read(&files)?;
+    let mut binaries = binaries::read_with_linked(&files)?;
     let whole = binaries::all_read(&binaries);
     let Some(is_called) = called(name, &binaries) else {
+        // Or nvcc linked it.
+        let linked = binaries.iter().filter_map(Alone::of_linked);
+        if let Some((alone, name)) = linked.zip(name).find(|(alone, name)| alone.named(name).is_ok()) {
+            return image::show(&alone, Some(name), options.json);
+        }
         // It may be among the records that are newer than this tool.
         whole?;
         let name = name.unwrap_or_default();

@@ -43,6 +43,7 @@ mod error;
 mod fatbin;
 mod find;
 mod image;
+pub mod linked;
 mod names;
 mod near;
 mod needs;

@@ -2,6 +2,8 @@
 
 mod packs;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt::{self, Write};
 
 use kernel_registry_format::is_control;
@@ -62,7 +64,30 @@ impl Signature {
     }
 }
 
+thread_local! {
+    /// What was read before: each variant of an image has the same symbols.
+    static KNOWN: RefCell<HashMap<String, Option<Signature>>> = RefCell::default();
+}
+
+/// So many signatures are kept.
+const MOST_KNOWN: usize = 4096;
+
 impl Signature {
+    /// [`of`](Self::of), once for each of a thread's latest symbols.
+    pub(crate) fn of_known(symbol: &str) -> Option<Signature> {
+        KNOWN.with_borrow_mut(|known| {
+            if let Some(signature) = known.get(symbol) {
+                return signature.clone();
+            }
+            if known.len() >= MOST_KNOWN {
+                known.clear();
+            }
+            let signature = Signature::of(symbol);
+            known.insert(symbol.to_owned(), signature.clone());
+            signature
+        })
+    }
+
     /// Names for it: the full name, the name without template arguments, and that without namespaces.
     pub fn names(&self) -> [&str; 3] {
         let unqualified = self.base_name.rsplit("::").next().unwrap_or_default();

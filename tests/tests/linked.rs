@@ -1,16 +1,103 @@
 //! Kernels that nvcc linked, which register themselves with a runtime library that stands for CUDA's.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use tests::{Build, lines};
+use object::{Object, ObjectSection};
+use serde_json::Value;
+use tests::{Build, are_documented, cargo_kernels, file, lines};
 
-/// What the fixture prints, called with this argument.
-fn printed(argument: &str) -> Vec<String> {
+/// The fixture.
+fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let program = PROGRAM.get_or_init(|| Build::default().executable("nvcc-linked"));
-    lines(Command::new(program).arg(argument))
+    PROGRAM.get_or_init(|| Build::default().executable("nvcc-linked"))
+}
+
+/// What it prints, called with this argument.
+fn printed(argument: &str) -> Vec<String> {
+    lines(Command::new(program()).arg(argument))
+}
+
+/// The standard output of `cargo kernels`.
+fn command(args: &[&str], file: &Path) -> String {
+    let args = args.iter().map(OsStr::new).chain([file.as_os_str()]);
+    String::from_utf8(cargo_kernels(args).stdout).unwrap()
+}
+
+const TABLE: &str = "\
+VARIANTS    REGISTERS  STACK  SHARED  NEEDS  KERNEL
+compute_75  -          -      -       -      one(unsigned int*)
+compute_75  -          -      -       -      fill<unsigned int, 7u>(unsigned int*)
+compute_75  -          -      -       -      stay(8 B)
+";
+
+#[test]
+fn the_command_lists_them_and_says_whether_they_are_warmed() {
+    let listed = command(&["list"], program());
+    assert!(listed.contains("\n\n3 kernels that nvcc linked, which `warm_all` warms\n\n"), "{listed}");
+    assert!(listed.contains("nvcc_linked::declared::one"), "{listed}");
+
+    // A program of which the linker was told nothing.
+    let mut bytes = fs::read(program()).unwrap();
+    let mark = b"kernel-registry linked v1 program";
+    while let Some(at) = bytes.windows(mark.len()).position(|window| window == mark) {
+        bytes[at] = b'K';
+    }
+    let without = file("without", &bytes);
+    let listed = command(&["list"], &without);
+    assert!(
+        listed.contains(
+            "3 kernels that nvcc linked, which no `warm_all` warms: call `kernel_registry_build::linked()`"
+        ),
+        "{listed}"
+    );
+    let checked = command(&["check"], &without);
+    assert!(
+        checked.contains("\nunwarmed: 3 kernels that nvcc linked, which no `warm_all` warms"),
+        "{checked}"
+    );
+
+    // Another program: no word about warming.
+    let alone = only_fatbins();
+    let listed = command(&["list"], &alone);
+    assert_eq!(listed, format!("{}: 3 kernels that nvcc linked\n\n{TABLE}", alone.display()));
+    assert!(command(&["show", "fill"], &alone).starts_with("fill<unsigned int, 7u> in "));
+    assert!(command(&["show"], &alone).ends_with("\n3 kernels of 1 image\n"));
+}
+
+#[test]
+fn declarations_are_checked_against_them() {
+    let checked = command(&["check"], program());
+    let lines: Vec<_> = checked.lines().collect();
+    assert_eq!(lines.len(), 3, "{checked}");
+    assert!(lines[0].starts_with("mismatch: nvcc_linked::wrong::fill"), "{checked}");
+    assert!(lines[1].starts_with("missing: nvcc_linked::wrong::nowhere"), "{checked}");
+    assert!(!checked.contains("unwarmed"), "{checked}");
+}
+
+#[test]
+fn the_json_is_as_documented() {
+    let list: Value = serde_json::from_str(&command(&["list", "--json"], program())).unwrap();
+    assert_eq!(list["binaries"][0]["linked_warmed"], "all");
+    assert_eq!(list["linked"].as_array().unwrap().len(), 3);
+    are_documented(&[&list, &list["binaries"][0]], include_str!("../../docs/list-json.md"));
+    are_documented(&[&list["linked"][0]], include_str!("../../docs/show-json.md"));
+}
+
+/// An object file with the fatbins of the fixture and nothing else.
+fn only_fatbins() -> PathBuf {
+    let bytes = fs::read(program()).unwrap();
+    let elf = object::File::parse(&*bytes).unwrap();
+    let section = elf.section_by_name(".nv_fatbin").unwrap();
+    let assembly = ".section .nv_fatbin,\"a\"\n.balign 8\n.incbin \"fatbins\"\n";
+    let source = file("fatbins.s", assembly.as_bytes());
+    let folder = source.parent().unwrap();
+    fs::write(folder.join("fatbins"), section.data().unwrap()).unwrap();
+    lines(Command::new("cc").current_dir(folder).args(["-c", "fatbins.s", "-o", "fatbins.o"]));
+    folder.join("fatbins.o")
 }
 
 #[test]

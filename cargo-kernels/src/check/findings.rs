@@ -13,6 +13,8 @@ use crate::compare;
 use crate::embedded::Embedded;
 use crate::image_file::ImageFile;
 use crate::kernel_name::readable;
+use crate::linked::{HandedOver, sentence};
+use crate::show::alone::Alone;
 use crate::unread::{Unread, UnreadVariant};
 
 /// The result of the comparison.
@@ -42,6 +44,8 @@ pub(super) enum FindingKind {
     Unchecked,
     /// The image has a kernel that nothing declares.
     Unused,
+    /// nvcc linked kernels that are not handed to kernel-registry.
+    Unwarmed,
     /// Only some variants of the image have the kernel, and the declaration does not say so.
     Partial,
     /// Variants of the image cannot be read.
@@ -68,6 +72,7 @@ impl FindingKind {
             FindingKind::Missing => "missing",
             FindingKind::Unchecked => "unchecked",
             FindingKind::Unused => "unused",
+            FindingKind::Unwarmed => "unwarmed",
             FindingKind::Partial => "note",
             FindingKind::Unread => "unread",
         }
@@ -78,6 +83,7 @@ impl FindingKind {
         match self {
             FindingKind::Partial => false,
             FindingKind::Unused => options.deny.contains(&Deny::Unused),
+            FindingKind::Unwarmed => options.deny.contains(&Deny::Unwarmed),
             FindingKind::Mismatch(_)
             | FindingKind::Missing
             | FindingKind::Unchecked
@@ -90,9 +96,14 @@ impl<'a> Report<'a> {
     /// Compares every declaration with its image in the binary.
     pub(super) fn compare_with_own(&mut self, binary: &'a Contents<'a>) {
         let embedded = Embedded::find(binary, |_| true);
+        let linked = Alone::of_linked(binary);
         for kernel in &binary.kernels {
-            let file = kernel.image.map_or("", |image| image.file);
-            match embedded.image_of(kernel).map(|found| &found.image) {
+            let file = kernel.image.map_or("code that nvcc linked", |image| image.file);
+            let image = match (kernel.image, &linked) {
+                (None, Some(linked)) => Some(Some(&linked.image)),
+                _ => embedded.image_of(kernel).map(|found| found.image.as_deref()),
+            };
+            match image {
                 Some(Some(image)) => {
                     if let Err(missing) = self.compare(binary, kernel, image, file) {
                         self.add(
@@ -112,10 +123,17 @@ impl<'a> Report<'a> {
                     self.add(binary, kernel, FindingKind::Unchecked, vec![file.to_owned()], message);
                 }
                 None => {
-                    let message = "it was compiled without an image: check a build that has one".to_owned();
+                    let message = match kernel.image {
+                        None => "nvcc linked no kernels into this binary",
+                        Some(_) => "it was compiled without an image: check a build that has one",
+                    };
+                    let message = message.to_owned();
                     self.add(binary, kernel, FindingKind::Unchecked, Vec::new(), message);
                 }
             }
+        }
+        if let Some(linked) = &linked {
+            self.add_unwarmed(binary, linked);
         }
         for (recorded, found) in embedded.iter() {
             if let Some(image) = &found.image {
@@ -123,6 +141,22 @@ impl<'a> Report<'a> {
                 self.add_unread(image, recorded.file);
                 self.add_unused(image, recorded.file, |symbol| found.symbols.contains(symbol));
             }
+        }
+    }
+
+    /// Adds a finding if nvcc linked kernels that are not warmed.
+    fn add_unwarmed(&mut self, binary: &'a Contents<'a>, linked: &Alone<'_>) {
+        self.add_unread(&linked.image, &binary.path.display().to_string());
+        let count = linked.all().map_or(0, |kernels| kernels.len());
+        if count > 0 && binary.linked.handed_over() != HandedOver::All {
+            let images = vec![binary.path.display().to_string()];
+            let message = sentence(count, binary.linked.handed_over());
+            self.findings.push(Finding {
+                kind: FindingKind::Unwarmed,
+                subject: Subject::Image,
+                images,
+                message,
+            });
         }
     }
 
@@ -171,7 +205,9 @@ impl<'a> Report<'a> {
             Err(missing @ FindError::Missing { .. }) => return Err(missing),
             Err(error) => (kernel.symbol, vec![(None, error.to_string())]),
             Ok(compared) => {
-                let wrong = compared.mismatches.into_iter();
+                // A kernel that nvcc links may be declared by its name in C++.
+                let by_name = |about| kernel.image.is_none() && about == About::Symbol;
+                let wrong = compared.mismatches.into_iter().filter(|wrong| !by_name(wrong.about));
                 (&*compared.entry.symbol, wrong.map(|wrong| (Some(wrong.about), wrong.message)).collect())
             }
         };

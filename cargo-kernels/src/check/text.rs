@@ -28,6 +28,10 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     if unchecked > 0 {
         counts.push(format!("{unchecked} unchecked"));
     }
+    let unwarmed = count(|what| what == FindingKind::Unwarmed);
+    if unwarmed > 0 {
+        counts.push(format!("{unwarmed} unwarmed"));
+    }
     let notes = count(|what| what == FindingKind::Partial);
     if notes > 0 {
         counts.push(many(notes, "note"));

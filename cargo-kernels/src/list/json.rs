@@ -4,17 +4,21 @@ use kernel_registry_format::{KernelRecord, LibraryRecord, Param, SliceLength, St
 use serde_json::{Value, json};
 
 use crate::binary::Contents;
+use crate::linked::HandedOver;
+use crate::show;
+use crate::show::alone::Alone;
 
 /// Raised by every change that could break a reader.
 const SCHEMA: u32 = 1;
 
-pub(super) fn document(binaries: &[Contents<'_>]) -> Value {
+pub(super) fn document(binaries: &[Contents<'_>], linked: &[Option<Alone<'_>>]) -> Value {
     let kernels =
         binaries.iter().flat_map(|binary| binary.kernels.iter().map(move |one| kernel(binary, one)));
     json!({
         "schema": SCHEMA,
         "binaries": binaries.iter().map(binary).collect::<Value>(),
         "kernels": kernels.collect::<Value>(),
+        "linked": linked.iter().flatten().flat_map(show::json::kernels).collect::<Value>(),
     })
 }
 
@@ -26,6 +30,11 @@ fn binary(binary: &Contents<'_>) -> Value {
     json!({
         "path": binary.path.display().to_string(),
         "libraries": binary.libraries.iter().map(library).collect::<Value>(),
+        "linked_warmed": (binary.has_records() && !binary.linked.is_empty()).then(|| match binary.linked.handed_over() {
+            HandedOver::All => "all",
+            HandedOver::OfArchives => "some",
+            HandedOver::None => "none",
+        }),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Writes the list as a table.
+//! Writes the declared kernels of a binary as a table.
 
 use std::io::{self, Write};
 
@@ -12,20 +12,15 @@ use crate::table;
 /// Parameters come last, because they are the longest and need no padding there.
 const HEADINGS: [&str; 5] = ["KERNEL", "DECLARED AT", "LAUNCH", "IMAGE", "PARAMETERS"];
 
-pub(crate) fn write(binaries: &[Contents<'_>], out: &mut impl Write) -> io::Result<()> {
-    for (index, binary) in binaries.iter().enumerate() {
-        if index > 0 {
-            writeln!(out)?;
-        }
-        let count = binary.kernels.len();
-        writeln!(out, "{}: {}, {}", binary.path.display(), many(count, "kernel"), binary.library_names())?;
-        if !binary.copies.is_empty() {
-            copies::write(&binary.copies, out)?;
-        }
-        if count > 0 {
-            writeln!(out)?;
-            write_rows(binary, out)?;
-        }
+pub(super) fn write(binary: &Contents<'_>, out: &mut impl Write) -> io::Result<()> {
+    let count = binary.kernels.len();
+    writeln!(out, "{}: {}, {}", binary.path.display(), many(count, "kernel"), binary.library_names())?;
+    if !binary.copies.is_empty() {
+        copies::write(&binary.copies, out)?;
+    }
+    if count > 0 {
+        writeln!(out)?;
+        write_rows(binary, out)?;
     }
     Ok(())
 }
@@ -42,7 +37,7 @@ fn row(kernel: &KernelRecord<'_>) -> [String; HEADINGS.len()] {
         kernel.path.to_owned(),
         format!("{}:{}", kernel.file, kernel.line),
         launch(kernel),
-        kernel.image.map_or("none".to_owned(), image),
+        kernel.image.map_or("linked by nvcc".to_owned(), image),
         format!("({})", params.join(", ")),
     ]
 }

@@ -3,26 +3,34 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use kernel_registry_image::linked::read_linked;
 use kernel_registry_image::{Entry, Error, Image, Variant};
 use object::elf::EM_CUDA;
 
 use super::summary::{ImageEntry, Summary};
+use crate::binary::Contents;
 use crate::failure::Failure;
 use crate::mapped::Mapped;
 
 /// The image in a file of its own.
-pub(super) struct Alone<'a> {
-    pub(super) file: &'a Path,
-    pub(super) bytes: usize,
-    pub(super) image: Image,
+pub(crate) struct Alone<'a> {
+    pub(crate) file: &'a Path,
+    pub(crate) bytes: usize,
+    pub(crate) image: Image,
 }
 
 /// A kernel in each variant of the image that has it.
-pub(super) type Kernel<'a> = Vec<(&'a Variant, &'a Entry)>;
+pub(crate) type Kernel<'a> = Vec<(&'a Variant, &'a Entry)>;
 
 /// The image in this file, or none if it is something else.
-pub(super) fn read(file: &Path) -> Result<Option<Alone<'_>>, Failure> {
+pub(crate) fn read(file: &Path) -> Result<Option<Alone<'_>>, Failure> {
     let bytes = Mapped::open(file)?;
+    if let Ok(contents) = Contents::read(file, &bytes)
+        && !contents.has_records()
+        && let Some(Alone { bytes, image, .. }) = Alone::of_linked(&contents)
+    {
+        return Ok(Some(Alone { file, bytes, image }));
+    }
     match kernel_registry_image::read(&bytes) {
         Ok(image) => Ok(Some(Alone { file, bytes: bytes.len(), image })),
         Err(Error::NotAnImage) => Ok(None),
@@ -37,12 +45,22 @@ fn is_for_cuda(elf: &[u8]) -> bool {
     elf.get(18..20) == Some(&EM_CUDA.0.to_le_bytes())
 }
 
+impl<'a> Alone<'a> {
+    /// The kernels that nvcc linked into a binary, as those of one image.
+    pub(crate) fn of_linked(binary: &'a Contents<'_>) -> Option<Self> {
+        let sections = &binary.linked.sections;
+        let bytes = sections.iter().map(|section| section.len()).sum();
+        let alone = || Alone { file: &binary.path, bytes, image: read_linked(sections) };
+        (!sections.is_empty()).then(alone)
+    }
+}
+
 impl Alone<'_> {
-    pub(super) fn summary(&self) -> Summary<'_> {
+    pub(crate) fn summary(&self) -> Summary<'_> {
         Summary::new(vec![ImageEntry::alone(self)])
     }
 
-    pub(super) fn named(&self, name: &str) -> Result<Vec<Kernel<'_>>, Failure> {
+    pub(crate) fn named(&self, name: &str) -> Result<Vec<Kernel<'_>>, Failure> {
         let symbols: BTreeSet<&str> =
             self.image.named(name).into_iter().map(|entry| entry.symbol.as_str()).collect();
         let kernels = self.kernels(|entry| symbols.contains(entry.symbol.as_str()));
@@ -54,7 +72,7 @@ impl Alone<'_> {
         Ok(kernels)
     }
 
-    pub(super) fn all(&self) -> Result<Vec<Kernel<'_>>, Failure> {
+    pub(crate) fn all(&self) -> Result<Vec<Kernel<'_>>, Failure> {
         let kernels = self.kernels(|_| true);
         match kernels.is_empty() {
             true => Err(Failure::WithoutKernels { path: self.file.to_owned() }),

@@ -22,6 +22,11 @@ pub(super) fn image(image: &Alone<'_>, kernels: &[Kernel<'_>]) -> Value {
     document(kernels.iter().map(|kernel| alone(image, kernel)), &image.summary())
 }
 
+/// The kernels of an image that is in no binary, or that nvcc linked into one.
+pub(crate) fn kernels(image: &Alone<'_>) -> Vec<Value> {
+    image.all().unwrap_or_default().iter().map(|kernel| alone(image, kernel)).collect()
+}
+
 fn document(kernels: impl ExactSizeIterator<Item = Value>, summary: &Summary<'_>) -> Value {
     json!({
         "schema": SCHEMA,

@@ -13,13 +13,13 @@ use crate::plural::many;
 use crate::unread::{Unread, UnreadVariant};
 
 /// The images whose kernels are shown.
-pub(super) struct Summary<'a> {
+pub(crate) struct Summary<'a> {
     pub(super) images: Vec<ImageEntry<'a>>,
-    pub(super) unread: Unread,
+    pub(crate) unread: Unread,
 }
 
 #[derive(Serialize)]
-pub(super) struct ImageEntry<'a> {
+pub(crate) struct ImageEntry<'a> {
     /// None for an image alone, as is what follows.
     binary: Option<String>,
     #[serde(rename = "crate")]

@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::ffi::c_void;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use kernel_registry::cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
@@ -30,7 +31,7 @@ fn main() -> Result<ExitCode> {
         }
     }
     kernel_registry_audit::ready()?;
-    for (name, work) in [("candle-kernels", experts as fn(&CudaStream) -> Result), ("pasta-msm", multiples)] {
+    for (name, work) in [("candle-kernels", experts as fn(&Arc<CudaStream>) -> Result), ("pasta-msm", multiples)] {
         let begun = Instant::now();
         work(&stream)?;
         let first = begun.elapsed();
@@ -47,7 +48,7 @@ fn main() -> Result<ExitCode> {
 }
 
 /// One expert of candle's mixture of experts: a row of ones, times a matrix of ones that is quantised.
-fn experts(stream: &CudaStream) -> Result {
+fn experts(stream: &Arc<CudaStream>) -> Result {
     const K: usize = 256;
     const N: usize = 8;
     // A block: a scale of 16 bits, 1.0, and 32 values.
@@ -84,7 +85,7 @@ fn experts(stream: &CudaStream) -> Result {
 }
 
 /// The generator of a curve times 1, 2, 3, .., added up.
-fn multiples(_: &CudaStream) -> Result {
+fn multiples(_: &Arc<CudaStream>) -> Result {
     const COUNT: u64 = 1 << 16;
     let generator = pallas::Affine::from(pallas::Point::generator());
     let points = vec![generator; COUNT as usize];

@@ -1,0 +1,115 @@
+//! Kernels that nvcc linked: they are in fatbins of a section of their own, and no record describes them.
+
+use kernel_registry_image::linked::{RELOCATABLE_SECTION, SECTION};
+use object::read::archive::ArchiveFile;
+use object::{FileKind, Object, ObjectSection, SectionKind};
+
+use crate::plural::many;
+
+/// The fatbins in a binary.
+#[derive(Default)]
+pub(crate) struct Fatbins<'a> {
+    pub(crate) sections: Vec<&'a [u8]>,
+    /// There is device code that the device linker has not yet linked.
+    is_relocatable: bool,
+    handed_over: HandedOver,
+}
+
+/// Which of these kernels the program hands to kernel-registry, which then warms them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum HandedOver {
+    #[default]
+    None,
+    /// Those of libraries whose build scripts call `linked_archive`.
+    OfArchives,
+    /// All: the program's build script calls `linked`.
+    All,
+}
+
+/// What the functions of kernel-registry contain by which kernels are handed over.
+const MARKS: [(&[u8], HandedOver); 2] = [
+    (b"kernel-registry linked v1 program\0", HandedOver::All),
+    (b"kernel-registry linked v1 archive\0", HandedOver::OfArchives),
+];
+
+impl<'a> Fatbins<'a> {
+    /// The fatbins of an ELF file, or of the objects in an archive. Damage is told by who reads the file for its records.
+    pub(crate) fn find(data: &'a [u8]) -> Self {
+        let mut found = Fatbins::default();
+        match FileKind::parse(data) {
+            Ok(FileKind::Archive) => {
+                let members = ArchiveFile::parse(data)
+                    .into_iter()
+                    .flat_map(|archive| archive.members().collect::<Vec<_>>());
+                for member in members.filter_map(|member| member.ok()?.data(data).ok()) {
+                    found.add(member);
+                }
+            }
+            Ok(_) => found.add(data),
+            Err(_) => {}
+        }
+        found
+    }
+
+    fn add(&mut self, object: &'a [u8]) {
+        let Ok(file) = object::File::parse(object) else { return };
+        for section in file.sections() {
+            match section.name() {
+                Ok(SECTION) => self.sections.extend(section.data().ok().filter(|data| !data.is_empty())),
+                Ok(RELOCATABLE_SECTION) => self.is_relocatable = true,
+                _ => {}
+            }
+        }
+        if self.sections.is_empty() {
+            return;
+        }
+        for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
+            let code = section.data().unwrap_or_default();
+            let marks =
+                MARKS.iter().filter(|(mark, _)| contains(code, mark)).map(|(_, handed_over)| *handed_over);
+            self.handed_over = marks.fold(self.handed_over, Ord::max);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sections.is_empty()
+    }
+
+    pub(crate) fn handed_over(&self) -> HandedOver {
+        self.handed_over
+    }
+
+    /// A sentence about device code that is no kernel yet.
+    pub(crate) fn not_linked(&self) -> Option<&'static str> {
+        let only = self.is_relocatable && self.sections.is_empty();
+        only.then_some(
+            "it holds device code of `-rdc=true` that `nvcc -dlink` has not linked yet, so no kernels",
+        )
+    }
+}
+
+/// How many kernels nvcc linked into a program with kernel-registry, and which of them are warmed.
+pub(crate) fn sentence(count: usize, handed_over: HandedOver) -> String {
+    let kernels = many(count, "kernel");
+    match handed_over {
+        HandedOver::All => format!("{kernels} that nvcc linked, which `warm_all` warms"),
+        HandedOver::OfArchives => format!(
+            "{kernels} that nvcc linked, of which `warm_all` warms those of libraries that call `kernel_registry_build::linked_archive`: \
+             `kernel_registry_build::linked()` in the program's build script adds the others"
+        ),
+        HandedOver::None => format!(
+            "{kernels} that nvcc linked, which no `warm_all` warms: call `kernel_registry_build::linked()` in the program's build script"
+        ),
+    }
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| *byte == part[0]) {
+        if rest[at..].starts_with(part) {
+            return true;
+        }
+        rest = &rest[at + 1..];
+    }
+    false
+}

@@ -1,0 +1,117 @@
+//! The fatbins that nvcc put into a binary: a section with one container after the other, thousands in a large library.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use kernel_registry_format::fatbin::container_len;
+
+use crate::{Error, Image, ImageKind, Unread, read};
+
+/// The section of ELF files that holds fatbins.
+pub const SECTION: &str = ".nv_fatbin";
+
+/// The section of object files that holds device code before the device linker (`-rdc=true`): no image.
+pub const RELOCATABLE_SECTION: &str = "__nv_relfatbin";
+
+/// Reads all containers of such sections, in all cores, as one image. A container that cannot be read is among its unread variants, and
+/// what follows one whose length is damaged is not found.
+pub fn read_linked(sections: &[&[u8]]) -> Image {
+    let mut damaged = Vec::new();
+    let containers: Vec<&[u8]> =
+        sections.iter().flat_map(|section| containers(section, &mut damaged)).collect();
+    let (next, read_ones) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some((number, container)) = {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            containers.get(number).map(|container| (number, container))
+        } {
+            let image = read(container);
+            read_ones.lock().unwrap_or_else(PoisonError::into_inner).push((number, image));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..thread::available_parallelism().map_or(1, usize::from) {
+            // Without another thread, this one does all.
+            let _ = thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
+    let mut read_ones = read_ones.into_inner().unwrap_or_else(PoisonError::into_inner);
+    read_ones.sort_by_key(|(number, _)| *number);
+    let mut all = Image { unread: damaged, ..Image::new(ImageKind::Fatbin, Vec::new()) };
+    for (_, image) in read_ones {
+        match image {
+            Ok(image) => {
+                all.variants.extend(image.variants);
+                all.unread.extend(image.unread);
+            }
+            Err(error) => all.unread.push(Unread { sm: 0, error }),
+        }
+    }
+    all
+}
+
+/// The containers of a section.
+fn containers<'a>(section: &'a [u8], damaged: &mut Vec<Unread>) -> Vec<&'a [u8]> {
+    let (mut found, mut rest) = (Vec::new(), section);
+    while let Some(start) = rest.iter().position(|byte| *byte != 0) {
+        rest = &rest[start..];
+        let Some((container, behind)) = container_len(rest).and_then(|length| rest.split_at_checked(length))
+        else {
+            let error =
+                Error::malformed("a section of fatbins", "there is something else behind one".to_owned());
+            damaged.push(Unread { sm: 0, error });
+            break;
+        };
+        found.push(container);
+        rest = behind;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel_registry_format::fatbin::{Kind, Part, write};
+
+    use super::*;
+
+    fn container(kernel: &str) -> Vec<u8> {
+        let ptx =
+            format!(".version 8.0 .target sm_75 .address_size 64 .visible .entry {kernel}() {{ ret; }}");
+        write(&[Part { kind: Kind::Ptx, sm: 75, flags: 0, bytes: ptx.as_bytes() }])
+    }
+
+    fn symbols(image: &Image) -> Vec<&str> {
+        let entries = image.variants.iter().flat_map(|variant| &variant.entries);
+        entries.map(|entry| &*entry.symbol).collect()
+    }
+
+    #[test]
+    fn all_containers_of_all_sections_are_read_in_their_order() {
+        let names: Vec<String> = (0..100).map(|number| format!("k{number}")).collect();
+        let first: Vec<u8> =
+            names[..60].iter().flat_map(|name| [container(name), vec![0; 8]].concat()).collect();
+        let second: Vec<u8> = names[60..].iter().flat_map(|name| container(name)).collect();
+        let image = read_linked(&[&first, &second]);
+        assert_eq!(symbols(&image), names);
+        assert!(image.unread.is_empty());
+    }
+
+    #[test]
+    fn what_is_damaged_is_told_and_hides_nothing_before_it() {
+        let (whole, mut damaged) = (container("whole"), container("damaged"));
+        damaged[8] = 0xff;
+        let image = read_linked(&[&[&whole[..], &damaged].concat(), b"something else", &[]]);
+        assert_eq!(symbols(&image), ["whole"]);
+        assert_eq!(image.unread.len(), 2);
+    }
+
+    #[test]
+    fn empty_containers_cost_little() {
+        let empty = write(&[]);
+        let image = read_linked(&[&empty.repeat(100_000)]);
+        assert_eq!(image.variants, []);
+    }
+}
