@@ -55,6 +55,10 @@ fn read_where(files: &Files, also: impl Fn(&Contents<'_>) -> bool) -> Result<Vec
             Ok(contents) if also(&contents) => binaries.push(contents),
             Ok(contents) if !contents.has_records() => {
                 let Contents { path, linked, .. } = contents;
+                // A cubin is an ELF file, too.
+                if kernel_registry_image::read(mapped).is_ok() {
+                    return Err(Failure::AnImage { path });
+                }
                 without.push(match linked.not_linked() {
                     Some(why) => Failure::NotDeviceLinked { path, why },
                     None if linked.is_empty() => Failure::NoRecords { path },
