@@ -36,6 +36,17 @@ fn what_deadlocks_cold_completes_warm() {
     }
 }
 
+/// It runs on GPUs only: the simulated driver has no runtime library.
+#[test]
+fn linked_kernels_need_nvcc() {
+    let (code, _, err) = run(env!("CARGO_BIN_EXE_linked"), &[]);
+    if err.starts_with("LEFT OUT: this was built without nvcc") {
+        assert_eq!(code, Some(2), "{err}");
+    } else {
+        eprintln!("LEFT OUT: `linked` was built with nvcc, and runs on a GPU only");
+    }
+}
+
 #[test]
 fn the_others_complete() {
     for program in [

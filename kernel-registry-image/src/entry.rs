@@ -37,7 +37,7 @@ pub struct Entry {
 
 impl Entry {
     pub(crate) fn new(symbol: &str) -> Self {
-        let signature = Signature::of_known(symbol);
+        let signature = Signature::of_variant(symbol);
         let is_typed = signature.as_ref().is_some_and(|signature| signature.params.is_empty());
         Entry { symbol: symbol.to_owned(), is_typed, signature, ..Entry::default() }
     }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use kernel_registry_format::fatbin::{self, Entry, Kind, flag};
 
+use crate::signature::once_each;
 use crate::unpack::{MAX_PLAIN_SIZE, Packing, unpack};
 use crate::{Error, Image, ImageKind, ParamLayout, Portability, Unread, Variant, cubin, ptx};
 
@@ -45,13 +46,16 @@ impl Budget {
 /// none.
 pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
     let (mut variants, mut unread, mut budget) = (Vec::new(), Vec::new(), Budget::for_file(image));
-    for entry in entries(image)? {
-        budget.enter(entry.container);
-        match read_entry(&entry, &mut budget) {
-            Ok(read) => variants.extend(read),
-            Err(error) => unread.push(Unread { sm: entry.sm, error }),
+    let entries = entries(image)?;
+    once_each(|| {
+        for entry in entries {
+            budget.enter(entry.container);
+            match read_entry(&entry, &mut budget) {
+                Ok(read) => variants.extend(read),
+                Err(error) => unread.push(Unread { sm: entry.sm, error }),
+            }
         }
-    }
+    });
     match unread.first() {
         Some(first) if variants.is_empty() => Err(first.error.clone()),
         _ => Ok((variants, unread)),

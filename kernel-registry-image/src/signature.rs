@@ -65,26 +65,33 @@ impl Signature {
 }
 
 thread_local! {
-    /// What was read before: each variant of an image has the same symbols.
-    static KNOWN: RefCell<HashMap<String, Option<Signature>>> = RefCell::default();
+    /// The signatures of the image that this thread reads, if it has several variants: each has the same symbols.
+    static KNOWN: RefCell<Option<HashMap<String, Option<Signature>>>> = const { RefCell::new(None) };
 }
 
-/// So many signatures are kept.
-const MOST_KNOWN: usize = 4096;
+/// Calls a function that reads several variants of an image. Symbols in them are demangled once.
+pub(crate) fn once_each<T>(read: impl FnOnce() -> T) -> T {
+    /// Forgets them, also after a panic.
+    struct Forget;
+    impl Drop for Forget {
+        fn drop(&mut self) {
+            KNOWN.set(None);
+        }
+    }
+    let _forget = Forget;
+    KNOWN.set(Some(HashMap::new()));
+    read()
+}
 
 impl Signature {
-    /// [`of`](Self::of), once for each of a thread's latest symbols.
-    pub(crate) fn of_known(symbol: &str) -> Option<Signature> {
-        KNOWN.with_borrow_mut(|known| {
-            if let Some(signature) = known.get(symbol) {
-                return signature.clone();
-            }
-            if known.len() >= MOST_KNOWN {
-                known.clear();
-            }
-            let signature = Signature::of(symbol);
-            known.insert(symbol.to_owned(), signature.clone());
-            signature
+    /// [`of`](Self::of), or what an earlier variant of the image gave.
+    pub(crate) fn of_variant(symbol: &str) -> Option<Signature> {
+        KNOWN.with_borrow_mut(|known| match known {
+            None => Signature::of(symbol),
+            Some(known) => match known.get(symbol) {
+                Some(signature) => signature.clone(),
+                None => known.entry(symbol.to_owned()).or_insert(Signature::of(symbol)).clone(),
+            },
         })
     }
 

@@ -27,6 +27,9 @@ const GENERATOR: &str = "first_launches";
 /// The options of the built program.
 const GENERATED: &str = "--seed 1 --kernels 500";
 
+/// A program with kernels that nvcc links, which says so where there was no nvcc.
+const NVCC_LINKED: &str = "linked";
+
 /// Arguments, and the exit code of a successful run with them.
 type Runs = &'static [(&'static str, u8)];
 
@@ -35,7 +38,7 @@ fn runs(program: &str) -> Runs {
     match program {
         // They deadlock cold, and complete warm.
         "persistent" | "two_kernels" | "stream_fence" | "not_enough" | "sealed" | "two_grids"
-        | "carve_out" | "freed_memory" | "library_call" => &[("--cold", 3), ("", 0)],
+        | "carve_out" | "freed_memory" | "library_call" | NVCC_LINKED => &[("--cold", 3), ("", 0)],
         "fits" => &[("--pairs 500 --seed 1", 0), ("--two --pairs 200 --seed 1", 0)],
         "census" => &[("--jobs 6", 0), ("--jobs 6 --warmed", 0), ("--jobs 6 --guarded", 0)],
         GENERATOR => &[(GENERATED, 0)],
@@ -57,7 +60,7 @@ const LONGEST: u32 = 900;
 pub(crate) fn bundle(options: &Options) -> Outcome {
     let folder = options.out.clone().unwrap_or_else(|| target().join("bundle"));
     let folder = std::path::absolute(folder)?;
-    let programs = programs()?;
+    let mut programs = programs()?;
 
     let mut build = cargo();
     build.args(["build", "--release", "--locked"]);
@@ -69,6 +72,11 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
     });
     run(&mut build)?;
     let release = std::path::absolute(target())?.join("release");
+    let linked = Command::new(release.join(NVCC_LINKED)).output()?;
+    if String::from_utf8_lossy(&linked.stderr).starts_with("LEFT OUT") {
+        println!("left out: {NVCC_LINKED}, because it was built without nvcc");
+        programs.retain(|program| program != NVCC_LINKED);
+    }
     let tests = driver_tests::build()?;
     let files = programs.iter().map(|name| (name.clone(), release.join(name))).chain(tests.clone());
 

@@ -3,7 +3,7 @@
 #[cfg(feature = "linked")]
 mod images;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
 
 use kernel_registry_format::{KernelRecord, Needs, write_kernel};
@@ -39,7 +39,7 @@ pub(crate) fn kernels() -> Vec<&'static KernelInfo> {
     let now = list::count();
     if *registered < now {
         let hosts = hosts.get_or_insert_default();
-        let mut fatbins: HashMap<usize, Vec<Linked>> = HashMap::new();
+        let mut fatbins: BTreeMap<usize, Vec<Linked>> = BTreeMap::new();
         for linked in list::all().filter(|linked| hosts.insert(linked.host)) {
             fatbins.entry(linked.fatbin).or_default().push(linked);
         }

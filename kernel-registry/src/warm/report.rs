@@ -116,7 +116,7 @@ pub struct HookReport {
 pub struct Unavailable {
     /// The kernel's path.
     pub path: &'static str,
-    /// The least architecture that its declaration asks for: 90 for sm_90.
+    /// The least architecture that its declaration asks for: 90 for sm_90. 0 for a kernel that nvcc linked without code for this device.
     pub needs: u32,
 }
 
@@ -155,7 +155,10 @@ impl fmt::Display for Report {
             )?;
         }
         for Unavailable { path, needs } in unavailable {
-            writeln!(f, "unavailable here, needs sm_{needs}: {path}")?;
+            match needs {
+                0 => writeln!(f, "unavailable here, nvcc linked no code for this device: {path}")?,
+                needs => writeln!(f, "unavailable here, needs sm_{needs}: {path}")?,
+            }
         }
         for HookReport { path, took, preloaded } in &self.hooks {
             write!(f, "warmup function {path}: {:.1} ms", milliseconds(*took))?;

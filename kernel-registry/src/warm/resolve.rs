@@ -31,8 +31,12 @@ pub(super) fn resolve(
             work.watch.call(linked::GET_FUNCTION, planned.kernel.path);
             match load_linked(work, *linked) {
                 Ok(function) => resolved.push(candidate(planned, function, false, lap(&mut begun))),
-                Err(cause) => {
-                    work.failed(planned, cause);
+                // Libraries have kernels for other devices, which nobody launches here.
+                Err(error) if NO_CODE.contains(&error.code) && planned.info.registration().is_some() => {
+                    work.loaded.unavailable.insert(planned.place, planned.info);
+                }
+                Err(error) => {
+                    work.failed(planned, cause(LoadError::from(error), work.free));
                     begun = Instant::now();
                 }
             }
@@ -83,11 +87,14 @@ fn candidate(
     Candidate { planned, kernel }
 }
 
+/// The codes by which a runtime library says that a kernel has no code for the device: `cudaErrorInvalidDeviceFunction` and
+/// `cudaErrorNoKernelImageForDevice`.
+const NO_CODE: [u32; 2] = [98, 209];
+
 /// Gets the handle of a kernel that nvcc linked.
-fn load_linked(work: &Work<'_>, linked: Linked) -> Result<Function, Cause> {
-    let function = linked.function();
-    let loaded = function.and_then(|function| work.current.load_function(function).map(|()| function));
-    loaded.map_err(|error| cause(LoadError::from(error), work.free))
+fn load_linked(work: &Work<'_>, linked: Linked) -> Result<Function, DriverCallError> {
+    let function = linked.function()?;
+    work.current.load_function(function).map(|()| function)
 }
 
 /// The time since the last lap.
