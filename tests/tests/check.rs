@@ -298,16 +298,16 @@ fn a_library_is_checked_before_it_is_linked() {
 
 #[test]
 fn one_package_of_several() {
-    let linked = Build::default().executable("linked");
+    let linked = Build::default().executable("joined");
     let image = file("x.ptx", b".version 7.0 .target sm_60 .entry n(.param .u32 n) { ret; }");
     let image = image.to_str().unwrap();
-    assert_eq!(summaries(&findings(&linked, &["--image", image, "--crate", "linked"])), Vec::<String>::new());
+    assert_eq!(summaries(&findings(&linked, &["--image", image, "--crate", "joined"])), Vec::<String>::new());
     let others = findings(&linked, &["--image", image]);
     let missing: Vec<_> = others.iter().map(|finding| finding["kernel"]["path"].as_str().unwrap()).collect();
     assert_eq!(missing, ["twin_a::saxpy", "twin_b::nested::beta", "twin_b::saxpy"]);
     assert_eq!(
         fails(check(&linked, &["--crate", "twin-c"]), 7),
-        "no kernels of `twin-c`: the packages with kernels are linked, twin-a, twin-b"
+        "no kernels of `twin-c`: the packages with kernels are joined, twin-a, twin-b"
     );
 }
 

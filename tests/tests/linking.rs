@@ -1,6 +1,6 @@
 //! Which kernels are left after linking: this tests the linker.
 //!
-//! `linked` has kernels of its own and of two crates. Every way to build it must keep their records (read by `cargo
+//! `joined` has kernels of its own and of two crates. Every way to build it must keep their records (read by `cargo
 //! kernels list`) and their registrations (printed by the program).
 
 use std::fs;
@@ -15,12 +15,12 @@ const TWIN_B: [&str; 2] = ["twin_b::nested::beta", "twin_b::saxpy"];
 const BFD: &str = "-Clinker-features=-lld -Clink-arg=-fuse-ld=bfd";
 
 fn all() -> Vec<&'static str> {
-    [&["linked::own"][..], &TWIN_A, &TWIN_B].concat()
+    [&["joined::own"][..], &TWIN_A, &TWIN_B].concat()
 }
 
 /// Checks that the program keeps all kernels: when it runs, on disk, and after `strip`.
 fn keeps_all(args: &[&str], flags: &str) {
-    let executable = Build { args, flags }.executable("linked");
+    let executable = Build { args, flags }.executable("joined");
     for (flag, mark) in [("=lld", "Linker: LLD"), ("=mold", "(compatible with GNU ld)")] {
         let asked = flags.contains(&format!("-fuse-ld{flag}"));
         let other = flags.contains("-fuse-ld") && !asked;
@@ -44,7 +44,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 /// Sets an option of the profile for the packages that have kernels.
 fn of_packages(profile: &str, option: &str) -> Vec<String> {
     let one = |package| ["--config".to_owned(), format!("profile.{profile}.package.{package}.{option}")];
-    ["linked", "twin-a", "twin-b"].into_iter().flat_map(one).collect()
+    ["joined", "twin-a", "twin-b"].into_iter().flat_map(one).collect()
 }
 
 /// Compiles these packages in so many units each: in one the object files are the largest, in 256 the smallest.
@@ -187,7 +187,7 @@ fn a_program_without_kernels_is_not_a_program_without_the_library() {
 
 #[test]
 fn initialisers_that_a_linker_dropped_are_an_error_in_words() {
-    let broken = Build::default().executable("linked");
+    let broken = Build::default().executable("joined");
     let mut bytes = fs::read(&broken).unwrap();
     remove_initialisers(&mut bytes);
     fs::write(&broken, bytes).unwrap();

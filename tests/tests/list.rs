@@ -14,7 +14,7 @@ use tests::{
 };
 
 fn linked() -> PathBuf {
-    Build::default().executable("linked")
+    Build::default().executable("joined")
 }
 
 fn list(file: &Path, args: &[&str]) -> Output {
@@ -34,10 +34,10 @@ fn people_get_a_table() {
     let output = list(&linked(), &[]);
     let table = String::from_utf8(output.stdout).unwrap();
     let (heading, rows) = table.split_once("\n\n").unwrap();
-    assert!(heading.contains("linked: 7 kernels, kernel-registry 0.1.0 (rustc 1."), "{heading}");
+    assert!(heading.contains("joined: 7 kernels, kernel-registry 0.1.0 (rustc 1."), "{heading}");
     let expected = "\
 KERNEL                DECLARED AT                          LAUNCH  IMAGE             PARAMETERS
-linked::own           tests/fixtures/linked/src/main.rs:10  any     images/saxpy.ptx  (n: u32)
+joined::own           tests/fixtures/joined/src/main.rs:10  any     images/saxpy.ptx  (n: u32)
 twin_a::gamma::one    tests/fixtures/twin-a/src/lib.rs:18   any     images/saxpy.ptx  (n: u32)
 twin_a::gamma::two    tests/fixtures/twin-a/src/lib.rs:21   any     images/saxpy.ptx  (n: u32)
 twin_a::nested::beta  tests/fixtures/twin-a/src/lib.rs:12   any     images/saxpy.ptx  (n: u32)
@@ -127,7 +127,7 @@ fn the_crate_may_be_spelled_as_in_code() {
     }
     assert_eq!(
         fails(list(&linked(), &["--crate", "twin-c"]), 7),
-        "no kernels of `twin-c`: the packages with kernels are linked, twin-a, twin-b"
+        "no kernels of `twin-c`: the packages with kernels are joined, twin-a, twin-b"
     );
 }
 
@@ -305,7 +305,7 @@ fn paths(output: &Output) -> Vec<String> {
 #[test]
 fn without_a_path_the_package_is_built() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
-    assert_eq!(paths(&list_package(&fixtures.join("linked"), &["--json"])).len(), 7);
+    assert_eq!(paths(&list_package(&fixtures.join("joined"), &["--json"])).len(), 7);
     assert_eq!(
         paths(&list_package(&fixtures.join("plugin"), &["--json"])),
         ["twin_b::nested::beta", "twin_b::saxpy"]
@@ -313,8 +313,8 @@ fn without_a_path_the_package_is_built() {
     assert_eq!(paths(&list_package(&fixtures.join("unnamed"), &["--json", "--bin", "remedied"])).len(), 6);
     // A library can be listed before it is linked.
     assert_eq!(paths(&list_package(&fixtures.join("twin-b"), &["--json"])).len(), 2);
-    let from_elsewhere = ["--json", "--release", "-p", "linked", "--crate", "linked"];
-    assert_eq!(paths(&list_package(&fixtures, &from_elsewhere)), ["linked::own"]);
+    let from_elsewhere = ["--json", "--release", "-p", "joined", "--crate", "joined"];
+    assert_eq!(paths(&list_package(&fixtures, &from_elsewhere)), ["joined::own"]);
 }
 
 #[test]

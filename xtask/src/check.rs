@@ -126,6 +126,6 @@ mod tests {
         assert_eq!(sim["kernel-registry-sim"], words(&["--lib", "--test", "stack"]));
         let format = chosen(&["kernel-registry-format/src/param.rs"]);
         assert!(format["kernel-registry-format"].len() > 3, "{format:?}");
-        assert_eq!(chosen(&["tests/fixtures/linked/src/main.rs"]).keys().collect::<Vec<_>>(), ["linked"]);
+        assert_eq!(chosen(&["tests/fixtures/joined/src/main.rs"]).keys().collect::<Vec<_>>(), ["joined"]);
     }
 }
