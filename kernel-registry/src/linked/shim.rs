@@ -1,9 +1,10 @@
 //! The functions that the linker puts in place of the runtime library's `__cudaRegister..`: they note the call, and make it.
 //!
-//! `--wrap=F` of the linker turns references to `F` into `__wrap_F`, and `__real_F` into the true one. Archives that were rewritten by
-//! `kernel_registry_build::Linked` refer to `kernel_registry_linked` and `kernel_registry_linkfat` instead. All of these are assembly, because only that can be weak
-//! and hidden at once: two copies of this library link, and no shared library replaces the functions of another. The
-//! references to the runtime library are weak, so that programs without it link, too.
+//! `--wrap=F` of the linker turns references to `F` into `__wrap_F`, and `__real_F` into the true one. Archives that
+//! `kernel_registry_build::linked_archive` has rewritten refer to `kernel_registry_linked` and `kernel_registry_linkfat` instead. All of
+//! these are assembly, because only that can be weak and hidden at once: two copies of this library link, and no shared
+//! library replaces the functions of another. The references to the runtime library are weak, so that programs without
+//! it link, too.
 
 use std::ffi::{c_char, c_int, c_void};
 
