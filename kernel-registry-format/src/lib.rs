@@ -8,6 +8,8 @@
 //! | [`device_header`] | the header for resident kernels |
 //! | [`fatbin`] | fatbins: their headers, and a writer |
 //! | [`fit`] | what the multiprocessors of each architecture have room for |
+//! | [`fnv1a`] | a hash that stays the same, for files and seeds |
+//! | [`prime`] | images whose kernels prime a context |
 //! | [`ptx`] | where the kernels of a PTX module are in its text |
 //! | [`CudaVersion`] | the PTX that came with each version of CUDA |
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
@@ -61,11 +63,13 @@ pub mod device_header;
 pub mod fatbin;
 mod fields;
 pub mod fit;
+mod fnv1a;
 pub mod index;
 mod kernel;
 mod layout;
 mod on_wait;
 mod param;
+pub mod prime;
 mod printable;
 pub mod ptx;
 mod read;
@@ -79,6 +83,7 @@ mod write;
 
 pub use cuda::CudaVersion;
 pub use fields::Problem;
+pub use fnv1a::fnv1a;
 pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, StackFrames};
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
 pub use on_wait::OnWait;

@@ -88,6 +88,11 @@ impl KnownContext {
         lock(&CONTEXTS).iter().find(|state| state.id == id).cloned()
     }
 
+    /// The `CudaContext` of its warm-ups, if it still exists.
+    pub(crate) fn home(&self) -> Option<Arc<CudaContext>> {
+        lock(&self.home).upgrade()
+    }
+
     /// Locks `loaded`, unless another thread holds it for longer than this.
     pub(crate) fn lock_within(&self, timeout: Duration) -> Option<MutexGuard<'_, Loaded>> {
         let begun = Instant::now();

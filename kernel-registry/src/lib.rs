@@ -100,7 +100,7 @@
 //! | declare | [`gpu_kernel`], [`KernelParam`], [`types`], [`link_kernels!`]; for PTX made at run time `RuntimeImage` | `RuntimeImageError` |
 //! | list and find | [`kernels`], [`find`], [`find_symbol`], [`duplicates`] with [`Duplicate`]; [`KernelInfo`], [`Kernel`], [`Image`] | [`RegistryError`] with [`Place`]; [`OtherCopy`] |
 //! | what a record says of a kernel | [`Signature`], [`Params`] with [`ParamsIter`], [`Param`], [`Pass`], [`Direction`], [`SliceLength`], [`RustType`], [`Needs`] | [`Malformed`], [`Problem`] |
-//! | get a context | [`context()`], [`contexts()`], [`CudaVersion`], [`cudarc`] | [`DriverUnavailable`], [`DriverCallError`] |
+//! | get a context | [`context()`], [`contexts()`], [`borrow_context`], [`CudaVersion`], [`cudarc`] | [`DriverUnavailable`], [`DriverCallError`] |
 //! | warm | [`warm_all`], [`Warmup`], [`Warm`], [`Progress`] | [`WarmError`] with [`Failure`], [`Cause`] and [`SetLimit`]; [`WarmEachError`], [`RecheckError`] |
 //! | read the report | [`Report`], [`KernelReport`], [`HookReport`], [`Stage`], [`Unavailable`] | |
 //! | warm other libraries | [`macro@warmup`], [`WarmContext`] | [`PreloadError`], [`HookFailure`], [`HookCause`] |
@@ -134,6 +134,7 @@
 
 mod __private;
 mod address;
+mod borrow;
 mod config;
 mod contexts;
 mod control;
@@ -173,6 +174,7 @@ pub mod __private_0_1 {
 }
 
 pub use address::{DeviceAddress, PointerTo, PointerToMut};
+pub use borrow::borrow_context;
 pub use config::{Dim3, LaunchConfig};
 pub use contexts::{Late, LateLoad};
 pub use copies::OtherCopy;

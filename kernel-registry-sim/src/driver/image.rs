@@ -1,5 +1,6 @@
 //! Images: picks the PTX that fits a device, decodes it, and describes its kernels.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -72,10 +73,7 @@ impl Image {
             variant.runs_on((arch / 10, arch % 10)).then_some((variant, text))
         });
         let Some((variant, text)) = fitting.max_by_key(|(variant, _)| variant.target.sm) else {
-            return Err(Refused::new(
-                Code::NO_BINARY_FOR_GPU,
-                format!("the simulated device executes PTX, and there is none for sm_{arch}; embed PTX too"),
-            ));
+            return Err(Refused::new(Code::NO_BINARY_FOR_GPU, without_ptx(&image, arch)));
         };
         let VariantKind::Ptx { version: (major, minor) } = variant.kind else {
             return Err(Refused::new(Code::INVALID_PTX, "it is no PTX"));
@@ -109,6 +107,21 @@ impl Image {
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.kernels.iter().position(|kernel| kernel.name == name)
     }
+}
+
+/// Why an image without PTX for an architecture is refused, with some of its kernels.
+fn without_ptx(image: &kernel_registry_image::Image, arch: u32) -> String {
+    let entries = || image.variants.iter().flat_map(|variant| &variant.entries);
+    let names: BTreeSet<_> = entries().map(|entry| format!("`{}`", entry.name())).collect();
+    let some: Vec<_> = names.iter().take(3).map(String::as_str).collect();
+    let more = if names.len() > some.len() { " .." } else { "" };
+    let of = if some.is_empty() { String::new() } else { format!(" of {}{more}", some.join(", ")) };
+    let is_code = image.variants.iter().all(|variant| variant.kind == VariantKind::Cubin);
+    let what = if is_code { "only machine code" } else { "none for it" };
+    format!(
+        "the simulated device sm_{arch} executes PTX, and the image has {what}{of}; embed PTX too, as with \
+         `nvcc -gencode arch=compute_75,code=compute_75`"
+    )
 }
 
 /// The largest frame among the kernels that a kernel launches. Its PTX names these.

@@ -3,6 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use kernel_registry_format::fnv1a;
+
 /// A sequence of delays: a seed, and the longest delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Timing {
@@ -17,10 +19,7 @@ impl Timing {
 
     /// The delay of the nth event of a kind. It does not depend on events of other kinds, whose order differs between runs.
     pub(super) fn delay(&self, kind: &str, number: u64) -> Duration {
-        let kind = kind.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        let random = mix(self.seed ^ mix(kind ^ mix(number)));
+        let random = mix(self.seed ^ mix(fnv1a(kind.bytes()) ^ mix(number)));
         self.longest.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
     }
 }

@@ -54,9 +54,17 @@ pub(crate) struct Pushed(#[expect(dead_code, reason = "its drop ends it")] Relax
 
 impl Pushed {
     pub(crate) fn new(context: &CudaContext) -> Result<Self, DriverCallError> {
-        let relaxed = Relaxed::new()?;
         // SAFETY: the context lives as long as its `CudaContext`.
-        call("cuCtxPushCurrent", unsafe { sys::cuCtxPushCurrent_v2(context.cu_ctx()) })?;
+        unsafe { Pushed::raw(context.cu_ctx()) }
+    }
+
+    /// # Safety
+    ///
+    /// The context is valid.
+    pub(crate) unsafe fn raw(context: sys::CUcontext) -> Result<Self, DriverCallError> {
+        let relaxed = Relaxed::new()?;
+        // SAFETY: see above.
+        call("cuCtxPushCurrent", unsafe { sys::cuCtxPushCurrent_v2(context) })?;
         Ok(Pushed(relaxed))
     }
 }

@@ -7,15 +7,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::CStr;
 
+use kernel_registry_format::prime::{ASSERT, FIRST, MALLOC, OUTPUT, PLAIN, PRINTF, SPECIAL};
+
 use super::code::Route;
 use super::handle::Handle;
 use super::plan::Planned;
 use crate::contexts::{self, Libraries, Primed};
 use crate::driver::{Code, Current, LoadError, Module, Stream};
 use crate::watch::Watch;
-
-static SPECIAL: &[u8] = include_bytes!("../../cuda/prime.fatbin");
-static PLAIN: &[u8] = include_bytes!("../../cuda/first.fatbin");
 
 /// The name of our own kernels in errors.
 pub(super) const OURS: &str = "kernel-registry's own kernels";
@@ -34,6 +33,7 @@ pub(super) fn image(needs: Primed) -> Option<&'static [u8]> {
     match needs {
         Primed { launch: false, printf: false, assert: false, malloc: false } => None,
         Primed { printf: false, assert: false, malloc: false, .. } => Some(PLAIN),
+        Primed { malloc: false, .. } => Some(OUTPUT),
         _ => Some(SPECIAL),
     }
 }
@@ -42,10 +42,10 @@ pub(super) fn image(needs: Primed) -> Option<&'static [u8]> {
 fn kernels(needs: Primed) -> impl Iterator<Item = &'static CStr> {
     let special = needs.printf || needs.assert || needs.malloc;
     let kernels = [
-        (needs.printf, c"prime_printf"),
-        (needs.assert, c"prime_assert"),
-        (needs.malloc, c"prime_malloc"),
-        (needs.launch && !special, c"first"),
+        (needs.printf, PRINTF),
+        (needs.assert, ASSERT),
+        (needs.malloc, MALLOC),
+        (needs.launch && !special, FIRST),
     ];
     kernels.into_iter().filter(|(needed, _)| *needed).map(|(_, name)| name)
 }

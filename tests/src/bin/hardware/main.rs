@@ -3,6 +3,7 @@
 //!
 //! The order matters: a kernel has only one first launch per context.
 
+mod borrowed;
 mod checks;
 mod costs;
 mod counting;
@@ -83,6 +84,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("a thread without context", checks::other_thread),
     ("another `CudaContext` of the same context", checks::same_context),
     ("two contexts on one device", checks::two_contexts),
+    ("a context and a stream of another library", borrowed::borrowed),
     ("every device at once", checks::all_at_once),
     ("a stream that is being captured", checks::capture),
     ("warming while a stream is captured", checks::warm_while_capturing),

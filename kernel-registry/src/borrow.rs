@@ -1,0 +1,82 @@
+//! A context that another library made, as a `CudaContext`.
+
+use std::ffi::c_void;
+use std::mem;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, result, sys};
+
+use crate::contexts::KnownContext;
+use crate::driver::{ContextId, Driver, DriverCallError, DriverUnavailable, Pushed, call};
+
+/// A context that another library made (C++ code, cust, cuda-core, another version of cudarc), as the `CudaContext` that
+/// [`warm_all`](crate::warm_all) takes. This never destroys the context.
+///
+/// The runtime library (`cudaSetDevice`, `<<<>>>`), PyTorch, cust and cuda-core use a device's *primary* context, which
+/// [`context`](crate::context) returns, too. So this function is for contexts of `cuCtxCreate`. In a context that was
+/// warmed before it returns the `CudaContext` of the warm-up.
+///
+/// A stream of another library needs no function of this crate: cudarc's `wrap_borrowed_stream` makes it a `CudaStream`,
+/// which every launch takes.
+///
+/// # Safety
+///
+/// `context` is a valid `CUcontext`. It is not destroyed before the last use of the returned `CudaContext`, of its streams
+/// and slices, and of kernels that were warmed in it.
+///
+/// # Errors
+///
+/// Those of [`context`](crate::context), or the driver does not accept this context.
+///
+/// ```no_run
+/// use std::ffi::c_void;
+///
+/// use kernel_registry::warm_all;
+///
+/// /// C++ code calls this once, with its context and its stream.
+/// #[unsafe(no_mangle)]
+/// unsafe extern "C" fn warm(context: *mut c_void, stream: *mut c_void) -> bool {
+///     // SAFETY: the caller destroys the context and the stream at its end.
+///     let Ok(context) = (unsafe { kernel_registry::borrow_context(context) }) else { return false };
+///     // SAFETY: as above.
+///     let _stream = unsafe { context.wrap_borrowed_stream(stream.cast()) };
+///     warm_all(&context).is_ok()
+/// }
+/// ```
+pub unsafe fn borrow_context(context: *mut c_void) -> Result<Arc<CudaContext>, DriverUnavailable> {
+    Driver::get()?;
+    let raw: sys::CUcontext = context.cast();
+    let mut id = 0;
+    // SAFETY: the caller guarantees that the context is valid.
+    call("cuCtxGetId", unsafe { sys::cuCtxGetId(raw, &mut id) })?;
+    let id = ContextId(id);
+    if let Some(warmed) = KnownContext::find(id).and_then(|known| known.home()) {
+        return Ok(warmed);
+    }
+    // SAFETY: as above.
+    let current = unsafe { Pushed::raw(raw) }?;
+    let mut device = 0;
+    // SAFETY: a context is current.
+    call("cuCtxGetDevice", unsafe { sys::cuCtxGetDevice(&mut device) })?;
+    let ordinal = ordinal_of(device)?;
+    if ContextId::of_primary(device)? == Some(id) {
+        drop(current);
+        return crate::context(ordinal);
+    }
+    // SAFETY: as above. It is never dropped, so it does not destroy the context.
+    let borrowed = unsafe { CudaContext::from_raw_context(ordinal, device, raw) };
+    let borrowed =
+        borrowed.map_err(|error| DriverCallError::new("CudaContext::from_raw_context", error.0))?;
+    mem::forget(borrowed.clone());
+    Ok(borrowed)
+}
+
+/// The number by which [`crate::context`] finds a device.
+fn ordinal_of(device: sys::CUdevice) -> Result<usize, DriverCallError> {
+    let count =
+        CudaContext::device_count().map_err(|error| DriverCallError::new("cuDeviceGetCount", error.0))?;
+    let is_it = |ordinal: &i32| result::device::get(*ordinal).is_ok_and(|found| found == device);
+    let ordinal = (0..count).find(is_it);
+    // The device of a context is one of the driver's devices.
+    Ok(ordinal.unwrap_or(device).unsigned_abs() as usize)
+}
