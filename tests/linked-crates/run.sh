@@ -5,7 +5,15 @@ set -eu
 cd "$(dirname "$0")"
 root=${CUDA_HOME:-$(dirname "$(dirname "$(command -v nvcc)")")}
 export PATH=$root/bin:$PATH NVCC=$root/bin/nvcc CUDA_HOME=$root CUDA_COMPUTE_CAP=${CUDA_COMPUTE_CAP:-90}
-export RUSTFLAGS="-L native=${CUDART:-$root/lib64} -L native=$root/lib64 -L native=$root/lib -C link-arg=-Wl,-rpath,\$ORIGIN"
+# Without such a variable, risc0-sys compiles for the GPU of this machine, which may have none.
+export NVCC_PREPEND_FLAGS=${NVCC_PREPEND_FLAGS:--Wno-deprecated-gpu-targets}
+# cust, which risc0-sys depends on, wants the driver's library when it is linked, and calls nothing of it here.
+export CUDA_LIBRARY_PATH=$root
+stubs=${CARGO_TARGET_DIR:-target}/stubs
+mkdir -p "$stubs"
+stubs=$(cd "$stubs" && pwd)
+cc -shared -x c /dev/null -Wl,-soname,libcuda.so.1 -o "$stubs/libcuda.so"
+export RUSTFLAGS="-L native=${CUDART:-$root/lib64} -L native=$root/lib64 -L native=$root/lib -L native=$stubs -C link-arg=-Wl,-rpath,\$ORIGIN"
 cargo build --release
 [ "${1:-}" = --build ] && exit
 program=${CARGO_TARGET_DIR:-target}/release/linked-crates
