@@ -14,6 +14,7 @@ mod prebuilt;
 mod release;
 mod run;
 mod toolkit;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,8 @@ enum Chore {
     Sanitize,
     /// Install the CUDA compilers for tests and prebuilt images, from Python wheels into target/toolkit
     Toolkit(toolkit::Options),
+    /// Pack the audit as a wheel for pip, and as a tarball
+    Wheel(wheel::Options),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Chore::Prebuilt(options) => prebuilt::prebuilt(&options),
         Chore::ReleaseCheck => release::release_check(),
         Chore::Sanitize => memory::sanitize(),
+        Chore::Wheel(options) => wheel::wheel(&options),
         Chore::Toolkit(options) => toolkit::toolkit(&options),
     };
     match done {

@@ -1,0 +1,99 @@
+"""Tells the audit of CUDA calls what a program does. Everything here does nothing if `kernel-audit` does not run the program.
+
+    kernel-audit --record late.preload -- python3 serve.py
+    kernel-audit --preload late.preload --after-ready refuse -- python3 serve.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import time
+from typing import Any, Iterator, Literal, Protocol, Union
+
+__all__ = ["is_audited", "preload", "ready", "section"]
+__version__ = "@VERSION@"
+
+OnWait = Literal["refuse", "report", "defer"]
+
+
+class _TorchStream(Protocol):
+    @property
+    def cuda_stream(self) -> int: ...
+
+
+class _CupyStream(Protocol):
+    @property
+    def ptr(self) -> int: ...
+
+
+Stream = Union[int, _TorchStream, _CupyStream]
+
+
+@functools.lru_cache(maxsize=None)
+def _library() -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+        begin, end = library.kernel_registry_audit_section_begin, library.kernel_registry_audit_section_end
+    except (OSError, AttributeError):
+        return None
+    begin.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32]
+    begin.restype, end.argtypes, end.restype = ctypes.c_uint64, [ctypes.c_uint64], ctypes.c_uint64
+    return library
+
+
+def is_audited() -> bool:
+    """Whether `kernel-audit` runs this program."""
+    return _library() is not None
+
+
+def ready() -> None:
+    """Says that the program is ready: from now on a call that loads something is late."""
+    library = _library()
+    if library is not None:
+        library.kernel_registry_audit_ready()
+
+
+def preload() -> int:
+    """Loads what `--preload FILE` names, in the current context, for `--preload-at call`.
+
+    Returns how many kernels were loaded; -1 if there is nothing to load, or it was loaded in this context before.
+    """
+    library = _library()
+    return -1 if library is None else int(library.kernel_registry_audit_preload())
+
+
+def _handle(stream: Stream) -> int:
+    if isinstance(stream, int):
+        return stream
+    for name in ("cuda_stream", "ptr"):
+        handle = getattr(stream, name, None)
+        if isinstance(handle, int):
+            return handle
+    raise TypeError(f"a stream is a handle, or has one as `cuda_stream` (PyTorch) or `ptr` (CuPy); this is {stream!r}")
+
+
+@contextlib.contextmanager
+def section(stream: Stream, kernel: str = "", on_wait: OnWait = "refuse") -> Iterator[None]:
+    """While a kernel stays in this stream: calls that would wait for it are refused, reported or deferred.
+
+    Begin it before the kernel is launched. At its end it waits until the stream is done, so tell the kernel to end before.
+    """
+    words = ("refuse", "report", "defer")
+    if on_wait not in words:
+        raise ValueError(f"`on_wait` is one of {', '.join(words)}; this is {on_wait!r}")
+    library, handle = _library(), _handle(stream)
+    if library is None:
+        yield
+        return
+    number = library.kernel_registry_audit_section_begin(kernel.encode(), None, handle, words.index(on_wait))
+    if number == 0:
+        raise RuntimeError("no section can begin in this stream; standard error says why")
+    try:
+        yield
+    finally:
+        not_ready = 600
+        while library.cuStreamQuery(ctypes.c_void_p(handle)) == not_ready:
+            time.sleep(0.0005)
+        library.kernel_registry_audit_section_end(number)

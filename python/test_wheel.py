@@ -1,0 +1,89 @@
+"""Installs a wheel in a virtual environment without Rust, and uses it on the simulated driver. Called by `cargo xtask wheel --test`.
+
+    python3 test_wheel.py WHEEL
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PROGRAM = '''
+import ctypes
+import kernel_audit
+
+cuda = ctypes.CDLL("libcuda.so.1")
+PTX = b""".version 8.0
+.target sm_75
+.address_size 64
+.visible .entry late() { ret; }
+"""
+context, library, kernel, stream = (ctypes.c_void_p() for _ in range(4))
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
+address = ctypes.c_uint64()
+assert cuda.cuMemAlloc_v2(ctypes.byref(address), 64) == 0
+assert kernel_audit.is_audited()
+kernel_audit.ready()
+assert cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0) == 0
+assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"late") == 0
+assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None) == 0
+assert cuda.cuCtxSynchronize() == 0
+with kernel_audit.section(stream.value, "late"):
+    assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, None, None) == 0
+    assert cuda.cuMemFree_v2(address) == 800
+assert cuda.cuMemFree_v2(address) == 0
+for wrong in (lambda: kernel_audit.section("a stream"), lambda: kernel_audit.section(0, on_wait="wait")):
+    try:
+        with wrong():
+            raise SystemExit("it began")
+    except (TypeError, ValueError):
+        pass
+print("done")
+'''
+WITHOUT = '''
+import kernel_audit
+assert not kernel_audit.is_audited() and kernel_audit.preload() == -1
+kernel_audit.ready()
+with kernel_audit.section(1):
+    print("done")
+'''
+
+
+def main(wheel):
+    folder = Path(tempfile.mkdtemp(prefix="wheel-"))
+    # No Rust, no home, no settings of this machine.
+    clean = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home")}
+    (folder / "home").mkdir()
+
+    def run(*command, expect=0):
+        done = subprocess.run(command, capture_output=True, text=True, env=clean, cwd=folder)
+        assert done.returncode == expect, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done
+
+    run(sys.executable, "-m", "venv", str(folder / "venv"))
+    python, command = str(folder / "venv/bin/python3"), str(folder / "venv/bin/kernel-audit")
+    run(python, "-m", "pip", "install", "--no-index", "--no-deps", wheel)
+    run(python, "-m", "pip", "check")
+    (folder / "program.py").write_text(PROGRAM)
+    (folder / "without.py").write_text(WITHOUT)
+    assert run(python, "without.py").stdout == "done\n"
+
+    first = run(command, "--sim", "--record", "late.preload", "--html", "page.html", "--json", "first.json", "--", python, "program.py", expect=12)
+    assert first.stdout == "done\n", first.stderr
+    assert "late" in (folder / "late.preload").read_text()
+    assert "<html" in (folder / "page.html").read_text()
+    second = run(python, "-m", "kernel_audit", "--sim", "--preload", "late.preload", "--json", "second.json", "--", python, "program.py", expect=12)
+    reports = [json.loads((folder / name).read_text()) for name in ("first.json", "second.json")]
+    late = [[event["kind"] for event in report["processes"][0]["events"] if event["finding"]] for report in reports]
+    assert late == [["image", "load", "refused"], ["refused"]], late
+    assert second.stdout == "done\n"
+    print(f"{Path(wheel).name}: installed, audited, recorded and preloaded by Python {sys.version.split()[0]}")
+
+
+if __name__ == "__main__":
+    main(os.path.abspath(sys.argv[1]))
