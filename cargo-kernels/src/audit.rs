@@ -10,6 +10,7 @@ mod comparison;
 mod groups;
 mod html;
 mod json;
+mod preload;
 mod process;
 mod signals;
 mod streams;
@@ -18,6 +19,7 @@ mod text;
 mod trace;
 mod words;
 
+use kernel_registry_audit::preload::{Preload, images};
 use kernel_registry_audit::variables;
 use kernel_registry_format::shared_object;
 use std::collections::HashSet;
@@ -41,15 +43,16 @@ use crate::sim;
 use crate::terminal;
 
 pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
-    let files = [&options.json, &options.html, &options.trace].into_iter().flatten();
+    let files = [&options.json, &options.html, &options.trace, &options.record].into_iter().flatten();
     for path in files.filter(|path| !is_output(path)) {
         can_be_written(path)?;
     }
+    let given = options.preload.as_deref().map(preload::read).transpose()?.unwrap_or_default();
     if !options.merge.is_empty() {
         return merge(options);
     }
     if let Some(folder) = &options.pack {
-        return pack(folder, &hooks(options)?);
+        return pack(folder, options);
     }
     let Some((program, arguments)) = cli::program(&options.command)? else { return Ok(()) };
     if env::var_os(variables::DRIVER).is_some() {
@@ -61,7 +64,7 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
 
     let temporary = tempfile::tempdir().map_err(Failure::of_io(&env::temp_dir()))?;
     let records = options.records.as_deref().unwrap_or(temporary.path());
-    let records = std::path::absolute(records).map_err(Failure::of_io(records))?;
+    let records = absolute(records)?;
     // Processes cannot tell this command that they have no place for their records.
     fs::create_dir_all(&records)
         .and_then(|()| tempfile::tempfile_in(&records))
@@ -82,6 +85,12 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
         (variables::SLOW_MS, options.slow.to_string().into()),
         (variables::EVENTS, options.events.to_string().into()),
     ]);
+    if let Some(file) = &options.preload {
+        command.env(variables::PRELOAD, absolute(file)?).env(variables::PRELOAD_AT, &options.preload_at);
+    }
+    if let Some(file) = &options.record {
+        command.env(variables::IMAGES, images(&absolute(file)?));
+    }
     if let Some(seconds) = options.ready_after {
         command.env(variables::READY_AFTER, seconds.to_string());
     }
@@ -103,7 +112,7 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     (audit.was_said, audit.was_interrupted) = (true, was_interrupted);
     audit.hangs_end = options.on_hang == "abort";
     terminal::say(&audit);
-    write_files(options, &audit)?;
+    write_files(options, &audit, given)?;
     match (code(status), audit.findings()) {
         (0, 0) if audit.left_out.is_empty() => Ok(()),
         (0, 0) => Err(Failure::LeftOut { count: audit.left_out.len() }),
@@ -120,35 +129,53 @@ fn hooks(options: &cli::Audit) -> Result<PathBuf, Failure> {
     }
 }
 
+/// The path from the root: the program may have another working directory.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(Failure::of_io(path))
+}
+
 /// Whether the standard output is meant, in place of a file.
 fn is_output(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Copies this command and the hooks to a folder. There the command finds the hooks beside itself.
-fn pack(folder: &Path, hooks: &Path) -> Result<(), Failure> {
+/// The simulated driver in a folder of `--pack`.
+const PACKED_SIM: &str = "sim/libcuda.so.1";
+
+/// Copies this command and the hooks to a folder, and with `--sim` the simulated driver. There the command finds the hooks beside itself.
+fn pack(folder: &Path, options: &cli::Audit) -> Result<(), Failure> {
+    let hooks = hooks(options)?;
     let command = env::current_exe().map_err(Failure::of_io(Path::new("/proc/self/exe")))?;
     fs::create_dir_all(folder).map_err(Failure::of_io(folder))?;
-    for file in [&*command, hooks] {
+    for file in [&command, &hooks] {
         let copy = folder.join(file.file_name().unwrap_or_default());
         fs::copy(file, &copy).map_err(Failure::of_io(&copy))?;
     }
+    if options.sim {
+        let (simulated, _) = sim::prepare(&shared::built(&SIM, options.offline)?)?;
+        let copy = folder.join(PACKED_SIM);
+        fs::create_dir_all(copy.parent().unwrap_or(folder)).map_err(Failure::of_io(folder))?;
+        fs::copy(simulated.join("libcuda.so.1"), &copy).map_err(Failure::of_io(&copy))?;
+    }
     let command = folder.join(command.file_name().unwrap_or_default());
+    let sim = if options.sim {
+        "with or without `--sim`"
+    } else {
+        "without `--sim`: that packs the simulated driver, too"
+    };
     binaries::print(|out| {
-        writeln!(
-            out,
-            "on another machine: {} kernels audit PROGRAM ARGUMENTS; without `--sim`: the simulated driver is not in the folder",
-            command.display()
-        )
+        writeln!(out, "on another machine: {} kernels audit PROGRAM ARGUMENTS; {sim}", command.display())
     })
 }
 
 /// Reports on the records of earlier programs.
 fn merge(options: &cli::Audit) -> Result<(), Failure> {
-    let mut files = Vec::new();
+    let (mut files, mut earlier) = (Vec::new(), Preload::default());
     for path in &options.merge {
         if path.is_dir() {
             files.extend(record_files(path));
+        } else if path.extension().is_some_and(|extension| extension == "preload") {
+            earlier.merge(preload::read(path)?);
         } else {
             files.push(path.clone());
         }
@@ -156,7 +183,11 @@ fn merge(options: &cli::Audit) -> Result<(), Failure> {
     files.sort();
     files.dedup();
     let audit = Audit::read(files)?;
-    write_files(options, &audit)?;
+    let merges_preloads = earlier != Preload::default();
+    write_files(options, &audit, earlier)?;
+    if audit.processes.is_empty() && merges_preloads {
+        return Ok(());
+    }
     if audit.processes.is_empty() {
         return Err(Failure::NothingToMerge { left_out: audit.left_out.len() });
     }
@@ -171,13 +202,16 @@ fn merge(options: &cli::Audit) -> Result<(), Failure> {
 }
 
 /// Writes the reports that were asked for.
-fn write_files(options: &cli::Audit, audit: &Audit) -> Result<(), Failure> {
+fn write_files(options: &cli::Audit, audit: &Audit, earlier: Preload) -> Result<(), Failure> {
     for why in &audit.left_out {
         terminal::say(format_args!("warning: {why}"));
     }
     match options.json.as_deref() {
         Some(path) if is_output(path) => binaries::print(|out| write!(out, "{}", json::text(audit)))?,
         path => write_file(path, || json::text(audit))?,
+    }
+    if let Some(file) = &options.record {
+        preload::record(file, audit, earlier)?;
     }
     write_file(options.html.as_deref(), || html::page(audit))?;
     write_file(options.trace.as_deref(), || trace::text(audit))
@@ -195,10 +229,11 @@ fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), 
 
 /// The driver behind the hooks: the simulated one, or the one that the program would have found.
 fn driver(options: &cli::Audit) -> Result<PathBuf, Failure> {
-    if options.sim && shared::beside(&AUDIT).is_some() {
-        return Err(Failure::PackedWithoutSim);
-    }
     if options.sim {
+        if let Some(hooks) = shared::beside(&AUDIT) {
+            let packed = hooks.with_file_name(PACKED_SIM);
+            return if packed.is_file() { Ok(packed) } else { Err(Failure::PackedWithoutSim) };
+        }
         let (folder, _) = sim::prepare(&shared::built(&SIM, options.offline)?)?;
         return Ok(folder.join("libcuda.so.1"));
     }

@@ -198,6 +198,8 @@ pub(crate) enum Failure {
         many(*.count, "finding")
     )]
     Findings { count: usize },
+    #[error("`{path}` cannot be preloaded: {why}")]
+    NoPreload { path: PathBuf, why: String },
     #[error("{}", nothing_to_merge(*.left_out))]
     NothingToMerge { left_out: usize },
     #[error("{} could not be read (see the warnings above), so findings may be missing", many(*.count, "record"))]
@@ -232,6 +234,7 @@ impl Failure {
             Failure::OtherJson { .. } | Failure::ControlCharacter { .. } | Failure::NothingToMerge { .. } => {
                 6
             }
+            Failure::NoPreload { .. } => 6,
             Failure::Truncated { .. } | Failure::Damaged { .. } | Failure::Image { .. } => 6,
             Failure::NoRecords { .. } | Failure::NoKernels { .. } | Failure::WithoutKernels { .. } => 7,
             Failure::OnlyLinked { .. } | Failure::NotDeviceLinked { .. } => 7,

@@ -13,6 +13,7 @@
 //! [`rules`] says which calls wait for what; the measurements are in `docs/census.md`.
 
 mod causes;
+pub mod preload;
 pub mod record;
 pub mod variables;
 
@@ -31,7 +32,7 @@ mod outcome;
 #[cfg(feature = "watch")]
 pub use install::{assert_no_findings, findings, install, ready, report};
 #[cfg(feature = "watch")]
-pub use options::{AfterReady, Audit, OnHang};
+pub use options::{AfterReady, Audit, OnHang, PreloadAt};
 #[cfg(feature = "watch")]
 pub use outcome::{InstallError, Installed, NotWatched};
 

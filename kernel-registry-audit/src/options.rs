@@ -32,6 +32,17 @@ pub enum OnHang {
     Abort,
 }
 
+/// When a [preload](crate::preload) is loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PreloadAt {
+    /// In each context, as soon as it is there.
+    #[default]
+    Context,
+    /// When the program calls `kernel_registry_audit_preload`, in the context that is current then.
+    Call,
+}
+
 /// An audit with options; [`install`](crate::install) is one with the defaults. [`variables`] of the environment that are set win, so
 /// whoever runs a program can change what was built into it.
 ///
@@ -55,6 +66,9 @@ pub struct Audit {
     pub(crate) hang_after: Duration,
     pub(crate) on_hang: OnHang,
     pub(crate) slow: Duration,
+    pub(crate) preload: Option<PathBuf>,
+    pub(crate) preload_at: PreloadAt,
+    pub(crate) images: Option<PathBuf>,
 }
 
 static CHOSEN: OnceLock<Audit> = OnceLock::new();
@@ -72,6 +86,9 @@ impl Audit {
             hang_after: Duration::from_secs(5),
             on_hang: OnHang::default(),
             slow: Duration::from_millis(10),
+            preload: None,
+            preload_at: PreloadAt::default(),
+            images: None,
         }
     }
 
@@ -100,7 +117,7 @@ impl Audit {
         Audit { ready_signal: Some(number), ..self }
     }
 
-    /// How many events the record has room for, of 88 bytes each. 65,536 by default, and 16,777,216 at most.
+    /// How many events the record has room for, of 96 bytes each. 65,536 by default, and 16,777,216 at most.
     pub fn events(self, number: u32) -> Self {
         Audit { events: number, ..self }
     }
@@ -118,6 +135,22 @@ impl Audit {
     /// The time from which other calls are recorded as slow. 10 milliseconds by default.
     pub fn slow(self, time: Duration) -> Self {
         Audit { slow: time, ..self }
+    }
+
+    /// A file that names what to load as soon as there is a context: a [preload](crate::preload).
+    pub fn preload(self, file: impl Into<PathBuf>) -> Self {
+        Audit { preload: Some(file.into()), ..self }
+    }
+
+    /// When that is loaded.
+    pub fn preload_at(self, at: PreloadAt) -> Self {
+        Audit { preload_at: at, ..self }
+    }
+
+    /// The folder for copies of images that are in no file, so that they can be preloaded: those that the program has compiled or unpacked. Without
+    /// it there are no copies.
+    pub fn images(self, folder: impl Into<PathBuf>) -> Self {
+        Audit { images: Some(folder.into()), ..self }
     }
 
     /// Replaces options by the variables that are set. A variable is ignored if its value means nothing, or if the process is privileged.
@@ -143,6 +176,11 @@ impl Audit {
             Some("abort") => Some(OnHang::Abort),
             _ => None,
         };
+        let preload_at = match text(variables::PRELOAD_AT).as_deref() {
+            Some("context") => Some(PreloadAt::Context),
+            Some("call") => Some(PreloadAt::Call),
+            _ => None,
+        };
         let slow = number(variable(variables::SLOW_MS)).map(Duration::from_millis);
         Audit {
             driver: path(variables::DRIVER).or(self.driver),
@@ -154,12 +192,20 @@ impl Audit {
             hang_after: seconds(variables::HANG_AFTER).unwrap_or(self.hang_after),
             on_hang: on_hang.unwrap_or(self.on_hang),
             slow: slow.unwrap_or(self.slow),
+            preload: path(variables::PRELOAD).or(self.preload),
+            preload_at: preload_at.unwrap_or(self.preload_at),
+            images: path(variables::IMAGES).or(self.images),
         }
     }
 
     /// The audit of this process. If it was not installed, the environment configures it.
     pub(crate) fn chosen() -> &'static Audit {
         CHOSEN.get_or_init(|| Audit::new().or_environment())
+    }
+
+    /// Whether images are preloaded, or kept for that.
+    pub(crate) fn preloads(&self) -> bool {
+        self.preload.is_some() || self.images.is_some()
     }
 
     /// Whether all options are the same, also where the driver was looked for.

@@ -30,3 +30,12 @@ pub const CTRL_C: &str = "KERNEL_REGISTRY_AUDIT_CTRL_C";
 
 /// The milliseconds from which other calls are recorded as slow. 10 by default.
 pub const SLOW_MS: &str = "KERNEL_REGISTRY_AUDIT_SLOW_MS";
+
+/// The file that names what to preload.
+pub const PRELOAD: &str = "KERNEL_REGISTRY_AUDIT_PRELOAD";
+
+/// When it is loaded: `context` or `call`.
+pub const PRELOAD_AT: &str = "KERNEL_REGISTRY_AUDIT_PRELOAD_AT";
+
+/// The folder for copies of images that are in no file.
+pub const IMAGES: &str = "KERNEL_REGISTRY_AUDIT_IMAGES";

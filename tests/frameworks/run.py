@@ -17,8 +17,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import preload
+
 HERE = Path(__file__).resolve().parent
-PYTHON = {"torch_ops", "triton_add", "cupy_ops", "jax_ops", "nccl_ops"}
+PYTHON = {"torch_ops", "compile_ops", "triton_add", "cupy_ops", "jax_ops", "nccl_ops"}
 # A process may take so long, with compiling and a hang that is explained.
 LONGEST = 120
 
@@ -76,6 +78,9 @@ def programs(folder):
     if built.returncode:
         print(built.stderr)
     yield "cudart", [str(binary)]
+    shared = folder / "cudart_shared"
+    if subprocess.run(["nvcc", "-cudart", "shared", "-o", str(shared), str(HERE / "cudart.cu")]).returncode == 0:
+        yield "cudart_shared", [str(shared)]
 
 
 def gpus():
@@ -163,6 +168,9 @@ def main():
         refused = events(processes, "refused")
         report("refuse", "refused" in out and "blocked" not in out and "goes on True" in out, out.replace("\n", "; "), refused=refused)
         print("\n".join(f"  {line}" for line in err.splitlines() if "REFUSED" in line))
+
+    if wanted("preload"):
+        preload.run(list(programs(folder)), lambda *run, **more: audited(options.tool, *run, **more), execute, report)
 
     if wanted("launches"):
         loop = [sys.executable, str(HERE / "launches.py")]

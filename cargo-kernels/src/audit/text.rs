@@ -8,6 +8,7 @@ use kernel_registry_format::wrapped;
 
 use super::comparison::{self, compare_kernels};
 use super::groups::{self, Group};
+use super::preload;
 use super::process::{Audit, Process};
 use super::words::{
     NOTHING_SEEN, Time, caller, explanation_and_stack, processes, short, subject, while_resident,
@@ -125,6 +126,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
         }
         writeln!(f)?;
     }
+    preload::write(f, process)?;
     for missing in process.missing() {
         writeln!(f, "! {missing}")?;
     }
@@ -171,7 +173,7 @@ fn with_signatures(text: &str) -> String {
 }
 
 /// A text in lines that the terminal has room for.
-fn paragraph(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+pub(super) fn paragraph(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     match terminal::width() {
         Some(width) => writeln!(f, "{}", wrapped(text, width)),
         None => writeln!(f, "{text}"),

@@ -47,7 +47,7 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 10)]
     pub(crate) slow: u64,
 
-    /// Give each process's record room for so many events, of 80 bytes each
+    /// Give each process's record room for so many events, of 96 bytes each
     #[arg(long, value_name = "NUMBER", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub(crate) events: u32,
 
@@ -63,12 +63,25 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Run no program: report on these records, or on those in these folders, and compare the processes
+    /// Write what was late to this file, for `--preload`; with what `--preload` or `--merge` name
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+
+    /// Load what this file names as soon as the program has a context
+    #[arg(long, value_name = "FILE")]
+    pub(crate) preload: Option<PathBuf>,
+
+    /// When: with the context, or when the program calls `kernel_registry_audit_preload()`
+    #[arg(long, value_name = "WHEN", value_parser = ["context", "call"], default_value = "context", requires = "preload")]
+    pub(crate) preload_at: String,
+
+    /// Run no program: report on these records, or on those in these folders, and compare the processes. With `--record`, files
+    /// whose names end in .preload are merged, too
     #[arg(
         long,
         value_name = "RECORD",
         num_args = 1..,
-        conflicts_with_all = ["sim", "after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal"]
+        conflicts_with_all = ["sim", "after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal", "preload"]
     )]
     pub(crate) merge: Vec<PathBuf>,
 
@@ -80,11 +93,11 @@ pub(crate) struct Audit {
     #[arg(long)]
     pub(crate) offline: bool,
 
-    /// Run nothing, but copy this command and the library to a folder, for machines without Rust
+    /// Run nothing, but copy this command and the library to a folder, for machines without Rust; with `--sim` the simulated driver, too
     #[arg(
         long,
         value_name = "FOLDER",
-        conflicts_with_all = ["sim", "after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal", "json", "html", "trace", "merge", "command"]
+        conflicts_with_all = ["after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal", "json", "html", "trace", "record", "preload", "merge", "command"]
     )]
     pub(crate) pack: Option<PathBuf>,
 

@@ -10,7 +10,7 @@ use super::texts::LONGEST;
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses others.
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 
 /// Threads that have a slot.
 pub(crate) const SLOTS: usize = 1024;
@@ -112,6 +112,7 @@ pub(crate) struct RawEvent {
     pub(crate) call: Text,
     pub(crate) subject: Text,
     pub(crate) image: Text,
+    pub(crate) origin: Text,
     pub(crate) resident: Text,
     pub(crate) rule: Text,
     pub(crate) remedy: Text,

@@ -33,6 +33,8 @@ pub struct Report {
     pub uses_kernel_registry: bool,
     /// What happened, in the order in which it ended.
     pub events: Vec<Event>,
+    /// What was [preloaded](crate::preload): kernels, images and limits. If a `result` is not 0, its `text` says why that was not.
+    pub preloaded: Vec<Event>,
     /// Events without room.
     #[cfg_attr(feature = "serde", serde(rename = "events_dropped"))]
     pub dropped: u64,
@@ -103,6 +105,8 @@ pub struct Event {
     pub subject: SharedText,
     /// The image of the kernel, and which library loaded it.
     pub image: SharedText,
+    /// Where the image is from, as a [preload](crate::preload) says it, if it is part of a file of the process.
+    pub origin: SharedText,
     /// The resident kernel on the device, if the call would have waited for it; of a slow call or a hang, a kernel that ran
     /// meanwhile; or nothing.
     pub resident: SharedText,
@@ -112,7 +116,7 @@ pub struct Event {
     pub remedy: SharedText,
     /// The library that made the call.
     pub library: SharedText,
-    /// The library, and the function in it.
+    /// The library, and the function in it; in Python the file, the line and the function of the user.
     pub caller: SharedText,
     /// The stack, or the explanation of a hang.
     pub text: SharedText,
@@ -154,11 +158,13 @@ pub enum Kind {
     Deferred = 8,
     /// A call that waits for a resident kernel, and was made all the same.
     Waits = 9,
+    /// A kernel, an image or a limit of a [preload](crate::preload). If `result` is not 0, `text` says why it was not preloaded.
+    Preload = 10,
 }
 
 impl Kind {
     /// All kinds, in the order of their numbers, and their words.
-    const WORDS: [(Kind, &str); 9] = [
+    const WORDS: [(Kind, &str); 10] = [
         (Kind::Load, "load"),
         (Kind::Image, "image"),
         (Kind::Resize, "resize"),
@@ -168,6 +174,7 @@ impl Kind {
         (Kind::Unwatched, "unwatched"),
         (Kind::Deferred, "deferred"),
         (Kind::Waits, "waits"),
+        (Kind::Preload, "preload"),
     ];
 
     pub(super) fn from_number(number: u16) -> Option<Kind> {

@@ -35,9 +35,9 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         })
         .collect();
     activity.sort_by_key(|sample| sample.at);
-    let events_read = (0..events.min(room) as usize)
-        .filter_map(|index| event(bytes, size_of::<Layout>() + index * size_of::<RawEvent>(), &mut texts))
-        .collect();
+    let read = (0..events.min(room) as usize)
+        .filter_map(|index| event(bytes, size_of::<Layout>() + index * size_of::<RawEvent>(), &mut texts));
+    let (preloaded, read) = read.partition(|event: &Event| event.kind == Kind::Preload);
     let slots = || (0..SLOTS).map(|index| offset_of!(Layout, slots) + index * size_of::<Slot>());
     let of_slots = |offset| slots().map(|at| u64_at(bytes, at + offset)).fold(0_u64, u64::wrapping_add);
     let in_progress = slots()
@@ -52,7 +52,8 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         calls: header(offset_of!(Header, calls)).wrapping_add(of_slots(offset_of!(Slot, sequence))),
         ended: u32_at(bytes, offset_of!(Header, ended)) != 0,
         uses_kernel_registry: u32_at(bytes, offset_of!(Header, uses_kernel_registry)) != 0,
-        events: events_read,
+        events: read,
+        preloaded,
         dropped: events.saturating_sub(room),
         activity,
         activity_dropped: samples.saturating_sub(SAMPLES as u64),
@@ -90,6 +91,7 @@ fn event(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Event> {
         call: text(offset_of!(RawEvent, call)),
         subject: text(offset_of!(RawEvent, subject)),
         image: text(offset_of!(RawEvent, image)),
+        origin: text(offset_of!(RawEvent, origin)),
         resident: text(offset_of!(RawEvent, resident)),
         rule: text(offset_of!(RawEvent, rule)),
         remedy: text(offset_of!(RawEvent, remedy)),

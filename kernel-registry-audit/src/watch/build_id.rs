@@ -1,8 +1,10 @@
 //! The build id of a library in this process: what its linker wrote to tell it from every other one, also of the same name.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr;
 use std::slice;
+
+use crate::watch::mapped::{self, Mapped};
 
 /// The note's type, and the name of who defines it.
 const NT_GNU_BUILD_ID: u32 = 3;
@@ -10,49 +12,27 @@ const GNU: &[u8] = b"GNU\0";
 
 /// The build id of the library at this address in hexadecimal digits, if it has one.
 pub(crate) fn build_id(address: *const c_void) -> Option<String> {
-    let mut asked = Asked { address: address.addr() as u64, id: None };
-    // SAFETY: `look` gets what it is declared to get, and `asked` lives until the call returns.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut asked).cast()) };
-    asked.id
+    let (address, mut id) = (address.addr() as u64, None);
+    mapped::each(&mut |file| {
+        let is_here = file.segment_at(address, 1).is_some();
+        if is_here {
+            id = id_of(file);
+        }
+        is_here
+    });
+    id
 }
 
-struct Asked {
-    address: u64,
-    id: Option<String>,
-}
-
-/// Looks at one library. Anything but 0 ends the search.
-unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, asked: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a description that lives during the call, and `build_id` its own `Asked`.
-    let (info, asked) = unsafe { (&*info, &mut *asked.cast::<Asked>()) };
-    if info.dlpi_phdr.is_null() {
-        return 0;
-    }
-    // SAFETY: so many program headers are there while the library is loaded, which the loader's lock ensures.
-    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let start = |header: &libc::Elf64_Phdr| info.dlpi_addr.wrapping_add(header.p_vaddr);
-    let is_loaded = |address: u64| {
-        let loaded = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
-        loaded.into_iter().any(|header| address.wrapping_sub(start(header)) < header.p_filesz)
-    };
-    if !is_loaded(asked.address) {
-        return 0;
-    }
-    let is_there = |header: &&libc::Elf64_Phdr| {
-        let last = start(header).wrapping_add(header.p_filesz.saturating_sub(1));
-        header.p_type == libc::PT_NOTE && is_loaded(start(header)) && is_loaded(last)
-    };
-    for header in headers.iter().filter(is_there) {
+fn id_of(file: &Mapped<'_>) -> Option<String> {
+    let notes = file.headers.iter().filter(|header| header.p_type == libc::PT_NOTE);
+    let mut mapped =
+        notes.filter(|header| file.segment_at(file.start(header), header.p_filesz.max(1)).is_some());
+    mapped.find_map(|header| {
+        let begin = ptr::with_exposed_provenance(file.start(header) as usize);
         // SAFETY: the loader has mapped these bytes, and they stay while its lock is held.
-        let notes = unsafe {
-            slice::from_raw_parts(
-                ptr::with_exposed_provenance(start(header) as usize),
-                header.p_filesz as usize,
-            )
-        };
-        asked.id = asked.id.take().or_else(|| id_among(notes, header.p_align as usize));
-    }
-    1
+        let notes = unsafe { slice::from_raw_parts(begin, header.p_filesz as usize) };
+        id_among(notes, header.p_align as usize)
+    })
 }
 
 /// The build id in a segment of notes. Each has three numbers, then a name and bytes, which are padded.

@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 use super::build_id::build_id;
+use super::python::{self, Frame};
 
 /// Frames that are looked at.
 pub(crate) const DEPTH: usize = 48;
@@ -26,7 +27,19 @@ pub(crate) fn find(hook: *const c_void) -> Caller {
     let mut frames = [std::ptr::null_mut::<c_void>(); DEPTH];
     // SAFETY: there is room for so many addresses.
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as i32) };
-    find_among(&frames[..count.max(0) as usize], hook)
+    find_among(&frames[..count.max(0) as usize], hook).in_python(&python::frames())
+}
+
+impl Caller {
+    /// The caller, where the thread also has Python frames: then the user's function called.
+    pub(crate) fn in_python(self, frames: &[Frame]) -> Caller {
+        let Some(user) = python::of_user(frames) else { return self };
+        let name = |frame: &Frame| format!("{}:{} {}", frame.file, frame.line, frame.function);
+        let short = user.file.rsplit('/').next().unwrap_or_default();
+        let lines: String = frames.iter().map(|frame| format!("{}\n", name(frame))).collect();
+        let caller = name(&Frame { file: short.to_owned(), ..user.clone() });
+        Caller { name: caller, stack: lines + &self.stack, library: self.library }
+    }
 }
 
 /// Libraries whose calls are made for another one.
@@ -43,13 +56,13 @@ pub(crate) fn find_among(frames: &[*mut c_void], hook: *const c_void) -> Caller 
     let skipped = nearest.filter(|index| after(&frames[*index]) < LARGEST).map_or(0, |index| index + 1);
     // Hooks in a library of their own: all of that library is skipped.
     let own = library(hook).filter(|_| cfg!(feature = "export")).map(|frame| frame.library);
-    let is_inside = |(_, frame): &(_, Frame)| {
+    let is_inside = |(_, frame): &(_, Native)| {
         Some(&frame.library) == own.as_ref() || INSIDE.iter().any(|inside| frame.library.starts_with(inside))
     };
     let frames = frames[skipped..].iter().filter_map(|address| Some((address, library(*address)?)));
     let outside: Vec<_> = frames.skip_while(is_inside).collect();
     let mut stack = String::new();
-    for (address, Frame { path, library, function, offset }) in &outside {
+    for (address, Native { path, library, function, offset }) in &outside {
         // Writing to a `String` does not fail.
         let _ = match function {
             Some(function) => writeln!(stack, "{library} {function}+{offset:#x}"),
@@ -60,7 +73,7 @@ pub(crate) fn find_among(frames: &[*mut c_void], hook: *const c_void) -> Caller 
             },
         };
     }
-    let Some((_, Frame { library, function, .. })) = outside.into_iter().next() else {
+    let Some((_, Native { library, function, .. })) = outside.into_iter().next() else {
         return Caller { stack, ..Caller::default() };
     };
     let name = match function {
@@ -70,7 +83,7 @@ pub(crate) fn find_among(frames: &[*mut c_void], hook: *const c_void) -> Caller 
     Caller { library, name, stack }
 }
 
-struct Frame {
+struct Native {
     path: String,
     library: String,
     function: Option<String>,
@@ -78,7 +91,7 @@ struct Frame {
     offset: usize,
 }
 
-fn library(address: *const c_void) -> Option<Frame> {
+fn library(address: *const c_void) -> Option<Native> {
     let mut info = MaybeUninit::<libc::Dl_info>::uninit();
     // SAFETY: the answer has room; the address is only looked up.
     if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
@@ -94,7 +107,7 @@ fn library(address: *const c_void) -> Option<Frame> {
     let library = path.rsplit('/').next().unwrap_or_default().to_owned();
     let start = if name.is_some() { symbol } else { base };
     let path = if path.starts_with('/') { path.into_owned() } else { program().to_owned() };
-    Some(Frame {
+    Some(Native {
         path,
         library,
         function: name.map(Into::into),

@@ -145,21 +145,26 @@ pub(crate) fn current_device() -> Option<CUdevice> {
 
 /// The device of a context, which is current meanwhile.
 pub(crate) fn device_of(context: u64) -> Option<CUdevice> {
+    within(context, current_device).flatten()
+}
+
+/// Does something while a context is current. `None` if it is gone.
+pub(crate) fn within<T>(context: u64, act: impl FnOnce() -> T) -> Option<T> {
     driver_function!(static PUSH = cuCtxPushCurrent_v2(CUcontext));
     driver_function!(static POP = cuCtxPopCurrent_v2(*mut CUcontext));
     if context == current() {
-        return current_device();
+        return Some(act());
     }
     let (push, pop) = (PUSH.get()?, POP.get()?);
     // SAFETY: the driver refuses a context that is gone.
     if unsafe { push(handle(context)) } != CUresult::CUDA_SUCCESS {
         return None;
     }
-    let device = current_device();
+    let result = act();
     let mut popped = ptr::null_mut();
     // SAFETY: it stores the handle of the context that was pushed.
     unsafe { pop(&mut popped) };
-    device
+    Some(result)
 }
 
 fn handle(context: u64) -> CUcontext {

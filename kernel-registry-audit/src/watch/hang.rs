@@ -182,13 +182,15 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
         say("press Ctrl-C twice to end the program with a report");
     }
     let took = nanoseconds(waited);
+    let (image, origin) = known::image_of(subject).unwrap_or_default();
     let event = write_event(NewEvent {
         kind: Kind::Hang,
         call: name,
         thread,
         stream,
         subject: kernel.as_deref().unwrap_or_default(),
-        image: &known::image_of(subject).unwrap_or_default(),
+        image: &image,
+        origin: &origin,
         begun: now().saturating_sub(took),
         took,
         result: CUresult::CUDA_ERROR_NOT_READY as u32,

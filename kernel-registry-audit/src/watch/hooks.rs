@@ -7,7 +7,6 @@ mod guard;
 mod image;
 mod late;
 mod load;
-mod stack;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Once;
@@ -158,22 +157,22 @@ hooks! {
     10000 cuGraphLaunch => cuGraphLaunch, cuGraphLaunch_ptsz(graph: CUgraphExec, stream: CUstream)
         |call, real| launch_graph(call, stream, real);
 
-    2000 cuModuleLoad => cuModuleLoad(module: *mut CUmodule, path: *const c_char) |call, real| load_module(call, module, image_in_file(path), real);
+    2000 cuModuleLoad => cuModuleLoad(module: *mut CUmodule, path: *const c_char) |call, real| load_module(call, module, image_in_file(path), 0, real);
     2000 cuModuleLoadData => cuModuleLoadData(module: *mut CUmodule, bytes: *const c_void)
-        |call, real| load_module(call, module, image_at(bytes), real);
+        |call, real| load_module(call, module, image_at(bytes), 0, real);
     2010 cuModuleLoadDataEx => cuModuleLoadDataEx(
         module: *mut CUmodule, bytes: *const c_void, count: c_uint, options: *mut CUjit_option, values: Params,
-    ) |call, real| load_module(call, module, image_at(bytes), real);
+    ) |call, real| load_module(call, module, image_at(bytes), count, real);
     2000 cuModuleLoadFatBinary => cuModuleLoadFatBinary(module: *mut CUmodule, bytes: *const c_void)
-        |call, real| load_module(call, module, image_at(bytes), real);
+        |call, real| load_module(call, module, image_at(bytes), 0, real);
     12000 cuLibraryLoadData => cuLibraryLoadData(
         library: *mut CUlibrary, bytes: *const c_void, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |call, real| load_library(call, library, image_at(bytes), image::keeps_code(library_options, library_count), real);
+    ) |call, real| load_library(call, library, image_at(bytes), count, image::keeps_code(library_options, library_count), real);
     12000 cuLibraryLoadFromFile => cuLibraryLoadFromFile(
         library: *mut CUlibrary, path: *const c_char, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |call, real| load_library(call, library, image_in_file(path), false, real);
+    ) |call, real| load_library(call, library, image_in_file(path), count, false, real);
     2000 cuModuleUnload => cuModuleUnload(module: CUmodule) |call, real| unload_module(call, module, real);
     12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary) |call, real| unload_library(call, library, real);
 

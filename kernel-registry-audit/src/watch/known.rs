@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::preload::How;
 use crate::watch::contexts;
 use crate::watch::locked::Locked;
 use crate::watch::table::Table;
@@ -53,7 +54,7 @@ static HANDLES: Locked<Handles> = Locked::new();
 #[derive(Default)]
 struct Handles {
     kernels: HashMap<u64, Kernel>,
-    images: HashMap<u64, Arc<str>>,
+    images: HashMap<u64, Image>,
     /// The modules that are those of libraries.
     modules: HashMap<u64, u64>,
     /// The functions that were taken from each module, by their names.
@@ -63,6 +64,18 @@ struct Handles {
     /// Libraries, each with a context that it is loaded in.
     loaded: HashSet<(u64, u64)>,
 }
+
+/// An image that was loaded.
+#[derive(Clone)]
+struct Image {
+    words: Arc<str>,
+    /// Where it is from, as a preload says it; or nothing.
+    origin: Arc<str>,
+    content: Option<Content>,
+}
+
+/// What tells images apart: how they are loaded, and their length and hash.
+pub(crate) type Content = (How, u64, u64);
 
 /// A kernel, by one of its handles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,17 +103,31 @@ pub(crate) fn name_of(handle: u64) -> Option<String> {
     HANDLES.lock().kernels.get(&handle).map(|kernel| kernel.name.clone())
 }
 
-/// The image of a kernel, in words.
-pub(crate) fn image_of(kernel: u64) -> Option<Arc<str>> {
+/// The image of a kernel, in words, and where it is from.
+pub(crate) fn image_of(kernel: u64) -> Option<(Arc<str>, Arc<str>)> {
     let handles = HANDLES.lock();
-    handles.images.get(&handles.kernels.get(&kernel)?.image).cloned()
+    let Image { words, origin, .. } = handles.images.get(&handles.kernels.get(&kernel)?.image)?;
+    Some((words.clone(), origin.clone()))
 }
 
-/// Remembers an image that was loaded, in words. Its handle may have been that of another image, whose context is gone.
-pub(crate) fn add_image(handle: u64, words: &str) {
+/// Where an image is from.
+pub(crate) fn origin_of(image: u64) -> Option<Arc<str>> {
+    HANDLES.lock().images.get(&image).map(|image| image.origin.clone())
+}
+
+/// An image of this content that is loaded, if `fits` says that of its handle.
+pub(crate) fn find_image(content: Content, fits: impl Fn(u64) -> bool) -> Option<u64> {
+    let handles = HANDLES.lock();
+    let mut same =
+        handles.images.iter().filter(|(_, image)| image.content == Some(content)).map(|(handle, _)| *handle);
+    same.find(|handle| fits(*handle))
+}
+
+/// Remembers an image that was loaded, in words, and where it is from. Its handle may have been that of another image, whose context is gone.
+pub(crate) fn add_image(handle: u64, words: &str, origin: &str, content: Option<Content>) {
     let mut handles = HANDLES.lock();
     handles.taken.remove(&handle);
-    handles.images.insert(handle, words.into());
+    handles.images.insert(handle, Image { words: words.into(), origin: origin.into(), content });
 }
 
 /// Remembers that a function was taken from a module. It may be loaded only by its launch.
@@ -156,8 +183,8 @@ pub(crate) fn is_loaded_in(module: u64, kernel: &str) -> bool {
 pub(crate) fn add_module(module: u64, library: u64) {
     let mut handles = HANDLES.lock();
     handles.modules.insert(module, library);
-    if let Some(words) = handles.images.get(&library).cloned() {
-        handles.images.insert(module, words);
+    if let Some(image) = handles.images.get(&library).cloned() {
+        handles.images.insert(module, Image { content: None, ..image });
     }
 }
 

@@ -9,6 +9,7 @@ use cudarc::driver::sys::CUresult;
 use crate::record::Kind;
 use crate::watch::hook::{self, Hook};
 use crate::watch::locked::Locked;
+use crate::watch::preload::kernel_registry_audit_preload;
 use crate::watch::ready::{kernel_registry_audit_attach, kernel_registry_audit_ready};
 use crate::watch::real;
 use crate::watch::recording::{NewEvent, kernel_registry_audit_record, now, write_event};
@@ -23,15 +24,17 @@ pub(crate) const RECORD: &CStr = c"kernel_registry_audit_record";
 const ATTACH: &CStr = c"kernel_registry_audit_attach";
 const BEGIN: &CStr = c"kernel_registry_audit_section_begin";
 const END: &CStr = c"kernel_registry_audit_section_end";
+const PRELOAD: &CStr = c"kernel_registry_audit_preload";
 
 /// The audit's own functions, which a driver does not have: they also tell an audit from a driver.
-pub(crate) fn own() -> [(&'static CStr, *const c_void); 5] {
+pub(crate) fn own() -> [(&'static CStr, *const c_void); 6] {
     [
         (READY, kernel_registry_audit_ready as *const c_void),
         (RECORD, kernel_registry_audit_record as *const c_void),
         (ATTACH, kernel_registry_audit_attach as *const c_void),
         (BEGIN, kernel_registry_audit_section_begin as *const c_void),
         (END, kernel_registry_audit_section_end as *const c_void),
+        (PRELOAD, kernel_registry_audit_preload as *const c_void),
     ]
 }
 

@@ -1,7 +1,10 @@
 //! The stack of another thread, which hangs: the thread writes it down itself, in the handler of a signal.
 
 use std::ffi::{c_int, c_void};
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -9,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::watch::caller::{self, Caller, DEPTH};
+use crate::watch::python::{self, Interpreter};
 
 /// How long a thread may take to write down its stack. One that blocks the signal never does.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -26,6 +30,7 @@ pub(crate) fn capture(thread: u32, hook: *const c_void) -> Option<Caller> {
     // A program that takes over all signals takes this one, too, and without a handler it would end the program.
     let signal = signal().filter(|signal| handler(*signal) == Some(handler_of_ours()))?;
     COUNT.store(0, Ordering::Relaxed);
+    let python = ask_for_python();
     ASKED.store(thread, Ordering::Release);
     // SAFETY: the signal has our handler. If the thread is gone, the call fails.
     let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread as libc::pid_t, signal) };
@@ -36,7 +41,28 @@ pub(crate) fn capture(thread: u32, hook: *const c_void) -> Option<Caller> {
     ASKED.store(0, Ordering::Relaxed);
     let count = COUNT.load(Ordering::Acquire);
     let frames: Vec<_> = FRAMES[..count].iter().map(|frame| frame.load(Ordering::Relaxed)).collect();
-    (count > 0).then(|| caller::find_among(&frames, hook))
+    let python = python.map(python::read).unwrap_or_default();
+    (count > 0).then(|| caller::find_among(&frames, hook).in_python(&python))
+}
+
+/// The interpreter whose frames the thread writes down, too, or null.
+static INTERPRETER: AtomicPtr<Interpreter> = AtomicPtr::new(ptr::null_mut());
+
+/// The file that it writes them into.
+static FILE: OnceLock<Option<File>> = OnceLock::new();
+
+/// Lets the thread that is asked write down its Python frames, too, if there is an interpreter. Returns the file for them.
+fn ask_for_python() -> Option<&'static File> {
+    // A thread may be late, so neither is ever freed.
+    let file = FILE.get_or_init(python::file).as_ref()?;
+    let interpreter = Interpreter::find()?;
+    if INTERPRETER.load(Ordering::Relaxed).is_null() {
+        INTERPRETER.store(Box::into_raw(Box::new(interpreter)), Ordering::Release);
+    }
+    file.set_len(0).ok()?;
+    let mut start = file;
+    start.seek(SeekFrom::Start(0)).ok()?;
+    Some(file)
 }
 
 /// A signal that the program does not use. Its handler stays: the signal may reach a thread late.
@@ -84,6 +110,11 @@ extern "C" fn write_down(_: c_int) {
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as c_int) }.max(0) as usize;
     for (place, frame) in FRAMES.iter().zip(frames) {
         place.store(frame, Ordering::Relaxed);
+    }
+    // SAFETY: it is null, or came from a box that is never freed.
+    let interpreter = unsafe { INTERPRETER.load(Ordering::Acquire).as_ref() };
+    if let (Some(interpreter), Some(Some(file))) = (interpreter, FILE.get()) {
+        interpreter.write(file.as_raw_fd());
     }
     COUNT.store(count.min(DEPTH), Ordering::Release);
 }

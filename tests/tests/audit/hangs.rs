@@ -66,6 +66,7 @@ fn ctrl_c_twice_ends_a_program_that_hangs() {
         assert!(words.contains(part), "{part}: {report}");
     }
     assert!(!words.contains("warm_all"), "it is in Python: {report}");
+    assert!(!super::has_open_python() || words.contains("(at hangs.py:"), "{report}");
     // Paragraphs are wrapped; a table's lines are not.
     let paragraph = report.lines().skip_while(|line| !line.starts_with("! HANG")).take(6);
     assert!(paragraph.clone().all(|line| line.chars().count() <= 80), "{report}");

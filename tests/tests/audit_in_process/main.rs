@@ -6,8 +6,10 @@ mod sections;
 use std::env;
 use std::error::Error;
 use std::ffi::CStr;
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::panic;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::ptr;
 use std::sync::atomic::AtomicU32;
@@ -18,6 +20,7 @@ use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, Launch
 use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::resident::{Control, Mapped};
 use kernel_registry::{DeviceAddress, LaunchError, Warmup, warm_all};
+use kernel_registry_audit::preload::Preload;
 use kernel_registry_audit::record::{Event, Kind};
 use kernel_registry_audit::{
     AfterReady, Audit, InstallError, Installed, NotWatched, assert_no_findings, findings, install, ready,
@@ -135,6 +138,41 @@ fn late_loads_are_found() {
         assert_eq!(said(&findings()?)[1..], [(Kind::Image, "cuModuleLoadData", "PTX")]);
         Ok(())
     });
+}
+
+#[test]
+fn what_was_late_is_preloaded_in_the_next_process() {
+    let file = scratch_folder().join("late.preload");
+    let late = || -> Outcome {
+        let file = PathBuf::from(env::var_os("PRELOAD").ok_or("no file")?);
+        let context = watched(if file.exists() { Audit::new().preload(&file) } else { Audit::new() })?;
+        let stream = context.new_stream()?;
+        ready()?;
+        assert_eq!(launch(cold(c"late")?, &stream), sys::CUresult::CUDA_SUCCESS);
+        let (found, preloaded) = (findings()?, report()?.preloaded);
+        if file.exists() {
+            assert_eq!(said(&found), []);
+            assert!(
+                preloaded.iter().any(|event| &*event.subject == "late" && event.result == 0),
+                "{preloaded:?}"
+            );
+            return Ok(());
+        }
+        let mut preload = Preload::default();
+        for event in &found {
+            let kernel = (event.kind == Kind::Load).then_some(&*event.subject);
+            preload.add(event.origin.parse()?, kernel);
+        }
+        assert_eq!(preload.kernels(), 1, "{found:?}");
+        Ok(fs::write(file, preload.to_string())?)
+    };
+    let variables = [("PRELOAD", file.to_str().expect("UTF-8"))];
+    for _ in 0..2 {
+        if apart("what_was_late_is_preloaded_in_the_next_process", &variables, late).is_none() {
+            return;
+        }
+    }
+    assert!(file.exists());
 }
 
 #[test]
@@ -349,9 +387,9 @@ fn variables_win_and_the_record_can_be_a_file() {
         Ok(())
     });
     if output.is_some() {
-        let file = std::fs::read_dir(folder).expect("a folder").next().expect("a record").expect("a name");
-        let report = kernel_registry_audit::record::read(&std::fs::read(file.path()).expect("a file"))
-            .expect("a record");
+        let file = fs::read_dir(folder).expect("a folder").next().expect("a record").expect("a name");
+        let report =
+            kernel_registry_audit::record::read(&fs::read(file.path()).expect("a file")).expect("a record");
         assert!(report.ended && report.events.iter().any(|event| event.kind == Kind::Refused), "{report:?}");
     }
 }

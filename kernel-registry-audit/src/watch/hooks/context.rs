@@ -11,7 +11,7 @@ use crate::watch::hook::{Call, with_handle};
 use crate::watch::real::driver_function;
 use crate::watch::section::{self, ActiveSection};
 use crate::watch::watched::timed;
-use crate::watch::{busy, contexts, known, owners, streams};
+use crate::watch::{busy, contexts, known, owners, preload, streams};
 
 /// A call that ends a context, with all that is loaded there.
 pub(super) fn end_context(call: Call, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
@@ -25,6 +25,7 @@ pub(super) fn end_context(call: Call, context: CUcontext, real: impl FnOnce() ->
 fn forget_context(context: u64) {
     known::forget_context(context);
     owners::forget_context(context);
+    preload::forget_context(context);
     streams::forget_context(context);
     section::forget_context(context);
 }
@@ -84,5 +85,8 @@ pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() 
     // After the driver's own handlers, so that this one is called before them.
     // SAFETY: it is called without arguments, and stays where it is.
     ONCE.call_once(|| _ = unsafe { libc::atexit(busy::end) });
-    with_handle(result, out, contexts::add)
+    with_handle(result, out, |context| {
+        contexts::add(context);
+        preload::in_new_context(context);
+    })
 }

@@ -1,6 +1,7 @@
 //! What hooks do when images are loaded and unloaded, and when handles of kernels are taken from them.
 
 use std::ffi::{CStr, c_char, c_uint};
+use std::ptr;
 
 use cudarc::driver::sys::{CUfunction, CUlibrary, CUlibraryOption, CUmodule, CUresult};
 use kernel_registry_format::rules::{self, Rule};
@@ -8,32 +9,37 @@ use kernel_registry_format::rules::{self, Rule};
 use super::code::Image;
 use super::load::{is_eager, is_loaded, kernel_name};
 use super::{guard, late};
+use crate::preload::{How, hash};
 use crate::record::Kind;
 use crate::watch::caller::Caller;
 use crate::watch::hook::{Call, stored_handle, with_handle};
 use crate::watch::recording::{NewEvent, now};
 use crate::watch::watched::timed;
-use crate::watch::{busy, contexts, known, owners, ready, recording, section, unloaded};
+use crate::watch::{busy, contexts, known, origin, owners, preload, ready, recording, section, unloaded};
 
-/// Loads a module.
+/// Loads a module, with so many options for the driver's compiler.
 pub(super) fn load_module(
     call: Call,
     out: *mut CUmodule,
     code: Image,
+    options: c_uint,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    with_handle(load_image(call, out, code, Some(&rules::MODULE), real), out, owners::add)
+    let how = (options == 0).then_some(How::Module);
+    with_handle(load_image(call, out, code, how, Some(&rules::MODULE), real), out, owners::add)
 }
 
-/// Loads a library. `keeps`: the program promises to keep its code until the library is unloaded.
+/// Loads a library, with so many options for the driver's compiler. `keeps`: the program promises to keep its code until the library is unloaded.
 pub(super) fn load_library(
     call: Call,
     out: *mut CUlibrary,
     code: Image,
+    options: c_uint,
     keeps: bool,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = load_image(call, out, code, is_eager().then_some(&rules::LIBRARY), real);
+    let how = (options == 0).then_some(How::Library);
+    let result = load_image(call, out, code, how, is_eager().then_some(&rules::LIBRARY), real);
     if keeps { with_handle(result, out, known::mark_kept) } else { result }
 }
 
@@ -52,16 +58,32 @@ fn load_image<T>(
     call: Call,
     out: *mut *mut T,
     image: Image,
+    how: Option<How>,
     rule: Option<&'static Rule>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
+    let found = how.and_then(|how| Some((how, image.content()?)));
+    if !out.is_null()
+        && let Some(handle) = found.as_ref().and_then(|(how, bytes)| preload::take(bytes, *how))
+    {
+        // SAFETY: the program has room for the handle there.
+        unsafe { *out = ptr::without_provenance_mut(handle as usize) };
+        return timed(call, || CUresult::CUDA_SUCCESS);
+    }
     let begun = now();
     let words = || format!("`{}` of a {image}", call.name());
-    let event = image_event(image.kind, image.bytes, rule);
+    let described = found.map(|(how, bytes)| {
+        let hash = hash(&bytes);
+        ((how, bytes.len() as u64, hash), origin::find(&bytes, hash, how))
+    });
+    let (content, origin) = described.unzip();
+    let origin = origin.flatten().map(|origin| origin.to_string()).unwrap_or_default();
+    let event = NewEvent { origin: &origin, ..image_event(image.kind, image.bytes, rule) };
     let (result, caller) = late::make_call(call, event, late::LOAD_BEFORE, words, real);
     with_handle(result, out, |handle| {
         let Caller { library, .. } = caller;
-        known::add_image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
+        let words = format!("{image}, loaded by {library} after {} ms", begun / 1_000_000);
+        known::add_image(handle, &words, &origin, content);
     })
 }
 
@@ -94,6 +116,7 @@ fn forget_and_unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl 
     move || {
         // Before the call: another thread may get the same handles right after it.
         known::forget_image(image);
+        preload::forget(image);
         real()
     }
 }
@@ -132,7 +155,8 @@ pub(super) fn use_library(call: Call, library: CUlibrary, real: impl FnOnce() ->
     if is_eager() || known::is_library_loaded(call.subject, context) {
         return timed(call, real);
     }
-    let event = image_event("library", 0, Some(&rules::LIBRARY_IN_CONTEXT));
+    let origin = known::origin_of(call.subject).unwrap_or_default();
+    let event = NewEvent { origin: &origin, ..image_event("library", 0, Some(&rules::LIBRARY_IN_CONTEXT)) };
     let words = || format!("`{}` of a library that is not loaded in this context", call.name());
     let (result, _) = late::make_call(call, event, late::LOAD_BEFORE, words, real);
     if result == CUresult::CUDA_SUCCESS {
@@ -192,7 +216,8 @@ pub(super) fn get_function(
         return guard::take_unloaded(call, &kernel, &section, take);
     }
     if let Some(refused) = ready::refusal(|| late::describe(call, &kernel), late::LOAD_BEFORE) {
-        late::record_refused(call, &kernel, refused);
+        let origin = known::origin_of(call.subject).unwrap_or_default();
+        late::record_refused(call, NewEvent { origin: &origin, ..late::load_event(&kernel) }, refused);
         return refused;
     }
     let result = take();

@@ -73,15 +73,15 @@ pub(super) fn describe(call: Call, kernel: &str) -> String {
 
 /// Records that a call has loaded a kernel.
 pub(super) fn record_loaded(call: Call, kernel: &str, begun: u64, result: CUresult) {
-    let image = &known::image_of(call.subject).unwrap_or_default();
+    let (image, origin) = &known::image_of(call.subject).unwrap_or_default();
     let (took, result) = (now() - begun, result as u32);
-    watched::record_event(call, NewEvent { image, begun, took, result, ..load_event(kernel) });
+    watched::record_event(call, NewEvent { image, origin, begun, took, result, ..load_event(kernel) });
 }
 
-/// Records that a call which would load a kernel was refused.
-pub(super) fn record_refused(call: Call, kernel: &str, result: CUresult) {
+/// Records that a call which would load a kernel, as `event` says, was refused.
+pub(super) fn record_refused(call: Call, event: NewEvent<'_>, result: CUresult) {
     let (kind, result) = (Kind::Refused, result as u32);
-    watched::record_event(call, NewEvent { kind, begun: now(), result, ..load_event(kernel) });
+    watched::record_event(call, NewEvent { kind, begun: now(), result, ..event });
     ready::end();
 }
 

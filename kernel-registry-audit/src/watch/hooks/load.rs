@@ -8,12 +8,12 @@ use kernel_registry_format::rules;
 
 use super::guard;
 use super::late;
-use super::stack::{self, Missing};
 use crate::record::Kind;
 use crate::watch::caller::Caller;
 use crate::watch::hook::{Call, stored_handle};
 use crate::watch::real::{Function, stored};
 use crate::watch::recording::NewEvent;
+use crate::watch::stack::{self, Missing};
 use crate::watch::unloaded::{self, UnloadedLaunch};
 use crate::watch::watched::{self, count_launch, during, timed};
 use crate::watch::{busy, contexts, known, section};
@@ -121,8 +121,8 @@ pub(super) fn load_kernel(
 
 /// Makes the call that loads a kernel, and records that. Returns the answer, and who called.
 fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> (CUresult, Caller) {
-    let image = known::image_of(call.subject).unwrap_or_default();
-    let event = NewEvent { image: &image, ..late::load_event(kernel) };
+    let (image, origin) = known::image_of(call.subject).unwrap_or_default();
+    let event = NewEvent { image: &image, origin: &origin, ..late::load_event(kernel) };
     let (result, caller) =
         late::make_call(call, event, late::LOAD_BEFORE, || late::describe(call, kernel), real);
     if result == CUresult::CUDA_SUCCESS {

@@ -29,7 +29,7 @@ impl Look {
             Kind::Resize => Look::Resize,
             Kind::Hang => Look::Hang,
             Kind::Refused | Kind::Deferred => Look::Refused,
-            Kind::Slow | Kind::Unwatched | Kind::Waits => Look::Slow,
+            Kind::Slow | Kind::Unwatched | Kind::Waits | Kind::Preload => Look::Slow,
         }
     }
 

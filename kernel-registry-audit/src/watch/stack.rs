@@ -8,35 +8,36 @@ use crate::watch::contexts;
 use crate::watch::real::{driver_function, stored};
 
 /// A stack limit that is too low for a kernel, in bytes.
-pub(super) struct Missing {
-    pub(super) frame: usize,
-    pub(super) limit: usize,
+pub(crate) struct Missing {
+    pub(crate) frame: usize,
+    pub(crate) limit: usize,
 }
 
 /// Whether the launch of a kernel will enlarge the stack. The attribute that says so does not count recursive calls.
-pub(super) fn missing(function: CUfunction) -> Option<Missing> {
-    let frame = usize::try_from(frame(function)?).ok().filter(|frame| *frame > 0)?;
+pub(crate) fn missing(function: CUfunction) -> Option<Missing> {
+    let frame = frame(function).filter(|frame| *frame > 0)?;
     let limit = limit()?;
     (frame > limit).then_some(Missing { frame, limit })
 }
 
 /// The frame of a kernel. Asking loads nothing.
-fn frame(function: CUfunction) -> Option<c_int> {
+pub(crate) fn frame(function: CUfunction) -> Option<usize> {
     driver_function!(static OF_FUNCTION = cuFuncGetAttribute(*mut c_int, CUfunction_attribute, CUfunction));
     driver_function!(static OF_KERNEL = cuKernelGetAttribute(*mut c_int, CUfunction_attribute, CUkernel, CUdevice));
     const LOCAL: CUfunction_attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
 
     let (of_function, of_kernel) = (OF_FUNCTION.get()?, OF_KERNEL.get()?);
     // SAFETY: it stores a number, and refuses the other kind of handle.
-    stored(0, |bytes| unsafe { of_function(bytes, LOCAL, function) }).or_else(|| {
+    let frame = stored(0, |bytes| unsafe { of_function(bytes, LOCAL, function) }).or_else(|| {
         let device = contexts::current_device()?;
         // SAFETY: as above.
         stored(0, |bytes| unsafe { of_kernel(bytes, LOCAL, function.cast(), device) })
-    })
+    });
+    usize::try_from(frame?).ok()
 }
 
 /// The stack limit of the current context.
-fn limit() -> Option<usize> {
+pub(crate) fn limit() -> Option<usize> {
     driver_function!(static GET_LIMIT = cuCtxGetLimit(*mut usize, CUlimit));
     let get_limit = GET_LIMIT.get()?;
     // SAFETY: it stores a number. It waits only while another thread loads, as the launch does.

@@ -1,0 +1,68 @@
+//! The files that the loader has mapped: the program, and its libraries.
+
+use std::env;
+use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::slice;
+
+/// A file that the loader has mapped.
+pub(crate) struct Mapped<'a> {
+    /// Empty for the program itself.
+    name: &'a [u8],
+    pub(crate) headers: &'a [libc::Elf64_Phdr],
+    base: u64,
+}
+
+impl Mapped<'_> {
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        if self.name.is_empty() { env::current_exe().ok() } else { Some(OsStr::from_bytes(self.name).into()) }
+    }
+
+    /// Where a segment begins in memory.
+    pub(crate) fn start(&self, header: &libc::Elf64_Phdr) -> u64 {
+        self.base.wrapping_add(header.p_vaddr)
+    }
+
+    /// The segment that has so many bytes from this address in the file, and where they begin in it.
+    pub(crate) fn segment_at(&self, address: u64, bytes: u64) -> Option<(&libc::Elf64_Phdr, u64)> {
+        let loaded = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        loaded.into_iter().find_map(|header| {
+            let inside = address.checked_sub(self.start(header))?;
+            (inside.checked_add(bytes)? <= header.p_filesz).then_some((header, inside))
+        })
+    }
+}
+
+/// Returns whether the search ends with this file.
+type Look<'a> = &'a mut dyn FnMut(&Mapped<'_>) -> bool;
+
+/// Shows one file after the other to `look`, until it returns true.
+pub(crate) fn each(mut look: Look<'_>) {
+    unsafe extern "C" fn step(info: *mut libc::dl_phdr_info, _size: usize, look: *mut c_void) -> c_int {
+        // SAFETY: `dl_iterate_phdr` passes a description that lives during the call, and the pointer that `each` gave it.
+        let (info, look) = unsafe { (&*info, &mut *look.cast::<Look<'_>>()) };
+        if info.dlpi_phdr.is_null() || info.dlpi_name.is_null() {
+            return 0;
+        }
+        // SAFETY: so many program headers are there while the file is mapped, which the loader's lock ensures; and a name
+        // ends with a zero.
+        let (headers, name) = unsafe {
+            let headers = slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
+            (headers, CStr::from_ptr(info.dlpi_name).to_bytes())
+        };
+        look(&Mapped { name, headers, base: info.dlpi_addr }).into()
+    }
+    // SAFETY: `step` has the type that is expected, and `look` lives until the call returns.
+    unsafe { libc::dl_iterate_phdr(Some(step), (&raw mut look).cast()) };
+}
+
+/// The file of this name, if it is mapped.
+pub(crate) fn named(name: &OsStr) -> Option<PathBuf> {
+    let mut found = None;
+    each(&mut |file| {
+        found = file.path().filter(|path| path.file_name() == Some(name));
+        found.is_some()
+    });
+    found
+}

@@ -1,0 +1,70 @@
+//! Where the bytes of an image are: in which file of the process, and at which place of it.
+
+use std::ffi::c_void;
+use std::path::PathBuf;
+use std::{fs, process};
+
+use crate::options::Audit;
+use crate::preload::{How, Origin};
+use crate::watch::mapped;
+
+/// The origin of an image that a program gives to the driver: a part of a file that the loader has mapped, or a copy.
+pub(crate) fn find(image: &[u8], hash: u64, how: How) -> Option<Origin> {
+    let bytes = image.len() as u64;
+    let (path, offset) = file_at(image.as_ptr().cast(), bytes).or_else(|| Some((copy(image, hash)?, 0)))?;
+    Some(Origin { path: path.to_str()?.to_owned(), offset, bytes, hash, how })
+}
+
+/// A copy of an image that is in no file, if there is a folder for these. The driver reads PTX up to a zero.
+fn copy(content: &[u8], hash: u64) -> Option<PathBuf> {
+    let folder = Audit::chosen().images.as_ref()?;
+    let path = folder.join(format!("{hash:016x}-{}.image", content.len()));
+    if path.exists() {
+        return Some(path);
+    }
+    // In one piece: other processes keep the same image.
+    let part = folder.join(format!("{hash:016x}-{}.part", process::id()));
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&part, [content, &[0]].concat()));
+    written.and_then(|()| fs::rename(&part, &path)).ok()?;
+    Some(path)
+}
+
+/// The file that so many bytes are mapped from, and where they are in it.
+fn file_at(address: *const c_void, bytes: u64) -> Option<(PathBuf, u64)> {
+    let (address, mut found) = (address.addr() as u64, None);
+    mapped::each(&mut |file| {
+        let segment = file.segment_at(address, bytes);
+        found = segment.and_then(|(header, inside)| Some((file.path()?, header.p_offset + inside)));
+        segment.is_some()
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    static CONSTANT: [u8; 4096] = [0x5a; 4096];
+
+    #[test]
+    fn a_constant_is_found_in_the_program() {
+        let origin = find(&CONSTANT, 7, How::Module).unwrap();
+        let program = fs::read(&origin.path).unwrap();
+        assert_eq!(program[origin.offset as usize..][..4096], CONSTANT);
+        assert_eq!((origin.hash, origin.bytes), (7, 4096));
+        let name = env::current_exe().unwrap();
+        assert_eq!(mapped::named(name.file_name().unwrap()), Some(name));
+    }
+
+    #[test]
+    fn other_memory_has_no_origin() {
+        let heap = vec![0_u8; 64];
+        assert_eq!(find(&heap, 7, How::Module), None);
+        let image = CONSTANT.as_ptr().cast();
+        assert_eq!(file_at(image, u64::MAX), None);
+        assert_eq!(mapped::named(OsStr::new("no-such-library.so")), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! The frames of a thread that holds the interpreter's lock, by the interpreter's public functions. Nothing of the program runs: these only read code
+//! objects, and an exception that is set stays set.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::{mem, ptr, slice};
+
+use super::{Frame, MOST, runs, symbol};
+
+type Object = *mut c_void;
+type Of = unsafe extern "C" fn(Object) -> Object;
+
+/// The functions that are needed.
+struct Api {
+    attached: unsafe extern "C" fn() -> Object,
+    thread: unsafe extern "C" fn() -> Object,
+    frame: Of,
+    back: Of,
+    code: Of,
+    line: unsafe extern "C" fn(Object) -> c_int,
+    attribute: unsafe extern "C" fn(Object, *const c_char) -> Object,
+    text: unsafe extern "C" fn(Object, *mut isize) -> *const c_char,
+    release: unsafe extern "C" fn(Object),
+    fetch: unsafe extern "C" fn(*mut Object, *mut Object, *mut Object),
+    restore: unsafe extern "C" fn(Object, Object, Object),
+}
+
+impl Api {
+    fn find() -> Option<Self> {
+        let attached =
+            symbol(c"PyThreadState_GetUnchecked").or_else(|| symbol(c"_PyThreadState_UncheckedGet"))?;
+        // SAFETY: these are the types of CPython's functions of these names, since 3.9; all are pointers to functions.
+        unsafe {
+            Some(Api {
+                attached: mem::transmute::<Object, unsafe extern "C" fn() -> Object>(attached),
+                thread: mem::transmute::<Object, unsafe extern "C" fn() -> Object>(symbol(
+                    c"PyGILState_GetThisThreadState",
+                )?),
+                frame: mem::transmute::<Object, Of>(symbol(c"PyThreadState_GetFrame")?),
+                back: mem::transmute::<Object, Of>(symbol(c"PyFrame_GetBack")?),
+                code: mem::transmute::<Object, Of>(symbol(c"PyFrame_GetCode")?),
+                line: mem::transmute::<Object, unsafe extern "C" fn(Object) -> c_int>(symbol(
+                    c"PyFrame_GetLineNumber",
+                )?),
+                attribute: mem::transmute::<Object, unsafe extern "C" fn(Object, *const c_char) -> Object>(
+                    symbol(c"PyObject_GetAttrString")?,
+                ),
+                text: mem::transmute::<Object, unsafe extern "C" fn(Object, *mut isize) -> *const c_char>(
+                    symbol(c"PyUnicode_AsUTF8AndSize")?,
+                ),
+                release: mem::transmute::<Object, unsafe extern "C" fn(Object)>(symbol(c"Py_DecRef")?),
+                fetch: mem::transmute::<Object, unsafe extern "C" fn(*mut Object, *mut Object, *mut Object)>(
+                    symbol(c"PyErr_Fetch")?,
+                ),
+                restore: mem::transmute::<Object, unsafe extern "C" fn(Object, Object, Object)>(symbol(
+                    c"PyErr_Restore",
+                )?),
+            })
+        }
+    }
+
+    /// The frames of a thread, which is this one and holds the interpreter's lock.
+    unsafe fn frames(&self, thread: Object) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        let mut error = [ptr::null_mut(); 3];
+        let [kind, value, trace] = &mut error;
+        // SAFETY: the caller's promise. Each object that is returned is released once.
+        unsafe {
+            (self.fetch)(kind, value, trace);
+            let mut frame = (self.frame)(thread);
+            while !frame.is_null() && frames.len() < MOST {
+                let code = (self.code)(frame);
+                let of_code = |name: &CStr| self.text_of(code, name);
+                let (file, function) = (of_code(c"co_filename"), of_code(c"co_name"));
+                let line = (self.line)(frame).unsigned_abs();
+                frames.extend(file.zip(function).map(|(file, function)| Frame { file, line, function }));
+                (self.release)(code);
+                let back = (self.back)(frame);
+                (self.release)(frame);
+                frame = back;
+            }
+            (self.release)(frame);
+            let [kind, value, trace] = error;
+            (self.restore)(kind, value, trace);
+        }
+        frames
+    }
+
+    /// A text that an object has under this name.
+    unsafe fn text_of(&self, object: Object, name: &CStr) -> Option<String> {
+        // SAFETY: as above; the text lives as long as its object.
+        unsafe {
+            let text = (self.attribute)(object, name.as_ptr());
+            if text.is_null() {
+                return None;
+            }
+            let mut bytes = 0;
+            let begin = (self.text)(text, &mut bytes);
+            let copy = (!begin.is_null()).then(|| {
+                String::from_utf8_lossy(slice::from_raw_parts(begin.cast(), bytes.unsigned_abs()))
+                    .into_owned()
+            });
+            (self.release)(text);
+            copy
+        }
+    }
+}
+
+/// The frames of this thread, the innermost first, if it holds the interpreter's lock.
+pub(super) fn frames() -> Option<Vec<Frame>> {
+    let api = Api::find().filter(|_| runs())?;
+    // SAFETY: both only answer. The thread that is attached to the interpreter is this one if it holds the lock.
+    let (attached, thread) = unsafe { ((api.attached)(), (api.thread)()) };
+    // SAFETY: it holds the lock.
+    (!thread.is_null() && attached == thread).then(|| unsafe { api.frames(thread) })
+}

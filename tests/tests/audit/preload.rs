@@ -1,0 +1,288 @@
+//! What one run loads late is recorded, and preloaded in the next.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use kernel_registry_audit::preload::images;
+use serde_json::Value;
+use tests::{left_out, scratch_folder};
+
+use super::{audit, events, has_python, python, simulated, text};
+
+/// Runs a program that says that it is ready, and then launches `late` and `later`, of a library, a module and a second context.
+const LATE: &str = r#"
+cuda.kernel_registry_audit_ready()
+assert launch(library, b'late') == 0
+assert launch(library, b'later') == 0
+module, function = ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuModuleLoadData(ctypes.byref(module), PTX) == 0
+assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late') == 0
+print('done')
+"#;
+
+fn options<'a>(option: &'a str, file: &'a Path) -> [&'a str; 2] {
+    [option, file.to_str().unwrap()]
+}
+
+fn preloaded(report: &Value) -> Vec<&Value> {
+    report["processes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|process| process["preloaded"].as_array().unwrap())
+        .collect()
+}
+
+fn findings((output, report): &(Output, Value)) -> u64 {
+    assert_eq!(text(&output.stdout), "done", "{}", text(&output.stderr));
+    report["findings"].as_u64().unwrap()
+}
+
+#[test]
+fn what_was_late_is_preloaded_in_the_next_run() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (file, program) = (scratch_folder().join("late.preload"), python(LATE));
+    let command = ["python3", "-c", &program];
+    let first = audit(&options("--record", &file), &command);
+    assert_eq!(findings(&first), 4, "{}", text(&first.0.stderr));
+    let recorded = fs::read_to_string(&file).unwrap();
+    assert_eq!(recorded.matches("\n    late\n").count(), 2, "{recorded}");
+    assert!(recorded.contains("\n    later\n") && recorded.contains("\nmodule "), "{recorded}");
+
+    let second = audit(&options("--preload", &file), &command);
+    assert_eq!(findings(&second), 0, "{}", text(&second.0.stderr));
+    assert_eq!(second.0.status.code(), Some(0));
+    let loads = preloaded(&second.1);
+    assert!(loads.iter().all(|event| event["result"] == 0), "{loads:#?}");
+    assert!(
+        ["late", "later", "image"].iter().all(|name| loads.iter().any(|event| event["subject"] == *name))
+    );
+    let loaded = events(&second.1, "image");
+    assert!(loaded.is_empty(), "the program got what was preloaded: {loaded:#?}");
+
+    // In another place, with its copies.
+    let moved = scratch_folder().join("moved.preload");
+    fs::rename(&file, &moved).unwrap();
+    fs::rename(images(&file), images(&moved)).unwrap();
+    assert_eq!(findings(&audit(&options("--preload", &moved), &command)), 0);
+    let file = moved;
+
+    // A run without late loads records what it was given by `--preload`.
+    let again = scratch_folder().join("again.preload");
+    let both = [options("--preload", &file), options("--record", &again)].concat();
+    assert_eq!(findings(&audit(&both, &command)), 0);
+    let words = |text: &str| {
+        text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(words(&fs::read_to_string(&again).unwrap()), words(&recorded));
+}
+
+#[test]
+fn an_image_that_is_loaded_again_and_again_is_preloaded_as_often() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let file = scratch_folder().join("again.preload");
+    let program = python(
+        r#"
+cuda.kernel_registry_audit_ready()
+for _ in range(3):
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuModuleLoadData(ctypes.byref(module), PTX) == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late') == 0
+    assert cuda.cuModuleUnload(module) == 0
+assert cuda.cuModuleLoadData(ctypes.byref(module), b'nothing') != 0
+print('done')
+"#,
+    );
+    let command = ["python3", "-c", &program];
+    assert_eq!(findings(&audit(&options("--record", &file), &command)), 7);
+    let recorded = fs::read_to_string(&file).unwrap();
+    assert!(recorded.lines().any(|line| line.starts_with("3 x module ")), "{recorded}");
+    assert!(!recorded.contains("prime"), "these kernels need nothing: {recorded}");
+    let second = audit(&options("--preload", &file), &command);
+    assert_eq!(findings(&second), 1, "the one that the driver refuses: {}", text(&second.0.stderr));
+}
+
+#[test]
+fn files_and_libraries_in_a_context_are_preloaded_too() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (file, image) = (scratch_folder().join("files.preload"), scratch_folder().join("image.ptx"));
+    let program = python(&format!(
+        r#"
+open({image:?}, 'wb').write(PTX)
+cuda.kernel_registry_audit_ready()
+module, function = ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuModuleLoad(ctypes.byref(module), {image:?}.encode()) == 0
+assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late') == 0
+assert cuda.cuLibraryGetModule(ctypes.byref(module), library) == 0
+print('done')
+"#
+    ));
+    let command = ["python3", "-c", &program];
+    let first = audit(&options("--record", &file), &command);
+    let recorded = fs::read_to_string(&file).unwrap();
+    assert_eq!(findings(&first), 3, "{recorded}");
+    assert!(recorded.contains("\n    *\n"), "{recorded}");
+    assert_eq!(findings(&audit(&options("--preload", &file), &command)), 0, "{recorded}");
+}
+
+#[test]
+fn a_program_that_loads_an_image_twice_gets_two_and_may_unload_both() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let file = scratch_folder().join("twice.preload");
+    let program = python(
+        r#"
+cuda.kernel_registry_audit_ready()
+libraries = [library] + [ctypes.c_void_p() for _ in range(2)]
+for other in libraries[1:]:
+    assert cuda.cuLibraryLoadData(ctypes.byref(other), PTX, None, None, 0, None, None, 0) == 0
+assert len({other.value for other in libraries}) == 3
+for other in libraries:
+    assert launch(other, b'late') == 0
+assert cuda.cuCtxSynchronize() == 0
+for other in libraries:
+    assert cuda.cuLibraryUnload(other) == 0
+    assert cuda.cuLibraryUnload(other) != 0
+assert cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0) == 0
+assert launch(library, b'later') == 0
+other = ctypes.c_void_p()
+assert cuda.cuCtxCreate_v2(ctypes.byref(other), 0, 0) == 0
+assert launch(library, b'late') == 0
+print('done')
+"#,
+    );
+    let command = ["python3", "-c", &program];
+    findings(&audit(&options("--record", &file), &command));
+    let (output, _) = audit(&options("--preload", &file), &command);
+    assert_eq!(text(&output.stdout), "done", "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_program_says_when_and_its_second_context_is_preloaded_too() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let file = scratch_folder().join("call.preload");
+    let program = |call: &str| {
+        python(&format!(
+            "{call}
+cuda.kernel_registry_audit_ready()
+assert launch(library, b'late') == 0
+other = ctypes.c_void_p()
+assert cuda.cuCtxCreate_v2(ctypes.byref(other), 0, 0) == 0
+{call}
+assert launch(library, b'late') == 0
+print('done')
+"
+        ))
+    };
+    let without = program("");
+    assert_eq!(findings(&audit(&options("--record", &file), &["python3", "-c", &without])), 2);
+    assert_eq!(findings(&audit(&options("--preload", &file), &["python3", "-c", &without])), 0);
+
+    let called = program("assert cuda.kernel_registry_audit_preload() == 1");
+    let options = [&options("--preload", &file)[..], &["--preload-at", "call"]].concat();
+    assert_eq!(findings(&audit(&options, &["python3", "-c", &called])), 0);
+    // Nobody calls.
+    assert_eq!(findings(&audit(&options, &["python3", "-c", &without])), 2);
+}
+
+#[test]
+fn threads_and_contexts_share_what_is_preloaded() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (file, command) = (scratch_folder().join("threads.preload"), ["python3", "tests/audit/contexts.py"]);
+    let before = findings(&audit(&options("--record", &file), &command));
+    for _ in 0..3 {
+        let run = audit(&options("--preload", &file), &command);
+        // One thread is ready before others have their contexts.
+        assert!(findings(&run) * 10 < before, "{}: {}", before, text(&run.0.stderr));
+        let failed: Vec<_> = preloaded(&run.1).into_iter().filter(|event| event["result"] != 0).collect();
+        assert!(failed.is_empty(), "{failed:#?}");
+    }
+}
+
+#[test]
+fn what_was_refused_is_recorded_too() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let file = scratch_folder().join("refused.preload");
+    let program = python(
+        r#"
+module, function = ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuModuleLoadData(ctypes.byref(module), PTX) == 0
+cuda.kernel_registry_audit_ready()
+cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late')
+launch(library, b'later')
+print('done')
+"#,
+    );
+    let command = ["python3", "-c", &program];
+    let refuses = |option| [&options(option, &file)[..], &["--after-ready", "refuse"]].concat();
+    assert_eq!(findings(&audit(&refuses("--record"), &command)), 2);
+    assert_eq!(findings(&audit(&refuses("--preload"), &command)), 0);
+}
+
+#[test]
+fn what_is_stale_is_said_and_the_program_goes_on() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (file, program) = (scratch_folder().join("stale.preload"), python(LATE));
+    let command = ["python3", "-c", &program];
+    findings(&audit(&options("--record", &file), &command));
+    let recorded = fs::read_to_string(&file).unwrap();
+
+    // A kernel that is not in the image; a file that has changed, is gone, is too short, or is a device; and a stack limit that no GPU has.
+    let image = recorded.lines().find(|line| line.starts_with("library ")).unwrap();
+    let path = image.splitn(5, ' ').nth(4).unwrap();
+    let text_of = |lines: &str| {
+        format!("kernel-registry preload 1\n{lines}\nprime printf assert heap\nstack 18446744073709551615\n")
+    };
+    for (lines, why) in [
+        (format!("{image}\n    late\n    gone"), "CUDA_ERROR_NOT_FOUND"),
+        (format!("library 0000000000000001 64 0x0 {path}"), "another version"),
+        ("library 0000000000000001 64 0x0 /no/such/file".to_owned(), "No such file"),
+        (format!("library 0000000000000001 64 0xffffffffffffffff {path}"), "shorter"),
+        ("library 0000000000000001 64 0x0 /dev/zero".to_owned(), "shorter"),
+    ] {
+        fs::write(&file, text_of(&lines)).unwrap();
+        let run = audit(&options("--preload", &file), &command);
+        findings(&run);
+        let failed: Vec<_> = preloaded(&run.1).into_iter().filter(|event| event["result"] != 0).collect();
+        assert!(
+            failed.iter().any(|event| event["text"].as_str().unwrap().contains(why)),
+            "{why}: {failed:#?}"
+        );
+        assert!(text(&run.0.stderr).contains("not preloaded"), "{}", text(&run.0.stderr));
+    }
+
+    fs::write(&file, "library 1 2 3").unwrap();
+    let output = simulated().args(["--preload", file.to_str().unwrap(), "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(6), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("line 1 is `library 1 2 3`"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn preloads_are_merged() {
+    let folder = scratch_folder();
+    let [first, second, both] = ["a.preload", "b.preload", "all.preload"].map(|name| folder.join(name));
+    fs::write(&first, "kernel-registry preload 1\nlibrary 01 64 0x0 /x.so\n    one\nstack 64\n").unwrap();
+    fs::write(&second, "kernel-registry preload 1\nlibrary 01 64 0x0 /x.so\n    two\nprime heap\n").unwrap();
+    let mut command = super::cargo_kernels_command();
+    command.args(["audit", "--record"]).arg(&both).arg("--merge").args([&first, &second]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let merged = "kernel-registry preload 1\nlibrary 0000000000000001 64 0x0 /x.so\n    one\n    two\nstack 64\nprime heap\n";
+    assert_eq!(fs::read_to_string(&both).unwrap(), merged);
+}
