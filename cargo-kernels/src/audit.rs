@@ -16,6 +16,7 @@ mod signals;
 mod streams;
 mod symbols;
 mod text;
+mod together;
 mod trace;
 mod words;
 
@@ -29,8 +30,11 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 
 use self::process::{Audit, record_files};
+use self::together::Running;
 use crate::binaries;
 use crate::cli;
 use crate::doctor::ask::mapped_driver;
@@ -50,6 +54,9 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     let given = options.preload.as_deref().map(preload::read).transpose()?.unwrap_or_default();
     if !options.merge.is_empty() {
         return merge(options);
+    }
+    if !options.watch.is_empty() {
+        return watch(&options.watch);
     }
     if let Some(folder) = &options.pack {
         return pack(folder, options);
@@ -104,7 +111,18 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     signals::outlive(options.ready_signal);
     let mut running = command.spawn().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
     signals::program_runs(running.id());
-    let status = running.wait();
+    let mut processes = Running::new(vec![records.clone()], earlier.clone());
+    let status = thread::scope(|scope| {
+        let (running_still, has_ended) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            while has_ended.recv_timeout(together::STEP) == Err(RecvTimeoutError::Timeout) {
+                processes.look().into_iter().for_each(terminal::say);
+            }
+        });
+        let status = running.wait();
+        drop(running_still);
+        status
+    });
     let was_interrupted = signals::program_has_ended();
     let status = status.map_err(|error| Failure::Output { error })?;
 
@@ -198,6 +216,23 @@ fn merge(options: &cli::Audit) -> Result<(), Failure> {
     match audit.findings() {
         0 => Ok(()),
         count => Err(Failure::Findings { count }),
+    }
+}
+
+/// Says what hangs in processes that run, until all have ended.
+fn watch(folders: &[PathBuf]) -> Result<(), Failure> {
+    if let Some(path) = folders.iter().find(|path| !path.is_dir()) {
+        return Err(Failure::Missing { path: path.clone() });
+    }
+    let mut processes = Running::new(folders.to_vec(), HashSet::new());
+    loop {
+        if let Some(hangs) = processes.look() {
+            binaries::print(|out| write!(out, "{hangs}"))?;
+        }
+        if let Some(hangs) = processes.hangs_at_end() {
+            return if hangs == 0 { Ok(()) } else { Err(Failure::Findings { count: hangs }) };
+        }
+        thread::sleep(together::STEP);
     }
 }
 

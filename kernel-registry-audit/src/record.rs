@@ -7,6 +7,7 @@
 mod layout;
 mod model;
 mod read;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -19,5 +20,6 @@ pub(crate) use layout::{
 };
 pub use model::{Activity, Event, Kind, PTX, Report};
 pub use read::{NotRead, read};
+pub use tail::Tail;
 pub use texts::SharedText;
 pub use time::Time;

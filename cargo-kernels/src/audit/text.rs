@@ -10,6 +10,7 @@ use super::comparison::{self, compare_kernels};
 use super::groups::{self, Group};
 use super::preload;
 use super::process::{Audit, Process};
+use super::together::Together;
 use super::words::{
     NOTHING_SEEN, Time, caller, explanation_and_stack, processes, short, subject, while_resident,
 };
@@ -65,6 +66,9 @@ impl fmt::Display for Audit {
         }
         if self.processes.len() > 1 {
             write_comparison(f, self)?;
+        }
+        if let Some(together) = Together::of(&self.processes) {
+            write!(f, "\n{together}")?;
         }
         Ok(())
     }

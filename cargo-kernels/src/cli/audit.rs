@@ -85,6 +85,15 @@ pub(crate) struct Audit {
     )]
     pub(crate) merge: Vec<PathBuf>,
 
+    /// Run no program: say what hangs across the processes that write their records to these folders now, until all have ended
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        num_args = 1..,
+        conflicts_with_all = ["sim", "after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal", "json", "html", "trace", "record", "preload", "merge"]
+    )]
+    pub(crate) watch: Vec<PathBuf>,
+
     /// Keep the records of the processes in this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) records: Option<PathBuf>,
@@ -97,7 +106,7 @@ pub(crate) struct Audit {
     #[arg(
         long,
         value_name = "FOLDER",
-        conflicts_with_all = ["after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal", "json", "html", "trace", "record", "preload", "merge", "command"]
+        conflicts_with_all = ["after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal", "json", "html", "trace", "record", "preload", "merge", "watch", "command"]
     )]
     pub(crate) pack: Option<PathBuf>,
 
@@ -105,8 +114,8 @@ pub(crate) struct Audit {
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        required_unless_present_any = ["pack", "merge"],
-        conflicts_with = "merge",
+        required_unless_present_any = ["pack", "merge", "watch"],
+        conflicts_with_all = ["merge", "watch"],
         value_name = "COMMAND"
     )]
     pub(crate) command: Vec<OsString>,

@@ -101,7 +101,7 @@ fn event(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Event> {
     })
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes_at(bytes, at))
 }
 
@@ -109,7 +109,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes_at(bytes, at))
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(bytes_at(bytes, at))
 }
 

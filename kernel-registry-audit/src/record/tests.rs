@@ -1,4 +1,6 @@
+use std::io::Write;
 use std::mem::offset_of;
+use std::{env, fs, process};
 
 use super::layout::*;
 use super::texts::LONGEST;
@@ -101,4 +103,48 @@ fn texts_are_bounded_in_total() {
         assert!(held <= STRINGS && referred <= 16 * bytes.len(), "{apart}: {held}, {referred}");
         assert!(report.texts_dropped > 0);
     }
+}
+
+#[test]
+fn a_record_that_grows_is_read_again_and_again() {
+    let path = env::temp_dir().join(format!("kernel-registry-tail-{}.rec", process::id()));
+    fs::write(&path, []).unwrap();
+    let mut tail = Tail::open(&path).unwrap();
+    // The file is overwritten in its place, as a mapping does it.
+    let mut hangs = |bytes: &[u8]| {
+        fs::File::options().write(true).truncate(true).open(&path).unwrap().write_all(bytes).unwrap();
+        tail.look().unwrap().map(|report| report.events.iter().map(|hang| hang.took).collect::<Vec<_>>())
+    };
+    assert_eq!(hangs(&[]), None, "there is no record yet");
+    let mut bytes = empty();
+    assert_eq!(hangs(&bytes), Some(vec![]));
+
+    let place = |index: usize| size_of::<Layout>() + index * size_of::<RawEvent>();
+    let (kind, returned) = (offset_of!(RawEvent, kind), offset_of!(RawEvent, has_returned));
+    bytes[offset_of!(Header, events)] = 3;
+    for (index, its) in [Kind::Hang, Kind::Load, Kind::Hang].into_iter().enumerate() {
+        bytes[place(index) + kind] = its as u8;
+        bytes[place(index) + offset_of!(RawEvent, took)] = 10 + index as u8;
+    }
+    // The last is still being written.
+    bytes[place(2) + kind] = 0;
+    assert_eq!(hangs(&bytes), Some(vec![10]));
+    bytes[place(0) + offset_of!(RawEvent, took)] = 20;
+    bytes[place(2) + kind] = Kind::Hang as u8;
+    assert_eq!(hangs(&bytes), Some(vec![20, 12]));
+    bytes[place(0) + returned] = 1;
+    assert_eq!(hangs(&bytes), Some(vec![12]));
+
+    // What leads outside, and files that are cut off or something else.
+    for counter in [offset_of!(Header, events), offset_of!(Header, samples), offset_of!(Header, strings)] {
+        bytes[counter..counter + 8].fill(0xff);
+    }
+    assert_eq!(hangs(&bytes), Some(vec![12]));
+    for length in [0, 10, size_of::<Layout>() - 1, place(1)] {
+        assert_eq!(hangs(&bytes[..length]), None, "{length}");
+    }
+    assert_eq!(hangs(&bytes), Some(vec![12]));
+    bytes[0] = 0;
+    assert_eq!(hangs(&bytes), None);
+    fs::remove_file(&path).unwrap();
 }

@@ -1,11 +1,12 @@
 //! Calls that wait for a kernel: hangs, and slow ones.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tests::left_out;
+use tests::{cargo_kernels_command, left_out, scratch_folder};
 
 use crate::{audit, events, has_python, simulated, text};
 
@@ -124,4 +125,53 @@ fn stories_are_explained_cold_and_have_no_finding_warm() {
         assert!(output.status.success(), "{story}: {}", text(&output.stderr));
         assert!(report["processes"][0]["ready_ms"].is_number(), "{story} is sealed: {report:#}");
     }
+}
+
+/// Rank 1 loads a kernel late, beside a resident one, and rank 0 waits for rank 1.
+#[test]
+fn ranks_that_hang_are_explained_together_while_they_do() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (records, preload) = (scratch_folder(), scratch_folder().join("late.preload"));
+    let folder = records.to_str().unwrap();
+    let mut watching = cargo_kernels_command();
+    watching.args(["audit", "--watch", folder]).stdout(Stdio::piped());
+    let watching = watching.spawn().expect("it runs");
+    let mut running = simulated();
+    running.args(["--hang-after", "1", "--records", folder, "--record"]).arg(&preload);
+    running.args(["python3", "frameworks/ranks.py", "4"]).stderr(Stdio::piped());
+    let begun = Instant::now();
+    let mut running = running.spawn().expect("it runs");
+    let mut said = String::new();
+    let mut lines = BufReader::new(running.stderr.take().expect("it is piped")).lines();
+    let together = "HANG across 2 processes: rank 1 cannot go on before its device is idle, and the others may wait for it.";
+    for line in &mut lines {
+        said += &(line.expect("text") + "\n");
+        if said.contains(together) && said.matches("  rank ").count() == 2 {
+            break;
+        }
+    }
+
+    assert!(running.try_wait().expect("it runs").is_none(), "it was said while they hang: {said}");
+    lines.for_each(|line| said += &(line.expect("text") + "\n"));
+    assert_eq!(running.wait().expect("it ended").code(), Some(3), "{said}");
+    
+    for line in [
+        "  rank 1: in `cuLaunchKernel` for `late` for ",
+        ", while `persistent` runs",
+        "  rank 0: in `cuStreamSynchronize` for ",
+        ", while `all_reduce` runs",
+        "  Remedy: ",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    let watched = watching.wait_with_output().expect("it ended when they had");
+    assert!(text(&watched.stdout).contains(together), "{}", text(&watched.stdout));
+    assert_eq!(watched.status.code(), Some(12));
+
+    let preload = preload.to_str().unwrap();
+    let (output, report) = audit(&["--preload", preload], &["python3", "frameworks/ranks.py", "4"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(report["findings"], 0, "{}", text(&output.stderr));
 }

@@ -1,0 +1,126 @@
+//! Reads what a record says of now, again and again, while its process runs: the hangs that go on, and the last launches.
+
+use std::fs::File;
+use std::io;
+use std::mem::{self, offset_of};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::layout::{Header, LARGEST, Layout, RawEvent, SAMPLES, STRINGS, Sample};
+use super::model::{Event, Kind, Report};
+use super::read::{read, u16_at, u64_at};
+
+/// Hangs of one record that are followed.
+const MOST_HANGS: usize = 1000;
+
+/// A record that grows.
+#[derive(Debug)]
+pub struct Tail {
+    file: File,
+    /// As long as the record. Only a part of it is read, so it takes little memory.
+    bytes: Vec<u8>,
+    /// Events that were looked at.
+    seen: usize,
+    /// Where the events are that go on: hangs, and those that are being written.
+    going_on: Vec<usize>,
+    /// Where the last sample is.
+    sample: usize,
+}
+
+impl Tail {
+    /// Of a record, or of a file that becomes one.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Tail> {
+        let file = File::open(path)?;
+        Ok(Tail {
+            file,
+            bytes: Vec::new(),
+            seen: 0,
+            going_on: Vec::new(),
+            sample: offset_of!(Layout, samples),
+        })
+    }
+
+    /// The record now, but of its events only the hangs that go on, and of its samples only the last. `None` while it is no whole record
+    /// of this version.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is larger than any record.
+    pub fn look(&mut self) -> io::Result<Option<Report>> {
+        let length = self.file.metadata()?.len();
+        if length > LARGEST {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than any record"));
+        }
+        if length as usize != self.bytes.len() {
+            self.bytes = vec![0; length as usize];
+            self.seen = 0;
+            self.going_on.clear();
+        }
+        self.fetch(0..size_of::<Header>())?;
+        self.fetch_events()?;
+        self.fetch_last_sample()?;
+        let (strings, used) = (offset_of!(Layout, strings), self.number(offset_of!(Header, strings)));
+        self.fetch(strings..strings + used.min(STRINGS))?;
+        Ok(read(&self.bytes).ok().map(|mut report| {
+            report.events.retain(Event::is_endless);
+            report
+        }))
+    }
+
+    /// The new events, of which those that end are forgotten, and the others again.
+    fn fetch_events(&mut self) -> io::Result<()> {
+        let place = |index: usize| size_of::<Layout>() + index * size_of::<RawEvent>();
+        let room = self.bytes.len().saturating_sub(size_of::<Layout>()) / size_of::<RawEvent>();
+        let new = self.seen..self.number(offset_of!(Header, events)).min(room).max(self.seen);
+        self.fetch(place(new.start)..place(new.end))?;
+        self.seen = new.end;
+        for at in mem::take(&mut self.going_on) {
+            self.fetch(at..at + size_of::<RawEvent>())?;
+            self.keep_or_forget(at);
+        }
+        new.map(place).for_each(|at| self.keep_or_forget(at));
+        Ok(())
+    }
+
+    fn keep_or_forget(&mut self, at: usize) {
+        let kind = u16_at(&self.bytes, at + offset_of!(RawEvent, kind));
+        let has_returned = self.bytes[at + offset_of!(RawEvent, has_returned)] != 0;
+        let goes_on = kind == 0 || kind == Kind::Hang as u16 && !has_returned;
+        if goes_on && self.going_on.len() < MOST_HANGS {
+            self.going_on.push(at);
+        } else {
+            self.bytes[at..at + size_of::<RawEvent>()].fill(0);
+        }
+    }
+
+    fn fetch_last_sample(&mut self) -> io::Result<()> {
+        let samples = self.number(offset_of!(Header, samples)).min(SAMPLES);
+        let Some(last) = samples.checked_sub(1) else { return Ok(()) };
+        let at = offset_of!(Layout, samples) + last * size_of::<Sample>();
+        let before = mem::replace(&mut self.sample, at);
+        if before != at
+            && let Some(bytes) = self.bytes.get_mut(before..before + size_of::<Sample>())
+        {
+            bytes.fill(0);
+        }
+        self.fetch(at..at + size_of::<Sample>())
+    }
+
+    fn number(&self, offset: usize) -> usize {
+        usize::try_from(u64_at(&self.bytes, offset)).unwrap_or(usize::MAX)
+    }
+
+    /// Reads these bytes of the file, as far as it has them.
+    fn fetch(&mut self, range: Range<usize>) -> io::Result<()> {
+        let end = range.end.min(self.bytes.len());
+        match self.bytes.get_mut(range.start..end) {
+            Some(bytes) => self.file.read_exact_at(bytes, range.start as u64),
+            None => Ok(()),
+        }
+    }
+}
