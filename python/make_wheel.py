@@ -18,7 +18,7 @@ NAME = "kernel_audit"
 
 def glibc(files):
     """The newest version of glibc that these files ask for."""
-    found = [re.findall(rb"\0GLIBC_2\.(\d+)\0", path.read_bytes()) for path in files]
+    found = [re.findall(rb"\0GLIBC_2\.(\d+)(?=\0)", path.read_bytes()) for path in files]
     return max(int(minor) for minors in found for minor in minors)
 
 

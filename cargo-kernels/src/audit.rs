@@ -20,7 +20,7 @@ mod together;
 mod trace;
 mod words;
 
-use kernel_registry_audit::preload::{Preload, images};
+use kernel_registry_audit::preload::Preload;
 use kernel_registry_audit::variables;
 use kernel_registry_format::shared_object;
 use std::collections::HashSet;
@@ -47,11 +47,12 @@ use crate::sim;
 use crate::terminal;
 
 pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
+    // Before it is written to: it can be the same file.
+    let given = options.preload.as_deref().map(preload::read).transpose()?.unwrap_or_default();
     let files = [&options.json, &options.html, &options.trace, &options.record].into_iter().flatten();
     for path in files.filter(|path| !is_output(path)) {
         can_be_written(path)?;
     }
-    let given = options.preload.as_deref().map(preload::read).transpose()?.unwrap_or_default();
     if !options.merge.is_empty() {
         return merge(options);
     }
@@ -95,8 +96,8 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     if let Some(file) = &options.preload {
         command.env(variables::PRELOAD, absolute(file)?).env(variables::PRELOAD_AT, &options.preload_at);
     }
-    if let Some(file) = &options.record {
-        command.env(variables::IMAGES, images(&absolute(file)?));
+    if options.record.is_some() || options.records.is_some() {
+        command.env(variables::IMAGES, records.join("images"));
     }
     if let Some(seconds) = options.ready_after {
         command.env(variables::READY_AFTER, seconds.to_string());

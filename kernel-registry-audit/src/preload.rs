@@ -17,6 +17,8 @@
 //! # Ok::<(), kernel_registry_audit::preload::Malformed>(())
 //! ```
 
+mod copies;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt;
@@ -25,6 +27,8 @@ use std::str::FromStr;
 use std::{fs, io};
 
 use kernel_registry_format::{Printable, fnv1a, is_control};
+
+pub use copies::keep_copy;
 
 /// The first line.
 const HEADER: &str = "kernel-registry preload 1";
@@ -152,13 +156,18 @@ impl Preload {
     }
 }
 
-/// A number that tells images apart: FNV-1a of 64 bits, of their lengths and of at most 64 parts of 64 bytes.
+/// A number that tells images apart: FNV-1a of 64 bits, of their lengths and of all bytes, eight at a time. Of an image that is longer than
+/// 256 KiB it takes 64 parts of 4 KiB, because the driver does not read all of it either.
 pub fn hash(image: &[u8]) -> u64 {
     const PARTS: usize = 64;
-    const PART: usize = 64;
-    let step = (image.len() / PARTS).max(PART);
-    let parts = image.chunks(step).flat_map(|chunk| chunk.iter().take(PART));
-    fnv1a((image.len() as u64).to_le_bytes().iter().chain(parts).copied())
+    const PART: usize = 4096;
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    let parts = image.chunks((image.len() / PARTS).max(PART)).map(|chunk| &chunk[..chunk.len().min(PART)]);
+    fnv1a([image.len() as u64].into_iter().chain(parts.flat_map(|part| part.chunks(8)).map(word)))
 }
 
 /// The folder beside a preload that has copies of images which are in no file.
@@ -166,6 +175,13 @@ pub fn images(preload: &Path) -> PathBuf {
     let mut folder = preload.as_os_str().to_owned();
     folder.push(".images");
     folder.into()
+}
+
+impl Origin {
+    /// Whether it is a [copy](keep_copy).
+    pub fn is_copy(&self) -> bool {
+        self.offset == 0 && Path::new(&self.path).extension().is_some_and(|extension| extension == "image")
+    }
 }
 
 /// Whether a name fits into a line.
@@ -341,9 +357,13 @@ mod tests {
     #[test]
     fn a_hash_tells_images_apart() {
         let image: Vec<u8> = (0..100_000_u32).map(|at| at as u8).collect();
-        let mut other = image.clone();
-        other[0] ^= 1;
-        assert_ne!(hash(&image), hash(&other));
+        for place in 0..image.len() / 100 {
+            let mut other = image.clone();
+            other[place * 100] ^= 0x80;
+            assert_ne!(hash(&image), hash(&other), "{place}");
+        }
+        let long = vec![1; 10 << 20];
+        assert_ne!(hash(&long), hash(&long[1..]));
         assert_ne!(hash(&image), hash(&image[..image.len() - 1]));
         assert_ne!(hash(&[]), hash(&[0]));
     }

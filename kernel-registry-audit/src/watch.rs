@@ -5,6 +5,7 @@ pub(crate) mod front;
 mod build_id;
 mod busy;
 mod caller;
+mod code;
 mod contexts;
 mod devices;
 mod explanation;

@@ -78,7 +78,8 @@ def _handle(stream: Stream) -> int:
 def section(stream: Stream, kernel: str = "", on_wait: OnWait = "refuse") -> Iterator[None]:
     """While a kernel stays in this stream: calls that would wait for it are refused, reported or deferred.
 
-    Begin it before the kernel is launched. At its end it waits until the stream is done, so tell the kernel to end before.
+    Begin it before the kernel is launched. At its end it waits until the stream is done, so tell the kernel to end before. After an exception
+    it does not wait.
     """
     words = ("refuse", "report", "defer")
     if on_wait not in words:
@@ -92,8 +93,8 @@ def section(stream: Stream, kernel: str = "", on_wait: OnWait = "refuse") -> Ite
         raise RuntimeError("no section can begin in this stream; standard error says why")
     try:
         yield
-    finally:
         not_ready = 600
         while library.cuStreamQuery(ctypes.c_void_p(handle)) == not_ready:
             time.sleep(0.0005)
+    finally:
         library.kernel_registry_audit_section_end(number)

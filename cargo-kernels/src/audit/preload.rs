@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::mem;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
-use kernel_registry_audit::preload::{IN_CONTEXT, Origin, Preload, images};
+use kernel_registry_audit::preload::{How, IN_CONTEXT, Origin, Preload, hash, images, keep_copy};
 use kernel_registry_audit::record::{Event, Kind};
 use kernel_registry_format::{Needs, rules};
 use kernel_registry_image::{newest_variant, read as read_image};
@@ -21,19 +22,27 @@ use crate::kernel_name::readable;
 use crate::page;
 use crate::plural::many;
 
-/// Reads a preload.
+/// Reads a preload. Its copies of images can have been moved with it.
 pub(super) fn read(path: &Path) -> Result<Preload, Failure> {
-    Preload::read(path).map_err(|error| match error.kind() {
+    let mut preload = Preload::read(path).map_err(|error| match error.kind() {
         ErrorKind::InvalidData => Failure::NoPreload { path: path.to_owned(), why: error.to_string() },
         _ => Failure::of_io(path)(error),
-    })
+    })?;
+    let folder = images(&absolute(path)?);
+    replace_copies(&mut preload, |origin| {
+        let moved = folder.join(Path::new(&origin.path).file_name()?);
+        (!Path::new(&origin.path).exists() && moved.exists()).then_some(moved)
+    });
+    Ok(preload)
 }
 
-/// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images that it does not name are deleted.
+/// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images go to the folder beside it; those that it
+/// does not name are deleted there.
 pub(super) fn record(file: &Path, audit: &Audit, earlier: Preload) -> Result<(), Failure> {
-    let (preload, text) = recorded(audit, earlier);
-    page::write(file, &text)?;
+    let (mut preload, comments) = recorded(audit, earlier);
     let folder = images(&absolute(file)?);
+    replace_copies(&mut preload, |origin| keep_copy(&folder, &content(origin)?, origin.hash).ok());
+    page::write(file, &format!("{preload}{comments}"))?;
     let named: BTreeSet<&Path> = preload.images.keys().map(|origin| Path::new(&origin.path)).collect();
     for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -47,7 +56,21 @@ pub(super) fn record(file: &Path, audit: &Audit, earlier: Preload) -> Result<(),
     Ok(())
 }
 
-/// The preload, and its text with comments.
+/// Names other files for the copies of a preload, where there are any. Two copies can become one.
+fn replace_copies(preload: &mut Preload, other: impl Fn(&Origin) -> Option<PathBuf>) {
+    for (mut origin, wanted) in mem::take(&mut preload.images) {
+        if origin.is_copy()
+            && let Some(path) = other(&origin).and_then(|path| Some(path.to_str()?.to_owned()))
+        {
+            origin.path = path;
+        }
+        let mut replaced = Preload::default();
+        replaced.images.insert(origin, wanted);
+        preload.merge(replaced);
+    }
+}
+
+/// The preload, and comments on it.
 fn recorded(audit: &Audit, earlier: Preload) -> (Preload, String) {
     let (mut preload, mut others) = (earlier, BTreeSet::new());
     for process in &audit.processes {
@@ -55,8 +78,9 @@ fn recorded(audit: &Audit, earlier: Preload) -> (Preload, String) {
         preload.merge(needed(&late));
         preload.merge(late);
     }
-    let mut text = preload.to_string();
-    let mut comment = |words: String| _ = writeln!(text, "# {}", words.replace(char::is_control, "\u{fffd}"));
+    let mut comments = String::new();
+    let mut comment =
+        |words: String| _ = writeln!(comments, "# {}", words.replace(char::is_control, "\u{fffd}"));
     for process in &audit.processes {
         let found = many(process.findings().count(), "finding");
         let ready = if process.report.ready.is_some() {
@@ -67,13 +91,14 @@ fn recorded(audit: &Audit, earlier: Preload) -> (Preload, String) {
         comment(format!("{}, `{}`: {found}{ready}", process.name, short(&process.report.command)));
     }
     others.into_iter().for_each(|words| comment(format!("not to be preloaded: {words}")));
-    (preload, text)
+    (preload, comments)
 }
 
 /// What was late in a process. `others` are the findings that cannot be preloaded, in words.
 fn late(process: &Process, others: &mut BTreeSet<String>) -> Preload {
     let mut preload = Preload::default();
-    let mut times: BTreeMap<Origin, u32> = BTreeMap::new();
+    // A module is loaded for each context.
+    let mut times: BTreeMap<(Origin, u64), u32> = BTreeMap::new();
     for event in process.findings() {
         preload.stack = preload.stack.max(stack(event).unwrap_or(0));
         // Images that the driver refused, because they have nothing for this device.
@@ -83,15 +108,23 @@ fn late(process: &Process, others: &mut BTreeSet<String>) -> Preload {
         match event.origin.parse::<Origin>() {
             Ok(origin) => {
                 if event.bytes > 0 {
-                    *times.entry(origin.clone()).or_default() += 1;
+                    let context = if origin.how == How::Module { event.context } else { 0 };
+                    let times = times.entry((origin.clone(), context)).or_default();
+                    // What was refused may have been tried again.
+                    *times = if event.kind == Kind::Refused { (*times).max(1) } else { *times + 1 };
                 }
                 preload.add(origin, kernel(event));
             }
             Err(_) => others.extend(why_not(event)),
         }
     }
-    for (origin, wanted) in &mut preload.images {
-        wanted.times = times.get(origin).copied().unwrap_or(1);
+    for ((origin, _), times) in times {
+        if let Some(wanted) = preload.images.get_mut(&origin) {
+            wanted.times = wanted.times.max(times);
+        }
+    }
+    for wanted in preload.images.values_mut() {
+        wanted.times = wanted.times.max(1);
     }
     preload
 }
@@ -109,12 +142,21 @@ fn needed(preload: &Preload) -> Preload {
     needed
 }
 
-/// What these kernels of an image need, if it can be read.
-fn needs(origin: &Origin, kernels: &BTreeSet<String>) -> Option<Needs> {
-    let file = File::open(&origin.path).ok()?;
-    let is_there = origin.offset.checked_add(origin.bytes)? <= file.metadata().ok()?.len();
+/// The bytes of an image, if they are those that were recorded.
+fn content(origin: &Origin) -> Option<Vec<u8>> {
+    const LONGEST: u64 = 1 << 30;
+    // A record can name a pipe, which would make it wait.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&origin.path).ok()?;
+    let its = file.metadata().ok().filter(Metadata::is_file)?;
+    let is_there = origin.bytes <= LONGEST && origin.offset.checked_add(origin.bytes)? <= its.len();
     let mut bytes = vec![0; usize::try_from(origin.bytes).ok().filter(|_| is_there)?];
     file.read_exact_at(&mut bytes, origin.offset).ok()?;
+    (hash(&bytes) == origin.hash).then_some(bytes)
+}
+
+/// What these kernels of an image need, if it can be read.
+fn needs(origin: &Origin, kernels: &BTreeSet<String>) -> Option<Needs> {
+    let bytes = content(origin)?;
     let image = newest_variant(&bytes).or_else(|_| read_image(&bytes)).ok()?;
     let entries = image.variants.iter().flat_map(|variant| &variant.entries);
     let named = entries.filter(|entry| kernels.is_empty() || kernels.contains(&entry.symbol));

@@ -113,6 +113,20 @@ pub(crate) fn current() -> u64 {
     context.map_or(0, |context| context.addr() as u64)
 }
 
+/// The id of a context, which no other one gets. Its address may stand for another one later.
+pub(crate) fn id(context: u64) -> u64 {
+    driver_function!(static GET = cuCtxGetId(CUcontext, *mut u64));
+    let Some(get) = GET.get() else { return context };
+    // SAFETY: it stores a number. The driver refuses a context that is gone.
+    stored(0, |id| unsafe { get(handle(context), id) }).unwrap_or(context)
+}
+
+/// The current context of this thread, and its id.
+pub(crate) fn current_with_id() -> (u64, u64) {
+    let context = current();
+    (context, id(context))
+}
+
 /// Makes a context current in this thread. Returns whether that context is there.
 pub(crate) fn set_current(context: u64) -> bool {
     driver_function!(static SET = cuCtxSetCurrent(CUcontext));

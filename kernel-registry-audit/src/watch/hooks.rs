@@ -1,7 +1,6 @@
 //! The functions of the driver that are watched: one table with their types, and what each does besides calling the driver
 //! behind.
 
-mod code;
 mod context;
 mod guard;
 mod image;
@@ -14,11 +13,11 @@ use std::sync::Once;
 use cudarc::driver::sys::{self, *};
 use kernel_registry_format::rules;
 
+use crate::watch::code::{image_at, image_in_file};
 use crate::watch::hook::{self, Call, Hook};
 use crate::watch::real::{Function, c_name};
 use crate::watch::watched::{self, during, timed};
 use crate::watch::{busy, devices, fork, hang, lookup, memory, ready, recording, section, streams, unloaded};
-use code::{image_at, image_in_file};
 use context::{end_context, make_context};
 use image::{enumerate, get_function, get_kernel, load_library, load_module, unload_library, unload_module};
 use load::{any_node, first_node, kernel_node, launch, load_kernel, load_node, set_limit};

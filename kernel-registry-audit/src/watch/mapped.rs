@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::slice;
 
 /// A file that the loader has mapped.
@@ -16,7 +16,11 @@ pub(crate) struct Mapped<'a> {
 
 impl Mapped<'_> {
     pub(crate) fn path(&self) -> Option<PathBuf> {
-        if self.name.is_empty() { env::current_exe().ok() } else { Some(OsStr::from_bytes(self.name).into()) }
+        if self.name.is_empty() {
+            return env::current_exe().ok();
+        }
+        // Its name is what the program gave to `dlopen`.
+        path::absolute(OsStr::from_bytes(self.name)).ok()
     }
 
     /// Where a segment begins in memory.
@@ -57,12 +61,23 @@ pub(crate) fn each(mut look: Look<'_>) {
     unsafe { libc::dl_iterate_phdr(Some(step), (&raw mut look).cast()) };
 }
 
-/// The file of this name, if it is mapped.
-pub(crate) fn named(name: &OsStr) -> Option<PathBuf> {
-    let mut found = None;
+/// The files of this name that are mapped. Python's packages have files of one name in different folders.
+pub(crate) fn named(name: &OsStr) -> Vec<PathBuf> {
+    let mut found = Vec::new();
     each(&mut |file| {
-        found = file.path().filter(|path| path.file_name() == Some(name));
-        found.is_some()
+        found.extend(file.path().filter(|path| path.file_name() == Some(name)));
+        false
     });
     found
+}
+
+/// Whether so many bytes are part of a file, and can be read.
+pub(crate) fn is_readable(address: *const c_void, bytes: usize) -> bool {
+    let (address, mut is_readable) = (address.addr() as u64, false);
+    each(&mut |file| {
+        let segment = file.segment_at(address, bytes as u64);
+        is_readable = segment.is_some_and(|(header, _)| header.p_flags & libc::PF_R != 0);
+        segment.is_some()
+    });
+    is_readable
 }

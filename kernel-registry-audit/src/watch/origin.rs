@@ -2,10 +2,9 @@
 
 use std::ffi::c_void;
 use std::path::PathBuf;
-use std::{fs, process};
 
 use crate::options::Audit;
-use crate::preload::{How, Origin};
+use crate::preload::{How, Origin, keep_copy};
 use crate::watch::mapped;
 
 /// The origin of an image that a program gives to the driver: a part of a file that the loader has mapped, or a copy.
@@ -18,15 +17,7 @@ pub(crate) fn find(image: &[u8], hash: u64, how: How) -> Option<Origin> {
 /// A copy of an image that is in no file, if there is a folder for these. The driver reads PTX up to a zero.
 fn copy(content: &[u8], hash: u64) -> Option<PathBuf> {
     let folder = Audit::chosen().images.as_ref()?;
-    let path = folder.join(format!("{hash:016x}-{}.image", content.len()));
-    if path.exists() {
-        return Some(path);
-    }
-    // In one piece: other processes keep the same image.
-    let part = folder.join(format!("{hash:016x}-{}.part", process::id()));
-    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&part, [content, &[0]].concat()));
-    written.and_then(|()| fs::rename(&part, &path)).ok()?;
-    Some(path)
+    keep_copy(folder, content, hash).ok()
 }
 
 /// The file that so many bytes are mapped from, and where they are in it.
@@ -42,8 +33,8 @@ fn file_at(address: *const c_void, bytes: u64) -> Option<(PathBuf, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::env;
     use std::ffi::OsStr;
+    use std::{env, fs};
 
     use super::*;
 
@@ -56,7 +47,7 @@ mod tests {
         assert_eq!(program[origin.offset as usize..][..4096], CONSTANT);
         assert_eq!((origin.hash, origin.bytes), (7, 4096));
         let name = env::current_exe().unwrap();
-        assert_eq!(mapped::named(name.file_name().unwrap()), Some(name));
+        assert_eq!(mapped::named(name.file_name().unwrap()), [name]);
     }
 
     #[test]
@@ -65,6 +56,6 @@ mod tests {
         assert_eq!(find(&heap, 7, How::Module), None);
         let image = CONSTANT.as_ptr().cast();
         assert_eq!(file_at(image, u64::MAX), None);
-        assert_eq!(mapped::named(OsStr::new("no-such-library.so")), None);
+        assert!(mapped::named(OsStr::new("no-such-library.so")).is_empty());
     }
 }

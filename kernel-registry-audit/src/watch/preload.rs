@@ -4,9 +4,12 @@
 mod file;
 mod load;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::options::{Audit, PreloadAt};
 use crate::preload::{How, Origin, Preload};
@@ -14,16 +17,10 @@ use crate::record::Kind;
 use crate::watch::locked::Locked;
 use crate::watch::recording::{NewEvent, now, write_event};
 use crate::watch::say::say;
-use crate::watch::{contexts, section};
+use crate::watch::{contexts, known};
 
 /// What was preloaded in this process.
 static STATE: Locked<State> = Locked::new();
-
-/// Lets one thread preload at a time. A second thread in the same context waits here, so that it loads nothing late meanwhile.
-static TURN: Locked<()> = Locked::new();
-
-/// Locked while an image is used here, which another thread may want to unload.
-static IN_USE: Locked<()> = Locked::new();
 
 /// Whether there is anything that the program could take.
 static ANY: AtomicBool = AtomicBool::new(false);
@@ -31,8 +28,20 @@ static ANY: AtomicBool = AtomicBool::new(false);
 #[derive(Default)]
 struct State {
     images: Vec<Loaded>,
-    /// The contexts in which it was done.
-    contexts: HashSet<u64>,
+    /// The contexts in which it was done or is being done, by their ids: the next context can have the address of one that is gone.
+    contexts: HashMap<u64, Progress>,
+    /// The images that are being loaded.
+    loading: Vec<(Origin, Context)>,
+    /// The images that are used here now, and that another thread may want to unload.
+    in_use: Vec<u64>,
+    /// The libraries of our own kernels, by their images.
+    primes: HashMap<usize, u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Begun,
+    Done,
 }
 
 /// An image that was preloaded.
@@ -41,22 +50,27 @@ struct Loaded {
     code: &'static [u8],
     handle: u64,
     /// The context of a module; 0 for a library, which belongs to all.
-    context: u64,
+    context: Context,
     /// Whether the program has taken it.
     is_taken: bool,
 }
 
-/// Whether there is anything to take.
-fn any() -> bool {
-    ANY.load(Ordering::Relaxed)
+/// The address of a context, and its id.
+type Context = (u64, u64);
+
+const ALL: Context = (0, 0);
+
+/// The context that an image loaded now belongs to.
+fn context_of(how: How) -> Context {
+    if how == How::Module { contexts::current_with_id() } else { ALL }
 }
 
 /// Takes the handle of an image that was preloaded. Each is taken once: the program may unload it.
 pub(crate) fn take(image: &[u8], how: How) -> Option<u64> {
-    if !any() {
+    if !ANY.load(Ordering::Relaxed) {
         return None;
     }
-    let context = if how == How::Module { contexts::current() } else { 0 };
+    let context = context_of(how);
     let mut state = STATE.lock();
     let fits = |loaded: &&mut Loaded| {
         !loaded.is_taken && (loaded.origin.how, loaded.context) == (how, context) && loaded.code == image
@@ -66,21 +80,23 @@ pub(crate) fn take(image: &[u8], how: How) -> Option<u64> {
     Some(loaded.handle)
 }
 
-/// Forgets an image that the program unloads, once nothing here uses it.
+/// Forgets an image that the program unloads, once nothing here uses it, with all that is known of it.
 pub(crate) fn forget(handle: u64) {
-    if any() {
-        let _unused = IN_USE.lock();
-        STATE.lock().images.retain(|loaded| loaded.handle != handle);
+    loop {
+        let mut state = STATE.lock();
+        if !state.in_use.contains(&handle) {
+            state.images.retain(|loaded| loaded.handle != handle);
+            // While the lock is held: nobody begins to use it.
+            return known::forget_image(handle);
+        }
+        drop(state);
+        thread::sleep(STEP);
     }
 }
 
 /// Forgets what was preloaded in a context that is gone.
 pub(crate) fn forget_context(context: u64) {
-    if any() {
-        let mut state = STATE.lock();
-        state.contexts.remove(&context);
-        state.images.retain(|loaded| loaded.context != context);
-    }
+    STATE.lock().images.retain(|loaded| loaded.context.0 != context);
 }
 
 /// What the file names, if there is one that can be read.
@@ -99,11 +115,10 @@ fn plan() -> Option<&'static Preload> {
     PLAN.get_or_init(read).as_ref()
 }
 
-/// Preloads in a context that was made or retained, unless the program wants to say when.
-pub(crate) fn in_new_context(context: u64) {
-    if Audit::chosen().preload_at == PreloadAt::Context {
-        in_context(context);
-    }
+/// Whether to preload in each context that is made or retained. Otherwise the program says when.
+pub(crate) fn is_due_with_contexts() -> bool {
+    let options = Audit::chosen();
+    options.preload.is_some() && options.preload_at == PreloadAt::Context
 }
 
 /// Preloads in the current context now, if a file is given. Returns how many of its kernels are loaded, or -1 if there is no context, or
@@ -116,25 +131,44 @@ pub extern "C" fn kernel_registry_audit_preload() -> i32 {
     }
 }
 
-/// Preloads in a context, once. Returns how many kernels were loaded.
-fn in_context(context: u64) -> Option<usize> {
+/// How often a thread looks whether another one is ready.
+const STEP: Duration = Duration::from_millis(1);
+
+/// How long a thread waits for another one that preloads the same. The other one may wait for a kernel that this thread ends.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Preloads in a context, once. A second thread in the same context waits, so that it loads nothing late meanwhile. Returns how many kernels
+/// were loaded.
+pub(crate) fn in_context(context: u64) -> Option<usize> {
     let plan = plan()?;
     ANY.store(true, Ordering::Relaxed);
-    let _turn = TURN.lock();
-    if !STATE.lock().contexts.insert(context) {
-        return None;
-    }
-    if section::find_in_context(context).is_some() {
-        failed("everything", "", "a kernel is resident, and loading would wait for it; preload before that");
-        return Some(0);
+    let (id, since) = (contexts::id(context), Instant::now());
+    while let Some(progress) = begin(id) {
+        if progress == Progress::Done || since.elapsed() > PATIENCE {
+            return None;
+        }
+        thread::sleep(STEP);
     }
     let all = || {
         let mode = contexts::exchange_capture_mode(contexts::RELAXED);
-        let count = load::all(plan);
+        let count = load::all(plan, context);
         contexts::exchange_capture_mode(mode);
         count
     };
-    contexts::within(context, all)
+    let count = contexts::within(context, all);
+    STATE.lock().contexts.insert(id, Progress::Done);
+    count
+}
+
+/// Begins with a context, or returns what became of it before.
+fn begin(id: u64) -> Option<Progress> {
+    match STATE.lock().contexts.entry(id) {
+        Entry::Occupied(entry) => Some(*entry.get()),
+        Entry::Vacant(entry) => {
+            entry.insert(Progress::Begun);
+            None
+        }
+    }
 }
 
 /// Records that a kernel, or an image, was preloaded.

@@ -48,6 +48,12 @@ impl Interpreter {
         }
     }
 
+    /// Whether it is the same one, and not one that was opened later in its place.
+    pub(crate) fn is(self, other: Self) -> bool {
+        let addresses = |its: Self| (its.write as *const c_void, its.thread as *const c_void);
+        addresses(self) == addresses(other)
+    }
+
     /// Writes the frames of this thread into a file, if it has any.
     pub(crate) fn write(self, file: RawFd) {
         // SAFETY: it answers with this thread's state, or null. The thread is here, so its frames do not change meanwhile.

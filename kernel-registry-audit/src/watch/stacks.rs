@@ -45,24 +45,58 @@ pub(crate) fn capture(thread: u32, hook: *const c_void) -> Option<Caller> {
     (count > 0).then(|| caller::find_among(&frames, hook).in_python(&python))
 }
 
-/// The interpreter whose frames the thread writes down, too, or null.
-static INTERPRETER: AtomicPtr<Interpreter> = AtomicPtr::new(ptr::null_mut());
-
-/// The file that it writes them into.
-static FILE: OnceLock<Option<File>> = OnceLock::new();
+/// What the thread writes its Python frames with, too, or null. A thread may be late, so it is never freed.
+static PYTHON: AtomicPtr<(Interpreter, Memory)> = AtomicPtr::new(ptr::null_mut());
 
 /// Lets the thread that is asked write down its Python frames, too, if there is an interpreter. Returns the file for them.
 fn ask_for_python() -> Option<&'static File> {
-    // A thread may be late, so neither is ever freed.
-    let file = FILE.get_or_init(python::file).as_ref()?;
     let interpreter = Interpreter::find()?;
-    if INTERPRETER.load(Ordering::Relaxed).is_null() {
-        INTERPRETER.store(Box::into_raw(Box::new(interpreter)), Ordering::Release);
-    }
-    file.set_len(0).ok()?;
-    let mut start = file;
+    let is_usable = |(its, file): &&(Interpreter, Memory)| its.is(interpreter) && file.is_ours();
+    // SAFETY: it is null, or came from a box that is never freed.
+    let before = unsafe { PYTHON.load(Ordering::Relaxed).as_ref() };
+    let (_, memory) = match before.filter(is_usable) {
+        Some(before) => before,
+        None => {
+            let new = Box::leak(Box::new((interpreter, Memory::new()?)));
+            PYTHON.store(new, Ordering::Release);
+            new
+        }
+    };
+    memory.file.set_len(0).ok()?;
+    let mut start = &memory.file;
     start.seek(SeekFrom::Start(0)).ok()?;
-    Some(file)
+    Some(&memory.file)
+}
+
+/// A file in memory. A program can close all descriptors and open files of its own, and a forked child shares the file with its parent.
+struct Memory {
+    file: File,
+    process: libc::pid_t,
+    /// Its device and number.
+    is: (libc::dev_t, libc::ino_t),
+}
+
+impl Memory {
+    fn new() -> Option<Self> {
+        let file = python::file()?;
+        // SAFETY: it returns a number.
+        let process = unsafe { libc::getpid() };
+        let is = Self::ask(file.as_raw_fd())?;
+        Some(Memory { file, process, is })
+    }
+
+    /// Whether its descriptor is still that of the file, in the process that made it. May be asked in the handler of a signal.
+    fn is_ours(&self) -> bool {
+        // SAFETY: it returns a number.
+        self.process == unsafe { libc::getpid() } && Self::ask(self.file.as_raw_fd()) == Some(self.is)
+    }
+
+    fn ask(file: c_int) -> Option<(libc::dev_t, libc::ino_t)> {
+        let mut its = MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: the answer has room, and is filled in if the call succeeds.
+        let its = unsafe { (libc::fstat(file, its.as_mut_ptr()) == 0).then(|| its.assume_init()) }?;
+        Some((its.st_dev, its.st_ino))
+    }
 }
 
 /// A signal that the program does not use. Its handler stays: the signal may reach a thread late.
@@ -105,16 +139,21 @@ extern "C" fn write_down(_: c_int) {
     if ASKED.compare_exchange(this, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return;
     }
+    // SAFETY: it is the place of this thread's error number, which the code that was interrupted may read next.
+    let (place, error) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
     let mut frames = [ptr::null_mut::<c_void>(); DEPTH];
     // SAFETY: there is room for so many addresses; the unwinder was loaded before.
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as c_int) }.max(0) as usize;
-    for (place, frame) in FRAMES.iter().zip(frames) {
-        place.store(frame, Ordering::Relaxed);
+    for (its, frame) in FRAMES.iter().zip(frames) {
+        its.store(frame, Ordering::Relaxed);
     }
     // SAFETY: it is null, or came from a box that is never freed.
-    let interpreter = unsafe { INTERPRETER.load(Ordering::Acquire).as_ref() };
-    if let (Some(interpreter), Some(Some(file))) = (interpreter, FILE.get()) {
-        interpreter.write(file.as_raw_fd());
+    if let Some((interpreter, memory)) = unsafe { PYTHON.load(Ordering::Acquire).as_ref() }
+        && memory.is_ours()
+    {
+        interpreter.write(memory.file.as_raw_fd());
     }
     COUNT.store(count.min(DEPTH), Ordering::Release);
+    // SAFETY: as above.
+    unsafe { *place = error };
 }

@@ -156,7 +156,7 @@ fn ranks_that_hang_are_explained_together_while_they_do() {
     assert!(running.try_wait().expect("it runs").is_none(), "it was said while they hang: {said}");
     lines.for_each(|line| said += &(line.expect("text") + "\n"));
     assert_eq!(running.wait().expect("it ended").code(), Some(3), "{said}");
-    
+
     for line in [
         "  rank 1: in `cuLaunchKernel` for `late` for ",
         ", while `persistent` runs",

@@ -6,7 +6,7 @@ use std::process::Output;
 
 use kernel_registry_audit::preload::images;
 use serde_json::Value;
-use tests::{left_out, scratch_folder};
+use tests::{cargo_kernels_command, left_out, scratch_folder};
 
 use super::{audit, events, has_python, python, simulated, text};
 
@@ -74,10 +74,103 @@ fn what_was_late_is_preloaded_in_the_next_run() {
     let again = scratch_folder().join("again.preload");
     let both = [options("--preload", &file), options("--record", &again)].concat();
     assert_eq!(findings(&audit(&both, &command)), 0);
+    // It needs no other file's copies.
+    fs::remove_dir_all(images(&file)).unwrap();
+    assert_eq!(findings(&audit(&options("--preload", &again), &command)), 0);
     let words = |text: &str| {
-        text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.map(|line| line.split(" /").next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(words(&fs::read_to_string(&again).unwrap()), words(&recorded));
+}
+
+/// As a compiler at run time makes them: the same but for a constant.
+#[test]
+fn images_that_differ_in_one_byte_are_both_preloaded() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (folder, all) = (scratch_folder(), scratch_folder().join("all.preload"));
+    let program = python(
+        r#"
+cuda.kernel_registry_audit_ready()
+for value in [b'7', b'8']:
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    code = PTX + b'.visible .entry one() { ret; }\n' * 0 + b'// ' + b'-' * 20000 + value + b'-' * 20000
+    assert cuda.cuModuleLoadData(ctypes.byref(module), code) == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late') == 0
+print('done')
+"#,
+    );
+    let command = ["python3", "-c", &program];
+    // Records that are kept are enough.
+    assert_eq!(findings(&audit(&options("--records", &folder), &command)), 4);
+    let merge = options("--merge", &folder);
+    let merged =
+        cargo_kernels_command().arg("audit").args(merge).args(options("--record", &all)).output().unwrap();
+    assert_eq!(merged.status.code(), Some(12), "{}", text(&merged.stderr));
+    fs::remove_dir_all(&folder).unwrap();
+    let recorded = fs::read_to_string(&all).unwrap();
+    assert_eq!(recorded.matches("\nmodule ").count(), 2, "{recorded}");
+    let (output, report) = audit(&options("--preload", &all), &command);
+    assert_eq!(findings(&(output, report)), 0, "{recorded}");
+}
+
+/// A module that two contexts load is loaded once in each.
+#[test]
+fn modules_are_counted_for_each_context() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let file = scratch_folder().join("contexts.preload");
+    let program = python(
+        r#"
+cuda.kernel_registry_audit_ready()
+def load():
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuModuleLoadData(ctypes.byref(module), PTX) == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late') == 0
+load()
+context = ctypes.c_void_p()
+assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+load()
+print('done')
+"#,
+    );
+    let command = ["python3", "-c", &program];
+    assert_eq!(findings(&audit(&options("--record", &file), &command)), 4);
+    let recorded = fs::read_to_string(&file).unwrap();
+    assert!(!recorded.contains(" x module"), "{recorded}");
+    assert_eq!(findings(&audit(&options("--preload", &file), &command)), 0, "{recorded}");
+}
+
+/// A context that is gone leaves nothing to the next one, which can have its address.
+#[test]
+fn a_context_that_was_reset_is_preloaded_again() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let file = scratch_folder().join("reset.preload");
+    let program = python(
+        r#"
+def load():
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuModuleLoadData(ctypes.byref(module), PTX) == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late') == 0
+    assert cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, (ctypes.c_void_p * 1)(ctypes.addressof(ctypes.c_uint64())), None) == 0
+cuda.kernel_registry_audit_ready()
+load()
+assert cuda.cuDevicePrimaryCtxReset_v2(0) == 0
+start()
+load()
+print('done')
+"#,
+    );
+    let command = ["python3", "-c", &program];
+    audit(&options("--record", &file), &command);
+    let recorded = fs::read_to_string(&file).unwrap();
+    let second = audit(&options("--preload", &file), &command);
+    assert_eq!(text(&second.0.stdout), "done", "{recorded}{}", text(&second.0.stderr));
 }
 
 #[test]
@@ -252,7 +345,7 @@ fn what_is_stale_is_said_and_the_program_goes_on() {
     for (lines, why) in [
         (format!("{image}\n    late\n    gone"), "CUDA_ERROR_NOT_FOUND"),
         (format!("library 0000000000000001 64 0x0 {path}"), "another version"),
-        ("library 0000000000000001 64 0x0 /no/such/file".to_owned(), "No such file"),
+        ("library 0000000000000001 64 0x0 /no/such/file".to_owned(), "no such file"),
         (format!("library 0000000000000001 64 0xffffffffffffffff {path}"), "shorter"),
         ("library 0000000000000001 64 0x0 /dev/zero".to_owned(), "shorter"),
     ] {

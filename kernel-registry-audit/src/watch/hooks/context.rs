@@ -10,7 +10,7 @@ use super::guard;
 use crate::watch::hook::{Call, with_handle};
 use crate::watch::real::driver_function;
 use crate::watch::section::{self, ActiveSection};
-use crate::watch::watched::timed;
+use crate::watch::watched::{during, timed};
 use crate::watch::{busy, contexts, known, owners, preload, streams};
 
 /// A call that ends a context, with all that is loaded there.
@@ -87,6 +87,9 @@ pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() 
     ONCE.call_once(|| _ = unsafe { libc::atexit(busy::end) });
     with_handle(result, out, |context| {
         contexts::add(context);
-        preload::in_new_context(context);
+        if preload::is_due_with_contexts() {
+            // In progress meanwhile, so that a hang is explained.
+            during(call, || preload::in_context(context));
+        }
     })
 }

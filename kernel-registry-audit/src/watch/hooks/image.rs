@@ -6,12 +6,12 @@ use std::ptr;
 use cudarc::driver::sys::{CUfunction, CUlibrary, CUlibraryOption, CUmodule, CUresult};
 use kernel_registry_format::rules::{self, Rule};
 
-use super::code::Image;
 use super::load::{is_eager, is_loaded, kernel_name};
 use super::{guard, late};
 use crate::preload::{How, hash};
 use crate::record::Kind;
 use crate::watch::caller::Caller;
+use crate::watch::code::Image;
 use crate::watch::hook::{Call, stored_handle, with_handle};
 use crate::watch::recording::{NewEvent, now};
 use crate::watch::watched::timed;
@@ -115,7 +115,6 @@ fn forget_and_unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl 
     let image = image.addr() as u64;
     move || {
         // Before the call: another thread may get the same handles right after it.
-        known::forget_image(image);
         preload::forget(image);
         real()
     }

@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::ptr;
+use std::time::Instant;
+use std::{ptr, thread};
 
 use cudarc::driver::sys::{
     CUfunction, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUlimit, CUmodule, CUresult, CUstream,
 };
 use kernel_registry_format::prime;
 
-use super::{IN_USE, Loaded, STATE, done, failed, file};
+use super::{Loaded, PATIENCE, STATE, STEP, State, context_of, done, failed, file};
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Prime};
 use crate::watch::owners::Owner;
 use crate::watch::real::driver_function;
 use crate::watch::recording::now;
-use crate::watch::{contexts, known, owners, stack};
+use crate::watch::{contexts, known, owners, section, stack};
 
 type Params = *mut *mut c_void;
 type Options = *mut CUjit_option;
@@ -27,6 +28,7 @@ driver_function!(static GET_KERNEL = cuLibraryGetKernel(*mut CUkernel, CUlibrary
 driver_function!(static LOAD_KERNEL = cuKernelGetFunction(*mut CUfunction, CUkernel));
 driver_function!(static LOAD_MODULE = cuModuleLoadData(*mut CUmodule, *const c_void));
 driver_function!(static GET_FUNCTION = cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char));
+driver_function!(static LOAD_FUNCTION = cuFuncLoad(CUfunction));
 driver_function!(static SET_LIMIT = cuCtxSetLimit(CUlimit, usize));
 driver_function!(static CREATE_STREAM = cuStreamCreate(*mut CUstream, u32));
 driver_function!(static DESTROY_STREAM = cuStreamDestroy_v2(CUstream));
@@ -44,32 +46,69 @@ const IMAGE: &str = "image";
 /// Why something was not preloaded.
 type Why = String;
 
-/// Loads everything. Returns how many kernels were loaded.
-pub(super) fn all(plan: &Preload) -> usize {
+/// Loads everything, until a kernel is resident. Returns how many kernels were loaded.
+pub(super) fn all(plan: &Preload, context: u64) -> usize {
     let (mut count, mut stack) = (0, usize::try_from(plan.stack).unwrap_or(0));
-    for (origin, wanted) in &plan.images {
-        for copy in 0..wanted.times.clamp(1, MOST) {
-            count += one(origin, &wanted.kernels, copy as usize, &mut stack);
+    let copies = plan.images.iter().flat_map(|(origin, wanted)| {
+        (0..wanted.times.clamp(1, MOST) as usize).map(move |copy| (origin, wanted, copy))
+    });
+    for (origin, wanted, copy) in copies {
+        if is_beside_resident(context) {
+            return count;
         }
+        count += one(origin, &wanted.kernels, copy, &mut stack);
     }
-    raise_stack(stack);
-    prime(plan.prime);
+    if !is_beside_resident(context) {
+        raise_stack(stack);
+        prime(plan.prime);
+    }
     count
+}
+
+/// Whether a kernel is resident, which loading would wait for.
+fn is_beside_resident(context: u64) -> bool {
+    let is_resident = section::find_in_context(context).is_some();
+    if is_resident {
+        failed(
+            "what is left",
+            "",
+            "a kernel is resident, and loading would wait for it; preload before that",
+        );
+    }
+    is_resident
 }
 
 /// Loads one copy of an image, and kernels of it. Returns how many kernels; `stack` grows with what they need.
 fn one(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &mut usize) -> usize {
     let words = &format!("{} bytes of {}", origin.bytes, origin.path);
     let begun = now();
-    let _in_use = IN_USE.lock();
     match image(origin, copy) {
         Ok(image) => {
             done(IMAGE, words, begun);
-            of_image(origin.how, image, words, kernels, stack)
+            of_image(origin.how, image.0, words, kernels, stack)
         }
         Err(why) => {
             failed(IMAGE, words, &why);
             0
+        }
+    }
+}
+
+/// An image that is used here. Nobody unloads it meanwhile.
+struct InUse(u64);
+
+impl InUse {
+    fn new(state: &mut State, image: u64) -> Self {
+        state.in_use.push(image);
+        InUse(image)
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let mut state = STATE.lock();
+        if let Some(place) = state.in_use.iter().position(|image| *image == self.0) {
+            state.in_use.swap_remove(place);
         }
     }
 }
@@ -92,33 +131,42 @@ fn of_image(how: How, image: u64, words: &str, kernels: &BTreeSet<String>, stack
 }
 
 /// The handle of an image, which is loaded unless it was before.
-fn image(origin: &Origin, copy: usize) -> Result<u64, Why> {
-    let context = if origin.how == How::Module { contexts::current() } else { 0 };
+fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
+    let context = context_of(origin.how);
     let is_it = |loaded: &&Loaded| loaded.origin == *origin && loaded.context == context;
-    if let Some(handle) = STATE.lock().images.iter().filter(is_it).nth(copy).map(|loaded| loaded.handle) {
-        return Ok(handle);
-    }
     let content = (origin.how, origin.bytes, origin.hash);
     let is_here =
-        |handle| origin.how == How::Library || owners::find(handle) == Some(Owner::Context(context));
-    if copy == 0
-        && let Some(handle) = known::find_image(content, is_here)
-    {
-        return Ok(handle);
+        |handle| origin.how == How::Library || owners::find(handle) == Some(Owner::Context(context.0));
+    let (this, begun) = ((origin.clone(), context), Instant::now());
+    loop {
+        let mut state = STATE.lock();
+        let before = state.images.iter().filter(is_it).nth(copy).map(|loaded| loaded.handle);
+        let of_program = || if copy == 0 { known::find_image(content, is_here) } else { None };
+        if let Some(handle) = before.or_else(of_program) {
+            return Ok(InUse::new(&mut state, handle));
+        }
+        if !state.loading.contains(&this) || begun.elapsed() > PATIENCE {
+            state.loading.push(this.clone());
+            break;
+        }
+        // Another context loads the same library.
+        drop(state);
+        thread::sleep(STEP);
     }
-    let code = file::map(origin)?;
-    let handle = match origin.how {
-        How::Library => library(code)?,
-        How::Module => module(code)?,
-    };
+    let loaded = file::map(origin).and_then(|code| match origin.how {
+        How::Library => Ok((code, library(code)?)),
+        How::Module => Ok((code, module(code)?)),
+    });
+    let mut state = STATE.lock();
+    state.loading.retain(|other| *other != this);
+    let (code, handle) = loaded?;
     let words = format!("{} bytes of {}, preloaded", origin.bytes, origin.path);
     known::add_image(handle, &words, &origin.to_string(), Some(content));
-    match origin.how {
-        How::Library => known::mark_kept(handle),
-        How::Module => owners::add(handle),
+    if origin.how == How::Module {
+        owners::add(handle);
     }
-    STATE.lock().images.push(Loaded { origin: origin.clone(), code, handle, context, is_taken: false });
-    Ok(handle)
+    state.images.push(Loaded { origin: origin.clone(), code, handle, context, is_taken: false });
+    Ok(InUse::new(&mut state, handle))
 }
 
 fn library(code: &'static [u8]) -> Result<u64, Why> {
@@ -186,6 +234,11 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
                 asked(ptr::null_mut(), |function| unsafe { get(function, handle(image), c_name.as_ptr()) })?;
             known::add_name(address(function), name, image);
             known::add_function(image, name, address(function));
+            // Beside running work the call before returns without having loaded it.
+            if let Some(load) = LOAD_FUNCTION.get() {
+                // SAFETY: the driver has just returned the function.
+                asked((), |()| unsafe { load(function) })?;
+            }
             function
         }
     };
@@ -217,10 +270,21 @@ fn prime(what: Prime) {
     let names: Vec<_> = all.into_iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name).collect();
     let words = names.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ");
     let image = if what.heap { prime::SPECIAL } else { prime::OUTPUT };
-    match library(image).and_then(|image| launch_each(image, &names)) {
+    match library_of_ours(image).and_then(|image| launch_each(image, &names)) {
         Ok(()) => done(&words, "", begun),
         Err(why) => failed(&words, "", &why),
     }
+}
+
+/// Loads a library once for all contexts.
+fn library_of_ours(code: &'static [u8]) -> Result<u64, Why> {
+    let key = code.as_ptr().addr();
+    if let Some(handle) = STATE.lock().primes.get(&key) {
+        return Ok(*handle);
+    }
+    let handle = library(code)?;
+    STATE.lock().primes.insert(key, handle);
+    Ok(handle)
 }
 
 fn launch_each(image: u64, names: &[&CStr]) -> Result<(), Why> {

@@ -7,12 +7,13 @@ use std::{fs, ptr, slice};
 
 use crate::options::Audit;
 use crate::record::PTX;
+use crate::watch::mapped;
 
 /// What an image is, by its first bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Image {
-    pub(super) kind: &'static str,
-    pub(super) bytes: u64,
+pub(crate) struct Image {
+    pub(crate) kind: &'static str,
+    pub(crate) bytes: u64,
     /// Where its bytes are, or the name of the file.
     content: Content,
 }
@@ -25,10 +26,10 @@ enum Content {
 
 impl Image {
     /// The image's bytes.
-    pub(super) fn content(&self) -> Option<Cow<'_, [u8]>> {
+    pub(crate) fn content(&self) -> Option<Cow<'_, [u8]>> {
         let bytes = usize::try_from(self.bytes).ok().filter(|bytes| *bytes > 0)?;
         match self.content {
-            Content::At(address) if address.is_null() || !is_mapped(address, bytes) => None,
+            Content::At(address) if address.is_null() || !is_readable(address, bytes) => None,
             Content::At(address) => {
                 // SAFETY: so many bytes are mapped, and the program lets the driver read them.
                 Some(unsafe { slice::from_raw_parts(address.cast::<u8>(), bytes) }.into())
@@ -52,8 +53,8 @@ impl fmt::Display for Image {
     }
 }
 
-/// Whether so many bytes are in memory. A damaged image can say that it is longer than it is.
-fn is_mapped(address: *const c_void, bytes: usize) -> bool {
+/// Whether so many bytes can be read. A damaged image can say that it is longer than it is.
+fn is_readable(address: *const c_void, bytes: usize) -> bool {
     const LONGEST: usize = 4 << 30;
     // SAFETY: it returns a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs().max(1) as usize;
@@ -61,14 +62,24 @@ fn is_mapped(address: *const c_void, bytes: usize) -> bool {
     if bytes > LONGEST || address.addr().checked_add(bytes).is_none() {
         return false;
     }
-    let mut pages = vec![0_u8; (inside + bytes).div_ceil(page)];
+    // A part of a file is not read into memory for this.
+    if mapped::is_readable(address, bytes) {
+        return true;
+    }
     let begin = address.wrapping_byte_sub(inside).cast_mut();
+    // SAFETY: it reads pages that are mapped, and fails if one is not or cannot be read.
+    let populate = |bytes| unsafe { libc::madvise(begin, bytes, libc::MADV_POPULATE_READ) == 0 };
+    // Linux before 5.14 does not know it, not even for no bytes.
+    if populate(0) {
+        return populate(inside + bytes);
+    }
+    let mut pages = vec![0_u8; (inside + bytes).div_ceil(page)];
     // SAFETY: it stores a byte for each page, and fails if one is not mapped.
     unsafe { libc::mincore(begin, inside + bytes, pages.as_mut_ptr()) == 0 }
 }
 
 /// The image that a program gives to the driver.
-pub(super) fn image_at(image: *const c_void) -> Image {
+pub(crate) fn image_at(image: *const c_void) -> Image {
     /// Bytes from an offset.
     ///
     /// # Safety
@@ -96,9 +107,13 @@ pub(super) fn image_at(image: *const c_void) -> Image {
     unsafe {
         match at(image, 0) {
             [0x7f, b'E', b'L', b'F'] => {
-                let sections = u64::from_le_bytes(at(image, 40));
-                let [size, count] = [58, 60].map(|offset| u64::from(u16::from_le_bytes(at(image, offset))));
-                of("cubin", sections.saturating_add(size * count), image)
+                // Behind the sections are two tables: of sections, and of program headers.
+                let ends = [(40, 58), (32, 54)].map(|(begin, size)| {
+                    let [size, count] =
+                        [size, size + 2].map(|place| u64::from(u16::from_le_bytes(at(image, place))));
+                    u64::from_le_bytes(at(image, begin)).saturating_add(size * count)
+                });
+                of("cubin", ends[0].max(ends[1]), image)
             }
             [0x50, 0xed, 0x55, 0xba] => of("fatbin", fatbin(image), image),
             // The wrapper around a fatbin, as nvcc embeds it: its address comes after two words.
@@ -114,8 +129,25 @@ pub(super) fn image_at(image: *const c_void) -> Image {
     }
 }
 
+/// Whether these bytes are an image of their length. Behind PTX there has to be a zero: `next` is what stands there.
+pub(crate) fn is_whole_image(image: &[u8], next: Option<u8>) -> bool {
+    const SMALLEST: usize = 64;
+    let length = |of: Image| of.bytes == image.len() as u64;
+    match image {
+        [0x7f, b'E', b'L', b'F', ..] | [0x50, 0xed, 0x55, 0xba, ..] => {
+            image.len() >= SMALLEST && length(image_at(image.as_ptr().cast()))
+        }
+        [first, ..] => {
+            (first.is_ascii_graphic() || first.is_ascii_whitespace())
+                && next == Some(0)
+                && !image.contains(&0)
+        }
+        [] => false,
+    }
+}
+
 /// The image in a file.
-pub(super) fn image_in_file(name: *const c_char) -> Image {
+pub(crate) fn image_in_file(name: *const c_char) -> Image {
     let kind = "file";
     if name.is_null() {
         return Image { kind, bytes: 0, content: Content::At(ptr::null()) };
@@ -147,5 +179,31 @@ mod tests {
             assert_eq!((image.bytes >= claimed - 16, image.content()), (true, None), "{claimed}");
         }
         assert_eq!(image_at(ptr::null()).content(), None);
+
+        // In front of memory that cannot be read.
+        let none = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
+        // SAFETY: a new mapping, of which the first page is made writable and written to.
+        let memory = unsafe {
+            let memory = libc::mmap(ptr::null_mut(), 3 * 4096, none.0, none.1, none.2, 0).cast::<u8>();
+            assert_eq!(libc::mprotect(memory.cast(), 4096, libc::PROT_READ | libc::PROT_WRITE), 0);
+            fatbin[8..16].copy_from_slice(&u64::to_le_bytes(8000));
+            memory.copy_from_nonoverlapping(fatbin.as_ptr(), fatbin.len());
+            memory
+        };
+        assert_eq!(image_at(memory.cast()).content(), None);
+    }
+
+    #[test]
+    fn a_cubin_has_all_of_its_bytes() {
+        let mut count = 0;
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernel-registry-image/tests/images");
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.extension().is_some_and(|extension| extension == "cubin") {
+                let cubin = fs::read(&path).unwrap();
+                assert_eq!(image_at(cubin.as_ptr().cast()).bytes, cubin.len() as u64, "{}", path.display());
+                count += 1;
+            }
+        }
+        assert!(count > 3, "{count}");
     }
 }

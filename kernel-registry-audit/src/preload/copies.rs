@@ -1,0 +1,78 @@
+//! Copies of images that are in no file: a program compiles or unpacks them.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Keeps a copy of an image in a folder, which is made. Other threads and processes may keep the same at the same time; another image may have
+/// the same hash. Behind the image there is a zero, up to which the driver reads PTX.
+///
+/// # Errors
+///
+/// The folder cannot be written to.
+pub fn keep_copy(folder: &Path, content: &[u8], hash: u64) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let content = [content, &[0]].concat();
+    for number in 0_u64.. {
+        let further = if number == 0 { String::new() } else { format!("-{number}") };
+        let path = folder.join(format!("{hash:016x}-{}{further}.image", content.len() - 1));
+        match fs::read(&path) {
+            Ok(there) if there == content => return Ok(path),
+            Ok(_) => continue,
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            Err(_) => {}
+        }
+        // In one piece, or not at all.
+        let (part, mut file) = new_part(folder)?;
+        let placed = file.write_all(&content).and_then(|()| match fs::hard_link(&part, &path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => fs::rename(&part, &path),
+            linked => linked,
+        });
+        let _ = fs::remove_file(&part);
+        match placed {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            _ if fs::read(&path)? == content => return Ok(path),
+            _ => {}
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+/// A new file that nobody else writes to.
+fn new_part(folder: &Path) -> io::Result<(PathBuf, File)> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let path = folder.join(format!("{}-{}.part", process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+        match File::create_new(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            created => return created.map(|file| (path, file)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, thread};
+
+    use super::*;
+
+    #[test]
+    fn images_of_one_hash_have_copies_of_their_own() {
+        let folder = env::temp_dir().join(format!("kernel-registry-copies-{}", process::id()));
+        let images = [b"one".as_slice(), b"two"];
+        let copies: Vec<PathBuf> = thread::scope(|scope| {
+            let (folder, images) = (&folder, &images);
+            let copy = |index: usize| scope.spawn(move || keep_copy(folder, images[index % 2], 7).unwrap());
+            let threads: Vec<_> = (0..8).map(copy).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for (index, path) in copies.iter().enumerate() {
+            assert_eq!(fs::read(path).unwrap(), [images[index % 2], &[0]].concat());
+            assert_eq!(*path, copies[index % 2]);
+        }
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing else is left there");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
