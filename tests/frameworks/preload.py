@@ -74,8 +74,23 @@ def first_uses(audited, execute, report, folder):
     report("preload beside", len(cold["waited"]) == len(cold["times"]) and not any(waited), words, runs=runs)
 
 
+def ranks(audited, report, folder):
+    """Two processes that hang without the preload, on one device."""
+    file = str(folder / "ranks.preload")
+    command = [sys.executable, str(HERE / "ranks.py"), "3"]
+    _, out, err, _ = audited(command, "--hang-after", "1", "--record", file)
+    explained = "HANG across 2 processes: rank 1 cannot go on" in err
+    code, again, err2, second = audited(command, "--preload", file)
+    left, said = loads(second), sorted(again.splitlines())
+    good = "rank 1 gave up" in out and explained and said == ["rank 0 done", "rank 1 done"] and not left
+    report("preload ranks", good, f"explained: {explained}; then {said}, exit code {code}, {len(left)} late loads")
+    if not good:
+        print(out, err[-3000:], err2[-3000:])
+
+
 def run(programs, audited, execute, report):
     folder = Path(tempfile.mkdtemp(prefix="preload-"))
+    ranks(audited, report, folder)
     first_uses(audited, execute, report, folder)
     for name, command in programs:
         program(audited, report, folder, name, command)

@@ -9,7 +9,7 @@ use kernel_registry_format::wrapped;
 use super::comparison::{self, compare_kernels};
 use super::groups::{self, Group};
 use super::preload;
-use super::process::{Audit, Process};
+use super::process::{Audit, Process, is_late};
 use super::together::Together;
 use super::words::{
     NOTHING_SEEN, Time, caller, explanation_and_stack, processes, short, subject, while_resident,
@@ -31,6 +31,9 @@ const CAUSE_AND_REMEDY: usize = 2;
 const FRAMES: usize = 5;
 /// Lines of a table.
 const LINES: usize = 10;
+/// What to do about late loads in programs that nobody changes.
+const RECORD_IT: &str = "\nWithout a change to the program: `--record FILE` writes down what was late, and `--preload FILE` loads it at the start of \
+                         the next run.";
 /// So few events need no tables.
 const HANDFUL: usize = 8;
 
@@ -69,6 +72,10 @@ impl fmt::Display for Audit {
         }
         if let Some(together) = Together::of(&self.processes) {
             write!(f, "\n{together}")?;
+        }
+        let is_load = |event: &Event| matches!(event.kind, Kind::Load | Kind::Image);
+        if self.events().any(|event| is_load(event) && is_late(event)) {
+            paragraph(f, RECORD_IT)?;
         }
         Ok(())
     }

@@ -176,6 +176,12 @@ fn traces_have_tracks_for_threads_and_streams_on_one_axis() {
     assert!(explained.iter().any(loads), "{explained:?}");
 }
 
+/// The record of one process. Beside it are copies of images.
+fn record_in(folder: &Path) -> PathBuf {
+    let mut files = fs::read_dir(folder).expect("records").map(|entry| entry.expect("readable").path());
+    files.find(|path| path.extension().is_some_and(|extension| extension == "rec")).expect("a record")
+}
+
 #[test]
 fn ranks_are_compared() {
     if !has_python() {
@@ -188,8 +194,7 @@ fn ranks_are_compared() {
         recorded(folder, &[], &["--rank", &rank, "--kernels", "6", "--after", "0.05", killed]);
     }
     // In any order, in files and folders.
-    let file =
-        fs::read_dir(&folders[1]).expect("records").next().expect("a record").expect("readable").path();
+    let file = record_in(&folders[1]);
     let Merged { output, json, page, .. } = merged(&[&folders[2], &file, &folders[0]]);
     assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
     let names: Vec<_> = list(&json["processes"]).iter().map(|process| process["name"].as_str()).collect();
@@ -224,7 +229,7 @@ fn damaged_records_are_named_and_left_out() {
     }
     let records = scratch_folder();
     recorded(&records, &[], &["--kernels", "4"]);
-    let path = fs::read_dir(&records).expect("records").next().expect("one").expect("readable").path();
+    let path = record_in(&records);
     let whole = fs::read(&path).expect("a record");
     let mut other = whole.clone();
     other[8] = 99;
@@ -256,7 +261,7 @@ fn records_with_any_bytes_are_reported() {
     }
     let records = scratch_folder();
     recorded(&records, &["--events", "2000", "--hang-after", "0.2"], &["--kernels", "40", "--hang"]);
-    let path = fs::read_dir(&records).expect("records").next().expect("one").expect("readable").path();
+    let path = record_in(&records);
     let whole = fs::read(&path).expect("a record");
     // The events, which are at the end, and the header behind the version.
     let events = whole.len() - 2000 * 80..whole.len() - 1960 * 80;
