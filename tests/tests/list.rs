@@ -148,7 +148,8 @@ fn no_permission() {
         // Root may read everything, so root runs the tool as the user `nobody`, who needs access to every folder on
         // the way.
         let copy = folder.path().join("cargo-kernels");
-        fs::copy(command.get_program(), &copy).unwrap();
+        // By another process: a child that another test forks meanwhile would have the file open, and it could not be run.
+        assert!(Command::new("cp").arg(command.get_program()).arg(&copy).status().unwrap().success());
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         command = Command::new(&copy);
         command.arg("kernels").uid(65534).gid(65534);
