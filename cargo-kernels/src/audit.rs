@@ -112,7 +112,7 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     signals::outlive(options.ready_signal);
     let mut running = command.spawn().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
     signals::program_runs(running.id());
-    let mut processes = Running::new(vec![records.clone()], earlier.clone());
+    let mut processes = Running::of_program(records.clone(), earlier.clone());
     let status = thread::scope(|scope| {
         let (running_still, has_ended) = mpsc::channel::<()>();
         scope.spawn(move || {
@@ -225,7 +225,7 @@ fn watch(folders: &[PathBuf]) -> Result<(), Failure> {
     if let Some(path) = folders.iter().find(|path| !path.is_dir()) {
         return Err(Failure::Missing { path: path.clone() });
     }
-    let mut processes = Running::new(folders.to_vec(), HashSet::new());
+    let mut processes = Running::of_others(folders.to_vec());
     loop {
         if let Some(hangs) = processes.look() {
             binaries::print(|out| write!(out, "{hangs}"))?;

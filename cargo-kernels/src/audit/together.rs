@@ -1,8 +1,8 @@
 //! What hangs in processes that work together, such as the ranks of a job: which of them cannot go on, and which may wait for it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kernel_registry_audit::record::{Event, Tail};
@@ -74,10 +74,11 @@ impl fmt::Display for Together<'_> {
         if count > PROCESSES {
             writeln!(f, "  and {} more", count - PROCESSES)?;
         }
-        let remedies: HashSet<_> = stuck().filter_map(longest).map(|hang| &*hang.remedy).collect();
-        let mut remedies: Vec<_> = remedies.into_iter().filter(|remedy| !remedy.is_empty()).collect();
-        remedies.sort_unstable();
-        remedies.iter().try_for_each(|remedy| paragraph(f, &format!("  Remedy: {remedy}.")))
+        let remedies: BTreeSet<_> = stuck().filter_map(longest).map(|hang| &*hang.remedy).collect();
+        remedies
+            .iter()
+            .filter(|remedy| !remedy.is_empty())
+            .try_for_each(|remedy| paragraph(f, &format!("  Remedy: {remedy}.")))
     }
 }
 
@@ -110,18 +111,26 @@ type Key = (u32, u64, u32, u64);
 #[derive(Default)]
 pub(super) struct Running {
     folders: Vec<PathBuf>,
+    /// Whether they are on this machine, and in no other container.
+    are_here: bool,
     /// Records of earlier programs.
     earlier: HashSet<PathBuf>,
     tails: HashMap<PathBuf, Tail>,
-    /// How long the hangs had taken at the last look. Those of a process that was killed take no longer.
+    /// How long each hang had taken when it was seen last. Those of a process that was killed take no longer.
     took: HashMap<Key, u64>,
     said: HashSet<Key>,
     have_ended: bool,
 }
 
 impl Running {
-    pub(super) fn new(folders: Vec<PathBuf>, earlier: HashSet<PathBuf>) -> Self {
-        Running { folders, earlier, ..Running::default() }
+    /// Processes of a program that this command runs.
+    pub(super) fn of_program(records: PathBuf, earlier: HashSet<PathBuf>) -> Self {
+        Running { folders: vec![records], are_here: true, earlier, ..Running::default() }
+    }
+
+    /// Processes that others run.
+    pub(super) fn of_others(folders: Vec<PathBuf>) -> Self {
+        Running { folders, ..Running::default() }
     }
 
     /// Looks at the records, and returns what is new: hangs that were not said before.
@@ -137,32 +146,33 @@ impl Running {
         let reports = self.tails.values_mut().filter_map(|tail| tail.look().ok()?).collect();
         let mut processes = named(reports);
         self.have_ended = !processes.is_empty() && processes.iter().all(|process| process.report.ended);
-        let mut took = HashMap::new();
-        for process in &mut processes {
-            let (number, started) = (process.report.process, process.report.started);
-            process.report.events.retain(|hang| {
+        let mut hangs = HashSet::new();
+        for Process { report, .. } in &mut processes {
+            let (number, started) = (report.process, report.started);
+            report.events.retain(|hang| {
                 let key = (number, started, hang.thread, hang.begun);
-                took.insert(key, hang.took);
-                self.took.get(&key).is_some_and(|before| *before < hang.took)
+                let goes_on = self.took.insert(key, hang.took).is_some_and(|before| before < hang.took);
+                if goes_on {
+                    hangs.insert(key);
+                }
+                goes_on
             });
         }
-        let key = |process: &Process, hang: &Event| {
-            (process.report.process, process.report.started, hang.thread, hang.begun)
-        };
-        let hangs: HashSet<_> = processes
-            .iter()
-            .flat_map(|process| process.report.events.iter().map(move |hang| key(process, hang)))
-            .collect();
-        self.took = took;
+        // One that was killed could not say that it ends.
+        let is_there = |number: u32| Path::new("/proc").join(number.to_string()).exists();
+        processes.retain(|Process { report, .. }| {
+            !self.are_here || !report.events.is_empty() || is_there(report.process)
+        });
         if hangs.is_subset(&self.said) {
             return None;
         }
+        let together = Together::of(&processes)?.to_string();
         self.said.extend(hangs);
-        Together::of(&processes).map(|together| together.to_string())
+        Some(together)
     }
 
-    /// How many hangs were said, once all processes have ended.
+    /// How many hangs there were, once all processes have ended.
     pub(super) fn hangs_at_end(&self) -> Option<usize> {
-        self.have_ended.then_some(self.said.len())
+        self.have_ended.then_some(self.took.len())
     }
 }
