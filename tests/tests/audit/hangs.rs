@@ -141,7 +141,6 @@ fn ranks_that_hang_are_explained_together_while_they_do() {
     let mut running = simulated();
     running.args(["--hang-after", "1", "--records", folder, "--record"]).arg(&preload);
     running.args(["python3", "frameworks/ranks.py", "4"]).stderr(Stdio::piped());
-    let begun = Instant::now();
     let mut running = running.spawn().expect("it runs");
     let mut said = String::new();
     let mut lines = BufReader::new(running.stderr.take().expect("it is piped")).lines();

@@ -372,7 +372,7 @@ fn preloads_are_merged() {
     let [first, second, both] = ["a.preload", "b.preload", "all.preload"].map(|name| folder.join(name));
     fs::write(&first, "kernel-registry preload 1\nlibrary 01 64 0x0 /x.so\n    one\nstack 64\n").unwrap();
     fs::write(&second, "kernel-registry preload 1\nlibrary 01 64 0x0 /x.so\n    two\nprime heap\n").unwrap();
-    let mut command = super::cargo_kernels_command();
+    let mut command = cargo_kernels_command();
     command.args(["audit", "--record"]).arg(&both).arg("--merge").args([&first, &second]);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
