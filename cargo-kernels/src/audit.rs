@@ -66,6 +66,10 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     if env::var_os(variables::DRIVER).is_some() {
         return Err(Failure::AuditedAlready);
     }
+    // The program would be ready before it has begun.
+    if let Some(file) = options.ready_file.as_ref().filter(|file| file.exists()) {
+        return Err(Failure::Exists { path: file.clone() });
+    }
     // What is missing is said before anything is built.
     let driver = driver(options)?;
     let hooks = hooks(options)?;
@@ -102,14 +106,14 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     if let Some(seconds) = options.ready_after {
         command.env(variables::READY_AFTER, seconds.to_string());
     }
-    if let Some(signal) = options.ready_signal {
-        command.env(variables::READY_SIGNAL, signal.to_string());
+    if let Some(file) = &options.ready_file {
+        command.env(variables::READY_FILE, absolute(file)?);
     }
     let earlier: HashSet<PathBuf> = record_files(&records).into_iter().collect();
     if io::stderr().is_terminal() {
         command.env(variables::CTRL_C, "1");
     }
-    signals::outlive(options.ready_signal);
+    signals::outlive();
     let mut running = command.spawn().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
     signals::program_runs(running.id());
     let mut processes = Running::of_program(records.clone(), earlier.clone());

@@ -61,7 +61,7 @@ pub struct Audit {
     pub(crate) records: Option<PathBuf>,
     pub(crate) after_ready: AfterReady,
     pub(crate) ready_after: Option<Duration>,
-    pub(crate) ready_signal: Option<i32>,
+    pub(crate) ready_file: Option<PathBuf>,
     pub(crate) events: u32,
     pub(crate) hang_after: Duration,
     pub(crate) on_hang: OnHang,
@@ -81,7 +81,7 @@ impl Audit {
             records: None,
             after_ready: AfterReady::default(),
             ready_after: None,
-            ready_signal: None,
+            ready_file: None,
             events: 65_536,
             hang_after: Duration::from_secs(5),
             on_hang: OnHang::default(),
@@ -112,9 +112,9 @@ impl Audit {
         Audit { ready_after: Some(time), ..self }
     }
 
-    /// A signal that says that the program is ready, such as `libc::SIGUSR2`.
-    pub fn ready_signal(self, number: i32) -> Self {
-        Audit { ready_signal: Some(number), ..self }
+    /// A file that says that the program is ready, once somebody makes it.
+    pub fn ready_file(self, path: impl Into<PathBuf>) -> Self {
+        Audit { ready_file: Some(path.into()), ..self }
     }
 
     /// How many events the record has room for, of 96 bytes each. 65,536 by default, and 16,777,216 at most.
@@ -187,7 +187,7 @@ impl Audit {
             records: path(variables::RECORDS).or(self.records),
             after_ready: after_ready.unwrap_or(self.after_ready),
             ready_after: seconds(variables::READY_AFTER).or(self.ready_after),
-            ready_signal: number(variable(variables::READY_SIGNAL)).or(self.ready_signal),
+            ready_file: path(variables::READY_FILE).or(self.ready_file),
             events: number(variable(variables::EVENTS)).unwrap_or(self.events),
             hang_after: seconds(variables::HANG_AFTER).unwrap_or(self.hang_after),
             on_hang: on_hang.unwrap_or(self.on_hang),

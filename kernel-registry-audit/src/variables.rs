@@ -13,8 +13,8 @@ pub const AFTER_READY: &str = "KERNEL_REGISTRY_AUDIT_AFTER_READY";
 /// The seconds after which the program counts as ready.
 pub const READY_AFTER: &str = "KERNEL_REGISTRY_AUDIT_READY_AFTER";
 
-/// The number of the signal that says that the program is ready.
-pub const READY_SIGNAL: &str = "KERNEL_REGISTRY_AUDIT_READY_SIGNAL";
+/// The file that says that the program is ready, once it is there.
+pub const READY_FILE: &str = "KERNEL_REGISTRY_AUDIT_READY_FILE";
 
 /// How many events a record has room for. 65536 by default.
 pub const EVENTS: &str = "KERNEL_REGISTRY_AUDIT_EVENTS";

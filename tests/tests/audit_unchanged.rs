@@ -341,18 +341,6 @@ fn what_cannot_be_written_is_said_before_the_program_runs() {
 }
 
 #[test]
-fn the_ready_signal_is_passed_on() {
-    let program = "
-os.kill(os.getppid(), signal.SIGUSR2)
-time.sleep(0.3)
-print(run(late))
-";
-    let Some(command) = audit(&["--ready-signal", "USR2"], program) else { return };
-    let (output, out, said) = output(command);
-    assert_eq!((output.status.code(), output.status.signal(), &*out), (Some(12), None, "0"), "{said}");
-}
-
-#[test]
 fn a_folder_named_like_a_record_is_left_out() {
     let folder = scratch_folder();
     fs::create_dir(folder.join("folder.rec")).expect("the folder is there");

@@ -14,7 +14,7 @@ use kernel_registry_format::{Needs, rules};
 use kernel_registry_image::{newest_variant, read as read_image};
 
 use super::absolute;
-use super::process::{Audit, Process};
+use super::process::{Audit, Process, is_finding};
 use super::text::paragraph;
 use super::words::{Time, short, subject};
 use crate::failure::Failure;
@@ -83,15 +83,17 @@ fn recorded(audit: &Audit, earlier: Preload) -> (Preload, String) {
         |words: String| _ = writeln!(comments, "# {}", words.replace(char::is_control, "\u{fffd}"));
     for process in &audit.processes {
         let found = many(process.findings().count(), "finding");
-        let ready = if process.report.ready.is_some() {
-            ""
-        } else {
-            ", never said to be ready, so nothing counts as late"
-        };
+        let ready =
+            if was_never_ready(process) { ", never said to be ready, so all that it loaded" } else { "" };
         comment(format!("{}, `{}`: {found}{ready}", process.name, short(&process.report.command)));
     }
     others.into_iter().for_each(|words| comment(format!("not to be preloaded: {words}")));
     (preload, comments)
+}
+
+/// Whether a process never said that it was ready. Then all that it loaded counts.
+fn was_never_ready(process: &Process) -> bool {
+    process.report.ready.is_none()
 }
 
 /// What was late in a process. `others` are the findings that cannot be preloaded, in words.
@@ -99,7 +101,8 @@ fn late(process: &Process, others: &mut BTreeSet<String>) -> Preload {
     let mut preload = Preload::default();
     // A module is loaded for each context.
     let mut times: BTreeMap<(Origin, u64), u32> = BTreeMap::new();
-    for event in process.findings() {
+    let is_late = |event: &&Event| was_never_ready(process) || is_finding(event);
+    for event in process.report.events.iter().filter(is_late) {
         preload.stack = preload.stack.max(stack(event).unwrap_or(0));
         // Images that the driver refused, because they have nothing for this device.
         if event.result != 0 && event.kind != Kind::Refused && event.kind != Kind::Hang {

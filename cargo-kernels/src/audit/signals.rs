@@ -22,9 +22,9 @@ const MOMENT: u64 = 3000;
 /// Whether Ctrl-C has ended the program.
 static HAS_ENDED_IT: AtomicBool = AtomicBool::new(false);
 
-/// Keeps this process alive when a signal ends the program, which is then reported. What a supervisor sends to this process is passed on,
-/// and so is the signal that says that the program is ready. The program inherits no handlers.
-pub(super) fn outlive(ready_signal: Option<i32>) {
+/// Keeps this process alive when a signal ends the program, which is then reported. What a supervisor sends to this process is passed on.
+/// The program inherits no handlers.
+pub(super) fn outlive() {
     extern "C" fn handle(signal: libc::c_int) {
         let program = PROGRAM.load(Ordering::Relaxed);
         let kill = |signal| {
@@ -43,7 +43,7 @@ pub(super) fn outlive(ready_signal: Option<i32>) {
             kill(libc::SIGKILL);
         }
     }
-    for signal in ENDING.into_iter().chain(ready_signal) {
+    for signal in ENDING {
         // SAFETY: the handler only makes calls that are allowed there.
         unsafe { libc::signal(signal, handle as extern "C" fn(libc::c_int) as libc::sighandler_t) };
     }

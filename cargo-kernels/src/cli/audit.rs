@@ -31,9 +31,9 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) ready_after: Option<f64>,
 
-    /// Take a process as ready when it gets this signal
-    #[arg(long, value_name = "SIGNAL", value_parser = ready_signal)]
-    pub(crate) ready_signal: Option<i32>,
+    /// Take the program and its children as ready once somebody makes this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ready_file: Option<PathBuf>,
 
     /// Explain a call that has not returned for this time
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds, default_value_t = 5.0)]
@@ -81,7 +81,7 @@ pub(crate) struct Audit {
         long,
         value_name = "RECORD",
         num_args = 1..,
-        conflicts_with_all = ["sim", "after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal", "preload"]
+        conflicts_with_all = ["sim", "after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_file", "preload"]
     )]
     pub(crate) merge: Vec<PathBuf>,
 
@@ -90,7 +90,7 @@ pub(crate) struct Audit {
         long,
         value_name = "FOLDER",
         num_args = 1..,
-        conflicts_with_all = ["sim", "after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal", "json", "html", "trace", "record", "preload", "merge"]
+        conflicts_with_all = ["sim", "after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_file", "json", "html", "trace", "record", "preload", "merge"]
     )]
     pub(crate) watch: Vec<PathBuf>,
 
@@ -106,7 +106,7 @@ pub(crate) struct Audit {
     #[arg(
         long,
         value_name = "FOLDER",
-        conflicts_with_all = ["after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal", "json", "html", "trace", "record", "preload", "merge", "watch", "command"]
+        conflicts_with_all = ["after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_file", "json", "html", "trace", "record", "preload", "merge", "watch", "command"]
     )]
     pub(crate) pack: Option<PathBuf>,
 
@@ -131,13 +131,4 @@ fn seconds(value: &str) -> Result<f64, &'static str> {
 fn positive_seconds(value: &str) -> Result<f64, &'static str> {
     let time = seconds(value)?;
     if Duration::from_secs_f64(time) > Duration::ZERO { Ok(time) } else { Err("it must be more than 0") }
-}
-
-/// A signal that programs seldom use for something else.
-fn ready_signal(value: &str) -> Result<i32, &'static str> {
-    match value.strip_prefix("SIG").unwrap_or(value) {
-        "USR1" => Ok(libc::SIGUSR1),
-        "USR2" => Ok(libc::SIGUSR2),
-        _ => Err("write it as USR1 or USR2"),
-    }
 }

@@ -19,7 +19,7 @@ use crate::watch::recording::{
 };
 use crate::watch::say::say;
 use crate::watch::watched::{self, Stream};
-use crate::watch::{hook, known, stacks, threads, unloaded, waits};
+use crate::watch::{hook, known, ready, stacks, threads, unloaded, waits};
 use crate::{environment, variables};
 
 /// How often the calls in progress are looked at.
@@ -134,6 +134,7 @@ fn watch(timeout: Duration) {
             sample();
         }
         unloaded::forget_ended();
+        ready::look();
         thread::sleep(STEP);
     }
 }

@@ -32,7 +32,10 @@ fn begin() {
             .for_each(fork::in_child);
         ready::start();
         // In a forked child again: it has no other threads.
-        recording::with_each(hang::start);
+        recording::with_each(|| {
+            ready::look();
+            hang::start();
+        });
     });
 }
 

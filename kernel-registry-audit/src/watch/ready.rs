@@ -22,17 +22,17 @@ pub extern "C" fn kernel_registry_audit_attach() {
     recording::mark_kernel_registry();
 }
 
-/// Starts the time after which the program counts as ready, and waits for the signal that says so, if there are any.
-pub(crate) fn start() {
-    let audit = Audit::chosen();
-    if let Some(signal) = audit.ready_signal {
-        extern "C" fn signalled(_: libc::c_int) {
-            recording::mark_ready();
-        }
-        // SAFETY: the handler stores two numbers, and makes no record.
-        unsafe { libc::signal(signal, signalled as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+/// Marks the program as ready if the file that says so is there.
+pub(crate) fn look() {
+    let file = Audit::chosen().ready_file.as_ref();
+    if file.is_some_and(|file| !recording::is_ready() && file.exists()) {
+        recording::mark_ready();
     }
-    let Some(wait) = audit.ready_after else { return };
+}
+
+/// Starts the time after which the program counts as ready, if there is one.
+pub(crate) fn start() {
+    let Some(wait) = Audit::chosen().ready_after else { return };
     // Without a thread the program is never ready, which the report says.
     let _ = threads::start(move || {
         thread::sleep(wait);

@@ -338,14 +338,28 @@ assert launch(library, b'late') == 0
 }
 
 #[test]
-fn a_signal_says_that_the_program_is_ready() {
+fn a_file_says_that_all_processes_are_ready() {
     if !has_python() {
         return left_out("python3 is not installed", "REQUIRE_PYTHON");
     }
-    let program = python("os.kill(os.getpid(), signal.SIGUSR2)\nassert launch(library, b'late') == 0");
-    let (output, report) = audit(&["--ready-signal", "USR2"], &["python3", "-c", &program]);
+    let file = scratch_folder().join("ready");
+    let path = file.to_str().unwrap();
+    let ready = format!("import time\nopen({path:?}, 'w')\ntime.sleep(0.3)\n");
+    // The second process begins when the file is there.
+    let program = python(&(ready + "assert launch(library, b'late') == 0"));
+    let command = ["sh", "-c", "python3 -c \"$0\" && python3 -c \"$0\"", &program];
+    let (output, report) = audit(&["--ready-file", path], &command);
     assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
-    assert!(report["processes"][0]["ready_ms"].is_number());
+    for process in [0, 1] {
+        let process = &report["processes"][process];
+        assert!(process["ready_ms"].is_number(), "{process:#}");
+        let late = process["events"].as_array().unwrap().iter().filter(|event| event["finding"] == true);
+        assert!(late.map(|event| &event["subject"]).any(|subject| subject == "late"), "{process:#}");
+    }
+
+    // It is not ready before it has begun.
+    let output = simulated().args(["--ready-file", path, "true"]).output().unwrap();
+    assert!(text(&output.stderr).contains("ready` exists already"), "{}", text(&output.stderr));
 }
 
 #[test]

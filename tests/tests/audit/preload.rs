@@ -84,6 +84,26 @@ fn what_was_late_is_preloaded_in_the_next_run() {
     assert_eq!(words(&fs::read_to_string(&again).unwrap()), words(&recorded));
 }
 
+#[test]
+fn all_is_recorded_of_a_program_that_is_never_ready() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (file, program) = (
+        scratch_folder().join("all.preload"),
+        python(&LATE.replace("cuda.kernel_registry_audit_ready()", "")),
+    );
+    let command = ["python3", "-c", &program];
+    assert_eq!(findings(&audit(&options("--record", &file), &command)), 0);
+    let recorded = fs::read_to_string(&file).unwrap();
+    assert!(recorded.contains("never said to be ready, so all that it loaded"), "{recorded}");
+    let (output, report) = audit(&options("--preload", &file), &command);
+    assert_eq!(findings(&(output, report.clone())), 0);
+    let late = report["processes"][0]["events"].as_array().unwrap();
+    let loads = late.iter().filter(|event| event["kind"] == "load" || event["kind"] == "image");
+    assert_eq!(loads.count(), 0, "{late:#?}{recorded}");
+}
+
 /// As a compiler at run time makes them: the same but for a constant.
 #[test]
 fn images_that_differ_in_one_byte_are_both_preloaded() {
