@@ -2,7 +2,7 @@
 
     python3 make_wheel.py VERSION FOLDER ARCHITECTURE OUT
 
-The same files give the same bytes. The tag names the newest glibc that the packed files ask for.
+The same files give the same bytes. The tag names the newest glibc that the packed files ask for, or 2.17, the oldest for Rust's standard library.
 """
 
 import base64
@@ -19,7 +19,7 @@ NAME = "kernel_audit"
 def glibc(files):
     """The newest version of glibc that these files ask for."""
     found = [re.findall(rb"\0GLIBC_2\.(\d+)(?=\0)", path.read_bytes()) for path in files]
-    return max(int(minor) for minors in found for minor in minors)
+    return max(17, *(int(minor) for minors in found for minor in minors))
 
 
 def contents(version, folder):

@@ -31,6 +31,7 @@ mod section;
 mod stack;
 mod stacks;
 mod streams;
+mod system;
 mod table;
 mod threads;
 mod unloaded;

@@ -1,7 +1,6 @@
 //! `cargo kernels audit`: programs in unusual situations behave as without it, and lost records are reported.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 

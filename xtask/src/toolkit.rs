@@ -1,5 +1,5 @@
 //! `cargo xtask toolkit`: installs CUDA compilers from Python wheels. CUDA 13.0 is complete; of 12.0 there is what
-//! makes and checks images that every driver loads.
+//! makes and checks images that every driver loads. Also installs a linker for machines with an old glibc.
 
 use std::fs;
 use std::io;
@@ -44,6 +44,8 @@ const CUDA_12_0: Release = Release {
     ],
 };
 
+const ZIG: Release = Release { folder: "zig", wheels: &["ziglang==0.15.2"] };
+
 /// Lists the installed wheels in a release's folder. It is written last, so an installation without it is incomplete.
 const MARKER: &str = "wheels";
 
@@ -65,6 +67,15 @@ pub(crate) fn toolkit(options: &Options) -> Outcome {
     Ok(())
 }
 
+/// Installs zig, and returns its path.
+pub(crate) fn zig() -> Outcome<PathBuf> {
+    Ok(ZIG.install(&folder()?)?.join("ziglang/zig"))
+}
+
+fn folder() -> Outcome<PathBuf> {
+    Ok(std::path::absolute(target())?.join("toolkit"))
+}
+
 /// Installs what is missing.
 pub(crate) fn install() -> Outcome<Toolkit> {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) {
@@ -72,7 +83,7 @@ pub(crate) fn install() -> Outcome<Toolkit> {
                     install CUDA by NVIDIA's installer, and set `CUDA_HOME` to it"
             .into());
     }
-    let folder = std::path::absolute(target())?.join("toolkit");
+    let folder = folder()?;
     let home = CUDA_13_0.install(&folder)?.join("nvidia/cu13");
     let old = CUDA_12_0.install(&folder)?.join("nvidia");
     let lib64 = home.join("lib64");

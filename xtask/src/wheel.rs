@@ -1,10 +1,12 @@
 //! `cargo xtask wheel`: the audit as a wheel for pip, in target/wheel, and as a tarball beside it.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::run::{Outcome, cargo, entries, files_with, remove, run, target, workspace};
+use crate::toolkit::zig;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -26,27 +28,29 @@ impl Options {
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+/// The oldest glibc that Rust's standard library works with.
+const GLIBC: &str = "2.17";
+
 pub(crate) fn wheel(options: &Options) -> Outcome {
     let out = target().join("wheel");
     remove(&out)?;
     let folder = out.join("kernel-audit");
     fs::create_dir_all(&folder)?;
-    run(cargo().args([
-        "build",
-        "--release",
-        "--locked",
-        "-p",
-        "cargo-kernels",
-        "--target",
-        &options.target,
-    ]))?;
-    let command = target().join(&options.target).join("release/cargo-kernels");
-    run(Command::new(command).args(["kernels", "audit", "--pack"]).arg(&folder).arg("--sim"))?;
+    let architecture = options.target.split('-').next().unwrap_or_default();
+    // Cargo does not see that the linker is another one, so these files are apart.
+    let built = std::path::absolute(target())?.join("wheel-build");
+    let variables = [
+        ("CARGO_TARGET_DIR".to_owned(), built.clone()),
+        (linker_variable(&options.target), linker(architecture, &built)?),
+    ];
+    let build = ["build", "--release", "--locked", "-p", "cargo-kernels", "--target", &options.target];
+    run(cargo().envs(variables.clone()).args(build))?;
+    let mut pack = Command::new(built.join(&options.target).join("release/cargo-kernels"));
+    run(pack.envs(variables).args(["kernels", "audit", "--sim", "--pack"]).arg(&folder))?;
     for file in files(&folder)? {
         run(Command::new("strip").arg("--strip-unneeded").arg(file))?;
     }
     let python = workspace().join("python");
-    let architecture = options.target.split('-').next().unwrap_or_default();
     let mut make = Command::new("python3");
     make.arg(python.join("make_wheel.py")).args([env!("CARGO_PKG_VERSION")]).arg(&folder);
     run(make.arg(architecture).arg(&out))?;
@@ -58,6 +62,36 @@ pub(crate) fn wheel(options: &Options) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// The variable that names cargo's linker for a target.
+fn linker_variable(target: &str) -> String {
+    format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"))
+}
+
+/// Makes a linker for rustc: zig, which knows the symbols of every glibc. The unwinder is the system's, as always, and may be newer here.
+fn linker(architecture: &str, folder: &Path) -> Outcome<PathBuf> {
+    let unwinder = Command::new("cc").arg("-print-file-name=libgcc_s.so.1").output()?;
+    let (zig, unwinder) = (zig()?, String::from_utf8(unwinder.stdout)?);
+    let script = format!(
+        r#"#!/bin/sh
+for argument; do
+    shift
+    case $argument in
+    -lgcc_s) set -- "$@" "{}" ;;
+    *) set -- "$@" "$argument" ;;
+    esac
+done
+exec "{}" cc -target {architecture}-linux-gnu.{GLIBC} -Wl,--allow-shlib-undefined -Wl,-z,defs "$@"
+"#,
+        unwinder.trim(),
+        zig.display()
+    );
+    fs::create_dir_all(folder)?;
+    let path = folder.join("linker");
+    fs::write(&path, script)?;
+    fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+    Ok(path)
 }
 
 /// The files in a folder and in the folders there.

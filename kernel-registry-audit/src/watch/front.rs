@@ -21,7 +21,7 @@ use crate::watch::hooks::HOOKS;
 use crate::watch::library::Library;
 use crate::watch::lookup::{READY, RECORD, own};
 use crate::watch::ready::kernel_registry_audit_ready;
-use crate::watch::{real, recording};
+use crate::watch::{real, recording, system};
 use crate::{environment, variables};
 
 /// The names by which programs open the driver. Most use the first, its `DT_SONAME`; cudarc tries the second before that.
@@ -184,13 +184,7 @@ fn stub(name: &CStr, driver: &Path) -> io::Result<File> {
     let symbols: Vec<_> = symbols.map(|(name, address)| (name, address.expose_provenance() as u64)).collect();
     let driver = driver.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
     let object = shared_object(&name.to_string_lossy(), &symbols, &[driver]);
-    // SAFETY: the name ends with a zero.
-    let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new.
-    let mut file = unsafe { File::from_raw_fd(descriptor) };
+    let mut file = system::memory_file(name)?;
     file.write_all(&object)?;
     Ok(file)
 }

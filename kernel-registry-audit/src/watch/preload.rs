@@ -135,7 +135,7 @@ pub extern "C" fn kernel_registry_audit_preload() -> i32 {
 const STEP: Duration = Duration::from_millis(1);
 
 /// How long a thread waits for another one that preloads the same. The other one may wait for a kernel that this thread ends.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Preloads in a context, once. A second thread in the same context waits, so that it loads nothing late meanwhile. Returns how many kernels
 /// were loaded.
@@ -144,7 +144,7 @@ pub(crate) fn in_context(context: u64) -> Option<usize> {
     ANY.store(true, Ordering::Relaxed);
     let (id, since) = (contexts::id(context), Instant::now());
     while let Some(progress) = begin(id) {
-        if progress == Progress::Done || since.elapsed() > PATIENCE {
+        if progress == Progress::Done || since.elapsed() > TIMEOUT {
             return None;
         }
         thread::sleep(STEP);

@@ -7,8 +7,10 @@ mod locked;
 use std::ffi::{CStr, c_int, c_void};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::{mem, ptr};
+
+use crate::watch::system;
 
 /// Frames that are kept.
 const MOST: usize = 32;
@@ -88,10 +90,7 @@ pub(crate) fn frames() -> Vec<Frame> {
 
 /// A file in memory.
 pub(crate) fn file() -> Option<File> {
-    // SAFETY: the name ends with a zero.
-    let file = unsafe { libc::memfd_create(c"frames".as_ptr(), libc::MFD_CLOEXEC) };
-    // SAFETY: the descriptor is new, and has no other owner.
-    (file >= 0).then(|| unsafe { File::from_raw_fd(file) })
+    system::memory_file(c"frames").ok()
 }
 
 /// The frames that were written into a file.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::watch::caller::{self, Caller, DEPTH};
 use crate::watch::python::{self, Interpreter};
+use crate::watch::system;
 
 /// How long a thread may take to write down its stack. One that blocks the signal never does.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -134,8 +135,7 @@ fn handler_of_ours() -> libc::sighandler_t {
 }
 
 extern "C" fn write_down(_: c_int) {
-    // SAFETY: it returns the thread's number.
-    let this = unsafe { libc::gettid() }.unsigned_abs();
+    let this = system::thread_number();
     if ASKED.compare_exchange(this, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return;
     }

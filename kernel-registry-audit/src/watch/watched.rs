@@ -10,10 +10,9 @@ use cudarc::driver::sys::CUresult;
 use crate::options::Audit;
 use crate::record::{Kind, SLOTS, Slot};
 use crate::watch::caller::{self, Caller};
-use crate::watch::contexts;
 use crate::watch::hook::{self, Call};
 use crate::watch::recording::{self, NewEvent, nanoseconds, now, record, write_event};
-use crate::watch::waits;
+use crate::watch::{contexts, system, waits};
 
 /// In a forked child this thread has no slot yet, and nothing was launched.
 pub(crate) extern "C" fn forked() {
@@ -62,8 +61,7 @@ fn slot() -> &'static Slot {
 
 #[cold]
 fn enter() -> *const Slot {
-    // SAFETY: it returns the thread's number.
-    let number = unsafe { libc::gettid() }.unsigned_abs();
+    let number = system::thread_number();
     let free =
         |slot: &&Slot| slot.thread.compare_exchange(0, number, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     // A thread that ends would not give it back.

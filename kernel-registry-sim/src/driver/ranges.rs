@@ -3,7 +3,7 @@
 //! Physical memory is an anonymous file, so that it can be mapped at several addresses.
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::fs::File;
 use std::io;
 use std::os::fd::FromRawFd;
@@ -126,8 +126,13 @@ impl Ranges {
 pub(super) fn memory_file(name: &CStr) -> io::Result<File> {
     // SAFETY: the name ends with a zero, and only this function has the descriptor.
     unsafe {
-        let descriptor = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
-        if descriptor < 0 { Err(io::Error::last_os_error()) } else { Ok(File::from_raw_fd(descriptor)) }
+        // glibc has a function for it only since 2.27.
+        let descriptor = libc::syscall(libc::SYS_memfd_create, name.as_ptr(), libc::MFD_CLOEXEC);
+        if descriptor < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(File::from_raw_fd(descriptor as c_int))
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
 };
 use kernel_registry_format::prime;
 
-use super::{Loaded, PATIENCE, STATE, STEP, State, context_of, done, failed, file};
+use super::{Loaded, STATE, STEP, State, TIMEOUT, context_of, done, failed, file};
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Prime};
 use crate::watch::owners::Owner;
 use crate::watch::real::driver_function;
@@ -145,7 +145,7 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
         if let Some(handle) = before.or_else(of_program) {
             return Ok(InUse::new(&mut state, handle));
         }
-        if !state.loading.contains(&this) || begun.elapsed() > PATIENCE {
+        if !state.loading.contains(&this) || begun.elapsed() > TIMEOUT {
             state.loading.push(this.clone());
             break;
         }

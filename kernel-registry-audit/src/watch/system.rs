@@ -1,0 +1,23 @@
+//! Calls of Linux that have a function in glibc only since 2.27 or 2.30. The hooks run with older ones.
+
+use std::ffi::{CStr, c_int};
+use std::fs::File;
+use std::io;
+use std::os::fd::FromRawFd;
+
+/// The number of this thread. May be asked in the handler of a signal.
+pub(crate) fn thread_number() -> u32 {
+    // SAFETY: it returns a number.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// A file in memory, whose name shows in `/proc/self/maps`.
+pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
+    // SAFETY: the name ends with a zero.
+    let descriptor = unsafe { libc::syscall(libc::SYS_memfd_create, name.as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and has no other owner.
+    Ok(unsafe { File::from_raw_fd(descriptor as c_int) })
+}
