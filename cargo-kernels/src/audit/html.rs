@@ -62,6 +62,7 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
         page.write_str("<h2>Calls that would have waited for a resident kernel</h2>\n")?;
         write_events(page, audit, "Calls while a kernel was resident", resident)?;
     }
+    write_preloaded(page, audit)?;
     if audit.processes.len() > 1 {
         write_comparison(page, audit)?;
     }
@@ -74,6 +75,37 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
         write_events(page, audit, "Other calls", others)?;
     }
     Ok(())
+}
+
+/// What was preloaded: first what was not, and why.
+fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
+    let of = |process| move |event| (process, event);
+    let all = audit.processes.iter().flat_map(|process| process.report.preloaded.iter().map(of(process)));
+    let mut all: Vec<(&Process, &Event)> = all.collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    page.write_str("<h2>Preloaded</h2>\n")?;
+    all.sort_by_key(|(_, event)| event.result == 0);
+    let row = |(process, event): &(&Process, &Event)| {
+        vec![
+            Cell::text(&process.name),
+            name(readable(&event.subject)),
+            Cell::text(&event.image),
+            if event.result == 0 {
+                Cell::number(event.took as f64, Time(event.took))
+            } else {
+                Cell::text(&event.text)
+            },
+        ]
+    };
+    let rows = all.iter().take(ROWS).map(row).collect();
+    write!(
+        page,
+        "{}",
+        Table { label: "Preloaded", headings: &["Process", "What", "Of", "Took, or why not"], rows }
+    )?;
+    left_out(page, all.len(), ROWS)
 }
 
 /// Events, each with its process.

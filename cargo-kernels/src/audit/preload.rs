@@ -14,13 +14,15 @@ use kernel_registry_format::{Needs, rules};
 use kernel_registry_image::{newest_variant, read as read_image};
 
 use super::absolute;
-use super::process::{Audit, Process, is_finding};
+use super::process::{Audit, Process, is_finding, is_late};
 use super::text::paragraph;
 use super::words::{Time, short, subject};
+use crate::cli;
 use crate::failure::Failure;
 use crate::kernel_name::readable;
 use crate::page;
 use crate::plural::many;
+use crate::terminal;
 
 /// Reads a preload. Its copies of images can have been moved with it.
 pub(super) fn read(path: &Path) -> Result<Preload, Failure> {
@@ -39,10 +41,17 @@ pub(super) fn read(path: &Path) -> Result<Preload, Failure> {
 /// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images go to the folder beside it; those that it
 /// does not name are deleted there.
 pub(super) fn record(file: &Path, audit: &Audit, earlier: Preload) -> Result<(), Failure> {
-    let (mut preload, comments) = recorded(audit, earlier);
+    let (mut preload, comments, unrecorded) = recorded(audit, earlier);
     let folder = images(&absolute(file)?);
     replace_copies(&mut preload, |origin| keep_copy(&folder, &content(origin)?, origin.hash).ok());
     page::write(file, &format!("{preload}{comments}"))?;
+    let (kernels, images) = (many(preload.kernels(), "kernel"), many(preload.images.len(), "image"));
+    let not = if unrecorded > 0 {
+        format!("; {unrecorded} more cannot be, for reasons that stand there")
+    } else {
+        String::new()
+    };
+    terminal::say(format_args!("`{}` has {kernels} of {images} for `--preload`{not}", file.display()));
     let named: BTreeSet<&Path> = preload.images.keys().map(|origin| Path::new(&origin.path)).collect();
     for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -70,8 +79,8 @@ fn replace_copies(preload: &mut Preload, other: impl Fn(&Origin) -> Option<PathB
     }
 }
 
-/// The preload, and comments on it.
-fn recorded(audit: &Audit, earlier: Preload) -> (Preload, String) {
+/// The preload, comments on it, and how many late loads cannot be preloaded.
+fn recorded(audit: &Audit, earlier: Preload) -> (Preload, String, usize) {
     let (mut preload, mut others) = (earlier, BTreeSet::new());
     for process in &audit.processes {
         let late = late(process, &mut others);
@@ -87,8 +96,9 @@ fn recorded(audit: &Audit, earlier: Preload) -> (Preload, String) {
             if was_never_ready(process) { ", never said to be ready, so all that it loaded" } else { "" };
         comment(format!("{}, `{}`: {found}{ready}", process.name, short(&process.report.command)));
     }
+    let unrecorded = others.len();
     others.into_iter().for_each(|words| comment(format!("not to be preloaded: {words}")));
-    (preload, comments)
+    (preload, comments, unrecorded)
 }
 
 /// Whether a process never said that it was ready. Then all that it loaded counts.
@@ -191,6 +201,26 @@ fn why_not(event: &Event) -> Option<String> {
     const WHY: &str =
         "its image was loaded from a file by its name, or with options for the driver's compiler";
     is_load.then(|| format!("{}{image}: {WHY}", readable(&subject(event))))
+}
+
+/// Says how the next run loads nothing late, if this one did and does not record it.
+pub(super) fn advise(options: &cli::Audit, audit: &Audit) {
+    let is_late_load =
+        |event: &Event| is_late(event) && matches!(event.kind, Kind::Load | Kind::Image | Kind::Resize);
+    if options.record.is_some() || !audit.events().any(is_late_load) {
+        return;
+    }
+    match &options.preload {
+        Some(file) => {
+            let file = file.display();
+            terminal::say(format_args!(
+                "to preload what is still late, too: `--preload {file} --record {file}`"
+            ));
+        }
+        None => terminal::say(
+            "to load this before the program is ready: `--record FILE`, and the next time `--preload FILE`",
+        ),
+    }
 }
 
 /// What was preloaded in a process, and what was not.

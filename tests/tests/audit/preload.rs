@@ -52,9 +52,13 @@ fn what_was_late_is_preloaded_in_the_next_run() {
     assert_eq!(recorded.matches("\n    late\n").count(), 2, "{recorded}");
     assert!(recorded.contains("\n    later\n") && recorded.contains("\nmodule "), "{recorded}");
 
-    let second = audit(&options("--preload", &file), &command);
+    assert!(text(&first.0.stderr).contains("late.preload` has 3 kernels of 2 images for `--preload`"));
+
+    let page = scratch_folder().join("page.html");
+    let second = audit(&[options("--preload", &file), options("--html", &page)].concat(), &command);
     assert_eq!(findings(&second), 0, "{}", text(&second.0.stderr));
     assert_eq!(second.0.status.code(), Some(0));
+    assert!(fs::read_to_string(&page).unwrap().contains("<h2>Preloaded</h2>"));
     let loads = preloaded(&second.1);
     assert!(loads.iter().all(|event| event["result"] == 0), "{loads:#?}");
     assert!(
@@ -305,7 +309,11 @@ print('done')
     let options = [&options("--preload", &file)[..], &["--preload-at", "call"]].concat();
     assert_eq!(findings(&audit(&options, &["python3", "-c", &called])), 0);
     // Nobody calls.
-    assert_eq!(findings(&audit(&options, &["python3", "-c", &without])), 2);
+    let late = audit(&options, &["python3", "-c", &without]);
+    assert_eq!(findings(&late), 2);
+    assert!(text(&late.0.stderr).contains("to preload what is still late, too: `--preload "));
+    let late = audit(&[], &["python3", "-c", &without]);
+    assert!(text(&late.0.stderr).contains("`--record FILE`, and the next time `--preload FILE`"));
 }
 
 #[test]
