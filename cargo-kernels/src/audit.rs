@@ -135,7 +135,6 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     (audit.was_said, audit.was_interrupted) = (true, was_interrupted);
     audit.hangs_end = options.on_hang == "abort";
     terminal::say(&audit);
-    preload::advise(options, &audit);
     write_files(options, &audit, given)?;
     match (code(status), audit.findings()) {
         (0, 0) if audit.left_out.is_empty() => Ok(()),

@@ -14,10 +14,9 @@ use kernel_registry_format::{Needs, rules};
 use kernel_registry_image::{newest_variant, read as read_image};
 
 use super::absolute;
-use super::process::{Audit, Process, is_finding, is_late};
+use super::process::{Audit, Process, is_finding};
 use super::text::paragraph;
 use super::words::{Time, short, subject};
-use crate::cli;
 use crate::failure::Failure;
 use crate::kernel_name::readable;
 use crate::page;
@@ -201,26 +200,6 @@ fn why_not(event: &Event) -> Option<String> {
     const WHY: &str =
         "its image was loaded from a file by its name, or with options for the driver's compiler";
     is_load.then(|| format!("{}{image}: {WHY}", readable(&subject(event))))
-}
-
-/// Says how the next run loads nothing late, if this one did and does not record it.
-pub(super) fn advise(options: &cli::Audit, audit: &Audit) {
-    let is_late_load =
-        |event: &Event| is_late(event) && matches!(event.kind, Kind::Load | Kind::Image | Kind::Resize);
-    if options.record.is_some() || !audit.events().any(is_late_load) {
-        return;
-    }
-    match &options.preload {
-        Some(file) => {
-            let file = file.display();
-            terminal::say(format_args!(
-                "to preload what is still late, too: `--preload {file} --record {file}`"
-            ));
-        }
-        None => terminal::say(
-            "to load this before the program is ready: `--record FILE`, and the next time `--preload FILE`",
-        ),
-    }
 }
 
 /// What was preloaded in a process, and what was not.
