@@ -143,7 +143,14 @@ impl Running {
                 self.tails.insert(path, tail);
             }
         }
-        let reports = self.tails.values_mut().filter_map(|tail| tail.look().ok()?).collect();
+        let mut reports = Vec::new();
+        for tail in self.tails.values_mut() {
+            if let Ok(Some(mut report)) = tail.look() {
+                // One that was killed does not say that it ends.
+                report.ended |= tail.is_quiet();
+                reports.push(report);
+            }
+        }
         let mut processes = named(reports);
         self.have_ended = !processes.is_empty() && processes.iter().all(|process| process.report.ended);
         let mut hangs = HashSet::new();

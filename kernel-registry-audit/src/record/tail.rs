@@ -6,6 +6,7 @@ use std::mem::{self, offset_of};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::layout::{Header, LARGEST, Layout, RawEvent, SAMPLES, STRINGS, Sample};
 use super::model::{Event, Kind, Report};
@@ -13,6 +14,9 @@ use super::read::{read, u16_at, u64_at};
 
 /// Hangs of one record that are followed.
 const MOST_HANGS: usize = 1000;
+
+/// How long a process that runs says nothing at most. One whose machine is busy says something now and then.
+const QUIET: Duration = Duration::from_secs(10);
 
 /// A record that grows.
 #[derive(Debug)]
@@ -26,6 +30,8 @@ pub struct Tail {
     going_on: Vec<usize>,
     /// Where the last sample is.
     sample: usize,
+    /// How often the process has said that it runs, and when that was seen to grow.
+    beats: (u64, Instant),
 }
 
 impl Tail {
@@ -42,6 +48,7 @@ impl Tail {
             seen: 0,
             going_on: Vec::new(),
             sample: offset_of!(Layout, samples),
+            beats: (0, Instant::now()),
         })
     }
 
@@ -64,12 +71,21 @@ impl Tail {
         self.fetch(0..size_of::<Header>())?;
         self.fetch_events()?;
         self.fetch_last_sample()?;
+        let beats = u64_at(&self.bytes, offset_of!(Header, beats));
+        if beats != self.beats.0 {
+            self.beats = (beats, Instant::now());
+        }
         let (strings, used) = (offset_of!(Layout, strings), self.number(offset_of!(Header, strings)));
         self.fetch(strings..strings + used.min(STRINGS))?;
         Ok(read(&self.bytes).ok().map(|mut report| {
             report.events.retain(Event::is_endless);
             report
         }))
+    }
+
+    /// Whether the process was killed, or stopped: for ten seconds it has not said that it runs.
+    pub fn is_quiet(&self) -> bool {
+        self.beats.1.elapsed() > QUIET
     }
 
     /// The new events, of which those that end are forgotten, and the others again.

@@ -129,19 +129,15 @@ pub(crate) fn image_at(image: *const c_void) -> Image {
     }
 }
 
-/// Whether these bytes are an image of their length. Behind PTX there has to be a zero: `next` is what stands there.
-pub(crate) fn is_whole_image(image: &[u8], next: Option<u8>) -> bool {
+/// Whether these bytes are an image of their length. Behind PTX the driver needs a zero.
+pub(crate) fn is_whole_image(image: &[u8]) -> bool {
     const SMALLEST: usize = 64;
     let length = |of: Image| of.bytes == image.len() as u64;
     match image {
         [0x7f, b'E', b'L', b'F', ..] | [0x50, 0xed, 0x55, 0xba, ..] => {
             image.len() >= SMALLEST && length(image_at(image.as_ptr().cast()))
         }
-        [first, ..] => {
-            (first.is_ascii_graphic() || first.is_ascii_whitespace())
-                && next == Some(0)
-                && !image.contains(&0)
-        }
+        [first, ..] => (first.is_ascii_graphic() || first.is_ascii_whitespace()) && !image.contains(&0),
         [] => false,
     }
 }

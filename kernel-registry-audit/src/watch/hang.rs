@@ -19,7 +19,7 @@ use crate::watch::recording::{
 };
 use crate::watch::say::say;
 use crate::watch::watched::{self, Stream};
-use crate::watch::{hook, known, ready, stacks, threads, unloaded, waits};
+use crate::watch::{hook, known, ready, recording, stacks, threads, unloaded, waits};
 use crate::{environment, variables};
 
 /// How often the calls in progress are looked at.
@@ -70,12 +70,15 @@ struct Seen {
     /// The number of the call, or 0 for none.
     call: u32,
     sequence: u64,
+    /// What the call is about. One that preloads gets on from one image to the next.
+    subject: u64,
 }
 
 impl Seen {
     fn in_slot(slot: &Slot) -> Self {
         let (call, sequence) = (slot.call.load(Ordering::Relaxed), slot.sequence.load(Ordering::Relaxed));
-        Seen { thread: slot.thread.load(Ordering::Relaxed), call, sequence }
+        let (thread, subject) = (slot.thread.load(Ordering::Relaxed), slot.subject.load(Ordering::Relaxed));
+        Seen { thread, call, sequence, subject }
     }
 }
 
@@ -135,6 +138,7 @@ fn watch(timeout: Duration) {
         }
         unloaded::forget_ended();
         ready::look();
+        recording::record().header.beats.fetch_add(1, Ordering::Relaxed);
         thread::sleep(STEP);
     }
 }

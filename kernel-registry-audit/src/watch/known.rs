@@ -115,12 +115,13 @@ pub(crate) fn origin_of(image: u64) -> Option<Arc<str>> {
     HANDLES.lock().images.get(&image).map(|image| image.origin.clone())
 }
 
-/// An image of this content that is loaded, if `fits` says that of its handle.
-pub(crate) fn find_image(content: Content, fits: impl Fn(u64) -> bool) -> Option<u64> {
+/// The images of this content that are loaded, by their handles, as far as `fits` says that of them.
+pub(crate) fn find_images(content: Content, fits: impl Fn(u64) -> bool) -> Vec<u64> {
     let handles = HANDLES.lock();
-    let mut same =
-        handles.images.iter().filter(|(_, image)| image.content == Some(content)).map(|(handle, _)| *handle);
-    same.find(|handle| fits(*handle))
+    let same = handles.images.iter().filter(|(_, image)| image.content == Some(content));
+    let mut same: Vec<_> = same.map(|(handle, _)| *handle).filter(|handle| fits(*handle)).collect();
+    same.sort_unstable();
+    same
 }
 
 /// Remembers an image that was loaded, in words, and where it is from. Its handle may have been that of another image, whose context is gone.
@@ -211,11 +212,16 @@ pub(crate) fn forget_image(image: u64) {
     });
 }
 
-/// Forgets what was loaded in a context that is gone.
-pub(crate) fn forget_context(context: u64) {
+/// Forgets what was loaded in a context that is gone, with its modules.
+pub(crate) fn forget_context(context: u64, modules: &HashSet<u64>) {
     let mut handles = HANDLES.lock();
     handles.kernels.keys().for_each(|handle| forget(contexts::key_in(*handle, context)));
     handles.loaded.retain(|(_, its)| *its != context);
+    handles.kernels.retain(|_, kernel| !modules.contains(&kernel.image));
+    for module in modules {
+        handles.images.remove(module);
+        handles.taken.remove(module);
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::env;
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{self, PathBuf};
-use std::slice;
+use std::path::{Path, PathBuf};
+use std::{fs, slice};
 
 /// A file that the loader has mapped.
 pub(crate) struct Mapped<'a> {
@@ -19,8 +19,9 @@ impl Mapped<'_> {
         if self.name.is_empty() {
             return env::current_exe().ok();
         }
-        // Its name is what the program gave to `dlopen`.
-        path::absolute(OsStr::from_bytes(self.name)).ok()
+        // Its name is what the program gave to `dlopen`, in a working directory that may have been another one.
+        let name = Path::new(OsStr::from_bytes(self.name));
+        if name.is_absolute() { Some(name.to_owned()) } else { path_at(self.start(self.headers.first()?)) }
     }
 
     /// Where a segment begins in memory.
@@ -36,6 +37,18 @@ impl Mapped<'_> {
             (inside.checked_add(bytes)? <= header.p_filesz).then_some((header, inside))
         })
     }
+}
+
+/// The path of the file that is mapped at an address, as the system knows it.
+fn path_at(address: u64) -> Option<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let is_at = |line: &&str| {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let ends = range.map(|(from, to)| (u64::from_str_radix(from, 16), u64::from_str_radix(to, 16)));
+        matches!(ends, Some((Ok(from), Ok(to))) if (from..to).contains(&address))
+    };
+    let line = maps.lines().find(is_at)?;
+    Some(PathBuf::from(&line[line.find('/')?..]))
 }
 
 /// Returns whether the search ends with this file.

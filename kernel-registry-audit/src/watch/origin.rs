@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::options::Audit;
 use crate::preload::{How, Origin, keep_copy};
 use crate::watch::mapped;
+use crate::watch::recording::may_be;
 
 /// The origin of an image that a program gives to the driver: a part of a file that the loader has mapped, or a copy.
 pub(crate) fn find(image: &[u8], hash: u64, how: How) -> Option<Origin> {
@@ -16,7 +17,7 @@ pub(crate) fn find(image: &[u8], hash: u64, how: How) -> Option<Origin> {
 
 /// A copy of an image that is in no file, if there is a folder for these. The driver reads PTX up to a zero.
 fn copy(content: &[u8], hash: u64) -> Option<PathBuf> {
-    let folder = Audit::chosen().images.as_ref()?;
+    let folder = Audit::chosen().images.as_ref().filter(|_| may_be(content.len() + 1))?;
     keep_copy(folder, content, hash).ok()
 }
 

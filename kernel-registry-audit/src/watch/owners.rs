@@ -1,6 +1,6 @@
 //! The contexts that modules and arrays belong to. The driver does not tell.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::watch::contexts;
 use crate::watch::locked::Locked;
@@ -29,6 +29,7 @@ pub(crate) fn forget(handle: u64) {
     CONTEXTS.lock().remove(&handle);
 }
 
-pub(crate) fn forget_context(context: u64) {
-    CONTEXTS.lock().retain(|_, owner| *owner != context);
+/// Forgets a context, and returns what belonged to it.
+pub(crate) fn forget_context(context: u64) -> HashSet<u64> {
+    CONTEXTS.lock().extract_if(|_, owner| *owner == context).map(|(handle, _)| handle).collect()
 }

@@ -8,22 +8,25 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{mem, thread};
 
 use crate::options::{Audit, PreloadAt};
 use crate::preload::{How, Origin, Preload};
 use crate::record::Kind;
 use crate::watch::locked::Locked;
-use crate::watch::recording::{NewEvent, now, write_event};
+use crate::watch::recording::{self, NewEvent, now, write_event};
 use crate::watch::say::say;
-use crate::watch::{contexts, known};
+use crate::watch::{contexts, known, watched};
 
 /// What was preloaded in this process.
 static STATE: Locked<State> = Locked::new();
 
 /// Whether there is anything that the program could take.
 static ANY: AtomicBool = AtomicBool::new(false);
+
+/// Whether a context may wait for what the driver sets up before its first launch.
+static UNPRIMED: AtomicBool = AtomicBool::new(false);
 
 #[derive(Default)]
 struct State {
@@ -36,11 +39,17 @@ struct State {
     in_use: Vec<u64>,
     /// The libraries of our own kernels, by their images.
     primes: HashMap<usize, u64>,
+    /// What became of kernels and images, in events that the record has no room for.
+    unrecorded: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Begun,
+    /// The driver still has to set up what kernels use. Then the program cannot set the sizes any more, so it waits for the first launch.
+    Unprimed,
+    /// Something ran on the device. The program can say when it is time again.
+    Left,
     Done,
 }
 
@@ -125,10 +134,20 @@ pub(crate) fn is_due_with_contexts() -> bool {
 /// nothing to preload. Programs in any language call it.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_preload() -> i32 {
-    match contexts::current() {
-        0 => -1,
-        context => in_context(context).map_or(-1, |count| i32::try_from(count).unwrap_or(i32::MAX)),
+    let context = contexts::current();
+    if context == 0 {
+        return -1;
     }
+    {
+        let mut state = STATE.lock();
+        let id = contexts::id(context);
+        if state.contexts.get(&id) == Some(&Progress::Left) {
+            state.contexts.remove(&id);
+        }
+    }
+    let count = in_context(context);
+    before_launch(|| context);
+    count.map_or(-1, |count| i32::try_from(count).unwrap_or(i32::MAX))
 }
 
 /// How often a thread looks whether another one is ready.
@@ -144,20 +163,62 @@ pub(crate) fn in_context(context: u64) -> Option<usize> {
     ANY.store(true, Ordering::Relaxed);
     let (id, since) = (contexts::id(context), Instant::now());
     while let Some(progress) = begin(id) {
-        if progress == Progress::Done || since.elapsed() > TIMEOUT {
+        if progress != Progress::Begun || since.elapsed() > TIMEOUT {
             return None;
         }
-        thread::sleep(STEP);
+        wait_a_step();
     }
-    let all = || {
-        let mode = contexts::exchange_capture_mode(contexts::RELAXED);
-        let count = load::all(plan, context);
-        contexts::exchange_capture_mode(mode);
-        count
+    let all = || load::all(plan);
+    let (count, is_whole) = within(context, all).unwrap_or((0, false));
+    record_rest();
+    let progress = match (is_whole, plan.prime.is_nothing()) {
+        (false, _) => Progress::Left,
+        (true, true) => Progress::Done,
+        (true, false) => Progress::Unprimed,
     };
-    let count = contexts::within(context, all);
-    STATE.lock().contexts.insert(id, Progress::Done);
-    count
+    UNPRIMED.fetch_or(progress == Progress::Unprimed, Ordering::Relaxed);
+    STATE.lock().contexts.insert(id, progress);
+    Some(count)
+}
+
+/// Before the first launch of a kernel, the driver sets up what kernels use.
+pub(crate) fn before_launch(context: impl FnOnce() -> u64) {
+    if !UNPRIMED.load(Ordering::Relaxed) {
+        return;
+    }
+    let context = context();
+    let id = contexts::id(context);
+    let is_unprimed = STATE.lock().contexts.get_mut(&id).is_some_and(|progress| {
+        let is_unprimed = *progress == Progress::Unprimed;
+        if is_unprimed {
+            *progress = Progress::Done;
+        }
+        is_unprimed
+    });
+    if is_unprimed && let Some(plan) = plan() {
+        within(context, || load::prime(plan.prime));
+    }
+}
+
+/// Does something in a context, whatever this thread captures. `None` if the context is gone, or the driver refuses it, which is recorded.
+fn within<T>(context: u64, act: impl FnOnce() -> T) -> Option<T> {
+    let uncaptured = || {
+        let mode = contexts::exchange_capture_mode(contexts::RELAXED);
+        let result = act();
+        contexts::exchange_capture_mode(mode);
+        result
+    };
+    let result = contexts::within(context, uncaptured);
+    if result.is_none() {
+        failed("everything", "", "the driver does not make the context current");
+    }
+    result
+}
+
+/// Waits a moment for another thread. As long as that gets on, this is no hang.
+fn wait_a_step() {
+    watched::get_on(STATE.lock().images.len() as u64);
+    thread::sleep(STEP);
 }
 
 /// Begins with a context, or returns what became of it before.
@@ -173,18 +234,34 @@ fn begin(id: u64) -> Option<Progress> {
 
 /// Records that a kernel, or an image, was preloaded.
 fn done(subject: &str, image: &str, begun: u64) {
-    write_event(event(subject, image, NewEvent { begun, took: now() - begun, ..NewEvent::default() }));
+    record(subject, image, NewEvent { begun, took: now() - begun, ..NewEvent::default() });
 }
 
 /// Records that something was not preloaded, and why.
 fn failed(subject: &str, image: &str, why: &str) {
-    write_event(event(
-        subject,
-        image,
-        NewEvent { begun: now(), result: u32::MAX, text: why, ..NewEvent::default() },
-    ));
+    record(subject, image, NewEvent { begun: now(), result: u32::MAX, text: why, ..NewEvent::default() });
 }
 
-fn event<'a>(subject: &'a str, image: &'a str, event: NewEvent<'a>) -> NewEvent<'a> {
-    NewEvent { kind: Kind::Preload, call: "preload", context: contexts::current(), subject, image, ..event }
+/// Leaves half of the record to the program.
+fn record(subject: &str, image: &str, event: NewEvent<'_>) {
+    if recording::is_half_full() {
+        STATE.lock().unrecorded += 1;
+    } else {
+        write(subject, image, event);
+    }
+}
+
+/// Records how many events had no room.
+fn record_rest() {
+    let unrecorded = mem::take(&mut STATE.lock().unrecorded);
+    if unrecorded > 0 {
+        let text = "the record has no room to say what became of it; `--events NUMBER` makes more";
+        let event = NewEvent { begun: now(), result: u32::MAX, text, ..NewEvent::default() };
+        write(&format!("{unrecorded} more"), "", event);
+    }
+}
+
+fn write(subject: &str, image: &str, event: NewEvent<'_>) {
+    let (kind, call, context) = (Kind::Preload, "preload", contexts::current());
+    write_event(NewEvent { kind, call, context, subject, image, ..event });
 }

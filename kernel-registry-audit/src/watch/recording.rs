@@ -179,7 +179,7 @@ fn file(path: &Path, size: usize) -> io::Result<File> {
 }
 
 /// Whether a file of this process may have so many bytes. A signal ends the process that writes a larger one.
-fn may_be(size: usize) -> bool {
+pub(crate) fn may_be(size: usize) -> bool {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: it stores two numbers.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
@@ -321,6 +321,12 @@ pub(crate) fn write_sample(at: u64, stream: u64, launches: u32, kernel: &str) {
     count.store(launches, Ordering::Relaxed);
     write(record, last, kernel);
     written.store(at.max(1), Ordering::Release);
+}
+
+/// Whether half of the room for events is used up.
+pub(crate) fn is_half_full() -> bool {
+    let header = &record().header;
+    header.events.load(Ordering::Relaxed) > header.room.load(Ordering::Relaxed) / 2
 }
 
 /// Whether half of the room for samples is used up.

@@ -110,6 +110,11 @@ fn within<T>(slot: &Slot, call: Call, real: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Says that this thread's call gets on with something else: it does not hang.
+pub(crate) fn get_on(with: u64) {
+    slot().subject.store(with, Ordering::Relaxed);
+}
+
 #[inline]
 fn increment(number: &AtomicU64) {
     number.store(number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 mod hangs;
 mod preload;
+mod preload_changes_nothing;
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -21,11 +21,11 @@ assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late') == 0
 print('done')
 "#;
 
-fn options<'a>(option: &'a str, file: &'a Path) -> [&'a str; 2] {
+pub(super) fn options<'a>(option: &'a str, file: &'a Path) -> [&'a str; 2] {
     [option, file.to_str().unwrap()]
 }
 
-fn preloaded(report: &Value) -> Vec<&Value> {
+pub(super) fn preloaded(report: &Value) -> Vec<&Value> {
     report["processes"]
         .as_array()
         .unwrap()
@@ -34,7 +34,7 @@ fn preloaded(report: &Value) -> Vec<&Value> {
         .collect()
 }
 
-fn findings((output, report): &(Output, Value)) -> u64 {
+pub(super) fn findings((output, report): &(Output, Value)) -> u64 {
     assert_eq!(text(&output.stdout), "done", "{}", text(&output.stderr));
     report["findings"].as_u64().unwrap()
 }

@@ -23,8 +23,11 @@ pub(super) fn end_context(call: Call, context: CUcontext, real: impl FnOnce() ->
 }
 
 fn forget_context(context: u64) {
-    known::forget_context(context);
-    owners::forget_context(context);
+    // No context, which the driver refuses to end.
+    if context == 0 {
+        return;
+    }
+    known::forget_context(context, &owners::forget_context(context));
     preload::forget_context(context);
     streams::forget_context(context);
     section::forget_context(context);

@@ -16,7 +16,7 @@ use crate::watch::recording::NewEvent;
 use crate::watch::stack::{self, Missing};
 use crate::watch::unloaded::{self, UnloadedLaunch};
 use crate::watch::watched::{self, count_launch, during, timed};
-use crate::watch::{busy, contexts, known, section};
+use crate::watch::{busy, contexts, known, preload, section};
 
 /// Launches a kernel. If it was launched before, this neither locks nor allocates.
 #[inline]
@@ -59,6 +59,7 @@ fn launch_kernel(call: Call, function: CUfunction, real: impl FnOnce() -> CUresu
 /// The first launch of a kernel.
 #[cold]
 fn launch_first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
+    preload::before_launch(|| contexts::of_stream(call.stream));
     count_launch(call.stream, call.subject);
     // Hangs and samples name the kernel. Asked later, the driver may wait.
     let kernel = kernel_name(function);

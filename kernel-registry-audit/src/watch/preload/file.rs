@@ -1,12 +1,10 @@
-//! The images that a preload names, mapped from their files.
+//! The images that a preload names, read from their files.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::{ptr, slice};
 
 use crate::options::Audit;
 use crate::preload::{Origin, hash, images};
@@ -14,10 +12,13 @@ use crate::watch::code;
 use crate::watch::locked::Locked;
 use crate::watch::mapped;
 
-/// The bytes of an image, mapped from its file and never unmapped; or why there are none. They are mapped once, for all contexts.
-pub(super) fn map(origin: &Origin) -> Result<&'static [u8], String> {
-    static MAPPED: Locked<BTreeMap<Origin, Result<&'static [u8], String>>> = Locked::new();
-    MAPPED.lock().entry(origin.clone()).or_insert_with(|| find(origin)).clone()
+/// No image is longer, in bytes.
+const LONGEST: u64 = 1 << 30;
+
+/// The bytes of an image, read once for all contexts and never freed; or why there are none.
+pub(super) fn read(origin: &Origin) -> Result<&'static [u8], String> {
+    static READ: Locked<BTreeMap<Origin, Result<&'static [u8], String>>> = Locked::new();
+    READ.lock().entry(origin.clone()).or_insert_with(|| find(origin)).clone()
 }
 
 /// The file can be the one that was recorded, one of the same name which the process has mapped, or a copy beside the preload.
@@ -38,46 +39,28 @@ fn find(origin: &Origin) -> Result<&'static [u8], String> {
     Err(why.unwrap_or_else(|| format!("`{}`: there is no such file; record again", origin.path)))
 }
 
-/// Maps a part of a file, if it is the image that was recorded.
+/// Reads a part of a file, if it is the image that was recorded. It is copied, because the driver may use it later, when the file is another one.
 fn part(path: &Path, origin: &Origin) -> io::Result<&'static [u8]> {
     const TOO_SHORT: &str = "it is shorter than the one that was recorded; record again";
     const OTHER: &str = "it is another version than the one that was recorded; record again";
+    const TOO_LONG: &str = "no image is so long";
     // A pipe of this name would make it wait.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let (end, its) = (origin.offset.checked_add(origin.bytes), file.metadata()?);
     if origin.bytes == 0 || !its.is_file() || end.is_none_or(|end| end > its.len()) {
         return Err(io::Error::other(TOO_SHORT));
     }
-    // SAFETY: it returns a number.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs().max(1);
-    let (begin, inside) = (origin.offset - origin.offset % page, (origin.offset % page) as usize);
-    let bytes = usize::try_from(origin.bytes).map_err(io::Error::other)?;
-    // The driver reads PTX up to a zero behind it. Behind the end of a file there are zeros up to the end of a page.
-    let is_whole = end == Some(its.len()) && its.len().is_multiple_of(page);
-    let length = bytes + inside + usize::from(!is_whole);
-    // SAFETY: a new mapping touches no other memory.
-    let mapped = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            length,
-            libc::PROT_READ,
-            libc::MAP_PRIVATE,
-            file.as_raw_fd(),
-            begin as libc::off_t,
-        )
-    };
-    if mapped == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
+    let length = usize::try_from(origin.bytes).ok().filter(|_| origin.bytes <= LONGEST);
+    let length = length.ok_or_else(|| io::Error::other(TOO_LONG))?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length + 1)?;
+    // The driver reads PTX up to a zero.
+    bytes.resize(length + 1, 0);
+    file.read_exact_at(&mut bytes[..length], origin.offset)?;
+    if hash(&bytes[..length]) != origin.hash || !code::is_whole_image(&bytes[..length]) {
+        return Err(io::Error::other(OTHER));
     }
-    // SAFETY: so many bytes are mapped, and stay. Who shortens the file ends the program, as for a library that is in use.
-    let mapped = unsafe { slice::from_raw_parts(mapped.cast::<u8>(), length) };
-    let image = &mapped[inside..][..bytes];
-    if hash(image) == origin.hash && code::is_whole_image(image, mapped.get(inside + bytes).copied()) {
-        return Ok(image);
-    }
-    // SAFETY: it was mapped above, and nothing refers to it any more.
-    unsafe { libc::munmap(mapped.as_ptr().cast_mut().cast(), length) };
-    Err(io::Error::other(OTHER))
+    Ok(&bytes.leak()[..length])
 }
 
 #[cfg(test)]
@@ -87,11 +70,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_a_file_is_mapped_if_it_is_the_same() {
+    fn a_part_of_a_file_is_read_if_it_is_the_same() {
         let folder = std::env::temp_dir().join(format!("kernel-registry-preload-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("image");
-        // PTX, with a zero behind it, and a fatbin up to the end of a page.
+        // PTX, and a fatbin.
         let mut content = vec![b'x'; 20_480];
         content[15_000] = 0;
         let fatbin = [[0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0], (480_u64 - 16).to_le_bytes()].concat();
@@ -101,19 +84,19 @@ mod tests {
         let origin = |offset, bytes, hash| -> Origin {
             format!("library {hash:016x} {bytes} {offset:#x} {path}").parse().unwrap()
         };
-        let mapped = |from: usize, to: usize| {
-            map(&origin(from, to - from, hash(&content[from..to]))).map(|image| image == &content[from..to])
+        let is_read = |from: usize, to: usize| {
+            read(&origin(from, to - from, hash(&content[from..to]))).map(|image| image == &content[from..to])
         };
-        assert_eq!(mapped(5000, 15_000), Ok(true));
-        assert_eq!(mapped(20_000, 20_480), Ok(true));
-        // It goes on, so the driver would read more; and a fatbin that ends somewhere else.
-        assert!(mapped(5000, 14_000).unwrap_err().ends_with("record again"));
-        assert!(mapped(20_000, 20_400).unwrap_err().ends_with("record again"));
-        assert!(map(&origin(5000, 10_000, 1)).unwrap_err().ends_with("record again"));
-        assert!(map(&origin(15_000, 10_000, 1)).unwrap_err().contains("shorter"));
-        assert!(map(&origin(usize::MAX, 10_000, 1)).unwrap_err().contains("shorter"));
-        assert!(map(&origin(0, 0, 1)).is_err());
+        assert_eq!(is_read(5000, 15_000), Ok(true));
+        assert_eq!(is_read(20_000, 20_480), Ok(true));
+        // PTX with a zero in it, and a fatbin that ends somewhere else.
+        assert!(is_read(5000, 15_001).unwrap_err().ends_with("record again"));
+        assert!(is_read(20_000, 20_400).unwrap_err().ends_with("record again"));
+        assert!(read(&origin(5000, 10_000, 1)).unwrap_err().ends_with("record again"));
+        assert!(read(&origin(15_000, 10_000, 1)).unwrap_err().contains("shorter"));
+        assert!(read(&origin(usize::MAX, 10_000, 1)).unwrap_err().contains("shorter"));
+        assert!(read(&origin(0, 0, 1)).is_err());
         fs::remove_dir_all(&folder).unwrap();
-        assert!(map(&origin(0, 1, 1)).unwrap_err().contains("no such file"));
+        assert!(read(&origin(0, 1, 1)).unwrap_err().contains("no such file"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{ptr, thread};
 
 use cudarc::driver::sys::{
@@ -10,12 +10,12 @@ use cudarc::driver::sys::{
 };
 use kernel_registry_format::prime;
 
-use super::{Loaded, STATE, STEP, State, TIMEOUT, context_of, done, failed, file};
+use super::{Loaded, STATE, STEP, State, TIMEOUT, context_of, done, failed, file, wait_a_step};
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Prime};
 use crate::watch::owners::Owner;
 use crate::watch::real::driver_function;
 use crate::watch::recording::now;
-use crate::watch::{contexts, known, owners, section, stack};
+use crate::watch::{busy, contexts, known, owners, section, stack, watched};
 
 type Params = *mut *mut c_void;
 type Options = *mut CUjit_option;
@@ -40,48 +40,86 @@ driver_function!(static LAUNCH = cuLaunchKernel(
 /// Copies of one image.
 const MOST: u32 = 64;
 
+/// How long to wait for other work on the device. It may be that of a resident kernel.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// What an image is called among what was preloaded.
 const IMAGE: &str = "image";
 
 /// Why something was not preloaded.
 type Why = String;
 
-/// Loads everything, until a kernel is resident. Returns how many kernels were loaded.
-pub(super) fn all(plan: &Preload, context: u64) -> usize {
+/// Loads everything in the current context, until a kernel is resident. Returns how many kernels were loaded, and whether that is all.
+pub(super) fn all(plan: &Preload) -> (usize, bool) {
     let (mut count, mut stack) = (0, usize::try_from(plan.stack).unwrap_or(0));
     let copies = plan.images.iter().flat_map(|(origin, wanted)| {
         (0..wanted.times.clamp(1, MOST) as usize).map(move |copy| (origin, wanted, copy))
     });
+    let free_before = memory().map_or(0, |(free, _)| free);
     for (origin, wanted, copy) in copies {
-        if is_beside_resident(context) {
-            return count;
+        if !may_load() {
+            return (count, false);
+        }
+        // The program does not have them all at the same time.
+        let is_dear = |(free, total): (usize, usize)| free_before.saturating_sub(free) > total / 8;
+        if copy > 0 && memory().is_some_and(is_dear) {
+            failed(
+                IMAGE,
+                &words_of(origin),
+                &format!("{copy} of {} copies take much memory already", wanted.times),
+            );
+            continue;
         }
         count += one(origin, &wanted.kernels, copy, &mut stack);
     }
-    if !is_beside_resident(context) {
+    let may_load = may_load();
+    if may_load {
         raise_stack(stack);
-        prime(plan.prime);
     }
-    count
+    (count, may_load)
 }
 
-/// Whether a kernel is resident, which loading would wait for.
-fn is_beside_resident(context: u64) -> bool {
-    let is_resident = section::find_in_context(context).is_some();
-    if is_resident {
-        failed(
-            "what is left",
-            "",
-            "a kernel is resident, and loading would wait for it; preload before that",
-        );
+/// The free memory of the device, and all of it, in bytes.
+fn memory() -> Option<(usize, usize)> {
+    driver_function!(static GET = cuMemGetInfo_v2(*mut usize, *mut usize));
+    let (get, mut total) = (GET.get()?, 0);
+    // SAFETY: it stores two numbers.
+    let free = asked(0, |free| unsafe { get(free, &mut total) }).ok()?;
+    Some((free, total))
+}
+
+/// What an image is called in events.
+fn words_of(origin: &Origin) -> String {
+    format!("{} bytes of {}", origin.bytes, origin.path)
+}
+
+/// Whether loading waits for nothing on the device.
+fn may_load() -> bool {
+    let section = section::find_in_context(contexts::current());
+    let runs = section.map(|section| format!("`{}` is resident", section.kernel)).or_else(find_running);
+    if let Some(runs) = &runs {
+        failed("what is left", "", &format!("{runs}, and loading would wait for it; preload before that"));
     }
-    is_resident
+    runs.is_none()
+}
+
+/// What still runs on the device after a while, in words.
+fn find_running() -> Option<String> {
+    let begun = Instant::now();
+    loop {
+        let stream = *busy::find_others(None).first()?;
+        if begun.elapsed() > BUSY_TIMEOUT {
+            return Some(busy::in_words(&stream, "waits", "runs"));
+        }
+        thread::sleep(STEP);
+    }
 }
 
 /// Loads one copy of an image, and kernels of it. Returns how many kernels; `stack` grows with what they need.
 fn one(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &mut usize) -> usize {
-    let words = &format!("{} bytes of {}", origin.bytes, origin.path);
+    let words = &words_of(origin);
     let begun = now();
+    watched::get_on(begun);
     match image(origin, copy) {
         Ok(image) => {
             done(IMAGE, words, begun);
@@ -118,6 +156,7 @@ fn of_image(how: How, image: u64, words: &str, kernels: &BTreeSet<String>, stack
     let mut count = 0;
     for name in kernels {
         let begun = now();
+        watched::get_on(begun);
         match kernel(how, image, name) {
             Ok(frame) => {
                 *stack = frame.max(*stack);
@@ -133,16 +172,13 @@ fn of_image(how: How, image: u64, words: &str, kernels: &BTreeSet<String>, stack
 /// The handle of an image, which is loaded unless it was before.
 fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
     let context = context_of(origin.how);
-    let is_it = |loaded: &&Loaded| loaded.origin == *origin && loaded.context == context;
     let content = (origin.how, origin.bytes, origin.hash);
     let is_here =
         |handle| origin.how == How::Library || owners::find(handle) == Some(Owner::Context(context.0));
     let (this, begun) = ((origin.clone(), context), Instant::now());
     loop {
         let mut state = STATE.lock();
-        let before = state.images.iter().filter(is_it).nth(copy).map(|loaded| loaded.handle);
-        let of_program = || if copy == 0 { known::find_image(content, is_here) } else { None };
-        if let Some(handle) = before.or_else(of_program) {
+        if let Some(handle) = known::find_images(content, is_here).get(copy).copied() {
             return Ok(InUse::new(&mut state, handle));
         }
         if !state.loading.contains(&this) || begun.elapsed() > TIMEOUT {
@@ -151,16 +187,16 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
         }
         // Another context loads the same library.
         drop(state);
-        thread::sleep(STEP);
+        wait_a_step();
     }
-    let loaded = file::map(origin).and_then(|code| match origin.how {
+    let loaded = file::read(origin).and_then(|code| match origin.how {
         How::Library => Ok((code, library(code)?)),
         How::Module => Ok((code, module(code)?)),
     });
     let mut state = STATE.lock();
     state.loading.retain(|other| *other != this);
     let (code, handle) = loaded?;
-    let words = format!("{} bytes of {}, preloaded", origin.bytes, origin.path);
+    let words = format!("{}, preloaded", words_of(origin));
     known::add_image(handle, &words, &origin.to_string(), Some(content));
     if origin.how == How::Module {
         owners::add(handle);
@@ -260,17 +296,15 @@ fn raise_stack(bytes: usize) {
     }
 }
 
-/// Launches kernels that do nothing, so that the driver sets up what they use.
-fn prime(what: Prime) {
-    if what.is_nothing() {
-        return;
-    }
+/// Launches kernels that do nothing in the current context, so that the driver sets up what they use.
+pub(super) fn prime(what: Prime) {
     let begun = now();
     let all = [(what.printf, prime::PRINTF), (what.assert, prime::ASSERT), (what.heap, prime::MALLOC)];
     let names: Vec<_> = all.into_iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name).collect();
     let words = names.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ");
     let image = if what.heap { prime::SPECIAL } else { prime::OUTPUT };
-    match library_of_ours(image).and_then(|image| launch_each(image, &names)) {
+    let idle = find_running().map_or(Ok(()), |runs| Err(format!("{runs}, and this would wait for it")));
+    match idle.and_then(|()| library_of_ours(image)).and_then(|image| launch_each(image, &names)) {
         Ok(()) => done(&words, "", begun),
         Err(why) => failed(&words, "", &why),
     }
