@@ -138,13 +138,8 @@ pub extern "C" fn kernel_registry_audit_preload() -> i32 {
     if context == 0 {
         return -1;
     }
-    {
-        let mut state = STATE.lock();
-        let id = contexts::id(context);
-        if state.contexts.get(&id) == Some(&Progress::Left) {
-            state.contexts.remove(&id);
-        }
-    }
+    let id = contexts::id(context);
+    STATE.lock().contexts.retain(|its, progress| *its != id || *progress != Progress::Left);
     let count = in_context(context);
     before_launch(|| context);
     count.map_or(-1, |count| i32::try_from(count).unwrap_or(i32::MAX))
@@ -188,14 +183,14 @@ pub(crate) fn before_launch(context: impl FnOnce() -> u64) {
     }
     let context = context();
     let id = contexts::id(context);
-    let is_unprimed = STATE.lock().contexts.get_mut(&id).is_some_and(|progress| {
-        let is_unprimed = *progress == Progress::Unprimed;
-        if is_unprimed {
-            *progress = Progress::Done;
-        }
-        is_unprimed
-    });
-    if is_unprimed && let Some(plan) = plan() {
+    let mut state = STATE.lock();
+    let Some(unprimed) = state.contexts.get_mut(&id).filter(|progress| **progress == Progress::Unprimed)
+    else {
+        return;
+    };
+    *unprimed = Progress::Done;
+    drop(state);
+    if let Some(plan) = plan() {
         within(context, || load::prime(plan.prime));
     }
 }
