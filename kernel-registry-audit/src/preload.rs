@@ -326,11 +326,11 @@ mod tests {
 
     #[test]
     fn a_path_keeps_its_spaces() {
-        let mut preload = Preload::default();
         for path in [" /a", "/b  ", "/c d"] {
-            preload.add(format!("module 1 2 0x3 {path}").parse().unwrap(), Some("kernel"));
+            let text = format!("{HEADER}\nmodule 1 2 0x3 {path}\n    kernel  \n");
+            let preload: Preload = text.parse().unwrap();
+            assert!(preload.kernels() == 1 && preload.images.keys().all(|origin| origin.path == path));
         }
-        assert_eq!(preload.to_string().parse(), Ok(preload));
     }
 
     #[test]
