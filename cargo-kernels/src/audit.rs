@@ -26,7 +26,7 @@ use kernel_registry_format::shared_object;
 use std::collections::HashSet;
 use std::env;
 use std::fs::{self, OpenOptions};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -47,12 +47,11 @@ use crate::sim;
 use crate::terminal;
 
 pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
-    // Before it is written to: it can be the same file.
-    let given = options.preload.as_deref().map(preload::read).transpose()?.unwrap_or_default();
-    let files = [&options.json, &options.html, &options.trace, &options.record].into_iter().flatten();
+    let files = [&options.json, &options.html, &options.trace].into_iter().flatten();
     for path in files.filter(|path| !is_output(path)) {
         can_be_written(path)?;
     }
+    options.record.as_deref().map_or(Ok(()), preload::can_be_recorded)?;
     if !options.merge.is_empty() {
         return merge(options);
     }
@@ -97,11 +96,19 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
         (variables::SLOW_MS, options.slow.to_string().into()),
         (variables::EVENTS, options.events.to_string().into()),
     ]);
-    if let Some(file) = &options.preload {
+    // Before `--record` writes to it: it can be the same file. It never keeps the program from running.
+    let given = match options.preload.as_deref().map(preload::read).transpose() {
+        Ok(given) => given,
+        Err(why) => {
+            terminal::say(format_args!("warning: nothing is preloaded: {why}"));
+            None
+        }
+    };
+    if let Some(file) = options.preload.as_ref().filter(|_| given.is_some()) {
         command.env(variables::PRELOAD, absolute(file)?).env(variables::PRELOAD_AT, &options.preload_at);
     }
     if options.record.is_some() || options.records.is_some() {
-        command.env(variables::IMAGES, records.join("images"));
+        command.env(variables::IMAGES, records.join(process::IMAGES));
     }
     if let Some(seconds) = options.ready_after {
         command.env(variables::READY_AFTER, seconds.to_string());
@@ -135,7 +142,7 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     (audit.was_said, audit.was_interrupted) = (true, was_interrupted);
     audit.hangs_end = options.on_hang == "abort";
     terminal::say(&audit);
-    write_files(options, &audit, given)?;
+    write_files(options, &audit, given.unwrap_or_default())?;
     match (code(status), audit.findings()) {
         (0, 0) if audit.left_out.is_empty() => Ok(()),
         (0, 0) => Err(Failure::LeftOut { count: audit.left_out.len() }),
@@ -194,9 +201,12 @@ fn pack(folder: &Path, options: &cli::Audit) -> Result<(), Failure> {
 /// Reports on the records of earlier programs.
 fn merge(options: &cli::Audit) -> Result<(), Failure> {
     let (mut files, mut earlier) = (Vec::new(), Preload::default());
+    let mut empty = Vec::new();
     for path in &options.merge {
         if path.is_dir() {
-            files.extend(record_files(path));
+            let records = record_files(path);
+            empty.extend(Some(path).filter(|_| records.is_empty()));
+            files.extend(records);
         } else if path.extension().is_some_and(|extension| extension == "preload") {
             earlier.merge(preload::read(path)?);
         } else {
@@ -208,11 +218,14 @@ fn merge(options: &cli::Audit) -> Result<(), Failure> {
     let audit = Audit::read(files)?;
     let merges_preloads = earlier != Preload::default();
     write_files(options, &audit, earlier)?;
-    if audit.processes.is_empty() && merges_preloads {
-        return Ok(());
+    if audit.processes.is_empty() && !merges_preloads {
+        return Err(Failure::NothingToMerge { left_out: audit.left_out.len() });
+    }
+    for folder in empty {
+        terminal::say(format_args!("warning: `{}` has no records", folder.display()));
     }
     if audit.processes.is_empty() {
-        return Err(Failure::NothingToMerge { left_out: audit.left_out.len() });
+        return Ok(());
     }
     match options.json.as_deref() {
         Some(path) if is_output(path) => terminal::say(&audit),
@@ -250,16 +263,26 @@ fn write_files(options: &cli::Audit, audit: &Audit, earlier: Preload) -> Result<
         Some(path) if is_output(path) => binaries::print(|out| write!(out, "{}", json::text(audit)))?,
         path => write_file(path, || json::text(audit))?,
     }
-    if let Some(file) = &options.record {
-        preload::record(file, audit, earlier)?;
+    let merges_preloads = !options.merge.is_empty() && earlier != Preload::default();
+    match &options.record {
+        Some(file) if audit.processes.is_empty() && !merges_preloads => {
+            terminal::say(format_args!("`{}` is not written: no process left a record", file.display()));
+        }
+        Some(file) => preload::record(file, audit, earlier)?,
+        None => {}
     }
     write_file(options.html.as_deref(), || html::page(audit))?;
     write_file(options.trace.as_deref(), || trace::text(audit))
 }
 
-/// Tells before the program runs, which can take hours, that a report cannot be written.
+/// Tells before the program runs, which can take hours, that a report cannot be written. It makes no file.
 fn can_be_written(path: &Path) -> Result<(), Failure> {
-    let opened = OpenOptions::new().append(true).create(true).open(path);
+    let opened = match OpenOptions::new().append(true).open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            tempfile::tempfile_in(absolute(path)?.parent().unwrap_or(path))
+        }
+        opened => opened,
+    };
     opened.map(drop).map_err(Failure::not_written(path))
 }
 

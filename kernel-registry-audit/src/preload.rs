@@ -250,8 +250,8 @@ impl FromStr for Preload {
         }
         let mut preload = Preload::default();
         let mut image: Option<&mut Wanted> = None;
-        for (number, line) in lines {
-            let line = line.trim_end();
+        for (number, whole) in lines {
+            let line = whole.trim_end();
             let name = line.trim_start();
             if name.is_empty() || name.starts_with('#') {
                 continue;
@@ -268,9 +268,10 @@ impl FromStr for Preload {
                     *preload.prime.flags()[flag.ok_or_else(|| malformed(number, line))?] = true;
                 }
             } else {
-                let counted = line.starts_with(|c: char| c.is_ascii_digit());
-                let counted = if counted { line.split_once(" x ") } else { None };
-                let (times, origin) = counted.map_or((Ok(1), line), |(times, rest)| (times.parse(), rest));
+                // The path can end with spaces.
+                let counted = whole.starts_with(|c: char| c.is_ascii_digit());
+                let counted = if counted { whole.split_once(" x ") } else { None };
+                let (times, origin) = counted.map_or((Ok(1), whole), |(times, rest)| (times.parse(), rest));
                 let origin = origin.parse().map_err(|_| malformed(number, line))?;
                 let wanted = preload.images.entry(origin).or_default();
                 wanted.times = wanted.times.max(times.map_err(|_| malformed(number, line))?);
@@ -321,6 +322,15 @@ mod tests {
         let mut merged = preload.clone();
         merged.merge(preload.clone());
         assert_eq!(merged, preload);
+    }
+
+    #[test]
+    fn a_path_keeps_its_spaces() {
+        for path in [" /a", "/b  ", "/c d"] {
+            let text = format!("{HEADER}\nmodule 1 2 0x3 {path}\n    kernel  \n");
+            let preload: Preload = text.parse().unwrap();
+            assert!(preload.kernels() == 1 && preload.images.keys().all(|origin| origin.path == path));
+        }
     }
 
     #[test]

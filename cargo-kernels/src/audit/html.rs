@@ -357,6 +357,7 @@ mod tests {
             vec![event(Kind::Slow, "cuMemFree_v2", false), event(Kind::Waits, "cuMemHostRegister_v2", true)];
         let audit = Audit {
             processes: named(vec![report]),
+            copies: Default::default(),
             left_out: Vec::new(),
             was_said: false,
             hangs_end: false,

@@ -1,27 +1,31 @@
 //! Preloads: the file for the next run, made of this run's findings; and what became of the file that this run was given.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Write as _};
-use std::fs::{self, File, Metadata};
-use std::io::ErrorKind;
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::iter;
 use std::mem;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use kernel_registry_audit::preload::{How, IN_CONTEXT, Origin, Preload, hash, images, keep_copy};
 use kernel_registry_audit::record::{Event, Kind};
 use kernel_registry_format::{Needs, rules};
 use kernel_registry_image::{newest_variant, read as read_image};
+use tempfile::{Builder, NamedTempFile};
 
 use super::absolute;
-use super::process::{Audit, Process, is_finding};
+use super::process::{Audit, Process, is_finding, open_plain};
 use super::text::paragraph;
 use super::words::{Time, short, subject};
 use crate::failure::Failure;
 use crate::kernel_name::readable;
-use crate::page;
 use crate::plural::many;
 use crate::terminal;
+
+/// What an image is called among what was preloaded.
+const IMAGE: &str = "image";
 
 /// Reads a preload. Its copies of images can have been moved with it.
 pub(super) fn read(path: &Path) -> Result<Preload, Failure> {
@@ -31,45 +35,98 @@ pub(super) fn read(path: &Path) -> Result<Preload, Failure> {
     })?;
     let folder = images(&absolute(path)?);
     replace_copies(&mut preload, |origin| {
-        let moved = folder.join(Path::new(&origin.path).file_name()?);
-        (!Path::new(&origin.path).exists() && moved.exists()).then_some(moved)
+        let path = Path::new(&origin.path);
+        let moved = folder.join(path.file_name().unwrap_or_default());
+        let moved = moved.to_str().filter(|moved| !path.exists() && Path::new(moved).exists());
+        Some(moved.unwrap_or(&origin.path).to_owned())
     });
     Ok(preload)
 }
 
-/// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images go to the folder beside it; those that it
-/// does not name are deleted there.
-pub(super) fn record(file: &Path, audit: &Audit, earlier: Preload) -> Result<(), Failure> {
-    let (mut preload, comments, unrecorded) = recorded(audit, earlier);
+/// Tells before the program runs, which can take hours, that a preload cannot be written.
+pub(super) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
+    successor(file).map(drop).map_err(Failure::not_written(file))
+}
+
+/// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images go to the folder beside it; those that the
+/// file named before, and does not any more, are deleted there.
+pub(super) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result<(), Failure> {
+    let mut others = BTreeSet::new();
+    let mut preload = Preload::default();
+    audit.processes.iter().for_each(|process| preload.merge(late(process, &mut others)));
     let folder = images(&absolute(file)?);
-    replace_copies(&mut preload, |origin| keep_copy(&folder, &content(origin)?, origin.hash).ok());
-    page::write(file, &format!("{preload}{comments}"))?;
+    for preload in [&mut preload, &mut earlier] {
+        replace_copies(preload, |origin| match keep(origin, &audit.copies, &folder) {
+            Ok(path) => Some(path),
+            Err(why) => {
+                others.insert(format!("{origin}: {why}"));
+                None
+            }
+        });
+    }
+    preload.merge(needed(&preload));
+    preload.merge(earlier);
+
+    let before = read(file).unwrap_or_default();
+    replace(file, &format!("{preload}{}", comments(audit, &others))).map_err(Failure::not_written(file))?;
     let (kernels, images) = (many(preload.kernels(), "kernel"), many(preload.images.len(), "image"));
-    let not = if unrecorded > 0 {
-        format!("; {unrecorded} more cannot be, for reasons that stand there")
-    } else {
+    let not = if others.is_empty() {
         String::new()
+    } else {
+        format!("; {} more cannot be, for reasons that stand there", others.len())
     };
     terminal::say(format_args!("`{}` has {kernels} of {images} for `--preload`{not}", file.display()));
-    let named: BTreeSet<&Path> = preload.images.keys().map(|origin| Path::new(&origin.path)).collect();
-    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let is_copy = path.extension().is_some_and(|extension| extension == "image");
-        if is_copy && !named.contains(&*path) {
-            fs::remove_file(&path).map_err(Failure::of_io(&path))?;
-        }
+    let copies = |preload: &Preload| -> BTreeSet<PathBuf> {
+        preload
+            .images
+            .keys()
+            .filter(|origin| origin.is_copy())
+            .map(|origin| origin.path.clone().into())
+            .collect()
+    };
+    for path in copies(&before).difference(&copies(&preload)).filter(|path| path.starts_with(&folder)) {
+        let _ = fs::remove_file(path);
     }
     // It goes only if it is empty.
     let _ = fs::remove_dir(&folder);
     Ok(())
 }
 
-/// Names other files for the copies of a preload, where there are any. Two copies can become one.
-fn replace_copies(preload: &mut Preload, other: impl Fn(&Origin) -> Option<PathBuf>) {
+/// Writes a file in one piece, so that the old one stays until the new one is whole.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let (path, mut new) = successor(file)?;
+    new.write_all(text.as_bytes())?;
+    new.persist(path)?;
+    Ok(())
+}
+
+/// A new file in the same folder, which is deleted unless it replaces this one. A link stays, so the path is the one that it leads to.
+fn successor(file: &Path) -> io::Result<(PathBuf, NamedTempFile)> {
+    let path = file.canonicalize().or_else(|_| std::path::absolute(file))?;
+    if path.exists() && !path.is_file() {
+        return Err(io::Error::other("it is no plain file"));
+    }
+    let permissions = Permissions::from_mode(0o666);
+    let new = Builder::new().permissions(permissions).tempfile_in(path.parent().unwrap_or(&path))?;
+    Ok((path, new))
+}
+
+/// Keeps the copy of an image in another folder. It is at its path, or in one of these folders.
+fn keep(origin: &Origin, copies: &BTreeSet<PathBuf>, folder: &Path) -> Result<String, String> {
+    let path = Path::new(&origin.path);
+    let moved = copies.iter().map(|folder| folder.join(path.file_name().unwrap_or_default()));
+    let content = iter::once(path.to_owned()).chain(moved).find_map(|path| content(&path, origin));
+    let content = content.ok_or("this copy is not there")?;
+    let no_copy = |error| format!("no copy can be kept in `{}`: {error}", folder.display());
+    let kept = keep_copy(folder, &content, origin.hash).map_err(no_copy)?;
+    kept.into_os_string().into_string().map_err(|path| format!("{path:?} is not UTF-8"))
+}
+
+/// Names other files for the copies of a preload, or leaves these images out. Two copies can become one.
+fn replace_copies(preload: &mut Preload, mut other: impl FnMut(&Origin) -> Option<String>) {
     for (mut origin, wanted) in mem::take(&mut preload.images) {
-        if origin.is_copy()
-            && let Some(path) = other(&origin).and_then(|path| Some(path.to_str()?.to_owned()))
-        {
+        if origin.is_copy() {
+            let Some(path) = other(&origin) else { continue };
             origin.path = path;
         }
         let mut replaced = Preload::default();
@@ -78,26 +135,17 @@ fn replace_copies(preload: &mut Preload, other: impl Fn(&Origin) -> Option<PathB
     }
 }
 
-/// The preload, comments on it, and how many late loads cannot be preloaded.
-fn recorded(audit: &Audit, earlier: Preload) -> (Preload, String, usize) {
-    let (mut preload, mut others) = (earlier, BTreeSet::new());
-    for process in &audit.processes {
-        let late = late(process, &mut others);
-        preload.merge(needed(&late));
-        preload.merge(late);
-    }
-    let mut comments = String::new();
-    let mut comment =
-        |words: String| _ = writeln!(comments, "# {}", words.replace(char::is_control, "\u{fffd}"));
-    for process in &audit.processes {
+/// What a preload says of the processes, and of what cannot be preloaded, as comments.
+fn comments(audit: &Audit, others: &BTreeSet<String>) -> String {
+    let processes = audit.processes.iter().map(|process| {
         let found = many(process.findings().count(), "finding");
         let ready =
             if was_never_ready(process) { ", never said to be ready, so all that it loaded" } else { "" };
-        comment(format!("{}, `{}`: {found}{ready}", process.name, short(&process.report.command)));
-    }
-    let unrecorded = others.len();
-    others.into_iter().for_each(|words| comment(format!("not to be preloaded: {words}")));
-    (preload, comments, unrecorded)
+        format!("{}, `{}`: {found}{ready}", process.name, short(&process.report.command))
+    });
+    let others = others.iter().map(|words| format!("not to be preloaded: {words}"));
+    let comment = |words: String| format!("# {}\n", words.replace(char::is_control, "\u{fffd}"));
+    processes.chain(others).map(comment).collect()
 }
 
 /// Whether a process never said that it was ready. Then all that it loaded counts.
@@ -108,31 +156,36 @@ fn was_never_ready(process: &Process) -> bool {
 /// What was late in a process. `others` are the findings that cannot be preloaded, in words.
 fn late(process: &Process, others: &mut BTreeSet<String>) -> Preload {
     let mut preload = Preload::default();
-    // A module is loaded for each context.
-    let mut times: BTreeMap<(Origin, u64), u32> = BTreeMap::new();
-    let is_late = |event: &&Event| was_never_ready(process) || is_finding(event);
-    for event in process.report.events.iter().filter(is_late) {
-        preload.stack = preload.stack.max(stack(event).unwrap_or(0));
+    // How often each image was loaded, and how many copies were preloaded before. A module is loaded for each context.
+    let mut times: BTreeMap<(Origin, u64), (u32, u32)> = BTreeMap::new();
+    for event in &process.report.events {
+        let is_late = was_never_ready(process) || is_finding(event);
+        if is_late {
+            preload.stack = preload.stack.max(stack(event).unwrap_or(0));
+        }
         // Images that the driver refused, because they have nothing for this device.
         if event.result != 0 && event.kind != Kind::Refused && event.kind != Kind::Hang {
             continue;
         }
-        match event.origin.parse::<Origin>() {
-            Ok(origin) => {
-                if event.bytes > 0 {
-                    let context = if origin.how == How::Module { event.context } else { 0 };
-                    let times = times.entry((origin.clone(), context)).or_default();
-                    // What was refused may have been tried again.
-                    *times = if event.kind == Kind::Refused { (*times).max(1) } else { *times + 1 };
-                }
-                preload.add(origin, kernel(event));
-            }
-            Err(_) => others.extend(why_not(event)),
+        let Ok(origin) = event.origin.parse::<Origin>() else {
+            others.extend(why_not(event).filter(|_| is_late));
+            continue;
+        };
+        // Those before it was ready take what is preloaded, too.
+        if event.bytes > 0 {
+            let context = if origin.how == How::Module { event.context } else { 0 };
+            let (loaded, preloaded) = times.entry((origin.clone(), context)).or_default();
+            // What was refused may have been tried again.
+            *loaded = if event.kind == Kind::Refused { (*loaded).max(1) } else { *loaded + 1 };
+            *preloaded = (*preloaded).max(preloaded_before(event, &origin, process));
+        }
+        if is_late {
+            preload.add(origin, kernel(event));
         }
     }
-    for ((origin, _), times) in times {
+    for ((origin, _), (loaded, preloaded)) in times {
         if let Some(wanted) = preload.images.get_mut(&origin) {
-            wanted.times = wanted.times.max(times);
+            wanted.times = wanted.times.max(loaded + preloaded);
         }
     }
     for wanted in preload.images.values_mut() {
@@ -141,11 +194,24 @@ fn late(process: &Process, others: &mut BTreeSet<String>) -> Preload {
     preload
 }
 
+/// Copies of an image that were preloaded in the context before it was loaded there once more: all of them were taken.
+fn preloaded_before(load: &Event, origin: &Origin, process: &Process) -> u32 {
+    let name = Path::new(&origin.path).file_name();
+    let is_it = |event: &&Event| {
+        event.result == 0
+            && (&*event.subject, event.context) == (IMAGE, load.context)
+            && event.begun < load.begun
+            && event.image.starts_with(&format!("{} bytes of ", origin.bytes))
+            && Path::new(&*event.image).file_name() == name
+    };
+    process.report.preloaded.iter().filter(is_it).count() as u32
+}
+
 /// What the driver has to set up for the kernels of a preload, as their images show.
 fn needed(preload: &Preload) -> Preload {
     let mut needed = Preload::default();
     for (origin, wanted) in &preload.images {
-        let needs = needs(origin, &wanted.kernels).unwrap_or(Needs::UNKNOWN);
+        let needs = needs(origin, &wanted.kernels);
         let prime = &mut needed.prime;
         prime.printf |= needs.printf || needs.unknown;
         prime.assert |= needs.assert || needs.unknown;
@@ -154,25 +220,23 @@ fn needed(preload: &Preload) -> Preload {
     needed
 }
 
-/// The bytes of an image, if they are those that were recorded.
-fn content(origin: &Origin) -> Option<Vec<u8>> {
+/// The bytes of an image in this file, if they are those that were recorded.
+fn content(path: &Path, origin: &Origin) -> Option<Vec<u8>> {
     const LONGEST: u64 = 1 << 30;
-    // A record can name a pipe, which would make it wait.
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&origin.path).ok()?;
-    let its = file.metadata().ok().filter(Metadata::is_file)?;
-    let is_there = origin.bytes <= LONGEST && origin.offset.checked_add(origin.bytes)? <= its.len();
+    let (file, length) = open_plain(path).ok()?;
+    let is_there = origin.bytes <= LONGEST && origin.offset.checked_add(origin.bytes)? <= length;
     let mut bytes = vec![0; usize::try_from(origin.bytes).ok().filter(|_| is_there)?];
     file.read_exact_at(&mut bytes, origin.offset).ok()?;
     (hash(&bytes) == origin.hash).then_some(bytes)
 }
 
-/// What these kernels of an image need, if it can be read.
-fn needs(origin: &Origin, kernels: &BTreeSet<String>) -> Option<Needs> {
-    let bytes = content(origin)?;
-    let image = newest_variant(&bytes).or_else(|_| read_image(&bytes)).ok()?;
+/// What these kernels of an image need: nothing, if it is not there.
+fn needs(origin: &Origin, kernels: &BTreeSet<String>) -> Needs {
+    let Some(bytes) = content(Path::new(&origin.path), origin) else { return Needs::NONE };
+    let Ok(image) = newest_variant(&bytes).or_else(|_| read_image(&bytes)) else { return Needs::UNKNOWN };
     let entries = image.variants.iter().flat_map(|variant| &variant.entries);
     let named = entries.filter(|entry| kernels.is_empty() || kernels.contains(&entry.symbol));
-    Some(named.fold(Needs::NONE, |all, entry| all.and(entry.needs)))
+    named.fold(Needs::NONE, |all, entry| all.and(entry.needs))
 }
 
 /// The kernel that a finding is about, if it is about one.
@@ -197,8 +261,8 @@ fn why_not(event: &Event) -> Option<String> {
     let is_load = matches!(event.kind, Kind::Load | Kind::Image)
         || event.kind == Kind::Refused && [rules::LOAD.name, rules::MODULE.name].contains(&&*event.rule);
     let image = if event.image.is_empty() { String::new() } else { format!(" of {}", event.image) };
-    const WHY: &str =
-        "its image was loaded from a file by its name, or with options for the driver's compiler";
+    const WHY: &str = "its image was loaded from a file by its name, or with options for the driver's compiler, or no copy \
+                       of it could be kept";
     is_load.then(|| format!("{}{image}: {WHY}", readable(&subject(event))))
 }
 
@@ -218,5 +282,17 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Resul
     match failed.len().checked_sub(LISTED) {
         None | Some(0) => Ok(()),
         Some(rest) => writeln!(f, "! and {rest} more; `--json` has all"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_needs_nothing() {
+        let mut preload = Preload::default();
+        preload.add("library 1 2 0x3 /no/such/file".parse().unwrap(), Some("kernel"));
+        assert!(needed(&preload).prime.is_nothing());
     }
 }

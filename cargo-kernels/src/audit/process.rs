@@ -1,8 +1,9 @@
 //! The processes that left records, with names that tell them apart.
 
-use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use kernel_registry_audit::record::{Event, Kind, LARGEST, Report, read};
@@ -11,12 +12,17 @@ use kernel_registry_audit::{Cause, causes};
 use super::symbols;
 use crate::failure::Failure;
 
+/// The folder beside records where processes keep copies of images.
+pub(super) const IMAGES: &str = "images";
+
 /// What all records together say.
 pub(super) struct Audit {
     /// In the order of ranks, if all have one, or else of numbers.
     pub(super) processes: Vec<Process>,
     /// Files that could not be read, each in a sentence.
     pub(super) left_out: Vec<String>,
+    /// The folders of [`IMAGES`].
+    pub(super) copies: BTreeSet<PathBuf>,
     /// Whether the program's hangs were explained when they happened, in the same terminal.
     pub(super) was_said: bool,
     /// Whether a process was ended when a call hung.
@@ -40,8 +46,9 @@ pub(super) struct Process {
 impl Audit {
     /// Reads records. Those that are damaged, or of another version, are left out.
     pub(super) fn read(files: impl IntoIterator<Item = PathBuf>) -> Result<Audit, Failure> {
-        let (mut reports, mut left_out) = (Vec::new(), Vec::new());
+        let (mut reports, mut left_out, mut copies) = (Vec::new(), Vec::new(), BTreeSet::new());
         for path in files {
+            copies.insert(path.with_file_name(IMAGES));
             let why = match bytes_of(&path) {
                 Ok(bytes) if bytes.is_empty() => {
                     "it is empty, because there was no room for it on the disk".to_owned()
@@ -62,6 +69,7 @@ impl Audit {
         Ok(Audit {
             processes: named(reports),
             left_out,
+            copies,
             was_said: false,
             hangs_end: false,
             was_interrupted: false,
@@ -158,10 +166,20 @@ pub(super) fn is_late(event: &Event) -> bool {
 
 /// The bytes of a record. A larger file is none, and could fill the memory.
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
-    if fs::metadata(path)?.len() > LARGEST {
+    let (mut file, length) = open_plain(path)?;
+    if length > LARGEST {
         return Err(io::Error::new(ErrorKind::FileTooLarge, "it is larger than any record"));
     }
-    fs::read(path)
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a file, and tells its length. Another program's pipe of this name would never end.
+pub(super) fn open_plain(path: &Path) -> io::Result<(File, u64)> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let its = file.metadata()?;
+    if its.is_file() { Ok((file, its.len())) } else { Err(io::Error::other("it is no plain file")) }
 }
 
 pub(super) fn named(reports: Vec<Report>) -> Vec<Process> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 
 const AUDIT: &str = "\
 The program and its children find a library as libcuda.so.1 that stands before the driver. The first use builds it with
@@ -13,7 +14,8 @@ cargo, in the target directory of the package here, or in ~/.cache. A program sa
 
 Exit codes: those of the program; 12 if it succeeded and there are findings: calls that were late after the program was
 ready, or that did not return in time; 127 if there is no such program, 126 if it cannot be run, 2 wrong usage, 9 the library
-could not be built, 1 anything else. Of `--merge`: 12 if there are findings, 3 no such file, 6 no record could be read";
+could not be built, 1 anything else. Of `--merge`: 12 if there are findings, 3 no such file, 6 no record could be read, or a
+preload is damaged";
 
 #[derive(Args)]
 #[command(after_help = AUDIT)]
@@ -64,10 +66,10 @@ pub(crate) struct Audit {
     pub(crate) trace: Option<PathBuf>,
 
     /// Write what was late to this file, for `--preload`; with what `--preload` or `--merge` name
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(file))]
     pub(crate) record: Option<PathBuf>,
 
-    /// Load what this file names as soon as the program has a context
+    /// Load what this file names as soon as the program has a context. If it cannot be read, that is a warning
     #[arg(long, value_name = "FILE")]
     pub(crate) preload: Option<PathBuf>,
 
@@ -119,6 +121,15 @@ pub(crate) struct Audit {
         value_name = "COMMAND"
     )]
     pub(crate) command: Vec<OsString>,
+}
+
+/// A file that has a folder of images beside it.
+fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
+    if path.as_os_str() == "-" {
+        Err("name a file: copies of images go to a folder beside it")
+    } else {
+        Ok(path)
+    }
 }
 
 /// A time in seconds.

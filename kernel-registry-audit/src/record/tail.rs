@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::mem::{self, offset_of};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -39,9 +39,13 @@ impl Tail {
     ///
     /// # Errors
     ///
-    /// The file cannot be opened.
+    /// The file cannot be opened, or is no plain file.
     pub fn open(path: &Path) -> io::Result<Tail> {
-        let file = File::open(path)?;
+        // A pipe of this name would make it wait.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is no plain file"));
+        }
         Ok(Tail {
             file,
             bytes: Vec::new(),

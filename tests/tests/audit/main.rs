@@ -3,6 +3,7 @@
 mod hangs;
 mod preload;
 mod preload_changes_nothing;
+mod recording;
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -8,10 +8,10 @@ use kernel_registry_audit::preload::images;
 use serde_json::Value;
 use tests::{cargo_kernels_command, left_out, scratch_folder};
 
-use super::{audit, events, has_python, python, simulated, text};
+use super::{audit, events, has_python, python, text};
 
 /// Runs a program that says that it is ready, and then launches `late` and `later`, of a library, a module and a second context.
-const LATE: &str = r#"
+pub(super) const LATE: &str = r#"
 cuda.kernel_registry_audit_ready()
 assert launch(library, b'late') == 0
 assert launch(library, b'later') == 0
@@ -384,10 +384,15 @@ fn what_is_stale_is_said_and_the_program_goes_on() {
         assert!(text(&run.0.stderr).contains("not preloaded"), "{}", text(&run.0.stderr));
     }
 
+    // A file that is damaged, and none.
     fs::write(&file, "library 1 2 3").unwrap();
-    let output = simulated().args(["--preload", file.to_str().unwrap(), "true"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(6), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("line 1 is `library 1 2 3`"), "{}", text(&output.stderr));
+    let none = scratch_folder().join("none.preload");
+    for (file, why) in [(&file, "line 1 is `library 1 2 3`"), (&none, "there is no file `")] {
+        let run = audit(&options("--preload", file), &command);
+        assert_eq!((findings(&run), run.0.status.code()), (4, Some(12)));
+        let said = text(&run.0.stderr);
+        assert!(said.contains("warning: nothing is preloaded: ") && said.contains(why), "{said}");
+    }
 }
 
 #[test]

@@ -228,6 +228,5 @@ assert launch(other, b'late') == 0\nprint('done')",
     let command = ["python3", "-c", &program];
     assert_eq!(findings(&audit(&options("--record", &file), &command)), 2);
     let recorded = fs::read_to_string(&file).unwrap();
-    fs::write(&file, recorded.replace("library ", "2 x library ")).unwrap();
     assert_eq!(findings(&audit(&options("--preload", &file), &command)), 0, "{recorded}");
 }

@@ -1,0 +1,194 @@
+//! What becomes of the files of `--record`, where runs, records and copies of images are not as they should be.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use kernel_registry_audit::preload::images;
+use tests::{cargo_kernels_command, left_out, scratch_folder};
+
+use super::preload::{LATE, findings, options};
+use super::{audit, has_python, python, simulated, text};
+
+fn copies(preload: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(images(preload)).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// Merges records and preloads, and returns the output and the text of the new preload.
+fn merge(paths: &[&Path], file: &Path) -> (Output, String) {
+    let mut command = cargo_kernels_command();
+    command.args(["audit", "--record"]).arg(file).arg("--merge").args(paths);
+    let output = command.output().unwrap();
+    (output, fs::read_to_string(file).unwrap_or_default())
+}
+
+#[test]
+fn copies_are_found_beside_records_that_were_moved() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (folder, program) = (scratch_folder(), python(LATE));
+    let [records, moved, file, none] =
+        ["R", "moved", "a.preload", "none.preload"].map(|name| folder.join(name));
+    let command = ["python3", "-c", &program];
+    assert_eq!(findings(&audit(&options("--records", &records), &command)), 4);
+    fs::rename(records, &moved).unwrap();
+    let record = fs::read_dir(&moved).unwrap().map(|entry| entry.unwrap().path());
+    let record = record.into_iter().find(|path| path.extension() == Some(OsStr::new("rec"))).unwrap();
+    for path in [&moved, &record] {
+        let (output, recorded) = merge(&[path], &file);
+        assert_eq!(copies(&file).len(), 1, "{recorded}{}", text(&output.stderr));
+        assert_eq!(findings(&audit(&options("--preload", &file), &command)), 0, "{recorded}");
+    }
+
+    // Images that are not there are left out, and nobody knows what they would need.
+    fs::remove_dir_all(moved.join("images")).unwrap();
+    let (output, recorded) = merge(&[&moved], &none);
+    assert!(text(&output.stderr).contains("0 kernels of 0 images for `--preload`; 2 more cannot be"));
+    assert_eq!(recorded.matches(".image: this copy is not there\n").count(), 2, "{recorded}");
+    assert!(!recorded.contains("prime") && !recorded.contains("\nlibrary "), "{recorded}");
+}
+
+#[test]
+fn an_image_whose_copy_cannot_be_kept_is_not_recorded() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (file, program) = (scratch_folder().join("a.preload"), python(LATE));
+    fs::write(images(&file), "no folder").unwrap();
+    let (output, _) = audit(&options("--record", &file), &["python3", "-c", &program]);
+    assert!(text(&output.stderr).contains("0 kernels of 0 images for `--preload`; 2 more cannot be"));
+    let recorded = fs::read_to_string(&file).unwrap();
+    assert!(
+        recorded.contains("no copy can be kept in `") && recorded.contains("a.preload.images`: "),
+        "{recorded}"
+    );
+}
+
+/// Those that are loaded before the program is ready take what is preloaded, too.
+#[test]
+fn loads_before_it_was_ready_are_counted() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let load = |count| {
+        format!(
+            "
+for _ in range({count}):
+    assert cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0) == 0
+    assert launch(library, b'late') == 0
+"
+        )
+    };
+    let program = |count| {
+        let launched = "assert launch(library, b'later') == 0\ncuda.kernel_registry_audit_ready()";
+        python(&format!("{launched}{}print('done')", load(count)))
+    };
+    let file = scratch_folder().join("a.preload");
+    let run = |options: &[&str], program: &str| findings(&audit(options, &["python3", "-c", program]));
+    let both = [options("--preload", &file), options("--record", &file)].concat();
+    // A later run may load more.
+    for count in [1, 3] {
+        let program = program(count);
+        assert_ne!(run(&both, &program), 0);
+        let recorded = fs::read_to_string(&file).unwrap();
+        assert!(recorded.contains(&format!("\n{} x library ", count + 1)), "{recorded}");
+        assert_eq!(run(&both, &program), 0, "{recorded}");
+        assert_eq!(run(&options("--preload", &file), &program), 0, "{recorded}");
+    }
+
+    // Both are loaded before, and used after.
+    let file = scratch_folder().join("b.preload");
+    let program = python(
+        "
+libraries = [library.value, start().value]
+cuda.kernel_registry_audit_ready()
+for library in libraries:
+    assert launch(ctypes.c_void_p(library), b'late') == 0
+print('done')
+",
+    );
+    assert_eq!(run(&options("--record", &file), &program), 2);
+    assert_eq!(run(&options("--preload", &file), &program), 0);
+}
+
+#[test]
+fn a_good_file_outlives_a_run_that_records_nothing() {
+    let (folder, file) = (scratch_folder(), scratch_folder().join("a.preload"));
+    let good = "kernel-registry preload 1\nstack 64\n";
+    fs::write(&file, good).unwrap();
+    let output = simulated().args(options("--record", &file)).arg("false").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("a.preload` is not written: no process left a record"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), good);
+
+    let reports = ["--record", "--json", "--html"].map(|option| (option, folder.join(option)));
+    let mut command = simulated();
+    reports.iter().for_each(|(option, file)| _ = command.args(options(option, file)));
+    assert_eq!(command.arg("no-such-program").output().unwrap().status.code(), Some(127));
+    assert!(reports.iter().all(|(_, file)| !file.exists()), "no empty file is left");
+
+    for (file, code) in [("-", 2), ("/dev/null", 1), ("/no/such/folder/a", 1)] {
+        let output = simulated().args(["--record", file, "true"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn only_copies_that_the_file_named_are_deleted() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (folder, program) = (scratch_folder(), python(LATE));
+    let [file, link] = ["a.preload", "link.preload"].map(|name| folder.join(name));
+    let another = program.replace(".version 8.0", "// another\n.version 8.0");
+    let record = |file: &Path, program: &str| {
+        findings(&audit(&options("--record", file), &["python3", "-c", program]));
+        copies(file)
+    };
+    let before = record(&file, &another);
+    assert_eq!(before.len(), 1);
+    // Another run has not written its file yet.
+    let others = before[0].with_file_name("0000000000000001-1.image");
+    fs::write(&others, "x").unwrap();
+    let after = record(&file, &program);
+    assert!(after.len() == 2 && after.contains(&others) && !after.contains(&before[0]), "{after:?}");
+
+    // A link stays, and nothing else is left in the folder.
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    assert_eq!(record(&link, &another).len(), 1);
+    assert!(link.is_symlink() && fs::read_to_string(&file).unwrap().contains("link.preload.images"));
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 4);
+}
+
+#[test]
+fn a_pipe_among_records_is_left_out() {
+    let folder = scratch_folder();
+    let pipe = folder.join("pipe.rec");
+    let make = format!("mkfifo {pipe:?}");
+    let (output, _) = audit(&options("--records", &folder), &["sh", "-c", &make]);
+    assert!(
+        text(&output.stderr).contains("pipe.rec` is left out: it is no plain file"),
+        "{}",
+        text(&output.stderr)
+    );
+    let (output, _) = merge(&[&folder], &folder.join("a.preload"));
+    assert_eq!(output.status.code(), Some(6));
+    assert!(text(&output.stderr).contains("pipe.rec` is left out: it is no plain file"));
+}
+
+#[test]
+fn a_folder_without_records_is_named() {
+    let (folder, preload) = (scratch_folder(), scratch_folder().join("a.preload"));
+    fs::write(&preload, "kernel-registry preload 1\nstack 64\n").unwrap();
+    let (output, merged) = merge(&[&folder, &preload], &folder.join("b.preload"));
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("` has no records"), "{}", text(&output.stderr));
+    assert!(merged.contains("stack 64"), "{merged}");
+
+    // A file that means nothing is no warning here.
+    fs::write(&preload, "stack 64").unwrap();
+    assert_eq!(merge(&[&preload], &folder.join("c.preload")).0.status.code(), Some(6));
+}
