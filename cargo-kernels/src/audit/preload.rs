@@ -24,9 +24,6 @@ use crate::kernel_name::readable;
 use crate::plural::many;
 use crate::terminal;
 
-/// What an image is called among what was preloaded.
-const IMAGE: &str = "image";
-
 /// Reads a preload. Its copies of images can have been moved with it.
 pub(super) fn read(path: &Path) -> Result<Preload, Failure> {
     let mut preload = Preload::read(path).map_err(|error| match error.kind() {
@@ -196,13 +193,12 @@ fn late(process: &Process, others: &mut BTreeSet<String>) -> Preload {
 
 /// Copies of an image that were preloaded in the context before it was loaded there once more: all of them were taken.
 fn preloaded_before(load: &Event, origin: &Origin, process: &Process) -> u32 {
-    let name = Path::new(&origin.path).file_name();
+    // Its file can have been moved.
+    let content = |origin: &Origin| (origin.how, origin.bytes, origin.hash);
     let is_it = |event: &&Event| {
-        event.result == 0
-            && (&*event.subject, event.context) == (IMAGE, load.context)
+        (event.result, event.context) == (0, load.context)
             && event.begun < load.begun
-            && event.image.starts_with(&format!("{} bytes of ", origin.bytes))
-            && Path::new(&*event.image).file_name() == name
+            && event.origin.parse().is_ok_and(|its| content(&its) == content(origin))
     };
     process.report.preloaded.iter().filter(is_it).count() as u32
 }

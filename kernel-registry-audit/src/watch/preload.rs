@@ -232,6 +232,12 @@ fn done(subject: &str, image: &str, begun: u64) {
     record(subject, image, NewEvent { begun, took: now() - begun, ..NewEvent::default() });
 }
 
+/// Records that an image was preloaded.
+fn image_done(origin: &Origin, words: &str, begun: u64) {
+    let origin = &origin.to_string();
+    record(load::IMAGE, words, NewEvent { begun, took: now() - begun, origin, ..NewEvent::default() });
+}
+
 /// Records that something was not preloaded, and why.
 fn failed(subject: &str, image: &str, why: &str) {
     record(subject, image, NewEvent { begun: now(), result: u32::MAX, text: why, ..NewEvent::default() });

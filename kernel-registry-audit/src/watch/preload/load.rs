@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
 };
 use kernel_registry_format::prime;
 
-use super::{Loaded, STATE, STEP, State, TIMEOUT, context_of, done, failed, file, wait_a_step};
+use super::{Loaded, STATE, STEP, State, TIMEOUT, context_of, done, failed, file, image_done, wait_a_step};
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Prime};
 use crate::watch::owners::Owner;
 use crate::watch::real::driver_function;
@@ -44,7 +44,7 @@ const MOST: u32 = 64;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What an image is called among what was preloaded.
-const IMAGE: &str = "image";
+pub(super) const IMAGE: &str = "image";
 
 /// Why something was not preloaded.
 type Why = String;
@@ -122,7 +122,7 @@ fn one(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &mut usi
     watched::get_on(begun);
     match image(origin, copy) {
         Ok(image) => {
-            done(IMAGE, words, begun);
+            image_done(origin, words, begun);
             of_image(origin.how, image.0, words, kernels, stack)
         }
         Err(why) => {
