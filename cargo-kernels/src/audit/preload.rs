@@ -151,8 +151,8 @@ fn comments(audit: &Audit, others: &BTreeSet<String>) -> String {
 /// Whether all that a process loaded counts as late, because nobody said that it was ready. One that ended before a file said it for all
 /// processes is not late.
 fn is_late_throughout(audit: &Audit, process: &Process) -> bool {
-    let is_ready = |process: &Process| process.report.ready.is_some();
-    !is_ready(process) && !(audit.has_ready_file && audit.processes.iter().any(is_ready))
+    let by_file = audit.has_ready_file && audit.processes.iter().any(|its| its.report.ready.is_some());
+    process.report.ready.is_none() && !by_file
 }
 
 /// What was late in a process. `others` are the findings that cannot be preloaded, in words.
