@@ -65,9 +65,8 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     if env::var_os(variables::DRIVER).is_some() {
         return Err(Failure::AuditedAlready);
     }
-    // The program would be ready before it has begun.
-    if let Some(file) = options.ready_file.as_ref().filter(|file| file.exists()) {
-        return Err(Failure::Exists { path: file.clone() });
+    if let Some(file) = &options.ready_file {
+        remove_mark(file)?;
     }
     // What is missing is said before anything is built.
     let driver = driver(options)?;
@@ -141,6 +140,7 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| !earlier.contains(path)))?;
     (audit.was_said, audit.was_interrupted) = (true, was_interrupted);
     audit.hangs_end = options.on_hang == "abort";
+    audit.has_ready_file = options.ready_file.is_some();
     terminal::say(&audit);
     write_files(options, &audit, given.unwrap_or_default())?;
     match (code(status), audit.findings()) {
@@ -148,6 +148,17 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
         (0, 0) => Err(Failure::LeftOut { count: audit.left_out.len() }),
         (0, count) => Err(Failure::Findings { count }),
         (code, _) => Err(Failure::Failed { code }),
+    }
+}
+
+/// Removes the file that says that the program is ready, which an earlier run has left. Only an empty file is such a mark.
+fn remove_mark(file: &Path) -> Result<(), Failure> {
+    match fs::metadata(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Ok(its) if its.is_file() && its.len() == 0 => {
+            fs::remove_file(file).map_err(Failure::not_written(file))
+        }
+        _ => Err(Failure::NoMark { path: file.to_owned() }),
     }
 }
 

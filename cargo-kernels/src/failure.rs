@@ -157,6 +157,8 @@ pub(crate) enum Failure {
     PackageName { name: String, why: &'static str },
     #[error("`{path}` exists already: choose another name, or remove it")]
     Exists { path: PathBuf },
+    #[error("`{path}` is there already and is no empty file: give `--ready-file` another name")]
+    NoMark { path: PathBuf },
     #[error(
         "`{path}` is no checkout of kernel-registry, because it has no folder `kernel-registry` with a Cargo.toml: name \
          the folder that `git clone` made, or leave out `--path`"

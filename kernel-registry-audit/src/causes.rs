@@ -49,6 +49,7 @@ fn rule(finding: &Event) -> Option<&'static Rule> {
     let likeliest = || match finding.kind {
         // Loading is eager or not: the same helps.
         Kind::Image => Some(&rules::MODULE),
+        Kind::Refused if finding.bytes > 0 => Some(&rules::MODULE),
         _ => rules::of(&finding.call, true).next(),
     };
     rules::named(&finding.rule).or_else(likeliest)

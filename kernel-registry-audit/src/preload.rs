@@ -10,7 +10,7 @@
 //!     stack 2048\n";
 //! let mut preload: Preload = text.parse()?;
 //! let origin: Origin = "library 00000000deadbeef 4096 0x1000 /opt/libdemo.so".parse()?;
-//! assert_eq!((origin.how, preload.stack), (How::Library, 2048));
+//! assert_eq!((origin.how, preload.sizes.stack), (How::Library, 2048));
 //! preload.add(origin, Some("_Z5scalefPf"));
 //! assert_eq!(preload.kernels(), 2);
 //! assert_eq!(preload.to_string().parse(), Ok(preload));
@@ -45,8 +45,8 @@ const LARGEST: u64 = 64 << 20;
 pub struct Preload {
     /// The images.
     pub images: BTreeMap<Origin, Wanted>,
-    /// The least stack limit, in bytes, or 0.
-    pub stack: u64,
+    /// The least sizes.
+    pub sizes: Sizes,
     /// What the driver sets up for kernels that use it.
     pub prime: Prime,
 }
@@ -59,6 +59,32 @@ pub struct Wanted {
     pub kernels: BTreeSet<String>,
     /// How often the program loads it, if more than once.
     pub times: u32,
+}
+
+/// Sizes of what the driver keeps for kernels, in bytes, or 0 for its default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sizes {
+    /// The stack of a thread.
+    pub stack: u64,
+    /// The buffer of printf, as the program sets it.
+    pub printf: u64,
+    /// The heap of malloc, as the program sets it.
+    pub heap: u64,
+}
+
+impl Sizes {
+    /// Each with the word of its line.
+    fn named(&mut self) -> [(&'static str, &mut u64); 3] {
+        [("stack", &mut self.stack), ("printf", &mut self.printf), ("heap", &mut self.heap)]
+    }
+
+    /// Takes what is larger.
+    pub fn raise(&mut self, mut other: Sizes) {
+        for ((_, own), (_, other)) in self.named().into_iter().zip(other.named()) {
+            *own = (*own).max(*other);
+        }
+    }
 }
 
 /// What the driver sets up when a kernel that uses it is launched for the first time, which waits for the whole device.
@@ -129,7 +155,7 @@ impl Preload {
             own.kernels.extend(wanted.kernels);
             own.times = own.times.max(wanted.times);
         }
-        self.stack = self.stack.max(other.stack);
+        self.sizes.raise(other.sizes);
         let (mut own, mut others) = (self.prime, other.prime);
         own.flags().into_iter().zip(others.flags()).for_each(|(own, other)| *own |= *other);
         self.prime = own;
@@ -225,8 +251,10 @@ impl fmt::Display for Preload {
             writeln!(f, "{origin}")?;
             kernels.iter().try_for_each(|kernel| writeln!(f, "    {kernel}"))?;
         }
-        if self.stack > 0 {
-            writeln!(f, "stack {}", self.stack)?;
+        for (word, bytes) in { self.sizes }.named() {
+            if *bytes > 0 {
+                writeln!(f, "{word} {bytes}")?;
+            }
         }
         if self.prime.is_nothing() {
             return Ok(());
@@ -259,9 +287,10 @@ impl FromStr for Preload {
             if name.len() < line.len() {
                 let image = image.as_mut().filter(|_| is_a_word(name));
                 image.ok_or_else(|| malformed(number, line))?.kernels.insert(name.to_owned());
-            } else if let Some(bytes) = line.strip_prefix("stack ") {
-                let bytes = bytes.parse().map_err(|_| malformed(number, line))?;
-                preload.stack = preload.stack.max(bytes);
+            } else if let Some((word, bytes)) = line.split_once(' ')
+                && let Some((_, size)) = preload.sizes.named().into_iter().find(|(its, _)| *its == word)
+            {
+                *size = bytes.parse::<u64>().map_err(|_| malformed(number, line))?.max(*size);
             } else if let Some(words) = line.strip_prefix("prime ") {
                 for word in words.split(' ') {
                     let flag = Prime::WORDS.iter().position(|known| *known == word);
@@ -317,7 +346,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let preload: Preload = TEXT.parse().unwrap();
-        assert_eq!((preload.images.len(), preload.kernels(), preload.stack), (2, 2, 4096));
+        assert_eq!((preload.images.len(), preload.kernels(), preload.sizes.stack), (2, 2, 4096));
         assert_eq!(preload.to_string().parse(), Ok(preload.clone()));
         let mut merged = preload.clone();
         merged.merge(preload.clone());

@@ -7,7 +7,6 @@ use crate::run::{Outcome, cargo, installed, run, workspace};
 pub(crate) fn release_check() -> Outcome {
     run(Command::new("bash").args([".ci/run", "--all"]))?;
     crate::book::book()?;
-    crate::wheel::wheel(&crate::wheel::Options::tested())?;
     // Every crate in the order of their dependencies, as crates.io would take them.
     run(cargo().args(["publish", "--workspace", "--dry-run", "--locked", "--no-verify"]))?;
     compatible()

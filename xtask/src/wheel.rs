@@ -19,13 +19,6 @@ pub(crate) struct Options {
     target: String,
 }
 
-impl Options {
-    /// The wheel for this machine, which is tested.
-    pub(crate) fn tested() -> Self {
-        Options { test: true, target: TARGET.to_owned() }
-    }
-}
-
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The oldest glibc that Rust's standard library works with.

@@ -359,6 +359,7 @@ mod tests {
             processes: named(vec![report]),
             copies: Default::default(),
             left_out: Vec::new(),
+            has_ready_file: false,
             was_said: false,
             hangs_end: false,
             was_interrupted: false,

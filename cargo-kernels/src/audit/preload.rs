@@ -9,7 +9,7 @@ use std::mem;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use kernel_registry_audit::preload::{How, IN_CONTEXT, Origin, Preload, hash, images, keep_copy};
+use kernel_registry_audit::preload::{How, IN_CONTEXT, Origin, Preload, Sizes, hash, images, keep_copy};
 use kernel_registry_audit::record::{Event, Kind};
 use kernel_registry_format::{Needs, rules};
 use kernel_registry_image::{newest_variant, read as read_image};
@@ -50,7 +50,7 @@ pub(super) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
 pub(super) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result<(), Failure> {
     let mut others = BTreeSet::new();
     let mut preload = Preload::default();
-    audit.processes.iter().for_each(|process| preload.merge(late(process, &mut others)));
+    audit.processes.iter().for_each(|process| preload.merge(late(audit, process, &mut others)));
     let folder = images(&absolute(file)?);
     for preload in [&mut preload, &mut earlier] {
         replace_copies(preload, |origin| match keep(origin, &audit.copies, &folder) {
@@ -136,8 +136,11 @@ fn replace_copies(preload: &mut Preload, mut other: impl FnMut(&Origin) -> Optio
 fn comments(audit: &Audit, others: &BTreeSet<String>) -> String {
     let processes = audit.processes.iter().map(|process| {
         let found = many(process.findings().count(), "finding");
-        let ready =
-            if was_never_ready(process) { ", never said to be ready, so all that it loaded" } else { "" };
+        let ready = if is_late_throughout(audit, process) {
+            ", never said to be ready, so all that it loaded"
+        } else {
+            ""
+        };
         format!("{}, `{}`: {found}{ready}", process.name, short(&process.report.command))
     });
     let others = others.iter().map(|words| format!("not to be preloaded: {words}"));
@@ -145,20 +148,24 @@ fn comments(audit: &Audit, others: &BTreeSet<String>) -> String {
     processes.chain(others).map(comment).collect()
 }
 
-/// Whether a process never said that it was ready. Then all that it loaded counts.
-fn was_never_ready(process: &Process) -> bool {
-    process.report.ready.is_none()
+/// Whether all that a process loaded counts as late, because nobody said that it was ready. One that ended before a file said it for all
+/// processes is not late.
+fn is_late_throughout(audit: &Audit, process: &Process) -> bool {
+    let by_file = audit.has_ready_file && audit.processes.iter().any(|its| its.report.ready.is_some());
+    process.report.ready.is_none() && !by_file
 }
 
 /// What was late in a process. `others` are the findings that cannot be preloaded, in words.
-fn late(process: &Process, others: &mut BTreeSet<String>) -> Preload {
+fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Preload {
     let mut preload = Preload::default();
     // How often each image was loaded, and how many copies were preloaded before. A module is loaded for each context.
     let mut times: BTreeMap<(Origin, u64), (u32, u32)> = BTreeMap::new();
     for event in &process.report.events {
-        let is_late = was_never_ready(process) || is_finding(event);
-        if is_late {
-            preload.stack = preload.stack.max(stack(event).unwrap_or(0));
+        let is_late = is_late_throughout(audit, process) || is_finding(event);
+        preload.sizes.raise(sizes(event, is_late));
+        // It has an event of its own.
+        if event.kind == Kind::Hang && event.has_returned {
+            continue;
         }
         // Images that the driver refused, because they have nothing for this device.
         if event.result != 0 && event.kind != Kind::Refused && event.kind != Kind::Hang {
@@ -172,8 +179,8 @@ fn late(process: &Process, others: &mut BTreeSet<String>) -> Preload {
         if event.bytes > 0 {
             let context = if origin.how == How::Module { event.context } else { 0 };
             let (loaded, preloaded) = times.entry((origin.clone(), context)).or_default();
-            // What was refused may have been tried again.
-            *loaded = if event.kind == Kind::Refused { (*loaded).max(1) } else { *loaded + 1 };
+            // What was refused may have been tried again, and what hung may have been loaded after all.
+            *loaded = if event.kind == Kind::Image { *loaded + 1 } else { (*loaded).max(1) };
             *preloaded = (*preloaded).max(preloaded_before(event, &origin, process));
         }
         if is_late {
@@ -238,24 +245,30 @@ fn needs(origin: &Origin, kernels: &BTreeSet<String>) -> Needs {
 /// The kernel that a finding is about, if it is about one.
 fn kernel(event: &Event) -> Option<&str> {
     match event.kind {
-        Kind::Load | Kind::Hang => Some(&event.subject),
+        Kind::Load => Some(&event.subject),
         // A library that is not in the context yet.
         Kind::Image | Kind::Refused if *event.subject == *"library" => Some(IN_CONTEXT),
-        // One that was refused is about a kernel, or about an image and its size.
-        Kind::Refused if event.bytes == 0 => Some(&event.subject),
+        // What was refused, or hangs, is about a kernel, or about an image and its size.
+        Kind::Refused | Kind::Hang if event.bytes == 0 => Some(&event.subject),
         _ => None,
     }
 }
 
-/// The stack limit that was set late, in bytes.
-fn stack(event: &Event) -> Option<u64> {
-    event.subject.strip_prefix("stack of ")?.strip_suffix(" bytes")?.parse().ok()
+/// The size that was set. That of printf and of the heap cannot be set any more once they are preloaded, so it counts also if it was not late.
+fn sizes(event: &Event, is_late: bool) -> Sizes {
+    let mut sizes = Sizes::default();
+    let of = |name: &str| event.subject.strip_prefix(name)?.strip_suffix(" bytes")?.parse().ok();
+    sizes.stack = of("stack of ").filter(|_| is_late).unwrap_or(0);
+    sizes.printf = of("printf buffer of ").unwrap_or(0);
+    sizes.heap = of("heap of ").unwrap_or(0);
+    sizes
 }
 
 /// Why a late load cannot be preloaded.
 fn why_not(event: &Event) -> Option<String> {
     let is_load = matches!(event.kind, Kind::Load | Kind::Image)
-        || event.kind == Kind::Refused && [rules::LOAD.name, rules::MODULE.name].contains(&&*event.rule);
+        || matches!(event.kind, Kind::Refused | Kind::Hang)
+            && [rules::LOAD.name, rules::MODULE.name].contains(&&*event.rule);
     let image = if event.image.is_empty() { String::new() } else { format!(" of {}", event.image) };
     const WHY: &str = "its image was loaded from a file by its name, or with options for the driver's compiler, or no copy \
                        of it could be kept";

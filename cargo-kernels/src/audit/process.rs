@@ -23,6 +23,8 @@ pub(super) struct Audit {
     pub(super) left_out: Vec<String>,
     /// The folders of [`IMAGES`].
     pub(super) copies: BTreeSet<PathBuf>,
+    /// Whether a file said that processes were ready.
+    pub(super) has_ready_file: bool,
     /// Whether the program's hangs were explained when they happened, in the same terminal.
     pub(super) was_said: bool,
     /// Whether a process was ended when a call hung.
@@ -70,6 +72,7 @@ impl Audit {
             processes: named(reports),
             left_out,
             copies,
+            has_ready_file: false,
             was_said: false,
             hangs_end: false,
             was_interrupted: false,
@@ -89,7 +92,7 @@ impl Audit {
         } else if self.was_interrupted {
             Some("ended by Ctrl-C")
         } else {
-            Some("killed or still running")
+            Some("killed, ended without exit handlers, or still running")
         }
     }
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 /// The program, for signals to it; 0 before it runs.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
-/// Signals that end a program.
-const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+/// Signals that end a program which has no handler for them.
+const ENDING: [libc::c_int; 5] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
 /// When Ctrl-C was pressed last, in milliseconds; 0 for never.
 static INTERRUPTED: AtomicU64 = AtomicU64::new(0);

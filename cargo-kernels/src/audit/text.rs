@@ -34,6 +34,8 @@ const LINES: usize = 10;
 /// What to do about late loads in programs that nobody changes.
 const RECORD_IT: &str = "\nWithout a change to the program: `--record FILE` writes down what was late, and `--preload FILE` loads it at the start of \
                          the next run.";
+/// The same where a preload was given.
+const RECORD_MORE: &str = "\nTo preload this, too: `--record FILE` with the file that `--preload` names.";
 /// So few events need no tables.
 const HANDFUL: usize = 8;
 
@@ -75,7 +77,8 @@ impl fmt::Display for Audit {
         }
         let is_load = |event: &Event| matches!(event.kind, Kind::Load | Kind::Image);
         if self.events().any(|event| is_load(event) && is_late(event)) {
-            paragraph(f, RECORD_IT)?;
+            let is_preloaded = self.processes.iter().any(|process| !process.report.preloaded.is_empty());
+            paragraph(f, if is_preloaded { RECORD_MORE } else { RECORD_IT })?;
         }
         Ok(())
     }

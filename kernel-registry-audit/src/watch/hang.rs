@@ -187,13 +187,17 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
         say("press Ctrl-C twice to end the program with a report");
     }
     let took = nanoseconds(waited);
-    let (image, origin) = known::image_of(subject).unwrap_or_default();
+    let (image, of_kernel) = known::image_of(subject).unwrap_or_default();
+    let loading = known::find_loading(thread).unwrap_or_default();
+    let (subject, origin) =
+        kernel.as_deref().map_or((loading.kind, loading.origin), |kernel| (kernel, of_kernel));
     let event = write_event(NewEvent {
         kind: Kind::Hang,
         call: name,
         thread,
         stream,
-        subject: kernel.as_deref().unwrap_or_default(),
+        subject,
+        bytes: loading.bytes,
         image: &image,
         origin: &origin,
         begun: now().saturating_sub(took),

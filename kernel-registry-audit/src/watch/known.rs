@@ -74,6 +74,30 @@ struct Image {
     content: Option<Content>,
 }
 
+/// The images that threads are loading, by the numbers of the threads.
+static LOADING: Locked<HashMap<u32, Loading>> = Locked::new();
+
+/// An image that is being loaded.
+#[derive(Clone, Default)]
+pub(crate) struct Loading {
+    pub(crate) kind: &'static str,
+    pub(crate) bytes: u64,
+    pub(crate) origin: Arc<str>,
+}
+
+/// Makes a call that loads an image, which is known meanwhile.
+pub(crate) fn while_loading<T>(thread: u32, image: Loading, load: impl FnOnce() -> T) -> T {
+    LOADING.lock().insert(thread, image);
+    let result = load();
+    LOADING.lock().remove(&thread);
+    result
+}
+
+/// The image that a thread is loading.
+pub(crate) fn find_loading(thread: u32) -> Option<Loading> {
+    LOADING.lock().get(&thread).cloned()
+}
+
 /// What tells images apart: how they are loaded, and their length and hash.
 pub(crate) type Content = (How, u64, u64);
 

@@ -8,8 +8,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{mem, thread};
+
+use cudarc::driver::sys::{CUlimit, CUresult};
 
 use crate::options::{Audit, PreloadAt};
 use crate::preload::{How, Origin, Preload};
@@ -17,16 +19,13 @@ use crate::record::Kind;
 use crate::watch::locked::Locked;
 use crate::watch::recording::{self, NewEvent, now, write_event};
 use crate::watch::say::say;
-use crate::watch::{contexts, known, watched};
+use crate::watch::{contexts, known, stack, watched};
 
 /// What was preloaded in this process.
 static STATE: Locked<State> = Locked::new();
 
 /// Whether there is anything that the program could take.
 static ANY: AtomicBool = AtomicBool::new(false);
-
-/// Whether a context may wait for what the driver sets up before its first launch.
-static UNPRIMED: AtomicBool = AtomicBool::new(false);
 
 #[derive(Default)]
 struct State {
@@ -46,8 +45,6 @@ struct State {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Begun,
-    /// The driver still has to set up what kernels use. Then the program cannot set the sizes any more, so it waits for the first launch.
-    Unprimed,
     /// Something ran on the device. The program can say when it is time again.
     Left,
     Done,
@@ -140,9 +137,7 @@ pub extern "C" fn kernel_registry_audit_preload() -> i32 {
     }
     let id = contexts::id(context);
     STATE.lock().contexts.retain(|its, progress| *its != id || *progress != Progress::Left);
-    let count = in_context(context);
-    before_launch(|| context);
-    count.map_or(-1, |count| i32::try_from(count).unwrap_or(i32::MAX))
+    in_context(context).map_or(-1, |count| i32::try_from(count).unwrap_or(i32::MAX))
 }
 
 /// How often a thread looks whether another one is ready.
@@ -166,33 +161,29 @@ pub(crate) fn in_context(context: u64) -> Option<usize> {
     let all = || load::all(plan);
     let (count, is_whole) = within(context, all).unwrap_or((0, false));
     record_rest();
-    let progress = match (is_whole, plan.prime.is_nothing()) {
-        (false, _) => Progress::Left,
-        (true, true) => Progress::Done,
-        (true, false) => Progress::Unprimed,
-    };
-    UNPRIMED.fetch_or(progress == Progress::Unprimed, Ordering::Relaxed);
+    let progress = if is_whole { Progress::Done } else { Progress::Left };
     STATE.lock().contexts.insert(id, progress);
     Some(count)
 }
 
-/// Before the first launch of a kernel, the driver sets up what kernels use.
-pub(crate) fn before_launch(context: impl FnOnce() -> u64) {
-    if !UNPRIMED.load(Ordering::Relaxed) {
-        return;
+/// The answer to setting a limit. Once printf and the heap are set up, the driver refuses to set their sizes. If it set them up for the preload, and
+/// they have these sizes, the program has what it asks for.
+pub(crate) fn answer_to_limit(which: CUlimit, bytes: usize, answer: CUresult) -> CUresult {
+    let is_set_up = || STATE.lock().contexts.get(&contexts::current_with_id().1) == Some(&Progress::Done);
+    if answer != CUresult::CUDA_ERROR_INVALID_VALUE || !ANY.load(Ordering::Relaxed) || !is_set_up() {
+        return answer;
     }
-    let context = context();
-    let id = contexts::id(context);
-    let mut state = STATE.lock();
-    let Some(unprimed) = state.contexts.get_mut(&id).filter(|progress| **progress == Progress::Unprimed)
-    else {
-        return;
-    };
-    *unprimed = Progress::Done;
-    drop(state);
-    if let Some(plan) = plan() {
-        within(context, || load::prime(plan.prime));
+    let its = stack::limit(which).unwrap_or(0);
+    if its >= bytes {
+        return CUresult::CUDA_SUCCESS;
     }
+    if let (Some(name), Some(_)) = (stack::name_of(which), plan().filter(|plan| !plan.prime.is_nothing())) {
+        let line = name.split(' ').next().unwrap_or(name);
+        say(&format!(
+            "the {name} has {its} bytes since it was preloaded, and cannot get {bytes}: write `{line} {bytes}` into the preload, or record again"
+        ));
+    }
+    answer
 }
 
 /// Does something in a context, whatever this thread captures. `None` if the context is gone, or the driver refuses it, which is recorded.
@@ -252,10 +243,11 @@ fn record(subject: &str, image: &str, event: NewEvent<'_>) {
     }
 }
 
-/// Records how many events had no room.
+/// Records once how many events had no room.
 fn record_rest() {
-    let unrecorded = mem::take(&mut STATE.lock().unrecorded);
-    if unrecorded > 0 {
+    static ONCE: AtomicBool = AtomicBool::new(false);
+    let unrecorded = STATE.lock().unrecorded;
+    if unrecorded > 0 && !ONCE.swap(true, Ordering::Relaxed) {
         let text = "the record has no room to say what became of it; `--events NUMBER` makes more";
         let event = NewEvent { begun: now(), result: u32::MAX, text, ..NewEvent::default() };
         write(&format!("{unrecorded} more"), "", event);

@@ -1,4 +1,4 @@
-//! Stacks: a launch that needs a larger one enlarges it, and waits until nothing runs on the device.
+//! Limits, above all that of stacks: a launch that needs a larger one enlarges it, and waits until nothing runs on the device.
 
 use std::ffi::c_int;
 
@@ -6,6 +6,16 @@ use cudarc::driver::sys::{CUdevice, CUfunction, CUfunction_attribute, CUkernel, 
 
 use crate::watch::contexts;
 use crate::watch::real::{driver_function, stored};
+
+/// What a limit is called that waits for the device, or can be set only before a kernel needs it.
+pub(crate) fn name_of(limit: CUlimit) -> Option<&'static str> {
+    match limit {
+        CUlimit::CU_LIMIT_STACK_SIZE => Some("stack"),
+        CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE => Some("printf buffer"),
+        CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE => Some("heap"),
+        _ => None,
+    }
+}
 
 /// A stack limit that is too low for a kernel, in bytes.
 pub(crate) struct Missing {
@@ -16,7 +26,7 @@ pub(crate) struct Missing {
 /// Whether the launch of a kernel will enlarge the stack. The attribute that says so does not count recursive calls.
 pub(crate) fn missing(function: CUfunction) -> Option<Missing> {
     let frame = frame(function).filter(|frame| *frame > 0)?;
-    let limit = limit()?;
+    let limit = limit(CUlimit::CU_LIMIT_STACK_SIZE)?;
     (frame > limit).then_some(Missing { frame, limit })
 }
 
@@ -36,10 +46,10 @@ pub(crate) fn frame(function: CUfunction) -> Option<usize> {
     usize::try_from(frame?).ok()
 }
 
-/// The stack limit of the current context.
-pub(crate) fn limit() -> Option<usize> {
+/// A limit of the current context.
+pub(crate) fn limit(which: CUlimit) -> Option<usize> {
     driver_function!(static GET_LIMIT = cuCtxGetLimit(*mut usize, CUlimit));
     let get_limit = GET_LIMIT.get()?;
     // SAFETY: it stores a number. It waits only while another thread loads, as the launch does.
-    stored(0, |bytes| unsafe { get_limit(bytes, CUlimit::CU_LIMIT_STACK_SIZE) })
+    stored(0, |bytes| unsafe { get_limit(bytes, which) })
 }

@@ -359,9 +359,13 @@ fn a_file_says_that_all_processes_are_ready() {
         assert!(late.map(|event| &event["subject"]).any(|subject| subject == "late"), "{process:#}");
     }
 
-    // It is not ready before it has begun.
+    // The next run is not ready before it has begun, and removes nothing else.
+    let (output, report) = audit(&["--ready-file", path], &["python3", "-c", &python("")]);
+    assert!(output.status.success() && report["processes"][0]["ready_ms"].is_null(), "{report:#}");
+    std::fs::write(&file, "not a mark").unwrap();
     let output = simulated().args(["--ready-file", path, "true"]).output().unwrap();
-    assert!(text(&output.stderr).contains("ready` exists already"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("is no empty file"), "{}", text(&output.stderr));
+    assert!(file.exists());
 }
 
 #[test]

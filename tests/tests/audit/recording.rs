@@ -192,3 +192,49 @@ fn a_folder_without_records_is_named() {
     fs::write(&preload, "stack 64").unwrap();
     assert_eq!(merge(&[&preload], &folder.join("c.preload")).0.status.code(), Some(6));
 }
+
+/// The image of a module whose loading hangs is recorded, and then preloaded; its kernel is, too, in one run more.
+#[test]
+fn what_hung_is_recorded() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let file = scratch_folder().join("hung.preload");
+    let program = python(
+        r"
+SPIN = b'''.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry spin(.param .u64 flag) { .reg .b64 %a; .reg .b32 %r; .reg .pred %p; ld.param.u64 %a, [flag];
+again: ld.volatile.global.u32 %r, [%a]; setp.eq.u32 %p, %r, 0; @%p bra again; ret; }
+'''
+spinning, host, stream, kernel, module, function = (ctypes.c_void_p() for _ in range(6))
+assert cuda.cuLibraryLoadData(ctypes.byref(spinning), SPIN, None, None, 0, None, None, 0) == 0
+assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(4), 2) == 0
+flag = ctypes.c_uint32.from_address(host.value)
+flag.value = 0
+assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
+assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), spinning, b'spin') == 0
+cuda.kernel_registry_audit_ready()
+args = (ctypes.c_void_p * 1)(ctypes.addressof(host))
+assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, args, None) == 0
+assert cuda.cuModuleLoadData(ctypes.byref(module), PTX) == 0
+assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late') == 0
+assert cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, (ctypes.c_void_p * 1)(ctypes.addressof(ctypes.c_uint64())), None) == 0
+flag.value = 1
+print('done')
+",
+    );
+    let run = |given: bool| {
+        let given = if given { options("--preload", &file).to_vec() } else { Vec::new() };
+        let abort = ["--hang-after", "0.3", "--on-hang", "abort"];
+        let options = [given, options("--record", &file).to_vec(), abort.to_vec()].concat();
+        audit(&options, &["python3", "-c", &program]).0
+    };
+    assert_eq!(run(false).status.code(), Some(134));
+    let recorded = fs::read_to_string(&file).unwrap();
+    assert!(recorded.contains("\nmodule "), "{recorded}");
+    let outputs: Vec<_> = (0..3).map(|_| run(true)).collect();
+    let last = outputs.last().unwrap();
+    assert_eq!(text(&last.stdout), "done", "{}{}", text(&last.stderr), fs::read_to_string(&file).unwrap());
+}

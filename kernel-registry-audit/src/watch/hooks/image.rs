@@ -14,7 +14,7 @@ use crate::watch::caller::Caller;
 use crate::watch::code::Image;
 use crate::watch::hook::{Call, stored_handle, with_handle};
 use crate::watch::recording::{NewEvent, now};
-use crate::watch::watched::timed;
+use crate::watch::watched::{self, timed};
 use crate::watch::{busy, contexts, known, origin, owners, preload, ready, recording, section, unloaded};
 
 /// Loads a module, with so many options for the driver's compiler.
@@ -79,7 +79,10 @@ fn load_image<T>(
     let (content, origin) = described.unzip();
     let origin = origin.flatten().map(|origin| origin.to_string()).unwrap_or_default();
     let event = NewEvent { origin: &origin, ..image_event(image.kind, image.bytes, rule) };
-    let (result, caller) = late::make_call(call, event, late::LOAD_BEFORE, words, real);
+    let loading = known::Loading { kind: image.kind, bytes: image.bytes, origin: origin.as_str().into() };
+    let (result, caller) = known::while_loading(watched::thread(), loading, || {
+        late::make_call(call, event, late::LOAD_BEFORE, words, real)
+    });
     with_handle(result, out, |handle| {
         let Caller { library, .. } = caller;
         let words = format!("{image}, loaded by {library} after {} ms", begun / 1_000_000);

@@ -59,7 +59,6 @@ fn launch_kernel(call: Call, function: CUfunction, real: impl FnOnce() -> CUresu
 /// The first launch of a kernel.
 #[cold]
 fn launch_first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
-    preload::before_launch(|| contexts::of_stream(call.stream));
     count_launch(call.stream, call.subject);
     // Hangs and samples name the kernel. Asked later, the driver may wait.
     let kernel = kernel_name(function);
@@ -140,18 +139,15 @@ pub(super) fn set_limit(
     value: usize,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let which = match which {
-        CUlimit::CU_LIMIT_STACK_SIZE => "stack",
-        CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE => "printf buffer",
-        CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE => "heap",
-        _ => return timed(call, real),
-    };
-    let subject = &format!("{which} of {value} bytes");
-    let rule = (which == "stack").then_some(&rules::STACK_LIMIT);
+    let Some(name) = stack::name_of(which) else { return timed(call, real) };
+    let real = || preload::answer_to_limit(which, value, real());
+    let is_stack = which == CUlimit::CU_LIMIT_STACK_SIZE;
+    let subject = &format!("{name} of {value} bytes");
+    let rule = is_stack.then_some(&rules::STACK_LIMIT);
     let words = || format!("`{}` ({subject})", call.name());
     let event = NewEvent { rule, ..resize(subject) };
     let result = late::make_call(call, event, "do it before the program is ready", words, real).0;
-    if which == "stack" && result == CUresult::CUDA_SUCCESS {
+    if is_stack && result == CUresult::CUDA_SUCCESS {
         known::forget_launches();
     }
     result

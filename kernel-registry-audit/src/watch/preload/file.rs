@@ -36,7 +36,12 @@ fn find(origin: &Origin) -> Result<&'static [u8], String> {
             Err(error) => why = why.or(Some(format!("`{}`: {error}", path.display()))),
         }
     }
-    Err(why.unwrap_or_else(|| format!("`{}`: there is no such file; record again", origin.path)))
+    let remedy = if origin.is_copy() {
+        "put the folder of images beside the preload, as `--record` does"
+    } else {
+        "record again"
+    };
+    Err(why.unwrap_or_else(|| format!("there is no such file; {remedy}")))
 }
 
 /// Reads a part of a file, if it is the image that was recorded. It is copied, because the driver may use it later, when the file is another one.

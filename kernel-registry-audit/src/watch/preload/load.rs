@@ -11,7 +11,7 @@ use cudarc::driver::sys::{
 use kernel_registry_format::prime;
 
 use super::{Loaded, STATE, STEP, State, TIMEOUT, context_of, done, failed, file, image_done, wait_a_step};
-use crate::preload::{How, IN_CONTEXT, Origin, Preload, Prime};
+use crate::preload::{How, IN_CONTEXT, Origin, Preload, Prime, Sizes};
 use crate::watch::owners::Owner;
 use crate::watch::real::driver_function;
 use crate::watch::recording::now;
@@ -41,7 +41,7 @@ driver_function!(static LAUNCH = cuLaunchKernel(
 const MOST: u32 = 64;
 
 /// How long to wait for other work on the device. It may be that of a resident kernel.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+const BUSY_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// What an image is called among what was preloaded.
 pub(super) const IMAGE: &str = "image";
@@ -51,7 +51,7 @@ type Why = String;
 
 /// Loads everything in the current context, until a kernel is resident. Returns how many kernels were loaded, and whether that is all.
 pub(super) fn all(plan: &Preload) -> (usize, bool) {
-    let (mut count, mut stack) = (0, usize::try_from(plan.stack).unwrap_or(0));
+    let (mut count, mut stack) = (0, usize::try_from(plan.sizes.stack).unwrap_or(0));
     let copies = plan.images.iter().flat_map(|(origin, wanted)| {
         (0..wanted.times.clamp(1, MOST) as usize).map(move |copy| (origin, wanted, copy))
     });
@@ -74,7 +74,16 @@ pub(super) fn all(plan: &Preload) -> (usize, bool) {
     }
     let may_load = may_load();
     if may_load {
-        raise_stack(stack);
+        let Preload { sizes: Sizes { printf, heap, .. }, prime, .. } = *plan;
+        let wanted = [
+            (CUlimit::CU_LIMIT_STACK_SIZE, stack as u64, true),
+            (CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE, printf, prime.printf || prime.assert),
+            (CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE, heap, prime.heap),
+        ];
+        for (limit, bytes, _) in wanted.into_iter().filter(|(.., is_used)| *is_used) {
+            raise(limit, usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        set_up(prime);
     }
     (count, may_load)
 }
@@ -282,29 +291,31 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
     stack::frame(function).ok_or_else(|| "the driver does not tell its frame".to_owned())
 }
 
-/// Raises the stack limit, if it is lower.
-fn raise_stack(bytes: usize) {
-    let Some(set) = SET_LIMIT.get() else { return };
-    if stack::limit().is_none_or(|limit| limit >= bytes) {
+/// Raises a limit, if it is lower.
+fn raise(which: CUlimit, bytes: usize) {
+    let (Some(set), Some(name)) = (SET_LIMIT.get(), stack::name_of(which)) else { return };
+    if stack::limit(which).is_none_or(|limit| limit >= bytes) {
         return;
     }
-    let (subject, begun) = (format!("stack of {bytes} bytes"), now());
+    let (subject, begun) = (format!("{name} of {bytes} bytes"), now());
     // SAFETY: it takes two numbers.
-    match asked((), |()| unsafe { set(CUlimit::CU_LIMIT_STACK_SIZE, bytes) }) {
+    match asked((), |()| unsafe { set(which, bytes) }) {
         Ok(()) => done(&subject, "", begun),
         Err(why) => failed(&subject, "", &why),
     }
 }
 
 /// Launches kernels that do nothing in the current context, so that the driver sets up what they use.
-pub(super) fn prime(what: Prime) {
+fn set_up(what: Prime) {
+    if what.is_nothing() {
+        return;
+    }
     let begun = now();
     let all = [(what.printf, prime::PRINTF), (what.assert, prime::ASSERT), (what.heap, prime::MALLOC)];
     let names: Vec<_> = all.into_iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name).collect();
     let words = names.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ");
     let image = if what.heap { prime::SPECIAL } else { prime::OUTPUT };
-    let idle = find_running().map_or(Ok(()), |runs| Err(format!("{runs}, and this would wait for it")));
-    match idle.and_then(|()| library_of_ours(image)).and_then(|image| launch_each(image, &names)) {
+    match library_of_ours(image).and_then(|image| launch_each(image, &names)) {
         Ok(()) => done(&words, "", begun),
         Err(why) => failed(&words, "", &why),
     }
