@@ -112,7 +112,7 @@ impl Audit {
         Audit { ready_after: Some(time), ..self }
     }
 
-    /// A file that says that the program is ready, once somebody makes it.
+    /// A file: the program is ready once it exists.
     pub fn ready_file(self, path: impl Into<PathBuf>) -> Self {
         Audit { ready_file: Some(path.into()), ..self }
     }

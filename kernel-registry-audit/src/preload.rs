@@ -79,7 +79,7 @@ impl Sizes {
         [("stack", &mut self.stack), ("printf", &mut self.printf), ("heap", &mut self.heap)]
     }
 
-    /// Takes what is larger.
+    /// Raises each size to that of `other`, if that is larger.
     pub fn raise(&mut self, mut other: Sizes) {
         for ((_, own), (_, other)) in self.named().into_iter().zip(other.named()) {
             *own = (*own).max(*other);

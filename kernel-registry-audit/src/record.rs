@@ -20,6 +20,6 @@ pub(crate) use layout::{
 };
 pub use model::{Activity, Event, Kind, PTX, Report};
 pub use read::{NotRead, read};
-pub use tail::Tail;
+pub use tail::{Tail, open_plain};
 pub use texts::SharedText;
 pub use time::Time;

@@ -13,7 +13,7 @@ pub const AFTER_READY: &str = "KERNEL_REGISTRY_AUDIT_AFTER_READY";
 /// The seconds after which the program counts as ready.
 pub const READY_AFTER: &str = "KERNEL_REGISTRY_AUDIT_READY_AFTER";
 
-/// The file that says that the program is ready, once it is there.
+/// A file: the program is ready once it exists.
 pub const READY_FILE: &str = "KERNEL_REGISTRY_AUDIT_READY_FILE";
 
 /// How many events a record has room for. 65536 by default.

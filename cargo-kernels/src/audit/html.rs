@@ -6,7 +6,7 @@ mod timeline;
 use std::cmp::Reverse;
 use std::fmt::{self, Write as _};
 
-use kernel_registry_audit::record::{Event, Kind};
+use kernel_registry_audit::record::{Event, Kind, Report};
 
 use self::summary::code;
 use super::comparison::{self, compare_kernels};
@@ -79,9 +79,7 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
 
 /// What was preloaded: first what was not, and why.
 fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
-    let of = |process| move |event| (process, event);
-    let all = audit.processes.iter().flat_map(|process| process.report.preloaded.iter().map(of(process)));
-    let mut all: Vec<(&Process, &Event)> = all.collect();
+    let mut all: Vec<_> = with_processes(audit, |report| &report.preloaded).collect();
     if all.is_empty() {
         return Ok(());
     }
@@ -110,9 +108,15 @@ fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
 
 /// Events, each with its process.
 fn of_each(audit: &Audit, which: impl Fn(&Event) -> bool) -> Vec<(&Process, &Event)> {
+    with_processes(audit, |report| &report.events).filter(|(_, event)| which(event)).collect()
+}
+
+fn with_processes(
+    audit: &Audit,
+    list: fn(&Report) -> &Vec<Event>,
+) -> impl Iterator<Item = (&Process, &Event)> {
     let of = |process| move |event| (process, event);
-    let all = audit.processes.iter().flat_map(|process| process.report.events.iter().map(of(process)));
-    all.filter(|(_, event)| which(event)).collect()
+    audit.processes.iter().flat_map(move |process| list(&process.report).iter().map(of(process)))
 }
 
 fn write_hangs(page: &mut String, audit: &Audit) -> fmt::Result {

@@ -1,6 +1,6 @@
 //! Preloads: the file for the next run, made of this run's findings; and what became of the file that this run was given.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -10,13 +10,13 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use kernel_registry_audit::preload::{How, IN_CONTEXT, Origin, Preload, Sizes, hash, images, keep_copy};
-use kernel_registry_audit::record::{Event, Kind};
+use kernel_registry_audit::record::{Event, Kind, open_plain};
 use kernel_registry_format::{Needs, rules};
 use kernel_registry_image::{newest_variant, read as read_image};
 use tempfile::{Builder, NamedTempFile};
 
 use super::absolute;
-use super::process::{Audit, Process, is_finding, open_plain};
+use super::process::{Audit, Process, is_finding};
 use super::text::paragraph;
 use super::words::{Time, short, subject};
 use crate::failure::Failure;
@@ -160,8 +160,9 @@ fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Prel
     let mut preload = Preload::default();
     // How often each image was loaded, and how many copies were preloaded before. A module is loaded for each context.
     let mut times: BTreeMap<(Origin, u64), (u32, u32)> = BTreeMap::new();
+    let (all_is_late, copies) = (is_late_throughout(audit, process), preloaded_copies(process));
     for event in &process.report.events {
-        let is_late = is_late_throughout(audit, process) || is_finding(event);
+        let is_late = all_is_late || is_finding(event);
         preload.sizes.raise(sizes(event, is_late));
         // It has an event of its own.
         if event.kind == Kind::Hang && event.has_returned {
@@ -175,13 +176,15 @@ fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Prel
             others.extend(why_not(event).filter(|_| is_late));
             continue;
         };
-        // Those before it was ready take what is preloaded, too.
+        // Loads before ready count as well: in the next run they take preloaded copies.
         if event.bytes > 0 {
             let context = if origin.how == How::Module { event.context } else { 0 };
             let (loaded, preloaded) = times.entry((origin.clone(), context)).or_default();
             // What was refused may have been tried again, and what hung may have been loaded after all.
             *loaded = if event.kind == Kind::Image { *loaded + 1 } else { (*loaded).max(1) };
-            *preloaded = (*preloaded).max(preloaded_before(event, &origin, process));
+            let before = copies.get(&(content_of(&origin), event.context));
+            let before = before.map_or(0, |begun| begun.iter().filter(|begun| **begun < event.begun).count());
+            *preloaded = (*preloaded).max(before as u32);
         }
         if is_late {
             preload.add(origin, kernel(event));
@@ -198,16 +201,22 @@ fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Prel
     preload
 }
 
-/// Copies of an image that were preloaded in the context before it was loaded there once more: all of them were taken.
-fn preloaded_before(load: &Event, origin: &Origin, process: &Process) -> u32 {
-    // Its file can have been moved.
-    let content = |origin: &Origin| (origin.how, origin.bytes, origin.hash);
-    let is_it = |event: &&Event| {
-        (event.result, event.context) == (0, load.context)
-            && event.begun < load.begun
-            && event.origin.parse().is_ok_and(|its| content(&its) == content(origin))
-    };
-    process.report.preloaded.iter().filter(is_it).count() as u32
+/// What tells images apart, wherever their files are.
+type Content = (How, u64, u64);
+
+fn content_of(origin: &Origin) -> Content {
+    (origin.how, origin.bytes, origin.hash)
+}
+
+/// When the copies of each image were preloaded, in each context. If the program loads the image after that, it has taken all of them.
+fn preloaded_copies(process: &Process) -> HashMap<(Content, u64), Vec<u64>> {
+    let mut copies: HashMap<_, Vec<_>> = HashMap::new();
+    for event in process.report.preloaded.iter().filter(|event| event.result == 0) {
+        if let Ok(origin) = event.origin.parse() {
+            copies.entry((content_of(&origin), event.context)).or_default().push(event.begun);
+        }
+    }
+    copies
 }
 
 /// What the driver has to set up for the kernels of a preload, as their images show.

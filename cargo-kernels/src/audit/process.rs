@@ -1,12 +1,11 @@
 //! The processes that left records, with names that tell them apart.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use kernel_registry_audit::record::{Event, Kind, LARGEST, Report, read};
+use kernel_registry_audit::record::{Event, Kind, LARGEST, Report, open_plain, read};
 use kernel_registry_audit::{Cause, causes};
 
 use super::symbols;
@@ -176,13 +175,6 @@ fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Opens a file, and tells its length. Another program's pipe of this name would never end.
-pub(super) fn open_plain(path: &Path) -> io::Result<(File, u64)> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    let its = file.metadata()?;
-    if its.is_file() { Ok((file, its.len())) } else { Err(io::Error::other("it is no plain file")) }
 }
 
 pub(super) fn named(reports: Vec<Report>) -> Vec<Process> {

@@ -34,7 +34,7 @@ const LINES: usize = 10;
 /// What to do about late loads in programs that nobody changes.
 const RECORD_IT: &str = "\nWithout a change to the program: `--record FILE` writes down what was late, and `--preload FILE` loads it at the start of \
                          the next run.";
-/// The same where a preload was given.
+/// What to do about late loads that a preload did not have.
 const RECORD_MORE: &str = "\nTo preload this, too: `--record FILE` with the file that `--preload` names.";
 /// So few events need no tables.
 const HANDFUL: usize = 8;

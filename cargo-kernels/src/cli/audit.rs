@@ -33,7 +33,7 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) ready_after: Option<f64>,
 
-    /// Take the program and its children as ready once somebody makes this file
+    /// Take the program and its children as ready once this file exists
     #[arg(long, value_name = "FILE")]
     pub(crate) ready_file: Option<PathBuf>,
 

@@ -18,6 +18,18 @@ const MOST_HANGS: usize = 1000;
 /// How long a process that runs says nothing at most. One whose machine is busy says something now and then.
 const QUIET: Duration = Duration::from_secs(10);
 
+/// Opens a record, or another file that a process has left, and tells its length. A pipe of that name would make its reader wait for ever, so it
+/// is refused.
+///
+/// # Errors
+///
+/// The file cannot be opened, or is no plain file.
+pub fn open_plain(path: &Path) -> io::Result<(File, u64)> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let its = file.metadata()?;
+    if its.is_file() { Ok((file, its.len())) } else { Err(io::Error::other("it is no plain file")) }
+}
+
 /// A record that grows.
 #[derive(Debug)]
 pub struct Tail {
@@ -41,13 +53,8 @@ impl Tail {
     ///
     /// The file cannot be opened, or is no plain file.
     pub fn open(path: &Path) -> io::Result<Tail> {
-        // A pipe of this name would make it wait.
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no plain file"));
-        }
         Ok(Tail {
-            file,
+            file: open_plain(path)?.0,
             bytes: Vec::new(),
             seen: 0,
             going_on: Vec::new(),

@@ -65,6 +65,20 @@ struct Handles {
     loaded: HashSet<(u64, u64)>,
 }
 
+impl Handles {
+    /// Removes images, and their kernels.
+    fn remove(&mut self, gone: &HashSet<u64>) {
+        for image in gone {
+            self.images.remove(image);
+            self.modules.remove(image);
+            self.taken.remove(image);
+            self.kept.remove(image);
+        }
+        self.loaded.retain(|(image, _)| !gone.contains(image));
+        self.kernels.retain(|_, kernel| !gone.contains(&kernel.image));
+    }
+}
+
 /// An image that was loaded.
 #[derive(Clone)]
 struct Image {
@@ -219,33 +233,19 @@ pub(crate) fn forget_image(image: u64) {
     let mut handles = HANDLES.lock();
     let its = handles.modules.iter().filter(|(_, library)| **library == image).map(|(module, _)| *module);
     let gone: HashSet<u64> = its.chain([image]).collect();
-    for image in &gone {
-        handles.images.remove(image);
-        handles.modules.remove(image);
-        handles.taken.remove(image);
-        handles.kept.remove(image);
+    for (handle, _) in handles.kernels.iter().filter(|(_, kernel)| gone.contains(&kernel.image)) {
+        forget(*handle);
+        contexts.iter().for_each(|context| forget(contexts::key_in(*handle, *context)));
     }
-    handles.loaded.retain(|(library, _)| !gone.contains(library));
-    handles.kernels.retain(|handle, kernel| {
-        let is_gone = gone.contains(&kernel.image);
-        if is_gone {
-            forget(*handle);
-            contexts.iter().for_each(|context| forget(contexts::key_in(*handle, *context)));
-        }
-        !is_gone
-    });
+    handles.remove(&gone);
 }
 
-/// Forgets what was loaded in a context that is gone, with its modules.
+/// Forgets what was loaded in a context that was destroyed, with its modules.
 pub(crate) fn forget_context(context: u64, modules: &HashSet<u64>) {
     let mut handles = HANDLES.lock();
     handles.kernels.keys().for_each(|handle| forget(contexts::key_in(*handle, context)));
     handles.loaded.retain(|(_, its)| *its != context);
-    handles.kernels.retain(|_, kernel| !modules.contains(&kernel.image));
-    for module in modules {
-        handles.images.remove(module);
-        handles.taken.remove(module);
-    }
+    handles.remove(modules);
 }
 
 #[cfg(test)]

@@ -166,8 +166,8 @@ pub(crate) fn in_context(context: u64) -> Option<usize> {
     Some(count)
 }
 
-/// The answer to setting a limit. Once printf and the heap are set up, the driver refuses to set their sizes. If it set them up for the preload, and
-/// they have these sizes, the program has what it asks for.
+/// The result of setting a limit. Once printf and the heap are primed, the driver refuses to set their sizes. After a preload has primed them, the call
+/// succeeds if they are large enough.
 pub(crate) fn answer_to_limit(which: CUlimit, bytes: usize, answer: CUresult) -> CUresult {
     let is_set_up = || STATE.lock().contexts.get(&contexts::current_with_id().1) == Some(&Progress::Done);
     if answer != CUresult::CUDA_ERROR_INVALID_VALUE || !ANY.load(Ordering::Relaxed) || !is_set_up() {

@@ -3,6 +3,7 @@
 mod hangs;
 mod preload;
 mod preload_changes_nothing;
+mod ready;
 mod recording;
 
 use std::collections::HashSet;
@@ -97,37 +98,6 @@ fn a_program_of_cudarc_alone_has_no_finding() {
     assert!(!events(&report, "image").is_empty());
     let process = &report["processes"][0];
     assert!(process["launches"].as_u64() > Some(0) && process["ended"] == true, "{process}");
-}
-
-#[test]
-fn what_is_late_after_the_mark_is_a_finding() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let program = python(
-        "
-assert launch(library, b'late') == 0
-cuda.kernel_registry_audit_ready()
-assert launch(library, b'late') == 0
-print(launch(library, b'later'))
-",
-    );
-    let (output, report) = audit(&[], &["python3", "-c", &program]);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "0"), "{}", text(&output.stderr));
-    let loads = events(&report, "load");
-    let loads: Vec<_> =
-        loads.iter().map(|load| (load["subject"].as_str(), load["finding"].as_bool())).collect();
-    assert_eq!(loads, [(Some("late"), Some(false)), (Some("later"), Some(true))]);
-
-    // CUDA_ERROR_NOT_PERMITTED, and the program goes on.
-    let (output, report) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "800"));
-    let said = text(&output.stderr);
-    assert!(
-        said.contains("REFUSED after the program was ready: `cuLaunchKernel` of kernel `later`"),
-        "{said}"
-    );
-    assert_eq!(events(&report, "refused").len(), 1);
 }
 
 #[test]
@@ -337,35 +307,6 @@ assert launch(library, b'late') == 0
     assert!(output.status.success(), "{}", text(&output.stderr));
     let contexts: Vec<_> = events(&report, "load").iter().map(|load| load["context"].as_u64()).collect();
     assert!(contexts.len() == 2 && contexts[0] != contexts[1], "{contexts:?}");
-}
-
-#[test]
-fn a_file_says_that_all_processes_are_ready() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let file = scratch_folder().join("ready");
-    let path = file.to_str().unwrap();
-    let ready = format!("import time\nopen({path:?}, 'w')\ntime.sleep(0.3)\n");
-    // The second process begins when the file is there.
-    let program = python(&(ready + "assert launch(library, b'late') == 0"));
-    let command = ["sh", "-c", "python3 -c \"$0\" && python3 -c \"$0\"", &program];
-    let (output, report) = audit(&["--ready-file", path], &command);
-    assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
-    for process in [0, 1] {
-        let process = &report["processes"][process];
-        assert!(process["ready_ms"].is_number(), "{process:#}");
-        let late = process["events"].as_array().unwrap().iter().filter(|event| event["finding"] == true);
-        assert!(late.map(|event| &event["subject"]).any(|subject| subject == "late"), "{process:#}");
-    }
-
-    // The next run is not ready before it has begun, and removes nothing else.
-    let (output, report) = audit(&["--ready-file", path], &["python3", "-c", &python("")]);
-    assert!(output.status.success() && report["processes"][0]["ready_ms"].is_null(), "{report:#}");
-    std::fs::write(&file, "not a mark").unwrap();
-    let output = simulated().args(["--ready-file", path, "true"]).output().unwrap();
-    assert!(text(&output.stderr).contains("is no empty file"), "{}", text(&output.stderr));
-    assert!(file.exists());
 }
 
 #[test]

@@ -21,6 +21,26 @@ assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late') == 0
 print('done')
 "#;
 
+/// The beginning of programs with a kernel that spins until `flag` is set, in a stream of its own: `spin()` launches it.
+pub(super) const SPINNING: &str = r"
+SPIN = b'''.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry spin(.param .u64 flag) { .reg .b64 %a; .reg .b32 %r; .reg .pred %p; ld.param.u64 %a, [flag];
+again: ld.volatile.global.u32 %r, [%a]; setp.eq.u32 %p, %r, 0; @%p bra again; ret; }
+'''
+spinning, host, stream, kernel = (ctypes.c_void_p() for _ in range(4))
+assert cuda.cuLibraryLoadData(ctypes.byref(spinning), SPIN, None, None, 0, None, None, 0) == 0
+assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(4), 2) == 0
+flag = ctypes.c_uint32.from_address(host.value)
+flag.value = 0
+assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
+assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), spinning, b'spin') == 0
+def spin():
+    args = (ctypes.c_void_p * 1)(ctypes.addressof(host))
+    assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, args, None) == 0
+";
+
 pub(super) fn options<'a>(option: &'a str, file: &'a Path) -> [&'a str; 2] {
     [option, file.to_str().unwrap()]
 }

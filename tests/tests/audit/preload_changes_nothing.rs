@@ -1,4 +1,4 @@
-//! A program with a preload does what it does without.
+//! A preload changes neither what a program prints nor whether it fails.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::process::Command;
 use kernel_registry_audit::preload::images;
 use tests::{left_out, scratch_folder};
 
-use super::preload::{findings, options, preloaded};
+use super::preload::{SPINNING, findings, options, preloaded};
 use super::{audit, has_python, python, simulated, text};
 
-/// Runs a program twice: recorded, and preloaded. Returns what it printed, which has to be the same.
+/// Runs a program with `--record`, and then with `--preload`. Both have to print the same, which is returned.
 fn same(program: &str, between: impl FnOnce(&Path)) -> String {
     let (file, program) = (scratch_folder().join("same.preload"), python(program));
     let command = ["python3", "-c", &program, images(&file).to_str().unwrap()].map(str::to_owned);
@@ -111,26 +111,16 @@ fn a_context_is_made_beside_a_kernel_that_does_not_end() {
         return left_out("python3 is not installed", "REQUIRE_PYTHON");
     }
     let printed = same(
-        r"
-SPIN = b'''.version 8.0
-.target sm_75
-.address_size 64
-.visible .entry spin(.param .u64 flag) { .reg .b64 %a; .reg .b32 %r; .reg .pred %p; ld.param.u64 %a, [flag];
-again: ld.volatile.global.u32 %r, [%a]; setp.eq.u32 %p, %r, 0; @%p bra again; ret; }
-'''
-spinning, host, stream, kernel, context = (ctypes.c_void_p() for _ in range(5))
-assert cuda.cuLibraryLoadData(ctypes.byref(spinning), SPIN, None, None, 0, None, None, 0) == 0
-assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(4), 2) == 0
-flag = ctypes.c_uint32.from_address(host.value)
-flag.value = 0
-assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
-assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), spinning, b'spin') == 0
-args = (ctypes.c_void_p * 1)(ctypes.addressof(host))
-assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, args, None) == 0
+        &format!(
+            "{SPINNING}{}",
+            r"
+spin()
+context = ctypes.c_void_p()
 print(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0), flush=True)
 flag.value = 1
 print(cuda.cuCtxPopCurrent_v2(ctypes.byref(context)), cuda.cuStreamSynchronize(stream), launch(library, b'late'))
-",
+"
+        ),
         |_| {},
     );
     assert_eq!(printed, "0\n0 0 0");

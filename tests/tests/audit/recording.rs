@@ -8,7 +8,7 @@ use std::process::Output;
 use kernel_registry_audit::preload::images;
 use tests::{cargo_kernels_command, left_out, scratch_folder};
 
-use super::preload::{LATE, findings, options};
+use super::preload::{LATE, SPINNING, findings, options};
 use super::{audit, has_python, python, simulated, text};
 
 fn copies(preload: &Path) -> Vec<PathBuf> {
@@ -43,7 +43,7 @@ fn copies_are_found_beside_records_that_were_moved() {
         assert_eq!(findings(&audit(&options("--preload", &file), &command)), 0, "{recorded}");
     }
 
-    // Images that are not there are left out, and nobody knows what they would need.
+    // A missing image is left out, and primes nothing.
     fs::remove_dir_all(moved.join("images")).unwrap();
     let (output, recorded) = merge(&[&moved], &none);
     assert!(text(&output.stderr).contains("0 kernels of 0 images for `--preload`; 2 more cannot be"));
@@ -67,7 +67,7 @@ fn an_image_whose_copy_cannot_be_kept_is_not_recorded() {
     );
 }
 
-/// Those that are loaded before the program is ready take what is preloaded, too.
+/// In the next run, loads before ready take preloaded copies as well.
 #[test]
 fn loads_before_it_was_ready_are_counted() {
     if !has_python() {
@@ -200,31 +200,19 @@ fn what_hung_is_recorded() {
         return left_out("python3 is not installed", "REQUIRE_PYTHON");
     }
     let file = scratch_folder().join("hung.preload");
-    let program = python(
+    let program = python(&format!(
+        "{SPINNING}{}",
         r"
-SPIN = b'''.version 8.0
-.target sm_75
-.address_size 64
-.visible .entry spin(.param .u64 flag) { .reg .b64 %a; .reg .b32 %r; .reg .pred %p; ld.param.u64 %a, [flag];
-again: ld.volatile.global.u32 %r, [%a]; setp.eq.u32 %p, %r, 0; @%p bra again; ret; }
-'''
-spinning, host, stream, kernel, module, function = (ctypes.c_void_p() for _ in range(6))
-assert cuda.cuLibraryLoadData(ctypes.byref(spinning), SPIN, None, None, 0, None, None, 0) == 0
-assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(4), 2) == 0
-flag = ctypes.c_uint32.from_address(host.value)
-flag.value = 0
-assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
-assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), spinning, b'spin') == 0
+module, function = ctypes.c_void_p(), ctypes.c_void_p()
 cuda.kernel_registry_audit_ready()
-args = (ctypes.c_void_p * 1)(ctypes.addressof(host))
-assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, args, None) == 0
+spin()
 assert cuda.cuModuleLoadData(ctypes.byref(module), PTX) == 0
 assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late') == 0
 assert cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, (ctypes.c_void_p * 1)(ctypes.addressof(ctypes.c_uint64())), None) == 0
 flag.value = 1
 print('done')
-",
-    );
+"
+    ));
     let run = |given: bool| {
         let given = if given { options("--preload", &file).to_vec() } else { Vec::new() };
         let abort = ["--hang-after", "0.3", "--on-hang", "abort"];

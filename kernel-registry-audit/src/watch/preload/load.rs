@@ -305,7 +305,7 @@ fn raise(which: CUlimit, bytes: usize) {
     }
 }
 
-/// Launches kernels that do nothing in the current context, so that the driver sets up what they use.
+/// Primes the current context: launches kernels that use printf, assert or malloc and do nothing, so that the driver sets these up now.
 fn set_up(what: Prime) {
     if what.is_nothing() {
         return;
