@@ -7,6 +7,7 @@
 //! `groups`, `comparison` and `streams` sum up; `text`, `json`, `html` and `trace` write.
 
 mod comparison;
+mod front;
 mod groups;
 mod html;
 mod json;
@@ -18,6 +19,7 @@ mod symbols;
 mod text;
 mod together;
 mod trace;
+mod trust;
 mod words;
 
 use kernel_registry_audit::preload::Preload;
@@ -27,20 +29,22 @@ use std::collections::HashSet;
 use std::env;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
+use self::front::Front;
 use self::process::{Audit, record_files};
 use self::together::Running;
+use self::trust::followed;
 use crate::binaries;
 use crate::cli;
 use crate::doctor::ask::mapped_driver;
 use crate::doctor::libcuda::Library;
 use crate::failure::Failure;
-use crate::folder;
 use crate::page;
 use crate::shared::{self, AUDIT, SIM};
 use crate::sim;
@@ -72,20 +76,21 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     let driver = driver(options)?;
     let hooks = hooks(options)?;
 
+    let front = Front::new()?;
     let temporary = tempfile::tempdir().map_err(Failure::of_io(&env::temp_dir()))?;
-    let records = options.records.as_deref().unwrap_or(temporary.path());
-    let records = absolute(records)?;
+    let records = match &options.records {
+        Some(records) => absolute(records)?,
+        None => front.link(temporary.path())?,
+    };
     // Processes cannot tell this command that they have no place for their records.
     fs::create_dir_all(&records)
         .and_then(|()| tempfile::tempfile_in(&records))
         .map_err(Failure::not_written(&records))?;
-    let front = temporary.path().join("front");
-    shared::can_be_searched("the library in front of the driver", &front, "TMPDIR")?;
     let needed = [&hooks, &driver].map(|path| path.to_string_lossy());
     let stub = shared_object("libcuda.so.1", &[], &needed.each_ref().map(|path| &**path));
-    folder::put(&front, &stub)?;
+    front.put(&stub)?;
     let mut command = Command::new(program);
-    command.args(arguments).env("LD_LIBRARY_PATH", sim::first(&front));
+    command.args(arguments).env("LD_LIBRARY_PATH", sim::first(front.path()));
     command.envs([
         (variables::DRIVER, driver.into_os_string()),
         (variables::RECORDS, records.clone().into_os_string()),
@@ -288,17 +293,22 @@ fn write_files(options: &cli::Audit, audit: &Audit, earlier: Preload) -> Result<
 
 /// Tells before the program runs, which can take hours, that a report cannot be written. It makes no file.
 fn can_be_written(path: &Path) -> Result<(), Failure> {
-    let opened = match OpenOptions::new().append(true).open(path) {
+    let opens = || match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            tempfile::tempfile_in(absolute(path)?.parent().unwrap_or(path))
+            tempfile::tempfile_in(std::path::absolute(path)?.parent().unwrap_or(path)).map(drop)
         }
-        opened => opened,
+        Err(error) => Err(error),
+        // Opening a pipe waits for its reader, who would see its end.
+        Ok(its) if its.file_type().is_fifo() => Ok(()),
+        Ok(_) => OpenOptions::new().append(true).open(path).map(drop),
     };
-    opened.map(drop).map_err(Failure::not_written(path))
+    followed(path).and_then(|_| opens()).map_err(Failure::not_written(path))
 }
 
 fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
-    path.map_or(Ok(()), |path| page::write(path, &text()))
+    let Some(path) = path else { return Ok(()) };
+    followed(path).map_err(Failure::not_written(path))?;
+    page::write(path, &text())
 }
 
 /// The driver behind the hooks: the simulated one, or the one that the program would have found.

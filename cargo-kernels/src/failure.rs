@@ -217,6 +217,10 @@ pub(crate) enum Failure {
          to a folder without it"
     )]
     Separator { what: &'static str, path: PathBuf, separator: char, variable: &'static str },
+    #[error(
+        "the library in front of the driver needs a folder that only you can write to: set `XDG_CACHE_HOME` to one ({refused})"
+    )]
+    NoFront { refused: String },
     #[error("`{}` cannot be run: {error}", .program.display())]
     NotRun { program: OsString, error: io::Error },
     #[error("the output could not be written: {error}")]

@@ -118,15 +118,16 @@ pub(crate) fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
 }
 
 /// Checks that the loader can find a library in this folder, which the variable chooses.
-pub(crate) fn can_be_searched(
-    what: &'static str,
-    folder: &Path,
-    variable: &'static str,
-) -> Result<(), Failure> {
-    match folder.to_string_lossy().chars().find(|c| SEPARATORS.contains(c)) {
+fn can_be_searched(what: &'static str, folder: &Path, variable: &'static str) -> Result<(), Failure> {
+    match separator(folder) {
         Some(separator) => Err(Failure::Separator { what, path: folder.to_owned(), separator, variable }),
         None => Ok(()),
     }
+}
+
+/// The character that ends the folder's name in `LD_LIBRARY_PATH`, if it has one.
+pub(crate) fn separator(folder: &Path) -> Option<char> {
+    folder.to_string_lossy().chars().find(|c| SEPARATORS.contains(c))
 }
 
 /// The sources of a crate, if this command was built from a checkout that still exists.

@@ -1,6 +1,7 @@
 //! `cargo kernels audit`: programs run unchanged behind the hooks, and what they load late is named.
 
 mod hangs;
+mod others;
 mod preload;
 mod preload_changes_nothing;
 mod ready;

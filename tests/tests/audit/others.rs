@@ -1,0 +1,221 @@
+//! Other users: what they can make in folders where all may, and names in files of theirs, change nothing of this user's.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use kernel_registry_audit::preload::{hash, images, keep_copy};
+use tests::{cargo_kernels_command, fails, left_out, scratch_folder};
+
+use super::text;
+
+/// A user that is neither root nor the one who runs the tests.
+const NOBODY: u32 = 65_534;
+
+/// The command with the simulated driver, in a folder that needs no cargo.
+fn packed() -> Command {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = scratch_folder();
+        let output =
+            cargo_kernels_command().args(["audit", "--offline", "--sim", "--pack"]).arg(&folder).output();
+        assert!(output.expect("the tool runs").status.success());
+        folder
+    });
+    let mut command = Command::new(folder.join("cargo-kernels"));
+    command.args(["kernels", "audit", "--sim"]);
+    command
+}
+
+/// Merges into this preload. It ends within seconds, and takes no more than 4 GB of memory.
+fn merge(into: &Path, from: &Path) -> Output {
+    let tool = cargo_kernels_command();
+    let mut command = Command::new("timeout");
+    command.args(["30", "sh", "-c", "ulimit -v 4000000; exec \"$@\"", "sh"]);
+    command.arg(tool.get_program()).args(tool.get_args()).args(["audit", "--record"]).arg(into);
+    command.arg("--merge").arg(from).output().expect("the tool runs")
+}
+
+/// Whether this is root, who can make files of other users.
+fn is_root() -> bool {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|its| its.uid() == 0);
+    if !is_root {
+        left_out("only root makes files of other users", "REQUIRE_ROOT");
+    }
+    is_root
+}
+
+/// A folder where all may make files, and remove their own.
+fn folder_of_all() -> PathBuf {
+    let folder = scratch_folder();
+    fs::set_permissions(&folder, Permissions::from_mode(0o1777)).expect("it is ours");
+    folder
+}
+
+/// The folder in front of the driver, as the program finds it.
+fn front(mut command: Command) -> PathBuf {
+    let output = command.args([
+        "sh",
+        "-c",
+        "echo \"${LD_LIBRARY_PATH%%:*}\"; test -e \"${LD_LIBRARY_PATH%%:*}/libcuda.so.1\"",
+    ]);
+    let output = output.output().expect("the tool runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).into()
+}
+
+/// A process of the program can live longer than the command, with the folder's name in its environment.
+#[test]
+fn nobody_else_can_make_the_folder_in_front_of_the_driver_anew() {
+    const HOMES: [&str; 4] = ["HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "CACHE_DIRECTORY"];
+    let cannot_be_made_anew = |folder: &Path| {
+        let there = folder.ancestors().find(|path| path.exists()).expect("a root");
+        let mode = fs::metadata(there).expect("it is there").mode();
+        assert!(mode & 0o022 == 0, "{} in {}: {mode:o}", folder.display(), there.display());
+    };
+    let own = tempfile::tempdir().expect("a folder");
+    let mut command = packed();
+    let folder = front({
+        command.env("XDG_CACHE_HOME", own.path());
+        command
+    });
+    assert!(folder.starts_with(own.path().canonicalize().expect("it is there")), "{}", folder.display());
+    cannot_be_made_anew(&folder);
+    assert_eq!(
+        fs::read_dir(folder.parent().expect("it has one")).expect("it stays").count(),
+        0,
+        "nothing is left there"
+    );
+
+    // As in a service of systemd.
+    let mut command = packed();
+    HOMES.iter().for_each(|name| _ = command.env_remove(name));
+    cannot_be_made_anew(&front(command));
+
+    // As under `sudo`.
+    if is_root() {
+        let home = scratch_folder();
+        lchown(&home, Some(NOBODY), None).expect("root may");
+        let mut command = packed();
+        HOMES.iter().for_each(|name| _ = command.env_remove(name));
+        cannot_be_made_anew(&front({
+            command.env("HOME", &home);
+            command
+        }));
+        assert_eq!(fs::read_dir(&home).expect("it is there").count(), 0, "nothing is made there");
+    }
+}
+
+#[test]
+fn a_killed_command_leaves_nothing_for_long() {
+    let own = tempfile::tempdir().expect("a folder");
+    let own = own.path();
+    let mut command = packed();
+    command.env("XDG_CACHE_HOME", own).args(["sh", "-c", "kill -KILL $PPID"]);
+    assert!(!command.status().expect("the tool runs").success());
+    let left = || {
+        let folders = fs::read_dir(own).expect("it is there").flatten().map(|entry| entry.path());
+        folders.flat_map(|folder| fs::read_dir(folder).expect("a folder").flatten()).map(|entry| entry.path())
+    };
+    assert_eq!(left().count(), 1, "it is killed, and cannot clean up");
+    let aged = Command::new("touch").args(["-d", "2 hours ago"]).args(left()).status();
+    assert!(aged.expect("touch runs").success());
+    // The one that runs is as old.
+    let looks = "front=${LD_LIBRARY_PATH%%:*}; touch -d '2 hours ago' \"$front\"
+        env -u KERNEL_REGISTRY_AUDIT_DRIVER \"$0\" kernels audit --sim true; test -d \"$front\"";
+    let mut command = packed();
+    let tool = command.get_program().to_owned();
+    let output = command.env("XDG_CACHE_HOME", own).args(["sh", "-c", looks]).arg(tool).output();
+    let output = output.expect("the tool runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(left().count(), 0);
+}
+
+#[test]
+fn a_preload_names_no_file_that_is_deleted_elsewhere() {
+    let folder = scratch_folder();
+    let [file, from, victim] = ["a.preload", "from.preload", "victim"].map(|name| folder.join(name));
+    fs::write(&from, "kernel-registry preload 1\nstack 64\n").expect("a file");
+    fs::create_dir(images(&file)).expect("a folder");
+    fs::create_dir(&victim).expect("a folder");
+    let [disk, own] = [victim.join("disk.image"), images(&file).join("own.image")];
+    for path in [&disk, &own] {
+        fs::write(path, "precious").expect("a file");
+    }
+    let line = |path: PathBuf| format!("module 0000000000000001 8 0x0 {}\n", path.display());
+    let lines = [images(&file).join("../victim/disk.image"), own.clone()].map(line).concat();
+    fs::write(&file, format!("kernel-registry preload 1\n{lines}")).expect("a file");
+    let output = merge(&file, &from);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(disk.exists() && !own.exists(), "only what is directly in the folder");
+}
+
+#[test]
+fn what_is_no_plain_file_is_not_read() {
+    let (folder, image) = (scratch_folder(), b".version 8.0");
+    let from = folder.join("from.preload");
+    let copy = keep_copy(&images(&from), image, hash(image)).expect("a copy");
+    let line = format!("module {:016x} {} 0x0 {}", hash(image), image.len(), copy.display());
+    fs::write(&from, format!("kernel-registry preload 1\n{line}\n")).expect("a file");
+    for kind in ["pipe", "zero"] {
+        let file = folder.join(kind);
+        fs::create_dir(images(&file)).expect("a folder");
+        let there = images(&file).join(copy.file_name().expect("a name"));
+        match kind {
+            "pipe" => assert!(Command::new("mkfifo").arg(&there).status().expect("it runs").success()),
+            _ => symlink("/dev/zero", &there).expect("a link"),
+        }
+        let output = merge(&file, &from);
+        assert!(output.status.success(), "{kind}: {:?} {}", output.status, text(&output.stderr));
+        let copies = fs::read_dir(images(&file)).expect("a folder").flatten().map(|entry| entry.path());
+        let copies: Vec<_> = copies.filter(|path| *path != there).collect();
+        assert_eq!(copies.len(), 1, "{kind}: the copy is beside it");
+        assert_eq!(fs::read(&copies[0]).expect("a copy"), [image.as_slice(), &[0]].concat());
+    }
+}
+
+/// In a folder where all may make files, another user's link leads nowhere.
+#[test]
+fn links_of_others_are_not_followed() {
+    if !is_root() {
+        return;
+    }
+    let (folder, victim) = (folder_of_all(), scratch_folder().join("victim"));
+    let link = folder.join("link");
+    fs::write(&victim, "precious").expect("a file");
+    symlink(&victim, &link).expect("a link");
+    lchown(&link, Some(NOBODY), None).expect("root may");
+    for option in ["--record", "--json", "--html", "--trace"] {
+        let mut command = packed();
+        let output = command.arg(option).arg(&link).args(["echo", "it ran"]).output().expect("the tool runs");
+        assert_eq!(text(&output.stdout), "", "{option}");
+        let said = fails(output, 1);
+        assert!(said.contains("another user made it"), "{option}: {said}");
+        assert_eq!(fs::read_to_string(&victim).expect("a file"), "precious", "{option}");
+    }
+    // One's own is, and that of the folder's owner.
+    lchown(&link, Some(0), None).expect("root may");
+    let output = packed().arg("--json").arg(&link).arg("true").output().expect("the tool runs");
+    assert!(output.status.success() && link.is_symlink(), "{}", text(&output.stderr));
+    assert!(fs::read_to_string(&victim).expect("a file").contains("processes"));
+}
+
+#[test]
+fn a_folder_of_images_of_others_takes_no_copies() {
+    if !is_root() {
+        return;
+    }
+    let (folder, elsewhere, image) = (folder_of_all(), scratch_folder(), b".version 8.0");
+    let [file, from] = ["a.preload", "from.preload"].map(|name| folder.join(name));
+    let copy = keep_copy(&images(&from), image, hash(image)).expect("a copy");
+    let line = format!("module {:016x} {} 0x0 {}", hash(image), image.len(), copy.display());
+    fs::write(&from, format!("kernel-registry preload 1\n{line}\n")).expect("a file");
+    symlink(&elsewhere, images(&file)).expect("a link");
+    lchown(images(&file), Some(NOBODY), None).expect("root may");
+    let output = merge(&file, &from);
+    assert!(text(&output.stderr).contains("0 kernels of 0 images"), "{}", text(&output.stderr));
+    assert!(fs::read_to_string(&file).expect("a file").contains("another user made it"));
+    assert_eq!(fs::read_dir(elsewhere).expect("a folder").count(), 0);
+}
