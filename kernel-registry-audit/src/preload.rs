@@ -22,11 +22,13 @@ mod copies;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::{fs, io};
 
 use kernel_registry_format::{Printable, fnv1a, is_control};
+
+use crate::record::open_plain;
 
 pub use copies::keep_copy;
 
@@ -168,11 +170,16 @@ impl Preload {
     /// There is no such file, or it cannot be read. If it is no preload, the error is of the kind `InvalidData`, and its text says why.
     pub fn read(path: &Path) -> io::Result<Self> {
         let no_preload = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-        let file = fs::metadata(path)?;
-        if !file.is_file() || file.len() > LARGEST {
-            return Err(no_preload(format!("it is no file of at most {LARGEST} bytes")));
+        // It opens no pipe, which would wait for its writer.
+        let (file, length) = open_plain(path).map_err(|error| match error.kind() {
+            io::ErrorKind::Other => no_preload(error.to_string()),
+            _ => error,
+        })?;
+        if length > LARGEST {
+            return Err(no_preload(format!("it is longer than {LARGEST} bytes")));
         }
-        let text = fs::read_to_string(path)?;
+        let mut text = String::new();
+        file.take(length).read_to_string(&mut text)?;
         text.parse().map_err(|error: Malformed| no_preload(error.to_string()))
     }
 

@@ -18,6 +18,7 @@ use tempfile::{Builder, NamedTempFile};
 use super::absolute;
 use super::process::{Audit, Process, is_finding};
 use super::text::paragraph;
+use super::trust::followed;
 use super::words::{Time, short, subject};
 use crate::failure::Failure;
 use crate::kernel_name::readable;
@@ -81,7 +82,9 @@ pub(super) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result
             .map(|origin| origin.path.clone().into())
             .collect()
     };
-    for path in copies(&before).difference(&copies(&preload)).filter(|path| path.starts_with(&folder)) {
+    // Anything can stand in the file that was there before.
+    let is_ours = |path: &&PathBuf| path.parent() == Some(&folder) && followed(&folder).is_ok();
+    for path in copies(&before).difference(&copies(&preload)).filter(is_ours) {
         let _ = fs::remove_file(path);
     }
     // It goes only if it is empty.
@@ -99,7 +102,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
 
 /// A new file in the same folder, which is deleted unless it replaces this one. A link stays, so the path is the one that it leads to.
 fn successor(file: &Path) -> io::Result<(PathBuf, NamedTempFile)> {
-    let path = file.canonicalize().or_else(|_| std::path::absolute(file))?;
+    let path = followed(file)?;
     if path.exists() && !path.is_file() {
         return Err(io::Error::other("it is no plain file"));
     }
@@ -115,7 +118,7 @@ fn keep(origin: &Origin, copies: &BTreeSet<PathBuf>, folder: &Path) -> Result<St
     let content = iter::once(path.to_owned()).chain(moved).find_map(|path| content(&path, origin));
     let content = content.ok_or("this copy is not there")?;
     let no_copy = |error| format!("no copy can be kept in `{}`: {error}", folder.display());
-    let kept = keep_copy(folder, &content, origin.hash).map_err(no_copy)?;
+    let kept = followed(folder).and_then(|_| keep_copy(folder, &content, origin.hash)).map_err(no_copy)?;
     kept.into_os_string().into_string().map_err(|path| format!("{path:?} is not UTF-8"))
 }
 

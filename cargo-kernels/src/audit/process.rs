@@ -168,12 +168,12 @@ pub(super) fn is_late(event: &Event) -> bool {
 
 /// The bytes of a record. A larger file is none, and could fill the memory.
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
-    let (mut file, length) = open_plain(path)?;
+    let (file, length) = open_plain(path)?;
     if length > LARGEST {
         return Err(io::Error::new(ErrorKind::FileTooLarge, "it is larger than any record"));
     }
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
+    file.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -1,10 +1,12 @@
 //! Copies of images that are in no file: a program compiles or unpacks them.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::record::open_plain;
 
 /// Keeps a copy of an image in a folder, which is made. Other threads and processes may keep the same at the same time; another image may have
 /// the same hash. Behind the image there is a zero, up to which the driver reads PTX.
@@ -18,11 +20,11 @@ pub fn keep_copy(folder: &Path, content: &[u8], hash: u64) -> io::Result<PathBuf
     for number in 0_u64.. {
         let further = if number == 0 { String::new() } else { format!("-{number}") };
         let path = folder.join(format!("{hash:016x}-{}{further}.image", content.len() - 1));
-        match fs::read(&path) {
-            Ok(there) if there == content => return Ok(path),
+        match path.symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(_) if has(&path, &content) => return Ok(path),
             Ok(_) => continue,
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            Err(_) => {}
         }
         // In one piece, or not at all.
         let (part, mut file) = new_part(folder)?;
@@ -33,11 +35,18 @@ pub fn keep_copy(folder: &Path, content: &[u8], hash: u64) -> io::Result<PathBuf
         let _ = fs::remove_file(&part);
         match placed {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            _ if fs::read(&path)? == content => return Ok(path),
+            _ if has(&path, &content) => return Ok(path),
             _ => {}
         }
     }
     Err(ErrorKind::AlreadyExists.into())
+}
+
+/// Whether this is a file with this content. A pipe or a device of its name is not read.
+fn has(path: &Path, content: &[u8]) -> bool {
+    let Ok((file, length)) = open_plain(path) else { return false };
+    let mut there = Vec::new();
+    length == content.len() as u64 && file.take(length).read_to_end(&mut there).is_ok() && there == content
 }
 
 /// A new file that nobody else writes to.
