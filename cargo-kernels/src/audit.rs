@@ -25,10 +25,10 @@ mod words;
 use kernel_registry_audit::preload::Preload;
 use kernel_registry_audit::variables;
 use kernel_registry_format::shared_object;
-use std::collections::HashSet;
 use std::env;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::mem;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
 use self::front::Front;
-use self::process::{Audit, record_files};
+use self::process::{Audit, Own, record_files};
 use self::together::Running;
 use self::trust::followed;
 use crate::binaries;
@@ -94,6 +94,7 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     command.envs([
         (variables::DRIVER, driver.into_os_string()),
         (variables::RECORDS, records.clone().into_os_string()),
+        (variables::RUN, front.run().into()),
         (variables::AFTER_READY, options.after_ready.clone().into()),
         (variables::HANG_AFTER, options.hang_after.to_string().into()),
         (variables::ON_HANG, options.on_hang.clone().into()),
@@ -120,14 +121,14 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     if let Some(file) = &options.ready_file {
         command.env(variables::READY_FILE, absolute(file)?);
     }
-    let earlier: HashSet<PathBuf> = record_files(&records).into_iter().collect();
+    let own = Own::after(&records, front.run());
     if io::stderr().is_terminal() {
         command.env(variables::CTRL_C, "1");
     }
-    signals::outlive();
+    let blocked = signals::outlive(&mut command);
     let mut running = command.spawn().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
-    signals::program_runs(running.id());
-    let mut processes = Running::of_program(records.clone(), earlier.clone());
+    signals::program_runs(running.id(), blocked);
+    let mut processes = Running::of_program(records.clone(), own.clone());
     let status = thread::scope(|scope| {
         let (running_still, has_ended) = mpsc::channel::<()>();
         scope.spawn(move || {
@@ -135,14 +136,14 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
                 processes.look().into_iter().for_each(terminal::say);
             }
         });
-        let status = running.wait();
+        let status = signals::wait(&mut running);
         drop(running_still);
         status
     });
     let was_interrupted = signals::program_has_ended();
     let status = status.map_err(|error| Failure::Output { error })?;
 
-    let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| !earlier.contains(path)))?;
+    let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| own.has(path)))?;
     (audit.was_said, audit.was_interrupted) = (true, was_interrupted);
     audit.hangs_end = options.on_hang == "abort";
     audit.has_ready_file = options.ready_file.is_some();
@@ -259,9 +260,17 @@ fn watch(folders: &[PathBuf]) -> Result<(), Failure> {
         return Err(Failure::Missing { path: path.clone() });
     }
     let mut processes = Running::of_others(folders.to_vec());
+    let mut is_first = true;
     loop {
         if let Some(hangs) = processes.look() {
             binaries::print(|out| write!(out, "{hangs}"))?;
+        }
+        if mem::take(&mut is_first) && processes.ended_before() > 0 {
+            terminal::say(format_args!(
+                "{} had ended before, and {} not watched: `--merge` reports on these",
+                words::processes(processes.ended_before()),
+                if processes.ended_before() == 1 { "is" } else { "are" }
+            ));
         }
         if let Some(hangs) = processes.hangs_at_end() {
             return if hangs == 0 { Ok(()) } else { Err(Failure::Findings { count: hangs }) };

@@ -59,6 +59,8 @@ pub enum PreloadAt {
 pub struct Audit {
     pub(crate) driver: Option<PathBuf>,
     pub(crate) records: Option<PathBuf>,
+    /// A word in the record's name.
+    pub(crate) run: Option<String>,
     pub(crate) after_ready: AfterReady,
     pub(crate) ready_after: Option<Duration>,
     pub(crate) ready_file: Option<PathBuf>,
@@ -79,6 +81,7 @@ impl Audit {
         Audit {
             driver: None,
             records: None,
+            run: None,
             after_ready: AfterReady::default(),
             ready_after: None,
             ready_file: None,
@@ -182,9 +185,12 @@ impl Audit {
             _ => None,
         };
         let slow = number(variable(variables::SLOW_MS)).map(Duration::from_millis);
+        let is_word = |text: &String| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let run = text(variables::RUN).filter(is_word);
         Audit {
             driver: path(variables::DRIVER).or(self.driver),
             records: path(variables::RECORDS).or(self.records),
+            run: run.or(self.run),
             after_ready: after_ready.unwrap_or(self.after_ready),
             ready_after: seconds(variables::READY_AFTER).or(self.ready_after),
             ready_file: path(variables::READY_FILE).or(self.ready_file),
@@ -242,5 +248,6 @@ mod tests {
         assert_eq!(with(variables::HANG_AFTER, "-1").hang_after, Duration::from_secs(2));
         assert_eq!(with(variables::SLOW_MS, "3").slow, Duration::from_millis(3));
         assert_eq!(with(variables::RECORDS, "").records, None);
+        assert_eq!(with(variables::RUN, "../x").run, None);
     }
 }

@@ -7,6 +7,9 @@ pub const DRIVER: &str = "KERNEL_REGISTRY_AUDIT_DRIVER";
 /// The folder of the records.
 pub const RECORDS: &str = "KERNEL_REGISTRY_AUDIT_RECORDS";
 
+/// A word in the names of the records, which tells the runs apart that write to one folder.
+pub const RUN: &str = "KERNEL_REGISTRY_AUDIT_RUN";
+
 /// What happens to calls that are late after the program is ready: `report`, `refuse` or `abort`.
 pub const AFTER_READY: &str = "KERNEL_REGISTRY_AUDIT_AFTER_READY";
 

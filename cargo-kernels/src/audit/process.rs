@@ -239,6 +239,27 @@ pub(super) fn record_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Which records are those of one run. Others can write to the same folder.
+#[derive(Clone, Default)]
+pub(super) struct Own {
+    /// Records of earlier programs.
+    earlier: HashSet<PathBuf>,
+    run: String,
+}
+
+impl Own {
+    /// Records that are not there yet.
+    pub(super) fn after(folder: &Path, run: String) -> Self {
+        Own { earlier: record_files(folder).into_iter().collect(), run }
+    }
+
+    /// Whether a record is of this run, or says of none.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        let run = path.file_stem().and_then(|stem| Path::new(stem).extension());
+        !self.earlier.contains(path) && run.is_none_or(|run| *run == *self.run)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::rank;

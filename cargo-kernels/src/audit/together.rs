@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kernel_registry_audit::record::{Event, Tail};
+use kernel_registry_audit::record::{Event, Report, Tail};
 use kernel_registry_audit::rules::{self, LOCKED, SYNCHRONIZE};
 
 use super::comparison::names;
-use super::process::{Process, named, record_files};
+use super::process::{Own, Process, named, record_files};
 use super::text::paragraph;
 use super::words::{Time, caller, subject};
 use crate::kernel_name::readable;
@@ -107,25 +108,69 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
 /// A hang: its process, its thread and when it began.
 type Key = (u32, u64, u32, u64);
 
-/// Records of processes that run, and of those that will.
+/// Records that are followed, also those that are not there yet.
 #[derive(Default)]
 pub(super) struct Running {
     folders: Vec<PathBuf>,
-    /// Whether they are on this machine, and in no other container.
-    are_here: bool,
-    /// Records of earlier programs.
+    /// The records of the program that this command runs, on this machine and in no other container. Without it, those of others.
+    own: Option<Own>,
+    followed: HashMap<PathBuf, Followed>,
+    /// Records of processes that had ended before the first look.
     earlier: HashSet<PathBuf>,
-    tails: HashMap<PathBuf, Tail>,
-    /// How long each hang had taken when it was seen last. Those of a process that was killed take no longer.
+    /// How long each hang had taken when it was seen last. A hang of a process that was killed takes no longer.
     took: HashMap<Key, u64>,
     said: HashSet<Key>,
+    /// Whether there was a look before.
+    has_looked: bool,
     have_ended: bool,
+}
+
+/// A record that is followed.
+struct Followed {
+    tail: Tail,
+    /// Whether it was there before the first look: its process counts once it is seen to run.
+    was_there: bool,
+    /// The process that has the record in its memory, if that had to be found.
+    process: Option<PathBuf>,
+    is_gone: bool,
+}
+
+impl Followed {
+    /// What it says of now, if its process counts.
+    fn look(&mut self) -> Option<Report> {
+        let mut report = self.tail.look().ok()??;
+        if self.was_there && !self.tail.has_run() {
+            return None;
+        }
+        // One that was killed does not say that it ends, and neither does one that is stopped say that it runs.
+        report.ended |= self.tail.is_quiet() && !self.is_in_memory();
+        Some(report)
+    }
+
+    /// Whether a process has the record in its memory. One of another machine or user is not seen.
+    fn is_in_memory(&mut self) -> bool {
+        let Some(record) = self.tail.inode().filter(|_| !self.is_gone) else { return false };
+        if !self.process.as_deref().is_some_and(|maps| is_mapped(maps, record)) {
+            let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+            let mut maps = processes.map(|process| process.path().join("maps"));
+            self.process = maps.find(|maps| is_mapped(maps, record));
+        }
+        self.is_gone = self.process.is_none();
+        !self.is_gone
+    }
+}
+
+/// Whether a file is among those that are mapped into a process.
+fn is_mapped(maps: &Path, inode: u64) -> bool {
+    let maps = fs::read_to_string(maps).unwrap_or_default();
+    let inode = inode.to_string();
+    maps.lines().any(|line| line.contains(".rec") && line.split_whitespace().nth(4) == Some(&inode))
 }
 
 impl Running {
     /// Processes of a program that this command runs.
-    pub(super) fn of_program(records: PathBuf, earlier: HashSet<PathBuf>) -> Self {
-        Running { folders: vec![records], are_here: true, earlier, ..Running::default() }
+    pub(super) fn of_program(records: PathBuf, own: Own) -> Self {
+        Running { folders: vec![records], own: Some(own), ..Running::default() }
     }
 
     /// Processes that others run.
@@ -133,25 +178,33 @@ impl Running {
         Running { folders, ..Running::default() }
     }
 
+    /// How many of the processes had ended before the first look.
+    pub(super) fn ended_before(&self) -> usize {
+        self.earlier.len()
+    }
+
+    /// Finds records that are new.
+    fn follow(&mut self) {
+        for path in self.folders.iter().flat_map(|folder| record_files(folder)) {
+            let is_known = self.followed.contains_key(&path) || self.earlier.contains(&path);
+            if is_known || self.own.as_ref().is_some_and(|own| !own.has(&path)) {
+                continue;
+            }
+            let Ok(mut tail) = Tail::open(&path) else { continue };
+            let was_there = self.own.is_none() && !self.has_looked;
+            if was_there && matches!(tail.look(), Ok(Some(report)) if report.ended) {
+                self.earlier.insert(path);
+            } else {
+                self.followed.insert(path, Followed { tail, was_there, process: None, is_gone: false });
+            }
+        }
+        self.has_looked = true;
+    }
+
     /// Looks at the records, and returns what is new: hangs that were not said before.
     pub(super) fn look(&mut self) -> Option<String> {
-        for path in self.folders.iter().flat_map(|folder| record_files(folder)) {
-            if !self.earlier.contains(&path)
-                && !self.tails.contains_key(&path)
-                && let Ok(tail) = Tail::open(&path)
-            {
-                self.tails.insert(path, tail);
-            }
-        }
-        let mut reports = Vec::new();
-        for tail in self.tails.values_mut() {
-            if let Ok(Some(mut report)) = tail.look() {
-                // One that was killed does not say that it ends.
-                report.ended |= tail.is_quiet();
-                reports.push(report);
-            }
-        }
-        let mut processes = named(reports);
+        self.follow();
+        let mut processes = named(self.followed.values_mut().filter_map(Followed::look).collect());
         self.have_ended = !processes.is_empty() && processes.iter().all(|process| process.report.ended);
         let mut hangs = HashSet::new();
         for Process { report, .. } in &mut processes {
@@ -168,7 +221,7 @@ impl Running {
         // One that was killed could not say that it ends.
         let is_there = |number: u32| Path::new("/proc").join(number.to_string()).exists();
         processes.retain(|Process { report, .. }| {
-            !self.are_here || !report.events.is_empty() || is_there(report.process)
+            self.own.is_none() || !report.events.is_empty() || is_there(report.process)
         });
         if hangs.is_subset(&self.said) {
             return None;
@@ -181,5 +234,31 @@ impl Running {
     /// How many hangs there were, once all processes have ended.
     pub(super) fn hangs_at_end(&self) -> Option<usize> {
         self.have_ended.then_some(self.took.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_record_is_found_in_the_memory_of_its_process() {
+        let path = std::env::temp_dir().join(format!("kernel-registry-{}.rec", std::process::id()));
+        fs::write(&path, "x").unwrap();
+        let file = File::open(&path).unwrap();
+        let inode = file.metadata().unwrap().ino();
+        let followed = |process| {
+            let tail = Tail::open(&path).unwrap();
+            Followed { tail, was_there: false, process, is_gone: false }.is_in_memory()
+        };
+        assert!(!followed(None), "{inode}");
+        // SAFETY: nothing writes to the file.
+        let _mapped = unsafe { memmap2::Mmap::map(&file) }.unwrap();
+        assert!(followed(None), "{inode}");
+        assert!(followed(Some("/proc/self/maps".into())) && followed(Some("/proc/none/maps".into())));
+        fs::remove_file(&path).unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::mem::{self, offset_of};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -42,8 +42,9 @@ pub struct Tail {
     going_on: Vec<usize>,
     /// Where the last sample is.
     sample: usize,
-    /// How often the process has said that it runs, and when that was seen to grow.
-    beats: (u64, Instant),
+    /// How often the process has said that it runs, and when that was seen to grow; `None` before the first look.
+    beats: Option<(u64, Instant)>,
+    has_run: bool,
 }
 
 impl Tail {
@@ -59,7 +60,8 @@ impl Tail {
             seen: 0,
             going_on: Vec::new(),
             sample: offset_of!(Layout, samples),
-            beats: (0, Instant::now()),
+            beats: None,
+            has_run: false,
         })
     }
 
@@ -83,8 +85,9 @@ impl Tail {
         self.fetch_events()?;
         self.fetch_last_sample()?;
         let beats = u64_at(&self.bytes, offset_of!(Header, beats));
-        if beats != self.beats.0 {
-            self.beats = (beats, Instant::now());
+        if self.beats.is_none_or(|(before, _)| before != beats) {
+            self.has_run |= self.beats.is_some();
+            self.beats = Some((beats, Instant::now()));
         }
         let (strings, used) = (offset_of!(Layout, strings), self.number(offset_of!(Header, strings)));
         self.fetch(strings..strings + used.min(STRINGS))?;
@@ -94,9 +97,19 @@ impl Tail {
         }))
     }
 
-    /// Whether the process was killed, or stopped: for ten seconds it has not said that it runs.
+    /// Whether the process may have been killed, or stopped: for ten seconds it has not said that it runs.
     pub fn is_quiet(&self) -> bool {
-        self.beats.1.elapsed() > QUIET
+        self.beats.is_some_and(|(_, at)| at.elapsed() > QUIET)
+    }
+
+    /// The number of the file, by which a process that has mapped it can be found.
+    pub fn inode(&self) -> Option<u64> {
+        self.file.metadata().ok().map(|its| its.ino())
+    }
+
+    /// Whether the process was seen to run: from one look to a later one it has said so.
+    pub fn has_run(&self) -> bool {
+        self.has_run
     }
 
     /// The new events, of which those that end are forgotten, and the others again.

@@ -151,9 +151,10 @@ fn mapped(size: usize) -> *mut c_void {
 
 /// A path that no record has: a process can execute several programs.
 fn free(folder: &Path) -> PathBuf {
+    let run = Audit::chosen().run.as_ref().map(|run| format!(".{run}")).unwrap_or_default();
     let names = (0..).map(|number| match number {
-        0 => format!("{}.rec", process::id()),
-        number => format!("{}-{number}.rec", process::id()),
+        0 => format!("{}{run}.rec", process::id()),
+        number => format!("{}-{number}{run}.rec", process::id()),
     });
     names.map(|name| folder.join(name)).find(|path| !path.exists()).unwrap_or_default()
 }

@@ -2,6 +2,7 @@
 
 mod hangs;
 mod others;
+mod parent;
 mod preload;
 mod preload_changes_nothing;
 mod ready;

@@ -15,7 +15,7 @@ use super::text;
 const NOBODY: u32 = 65_534;
 
 /// The command with the simulated driver, in a folder that needs no cargo.
-fn packed() -> Command {
+pub(super) fn packed() -> Command {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
         let folder = scratch_folder();
