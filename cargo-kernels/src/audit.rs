@@ -20,6 +20,7 @@ mod text;
 mod together;
 mod trace;
 mod trust;
+mod usage;
 mod words;
 
 use kernel_registry_audit::preload::Preload;
@@ -51,6 +52,7 @@ use crate::sim;
 use crate::terminal;
 
 pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
+    usage::check(options)?;
     let files = [&options.json, &options.html, &options.trace].into_iter().flatten();
     for path in files.filter(|path| !is_output(path)) {
         can_be_written(path)?;
@@ -149,11 +151,24 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     audit.has_ready_file = options.ready_file.is_some();
     terminal::say(&audit);
     write_files(options, &audit, given.unwrap_or_default())?;
-    match (code(status), audit.findings()) {
-        (0, 0) if audit.left_out.is_empty() => Ok(()),
-        (0, 0) => Err(Failure::LeftOut { count: audit.left_out.len() }),
-        (0, count) => Err(Failure::Findings { count }),
-        (code, _) => Err(Failure::Failed { code }),
+    match code(status) {
+        0 => verdict(&audit)?,
+        code => return Err(Failure::Failed { code }),
+    }
+    match usage::asks(options).filter(|_| audit.processes.is_empty()) {
+        Some(option) => Err(Failure::NothingAudited { option }),
+        None => Ok(()),
+    }
+}
+
+/// Fails if there are findings, or may be.
+fn verdict(audit: &Audit) -> Result<(), Failure> {
+    let dropped = audit.processes.iter().map(|process| process.report.dropped).fold(0, u64::saturating_add);
+    match (audit.findings(), audit.left_out.len()) {
+        (0, 0) if dropped == 0 => Ok(()),
+        (0, 0) => Err(Failure::NoRoom { count: dropped }),
+        (0, count) => Err(Failure::LeftOut { count }),
+        (count, _) => Err(Failure::Findings { count }),
     }
 }
 
@@ -224,7 +239,7 @@ fn merge(options: &cli::Audit) -> Result<(), Failure> {
             let records = record_files(path);
             empty.extend(Some(path).filter(|_| records.is_empty()));
             files.extend(records);
-        } else if path.extension().is_some_and(|extension| extension == "preload") {
+        } else if usage::is_preload(path) {
             earlier.merge(preload::read(path)?);
         } else {
             files.push(path.clone());
@@ -248,17 +263,11 @@ fn merge(options: &cli::Audit) -> Result<(), Failure> {
         Some(path) if is_output(path) => terminal::say(&audit),
         _ => binaries::print(|out| write!(out, "{audit}"))?,
     }
-    match audit.findings() {
-        0 => Ok(()),
-        count => Err(Failure::Findings { count }),
-    }
+    verdict(&audit)
 }
 
 /// Says what hangs in processes that run, until all have ended.
 fn watch(folders: &[PathBuf]) -> Result<(), Failure> {
-    if let Some(path) = folders.iter().find(|path| !path.is_dir()) {
-        return Err(Failure::Missing { path: path.clone() });
-    }
     let mut processes = Running::of_others(folders.to_vec());
     let mut is_first = true;
     loop {

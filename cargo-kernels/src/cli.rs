@@ -34,7 +34,7 @@ pub(crate) enum Cargo {
 }
 
 #[derive(Args)]
-#[command(version, arg_required_else_help = true)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Kernels {
     #[command(subcommand)]
     pub(crate) command: Command,

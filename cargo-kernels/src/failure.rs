@@ -200,6 +200,26 @@ pub(crate) enum Failure {
         many(*.count, "finding")
     )]
     Findings { count: usize },
+    #[error(
+        "{} found no room in the records, so findings may be missing: `--events NUMBER` makes more",
+        many(*.count as usize, "event")
+    )]
+    NoRoom { count: u64 },
+    #[error(
+        "nothing was audited, and `{option}` asks for that (see why above): run a program that calls the driver, dynamically linked and with \
+         the `LD_LIBRARY_PATH` that it is given"
+    )]
+    NothingAudited { option: &'static str },
+    #[error(
+        "`{path}` is a file: `--watch` takes the folder of the records, and `--merge {path}` reports on one"
+    )]
+    WatchesFile { path: PathBuf },
+    #[error("`{path}` is merged into another file: name that by `--record FILE`")]
+    MergedNowhere { path: PathBuf },
+    #[error(
+        "there is no folder `{folder}`, so nobody can make the file of `--ready-file`: make it first, or name another"
+    )]
+    NoFolderOfMark { folder: PathBuf },
     #[error("`{path}` cannot be preloaded: {why}")]
     NoPreload { path: PathBuf, why: String },
     #[error("{}", nothing_to_merge(*.left_out))]
@@ -232,7 +252,8 @@ impl Failure {
         match self {
             Failure::NoOutput { .. } | Failure::OfOneFile { .. } | Failure::NoOption { .. } => 2,
             Failure::NoBlock { .. } | Failure::NoMultiprocessors { .. } => 2,
-            Failure::Missing { .. } => 3,
+            Failure::WatchesFile { .. } | Failure::MergedNowhere { .. } => 2,
+            Failure::Missing { .. } | Failure::NoFolderOfMark { .. } => 3,
             Failure::Denied { .. } => 4,
             Failure::NotABinary { .. } | Failure::AnImage { .. } | Failure::NothingToCompare { .. } => 5,
             Failure::Image { error: Error::NotAnImage | Error::OtherElf { .. }, .. } => 5,

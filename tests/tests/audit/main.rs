@@ -1,5 +1,6 @@
 //! `cargo kernels audit`: programs run unchanged behind the hooks, and what they load late is named.
 
+mod answers;
 mod hangs;
 mod others;
 mod parent;
@@ -318,7 +319,7 @@ fn events_without_room_are_counted() {
     }
     let program = python("assert launch(library, b'late') == 0 and launch(library, b'later') == 0");
     let (output, report) = audit(&["--events", "2", "--slow", "10000"], &["python3", "-c", &program]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let process = &report["processes"][0];
     assert_eq!(
         (process["events"].as_array().map(Vec::len), &process["events_dropped"]),
@@ -426,7 +427,7 @@ fn records_of_earlier_programs_do_not_count() {
     let (output, report) = audit(&options, &["python3", "-c", &late]);
     assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
     assert_eq!(report["processes"].as_array().map(Vec::len), Some(1));
-    let (output, report) = audit(&options, &["true"]);
+    let (output, report) = audit(&options[..2], &["true"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(report["processes"].as_array().map(Vec::len), Some(0));
 }

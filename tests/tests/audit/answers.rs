@@ -1,0 +1,123 @@
+//! What the command answers where it cannot do what was asked: what is wrong, what to do, and an exit code that is no success.
+
+use std::fs;
+use std::process::Output;
+
+use tests::{cargo_kernels_command, fails, left_out, scratch_folder};
+
+use super::{audit, has_python, python, simulated, text};
+
+fn answer(arguments: &[&str]) -> Output {
+    cargo_kernels_command().arg("audit").args(arguments).output().expect("the tool runs")
+}
+
+#[test]
+fn the_version_is_told() {
+    for arguments in [&["--version"][..], &["audit", "--version"], &["audit", "-V"]] {
+        let output = cargo_kernels_command().args(arguments).output().expect("the tool runs");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).ends_with(env!("CARGO_PKG_VERSION")), "{}", text(&output.stdout));
+    }
+    // Behind the program it is the program's.
+    let output = simulated().args(["echo", "--version"]).output().expect("the tool runs");
+    assert!(text(&output.stdout).contains("echo") || text(&output.stdout) == "--version");
+}
+
+#[test]
+fn a_watch_is_of_folders() {
+    let record = scratch_folder().join("1.rec");
+    fs::write(&record, "").expect("a file");
+    let said = fails(answer(&["--watch", record.to_str().expect("UTF-8")]), 2);
+    assert!(said.contains("1.rec` is a file: `--watch` takes the folder of the records"), "{said}");
+    assert!(said.contains("`--merge "), "{said}");
+    fails(answer(&["--watch", "/no/such/folder"]), 3);
+}
+
+#[test]
+fn a_file_that_nobody_can_make_is_no_mark() {
+    let output = simulated().args(["--ready-file", "/no/such/folder/ready", "echo", "it ran"]).output();
+    let output = output.expect("the tool runs");
+    assert_eq!(text(&output.stdout), "");
+    let said = fails(output, 3);
+    assert!(
+        said.contains("there is no folder `/no/such/folder`") && said.contains("make it first"),
+        "{said}"
+    );
+}
+
+#[test]
+fn preloads_are_merged_into_a_file() {
+    let preload = scratch_folder().join("a.preload");
+    fs::write(&preload, "kernel-registry preload 1\nstack 64\n").expect("a file");
+    let said = fails(answer(&["--merge", preload.to_str().expect("UTF-8")]), 2);
+    assert!(said.contains("a.preload` is merged into another file: name that by `--record FILE`"), "{said}");
+}
+
+#[test]
+fn an_option_behind_the_program_is_pointed_at() {
+    let said = |arguments: &[&str]| {
+        let output = simulated().args(arguments).output().expect("the tool runs");
+        assert!(output.status.success() && text(&output.stdout).starts_with("-"), "{}", text(&output.stderr));
+        text(&output.stderr).to_owned()
+    };
+    let note = "`--record` stands behind the program, so it is the program's";
+    assert!(said(&["echo", "--record", "a.preload"]).contains(note));
+    assert!(said(&["echo", "-x", "--record=a.preload"]).contains(note));
+    // Behind dashes it is meant, and some words are everybody's.
+    assert!(!said(&["--", "echo", "--record", "a.preload"]).contains("stands behind"));
+    assert!(!said(&["echo", "--json", "--recorder"]).contains("stands behind"));
+}
+
+/// An assertion about nothing is no success.
+#[test]
+fn a_run_without_a_call_to_the_driver_does_not_do_what_was_asked() {
+    let file = scratch_folder().join("a");
+    let file = file.to_str().expect("UTF-8");
+    fs::write(format!("{file}.preload"), "kernel-registry preload 1\nstack 64\n").expect("a file");
+    for asked in [
+        &["--record", file][..],
+        &["--preload", &format!("{file}.preload")],
+        &["--after-ready", "refuse"],
+        &["--ready-after", "1"],
+        &["--ready-file", file],
+        &["--on-hang", "abort"],
+    ] {
+        let output = simulated().args(asked).arg("true").output().expect("the tool runs");
+        assert_eq!(output.status.code(), Some(1), "{asked:?}: {}", text(&output.stderr));
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("error: nothing was audited, and ") && said.contains(asked[0]),
+            "{asked:?}: {said}"
+        );
+        // The program's own code stays.
+        let output = simulated().args(asked).args(["sh", "-c", "exit 42"]).output().expect("the tool runs");
+        assert_eq!(output.status.code(), Some(42), "{asked:?}: {}", text(&output.stderr));
+    }
+    assert!(simulated().arg("true").status().expect("the tool runs").success());
+}
+
+#[test]
+fn findings_that_may_be_lost_are_no_success() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let records = scratch_folder();
+    let folder = records.to_str().expect("UTF-8");
+    let program = python("assert launch(library, b'late') == 0 and launch(library, b'later') == 0");
+    let options = ["--records", folder, "--events", "2", "--slow", "10000"];
+    let (output, report) = audit(&options, &["python3", "-c", &program]);
+    assert_eq!(report["processes"][0]["events_dropped"], 1);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("error: 1 event found no room"), "{}", text(&output.stderr));
+    let merged = answer(&["--merge", folder]);
+    assert_eq!(merged.status.code(), Some(1), "{}", text(&merged.stderr));
+
+    let records = scratch_folder();
+    let folder = records.to_str().expect("UTF-8");
+    let (output, _) = audit(&["--records", folder], &["python3", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    fs::write(records.join("damaged.rec"), "no record").expect("a file");
+    let merged = answer(&["--merge", folder]);
+    assert_eq!(merged.status.code(), Some(1), "{}", text(&merged.stderr));
+    assert!(text(&merged.stdout).contains("AUDIT of process"), "what can be read is reported");
+}
