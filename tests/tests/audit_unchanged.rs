@@ -246,6 +246,38 @@ print(run(late), cuda.cuModuleGetFunction(ctypes.byref(ctypes.c_void_p()), modul
 }
 
 #[test]
+fn a_thread_whose_context_is_gone_gets_no_other_one() {
+    let program = "
+begin, end = cuda.kernel_registry_audit_section_begin, cuda.kernel_registry_audit_section_end
+begin.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32]
+begin.restype, end.argtypes, end.restype = ctypes.c_uint64, [ctypes.c_uint64], ctypes.c_uint64
+def lose(function, argument):
+    thread = threading.Thread(target=lambda: getattr(cuda, function)(argument))
+    thread.start()
+    thread.join()
+def allocate():
+    memory = ctypes.c_uint64()
+    return memory, cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(64))
+stream, (memory, result) = make('cuStreamCreate', 1), allocate()
+assert run(late) == result == 0
+made = make('cuCtxCreate_v2', 0, 0)
+assert run(late) == 0
+lose('cuCtxDestroy_v2', made)
+print(run(later), allocate()[1])
+section = begin(b'worker', context, stream, 2)
+print(cuda.cuMemFree_v2(memory), end(section), allocate()[1])
+made = make('cuCtxCreate_v2', 0, 0)
+assert cuda.cuCtxSetCurrent(context) == 0
+lose('cuDevicePrimaryCtxReset_v2', 0)
+print(run(later), allocate()[1])
+";
+    let Some(command) = audit(&[], program) else { return };
+    let (_, out, said) = output(command);
+    // CUDA_ERROR_CONTEXT_IS_DESTROYED; the section has deferred one free.
+    assert_eq!(out.lines().collect::<Vec<_>>(), ["709 709", "0 1 709", "709 709"], "{said}");
+}
+
+#[test]
 fn a_child_of_a_ready_process_is_ready() {
     let json = scratch_folder().join("report.json");
     let program = "

@@ -54,10 +54,7 @@ pub(crate) extern "C" fn forked() {
 
 /// The busy streams but for one, asked in this thread, whose program is about to load a kernel.
 pub(crate) fn find_others(stream: Option<u64>) -> Vec<Stream> {
-    let before = contexts::current();
-    let busy = ask(|its| Some(its.handle) != stream).unwrap_or_default();
-    contexts::set_current(before);
-    busy
+    ask(|its| Some(its.handle) != stream).unwrap_or_default()
 }
 
 /// All busy streams, asked in a thread that is left behind if the driver does not answer; then `None`, and while a context
@@ -90,7 +87,7 @@ pub(crate) fn in_words(stream: &Stream, waits: &str, runs: &str) -> String {
 }
 
 /// Asks the streams in which kernels were launched. Those that are being captured are not asked, because that ends the capture.
-/// Leaves another context current. `None` while a context ends.
+/// `None` while a context ends.
 fn ask(wanted: impl Fn(&Stream) -> bool) -> Option<Vec<Stream>> {
     counted(|| (ENDING.load(Ordering::SeqCst) == 0).then(|| busy(wanted)))
 }
@@ -127,10 +124,10 @@ fn busy(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
     let mut busy = HashMap::new();
     // The default streams are those of the current context.
     for context in contexts::all() {
-        if contexts::set_current(context) {
+        contexts::within(context, || {
             let used = watched::streams().filter(|(_, stream)| stream.kernel > 0 && wanted(stream));
             busy.extend(used.filter(|(_, stream)| is_busy(stream)));
-        }
+        });
     }
     contexts::exchange_capture_mode(mode);
     let mut busy: Vec<_> = busy.into_values().collect();

@@ -127,13 +127,6 @@ pub(crate) fn current_with_id() -> (u64, u64) {
     (context, id(context))
 }
 
-/// Makes a context current in this thread. Returns whether that context is there.
-pub(crate) fn set_current(context: u64) -> bool {
-    driver_function!(static SET = cuCtxSetCurrent(CUcontext));
-    // SAFETY: the driver refuses a context that is gone.
-    SET.get().is_some_and(|set| unsafe { set(handle(context)) } == CUresult::CUDA_SUCCESS)
-}
-
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
 pub(crate) const RELAXED: u32 = 2;
 
@@ -162,7 +155,8 @@ pub(crate) fn device_of(context: u64) -> Option<CUdevice> {
     within(context, current_device).flatten()
 }
 
-/// Does something while a context is current. `None` if it is gone.
+/// Does something while a context is current. `None` if it is gone. The context before is pushed down and not set again: the driver refuses to set one
+/// that is gone.
 pub(crate) fn within<T>(context: u64, act: impl FnOnce() -> T) -> Option<T> {
     driver_function!(static PUSH = cuCtxPushCurrent_v2(CUcontext));
     driver_function!(static POP = cuCtxPopCurrent_v2(*mut CUcontext));

@@ -205,25 +205,20 @@ fn deferred_event(call: Call, subject: &str, resident: &str) {
 
 /// Makes the deferred calls, until a section concerns all that are left.
 fn make() -> u64 {
-    let before = contexts::current();
-    let (mut current, mut made) = (before, 0);
+    let mut made = 0;
     // While another thread captures, a free would fail, and end that capture.
     let mode = contexts::exchange_capture_mode(contexts::RELAXED);
     loop {
         let Some(Later { free: Free { call, devices, owner, .. }, make, .. }) = STATE.lock().next() else {
             break;
         };
-        // With its context the memory is gone, and its address may be that of something else by now.
-        let is_there = match owner {
-            Owner::Context(context) if context != current => {
-                let is_set = contexts::set_current(context);
-                current = if is_set { context } else { current };
-                is_set
-            }
-            _ => true,
+        let make = || during(call, || make.now());
+        let result = match owner {
+            // With its context the memory is gone, and its address may be that of something else by now.
+            Owner::Context(context) => contexts::within(context, make),
+            Owner::Process => Some(make()),
         };
-        if is_there {
-            let result = during(call, || make.now());
+        if let Some(result) = result {
             made += 1;
             if result != CUresult::CUDA_SUCCESS {
                 let (name, subject) = (call.name(), call.subject);
@@ -231,9 +226,6 @@ fn make() -> u64 {
             }
         }
         STATE.lock().deferred.made(devices);
-    }
-    if current != before {
-        contexts::set_current(before);
     }
     contexts::exchange_capture_mode(mode);
     made
