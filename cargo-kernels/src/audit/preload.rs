@@ -282,8 +282,8 @@ fn why_not(event: &Event) -> Option<String> {
         || matches!(event.kind, Kind::Refused | Kind::Hang)
             && [rules::LOAD.name, rules::MODULE.name].contains(&&*event.rule);
     let image = if event.image.is_empty() { String::new() } else { format!(" of {}", event.image) };
-    const WHY: &str = "its image was loaded from a file by its name, or with options for the driver's compiler, or no copy \
-                       of it could be kept";
+    const WHY: &str =
+        "its image was loaded from a file by its name, or with options, or no copy of it could be kept";
     is_load.then(|| format!("{}{image}: {WHY}", readable(&subject(event))))
 }
 

@@ -19,7 +19,10 @@ use crate::watch::real::{Function, c_name};
 use crate::watch::watched::{self, during, timed};
 use crate::watch::{busy, devices, fork, hang, lookup, memory, ready, recording, section, streams, unloaded};
 use context::{end_context, make_context};
-use image::{enumerate, get_function, get_kernel, load_library, load_module, unload_library, unload_module};
+use image::{
+    LibraryOptions, enumerate, get_function, get_kernel, load_library, load_module, unload_library,
+    unload_module,
+};
 use load::{any_node, first_node, kernel_node, launch, load_kernel, load_node, set_limit};
 
 /// Prepares the process for its first call.
@@ -170,11 +173,11 @@ hooks! {
     12000 cuLibraryLoadData => cuLibraryLoadData(
         library: *mut CUlibrary, bytes: *const c_void, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |call, real| load_library(call, library, image_at(bytes), count, image::keeps_code(library_options, library_count), real);
+    ) |call, real| load_library(call, library, image_at(bytes), count, LibraryOptions::of(library_options, library_count), real);
     12000 cuLibraryLoadFromFile => cuLibraryLoadFromFile(
         library: *mut CUlibrary, path: *const c_char, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |call, real| load_library(call, library, image_in_file(path), count, false, real);
+    ) |call, real| load_library(call, library, image_in_file(path), count, LibraryOptions::of(library_options, library_count), real);
     2000 cuModuleUnload => cuModuleUnload(module: CUmodule) |call, real| unload_module(call, module, real);
     12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary) |call, real| unload_library(call, library, real);
 

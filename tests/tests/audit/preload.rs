@@ -302,6 +302,36 @@ print('done')
     assert_eq!(text(&output.stdout), "done", "{}", text(&output.stderr));
 }
 
+/// Its memory can be a table that the driver fills in.
+#[test]
+fn a_library_with_options_is_loaded_by_the_driver() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let [file, other] = ["plain.preload", "options.preload"].map(|name| scratch_folder().join(name));
+    let load = |options: &str| {
+        python(&format!(
+            "
+options = [{options}]
+names, values = (ctypes.c_uint32 * 2)(*options), (ctypes.c_void_p * 2)(1, 1)
+cuda.kernel_registry_audit_ready()
+assert cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, names, values, len(options)) == 0
+assert launch(library, b'late') == 0
+print('done')
+"
+        ))
+    };
+    findings(&audit(&options("--record", &file), &["python3", "-c", &load("")]));
+    // 1 is BINARY_IS_PRESERVED, 0 HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE.
+    for (own, by_driver) in [("1", 0), ("0", 2), ("1, 0", 2), ("77", 2)] {
+        let run = audit(&options("--preload", &file), &["python3", "-c", &load(own)]);
+        assert_eq!(findings(&run), by_driver, "{own}: {}", text(&run.0.stderr));
+    }
+    findings(&audit(&options("--record", &other), &["python3", "-c", &load("0")]));
+    let recorded = fs::read_to_string(&other).unwrap();
+    assert!(!recorded.contains("\nlibrary ") && recorded.contains(", or with options, or"), "{recorded}");
+}
+
 #[test]
 fn a_program_says_when_and_its_second_context_is_preloaded_too() {
     if !has_python() {

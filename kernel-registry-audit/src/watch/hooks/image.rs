@@ -29,29 +29,40 @@ pub(super) fn load_module(
     with_handle(load_image(call, out, code, how, Some(&rules::MODULE), real), out, owners::add)
 }
 
-/// Loads a library, with so many options for the driver's compiler. `keeps`: the program promises to keep its code until the library is unloaded.
+/// Loads a library, with so many options for the driver's compiler, and with its own.
 pub(super) fn load_library(
     call: Call,
     out: *mut CUlibrary,
     code: Image,
     options: c_uint,
-    keeps: bool,
+    own: LibraryOptions,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let how = (options == 0).then_some(How::Library);
+    let how = (options == 0 && !own.has_others).then_some(How::Library);
     let result = load_image(call, out, code, how, is_eager().then_some(&rules::LIBRARY), real);
-    if keeps { with_handle(result, out, known::mark_kept) } else { result }
+    if own.keeps_code { with_handle(result, out, known::mark_kept) } else { result }
 }
 
-/// Whether the options of a library say that the driver uses the program's memory until the library is unloaded.
-pub(super) fn keeps_code(options: *const CUlibraryOption, count: c_uint) -> bool {
-    const KEEPS: [c_uint; 2] = [
-        CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED as c_uint,
-        CUlibraryOption::CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE as c_uint,
-    ];
-    let all = if options.is_null() { 0 } else { count as usize };
-    // SAFETY: the program passes so many options. It may use numbers that this version of the bindings does not know.
-    (0..all).any(|index| KEEPS.contains(&unsafe { options.cast::<c_uint>().add(index).read() }))
+/// What the options of a library say.
+pub(super) struct LibraryOptions {
+    /// The driver uses memory of the program until the library is unloaded.
+    keeps_code: bool,
+    /// Options that a library which was preloaded does not have.
+    has_others: bool,
+}
+
+impl LibraryOptions {
+    pub(super) fn of(options: *const CUlibraryOption, count: c_uint) -> Self {
+        const TABLE: c_uint = CUlibraryOption::CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE as c_uint;
+        const PRESERVED: c_uint = CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED as c_uint;
+        let all = if options.is_null() { 0 } else { count as usize };
+        // SAFETY: the program passes so many options. It may use numbers that this version of the bindings does not know.
+        let mut all = (0..all).map(|index| unsafe { options.cast::<c_uint>().add(index).read() });
+        LibraryOptions {
+            keeps_code: all.clone().any(|option| [TABLE, PRESERVED].contains(&option)),
+            has_others: all.any(|option| option != PRESERVED),
+        }
+    }
 }
 
 fn load_image<T>(
