@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +16,9 @@ use crate::watch::{contexts, known, threads};
 
 /// How long the driver may take to answer.
 const MOMENT: Duration = Duration::from_millis(500);
+
+/// Whether a thread asks that may be left behind.
+static ASKING_APART: AtomicBool = AtomicBool::new(false);
 
 /// How many threads ask.
 static ASKING: AtomicU32 = AtomicU32::new(0);
@@ -48,6 +51,7 @@ fn await_answers() {
 
 /// In a forked child nobody asks.
 pub(crate) extern "C" fn forked() {
+    ASKING_APART.store(false, Ordering::SeqCst);
     ASKING.store(0, Ordering::SeqCst);
     ENDING.store(0, Ordering::SeqCst);
 }
@@ -57,22 +61,40 @@ pub(crate) fn find_others(stream: Option<u64>) -> Vec<Stream> {
     ask(|its| Some(its.handle) != stream).unwrap_or_default()
 }
 
-/// All busy streams, asked in a thread that is left behind if the driver does not answer; then `None`, and while a context
-/// ends.
+/// All busy streams, asked in a thread that is left behind if the driver does not answer; then `None`, and as long as that
+/// thread is there, and while a context ends.
 pub(crate) fn find_all() -> Option<Vec<Stream>> {
-    asked_apart(|| ask(|_| true))
+    asked_apart(Duration::ZERO, || ask(|_| true))
 }
 
 /// All busy streams beside a call that hangs, asked in such a thread too. The call may be one that ends a context: that is
 /// there as long as the call waits.
 pub(crate) fn find_beside_hang() -> Option<Vec<Stream>> {
-    asked_apart(|| Some(ask_beside_hang(|_| true)))
+    asked_apart(MOMENT, || Some(ask_beside_hang(|_| true)))
 }
 
-fn asked_apart(ask: impl FnOnce() -> Option<Vec<Stream>> + Send + 'static) -> Option<Vec<Stream>> {
+/// Asks in a thread of its own. There is one at a time: waits so long for one that was left behind.
+fn asked_apart(
+    wait: Duration,
+    ask: impl FnOnce() -> Option<Vec<Stream>> + Send + 'static,
+) -> Option<Vec<Stream>> {
+    let begun = Instant::now();
+    while ASKING_APART.swap(true, Ordering::SeqCst) {
+        if begun.elapsed() >= wait {
+            return None;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
     let (answer, answered) = mpsc::channel();
-    // Nobody may be waiting any longer.
-    threads::start(move || drop(answer.send(ask()))).ok()?;
+    let started = threads::start(move || {
+        let found = ask();
+        ASKING_APART.store(false, Ordering::SeqCst);
+        // Nobody may be waiting any longer.
+        drop(answer.send(found));
+    });
+    if started.is_err() {
+        ASKING_APART.store(false, Ordering::SeqCst);
+    }
     answered.recv_timeout(MOMENT).ok()?
 }
 
@@ -133,4 +155,32 @@ fn busy(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
     let mut busy: Vec<_> = busy.into_values().collect();
     busy.sort_by_key(|stream| stream.handle);
     busy
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn one_thread_is_left_behind_while_the_driver_does_not_answer() {
+        let (asked, (answer, answered)) = (Arc::new(AtomicU32::new(0)), mpsc::channel::<()>());
+        let ask = |wait, until: Option<mpsc::Receiver<()>>| {
+            let asked = asked.clone();
+            asked_apart(wait, move || {
+                asked.fetch_add(1, Ordering::SeqCst);
+                until.map(|until| until.recv());
+                Some(Vec::new())
+            })
+        };
+        assert!(ask(Duration::ZERO, Some(answered)).is_none());
+        for _ in 0..10 {
+            assert!(ask(Duration::ZERO, None).is_none());
+        }
+        assert!(ask(Duration::from_millis(20), None).is_none(), "it waits a while");
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        answer.send(()).unwrap();
+        assert!(ask(Duration::from_secs(60), None).is_some(), "until there is an answer");
+    }
 }
