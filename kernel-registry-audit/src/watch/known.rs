@@ -56,7 +56,7 @@ static HANDLES: Locked<Handles> = Locked::new();
 struct Handles {
     kernels: HashMap<u64, Kernel>,
     images: HashMap<u64, Image>,
-    /// The images of each content.
+    /// The images that a preload names.
     contents: HashMap<Content, BTreeSet<u64>>,
 }
 
@@ -151,8 +151,8 @@ pub(crate) fn find_loading(thread: u32) -> Option<Loading> {
     LOADING.lock().get(&thread).cloned()
 }
 
-/// What tells images apart: how they are loaded, and their length and hash.
-pub(crate) type Content = (How, u64, u64);
+/// What tells images apart that a preload names: how they are loaded, and where their bytes are, which are read once.
+pub(crate) type Content = (How, usize);
 
 /// A kernel, by one of its handles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -326,7 +326,7 @@ mod tests {
     fn each_of_many_images_is_found_and_forgotten_as_fast_as_one() {
         const FIRST: u64 = 1 << 40;
         let images = || (0..40_000).map(|number| FIRST + (number << 8));
-        let content = |image| (How::Module, 64, image);
+        let content = |image| (How::Module, image as usize);
         let begun = computed();
         for image in images() {
             add_image(image, "image", "", Some(content(image)));

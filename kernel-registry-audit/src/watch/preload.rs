@@ -16,6 +16,7 @@ use cudarc::driver::sys::{CUlimit, CUresult};
 use crate::options::{Audit, PreloadAt};
 use crate::preload::{How, Origin, Preload};
 use crate::record::Kind;
+use crate::watch::known::Content;
 use crate::watch::locked::Locked;
 use crate::watch::recording::{self, NewEvent, now, write_event};
 use crate::watch::say::say;
@@ -29,7 +30,10 @@ static ANY: AtomicBool = AtomicBool::new(false);
 
 #[derive(Default)]
 struct State {
-    images: Vec<Loaded>,
+    /// The handles that the program has not taken.
+    images: HashMap<(Content, Context), Vec<u64>>,
+    /// How many images were loaded.
+    loads: u64,
     /// The contexts in which it was done or is being done, by their ids: the next context can have the address of one that is gone.
     contexts: HashMap<u64, Progress>,
     /// The images that are being loaded.
@@ -50,17 +54,6 @@ enum Progress {
     Done,
 }
 
-/// An image that was preloaded.
-struct Loaded {
-    origin: Origin,
-    code: &'static [u8],
-    handle: u64,
-    /// The context of a module; 0 for a library, which belongs to all.
-    context: Context,
-    /// Whether the program has taken it.
-    is_taken: bool,
-}
-
 /// The address of a context, and its id.
 type Context = (u64, u64);
 
@@ -71,27 +64,44 @@ fn context_of(how: How) -> Context {
     if how == How::Module { contexts::current_with_id() } else { ALL }
 }
 
+/// What a preload calls an image, if it names one with these bytes, which have this hash.
+pub(crate) fn content(how: How, hash: u64, image: &[u8]) -> Option<Content> {
+    type Key = (How, u64, u64);
+    static NAMED: OnceLock<HashMap<Key, Vec<&Origin>>> = OnceLock::new();
+    let plan = plan()?;
+    let named = NAMED.get_or_init(|| {
+        let mut named: HashMap<Key, Vec<_>> = HashMap::new();
+        for origin in plan.images.keys() {
+            named.entry((origin.how, origin.bytes, origin.hash)).or_default().push(origin);
+        }
+        named
+    });
+    let same = named.get(&(how, image.len() as u64, hash))?;
+    let code = same.iter().filter_map(|origin| file::read(origin).ok()).find(|code| *code == image)?;
+    Some(content_of(how, code))
+}
+
+/// What an image is called that was read from a file.
+fn content_of(how: How, code: &'static [u8]) -> Content {
+    (how, code.as_ptr().addr())
+}
+
 /// Takes the handle of an image that was preloaded. Each is taken once: the program may unload it.
-pub(crate) fn take(image: &[u8], how: How) -> Option<u64> {
+pub(crate) fn take(content: Content) -> Option<u64> {
     if !ANY.load(Ordering::Relaxed) {
         return None;
     }
-    let context = context_of(how);
+    let context = context_of(content.0);
     let mut state = STATE.lock();
-    let fits = |loaded: &&mut Loaded| {
-        !loaded.is_taken && (loaded.origin.how, loaded.context) == (how, context) && loaded.code == image
-    };
-    let loaded = state.images.iter_mut().find(fits)?;
-    loaded.is_taken = true;
-    Some(loaded.handle)
+    let handles = state.images.get_mut(&(content, context)).filter(|handles| !handles.is_empty())?;
+    Some(handles.remove(0))
 }
 
 /// Forgets an image that the program unloads, once nothing here uses it, with all that is known of it.
 pub(crate) fn forget(handle: u64) {
     loop {
-        let mut state = STATE.lock();
+        let state = STATE.lock();
         if !state.in_use.contains(&handle) {
-            state.images.retain(|loaded| loaded.handle != handle);
             // While the lock is held: nobody begins to use it.
             return known::forget_image(handle);
         }
@@ -102,7 +112,7 @@ pub(crate) fn forget(handle: u64) {
 
 /// Forgets what was preloaded in a context that is gone.
 pub(crate) fn forget_context(context: u64) {
-    STATE.lock().images.retain(|loaded| loaded.context.0 != context);
+    STATE.lock().images.retain(|(_, (its, _)), _| *its != context);
 }
 
 /// What the file names, if there is one that can be read.
@@ -203,7 +213,7 @@ fn within<T>(context: u64, act: impl FnOnce() -> T) -> Option<T> {
 
 /// Waits a moment for another thread. As long as that gets on, this is no hang.
 fn wait_a_step() {
-    watched::get_on(STATE.lock().images.len() as u64);
+    watched::get_on(STATE.lock().loads);
     thread::sleep(STEP);
 }
 

@@ -160,6 +160,36 @@ print('done')
     assert_eq!(findings(&(output, report)), 0, "{recorded}");
 }
 
+/// Of long images the hash takes parts only.
+#[test]
+fn images_of_one_hash_are_both_preloaded() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let file = scratch_folder().join("same.preload");
+    let program = python(
+        r#"
+cuda.kernel_registry_audit_ready()
+length, place = 1 << 20, 10 * (1 << 14) + 9000
+for value in [b'7', b'8', b'7']:
+    library = ctypes.c_void_p()
+    code = (PTX + b'// ').ljust(length, b'-')
+    code = code[:place] + value + code[place + 1:]
+    assert cuda.cuLibraryLoadData(ctypes.byref(library), code, None, None, 0, None, None, 0) == 0
+    assert launch(library, b'late') == 0
+print('done')
+"#,
+    );
+    let command = ["python3", "-c", &program];
+    assert_eq!(findings(&audit(&options("--record", &file), &command)), 6);
+    let recorded = fs::read_to_string(&file).unwrap();
+    let hashes: Vec<_> =
+        recorded.split("library ").skip(1).filter_map(|line| line.split(' ').next()).collect();
+    assert!(hashes.len() == 2 && hashes[0] == hashes[1], "{recorded}");
+    let second = audit(&options("--preload", &file), &command);
+    assert_eq!(findings(&second), 0, "{recorded}{}", text(&second.0.stderr));
+}
+
 /// A module that two contexts load is loaded once in each.
 #[test]
 fn modules_are_counted_for_each_context() {

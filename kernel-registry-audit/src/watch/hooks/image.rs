@@ -73,9 +73,13 @@ fn load_image<T>(
     rule: Option<&'static Rule>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let found = how.and_then(|how| Some((how, image.content()?)));
+    let found = how.and_then(|how| {
+        let bytes = image.content()?;
+        Some((how, hash(&bytes), bytes))
+    });
+    let content = found.as_ref().and_then(|(how, hash, bytes)| preload::content(*how, *hash, bytes));
     if !out.is_null()
-        && let Some(handle) = found.as_ref().and_then(|(how, bytes)| preload::take(bytes, *how))
+        && let Some(handle) = content.and_then(preload::take)
     {
         // SAFETY: the program has room for the handle there.
         unsafe { *out = ptr::without_provenance_mut(handle as usize) };
@@ -83,12 +87,8 @@ fn load_image<T>(
     }
     let begun = now();
     let words = || format!("`{}` of a {image}", call.name());
-    let described = found.map(|(how, bytes)| {
-        let hash = hash(&bytes);
-        ((how, bytes.len() as u64, hash), origin::find(&bytes, hash, how))
-    });
-    let (content, origin) = described.unzip();
-    let origin = origin.flatten().map(|origin| origin.to_string()).unwrap_or_default();
+    let origin = found.and_then(|(how, hash, bytes)| origin::find(&bytes, hash, how));
+    let origin = origin.map(|origin| origin.to_string()).unwrap_or_default();
     let event = NewEvent { origin: &origin, ..image_event(image.kind, image.bytes, rule) };
     let loading = known::Loading { kind: image.kind, bytes: image.bytes, origin: origin.as_str().into() };
     let (result, caller) = known::while_loading(watched::thread(), loading, || {

@@ -1,10 +1,11 @@
 //! The images that a preload names, read from their files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
+use std::iter;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::options::Audit;
 use crate::preload::{Origin, hash, images};
@@ -15,23 +16,53 @@ use crate::watch::mapped;
 /// No image is longer, in bytes.
 const LONGEST: u64 = 1 << 30;
 
-/// The bytes of an image, read once for all contexts and never freed; or why there are none.
+/// The images that were read, and why others were not.
+static READ: Locked<Images> = Locked::new();
+
+#[derive(Default)]
+struct Images {
+    of: BTreeMap<Origin, Result<&'static [u8], String>>,
+    /// All of them, by their lengths and hashes.
+    all: HashMap<(u64, u64), Vec<&'static [u8]>>,
+}
+
+impl Images {
+    /// The one image with these bytes: files of different names can have the same.
+    fn one(&mut self, origin: &Origin, bytes: Vec<u8>) -> &'static [u8] {
+        let same = self.all.entry((origin.bytes, origin.hash)).or_default();
+        let code = &bytes[..bytes.len() - 1];
+        if let Some(one) = same.iter().find(|one| **one == code) {
+            return one;
+        }
+        let length = code.len();
+        let one = &bytes.leak()[..length];
+        same.push(one);
+        one
+    }
+}
+
+/// The bytes of an image, read once for all contexts and never freed; or why there are none. What has the same bytes has the same address.
 pub(super) fn read(origin: &Origin) -> Result<&'static [u8], String> {
-    static READ: Locked<BTreeMap<Origin, Result<&'static [u8], String>>> = Locked::new();
-    READ.lock().entry(origin.clone()).or_insert_with(|| find(origin)).clone()
+    let mut images = READ.lock();
+    if let Some(read) = images.of.get(origin) {
+        return read.clone();
+    }
+    let read = find(origin).map(|bytes| images.one(origin, bytes));
+    images.of.insert(origin.clone(), read.clone());
+    read
 }
 
 /// The file can be the one that was recorded, one of the same name which the process has mapped, or a copy beside the preload.
-fn find(origin: &Origin) -> Result<&'static [u8], String> {
+fn find(origin: &Origin) -> Result<Vec<u8>, String> {
     let recorded = Path::new(&origin.path);
     let name = recorded.file_name().unwrap_or_default();
-    let others = mapped::named(name).into_iter().filter(|path| path != recorded);
+    // Only if it is not there: this asks the loader.
+    let others = || mapped::named(name).into_iter().filter(|path| path != recorded);
     let copy = Audit::chosen().preload.as_deref().map(|preload| images(preload).join(name));
-    let files: Vec<PathBuf> =
-        [recorded.to_owned()].into_iter().chain(others).chain(copy).filter(|path| path.exists()).collect();
+    let files = iter::once(recorded.to_owned()).chain(iter::once_with(others).flatten()).chain(copy);
     let mut why = None;
-    for path in &files {
-        match part(path, origin) {
+    for path in files.filter(|path| path.exists()) {
+        match part(&path, origin) {
             Ok(bytes) => return Ok(bytes),
             Err(error) => why = why.or(Some(format!("`{}`: {error}", path.display()))),
         }
@@ -44,8 +75,9 @@ fn find(origin: &Origin) -> Result<&'static [u8], String> {
     Err(why.unwrap_or_else(|| format!("there is no such file; {remedy}")))
 }
 
-/// Reads a part of a file, if it is the image that was recorded. It is copied, because the driver may use it later, when the file is another one.
-fn part(path: &Path, origin: &Origin) -> io::Result<&'static [u8]> {
+/// Reads a part of a file, if it is the image that was recorded, and adds a zero. It is copied, because the driver may use it later, when the file is
+/// another one.
+fn part(path: &Path, origin: &Origin) -> io::Result<Vec<u8>> {
     const TOO_SHORT: &str = "it is shorter than the one that was recorded; record again";
     const OTHER: &str = "it is another version than the one that was recorded; record again";
     const TOO_LONG: &str = "no image is so long";
@@ -65,7 +97,7 @@ fn part(path: &Path, origin: &Origin) -> io::Result<&'static [u8]> {
     if hash(&bytes[..length]) != origin.hash || !code::is_whole_image(&bytes[..length]) {
         return Err(io::Error::other(OTHER));
     }
-    Ok(&bytes.leak()[..length])
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -94,6 +126,11 @@ mod tests {
         };
         assert_eq!(is_read(5000, 15_000), Ok(true));
         assert_eq!(is_read(20_000, 20_480), Ok(true));
+        let copy = folder.join("copy");
+        fs::write(&copy, &content[5000..15_000]).unwrap();
+        let hash_of = hash(&content[5000..15_000]);
+        let copy = format!("library {hash_of:016x} 10000 0x0 {}", copy.display()).parse().unwrap();
+        assert_eq!(read(&copy).unwrap().as_ptr(), read(&origin(5000, 10_000, hash_of)).unwrap().as_ptr());
         // PTX with a zero in it, and a fatbin that ends somewhere else.
         assert!(is_read(5000, 15_001).unwrap_err().ends_with("record again"));
         assert!(is_read(20_000, 20_400).unwrap_err().ends_with("record again"));

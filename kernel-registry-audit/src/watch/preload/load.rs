@@ -10,7 +10,9 @@ use cudarc::driver::sys::{
 };
 use kernel_registry_format::prime;
 
-use super::{Loaded, STATE, STEP, State, TIMEOUT, context_of, done, failed, file, image_done, wait_a_step};
+use super::{
+    STATE, STEP, State, TIMEOUT, content_of, context_of, done, failed, file, image_done, wait_a_step,
+};
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Prime, Sizes};
 use crate::watch::owners::Owner;
 use crate::watch::real::driver_function;
@@ -181,7 +183,8 @@ fn of_image(how: How, image: u64, words: &str, kernels: &BTreeSet<String>, stack
 /// The handle of an image, which is loaded unless it was before.
 fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
     let context = context_of(origin.how);
-    let content = (origin.how, origin.bytes, origin.hash);
+    let code = file::read(origin)?;
+    let content = content_of(origin.how, code);
     let is_here =
         |handle| origin.how == How::Library || owners::find(handle) == Some(Owner::Context(context.0));
     let (this, begun) = ((origin.clone(), context), Instant::now());
@@ -198,19 +201,20 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
         drop(state);
         wait_a_step();
     }
-    let loaded = file::read(origin).and_then(|code| match origin.how {
-        How::Library => Ok((code, library(code)?)),
-        How::Module => Ok((code, module(code)?)),
-    });
+    let loaded = match origin.how {
+        How::Library => library(code),
+        How::Module => module(code),
+    };
     let mut state = STATE.lock();
     state.loading.retain(|other| *other != this);
-    let (code, handle) = loaded?;
+    let handle = loaded?;
     let words = format!("{}, preloaded", words_of(origin));
     known::add_image(handle, &words, &origin.to_string(), Some(content));
     if origin.how == How::Module {
         owners::add(handle);
     }
-    state.images.push(Loaded { origin: origin.clone(), code, handle, context, is_taken: false });
+    state.loads += 1;
+    state.images.entry((content, context)).or_default().push(handle);
     Ok(InUse::new(&mut state, handle))
 }
 
