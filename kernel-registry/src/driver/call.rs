@@ -13,7 +13,7 @@ pub(crate) use sys::{
     CUlimit_enum as Limit,
 };
 
-/// A loaded image in one context. This library never unloads it, except in a probe.
+/// A loaded image in one context. This library never unloads it.
 #[derive(Clone, Copy)]
 pub(crate) struct Module(sys::CUmodule);
 
@@ -110,12 +110,6 @@ impl<'c> Current<'c> {
         };
         load_with_log("cuModuleLoadDataEx", None, load)?;
         Ok(Module(module))
-    }
-
-    /// Unloads a module of our own. This may wait for the device.
-    pub(crate) fn unload(&self, module: Module) -> Result<(), DriverCallError> {
-        // SAFETY: the caller has the only copy of the handle.
-        call("cuModuleUnload", unsafe { sys::cuModuleUnload(module.0) })
     }
 
     /// Loads a library. If `threads` is given, and the driver can do it, so many threads compile its kernels.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tests::{cargo_kernels_command, left_out, scratch_folder};
 
+use super::preload::options;
 use crate::{audit, events, has_python, simulated, text};
 
 #[test]
@@ -88,6 +89,17 @@ fn a_slow_call_names_the_kernel_that_it_waited_for() {
     assert!(said.contains("while `spin` was resident"), "{said}");
 }
 
+/// Programs of the examples, built.
+fn built(stories: &[&str]) -> Vec<String> {
+    // Beside this package's programs. The tests of the workspace have built them already, with the features of the workspace.
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked", "--workspace"]);
+    let status = build.args(stories.iter().flat_map(|story| ["--bin", story])).status();
+    assert!(status.expect("cargo runs").success());
+    let path = |story: &&str| Path::new(env!("CARGO_BIN_EXE_hardware")).with_file_name(story);
+    stories.iter().map(|story| path(story).to_str().expect("a path in UTF-8").to_owned()).collect()
+}
+
 #[test]
 fn stories_are_explained_cold_and_have_no_finding_warm() {
     let stories: [(&str, &[&str]); 3] = [
@@ -95,14 +107,9 @@ fn stories_are_explained_cold_and_have_no_finding_warm() {
         ("persistent", &["`cuKernelGetFunction` for `sscal(", "`worker("]),
         ("stream_fence", &["`cuModuleLoadData`", "what came last there is a wait for a word in memory"]),
     ];
-    // Beside this package's programs. The tests of the workspace have built them already, with the features of the workspace.
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--locked", "--workspace"]);
-    let status = build.args(stories.iter().flat_map(|(story, _)| ["--bin", story])).status();
-    assert!(status.expect("cargo runs").success());
-    for (story, words) in stories {
-        let program = Path::new(env!("CARGO_BIN_EXE_hardware")).with_file_name(story);
-        let program = program.to_str().expect("a path in UTF-8");
+    let programs = stories.map(|(story, _)| story);
+    for ((story, words), program) in stories.into_iter().zip(built(&programs)) {
+        let program = &*program;
         let (output, report) = audit(&["--hang-after", "0.2"], &[program, "--cold"]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{story}: {said}");
@@ -124,6 +131,19 @@ fn stories_are_explained_cold_and_have_no_finding_warm() {
         let (output, report) = audit(&["--after-ready", "refuse"], &[program]);
         assert!(output.status.success(), "{story}: {}", text(&output.stderr));
         assert!(report["processes"][0]["ready_ms"].is_number(), "{story} is sealed: {report:#}");
+    }
+}
+
+/// What waits in them is a late load of kernel-registry, and what that loads and unloads besides.
+#[test]
+fn stories_complete_cold_once_they_are_preloaded() {
+    for program in built(&["two_kernels", "persistent"]) {
+        let file = scratch_folder().join("story.preload");
+        let run = |option| audit(&options(option, &file), &[&program, "--cold"]).0;
+        let cold = run("--record");
+        assert_eq!(cold.status.code(), Some(3), "{}", text(&cold.stderr));
+        let preloaded = run("--preload");
+        assert!(preloaded.status.success(), "{}{}", text(&preloaded.stdout), text(&preloaded.stderr));
     }
 }
 
