@@ -12,7 +12,7 @@ use object::elf::{
     SectionHeader64, SectionType, Sym64,
 };
 use object::read::SymbolIndex;
-use object::read::elf::{FileHeader, SectionHeader, Sym, SymbolTable};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym, SymbolTable};
 
 use crate::Error;
 use crate::bytes;
@@ -41,20 +41,49 @@ pub(crate) fn is_cubin(image: &[u8]) -> bool {
     is_elf(image) && bytes::u16_at(image, 18).map(Machine) == Some(EM_CUDA)
 }
 
-/// Where the last section or table ends. Each section header that is looked at costs its size in `effort`.
+/// Where the last table, section or segment ends. Each header that is looked at costs its size in `effort`.
 pub(crate) fn end(image: &[u8], effort: &mut usize) -> Option<usize> {
     let header = Header::parse(image).ok()?;
-    let table = |offset: u64, size: u16, count: u64| offset.checked_add(u64::from(size) * count);
-    let segments = table(header.e_phoff(LE), header.e_phentsize(LE), header.phnum(LE, image).ok()?.into())?;
-    let sections = table(header.e_shoff(LE), header.e_shentsize(LE), header.shnum(LE, image).ok()?.into())?;
-    let headers = header.sections(LE, image).ok()?;
-    *effort = effort.checked_sub(headers.len() * size_of::<SectionHeader64<LittleEndian>>())?;
-    let mut end = segments.max(sections);
-    for section in headers.iter().filter(|section| is_in_file(section)) {
-        let (start, size) = section.file_range(LE).unwrap_or_default();
-        end = end.max(start.checked_add(size)?);
+    let tables = Tables::of(header, image).ok()?;
+    *effort = effort.checked_sub(usize::try_from(tables.size).ok()?)?;
+    usize::try_from(tables.end.max(end_of_parts(header, image).ok()?)).ok()
+}
+
+/// The headers of segments and of sections, in the file.
+struct Tables {
+    end: u64,
+    size: u64,
+}
+
+impl Tables {
+    fn of(header: &Header, image: &[u8]) -> object::read::Result<Self> {
+        let size = |header: u16, count: u64| u64::from(header) * count;
+        let segments = size(header.e_phentsize(LE), header.phnum(LE, image)?.into());
+        let sections = size(header.e_shentsize(LE), header.shnum(LE, image)?.into());
+        let ends = [header.e_phoff(LE).saturating_add(segments), header.e_shoff(LE).saturating_add(sections)];
+        Ok(Tables { end: ends[0].max(ends[1]), size: segments + sections })
     }
-    usize::try_from(end).ok()
+}
+
+/// Where the last segment or section ends, whose headers are in the file.
+fn end_of_parts(header: &Header, image: &[u8]) -> object::read::Result<u64> {
+    let segments = header.program_headers(LE, image)?.iter().map(|segment| segment.file_range(LE));
+    let sections = header.section_headers(LE, image)?.iter().filter(|section| is_in_file(section));
+    let parts = segments.chain(sections.filter_map(|section| section.file_range(LE)));
+    let ends = parts.filter(|(_, size)| *size > 0).map(|(start, size)| start.saturating_add(size));
+    Ok(ends.max().unwrap_or(0))
+}
+
+/// The driver reads all that the headers name, and does not ask whether it is there.
+fn check_end(header: &Header, image: &[u8]) -> Result<(), Error> {
+    let malformed = |error: object::read::Error| Error::malformed("the ELF headers", error.to_string());
+    let available = image.len() as u64;
+    let is_there = |needed: u64| match needed <= available {
+        true => Ok(()),
+        false => Err(Error::Truncated { place: "the cubin", needed, available }),
+    };
+    is_there(Tables::of(header, image).map_err(malformed)?.end)?;
+    is_there(end_of_parts(header, image).map_err(malformed)?)
 }
 
 fn is_in_file(section: &SectionHeader64<LittleEndian>) -> bool {
@@ -124,6 +153,7 @@ impl<'a> Elf<'a> {
             move |error: object::read::Error| Error::malformed(place, error.to_string())
         };
         let header = Header::parse(image).map_err(malformed(HEADER))?;
+        check_end(header, image)?;
         let table = header.sections(LE, image).map_err(malformed("the section headers"))?;
         let symbols = table.symbols(LE, image, SHT_SYMTAB).map_err(malformed("the symbol table"))?;
 

@@ -43,19 +43,24 @@ impl Budget {
 }
 
 /// Reads all containers of a file. Entries that cannot be read are no reason to refuse the others, unless there are
-/// none.
+/// none, or one is cut off: the driver may choose it, and read beyond its end.
 pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
     let (mut variants, mut unread, mut budget) = (Vec::new(), Vec::new(), Budget::for_file(image));
     let entries = entries(image)?;
+    let mut truncated = None;
     once_each(|| {
         for entry in entries {
             budget.enter(entry.container);
             match read_entry(&entry, &mut budget) {
                 Ok(read) => variants.extend(read),
+                Err(error @ Error::Truncated { .. }) => truncated = Some(error),
                 Err(error) => unread.push(Unread { sm: entry.sm, error }),
             }
         }
     });
+    if let Some(error) = truncated {
+        return Err(error);
+    }
     match unread.first() {
         Some(first) if variants.is_empty() => Err(first.error.clone()),
         _ => Ok((variants, unread)),

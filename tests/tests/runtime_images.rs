@@ -211,6 +211,12 @@ fn what_is_no_image_is_refused_in_words() {
         refused(RuntimeImage::new("blas.ptx", BLAS).shared("saxby", 1024)),
         "image `blas.ptx`, made at run time: no kernel `saxby` in `blas.ptx`: did you mean `saxpy` or `daxpy`?"
     );
+    let cubin = include_bytes!("../../kernel-registry-image/tests/images/spin.sm_90.cubin");
+    let cut = &cubin[..cubin.len() - 1];
+    assert_eq!(
+        refused(RuntimeImage::new("cut.cubin", cut)),
+        "image `cut.cubin`, made at run time: the image is cut off: the cubin should have 7608 bytes, but 7607 are there"
+    );
 }
 
 #[test]

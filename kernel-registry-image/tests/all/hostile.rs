@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::common::{image, images};
 use crate::cubin::Cubin;
 use crate::watch::Watch;
+use kernel_registry_format::fatbin::{Kind, Part, write};
 use kernel_registry_format::is_control;
 use kernel_registry_image::embedded::Search;
 use kernel_registry_image::source::CSignature;
@@ -72,6 +73,66 @@ fn a_container_that_is_cut_off_is_never_read() {
         for end in 16..bytes.len() {
             assert!(matches!(read(&bytes[..end]), Err(Error::Truncated { .. })), "{name} up to {end}");
         }
+    }
+}
+
+/// The tables of a cubin are behind its sections, and the driver reads all of them.
+#[test]
+fn a_cubin_that_is_cut_off_is_never_read() {
+    let cubins = images().into_iter().filter(|(_, bytes)| bytes.starts_with(b"\x7fELF"));
+    for (name, bytes) in cubins.filter(|(_, bytes)| bytes.len() < 30_000) {
+        for end in 4..bytes.len() {
+            let error = read(&bytes[..end]).expect_err(&name);
+            let Error::Truncated { needed, available, .. } = error else {
+                panic!("{name} up to {end}: {error}")
+            };
+            assert_eq!(available, end as u64);
+            // The header tells the end of the tables, and they end the file.
+            assert!(needed == if end < 64 { 64 } else { bytes.len() as u64 }, "{name} up to {end}: {error}");
+        }
+    }
+}
+
+#[test]
+fn segments_and_sections_beyond_the_end_are_refused() {
+    let cubin = image("spin.sm_90.cubin");
+    let word = |at: usize| u64::from_le_bytes(cubin[at..at + 8].try_into().unwrap()) as usize;
+    let count = |at: usize| usize::from(u16::from_le_bytes([cubin[at], cubin[at + 1]]));
+    let (segments, sections) = (word(32), word(40));
+    // Where the offset is in each header, and the size in the file behind it.
+    let offsets = |table: usize, count: usize, header: usize, offset: usize, size: usize| {
+        let headers = (0..count).map(move |index| table + index * header);
+        headers.map(move |header| (header + offset, header + size)).filter(|(_, size)| word(*size) > 0)
+    };
+    let segments = offsets(segments, count(56), 56, 8, 32);
+    // The first has no place, and those without bytes in the file may be anywhere.
+    let sections = offsets(sections, count(60), 64, 24, 32).filter(|(at, _)| cubin[at - 20] != 8);
+    let mut tried = 0;
+    for (offset, size) in segments.chain(sections) {
+        for (at, value) in [(offset, cubin.len() as u64), (size, cubin.len() as u64 + 1), (offset, u64::MAX)]
+        {
+            let mut lying = cubin.clone();
+            lying[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            let error = read(&lying).expect_err("it is beyond the end");
+            assert!(matches!(error, Error::Truncated { .. } | Error::Malformed { .. }), "{error}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 40, "{tried}");
+}
+
+/// Parts that cannot be read are left out if others can, but not if they are cut off: the driver may choose them.
+#[test]
+fn a_fatbin_with_a_cubin_that_is_cut_off_is_refused() {
+    let (cubin, other) = (image("spin.sm_90.cubin"), image("spin.sm_80.cubin"));
+    let fatbin = |cubin: &[u8]| {
+        let part = |sm, bytes| Part { kind: Kind::Cubin, sm, flags: 0, bytes };
+        write(&[part(80, &other), part(90, cubin)])
+    };
+    assert_eq!(read(&fatbin(&cubin)).unwrap().variants.len(), 2);
+    for end in [cubin.len() - 8, cubin.len() / 2, 64, 20] {
+        let error = read(&fatbin(&cubin[..end])).unwrap_err();
+        assert!(matches!(error, Error::Truncated { .. }), "{error}");
     }
 }
 

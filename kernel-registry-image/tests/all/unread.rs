@@ -29,7 +29,7 @@ fn the_other_variants_of_a_fatbin_are_read_and_needs_are_unknown() {
     // An unknown kind, an unknown compression, an unknown attribute, and a damaged cubin.
     let kind = |entry: &mut [u8]| entry[0] = 0x7f;
     let packed = |entry: &mut [u8]| entry[16] = 1;
-    let damaged = |entry: &mut [u8]| entry[64 + 40] ^= 0xff;
+    let damaged = |entry: &mut [u8]| entry[64 + 62] ^= 0xff;
     for (change, words) in [
         (&kind as &dyn Fn(&mut [u8]), "a newer CUDA toolkit made the image; update kernel-registry"),
         (&packed, "-compress-mode=none"),
