@@ -30,7 +30,17 @@ pub(crate) struct Linked {
     /// The kernel's symbol.
     symbol: &'static CStr,
     runtime: &'static Addresses,
+    /// Whether its image was read, so that its parameters are known.
+    is_read: bool,
 }
+
+/// Why nothing can be compared with a kernel whose image was not read, and what to do.
+#[cfg(not(feature = "linked"))]
+pub(crate) const UNREAD: &str = "the parameters of the kernel that nvcc linked were not read: turn on the feature `linked` of \
+    kernel-registry in Cargo.toml, as in `kernel-registry = { .., features = [\"linked\"] }`";
+#[cfg(feature = "linked")]
+pub(crate) const UNREAD: &str = "the parameters of the kernel that nvcc linked are not known, because its image cannot be read: \
+    `cargo kernels list` says why, and compiling with CUDA 13.0 or before helps";
 
 /// A fatbin that nvcc's code has registered.
 #[derive(Clone, Copy)]
@@ -42,6 +52,11 @@ struct Fatbin {
 }
 
 impl Linked {
+    /// Whether its parameters are known.
+    pub(crate) fn is_read(&self) -> bool {
+        self.is_read
+    }
+
     /// The handle that `<<<>>>` launches in the current context. This loads the kernel.
     pub(crate) fn function(&self) -> Result<Function, DriverCallError> {
         self.runtime.function(self.host)

@@ -109,9 +109,9 @@ fn they_are_listed_and_found() {
         [
             "fill<unsigned int, 7u>(p0: unsigned int*) _Z4fillIjLj7EEvPT_ true [] at code that nvcc linked",
             "newer() _Z5newerv true [\"unknown\"] at code that nvcc linked",
-            &format!("one(x: &mut [u32]) one true [] {place}:11 {package}"),
-            &format!("fill(x: &mut [u32], n: u32) fill<unsigned int, 7u> true [] {place}:17 {package}"),
-            &format!("nowhere(x: &mut [u32]) nowhere true [] {place}:18 {package}"),
+            &format!("one(x: &mut [u32]) _Z3onePj true [] {place}:12 {package}"),
+            &format!("fill(x: &mut [u32], n: u32) fill<unsigned int, 7u> true [] {place}:18 {package}"),
+            &format!("nowhere(x: &mut [u32]) nowhere true [] {place}:19 {package}"),
             "stay(p0: .u64) stay true [] at code that nvcc linked",
             "found _Z4fillIjLj7EEvPT_",
             "0 duplicates",
@@ -141,16 +141,34 @@ fn wrong_declarations_are_not_warmed() {
             format!(
                 "kernel `nvcc_linked::wrong::fill` {}, the kernel that nvcc linked is `fill<unsigned int, 7u>(p0: unsigned int*)`: \
                  declare parameters of these sizes",
-                at(17)
+                at(18)
             ),
             format!(
                 "kernel `nvcc_linked::wrong::nowhere` {}, nvcc linked no kernel `nowhere` into this program: call \
                  `kernel_registry_build::linked()` in its build script, or name the kernel's symbol by `name = \"..\"`, as \
                  `cargo kernels list` shows it",
-                at(18)
+                at(19)
             ),
         ]
     );
+}
+
+/// Nothing compares arguments with parameters that were not read, and the kernel would read what nobody passed.
+#[test]
+fn without_the_feature_nothing_is_launched_from_rust() {
+    assert_eq!(printed("declared"), [""; 0]);
+    assert_eq!(printed("dynamic"), ["kernel `stay`: it takes 1 arguments, and 0 were given"]);
+    let without = Build { args: &["--no-default-features"], flags: "" }.executable("nvcc-linked");
+    let printed = |argument: &str| lines(Command::new(&without).arg(argument));
+    const UNREAD: &str = "the parameters of the kernel that nvcc linked were not read: turn on the feature `linked` of \
+        kernel-registry in Cargo.toml, as in `kernel-registry = { .., features = [\"linked\"] }`";
+    assert_eq!(
+        printed("declared"),
+        [format!(
+            "kernel `nvcc_linked::declared::one` at tests/fixtures/nvcc-linked/src/main.rs:12 (nvcc-linked 0.1.0), {UNREAD}"
+        )]
+    );
+    assert_eq!(printed("dynamic"), [format!("kernel `stay`: {UNREAD}")]);
 }
 
 #[test]

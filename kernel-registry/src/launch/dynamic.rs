@@ -180,6 +180,9 @@ pub unsafe fn launch_dyn<'a>(
 }
 
 fn compare(kernel: &'static KernelInfo, args: &[DynArg<'_>]) -> Result<(), LaunchError> {
+    if kernel.registration().is_some_and(|linked| !linked.is_read()) {
+        return Err(LaunchError::ParamsUnread { kernel });
+    }
     let params = kernel.params();
     if params.len() != args.len() {
         return Err(LaunchError::ArgumentCount { kernel, given: args.len(), takes: params.len() });

@@ -6,6 +6,7 @@ use std::fmt;
 use super::dynamic;
 use crate::copies::{REMEDY, VERSION};
 use crate::driver::{DriverCallError, DriverUnavailable};
+use crate::linked;
 use crate::sections::WouldWait;
 use crate::{KernelInfo, OtherCopy, Param, WarmError};
 
@@ -48,6 +49,8 @@ pub enum LaunchError {
     OtherStream { kernel: &'static KernelInfo },
     /// The number of arguments is wrong.
     ArgumentCount { kernel: &'static KernelInfo, given: usize, takes: usize },
+    /// Its parameters are not known, because nvcc linked it, and its image was not read.
+    ParamsUnread { kernel: &'static KernelInfo },
     /// An argument does not fit its parameter.
     Argument {
         kernel: &'static KernelInfo,
@@ -87,6 +90,7 @@ impl LaunchError {
             | LaunchError::OtherContext { kernel }
             | LaunchError::OtherStream { kernel }
             | LaunchError::ArgumentCount { kernel, .. }
+            | LaunchError::ParamsUnread { kernel }
             | LaunchError::Argument { kernel, .. }
             | LaunchError::Late { kernel, .. }
             | LaunchError::WouldWait { kernel, .. }
@@ -184,6 +188,7 @@ impl fmt::Display for LaunchError {
             LaunchError::ArgumentCount { given, takes, .. } => {
                 write!(f, "it takes {takes} arguments, and {given} were given")
             }
+            LaunchError::ParamsUnread { .. } => f.write_str(linked::UNREAD),
             LaunchError::Argument { index, ref param, given, size, .. } => {
                 write!(f, "argument {index} is {given}")?;
                 if size > 0 {

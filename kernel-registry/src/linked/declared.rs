@@ -20,6 +20,8 @@ pub(crate) enum NotJoined {
         /// Its signature.
         linked: String,
     },
+    /// The parameters of the one of its name are not known.
+    Unread,
 }
 
 type Listed = (KernelRecord<'static>, &'static KernelInfo);
@@ -38,7 +40,10 @@ pub(crate) fn join(listed: &mut Vec<Listed>) -> Registrations {
     for (record, info) in others.iter_mut().filter(|(record, _)| record.image.is_none()) {
         let mut named = linked.iter().filter(|(linked, _)| is_called(linked, record.symbol));
         let joined = match (named.next(), named.count()) {
-            (Some((linked, _)), 0) if !fits(record.params, linked) => {
+            (Some((_, of)), 0) if of.registration().is_none_or(|linked| !linked.is_read()) => {
+                Err(NotJoined::Unread)
+            }
+            (Some((linked, _)), 0) if !fits(record.params, linked.params) => {
                 Err(NotJoined::Params { linked: linked.signature().to_string() })
             }
             (Some((linked, of)), 0) => {
@@ -66,13 +71,12 @@ fn is_called(linked: &KernelRecord<'_>, name: &str) -> bool {
     [linked.symbol, linked.path, base, unqualified].contains(&name)
 }
 
-/// Whether the declared parameters have the sizes of those in the image, if that was read.
-fn fits(declared: Params<'_>, linked: &KernelRecord<'_>) -> bool {
+/// Whether the declared parameters have the sizes of those in the image.
+fn fits(declared: Params<'_>, linked: Params<'_>) -> bool {
     const POINTER: u32 = 8;
     let sizes = |params: Params<'_>| {
         let size = |pass, size| if pass == Pass::Value { size } else { POINTER };
         params.iter().map(|param| size(param.pass, param.element_size)).collect::<Vec<_>>()
     };
-    let is_unread = linked.needs.unknown && linked.params.is_empty();
-    is_unread || sizes(declared) == sizes(linked.params)
+    sizes(declared) == sizes(linked)
 }

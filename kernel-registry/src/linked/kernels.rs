@@ -44,37 +44,45 @@ pub(crate) fn kernels() -> Vec<&'static KernelInfo> {
             fatbins.entry(linked.fatbin).or_default().push(linked);
         }
         for (fatbin, linked) in fatbins {
-            let records = records(fatbin, &linked);
-            kernels.extend(records.into_iter().zip(linked).map(|(record, linked)| info(record, linked)));
+            let described = describe(fatbin, &linked);
+            kernels
+                .extend(described.into_iter().zip(linked).map(|(described, linked)| info(described, linked)));
         }
         *registered = now;
     }
     kernels.clone()
 }
 
-#[cfg(feature = "linked")]
-use images::records;
+/// The record of a kernel.
+struct Described {
+    record: Vec<u8>,
+    /// Whether its image was read.
+    is_read: bool,
+}
 
-/// A record for each of these kernels. Without the feature `linked`, images are not read, and a kernel is called by its symbol.
+#[cfg(feature = "linked")]
+use images::describe;
+
+/// Describes each of these kernels. Without the feature `linked`, images are not read, and a kernel is called by its symbol.
 #[cfg(not(feature = "linked"))]
-fn records(_fatbin: usize, linked: &[Linked]) -> Vec<Vec<u8>> {
-    let record = |linked: &Linked| {
+fn describe(_fatbin: usize, linked: &[Linked]) -> Vec<Described> {
+    let described = |linked: &Linked| {
         let symbol = linked.symbol.to_string_lossy();
         unread(&symbol, &symbol)
     };
-    linked.iter().map(record).collect()
+    linked.iter().map(described).collect()
 }
 
-/// The record of a kernel of which only the name is known.
-fn unread(path: &str, symbol: &str) -> Vec<u8> {
+/// A kernel of which only the name is known.
+fn unread(path: &str, symbol: &str) -> Described {
     let needs = Needs::UNKNOWN;
     let kernel = KernelRecord { path, symbol, file: SOURCE, needs, copy: COPY, ..KernelRecord::EMPTY };
     let mut record = Vec::new();
     write_kernel(&kernel, &mut record);
-    record
+    Described { record, is_read: false }
 }
 
 /// The kernel of a record. It is never freed: launches refer to it.
-fn info(record: Vec<u8>, linked: Linked) -> &'static KernelInfo {
-    Box::leak(Box::new(KernelInfo::linked(record.leak(), linked)))
+fn info(Described { record, is_read }: Described, linked: Linked) -> &'static KernelInfo {
+    Box::leak(Box::new(KernelInfo::linked(record.leak(), Linked { is_read, ..linked })))
 }

@@ -78,6 +78,7 @@ pub(super) fn all() -> impl Iterator<Item = Linked> {
         symbol: unsafe { CStr::from_ptr(kernel.symbol) },
         // SAFETY: it is the table of a copy of this library in the same file.
         runtime: unsafe { &*kernel.runtime },
+        is_read: false,
     })
 }
 

@@ -8,7 +8,7 @@ use super::plan::Planned;
 use super::ptx_version;
 use super::words::Bytes;
 use crate::driver::{CudaVersion, DriverCallError};
-use crate::linked::NotJoined;
+use crate::linked::{self, NotJoined};
 use crate::place::Place;
 
 /// A `#[warmup]` function that failed. The context's next warm-up runs it again.
@@ -79,6 +79,9 @@ pub enum Cause {
         /// The signature of that.
         linked: String,
     },
+    /// It is declared `linked`, and the parameters of the kernel that nvcc linked are not known: without the feature `linked` of
+    /// kernel-registry no image is read.
+    ParamsUnread,
     /// The image has no variant that this device and driver can run.
     NoVariant {
         /// The driver's error.
@@ -148,6 +151,7 @@ impl Cause {
         match problem {
             NotJoined::Named(count) => Cause::NotLinked { symbol: planned.kernel.symbol, count: *count },
             NotJoined::Params { linked } => Cause::OtherParams { linked: linked.clone() },
+            NotJoined::Unread => Cause::ParamsUnread,
         }
     }
 }
@@ -214,6 +218,7 @@ impl fmt::Display for Cause {
             Cause::OtherParams { linked } => {
                 write!(f, "the kernel that nvcc linked is `{}`: declare parameters of these sizes", Printable(linked))
             }
+            Cause::ParamsUnread => f.write_str(linked::UNREAD),
             Cause::NoVariant { error } => write!(
                 f,
                 "{error}; the image holds nothing for this device and driver: compile it for this architecture or add \

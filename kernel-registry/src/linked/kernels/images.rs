@@ -5,7 +5,7 @@ use std::slice;
 
 use kernel_registry_image::{Image, Signature, newest_variant};
 
-use super::{SOURCE, unread};
+use super::{Described, SOURCE, unread};
 use crate::linked::{Linked, list};
 use crate::made::{self, Source};
 
@@ -31,17 +31,17 @@ struct Container {
 
 const CONTAINER: u32 = 0xBA55_ED50;
 
-/// A record for each of these kernels of a fatbin.
-pub(super) fn records(fatbin: usize, linked: &[Linked]) -> Vec<Vec<u8>> {
+/// Describes each of these kernels of a fatbin.
+pub(super) fn describe(fatbin: usize, linked: &[Linked]) -> Vec<Described> {
     let image = list::fatbins().find(|known| known.handle == fatbin).and_then(|known| image(known.wrapper));
-    linked.iter().map(|linked| record(image.as_ref(), &linked.symbol.to_string_lossy())).collect()
+    linked.iter().map(|linked| described(image.as_ref(), &linked.symbol.to_string_lossy())).collect()
 }
 
-fn record(image: Option<&Image>, symbol: &str) -> Vec<u8> {
+fn described(image: Option<&Image>, symbol: &str) -> Described {
     match image.and_then(|image| Some((image, image.variants.first()?.entry(symbol)?))) {
         Some((image, entry)) => {
             let source = Source { path: entry.name(), file: SOURCE, ..Source::default() };
-            made::record(image, entry, &source)
+            Described { record: made::record(image, entry, &source), is_read: true }
         }
         None => {
             let signature = Signature::of(symbol);
