@@ -7,12 +7,15 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
-use kernel_registry::{Cause, LaunchError, WarmError, Warmup, warm_all};
+use kernel_registry::resident::{Control, Mapped, Queue};
+use kernel_registry::{Cause, DynArg, LaunchError, WarmError, Warmup, launch_dyn, warm_all};
 use kernel_registry_sim::{Config, Device, leave_memory};
 use kernels::blas1::saxpy;
 use kernels::memory::{histogram, pair_sum, shuffle};
+use kernels::waiting::{Task, set_flag, worker};
 use serial::Turn;
 use sys::{CUdevice_attribute_enum as Attribute, CUresult};
 
@@ -77,6 +80,49 @@ fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
     let refused = unsafe { pair_sum::launch(&stream, pair_sum::over(16), 16, &x, &mut out) };
     let error = refused.expect_err("it needs clusters");
     assert!(matches!(error, LaunchError::Unavailable { needs: 90, arch: 75, .. }), "{error}");
+    Ok(())
+}
+
+/// Every device can access such memory, but freeing it waits for kernels of its own context only.
+#[test]
+fn memory_of_another_context_is_refused() -> Result<(), Box<dyn Error>> {
+    let (_turn, contexts) = devices()?;
+    let _warm = Warmup::new()
+        .only(|kernel| kernel == set_flag::INFO || kernel == worker::INFO)
+        .warm_each(&contexts)?;
+    for (context, other) in [(&contexts[0], &contexts[1]), (&contexts[1], &contexts[0])] {
+        let stream = context.new_stream()?;
+        let flags = |context| Mapped::<AtomicU32>::zeroed(context, 1);
+        let (flag, control, queue) = (flags(other)?, Control::new(other, 1)?, Queue::<Task>::new(other, 1)?);
+        let own = (flags(context)?, Control::new(context, 1)?, Queue::<Task>::new(context, 1)?);
+        let config = worker::config(1).block(1);
+        // SAFETY: what is not refused is done before the memory is freed.
+        let refused = unsafe {
+            [
+                set_flag::launch(&stream, set_flag::config(1).block(1), &flag, 1),
+                worker::launch(&stream, config, &control, &own.2),
+                worker::launch(&stream, config, &own.1, &queue),
+                launch_dyn(
+                    set_flag::INFO,
+                    &stream,
+                    set_flag::config(1).block(1),
+                    [DynArg::pointer(&flag), DynArg::value(&1_u32)],
+                ),
+            ]
+        };
+        for refused in refused {
+            let said = refused.expect_err("the memory is another context's").to_string();
+            assert!(said.contains("is of another context than this stream's"), "{said}");
+        }
+        // SAFETY: as above; and the caller keeps what an address stands for.
+        unsafe {
+            set_flag::launch(&stream, set_flag::config(1).block(1), &own.0, 1)?;
+            worker::launch(&stream, config, &own.1, &own.2)?;
+            set_flag::launch(&stream, set_flag::config(1).block(1), flag[0].as_ptr(), 2)?;
+        }
+        stream.synchronize()?;
+        assert_eq!([&flag, &own.0].map(|flag| flag[0].load(Ordering::Acquire)), [2, 1]);
+    }
     Ok(())
 }
 

@@ -47,21 +47,34 @@ pub const fn info<S: ImageSource, const FIXED: usize, const PATH: usize, const P
 
 /// The driver's arguments, each made from a parameter of a generated `launch`.
 pub mod pass {
-    use cudarc::driver::CudaStream;
+    use cudarc::driver::{DevicePtr, DevicePtrMut};
 
-    pub use crate::pass::{Tracked, pointer, slice, slice_mut, value};
-    use crate::{SliceOrNull, SliceOrNullMut};
+    use crate::launch::Launch;
+    pub use crate::pass::{Tracked, pointer, value};
+    use crate::{SliceOrNull, SliceOrNullMut, pass};
+
+    /// A slice that the kernel reads.
+    #[inline]
+    pub fn slice<'a, T>(slice: &'a impl DevicePtr<T>, launch: &Launch<'a>) -> Tracked<'a> {
+        pass::slice(slice, launch.stream())
+    }
+
+    /// A slice that the kernel may write.
+    #[inline]
+    pub fn slice_mut<'a, T>(slice: &'a mut impl DevicePtrMut<T>, launch: &Launch<'a>) -> Tracked<'a> {
+        pass::slice_mut(slice, launch.stream())
+    }
 
     /// A slice that may be missing, which the kernel reads.
     #[inline]
-    pub fn nullable<'a, T>(slice: impl SliceOrNull<T> + 'a, stream: &'a CudaStream) -> Tracked<'a> {
-        slice.track(stream)
+    pub fn nullable<'a, T>(slice: impl SliceOrNull<T> + 'a, launch: &Launch<'a>) -> Tracked<'a> {
+        slice.track(launch.stream())
     }
 
     /// A slice that may be missing, which the kernel may write.
     #[inline]
-    pub fn nullable_mut<'a, T>(slice: impl SliceOrNullMut<T> + 'a, stream: &'a CudaStream) -> Tracked<'a> {
-        slice.track_mut(stream)
+    pub fn nullable_mut<'a, T>(slice: impl SliceOrNullMut<T> + 'a, launch: &Launch<'a>) -> Tracked<'a> {
+        slice.track_mut(launch.stream())
     }
 }
 
@@ -175,7 +188,7 @@ macro_rules! __kernel {
                 ) -> ::core::result::Result<(), $crate::LaunchError> {
                     // A launch that is refused does nothing to slices and streams: it is checked before they are used.
                     let launch = $crate::Configure::<Self>::configure(config, stream)?;
-                    $(let $arg = $crate::__private_0_1::pass::$pass($arg, stream);)*
+                    $(let $arg = $crate::__private_0_1::pass::$pass($arg, &launch);)*
                     // SAFETY: the arguments are those of the declaration; the rest is the caller's promise.
                     unsafe {
                         launch.submit(&mut [

@@ -1,6 +1,8 @@
 //! Device pointers as arguments of kernels.
 
-use cudarc::driver::sys::CUdeviceptr;
+use std::ptr;
+
+use cudarc::driver::sys::{CUcontext, CUdeviceptr};
 
 /// An untyped device address, as the driver represents it. It can be passed for a pointer to any type:
 ///
@@ -16,6 +18,9 @@ pub struct DeviceAddress(pub CUdeviceptr);
 
 /// Arguments for a parameter `*const T`: raw pointers that are valid on the device, a [`DeviceAddress`], and references to
 /// [`Mapped`](crate::resident::Mapped) memory, a [`Control`](crate::resident::Control) and a [`Queue`](crate::resident::Queue).
+///
+/// A reference to memory of another context than the stream's is refused, because freeing the memory would not wait for the kernel. Its
+/// address is not, as in [`Mapped::place`](crate::resident::Mapped::place): then the caller keeps the memory until the kernel is done.
 ///
 /// Unlike with slices, cudarc does not track the memory behind a pointer. A resident kernel needs pointers, because cudarc
 /// frees a slice only after the kernel has ended.
@@ -39,7 +44,13 @@ pub trait PointerTo<T>: Sealed {
 pub trait PointerToMut<T>: PointerTo<T> {}
 
 /// Keeps other crates from implementing [`PointerTo`].
-pub trait Sealed {}
+pub trait Sealed {
+    /// The context that the memory belongs to, if dropping it waits for the kernels of that context, and of no other.
+    #[inline]
+    fn owner(&self) -> CUcontext {
+        ptr::null_mut()
+    }
+}
 
 impl<T> Sealed for *const T {}
 impl<T> Sealed for *mut T {}

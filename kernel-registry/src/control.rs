@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
-use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::sys::{CUcontext, CUdeviceptr};
 use kernel_registry_format::device_header;
 
 use crate::address::Sealed;
@@ -283,7 +283,12 @@ pub(crate) fn poll(limit: Duration, mut ask: impl FnMut() -> bool) -> bool {
     }
 }
 
-impl Sealed for &Control {}
+impl Sealed for &Control {
+    #[inline]
+    fn owner(&self) -> CUcontext {
+        self.memory.owner()
+    }
+}
 
 #[diagnostic::do_not_recommend]
 impl PointerTo<Control> for &Control {

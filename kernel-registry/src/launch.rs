@@ -6,6 +6,7 @@ mod dynamic;
 mod error;
 mod prepared;
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -58,9 +59,21 @@ pub struct Launch<'a> {
     id: ContextId,
     stream: &'a CudaStream,
     config: LaunchConfig,
+    /// Whether an argument is memory of another context, whose freeing does not wait for this kernel.
+    is_foreign: Cell<bool>,
 }
 
 impl<'a> Launch<'a> {
+    #[inline]
+    fn on(
+        kernel: &'static KernelInfo,
+        (function, id): (Function, ContextId),
+        stream: &'a CudaStream,
+        config: &LaunchConfig,
+    ) -> Self {
+        Launch { kernel, function, id, stream, config: *config, is_foreign: Cell::new(false) }
+    }
+
     /// Checks a launch against the kernel's limits in the stream's context.
     #[inline]
     pub fn new(
@@ -70,7 +83,20 @@ impl<'a> Launch<'a> {
     ) -> Result<Self, LaunchError> {
         let ready = ready(kernel, stream.context())?;
         check(kernel, config, &ready.limits)?;
-        Ok(Launch { kernel, function: ready.function, id: ready.context.id, stream, config: *config })
+        Ok(Launch::on(kernel, (ready.function, ready.context.id), stream, config))
+    }
+
+    #[inline]
+    pub(crate) fn stream(&self) -> &'a CudaStream {
+        self.stream
+    }
+
+    /// Notes that an argument is memory of this context, if that is not null.
+    #[inline]
+    pub(crate) fn uses(&self, owner: sys::CUcontext) {
+        if !owner.is_null() && owner != self.stream.context().cu_ctx() {
+            self.is_foreign.set(true);
+        }
     }
 
     /// Hands the kernel to the driver.
@@ -80,7 +106,10 @@ impl<'a> Launch<'a> {
     /// As for [`launch_raw`].
     #[inline]
     pub unsafe fn submit(self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
-        let Launch { kernel, function, id, stream, config } = self;
+        let Launch { kernel, function, id, stream, config, is_foreign } = self;
+        if is_foreign.get() {
+            return Err(LaunchError::OtherMemory { kernel });
+        }
         sections::check_stream(stream).map_err(|wait| LaunchError::WouldWait { kernel, wait })?;
         let failed = |error| failed(kernel, stream.context(), Some(id), error);
         // The handle of the default stream stands for that of the current context. And cudarc keeps the error of a stream that could

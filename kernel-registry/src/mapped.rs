@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
 use cudarc::driver::CudaContext;
-use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::sys::{CUcontext, CUdeviceptr};
 
 use crate::address::Sealed;
 use crate::driver::{ContextId, allocate_host, free_host};
@@ -48,6 +48,9 @@ use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut, sections};
 ///
 /// In CUDA the words are read and written by `kernel_registry::load` and `store` of the
 /// [device header](crate::DEVICE_HEADER).
+///
+/// It is for kernels of the context in which it is made, because dropping it waits for these: a launch in a stream of another context refuses
+/// it. A kernel there can take the address of a [`place`](Mapped::place), if the memory is kept until that kernel is done.
 ///
 /// Resetting the context frees the memory, as well as that of a [`Control`](crate::resident::Control) and a [`Queue`](crate::resident::Queue): then these may
 /// only be dropped.
@@ -89,6 +92,11 @@ impl Memory {
     /// The address of a place in it, on host and device.
     pub(crate) fn at<T>(&self, offset: usize) -> *mut T {
         self.address.as_ptr().wrapping_byte_add(offset).cast()
+    }
+
+    /// The context for whose kernels freeing it waits.
+    pub(crate) fn owner(&self) -> CUcontext {
+        self.context.cu_ctx()
     }
 
     /// The address on the device, as the driver's type.
@@ -179,7 +187,12 @@ impl<T: KernelParam> Mapped<T> {
     }
 }
 
-impl<T> Sealed for &Mapped<T> {}
+impl<T> Sealed for &Mapped<T> {
+    #[inline]
+    fn owner(&self) -> CUcontext {
+        self.memory.owner()
+    }
+}
 
 impl<T: KernelParam> PointerTo<T> for &Mapped<T> {
     #[inline]

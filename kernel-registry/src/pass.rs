@@ -6,6 +6,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
 
 use crate::address::PointerTo;
+use crate::launch::Launch;
 
 /// The address of a slice, its number of elements, and the guard that tracks its use. Kernels whose slices are a single
 /// parameter take address and length as they lie here.
@@ -23,7 +24,7 @@ impl Tracked<'_> {
 
 /// A value is passed as it is.
 #[inline]
-pub fn value<T>(value: T, _: &CudaStream) -> T {
+pub fn value<T>(value: T, _: &Launch<'_>) -> T {
     value
 }
 
@@ -45,7 +46,8 @@ pub fn slice_mut<'a, T>(slice: &'a mut impl DevicePtrMut<T>, stream: &'a CudaStr
 
 /// A pointer: its address.
 #[inline]
-pub fn pointer<T>(pointer: impl PointerTo<T>, _: &CudaStream) -> CUdeviceptr {
+pub fn pointer<T>(pointer: impl PointerTo<T>, launch: &Launch<'_>) -> CUdeviceptr {
+    launch.uses(pointer.owner());
     pointer.address()
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cudarc::driver::CudaContext;
-use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::sys::{CUcontext, CUdeviceptr};
 
 use crate::address::Sealed;
 use crate::control::Control;
@@ -291,7 +291,12 @@ impl Lane {
     }
 }
 
-impl<T> Sealed for &Queue<T> {}
+impl<T> Sealed for &Queue<T> {
+    #[inline]
+    fn owner(&self) -> CUcontext {
+        self.memory.owner()
+    }
+}
 
 #[diagnostic::do_not_recommend]
 impl<T: KernelParam> PointerTo<Queue<T>> for &Queue<T> {

@@ -86,6 +86,6 @@ impl<K> Prepared<K> {
             return Err(LaunchError::OtherContext { kernel });
         }
         self.still_holds()?;
-        Ok(Launch { kernel, function, id, stream, config })
+        Ok(Launch::on(kernel, (function, id), stream, &config))
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::sys::{CUcontext, CUdeviceptr};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use kernel_registry_format::{Param, Pass, SliceLength};
 
@@ -21,7 +21,8 @@ pub struct DynArg<'a> {
 
 enum Given<'a> {
     Value(*const c_void),
-    Pointer(CUdeviceptr),
+    /// And the context that the memory belongs to, if that matters.
+    Pointer(CUdeviceptr, CUcontext),
     Null,
     Slice(Track<'a>),
     SliceMut(Track<'a>),
@@ -45,7 +46,8 @@ impl<'a> DynArg<'a> {
 
     /// A device pointer. cudarc does not track its memory.
     pub fn pointer<T>(pointer: impl PointerTo<T>) -> Self {
-        Self::new::<T>(Given::Pointer(pointer.address()))
+        let owner = pointer.owner();
+        Self::new::<T>(Given::Pointer(pointer.address(), owner))
     }
 
     /// A slice of cudarc that the kernel reads.
@@ -67,19 +69,22 @@ impl<'a> DynArg<'a> {
         DynArg { given, size: size_of::<T>() as u32, align: align_of::<T>() as u32 }
     }
 
-    fn pass(self, stream: &'a CudaStream) -> Passed<'a> {
+    fn pass(self, launch: &Launch<'a>) -> Passed<'a> {
         match self.given {
             Given::Value(value) => Passed::Value(value),
-            Given::Pointer(address) => Passed::Address(address),
+            Given::Pointer(address, owner) => {
+                launch.uses(owner);
+                Passed::Address(address)
+            }
             Given::Null => Passed::Slice(Tracked::NULL),
-            Given::Slice(track) | Given::SliceMut(track) => Passed::Slice(track(stream)),
+            Given::Slice(track) | Given::SliceMut(track) => Passed::Slice(track(launch.stream())),
         }
     }
 
     fn kind(&self) -> &'static str {
         match self.given {
             Given::Value(_) => "a value",
-            Given::Pointer(_) => "a pointer to values",
+            Given::Pointer(..) => "a pointer to values",
             Given::Null => "null",
             Given::Slice(_) => "a slice of values",
             Given::SliceMut(_) => "a mutable slice of values",
@@ -96,7 +101,7 @@ impl<'a> DynArg<'a> {
             Pass::Slice => matches!(self.given, Given::Slice(_) | Given::SliceMut(_)),
             Pass::SliceMut => matches!(self.given, Given::SliceMut(_)),
             Pass::Pointer => !matches!(self.given, Given::Value(_)),
-            Pass::PointerMut => matches!(self.given, Given::Pointer(_) | Given::SliceMut(_)),
+            Pass::PointerMut => matches!(self.given, Given::Pointer(..) | Given::SliceMut(_)),
         };
         match is_unknown(param) {
             true => kind || matches!(self.given, Given::Value(_)) && size == 8,
@@ -162,7 +167,7 @@ pub unsafe fn launch_dyn<'a>(
     let launch = Launch::new(kernel, stream, &config.into())?;
 
     // The slices stay until after the launch: when they are dropped, cudarc records that the stream uses them.
-    let passed: Vec<Passed<'_>> = args.into_iter().map(|arg| arg.pass(stream)).collect();
+    let passed: Vec<Passed<'_>> = args.into_iter().map(|arg| arg.pass(&launch)).collect();
     let mut values: Vec<*mut c_void> = Vec::with_capacity(2 * passed.len());
     for (param, passed) in kernel.params().iter().zip(&passed) {
         match passed {

@@ -45,6 +45,9 @@ pub enum LaunchError {
     ClusterMissing { kernel: &'static KernelInfo },
     /// A prepared launch was given a stream of another context.
     OtherContext { kernel: &'static KernelInfo },
+    /// An argument is a [`Mapped`](crate::resident::Mapped), [`Control`](crate::resident::Control) or
+    /// [`Queue`](crate::resident::Queue) of another context than the stream's, and freeing it would not wait for the kernel.
+    OtherMemory { kernel: &'static KernelInfo },
     /// The launch of a resident kernel was given another stream than its section.
     OtherStream { kernel: &'static KernelInfo },
     /// The number of arguments is wrong.
@@ -88,6 +91,7 @@ impl LaunchError {
             | LaunchError::ClusterFixed { kernel, .. }
             | LaunchError::ClusterMissing { kernel }
             | LaunchError::OtherContext { kernel }
+            | LaunchError::OtherMemory { kernel }
             | LaunchError::OtherStream { kernel }
             | LaunchError::ArgumentCount { kernel, .. }
             | LaunchError::ParamsUnread { kernel }
@@ -181,6 +185,10 @@ impl fmt::Display for LaunchError {
             }
             LaunchError::OtherContext { .. } => f.write_str(
                 "the launch was prepared for another context than this stream's; prepare one for each context",
+            ),
+            LaunchError::OtherMemory { .. } => f.write_str(
+                "a `Mapped`, `Control` or `Queue` among its arguments is of another context than this stream's, and freeing it would \
+                 not wait for the kernel; make one in this context, or pass its address and keep it until the kernel is done",
             ),
             LaunchError::OtherStream { .. } => f.write_str(
                 "it would stay in another stream than the one that was given to `Checked::launch`; launch it in that one",
