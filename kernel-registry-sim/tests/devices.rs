@@ -56,6 +56,16 @@ fn each_device_has_attributes_of_its_own() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+#[test]
+fn a_number_that_no_device_has_is_no_device() -> Result<(), Box<dyn Error>> {
+    let _devices = devices()?;
+    for ordinal in [3, 1 << 31, 1 << 32, (1 << 32) + 1, usize::MAX] {
+        let error = kernel_registry::context(ordinal).expect_err("there are three devices");
+        assert!(error.to_string().contains("CUDA_ERROR_INVALID_DEVICE"), "{ordinal}: {error}");
+    }
+    Ok(())
+}
+
 /// A kernel that one device cannot run is reported as unavailable there, and only there.
 #[test]
 fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {

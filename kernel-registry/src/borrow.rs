@@ -1,20 +1,20 @@
 //! A context that another library made, as a `CudaContext`.
 
 use std::ffi::c_void;
-use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::{CudaContext, result, sys};
 
 use crate::contexts::KnownContext;
 use crate::driver::{ContextId, Driver, DriverCallError, DriverUnavailable, Pushed, call};
+use crate::lock::lock;
 
 /// A context that another library made (C++ code, cust, cuda-core, another version of cudarc), as the `CudaContext` that
 /// [`warm_all`](crate::warm_all) takes. This never destroys the context.
 ///
 /// The runtime library (`cudaSetDevice`, `<<<>>>`), PyTorch, cust and cuda-core use a device's *primary* context, which
 /// [`context`](crate::context) returns, too. So this function is for contexts of `cuCtxCreate`. In a context that was
-/// warmed before it returns the `CudaContext` of the warm-up.
+/// warmed before it returns the `CudaContext` of the warm-up, and else it makes one for each context.
 ///
 /// A stream of another library needs no function of this crate: cudarc's `wrap_borrowed_stream` makes it a `CudaStream`,
 /// which every launch takes.
@@ -63,13 +63,21 @@ pub unsafe fn borrow_context(context: *mut c_void) -> Result<Arc<CudaContext>, D
         drop(current);
         return crate::context(ordinal);
     }
+    let mut all = lock(&BORROWED);
+    if let Some((_, borrowed)) = all.iter().find(|(of, _)| *of == id) {
+        return Ok(borrowed.clone());
+    }
     // SAFETY: as above. It is never dropped, so it does not destroy the context.
     let borrowed = unsafe { CudaContext::from_raw_context(ordinal, device, raw) };
     let borrowed =
         borrowed.map_err(|error| DriverCallError::new("CudaContext::from_raw_context", error.0))?;
-    mem::forget(borrowed.clone());
+    all.push((id, borrowed.clone()));
     Ok(borrowed)
 }
+
+/// The contexts that were borrowed, with the ids that they had: one that is reset gets another id. They stay, because dropping a
+/// `CudaContext` destroys the context, and that is its owner's.
+static BORROWED: Mutex<Vec<(ContextId, Arc<CudaContext>)>> = Mutex::new(Vec::new());
 
 /// The number by which [`crate::context`] finds a device.
 fn ordinal_of(device: sys::CUdevice) -> Result<usize, DriverCallError> {

@@ -203,6 +203,10 @@ impl fmt::Display for CudaVersion {
 /// ```
 pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, DriverUnavailable> {
     Driver::get()?;
+    // cudarc would take the lower half of the number.
+    if i32::try_from(ordinal).is_err() {
+        return Err(DriverCallError::new("cuDeviceGet", sys::CUresult::CUDA_ERROR_INVALID_DEVICE).into());
+    }
     CudaContext::new(ordinal).map_err(|error| DriverCallError::new("CudaContext::new", error.0).into())
 }
 

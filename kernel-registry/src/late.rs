@@ -1,6 +1,6 @@
 //! Late loading: when a kernel that is not warm is launched, loads it if the context's policy allows that.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::CudaContext;
 use kernel_registry_format::rules;
@@ -43,13 +43,40 @@ pub(crate) fn load(
     sections::refuse(within, "cuModuleLoadDataEx", &rules::MODULE).map_err(NotLoaded::WouldWait)?;
     // In a hook of this context, warming fails and loads nothing.
     if warm::hook_running_for(id).is_none() {
-        policy.report(&LateLoad { kernel, device: context.ordinal() });
+        let reporting = Reporting::begin(kernel, id);
+        if reporting.is_some() {
+            policy.report(&LateLoad { kernel, device: context.ordinal() });
+        }
     }
     Warmup::late_load(kernel, policy).warm(context).map_err(|error| match error {
         WarmError::WouldWait(wait) => NotLoaded::WouldWait(wait),
         error => NotLoaded::Failed(error),
     })?;
     kernel.table().find(context.ordinal(), id).ok_or(NotLoaded::NotWarm)
+}
+
+/// The report of a late load, until this is dropped. The function that gets it may launch the kernel, in any thread: that is the same late
+/// load, and not reported again.
+struct Reporting(&'static KernelInfo, ContextId);
+
+static REPORTING: Mutex<Vec<(&'static KernelInfo, ContextId)>> = Mutex::new(Vec::new());
+
+impl Reporting {
+    /// None if the load is being reported.
+    fn begin(kernel: &'static KernelInfo, id: ContextId) -> Option<Self> {
+        let mut reporting = lock(&REPORTING);
+        if reporting.contains(&(kernel, id)) {
+            return None;
+        }
+        reporting.push((kernel, id));
+        Some(Reporting(kernel, id))
+    }
+}
+
+impl Drop for Reporting {
+    fn drop(&mut self) {
+        lock(&REPORTING).retain(|reporting| *reporting != (self.0, self.1));
+    }
 }
 
 fn why_not_warm(kernel: &'static KernelInfo) -> NotLoaded {

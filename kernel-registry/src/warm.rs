@@ -172,9 +172,9 @@ impl<'a> Warmup<'a> {
         self
     }
 
-    /// How many threads compile PTX. All cores by default.
+    /// How many threads compile PTX, from 1 to 1024. All cores by default.
     pub fn threads(mut self, threads: usize) -> Self {
-        self.policy.threads = Some(threads.max(1));
+        self.policy.threads = Some(threads.clamp(1, 1024));
         self
     }
 

@@ -1,5 +1,6 @@
 //! Contexts that are reset, destroyed and made again, and modules that are unloaded: nothing of before is used.
 
+use std::sync::Arc;
 use std::thread;
 
 use kernel_registry::cudarc::driver::DevicePtrMut;
@@ -73,6 +74,24 @@ fn contexts_of_one_device_that_are_warmed_at_once_have_all_kernels() -> Outcome 
             }
         });
     }
+    Ok(())
+}
+
+/// Each call would leak a `CudaContext`, which must not be dropped.
+#[test]
+fn a_context_is_borrowed_once() -> Outcome {
+    let _alone = alone()?;
+    let raw = another()?;
+    let borrow = || {
+        // SAFETY: the context lives as long as `raw`.
+        unsafe { kernel_registry::borrow_context(raw.cu_ctx().cast()) }
+    };
+    let first = borrow()?;
+    assert!(Arc::ptr_eq(&first, &borrow()?), "it was borrowed again");
+    drop(first);
+    let again = borrow()?;
+    warm_all(&again)?;
+    assert!(Arc::ptr_eq(&again, &borrow()?), "it was borrowed again");
     Ok(())
 }
 

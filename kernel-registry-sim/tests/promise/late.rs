@@ -72,6 +72,30 @@ fn a_late_load_does_not_undo_a_denial_during_it() -> Outcome {
     Ok(())
 }
 
+/// Whoever is told of a late load may launch kernels, this one too, and in another thread.
+#[test]
+fn the_application_may_launch_the_kernel_that_it_is_told_of() -> Outcome {
+    for elsewhere in [false, true] {
+        let alone = alone()?;
+        let (context, told) = (alone.context.clone(), Arc::new(Mutex::new(0)));
+        let count = told.clone();
+        let on_late = move |_: &kernel_registry::LateLoad| {
+            *count.lock().expect("no panic") += 1;
+            assert!(*count.lock().expect("no panic") < 5, "it is told again and again");
+            let launch = || launch_saxpy(&context).expect("it is loaded");
+            if elsewhere {
+                thread::scope(|scope| scope.spawn(launch).join().expect("no panic"))
+            } else {
+                launch()
+            }
+        };
+        only_touch().on_late(on_late).warm(&alone.context)?;
+        launch_saxpy(&alone.context)?;
+        assert_eq!(*told.lock().expect("no panic"), 1);
+    }
+    Ok(())
+}
+
 #[test]
 fn the_application_is_told_before_a_kernel_is_loaded() -> Outcome {
     let alone = alone()?;

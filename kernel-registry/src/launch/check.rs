@@ -15,7 +15,7 @@ pub(crate) fn check(
     limits: &Limits,
 ) -> Result<(), LaunchError> {
     let [x, y, z] = config.block;
-    let threads = u64::from(x) * u64::from(y) * u64::from(z);
+    let threads = (u64::from(x) * u64::from(y)).saturating_mul(z.into());
     let fits = within(config.block, BLOCK)
         && within(config.grid, GRID)
         && threads <= limits.threads.into()
@@ -125,8 +125,10 @@ mod tests {
 
     #[test]
     fn a_product_of_axes_does_not_wrap_round() {
-        let huge = FINE.block([1 << 16, 1 << 16, 1 << 16]);
-        assert!(matches!(check(scale(), &huge, &LIMITS), Err(LaunchError::BlockAxes { .. })));
+        for side in [1 << 16, 1 << 22, u32::MAX] {
+            let huge = FINE.block([side; 3]);
+            assert!(matches!(check(scale(), &huge, &LIMITS), Err(LaunchError::BlockAxes { .. })));
+        }
     }
 
     #[test]

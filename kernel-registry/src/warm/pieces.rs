@@ -80,7 +80,7 @@ impl Cut {
 /// Puts the missing kernels of all images into pieces for this many threads.
 pub(super) fn add_pieces(cuts: Vec<Cut>, threads: usize) {
     let text: usize = cuts.iter().map(Cut::missing_text).sum();
-    let pieces = if threads == 1 { 1 } else { PER_THREAD * threads };
+    let pieces = if threads == 1 { 1 } else { PER_THREAD.saturating_mul(threads) };
     cuts.into_iter().for_each(|cut| cut.add_pieces(text.div_ceil(pieces)));
 }
 
@@ -153,6 +153,11 @@ mod tests {
         assert_eq!(cut(image(8, 9_000, 0), &NAMES, 16), Some(vec![2; 8]), "16 KiB at least");
         assert_eq!(cut(image(8, 20_000, 80_000), &NAMES, 16), Some(vec![4; 8]), "as much as they share");
         assert_eq!(cut(image(8, 20_000, 0), &NAMES[..1], 16), Some(vec![1]));
+        assert_eq!(
+            cut(image(8, 20_000, 0), &NAMES, usize::MAX),
+            Some(vec![1; 8]),
+            "more threads than any machine has"
+        );
         assert_eq!(cut(image(8, 7_000, 0), &NAMES, 16), None, "a small image");
         assert_eq!(cut(image(8, 20_000, 0), &["k0", "other"], 16), None, "a kernel that is not there");
     }
