@@ -1,0 +1,5 @@
+"""Launches one kernel."""
+import cuda
+
+cuda.run_new_kernel(cuda.start(), "once")
+print("launched")

@@ -1,0 +1,64 @@
+"""A training loop as with PyTorch's DataLoader: processes prepare batches, a thread pins their memory, the loop launches kernels."""
+import ctypes
+import multiprocessing
+import os
+import queue
+import signal
+import threading
+
+import cuda
+
+BATCHES, WORKERS = 6, 2
+
+
+def prepare(method, number, tasks, results):
+    """A worker. One that was forked cannot use the driver, which its parent uses already; a new process can."""
+    state = cuda.driver().cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p()))
+    if method != "fork":
+        cuda.run_new_kernel(cuda.start(), f"{method}_{number}")
+    while (task := tasks.get()) is not None:
+        results.put((task, number, state, bytes([task]) * 4096))
+
+
+def pin(driver, results, pinned, count):
+    """A thread, which shares the context."""
+    cuda.check(driver.cuCtxSetCurrent(cuda.new(driver.cuDevicePrimaryCtxRetain, 0)))
+    for _ in range(count):
+        task, number, state, batch = results.get()
+        memory = cuda.new(driver.cuMemHostAlloc, ctypes.c_size_t(len(batch)), 0)
+        ctypes.memmove(memory, batch, len(batch))
+        pinned.put((task, number, state, memory))
+
+
+def load(method, driver):
+    here = multiprocessing.get_context(method)
+    tasks, results, pinned = [here.Queue() for _ in range(WORKERS)], here.Queue(), queue.Queue()
+    workers = [here.Process(target=prepare, args=(method, number, tasks[number], results)) for number in range(WORKERS)]
+    for worker in workers:
+        worker.start()
+    for task in range(BATCHES):
+        tasks[task % WORKERS].put(task)
+    thread = threading.Thread(target=pin, args=(driver, results, pinned, BATCHES))
+    thread.start()
+    seen = []
+    for _ in range(BATCHES):
+        task, number, state, memory = pinned.get(timeout=30)
+        cuda.run_new_kernel(driver, f"{method}_step_{task}")
+        seen.append((task, number, state, ctypes.string_at(memory, 1)[0]))
+        cuda.check(driver.cuMemFreeHost(memory))
+    thread.join()
+    # One is killed, as by the out-of-memory killer, and the other told to end.
+    os.kill(workers[0].pid, signal.SIGKILL)
+    tasks[1].put(None)
+    for worker in workers:
+        worker.join()
+    print(method, sorted(seen), [worker.exitcode for worker in workers])
+
+
+if __name__ == "__main__":
+    ended = []
+    signal.signal(signal.SIGCHLD, lambda *_: ended.append(True))
+    driver = cuda.start()
+    for method in ["fork", "spawn", "forkserver"]:
+        load(method, driver)
+    print("told of the ends of children:", bool(ended))
