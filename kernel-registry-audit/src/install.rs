@@ -18,7 +18,7 @@ use crate::watch::front;
 /// the driver, or the [simulated driver](https://docs.rs/kernel-registry-sim) if that was installed first. If `cargo kernels audit`
 /// runs the program, that stays in front, and this changes nothing: [`findings`] reads its record.
 ///
-/// The record of the process is in memory, 11 MB that are used as events come. It becomes a file only if
+/// The record of the process is in memory, 12 MB that are used as events come. It becomes a file only if
 /// [`Audit::records`] or a [variable](crate::variables) says so.
 ///
 /// # Errors

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use kernel_registry_format::rules::FIRST_LAUNCH;
 use tests::guide::{blocks, documents, page, pages, workspace};
 
 /// Visits files with this extension in a folder, but not those that were built.
@@ -46,12 +47,15 @@ fn messages_of_the_troubleshooting_page_are_in_the_sources() {
     }
 }
 
+/// A heading, as links name it.
+fn slug(heading: &str) -> String {
+    let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let heading = heading.trim_start_matches('#').trim().to_lowercase();
+    heading.chars().filter(|&c| kept(c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
 #[test]
 fn links_lead_to_files_and_headings() {
-    let slug = |heading: &str| -> String {
-        let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
-        heading.to_lowercase().chars().filter(|&c| kept(c)).map(|c| if c == ' ' { '-' } else { c }).collect()
-    };
     for page in documents() {
         let text = fs::read_to_string(&page).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
@@ -64,7 +68,7 @@ fn links_lead_to_files_and_headings() {
             if !heading.is_empty() {
                 let text = fs::read_to_string(&target).unwrap();
                 let mut headings = text.lines().filter(|line| line.starts_with('#'));
-                let is_there = headings.any(|line| slug(line.trim_start_matches('#').trim()) == heading);
+                let is_there = headings.any(|line| slug(line) == heading);
                 assert!(is_there, "{}: {link}", page.display());
             }
         }
@@ -127,4 +131,95 @@ fn code_that_no_doctest_compiles_is_in_files_that_are_run() {
             }
         }
     }
+}
+
+/// Paragraphs and lines of tables, each in one line.
+fn paragraphs(page: &str) -> Vec<String> {
+    let (mut found, mut is_code) = (vec![String::new()], false);
+    for line in page.lines() {
+        is_code ^= line.starts_with("```");
+        let starts_anew = is_code || ["```", "|", "- ", "#"].iter().any(|start| line.starts_with(start));
+        if line.is_empty() || starts_anew {
+            found.push(String::new());
+        }
+        if !is_code && !line.starts_with("```") {
+            let last = found.last_mut().unwrap();
+            *last = format!("{last} {}", line.trim());
+        }
+    }
+    found
+}
+
+/// The rule of first launches is the census's, which was recorded on GPUs.
+#[test]
+fn pages_say_which_first_launch_of_a_context_waits() {
+    let mut count = 0;
+    for (name, text) in documents().iter().map(|path| (path, fs::read_to_string(path).unwrap())) {
+        let said = paragraphs(&text).into_iter().filter(|text| text.contains("EAGER"));
+        for paragraph in said.filter(|text| text.contains("context's first")) {
+            count += 1;
+            let conditions = [("waits for a word", "wait for a word"), ("large frame", "large frame")];
+            for (condition, of_the_rule) in conditions {
+                assert!(paragraph.contains(condition), "{}: {paragraph}", name.display());
+                assert!(FIRST_LAUNCH.because.contains(of_the_rule), "{}", FIRST_LAUNCH.because);
+            }
+        }
+    }
+    assert!(count >= 3, "{count}");
+}
+
+/// A number, without what surrounds it in a sentence or a table.
+fn number(word: &str) -> Option<f64> {
+    word.trim_matches(|c: char| !c.is_ascii_digit()).replace(',', "").parse().ok()
+}
+
+const UNITS: [&str; 13] =
+    ["ns", "us", "µs", "ms", "s", "bytes", "KB", "KiB", "MB", "MiB", "GB", "GiB", "times"];
+
+/// The numbers before units: both of `3.4 to 4.0 s`.
+fn figures(text: &str) -> Vec<f64> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_unit = |word: &str| UNITS.contains(&word.trim_end_matches(|c: char| !c.is_alphanumeric()));
+    let mut figures = Vec::new();
+    for at in (0..words.len()).filter(|&at| is_unit(words[at])) {
+        let before = words[..at].iter().rev().take_while(|word| **word == "to" || number(word).is_some());
+        figures.extend(before.filter_map(|word| number(word)));
+    }
+    figures
+}
+
+#[test]
+fn figures_are_numbers_before_units() {
+    assert_eq!(figures("3.4 to 4.0 s, 1,966 MiB; in 9 steps of (5 ms)"), [4.0, 3.4, 1966.0, 5.0]);
+}
+
+/// A sentence that cites the page of measurements, or a table whose heading does: its figures are in that section, digit for digit.
+#[test]
+fn figures_that_are_cited_were_measured() {
+    let measured = page("docs/measured.md");
+    let numbers_of = |link: &str| -> Vec<f64> {
+        let is_cited = |text: &&str| link.strip_prefix('#') == text.lines().next().map(slug).as_deref();
+        let section = measured.split("\n## ").find(is_cited).unwrap_or_default();
+        section.split_whitespace().filter_map(number).collect()
+    };
+    let mut count = 0;
+    for path in documents().iter().filter(|path| !path.ends_with("measured.md")) {
+        let mut of_table = None;
+        for paragraph in paragraphs(&fs::read_to_string(path).unwrap()) {
+            let is_row = paragraph.starts_with(" |");
+            of_table = of_table.filter(|_| is_row);
+            for sentence in paragraph.split(". ") {
+                let link = sentence.rsplit_once("measured.md").and_then(|(_, rest)| rest.split(')').next());
+                let link = link.map(str::to_owned).or_else(|| of_table.clone());
+                let Some(link) = link else { continue };
+                let there = numbers_of(&link);
+                for figure in figures(sentence) {
+                    count += 1;
+                    assert!(there.contains(&figure), "{}: {figure} in `{sentence}`", path.display());
+                }
+                of_table = Some(link).filter(|_| is_row);
+            }
+        }
+    }
+    assert!(count > 20, "{count}");
 }

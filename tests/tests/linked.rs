@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use object::{Object, ObjectSection};
 use serde_json::Value;
+use tests::guide::page;
 use tests::{Build, are_documented, cargo_kernels, file, lines};
 
 /// The fixture.
@@ -59,6 +60,18 @@ fn the_command_lists_them_and_says_whether_they_are_warmed() {
         checked.contains("\nunwarmed: 3 kernels that nvcc linked, which no `warm_all` warms"),
         "{checked}"
     );
+
+    // The guide has these sentences, of programs with other numbers of kernels.
+    let guide = page("docs/guide/linked.md");
+    for said in [&*command(&["list"], program()), &*checked].iter().flat_map(|said| said.lines()) {
+        if let Some((before, after)) = said.split_once("3 kernels that nvcc linked") {
+            let mut lines = guide.lines().filter_map(|line| line.split_once(" kernels that nvcc linked"));
+            let is_there = lines.any(|(start, end)| {
+                end == after && start.trim_end_matches(|c: char| c.is_ascii_digit()) == before
+            });
+            assert!(is_there, "{said}");
+        }
+    }
 
     // Another program: no word about warming.
     let alone = only_fatbins();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use object::{Object, ObjectSymbol};
+use tests::guide::page;
 use tests::{Build, cargo_kernels_command, left_out, scratch_folder};
 
 /// Runs this program by `cargo kernels sim` with these options.
@@ -99,6 +100,7 @@ fn one_line_says_what_is_simulated() {
     let lines: Vec<_> = said.lines().filter(|line| line.starts_with("SIMULATED: ")).collect();
     assert_eq!(lines.len(), 1, "{said}");
     assert!(lines[0].contains("CUDA 12.4") && lines[0].contains("2 x "), "{said}");
+    assert!(page("docs/guide/ci.md").contains(&format!("\n{}\n", lines[0])), "{said}");
 
     let output = sim(&["--devices", "0"], &["true"]);
     assert!(text(&output.stderr).ends_with("no device"), "{}", text(&output.stderr));

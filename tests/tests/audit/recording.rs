@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use kernel_registry_audit::preload::images;
+use tests::guide::page;
 use tests::{cargo_kernels_command, left_out, scratch_folder};
 
 use super::preload::{LATE, SPINNING, findings, options};
@@ -65,6 +66,29 @@ fn an_image_whose_copy_cannot_be_kept_is_not_recorded() {
         recorded.contains("no copy can be kept in `") && recorded.contains("a.preload.images`: "),
         "{recorded}"
     );
+}
+
+#[test]
+fn a_record_is_as_large_as_the_page_says() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let length = |more: &[&str]| {
+        let folder = scratch_folder();
+        let options = [&options("--records", &folder)[..], more].concat();
+        audit(&options, &["python3", "-c", &python(LATE)]);
+        let paths = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut records = paths.filter(|path| path.extension() == Some(OsStr::new("rec")));
+        fs::metadata(records.next().unwrap()).unwrap().len()
+    };
+    let (usual, other) = (length(&[]), length(&["--events", "100000"]));
+    assert_eq!(length(&["--events", "65536"]), usual);
+    let page = page("docs/audit.md");
+    let size = format!("writes a record of {:.0} MB,", usual as f64 / 1e6);
+    assert!(page.contains(&size), "{size}");
+    let (room, an_event) = ("65,536", (other - usual) / (100_000 - 65_536));
+    let events = format!("{room} events of {an_event} bytes");
+    assert!(page.contains(&events), "{events}");
 }
 
 /// In the next run, loads before ready take preloaded copies as well.
