@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use kernel_registry_format::rules::Rule;
 use serde_json::Value;
@@ -127,4 +128,24 @@ fn the_document_has_the_rules() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/census.md");
     let document = fs::read_to_string(path).expect("the document");
     assert!(document.contains(&table), "docs/census.md needs this table:\n{table}");
+}
+
+/// Calls that take longer than resident work is patient at first, for another reason.
+#[test]
+fn a_slow_machine_changes_no_result_of_the_census() {
+    let faults = "cuLaunchKernel=+1500ms,cuLaunchCooperativeKernel=+3500ms";
+    let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("census").join(RECORDINGS[0]);
+    let mut census = Command::new(env!("CARGO_BIN_EXE_census"));
+    census.args(["--mode", "lazy", "--jobs", "2", "--only", "wait/after_memset"]);
+    census.args(["--only", "launch/cuLaunchCooperativeKernel_cold", "--expect"]).arg(recording);
+    census.env("KERNEL_REGISTRY_SIM", "1").env("KERNEL_REGISTRY_SIM_FAULTS", faults);
+    let output = census.output().expect("it was built");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    let (once, again) = said.split_once("\nagain, with more patience:\n").expect("it was too slow once");
+    let is = |text: &str, row: &str, result: &str| {
+        text.lines().any(|line| line.contains(row) && line.contains(result))
+    };
+    assert!(is(once, "after_memset", " blocks ") && is(again, "after_memset", " runs "), "{said}");
+    assert!(is(once, "cuLaunchCooperativeKernel_cold", " blocks "), "{said}");
 }

@@ -19,6 +19,8 @@ pub(crate) const ONE_WARP: LaunchConfig = LaunchConfig::new([1, 1, 1], [32, 1, 1
 
 pub(crate) struct Bench {
     context: Arc<CudaContext>,
+    /// After this time resident work gives up.
+    pub(crate) limit: Duration,
     /// Whether this library warmed every kernel first.
     pub(crate) warmed: bool,
     /// The stream of the resident kernel.
@@ -53,7 +55,7 @@ const WORDS: usize = 4;
 const DISTANCE: usize = 64;
 
 impl Bench {
-    pub(crate) fn new(warmed: bool) -> Done<Self> {
+    pub(crate) fn new(warmed: bool, limit: Duration) -> Done<Self> {
         let context = kernel_registry::context(0).map_err(|error| in_words("context", error))?;
         let stay =
             cuda::function(cuda::load_module(census_kernels::stay::INFO)?, census_kernels::stay::INFO)?;
@@ -61,8 +63,17 @@ impl Bench {
         let memory = cuda::alloc_host(WORDS * DISTANCE)?;
         let address = cuda::device_address(memory)?;
         let (residents, ours) = (cuda::stream(cuda::NON_BLOCKING)?, cuda::stream(cuda::NON_BLOCKING)?);
-        let bench =
-            Bench { context, warmed, residents, ours, stay, memory, address, others: RefCell::default() };
+        let bench = Bench {
+            context,
+            limit,
+            warmed,
+            residents,
+            ours,
+            stay,
+            memory,
+            address,
+            others: RefCell::default(),
+        };
         for word in [Word::Flag, Word::Status, Word::Done, Word::Spare] {
             bench.set(word, 0);
         }

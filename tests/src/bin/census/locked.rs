@@ -1,7 +1,6 @@
 //! Rows for calls of one thread while another thread of the same context waits in the driver: does each return?
 
 use std::thread;
-use std::time::Duration;
 
 use census_kernels::plain::{frame_32k, sibling, small};
 use kernel_registry::cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
@@ -10,9 +9,6 @@ use kernel_registry::cudarc::driver::sys::{CUevent_flags_enum as EventFlags, CUl
 use crate::bench::{Bench, Other, Word};
 use crate::cuda::{self, Done, FunctionAttribute, MIB, Sent};
 use crate::row::{Attempt, Row, Section, attempt};
-
-/// The time for the other thread to reach its wait.
-const HEAD_START: Duration = Duration::from_millis(200);
 
 pub(crate) fn rows() -> Vec<Row> {
     [copies(), launches(), memory(), streams(), questions(), behind_others()].into_iter().flatten().collect()
@@ -32,7 +28,8 @@ fn behind(
         let (other, call) = (other(bench)?, prepare(bench)?);
         attempt(move || {
             bench.start(other)?;
-            thread::sleep(HEAD_START);
+            // The other thread reaches its wait.
+            thread::sleep(bench.limit / 5);
             call()
         })
     })

@@ -29,6 +29,7 @@ mod table;
 mod waiting;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ::tests::evidence::{self, Evidence};
 use clap::Parser;
@@ -57,6 +58,12 @@ fn main() -> ExitCode {
 /// An exit code and its message.
 type Failure = (ExitCode, String);
 
+/// After this time resident work gives up. An operation that takes as long counts as waiting.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// The same where a result is not as expected, and the row is tried again.
+const PATIENT: Duration = Duration::from_secs(10);
+
 const FAILED: u8 = 1;
 const NOT_POSSIBLE: u8 = 2;
 
@@ -72,7 +79,7 @@ fn child(name: &str, options: &Options) -> Result<ExitCode, Failure> {
     let [mode] = options.mode.modes() else {
         return Err(not_possible("a row is tried in one mode at a time"));
     };
-    let outcome = child::outcome(row, *mode, options.manner());
+    let outcome = child::outcome(row, *mode, options.manner(), Duration::from_secs(options.limit));
     let line = serde_json::to_string(&outcome).map_err(not_possible)?;
     println!("\n{line}");
     Ok(ExitCode::SUCCESS)
@@ -96,29 +103,33 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
     println!("{machine}\n");
 
     let mut recording = Recording::new(machine, machine::date(), options.manner());
-    for mode in options.mode.modes() {
-        let names: Vec<_> = chosen.iter().map(|row| &*row.name).collect();
-        let attempt = |name: &&str| process::outcome(name, *mode, options.manner());
-        let mut remaining = chosen.iter().map(|row| row.remains.filter(|_| options.warmed));
-        several::in_order(&names, options.jobs, attempt, |name, outcome| {
-            let tried = Tried { row: (*name).to_owned(), mode: *mode, outcome };
-            println!("{}", table::line(&tried, remaining.next().flatten()));
-            recording.rows.push(tried);
-        })
-        .map_err(not_possible)?;
+    let of_mode = |mode: &Mode| chosen.iter().map(|row| (&*row.name, *mode, row.remains)).collect::<Vec<_>>();
+    let to_try: Vec<_> = options.mode.modes().iter().flat_map(of_mode).collect();
+    recording.rows = tried(&to_try, options, LIMIT)?;
+
+    let same_manner = expected.as_ref().filter(|expected| expected.manner() == options.manner());
+    let is_right = |tried: &Tried| {
+        unprevented(tried, options, &chosen).is_none()
+            && unguarded(tried, options, &chosen).is_none()
+            && same_manner.and_then(|expected| expected.difference(tried)).is_none()
+    };
+    // A busy machine can be slower than the resident kernel is patient.
+    let doubtful: Vec<_> = (0..to_try.len()).filter(|&index| !is_right(&recording.rows[index])).collect();
+    if !doubtful.is_empty() {
+        println!("\nagain, with more patience:");
+        let again: Vec<_> = doubtful.iter().map(|&index| to_try[index]).collect();
+        for (index, tried) in doubtful.into_iter().zip(tried(&again, options, PATIENT)?) {
+            recording.rows[index] = tried;
+        }
     }
     println!("\n{}", table::summary(&recording));
     if let Some(file) = &options.json {
         recording.write(file).map_err(not_possible)?;
     }
 
-    let mut problems = Vec::new();
-    if options.warmed {
-        problems.extend(unprevented(&recording, &chosen));
-    }
-    if options.guarded {
-        problems.extend(unguarded(&recording, &chosen));
-    }
+    let mut problems: Vec<_> =
+        recording.rows.iter().filter_map(|tried| unprevented(tried, options, &chosen)).collect();
+    problems.extend(recording.rows.iter().filter_map(|tried| unguarded(tried, options, &chosen)));
     if let Some(expected) = expected {
         let known: Vec<_> = rows.iter().map(|row| &*row.name).collect();
         if expected.machine != recording.machine {
@@ -133,33 +144,46 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(FAILED))
 }
 
-/// Rows that still wait although warming should have prevented it.
-fn unprevented(recording: &Recording, rows: &[&Row]) -> Vec<String> {
-    let preventable = |name: &str| rows.iter().any(|row| row.name == name && row.remains.is_none());
-    let failed = recording
-        .rows
-        .iter()
-        .filter(|tried| !matches!(tried.outcome.verdict, Verdict::Runs | Verdict::Lacking))
-        .filter(|tried| preventable(&tried.row));
-    failed.map(|Tried { row, mode, outcome }| format!("{mode} {row}: {outcome} after warming")).collect()
+/// A row's name, its mode, and why it can wait although every kernel is warm.
+type ToTry<'r> = (&'r str, Mode, Option<&'static str>);
+
+/// Tries rows in the order given, and prints a line for each. Resident work gives up after so long.
+fn tried(rows: &[ToTry<'_>], options: &Options, limit: Duration) -> Result<Vec<Tried>, Failure> {
+    let attempt = |(row, mode, _): &ToTry<'_>| process::outcome(row, *mode, options.manner(), limit);
+    let mut all = Vec::new();
+    several::in_order(rows, options.jobs, attempt, |(row, mode, remains), outcome| {
+        let tried = Tried { row: (*row).to_owned(), mode: *mode, outcome };
+        println!("{}", table::line(&tried, remains.filter(|_| options.warmed)));
+        all.push(tried);
+    })
+    .map_err(not_possible)?;
+    Ok(all)
 }
 
-/// Rows that wait although a section should have prevented it, and those that it should have left alone.
-fn unguarded(recording: &Recording, rows: &[&Row]) -> Vec<String> {
+/// What is wrong if a row still waits although warming should have prevented it.
+fn unprevented(tried: &Tried, options: &Options, rows: &[&Row]) -> Option<String> {
+    let Tried { row, mode, outcome } = tried;
+    let is_right = matches!(outcome.verdict, Verdict::Runs | Verdict::Lacking);
+    let is_preventable = rows.iter().any(|known| known.name == *row && known.remains.is_none());
+    (options.warmed && !is_right && is_preventable).then(|| format!("{mode} {row}: {outcome} after warming"))
+}
+
+/// What is wrong if a row waits although a section should have prevented it, or should have left it alone.
+fn unguarded(tried: &Tried, options: &Options, rows: &[&Row]) -> Option<String> {
+    let Tried { row, mode, outcome } = tried;
     // Also without a section.
-    let is_refused = |name: &str| rows.iter().any(|row| row.name == name && row.refused);
-    let is_right = |Tried { row, mode, outcome }: &&Tried| match outcome.verdict {
+    let is_refused = || rows.iter().any(|known| known.name == *row && known.refused);
+    let is_right = match outcome.verdict {
         Verdict::Blocks => false,
         Verdict::Runs | Verdict::Lacking => true,
-        Verdict::Refused | Verdict::Deferred => waits(row, *mode) || is_refused(row),
-        Verdict::Error => is_refused(row),
+        Verdict::Refused | Verdict::Deferred => waits(row, *mode) || is_refused(),
+        Verdict::Error => is_refused(),
     };
-    let wrong = recording.rows.iter().filter(|tried| !is_right(tried));
-    let words = |Tried { row, mode, outcome }: &Tried| match outcome.verdict {
+    let words = match outcome.verdict {
         Verdict::Refused | Verdict::Deferred => format!("{mode} {row}: {outcome}, and does not wait"),
         _ => format!("{mode} {row}: {outcome} in a section"),
     };
-    wrong.map(words).collect()
+    (options.guarded && !is_right).then_some(words)
 }
 
 /// Whether a row waits by a rule, or what it returns does.
@@ -187,9 +211,13 @@ mod tests {
             let outcome = Outcome { verdict, ..Outcome::ERROR };
             recording.rows.push(Tried { row: name.into(), mode: Mode::Lazy, outcome });
         }
-        assert!(unprevented(&recording, &rows).is_empty());
+        let options = Options::parse_from(["census", "--warmed"]);
+        let problems = |recording: &Recording| -> Vec<_> {
+            recording.rows.iter().filter_map(|tried| unprevented(tried, &options, &rows)).collect()
+        };
+        assert!(problems(&recording).is_empty());
         recording.rows[0].outcome.verdict = Verdict::Blocks;
-        assert_eq!(unprevented(&recording, &rows), ["lazy frame/2k: blocks after warming"]);
+        assert_eq!(problems(&recording), ["lazy frame/2k: blocks after warming"]);
     }
 
     /// A section prevents waiting, and nothing else.
@@ -209,9 +237,11 @@ mod tests {
             let outcome = Outcome { verdict, ..Outcome::ERROR };
             recording.rows.push(Tried { row: row.into(), mode, outcome });
         }
-        let rows = row::all();
+        let (rows, options) = (row::all(), Options::parse_from(["census", "--guarded"]));
+        let rows: Vec<_> = rows.iter().collect();
+        let problems = recording.rows.iter().filter_map(|tried| unguarded(tried, &options, &rows));
         assert_eq!(
-            unguarded(&recording, &rows.iter().collect::<Vec<_>>()),
+            problems.collect::<Vec<_>>(),
             [
                 "lazy host/cuMemFree_pooled: deferred, and does not wait",
                 "lazy host/cuLibraryLoadData: refused, and does not wait",

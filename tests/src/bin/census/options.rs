@@ -56,6 +56,10 @@ pub(crate) struct Options {
     #[arg(long, hide = true, value_name = "NAME")]
     pub(crate) child: Option<String>,
 
+    /// After so many seconds resident work gives up
+    #[arg(long, hide = true, value_name = "SECONDS", default_value_t = 1)]
+    pub(crate) limit: u64,
+
     /// Share memory with the process that started this one
     #[arg(long, hide = true)]
     pub(crate) share: bool,

@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use crate::recording::{Manner, Mode, Outcome};
 
-/// Longer than the slowest driver needs to start and the resident kernel to give up.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// Longer than the slowest driver needs on a busy machine to start, and again when the resident kernel has given up.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Variables that change what blocks.
 const DISTURBING: [&str; 3] =
     ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_DATA_LOADING"];
 
 /// Runs a row in its own process. It is an error if this program cannot be started.
-pub(crate) fn outcome(row: &str, mode: Mode, manner: Manner) -> io::Result<Outcome> {
+pub(crate) fn outcome(row: &str, mode: Mode, manner: Manner, limit: Duration) -> io::Result<Outcome> {
     let mut command = Command::new(env::current_exe()?);
-    command.args(["--child", row, "--mode", &mode.to_string()]);
+    command.args(["--child", row, "--mode", &mode.to_string(), "--limit", &limit.as_secs().to_string()]);
     command.env("CUDA_MODULE_LOADING", mode.to_string().to_uppercase());
     match manner {
         Manner::Cold => {}
@@ -29,18 +29,19 @@ pub(crate) fn outcome(row: &str, mode: Mode, manner: Manner) -> io::Result<Outco
         command.env_remove(name);
     }
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let (output, in_time) = wait(child)?;
-    Ok(if in_time { read(&output) } else { failed(format!("no answer after {TIMEOUT:?}")) })
+    let timeout = TIMEOUT + 10 * limit;
+    let (output, in_time) = wait(child, timeout)?;
+    Ok(if in_time { read(&output) } else { failed(format!("no answer after {timeout:?}")) })
 }
 
 /// Waits for a process, and kills it at the time limit.
-fn wait(mut child: Child) -> io::Result<(Output, bool)> {
+fn wait(mut child: Child, timeout: Duration) -> io::Result<(Output, bool)> {
     let begun = Instant::now();
     let in_time = loop {
         if child.try_wait()?.is_some() {
             break true;
         }
-        if begun.elapsed() > TIMEOUT {
+        if begun.elapsed() > timeout {
             child.kill()?;
             break false;
         }

@@ -127,7 +127,7 @@ impl Recording {
         Recording { schema: SCHEMA, machine, date, warmed, guarded, rows: Vec::new() }
     }
 
-    fn manner(&self) -> Manner {
+    pub(crate) fn manner(&self) -> Manner {
         match self {
             Recording { guarded: true, .. } => Manner::Guarded,
             Recording { warmed: true, .. } => Manner::Warmed,
@@ -171,6 +171,19 @@ impl Recording {
         self.rows.iter().find(|tried| tried.row == row && tried.mode == mode)
     }
 
+    /// How a result differs from this recording.
+    pub(crate) fn difference(&self, tried: &Tried) -> Option<String> {
+        let Tried { row, mode, outcome } = tried;
+        match self.find(row, *mode) {
+            None => Some(format!("{mode} {row}: {outcome} here, and is not in the recording")),
+            Some(_) if outcome.verdict == Verdict::Lacking => None,
+            Some(Tried { outcome: other, .. }) if other.result() != outcome.result() => {
+                Some(format!("{mode} {row}: {outcome} here, but {other} in the recording"))
+            }
+            Some(_) => None,
+        }
+    }
+
     /// The differences from another recording, one sentence each. Times and rows that were not tried do not count;
     /// but the other recording must have exactly the rows in `known`.
     pub(crate) fn differences(&self, expected: &Recording, known: &[&str]) -> Vec<String> {
@@ -179,20 +192,7 @@ impl Recording {
         if here != there {
             return vec![format!("this was tried {here}, and the recording {there}")];
         }
-        for tried in &self.rows {
-            let Tried { row, mode, outcome } = tried;
-            match expected.find(row, *mode) {
-                None => {
-                    differences.push(format!("{mode} {row}: {outcome} here, and is not in the recording"))
-                }
-                Some(_) if outcome.verdict == Verdict::Lacking => {}
-                Some(other) if other.outcome.result() != outcome.result() => {
-                    let other = &other.outcome;
-                    differences.push(format!("{mode} {row}: {outcome} here, but {other} in the recording"));
-                }
-                Some(_) => {}
-            }
-        }
+        differences.extend(self.rows.iter().filter_map(|tried| expected.difference(tried)));
         for Tried { row, mode, outcome } in &expected.rows {
             if !known.contains(&&**row) {
                 differences.push(format!("{mode} {row}: {outcome} in the recording, and is unknown here"));

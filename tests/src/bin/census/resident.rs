@@ -1,24 +1,16 @@
 //! The resident kernel or waiting stream that is there while an operation is tried. It ends by itself after
-//! [`LIMIT`].
+//! [`Bench::limit`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use kernel_registry::LaunchConfig;
 use kernel_registry::cudarc::driver::sys;
 use sys::CUdevice_attribute_enum as Attribute;
 
 use crate::bench::{Bench, Word};
-use crate::cuda::{self, Done, Failed, FunctionAttribute};
-
-/// The time limit. An operation that takes this long counts as waiting.
-pub(crate) const LIMIT: Duration = Duration::from_secs(1);
-
-/// The longest time to start. Starting is not measured. A simulated device takes half a second to fill, and longer
-/// beside other programs.
-const START: Duration = Duration::from_secs(10);
+use crate::cuda::{self, Done, FunctionAttribute};
 
 /// The kinds of resident work.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,7 +58,8 @@ impl Resident {
         }
     }
 
-    /// Starts the resident work, and returns when it runs.
+    /// Starts the resident work, and returns when it runs. A simulated device takes half a second to fill, and longer beside other
+    /// programs.
     pub(crate) fn start(bench: &Bench, beside: Beside) -> Done<Self> {
         let one_thread = [1, 1, 1];
         let sms = || bench.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
@@ -85,12 +78,8 @@ impl Resident {
             Beside::ThreadOnBlocking => cuda::stream(cuda::BLOCKING)?,
             _ => bench.residents,
         };
-        bench.launch_resident(stream, &LaunchConfig::new([grid, 1, 1], block), LIMIT)?;
-        let begun = Instant::now();
+        bench.launch_resident(stream, &LaunchConfig::new([grid, 1, 1], block), bench.limit)?;
         while bench.read(Word::Status) == ABSENT {
-            if begun.elapsed() > START {
-                return Err(Failed("the resident kernel did not start".into()));
-            }
             thread::yield_now();
         }
         Ok(Resident::Kernel { stream })
@@ -99,11 +88,11 @@ impl Resident {
     fn wait(bench: &Bench) -> Done<Self> {
         cuda::wait_value(bench.residents, bench.address_of(Word::Flag))?;
         // Nothing tells whether the device has reached the wait.
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(bench.limit / 50);
         let over = Arc::new(AtomicBool::new(false));
-        let (is_over, flag) = (over.clone(), bench.word(Word::Flag));
+        let (is_over, flag, limit) = (over.clone(), bench.word(Word::Flag), bench.limit);
         thread::spawn(move || {
-            thread::sleep(LIMIT);
+            thread::sleep(limit);
             // In this order, so that released work sees the end of the wait.
             is_over.store(true, Ordering::SeqCst);
             flag.store(1, Ordering::SeqCst);

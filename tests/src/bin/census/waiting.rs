@@ -12,7 +12,7 @@ use kernel_registry::{KernelInfo, LaunchConfig};
 use crate::bench::{Bench, Word};
 use crate::cuda::{self, Done, MIB};
 use crate::first::raise_and_lower_limit;
-use crate::resident::{Beside, LIMIT};
+use crate::resident::Beside;
 use crate::row::{Attempt, Row, Section, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -67,7 +67,7 @@ pub(crate) fn rows() -> Vec<Row> {
             let function = bench.loaded(small::INFO)?;
             // The resident kernel ends at once.
             bench.set(Word::Flag, 1);
-            bench.launch_resident(bench.residents, &LaunchConfig::new([1, 1, 1], [1, 1, 1]), LIMIT)?;
+            bench.launch_resident(bench.residents, &LaunchConfig::new([1, 1, 1], [1, 1, 1]), bench.limit)?;
             cuda::synchronize()?;
             attempt(move || bench.launch(function))
         }),
