@@ -81,7 +81,13 @@ pub(crate) struct Slot {
     pub(crate) launches: AtomicU64,
     /// Whether the call loads the kernel that it is about.
     pub(crate) loads: AtomicU32,
+    /// Where the call was made: the stack pointer, and of the instruction's address and the frame pointer the lower halves.
+    pub(crate) pc: AtomicU32,
+    pub(crate) sp: AtomicU64,
+    pub(crate) fp: AtomicU32,
 }
+
+const _: () = assert!(size_of::<Slot>() == 64);
 
 /// How many kernels were launched in a stream since the sample before.
 #[repr(C)]

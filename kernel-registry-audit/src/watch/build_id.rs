@@ -1,38 +1,18 @@
 //! The build id of a library in this process: what its linker wrote to tell it from every other one, also of the same name.
 
-use std::ffi::c_void;
-use std::ptr;
-use std::slice;
-
-use crate::watch::mapped::{self, Mapped};
+use crate::watch::mapped::Mapped;
 
 /// The note's type, and the name of who defines it.
 const NT_GNU_BUILD_ID: u32 = 3;
 const GNU: &[u8] = b"GNU\0";
 
-/// The build id of the library at this address in hexadecimal digits, if it has one.
-pub(crate) fn build_id(address: *const c_void) -> Option<String> {
-    let (address, mut id) = (address.addr() as u64, None);
-    mapped::each(&mut |file| {
-        let is_here = file.segment_at(address, 1).is_some();
-        if is_here {
-            id = id_of(file);
-        }
-        is_here
-    });
-    id
-}
-
-fn id_of(file: &Mapped<'_>) -> Option<String> {
+/// The build id of a file in hexadecimal digits, if it has one.
+pub(crate) fn of_file(file: &Mapped<'_>) -> Option<String> {
     let notes = file.headers.iter().filter(|header| header.p_type == libc::PT_NOTE);
-    let mut mapped =
-        notes.filter(|header| file.segment_at(file.start(header), header.p_filesz.max(1)).is_some());
-    mapped.find_map(|header| {
-        let begin = ptr::with_exposed_provenance(file.start(header) as usize);
-        // SAFETY: the loader has mapped these bytes, and they stay while its lock is held.
-        let notes = unsafe { slice::from_raw_parts(begin, header.p_filesz as usize) };
-        id_among(notes, header.p_align as usize)
-    })
+    let mut mapped = notes.filter_map(|header| {
+        Some((file.rest(file.start(header))?.get(..header.p_filesz as usize)?, header.p_align))
+    });
+    mapped.find_map(|(notes, align)| id_among(notes, align as usize))
 }
 
 /// The build id in a segment of notes. Each has three numbers, then a name and bytes, which are padded.
@@ -54,6 +34,7 @@ fn id_among(mut notes: &[u8], align: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::mapped;
 
     #[test]
     fn build_ids_are_found_among_notes() {
@@ -71,12 +52,16 @@ mod tests {
 
     #[test]
     fn a_file_tells_the_same_as_the_process() {
-        let id = build_id(a_file_tells_the_same_as_the_process as *const c_void);
+        let (this, mut id) = (a_file_tells_the_same_as_the_process as *const () as u64, None);
+        mapped::each(&mut |file| {
+            let is_here = file.segment_at(this, 1).is_some();
+            id = is_here.then(|| of_file(file)).flatten();
+            is_here
+        });
         let Some(id) = id else { return };
         let bytes: Vec<u8> =
             (0..id.len()).step_by(2).map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()).collect();
         let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         assert!(program.windows(bytes.len()).any(|window| window == bytes), "{id}");
-        assert_eq!(build_id(ptr::null()), None);
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +18,15 @@ const MOMENT: Duration = Duration::from_millis(500);
 
 /// Whether a thread asks that may be left behind.
 static ASKING_APART: AtomicBool = AtomicBool::new(false);
+
+/// Such a thread, until it has asked, or could not be started.
+struct AsksApart;
+
+impl Drop for AsksApart {
+    fn drop(&mut self) {
+        ASKING_APART.store(false, Ordering::SeqCst);
+    }
+}
 
 /// How many threads ask.
 static ASKING: AtomicU32 = AtomicU32::new(0);
@@ -85,17 +93,12 @@ fn asked_apart(
         }
         thread::sleep(Duration::from_millis(1));
     }
-    let (answer, answered) = mpsc::channel();
-    let started = threads::start(move || {
-        let found = ask();
-        ASKING_APART.store(false, Ordering::SeqCst);
-        // Nobody may be waiting any longer.
-        drop(answer.send(found));
-    });
-    if started.is_err() {
-        ASKING_APART.store(false, Ordering::SeqCst);
-    }
-    answered.recv_timeout(MOMENT).ok()?
+    let asks = AsksApart;
+    let answer = move || {
+        let _asks = asks;
+        ask()
+    };
+    threads::answer(answer, MOMENT)?
 }
 
 /// What a stream does, with these forms of the verbs: `saxpy` runs in stream 0x7f00.

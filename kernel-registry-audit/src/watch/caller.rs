@@ -1,16 +1,20 @@
 //! Which library called: the first function of the stack that is neither ours, nor the driver's, nor the runtime API's.
 
-use std::env;
-use std::ffi::{CStr, c_void};
-use std::fmt::Write as _;
-use std::mem::MaybeUninit;
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::c_void;
+use std::sync::Arc;
 
-use super::build_id::build_id;
+use super::build_id;
+use super::cfi::{self, Rule};
+use super::locked::Locked;
+use super::mapped::{self, Mapped};
 use super::python::{self, Frame};
+use super::symbols::Symbols;
+use super::unwind::{Registers, Stack};
 
 /// Frames that are looked at.
-pub(crate) const DEPTH: usize = 48;
+const DEPTH: usize = 48;
 
 /// Who called a hook.
 #[derive(Default)]
@@ -22,12 +26,10 @@ pub(crate) struct Caller {
     pub(crate) stack: String,
 }
 
-/// The caller of a hook.
+/// The caller of a hook, in this thread.
+#[inline(never)]
 pub(crate) fn find(hook: *const c_void) -> Caller {
-    let mut frames = [std::ptr::null_mut::<c_void>(); DEPTH];
-    // SAFETY: there is room for so many addresses.
-    let count = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as i32) };
-    find_among(&frames[..count.max(0) as usize], hook).in_python(&python::frames())
+    find_from(Registers::here(), hook).in_python(&python::frames())
 }
 
 impl Caller {
@@ -46,77 +48,158 @@ impl Caller {
 const INSIDE: [&str; 6] = ["libcuda.so", "libcudart.so", "libc.so", "ld-linux", "libffi.so", "_ctypes."];
 
 /// No hook is larger.
-const LARGEST: usize = 1 << 16;
+const LARGEST: u64 = 1 << 16;
 
 /// The caller is the first frame outside of the hook, the driver and the runtime API. The stack begins there.
-pub(crate) fn find_among(frames: &[*mut c_void], hook: *const c_void) -> Caller {
+pub(crate) fn find_from(registers: Registers, hook: *const c_void) -> Caller {
+    let frames = frames(registers);
     // Hooks in the program itself: the frame of the hook has the nearest address after its beginning.
-    let after = |address: &*mut c_void| address.addr().checked_sub(hook.addr()).unwrap_or(usize::MAX);
+    let hook = hook.addr() as u64;
+    let after = |frame: &(u64, Arc<Known>)| frame.0.checked_sub(hook).unwrap_or(u64::MAX);
     let nearest = (0..frames.len()).min_by_key(|index| after(&frames[*index]));
     let skipped = nearest.filter(|index| after(&frames[*index]) < LARGEST).map_or(0, |index| index + 1);
     // Hooks in a library of their own: all of that library is skipped.
-    let own = library(hook).filter(|_| cfg!(feature = "export")).map(|frame| frame.library);
-    let is_inside = |(_, frame): &(_, Native)| {
-        Some(&frame.library) == own.as_ref() || INSIDE.iter().any(|inside| frame.library.starts_with(inside))
+    let own = if cfg!(feature = "export") { known(hook) } else { None };
+    let is_inside = |(_, frame): &&(u64, Arc<Known>)| {
+        own.as_ref().is_some_and(|own| own.library == frame.library)
+            || INSIDE.iter().any(|inside| frame.library.starts_with(inside))
     };
-    let frames = frames[skipped..].iter().filter_map(|address| Some((address, library(*address)?)));
-    let outside: Vec<_> = frames.skip_while(is_inside).collect();
-    let mut stack = String::new();
-    for (address, Native { path, library, function, offset }) in &outside {
-        // Writing to a `String` does not fail.
-        let _ = match function {
-            Some(function) => writeln!(stack, "{library} {function}+{offset:#x}"),
-            // A reader of the record may find the function in this file.
-            None => match build_id(**address) {
-                Some(id) => writeln!(stack, "{path}#{id}+{offset:#x}"),
-                None => writeln!(stack, "{library}+{offset:#x}"),
-            },
-        };
-    }
-    let Some((_, Native { library, function, .. })) = outside.into_iter().next() else {
-        return Caller { stack, ..Caller::default() };
+    let mut outside = frames[skipped..].iter().skip_while(is_inside).peekable();
+    let (library, name) = match outside.peek() {
+        Some((_, its)) => {
+            let function = its.function.iter().map(|function| format!(" {function}")).collect::<String>();
+            (its.library.clone(), format!("{}{function}", its.library))
+        }
+        None => Default::default(),
     };
-    let name = match function {
-        Some(function) => format!("{library} {function}"),
-        None => library.clone(),
-    };
-    Caller { library, name, stack }
+    Caller { library, name, stack: outside.map(|(_, known)| &*known.line).collect() }
 }
 
-struct Native {
-    path: String,
+/// What is known of an address in a function.
+struct Known {
     library: String,
+    /// Its name, if the file exports it.
     function: Option<String>,
-    /// Bytes from the function, or else from the beginning of the library.
-    offset: usize,
+    /// The line of a stack.
+    line: String,
+    rule: Option<Rule>,
 }
 
-fn library(address: *const c_void) -> Option<Native> {
-    let mut info = MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: the answer has room; the address is only looked up.
-    if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
-        return None;
+/// The interpreter's function that runs Python's. Python names what is behind it; and in a coroutine, where its part of the stack ends, nothing is.
+const INTERPRETER: &str = "_PyEval_EvalFrameDefault";
+
+/// The frames from one on, with their addresses.
+fn frames(mut registers: Registers) -> Vec<(u64, Arc<Known>)> {
+    let (mut frames, mut stack) = (Vec::new(), Stack::new());
+    while frames.len() < DEPTH
+        && let Some(known) = known(registers.pc)
+    {
+        let (rule, is_last) = (known.rule, known.function.as_deref() == Some(INTERPRETER));
+        frames.push((registers.pc, known));
+        match rule.filter(|_| !is_last).and_then(|rule| stack.caller(registers, &rule)) {
+            Some(caller) => registers = caller,
+            None => break,
+        }
     }
-    // SAFETY: it was found, so all fields are set; texts are those of loaded libraries and end with a zero.
-    let (path, name, symbol, base) = unsafe {
-        let info = info.assume_init();
-        let text =
-            |text: *const libc::c_char| (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy());
-        (text(info.dli_fname)?, text(info.dli_sname), info.dli_saddr, info.dli_fbase)
-    };
-    let library = path.rsplit('/').next().unwrap_or_default().to_owned();
-    let start = if name.is_some() { symbol } else { base };
-    let path = if path.starts_with('/') { path.into_owned() } else { program().to_owned() };
-    Some(Native {
-        path,
-        library,
-        function: name.map(Into::into),
-        offset: address.addr().wrapping_sub(start.addr()),
-    })
+    frames
 }
 
-/// The path of the program, which the loader may know by a relative one only.
-fn program() -> &'static str {
-    static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(|| env::current_exe().unwrap_or_default().to_string_lossy().into_owned())
+/// What was found of addresses before, as long as no file is unmapped.
+#[derive(Default)]
+struct Found {
+    unmapped: u64,
+    addresses: HashMap<u64, Arc<Known>>,
+}
+
+/// What is known of an address, if it is in a file that is mapped.
+fn known(address: u64) -> Option<Arc<Known>> {
+    /// No program has so many places from which it loads.
+    const MOST: usize = 1 << 16;
+    static FOUND: Locked<Found> = Locked::new();
+    let (_, unmapped) = mapped::counts();
+    let mut found = FOUND.lock();
+    if found.unmapped != unmapped || found.addresses.len() >= MOST {
+        *found = Found { unmapped, addresses: HashMap::new() };
+    }
+    match found.addresses.entry(address) {
+        Entry::Occupied(entry) => Some(entry.get().clone()),
+        Entry::Vacant(entry) => Some(entry.insert(Arc::new(look_up(address)?)).clone()),
+    }
+}
+
+fn look_up(address: u64) -> Option<Known> {
+    // The address behind a call may be that of the next function.
+    let inside = address.checked_sub(1)?;
+    let mut known = None;
+    mapped::each(&mut |file| {
+        let is_here = file.segment_at(inside, 1).is_some();
+        if is_here {
+            known = Some(describe(file, address, inside));
+        }
+        is_here
+    });
+    known
+}
+
+fn describe(file: &Mapped<'_>, address: u64, inside: u64) -> Known {
+    let path = file.path().unwrap_or_default();
+    let library = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let function = Symbols::of(file).and_then(|symbols| symbols.around(inside));
+    let function =
+        function.map(|(name, start)| (String::from_utf8_lossy(name).into_owned(), address - start));
+    let offset = address - file.begin();
+    let line = match (&function, build_id::of_file(file)) {
+        (Some((function, offset)), _) => format!("{library} {function}+{offset:#x}\n"),
+        // A reader of the record may find the function in this file.
+        (None, Some(id)) => format!("{}#{id}+{offset:#x}\n", path.display()),
+        (None, None) => format!("{library}+{offset:#x}\n"),
+    };
+    Known { library, function: function.map(|(name, _)| name), line, rule: cfi::rule(file, inside) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+    use std::ptr;
+
+    use super::*;
+
+    fn addresses() -> [Vec<u64>; 2] {
+        let ours = frames(Registers::here()).iter().map(|(address, _)| *address).collect();
+        let mut theirs = [ptr::null_mut(); DEPTH];
+        // SAFETY: there is room for so many addresses.
+        let count = unsafe { libc::backtrace(theirs.as_mut_ptr(), DEPTH as i32) };
+        [ours, theirs[..count as usize].iter().map(|address| address.addr() as u64).collect()]
+    }
+
+    #[inline(never)]
+    fn deep(depth: usize) -> [Vec<u64>; 2] {
+        let mut items: Vec<_> = (0..depth).rev().map(|item| black_box(item) * 7).collect();
+        // Through a function of another crate, with a frame of its own.
+        items.sort_by_key(|item| *item);
+        let found = if depth == 0 { addresses() } else { deep(depth - 1) };
+        black_box(items);
+        found
+    }
+
+    #[test]
+    fn a_stack_is_that_of_the_systems_unwinder() {
+        let [ours, theirs] = deep(12);
+        // The first address is that of this call, and of that one.
+        assert!(ours.len() > 20, "{ours:x?} {theirs:x?}");
+        let same = ours.iter().zip(&theirs).skip(1).filter(|(ours, theirs)| ours == theirs).count();
+        assert!(same >= ours.len().min(theirs.len()) - 2, "{ours:x?} {theirs:x?}");
+    }
+
+    #[test]
+    fn a_stack_without_an_end_is_read_as_far_as_it_goes() {
+        let words = [u64::MAX; 64];
+        let sp = words.as_ptr().addr() as u64;
+        for fp in [0, 8, sp + 8, sp + 1, u64::MAX, u64::MAX - 7, 1 << 47] {
+            let here = Registers::here();
+            assert!(frames(Registers { fp, ..here }).len() <= DEPTH);
+            assert!(frames(Registers { sp: fp, ..here }).len() <= DEPTH);
+            assert!(frames(Registers { pc: fp, ..here }).len() <= DEPTH);
+        }
+    }
 }

@@ -1,23 +1,106 @@
-//! Forked children: what belongs to the parent starts anew there.
+//! Forks: what belongs to the parent starts anew in the child, and nothing is found there that another thread was in the middle of.
 
-use std::sync::Once;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::cell::UnsafeCell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::watch::system::thread_number;
 
 /// How many forks lie between the first watched process and this one.
 pub(crate) fn generation() -> u32 {
-    static COUNTED: Once = Once::new();
-    COUNTED.call_once(|| in_child(count));
     GENERATION.load(Ordering::Relaxed)
 }
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
-
-extern "C" fn count() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-}
 
 /// Calls a function in each child that is forked from now on, before anything else runs there.
 pub(crate) fn in_child(reset: extern "C" fn()) {
     // SAFETY: it is called without arguments, and stays where it is.
     unsafe { libc::pthread_atfork(None, None, Some(reset)) };
 }
+
+/// Does something that no other thread's fork divides: a fork waits for its end. In the child it would never end.
+pub(crate) fn undivided<T>(act: impl FnOnce() -> T) -> T {
+    let this = thread_number();
+    if OWNER.load(Ordering::Relaxed) == this {
+        return act();
+    }
+    let _held = Held::new(this);
+    act()
+}
+
+/// The value, made if there is none. Two threads can make one each; the first one stays.
+pub(crate) fn once<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
+    match place.get() {
+        Some(value) => value,
+        None => {
+            let value = make();
+            undivided(|| place.get_or_init(|| value))
+        }
+    }
+}
+
+struct Lock(UnsafeCell<libc::pthread_mutex_t>);
+
+// SAFETY: only the system's functions for locks use it.
+unsafe impl Sync for Lock {}
+
+/// Not a lock of Rust's library: the child unlocks what the parent has locked.
+static LOCK: Lock = Lock(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+
+/// The thread that has locked it, or 0.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// Whether the thread that forks was in the middle of something itself.
+static IS_INSIDE: AtomicBool = AtomicBool::new(false);
+
+struct Held;
+
+impl Held {
+    fn new(this: u32) -> Self {
+        // SAFETY: the lock is initialized, stays where it is, and is not this thread's.
+        unsafe { libc::pthread_mutex_lock(LOCK.0.get()) };
+        OWNER.store(this, Ordering::Relaxed);
+        Held
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        OWNER.store(0, Ordering::Relaxed);
+        // SAFETY: this thread has locked it.
+        unsafe { libc::pthread_mutex_unlock(LOCK.0.get()) };
+    }
+}
+
+extern "C" fn before() {
+    let this = thread_number();
+    let is_inside = OWNER.load(Ordering::Relaxed) == this;
+    if !is_inside {
+        std::mem::forget(Held::new(this));
+    }
+    IS_INSIDE.store(is_inside, Ordering::Relaxed);
+}
+
+extern "C" fn after_in_parent() {
+    if !IS_INSIDE.load(Ordering::Relaxed) {
+        drop(Held);
+    }
+}
+
+extern "C" fn after_in_child() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    OWNER.store(thread_number(), Ordering::Relaxed);
+    after_in_parent();
+}
+
+/// Before any call, and so before any fork that could divide one.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        // SAFETY: the functions are called without arguments, and stay where they are.
+        unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+    }
+    at_load
+};

@@ -178,8 +178,7 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
         thread,
         others: &others(thread),
     });
-    let Caller { library, name: caller, stack } =
-        stacks::capture(thread, hook::address(hook)).unwrap_or_default();
+    let Caller { library, name: caller, stack } = stacks::capture(slot, hook::address(hook));
     let stack: String = stack.lines().map(|frame| format!("\n    at {frame}")).collect();
     let text = format!("{}{stack}", explanation.so_far(waited));
     say(&format!("HANG: {text}"));

@@ -36,21 +36,31 @@ impl Library {
 
     /// The file that the loader found.
     pub(crate) fn path(&self) -> PathBuf {
-        /// The beginning of glibc's `struct link_map`.
-        #[repr(C)]
-        struct LinkMap {
-            offset: usize,
-            name: *const c_char,
-        }
+        let Some(map) = self.map() else { return PathBuf::new() };
+        // SAFETY: the text ends with a zero, and is there as long as the library is open.
+        OsStr::from_bytes(unsafe { CStr::from_ptr(map.name) }.to_bytes()).into()
+    }
+
+    /// What is added to the addresses in the file.
+    pub(crate) fn base(&self) -> u64 {
+        self.map().map_or(0, |map| map.offset as u64)
+    }
+
+    fn map(&self) -> Option<&LinkMap> {
         let mut map: *const LinkMap = ptr::null();
-        // SAFETY: the request stores such an address. It and its text, which ends with a zero, are there as long as the library is open.
+        // SAFETY: the request stores such an address. What is there stays as long as the library is open.
         unsafe {
-            if libc::dlinfo(self.0, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) != 0 || map.is_null() {
-                return PathBuf::new();
-            }
-            OsStr::from_bytes(CStr::from_ptr((*map).name).to_bytes()).into()
+            let found = libc::dlinfo(self.0, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) == 0;
+            if found { map.as_ref() } else { None }
         }
     }
+}
+
+/// The beginning of glibc's `struct link_map`.
+#[repr(C)]
+struct LinkMap {
+    offset: usize,
+    name: *const c_char,
 }
 
 impl Drop for Library {

@@ -4,17 +4,47 @@ use std::env;
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::{fs, slice};
+use std::{fs, ptr, slice};
+
+use crate::watch::fork;
 
 /// A file that the loader has mapped.
 pub(crate) struct Mapped<'a> {
     /// Empty for the program itself.
     name: &'a [u8],
     pub(crate) headers: &'a [libc::Elf64_Phdr],
-    base: u64,
+    /// What is added to the addresses in the file.
+    pub(crate) base: u64,
 }
 
 impl Mapped<'_> {
+    /// Whether the loader knows it by this path.
+    fn is_named(&self, path: &Path) -> bool {
+        self.name == path.as_os_str().as_bytes()
+    }
+
+    /// Whether another one needs it by this name.
+    pub(crate) fn is_meant_by(&self, name: &[u8], soname: Option<&[u8]>) -> bool {
+        self.name == name
+            || soname == Some(name)
+            || self.name.rsplit(|byte| *byte == b'/').next() == Some(name)
+    }
+
+    /// The segment of this type, which belongs to the file and is mapped.
+    pub(crate) fn segment(&self, kind: u32) -> Option<&[u8]> {
+        let header = self.headers.iter().find(|header| header.p_type == kind)?;
+        self.rest(self.start(header))?.get(..header.p_filesz as usize)
+    }
+
+    /// What is mapped from an address up to the end of its segment, as far as the file has it.
+    pub(crate) fn rest(&self, address: u64) -> Option<&[u8]> {
+        let (header, inside) = self.segment_at(address, 1)?;
+        let bytes = usize::try_from(header.p_filesz - inside).ok()?;
+        let begin = ptr::with_exposed_provenance::<u8>(address as usize);
+        // SAFETY: the loader has mapped these bytes, which can be read, and they stay while its lock is held.
+        (header.p_flags & libc::PF_R != 0).then(|| unsafe { slice::from_raw_parts(begin, bytes) })
+    }
+
     pub(crate) fn path(&self) -> Option<PathBuf> {
         if self.name.is_empty() {
             return env::current_exe().ok();
@@ -22,6 +52,13 @@ impl Mapped<'_> {
         // Its name is what the program gave to `dlopen`, in a working directory that may have been another one.
         let name = Path::new(OsStr::from_bytes(self.name));
         if name.is_absolute() { Some(name.to_owned()) } else { path_at(self.start(self.headers.first()?)) }
+    }
+
+    /// Where the file begins in memory.
+    pub(crate) fn begin(&self) -> u64 {
+        const PAGE: u64 = 4096;
+        let loaded = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        loaded.map(|header| self.start(header)).min().map_or(self.base, |begin| begin - begin % PAGE)
     }
 
     /// Where a segment begins in memory.
@@ -71,7 +108,30 @@ pub(crate) fn each(mut look: Look<'_>) {
         look(&Mapped { name, headers, base: info.dlpi_addr }).into()
     }
     // SAFETY: `step` has the type that is expected, and `look` lives until the call returns.
-    unsafe { libc::dl_iterate_phdr(Some(step), (&raw mut look).cast()) };
+    fork::undivided(|| unsafe { libc::dl_iterate_phdr(Some(step), (&raw mut look).cast()) });
+}
+
+/// What is added to the addresses in the file of this path, if it is mapped.
+pub(crate) fn base_of(path: &Path) -> Option<u64> {
+    let mut base = None;
+    each(&mut |file| {
+        base = file.is_named(path).then_some(file.base);
+        base.is_some()
+    });
+    base
+}
+
+/// How many files were mapped and unmapped so far. While both are the same, so are the files.
+pub(crate) fn counts() -> (u64, u64) {
+    unsafe extern "C" fn step(info: *mut libc::dl_phdr_info, _size: usize, counts: *mut c_void) -> c_int {
+        // SAFETY: as in `each`.
+        unsafe { *counts.cast::<(u64, u64)>() = ((*info).dlpi_adds, (*info).dlpi_subs) };
+        1
+    }
+    let mut counts = (0, 0);
+    // SAFETY: as in `each`.
+    fork::undivided(|| unsafe { libc::dl_iterate_phdr(Some(step), (&raw mut counts).cast()) });
+    counts
 }
 
 /// The files of this name that are mapped. Python's packages have files of one name in different folders.

@@ -20,7 +20,7 @@ use crate::watch::known::Content;
 use crate::watch::locked::Locked;
 use crate::watch::recording::{self, NewEvent, now, write_event};
 use crate::watch::say::say;
-use crate::watch::{contexts, known, stack, watched};
+use crate::watch::{contexts, fork, known, stack, watched};
 
 /// What was preloaded in this process.
 static STATE: Locked<State> = Locked::new();
@@ -128,7 +128,7 @@ fn plan() -> Option<&'static Preload> {
             }
         }
     };
-    PLAN.get_or_init(read).as_ref()
+    fork::once(&PLAN, read).as_ref()
 }
 
 /// Whether to preload in each context that is made or retained. Otherwise the program says when.

@@ -4,13 +4,15 @@
 
 mod locked;
 
+use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_void};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
 use std::{mem, ptr};
 
-use crate::watch::system;
+use crate::watch::locked::Locked;
+use crate::watch::{mapped, symbols, system};
 
 /// Frames that are kept.
 const MOST: usize = 32;
@@ -116,10 +118,23 @@ pub(crate) fn of_user(frames: &[Frame]) -> Option<&Frame> {
     frames.iter().find(is_users).or(frames.first())
 }
 
-fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the name ends with a zero.
-    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    (!ptr::eq(address, ptr::null())).then_some(address)
+/// The functions that were asked for, as long as the files are the same.
+#[derive(Default)]
+struct Asked {
+    files: (u64, u64),
+    found: HashMap<&'static CStr, Option<usize>>,
+}
+
+/// A function of an interpreter in this process.
+fn symbol(name: &'static CStr) -> Option<*mut c_void> {
+    static ASKED: Locked<Asked> = Locked::new();
+    let files = mapped::counts();
+    let mut asked = ASKED.lock();
+    if asked.files != files {
+        *asked = Asked { files, found: HashMap::new() };
+    }
+    let find = || symbols::find(name).map(|address| address as usize);
+    asked.found.entry(name).or_insert_with(find).map(ptr::with_exposed_provenance_mut)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, c_void};
 use std::marker::PhantomData;
 use std::mem;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -12,6 +13,7 @@ use cudarc::driver::sys::CUresult;
 
 use crate::options::Audit;
 use crate::watch::library::Library;
+use crate::watch::{fork, mapped, symbols};
 
 /// A function of the driver behind, looked up once. `F` is the type of a pointer to it.
 pub(crate) struct Function<F> {
@@ -46,8 +48,10 @@ impl<F: Copy> Function<F> {
 
     #[cold]
     fn look_up(&self, first: fn()) -> *mut c_void {
-        first();
-        let address = symbol(self.name);
+        let address = fork::undivided(|| {
+            first();
+            symbol(self.name)
+        });
         self.address.store(address, Ordering::Relaxed);
         address
     }
@@ -78,18 +82,23 @@ pub(crate) const fn c_name(name: &'static str) -> &'static CStr {
     }
 }
 
-/// A symbol of the driver behind, or null.
+/// A function of the driver behind, or null. Its own tables tell: libraries that share a GPU stand before `dlsym`, and would hand out what calls the
+/// hooks again.
 pub(crate) fn symbol(name: &CStr) -> *mut c_void {
-    driver().map_or(ptr::null_mut(), |driver| driver.symbol(name))
+    let address = driver().and_then(|driver| symbols::find_from(driver, name));
+    address.map_or(ptr::null_mut(), |address| ptr::with_exposed_provenance_mut(address as usize))
 }
 
-/// The driver behind, if there is one. It is never closed.
-pub(crate) fn driver() -> Option<&'static Library> {
-    static OPEN: OnceLock<Option<Library>> = OnceLock::new();
-    let open = || {
-        // By its path: the name is that of the hooks.
-        let path = CString::new(Audit::chosen().driver.as_ref()?.as_os_str().as_bytes()).ok()?;
-        Library::open(&path, libc::RTLD_NOW).ok()
-    };
-    OPEN.get_or_init(open).as_ref()
+/// Where the driver behind begins, if there is one. It is never closed.
+pub(crate) fn driver() -> Option<u64> {
+    static OPEN: OnceLock<Option<u64>> = OnceLock::new();
+    // By its path: the name is that of the hooks. The library in front has loaded it.
+    let path = Audit::chosen().driver.as_ref()?;
+    *fork::once(&OPEN, || mapped::base_of(path).or_else(|| open(path)))
+}
+
+/// Opens a driver, for ever.
+fn open(path: &Path) -> Option<u64> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    Some(mem::ManuallyDrop::new(Library::open(&path, libc::RTLD_NOW).ok()?).base())
 }

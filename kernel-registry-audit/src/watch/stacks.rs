@@ -1,49 +1,63 @@
-//! The stack of another thread, which hangs: the thread writes it down itself, in the handler of a signal.
+//! The stack of another thread, which hangs. Where it called the driver is in its slot; its Python frames it writes down itself, in the handler of a
+//! signal.
 
 use std::ffi::{c_int, c_void};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Seek, SeekFrom};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::watch::caller::{self, Caller, DEPTH};
-use crate::watch::python::{self, Interpreter};
-use crate::watch::system;
+use crate::record::Slot;
+use crate::watch::caller::{self, Caller};
+use crate::watch::python::{self, Frame, Interpreter};
+use crate::watch::{fork, system, watched};
 
-/// How long a thread may take to write down its stack. One that blocks the signal never does.
+/// How long a thread may take to write down its frames.
 const MOMENT: Duration = Duration::from_millis(300);
 
 /// The thread that is asked, or 0. It resets this when it begins, and no other thread answers.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 
-static FRAMES: [AtomicPtr<c_void>; DEPTH] = [const { AtomicPtr::new(ptr::null_mut()) }; DEPTH];
-
-/// How many frames there are; 0 before the answer.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Whether it has answered.
+static ANSWERED: AtomicBool = AtomicBool::new(false);
 
 /// The caller of the hook that a thread of this process is in.
-pub(crate) fn capture(thread: u32, hook: *const c_void) -> Option<Caller> {
-    // A program that takes over all signals takes this one, too, and without a handler it would end the program.
+pub(crate) fn capture(slot: &Slot, hook: *const c_void) -> Caller {
+    let thread = slot.thread.load(Ordering::Relaxed);
+    caller::find_from(watched::place(slot), hook).in_python(&python_frames(thread).unwrap_or_default())
+}
+
+/// The Python frames of a thread, if it has any and takes the signal.
+fn python_frames(thread: u32) -> Option<Vec<Frame>> {
+    let file = ask_for_python()?;
+    // A program that takes over all signals takes this one, too, and without a handler it would end the program. In a thread that blocks it, it would
+    // wait there, and end the program that the process executes next.
     let signal = signal().filter(|signal| handler(*signal) == Some(handler_of_ours()))?;
-    COUNT.store(0, Ordering::Relaxed);
-    let python = ask_for_python();
+    if is_blocked(signal, thread)? {
+        return None;
+    }
+    ANSWERED.store(false, Ordering::Relaxed);
     ASKED.store(thread, Ordering::Release);
     // SAFETY: the signal has our handler. If the thread is gone, the call fails.
     let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread as libc::pid_t, signal) };
     let asked = Instant::now();
-    while sent == 0 && COUNT.load(Ordering::Acquire) == 0 && asked.elapsed() < MOMENT {
+    while sent == 0 && !ANSWERED.load(Ordering::Acquire) && asked.elapsed() < MOMENT {
         thread::sleep(Duration::from_millis(1));
     }
     ASKED.store(0, Ordering::Relaxed);
-    let count = COUNT.load(Ordering::Acquire);
-    let frames: Vec<_> = FRAMES[..count].iter().map(|frame| frame.load(Ordering::Relaxed)).collect();
-    let python = python.map(python::read).unwrap_or_default();
-    (count > 0).then(|| caller::find_among(&frames, hook).in_python(&python))
+    ANSWERED.load(Ordering::Acquire).then(|| python::read(file))
+}
+
+/// Whether a thread of this process blocks a signal, if that can be known.
+fn is_blocked(signal: c_int, thread: u32) -> Option<bool> {
+    let status = fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
+    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
+    Some(u64::from_str_radix(blocked.trim(), 16).ok()? >> (signal - 1) & 1 == 1)
 }
 
 /// What the thread writes its Python frames with, too, or null. A thread may be late, so it is never freed.
@@ -103,9 +117,7 @@ impl Memory {
 /// A signal that the program does not use. Its handler stays: the signal may reach a thread late.
 fn signal() -> Option<c_int> {
     static SIGNAL: OnceLock<Option<c_int>> = OnceLock::new();
-    *SIGNAL.get_or_init(|| {
-        // The first call loads the unwinder, which a handler must not.
-        caller::find(ptr::null());
+    let choose = || {
         (libc::SIGRTMIN() + 8..libc::SIGRTMAX()).rev().find(|signal| {
             if handler(*signal) != Some(libc::SIG_DFL) {
                 return false;
@@ -113,11 +125,13 @@ fn signal() -> Option<c_int> {
             // SAFETY: zeros are valid, and mean an empty set of signals.
             let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
             action.sa_sigaction = handler_of_ours();
-            action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+            // On the thread's stack, which has room for calls of the driver. Another one that it has for signals can be too small.
+            action.sa_flags = libc::SA_RESTART;
             // SAFETY: the handler makes only calls that are allowed there.
             unsafe { libc::sigaction(*signal, &action, ptr::null_mut()) == 0 }
         })
-    })
+    };
+    fork::undivided(|| *SIGNAL.get_or_init(choose))
 }
 
 /// What happens at a signal in this process.
@@ -141,19 +155,13 @@ extern "C" fn write_down(_: c_int) {
     }
     // SAFETY: it is the place of this thread's error number, which the code that was interrupted may read next.
     let (place, error) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
-    let mut frames = [ptr::null_mut::<c_void>(); DEPTH];
-    // SAFETY: there is room for so many addresses; the unwinder was loaded before.
-    let count = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as c_int) }.max(0) as usize;
-    for (its, frame) in FRAMES.iter().zip(frames) {
-        its.store(frame, Ordering::Relaxed);
-    }
     // SAFETY: it is null, or came from a box that is never freed.
     if let Some((interpreter, memory)) = unsafe { PYTHON.load(Ordering::Acquire).as_ref() }
         && memory.is_ours()
     {
         interpreter.write(memory.file.as_raw_fd());
     }
-    COUNT.store(count.min(DEPTH), Ordering::Release);
+    ANSWERED.store(true, Ordering::Release);
     // SAFETY: as above.
     unsafe { *place = error };
 }

@@ -1,22 +1,72 @@
 //! Threads of the audit. They take no signals, which are meant for the program's own threads: one that is blocked there, for
 //! `sigwait`, would end the program in a thread that does not block it.
 
+use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
+use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
-/// Starts a thread that takes no signals.
+/// Bytes of their stacks. The driver is asked there, too.
+const STACK: usize = 1 << 20;
+
+/// Starts a thread that takes no signals. Not by Rust's library: what its threads do first takes the loader's lock, which is held while a library's
+/// initializers run, and such an initializer can hang.
 pub(crate) fn start(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: both sets have room. The first is filled in before it is read.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    extern "C" fn run<F: FnOnce()>(work: *mut c_void) -> *mut c_void {
+        // SAFETY: `start` made it of a box of this type, for this thread alone.
+        let work = unsafe { Box::from_raw(work.cast::<F>()) };
+        // SAFETY: it reads the name, which ends with a zero, and is about this thread.
+        unsafe { libc::prctl(libc::PR_SET_NAME, c"kernel-registry".as_ptr()) };
+        let _ = panic::catch_unwind(AssertUnwindSafe(work));
+        ptr::null_mut()
     }
-    // A thread begins with the signals of the one that starts it.
-    let started = thread::Builder::new().name("kernel-registry-audit".to_owned()).spawn(work);
-    // SAFETY: the call above, which cannot fail, has filled it in.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
-    started.map(drop)
+    fn runs<F: FnOnce()>(_: &F) -> extern "C" fn(*mut c_void) -> *mut c_void {
+        run::<F>
+    }
+    let run = runs(&work);
+    let work = Box::into_raw(Box::new(work));
+    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let (mut attributes, mut thread) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: all have room, and are filled in before they are read.
+    let failed = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_attr_init(attributes.as_mut_ptr());
+        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK);
+        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
+        // A thread begins with the signals of the one that starts it.
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        let failed =
+            libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, work.cast::<c_void>());
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        failed
+    };
+    if failed != 0 {
+        // SAFETY: there is no thread that has it.
+        drop(unsafe { Box::from_raw(work) });
+        return Err(io::Error::from_raw_os_error(failed));
+    }
+    Ok(())
+}
+
+/// What a thread of its own answers within some time. One that does not is left behind. Channels of Rust's library take the loader's lock, too.
+pub(crate) fn answer<T: Send + 'static>(
+    ask: impl FnOnce() -> T + Send + 'static,
+    within: Duration,
+) -> Option<T> {
+    let shared = Arc::new((Mutex::new(None), Condvar::new()));
+    let (answer, has_answered) = &*shared;
+    let its = shared.clone();
+    start(move || {
+        let answered = ask();
+        *its.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(answered);
+        its.1.notify_one();
+    })
+    .ok()?;
+    let answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = has_answered.wait_timeout_while(answer, within, |answer| answer.is_none());
+    waited.unwrap_or_else(PoisonError::into_inner).0.take()
 }

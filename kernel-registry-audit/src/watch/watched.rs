@@ -1,8 +1,10 @@
 //! Each thread's call in progress, and what was launched last in each stream.
 
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use cudarc::driver::sys::CUresult;
@@ -12,7 +14,8 @@ use crate::record::{Kind, SLOTS, Slot};
 use crate::watch::caller::{self, Caller};
 use crate::watch::hook::{self, Call};
 use crate::watch::recording::{self, NewEvent, nanoseconds, now, record, write_event};
-use crate::watch::{contexts, system, waits};
+use crate::watch::unwind::Registers;
+use crate::watch::{contexts, fork, system, waits};
 
 /// In a forked child this thread has no slot yet, and nothing was launched.
 pub(crate) extern "C" fn forked() {
@@ -21,29 +24,36 @@ pub(crate) extern "C" fn forked() {
 }
 
 thread_local! {
-    /// This thread's slot, or null before its first call. It has no destructor, so reading it is one load.
+    /// This thread's slot, or null before its first call. It has no destructor, so reading it is one load, and needs no lock of the loader.
     static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
-
-    /// Gives the slot back when the thread ends.
-    static LEAVE: Leave = const { Leave };
 }
 
-struct Leave;
-
-impl Drop for Leave {
-    fn drop(&mut self) {
-        // While the thread ends, it has none.
-        let slot = SLOT.replace(&NOBODY);
-        if slot.is_null() || ptr::eq(slot, &NOBODY) {
-            return;
-        }
-        // SAFETY: slots are in the record, which is never unmapped.
-        let slot = unsafe { &*slot };
-        let header = &record().header;
-        header.launches.fetch_add(slot.launches.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-        header.calls.fetch_add(slot.sequence.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-        slot.thread.store(0, Ordering::Release);
+/// Gives a thread's slot back when it ends.
+unsafe extern "C" fn leave(_: *mut c_void) {
+    // While the thread ends, it has none.
+    let slot = SLOT.replace(&NOBODY);
+    if slot.is_null() || ptr::eq(slot, &NOBODY) {
+        return;
     }
+    // SAFETY: slots are in the record, which is never unmapped.
+    let slot = unsafe { &*slot };
+    let header = &record().header;
+    header.launches.fetch_add(slot.launches.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    header.calls.fetch_add(slot.sequence.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    slot.thread.store(0, Ordering::Release);
+}
+
+/// Lets this thread give its slot back at its end. Destructors of Rust's thread-local values take the loader's lock.
+fn leave_at_end() -> bool {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    let make = || {
+        let mut key = 0;
+        // SAFETY: it stores a number, and the function stays where it is.
+        (unsafe { libc::pthread_key_create(&mut key, Some(leave)) } == 0).then_some(key)
+    };
+    let key = fork::undivided(|| *KEY.get_or_init(make));
+    // SAFETY: the key is there. Its value only has to be one.
+    key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, (&raw const NOBODY).cast()) } == 0)
 }
 
 /// The slot of threads that found none free. Nobody reads it.
@@ -64,9 +74,8 @@ fn enter() -> *const Slot {
     let number = system::thread_number();
     let free =
         |slot: &&Slot| slot.thread.compare_exchange(0, number, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-    // A thread that ends would not give it back.
-    let slots = LEAVE.try_with(|_| record().slots.iter()).into_iter().flatten();
-    let slot = { slots }.find(free).map_or(&raw const NOBODY, ptr::from_ref);
+    let mut slots = if leave_at_end() { record().slots.iter() } else { [].iter() };
+    let slot = slots.find(free).map_or(&raw const NOBODY, ptr::from_ref);
     if ptr::eq(slot, &NOBODY) {
         record().header.unwatched_threads.fetch_add(1, Ordering::Relaxed);
     }
@@ -103,11 +112,34 @@ fn within<T>(slot: &Slot, call: Call, real: impl FnOnce() -> T) -> T {
     slot.stream.store(call.stream, Ordering::Relaxed);
     // A hook can be called by the driver behind, or by another hook. Only this thread writes to its slot.
     let outer = slot.call.load(Ordering::Relaxed);
+    let of_outer = (outer != 0).then(|| place(slot));
+    set_place(slot, Registers::here());
     slot.call.store(call.hook + 1, Ordering::Relaxed);
     let result = real();
     slot.call.store(outer, Ordering::Relaxed);
+    if let Some(place) = of_outer {
+        set_place(slot, place);
+    }
     increment(&slot.sequence);
     result
+}
+
+/// Says where a thread calls the driver.
+#[inline]
+fn set_place(slot: &Slot, Registers { pc, sp, fp }: Registers) {
+    slot.pc.store(pc as u32, Ordering::Relaxed);
+    slot.sp.store(sp, Ordering::Relaxed);
+    slot.fp.store(fp as u32, Ordering::Relaxed);
+}
+
+/// Where a thread calls the driver. The code is in the same file as this, and what the frame pointer is needed for is in the same stack.
+pub(crate) fn place(slot: &Slot) -> Registers {
+    let near = |whole: u64, half: &AtomicU32| {
+        let half = half.load(Ordering::Relaxed);
+        whole.wrapping_add_signed(half.wrapping_sub(whole as u32).cast_signed().into())
+    };
+    let sp = slot.sp.load(Ordering::Relaxed);
+    Registers { pc: near(Registers::here().pc, &slot.pc), sp, fp: near(sp, &slot.fp) }
 }
 
 /// Says that this thread's call gets on with something else: it does not hang.
@@ -154,18 +186,18 @@ pub(crate) fn mark_waiting(stream: u64) {
 fn last(slot: &Slot, stream: u64) -> Option<&'static Last> {
     // The default stream is 0, so each handle is stored plus one. Handles are addresses, which leave room for the thread.
     let key = (stream + 1) ^ (ptr::from_ref(slot).addr() as u64 / size_of::<Slot>() as u64) << HANDLE;
-    let first = &STREAMS[place(key)];
+    let first = &STREAMS[index(key)];
     if first.key.load(Ordering::Relaxed) == key { Some(first) } else { find(key) }
 }
 
-fn place(key: u64) -> usize {
+fn index(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize
 }
 
 /// The entry of a key that is new, or not in the first place of its hash.
 #[cold]
 fn find(key: u64) -> Option<&'static Last> {
-    let places = || (0..16).map(|step| &STREAMS[(place(key) + step) % STREAMS.len()]);
+    let places = || (0..16).map(|step| &STREAMS[(index(key) + step) % STREAMS.len()]);
     places()
         .find(|last| last.key.load(Ordering::Relaxed) == key)
         .or_else(|| places().find(|last| last.take(key)))

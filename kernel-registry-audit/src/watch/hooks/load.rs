@@ -16,7 +16,7 @@ use crate::watch::recording::NewEvent;
 use crate::watch::stack::{self, Missing};
 use crate::watch::unloaded::{self, UnloadedLaunch};
 use crate::watch::watched::{self, count_launch, during, timed};
-use crate::watch::{busy, contexts, known, preload, section};
+use crate::watch::{busy, contexts, fork, known, preload, section};
 
 /// Launches a kernel. If it was launched before, this neither locks nor allocates.
 #[inline]
@@ -164,12 +164,13 @@ pub(super) fn is_eager() -> bool {
     // SAFETY: this is the type of the function of that name.
     static GET_MODE: Function<GetMode> = unsafe { Function::new(c"cuModuleGetLoadingMode") };
     static EAGER: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *EAGER.get_or_init(|| {
+    let ask = || {
         // A driver before CUDA 11.7 knows nothing else.
         let Some(get_mode) = GET_MODE.get() else { return true };
         // SAFETY: it stores a number.
         stored(0, |mode| unsafe { get_mode(mode) }) == Some(1)
-    })
+    };
+    *fork::once(&EAGER, ask)
 }
 
 /// Whether a function, or a library's kernel in this context, is loaded.

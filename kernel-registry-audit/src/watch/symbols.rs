@@ -1,0 +1,211 @@
+//! The functions that a mapped file exports, read from its own tables. `dlsym` and `dladdr` take a lock of the loader that is held while a library's
+//! initializers run, and other libraries stand before `dlsym`.
+
+use std::ffi::CStr;
+
+use crate::watch::mapped::{self, Mapped};
+
+const NEEDED: u64 = 1;
+const HASH: u64 = 4;
+const NAMES: u64 = 5;
+const TABLE: u64 = 6;
+const SONAME: u64 = 14;
+const GNU_HASH: u64 = 0x6fff_fef5;
+
+/// The address of a function that a file in this process exports: the program, or the first library that does.
+pub(crate) fn find(name: &CStr) -> Option<u64> {
+    let mut found = None;
+    mapped::each(&mut |file| {
+        found = Symbols::of(file).and_then(|symbols| symbols.find(name.to_bytes()));
+        found.is_some()
+    });
+    found
+}
+
+/// The address of a function of the file at this base, or of those that it needs.
+pub(crate) fn find_from(base: u64, name: &CStr) -> Option<u64> {
+    let (mut bases, mut next) = (vec![base], 0);
+    while let Some(base) = bases.get(next).copied() {
+        next += 1;
+        let (mut found, mut needed) = (None, Vec::<Vec<u8>>::new());
+        mapped::each(&mut |file| {
+            let symbols = if file.base == base { Symbols::of(file) } else { None };
+            if let Some(symbols) = &symbols {
+                found = symbols.find(name.to_bytes());
+                needed.extend(symbols.needed().map(<[u8]>::to_vec));
+            }
+            file.base == base
+        });
+        if found.is_some() {
+            return found;
+        }
+        for name in needed {
+            mapped::each(&mut |file| {
+                let soname = Symbols::of(file).and_then(|symbols| symbols.soname());
+                let is_it = file.is_meant_by(&name, soname);
+                if is_it && !bases.contains(&file.base) {
+                    bases.push(file.base);
+                }
+                is_it
+            });
+        }
+    }
+    None
+}
+
+/// The tables of one file.
+pub(crate) struct Symbols<'a> {
+    base: u64,
+    dynamic: &'a [u8],
+    table: &'a [u8],
+    names: &'a [u8],
+    gnu: Option<GnuHash<'a>>,
+    /// How many symbols there are, if the older hash table tells.
+    count: u32,
+}
+
+struct GnuHash<'a> {
+    /// The number of the first symbol that is hashed.
+    first: u32,
+    buckets: &'a [u8],
+    chains: &'a [u8],
+}
+
+/// A symbol that is defined.
+struct Symbol<'a> {
+    name: &'a [u8],
+    kind: u8,
+    start: u64,
+    size: u64,
+}
+
+impl<'a> Symbols<'a> {
+    pub(crate) fn of(file: &'a Mapped<'_>) -> Option<Self> {
+        let dynamic = file.segment(libc::PT_DYNAMIC)?;
+        // The loader has made addresses of them, except in what the kernel maps.
+        let address = |at: u64| if at < file.base { at + file.base } else { at };
+        let table_of = |tag| file.rest(address(entries(dynamic).find(|entry| entry.0 == tag)?.1));
+        Some(Symbols {
+            base: file.base,
+            dynamic,
+            table: table_of(TABLE)?,
+            names: table_of(NAMES)?,
+            gnu: table_of(GNU_HASH).and_then(GnuHash::read),
+            count: table_of(HASH).and_then(|hash| u32_at(hash, 1)).unwrap_or(0),
+        })
+    }
+
+    /// The address of a symbol.
+    pub(crate) fn find(&self, name: &[u8]) -> Option<u64> {
+        const INDIRECT: u8 = 10;
+        let is_it = |symbol: &Symbol<'_>| symbol.name == name && symbol.kind != INDIRECT;
+        let symbol = match &self.gnu {
+            Some(gnu) => gnu.with_hash_of(name).filter_map(|index| self.symbol(index)).find(is_it),
+            None => self.all().find(is_it),
+        };
+        Some(symbol?.start)
+    }
+
+    /// The function that an address is in, and where that begins.
+    pub(crate) fn around(&self, address: u64) -> Option<(&'a [u8], u64)> {
+        let is_inside = |symbol: &Symbol<'_>| {
+            address.checked_sub(symbol.start).is_some_and(|inside| inside < symbol.size.max(1))
+        };
+        let symbol = self.all().filter(is_inside).max_by_key(|symbol| symbol.start)?;
+        Some((symbol.name, symbol.start))
+    }
+
+    /// The names of the libraries that it needs.
+    pub(crate) fn needed(&self) -> impl Iterator<Item = &'a [u8]> {
+        entries(self.dynamic).filter(|entry| entry.0 == NEEDED).filter_map(|entry| self.name(entry.1))
+    }
+
+    /// The name by which others need it.
+    pub(crate) fn soname(&self) -> Option<&'a [u8]> {
+        self.name(entries(self.dynamic).find(|entry| entry.0 == SONAME)?.1)
+    }
+
+    fn all(&self) -> impl Iterator<Item = Symbol<'a>> {
+        let hashed = self.gnu.iter().flat_map(GnuHash::all);
+        let listed = 0..if self.gnu.is_some() { 0 } else { self.count };
+        hashed.chain(listed).filter_map(|index| self.symbol(index))
+    }
+
+    fn symbol(&self, index: u32) -> Option<Symbol<'a>> {
+        const SIZE: usize = 24;
+        const UNDEFINED: u16 = 0;
+        const ABSOLUTE: u16 = 0xfff1;
+        const THREAD_LOCAL: u8 = 6;
+        let at = (index as usize).checked_mul(SIZE)?;
+        let (symbol, _) = self.table.get(at..)?.split_first_chunk::<SIZE>()?;
+        let section = u16::from_le_bytes([symbol[6], symbol[7]]);
+        let (kind, value) = (symbol[4] & 15, u64_at(symbol, 1)?);
+        if section == UNDEFINED || kind == THREAD_LOCAL {
+            return None;
+        }
+        Some(Symbol {
+            name: self.name(u32_at(symbol, 0)?.into())?,
+            kind,
+            start: if section == ABSOLUTE { value } else { value.wrapping_add(self.base) },
+            size: u64_at(symbol, 2)?,
+        })
+    }
+
+    fn name(&self, at: u64) -> Option<&'a [u8]> {
+        let rest = self.names.get(usize::try_from(at).ok()?..)?;
+        rest.get(..rest.iter().position(|byte| *byte == 0)?)
+    }
+}
+
+impl<'a> GnuHash<'a> {
+    /// Four numbers, a filter of words, the buckets, and a hash for each symbol.
+    fn read(table: &'a [u8]) -> Option<Self> {
+        let number = |index| u32_at(table, index).map(|number| number as usize);
+        let buckets_at = number(2)?.checked_mul(8)?.checked_add(16)?;
+        let (buckets, chains) = table.get(buckets_at..)?.split_at_checked(number(0)?.checked_mul(4)?)?;
+        Some(GnuHash { first: u32_at(table, 1)?, buckets, chains })
+    }
+
+    /// The numbers of the symbols whose hash is that of a name.
+    fn with_hash_of(&self, name: &[u8]) -> impl Iterator<Item = u32> {
+        let hash =
+            name.iter().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add((*byte).into()));
+        let bucket = hash.checked_rem(self.buckets.len() as u32 / 4);
+        let begin = bucket.and_then(|bucket| u32_at(self.buckets, bucket as usize));
+        let chain = begin.into_iter().flat_map(|begin| self.chain(begin));
+        chain.filter(move |(_, its)| its | 1 == hash | 1).map(|(index, _)| index)
+    }
+
+    fn all(&self) -> impl Iterator<Item = u32> {
+        let buckets = (0..self.buckets.len() / 4).filter_map(|bucket| u32_at(self.buckets, bucket));
+        buckets.flat_map(|begin| self.chain(begin)).map(|(index, _)| index)
+    }
+
+    /// The symbols of a bucket, and their hashes. The last hash is odd.
+    fn chain(&self, begin: u32) -> impl Iterator<Item = (u32, u32)> {
+        let mut next = (begin >= self.first).then_some(begin);
+        std::iter::from_fn(move || {
+            let index = next?;
+            let hash = u32_at(self.chains, (index - self.first) as usize)?;
+            next = (hash & 1 == 0).then_some(index + 1);
+            Some((index, hash))
+        })
+    }
+}
+
+/// The tags and values of the dynamic section.
+fn entries(dynamic: &[u8]) -> impl Iterator<Item = (u64, u64)> {
+    let entries = (0..dynamic.len() / 16)
+        .filter_map(|at| Some((u64_at(dynamic, 2 * at)?, u64_at(dynamic, 2 * at + 1)?)));
+    entries.take_while(|entry| entry.0 != 0)
+}
+
+fn u32_at(numbers: &[u8], index: usize) -> Option<u32> {
+    let (number, _) = numbers.get(index.checked_mul(4)?..)?.split_first_chunk()?;
+    Some(u32::from_le_bytes(*number))
+}
+
+fn u64_at(numbers: &[u8], index: usize) -> Option<u64> {
+    let (number, _) = numbers.get(index.checked_mul(8)?..)?.split_first_chunk()?;
+    Some(u64::from_le_bytes(*number))
+}

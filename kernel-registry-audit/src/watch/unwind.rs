@@ -1,0 +1,129 @@
+//! The stack of a thread, from the registers of one of its frames on. All that is read of it is read by the system, which refuses what is not mapped:
+//! the frames of a coroutine do not lead back to the thread's first function, and what is there may be anything.
+
+use std::arch::asm;
+use std::ffi::c_void;
+use std::ptr;
+
+use crate::watch::cfi::{Place, Rule, Sum};
+
+/// What leads from a frame to its caller.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Registers {
+    /// The address of an instruction: the next one, or the one behind a call.
+    pub(crate) pc: u64,
+    pub(crate) sp: u64,
+    pub(crate) fp: u64,
+}
+
+impl Registers {
+    /// Those of the function that this is compiled into.
+    #[inline(always)]
+    pub(crate) fn here() -> Self {
+        let mut here = Registers::default();
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: it only reads registers.
+        unsafe {
+            asm!(
+                "lea {}, [rip]", "mov {}, rsp", "mov {}, rbp",
+                out(reg) here.pc, out(reg) here.sp, out(reg) here.fp,
+                options(nomem, nostack, preserves_flags)
+            );
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: it only reads registers.
+        unsafe {
+            asm!(
+                "adr {}, .", "mov {}, sp", "mov {}, x29",
+                out(reg) here.pc, out(reg) here.sp, out(reg) here.fp,
+                options(nomem, nostack, preserves_flags)
+            );
+        }
+        here
+    }
+}
+
+/// Memory of a stack, read in large parts.
+pub(crate) struct Stack {
+    begin: u64,
+    /// How many words could be read.
+    count: usize,
+    words: [u64; WORDS],
+}
+
+const WORDS: usize = 512;
+const WORD: u64 = 8;
+/// No system has smaller ones.
+const PAGE: u64 = 4096;
+
+impl Stack {
+    pub(crate) fn new() -> Self {
+        Stack { begin: 0, count: 0, words: [0; WORDS] }
+    }
+
+    /// The registers of the caller, if this frame has one.
+    pub(crate) fn caller(&mut self, of: Registers, rule: &Rule) -> Option<Registers> {
+        let frame = self.sum(of, rule.frame)?;
+        // Stacks grow downwards, so this ends.
+        if frame <= of.sp || !frame.is_multiple_of(WORD) {
+            return None;
+        }
+        let pc = self.word(frame.checked_add_signed(rule.returns?)?)?;
+        let fp = match rule.fp {
+            Place::Same => of.fp,
+            Place::InFrame(offset) => self.word(frame.checked_add_signed(offset)?)?,
+            Place::In(sum) => {
+                let at = self.sum(of, sum)?;
+                self.word(at)?
+            }
+            Place::Unknown => 0,
+        };
+        Some(Registers { pc: without_signature(pc), sp: frame, fp })
+    }
+
+    fn sum(&mut self, of: Registers, sum: Sum) -> Option<u64> {
+        let register = if sum.of_fp { of.fp } else { of.sp };
+        let begin = match sum.through {
+            Some(offset) => self.word(register.checked_add_signed(offset)?)?,
+            None => register,
+        };
+        begin.checked_add_signed(sum.plus)
+    }
+
+    fn word(&mut self, at: u64) -> Option<u64> {
+        let index = |begin: u64| usize::try_from(at.checked_sub(begin)? / WORD).ok();
+        if !at.is_multiple_of(WORD) {
+            return None;
+        }
+        if let Some(index) = index(self.begin).filter(|index| *index < self.count) {
+            return Some(self.words[index]);
+        }
+        // What is read next can be a little below.
+        const BELOW: u64 = 64;
+        let begin = at - BELOW.min(at % PAGE);
+        (self.begin, self.count) = (begin, read(begin, &mut self.words));
+        let index = index(begin).filter(|index| *index < self.count);
+        index.map(|index| self.words[index])
+    }
+}
+
+/// Reads words of this process, as many as can be read, and returns how many.
+fn read(at: u64, words: &mut [u64; WORDS]) -> usize {
+    // A part that cannot be read is left out as a whole.
+    let bytes = size_of_val(words) as u64;
+    let first = (at.next_multiple_of(PAGE) - at).min(bytes);
+    let part = |at: u64, bytes: u64| libc::iovec {
+        iov_base: ptr::without_provenance_mut::<c_void>(at as usize),
+        iov_len: bytes as usize,
+    };
+    let from = [part(at, first), part(at.wrapping_add(first), bytes - first)];
+    let to = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: bytes as usize };
+    // SAFETY: the system writes into `words` only, and reads only what is mapped.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, from.as_ptr(), from.len() as u64, 0) };
+    usize::try_from(read).unwrap_or(0) / WORD as usize
+}
+
+/// An address, without what a processor signs it with.
+fn without_signature(address: u64) -> u64 {
+    if cfg!(target_arch = "aarch64") { address & ((1 << 48) - 1) } else { address }
+}

@@ -1,0 +1,292 @@
+//! What else is in a program: coroutines, libraries that load while they are initialized, that stand before `dlsym`, and that take all signals. In front
+//! of a driver in C, which only answers: its threads and locks are none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tests::{cargo_kernels_command, scratch_folder};
+
+use super::text;
+
+/// The driver.
+const DRIVER: &str = r#"
+#include <stddef.h>
+#include <stdlib.h>
+#include <time.h>
+typedef void *P;
+static P current;
+int cuInit(unsigned f) { return 0; }
+int cuDriverGetVersion(int *v) { *v = 13000; return 0; }
+int cuDeviceGetCount(int *n) { *n = 1; return 0; }
+int cuDevicePrimaryCtxRetain(P *c, int d) { *c = (P)0x1000; return 0; }
+int cuCtxSetCurrent(P c) { current = c; return 0; }
+int cuCtxGetCurrent(P *c) { *c = current; return 0; }
+int cuCtxPushCurrent_v2(P c) { current = c; return 0; }
+int cuCtxPopCurrent_v2(P *c) { *c = current; return 0; }
+int cuCtxGetDevice(int *d) { *d = 0; return 0; }
+int cuCtxGetId(P c, unsigned long long *i) { *i = 1; return 0; }
+int cuModuleGetLoadingMode(int *m) { *m = 2; return 0; }
+int cuModuleLoadData(P *m, const void *d) { *m = (P)0x2000; return 0; }
+int cuModuleGetFunction(P *f, P m, const char *n) { *f = (P)0x3000; return 0; }
+int cuFuncIsLoaded(unsigned *s, P f) { *s = 0; return 0; }
+int cuMemAlloc_v2(unsigned long long *p, size_t n) { *p = 0x4000; return 0; }
+int cuCtxSynchronize(void) {
+    const char *seconds = getenv("DRIVER_WAITS");
+    struct timespec time = {seconds ? atoi(seconds) : 0, 0};
+    while (nanosleep(&time, &time)) {}
+    return 0;
+}
+"#;
+
+/// The beginning of the programs and libraries in front of it.
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+typedef void *P;
+static int (*cuInit)(int), (*cuDevicePrimaryCtxRetain)(P *, int), (*cuCtxSetCurrent)(P);
+static int (*cuModuleLoadData)(P *, const char *), (*cuMemAlloc)(uint64_t *, size_t), (*cuCtxSynchronize)(void);
+static P start(void) {
+    P context, cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    cuInit = dlsym(cuda, "cuInit");
+    cuDevicePrimaryCtxRetain = dlsym(cuda, "cuDevicePrimaryCtxRetain");
+    cuCtxSetCurrent = dlsym(cuda, "cuCtxSetCurrent");
+    cuModuleLoadData = dlsym(cuda, "cuModuleLoadData");
+    cuMemAlloc = dlsym(cuda, "cuMemAlloc_v2");
+    cuCtxSynchronize = dlsym(cuda, "cuCtxSynchronize");
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context)) exit(3);
+    return context;
+}
+static void load(void) {
+    P module;
+    if (cuModuleLoadData(&module, ".version 7.0\n")) exit(4);
+}
+"#;
+
+fn compiled(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let (path, file) = (folder.join(name), folder.join(format!("{name}.c")));
+    fs::write(&file, source).expect("the folder is there");
+    let mut cc = Command::new("cc");
+    let built = cc.args(["-O0", "-w", "-o"]).arg(&path).arg(&file).args(flags).status();
+    assert!(built.expect("cc is installed").success(), "{name}");
+    path
+}
+
+const SHARED: [&str; 2] = ["-shared", "-fPIC"];
+
+/// An audit in front of the driver, and the folder of the programs.
+fn beside_driver(options: &[&str]) -> (Command, PathBuf) {
+    let folder = scratch_folder();
+    compiled(&folder, "libcuda.so.1", DRIVER, &[&SHARED[..], &["-Wl,-soname,libcuda.so.1"]].concat());
+    let mut command = Command::new("timeout");
+    let audit = cargo_kernels_command();
+    command.arg("60").arg(audit.get_program()).args(audit.get_args()).args(["audit", "--offline"]);
+    for (name, value) in audit.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.args(options).arg("--").env("LD_LIBRARY_PATH", &folder).current_dir(&folder);
+    (command, folder)
+}
+
+/// Audits a program that begins with [`PROGRAM`].
+fn run(options: &[&str], source: &str, flags: &[&str], arguments: &[&str]) -> (Output, String) {
+    let (mut command, folder) = beside_driver(options);
+    let program = compiled(&folder, "program", &format!("{PROGRAM}{source}"), flags);
+    said(command.arg(program).args(arguments))
+}
+
+fn said(command: &mut Command) -> (Output, String) {
+    let output = command.output().expect("the tool runs");
+    let said = text(&output.stderr).to_owned();
+    (output, said)
+}
+
+/// As in a coroutine whose part of the stack was copied to where another one had been.
+#[test]
+fn a_stack_that_leads_nowhere_is_left_alone() {
+    let program = "
+static void **outer_frame;
+static void inner(void) {
+    void *before = *outer_frame;
+    for (uintptr_t wrong = 16; wrong; wrong <<= 9) {
+        *outer_frame = (void *)wrong;
+        load();
+    }
+    *outer_frame = before;
+}
+static void outer(void) { outer_frame = __builtin_frame_address(0); inner(); }
+static void first(void) { outer(); }
+int main(void) { start(); first(); puts(\"done\"); }
+";
+    let (output, said) = run(&[], program, &["-fno-omit-frame-pointer"], &[]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "done"), "{said}");
+    assert!(said.contains("by program load"), "{said}");
+}
+
+#[test]
+fn a_library_that_loads_while_it_is_initialized_does_not_hang() {
+    let library = format!(
+        "{PROGRAM}
+static void *work(void *context) {{ cuCtxSetCurrent(context); load(); return 0; }}
+__attribute__((constructor)) static void initialize(void) {{
+    pthread_t thread;
+    pthread_create(&thread, 0, work, start());
+    pthread_join(thread, 0);
+}}"
+    );
+    let program = "
+int main(int count, char **arguments) {
+    if (count > 2) { start(); load(); }
+    puts(dlopen(arguments[1], RTLD_NOW) ? \"loaded\" : dlerror());
+}";
+    for first_calls in [&["./libloads.so"][..], &["./libloads.so", "before"]] {
+        let (mut command, folder) = beside_driver(&[]);
+        compiled(&folder, "libloads.so", &library, &SHARED);
+        let program = compiled(&folder, "program", &format!("{PROGRAM}{program}"), &[]);
+        let (output, said) = said(command.arg(program).args(first_calls));
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "loaded"), "{said}");
+    }
+}
+
+#[test]
+fn a_hang_while_a_library_is_initialized_is_said() {
+    let library = format!(
+        "{PROGRAM}
+__attribute__((constructor)) static void initialize(void) {{ start(); cuCtxSynchronize(); }}"
+    );
+    let program = "int main(void) { dlopen(\"./libwaits.so\", RTLD_NOW); puts(\"went on\"); }";
+    let (mut command, folder) = beside_driver(&["--hang-after", "0.3", "--on-hang", "abort"]);
+    compiled(&folder, "libwaits.so", &library, &SHARED);
+    let program = compiled(&folder, "program", &format!("{PROGRAM}{program}"), &[]);
+    let (output, said) = said(command.arg(program).env("DRIVER_WAITS", "30"));
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(134), ""), "{said}");
+    assert!(said.contains("/libwaits.so#"), "{said}");
+}
+
+/// Libraries that share a GPU hand out functions of their own, which call those of the driver that they find.
+#[test]
+fn a_library_that_stands_before_dlsym_is_not_called_by_the_hooks() {
+    let layer = format!(
+        "{PROGRAM}
+static P (*real)(P, const char *);
+static void find(void) {{
+    if (!real) real = dlvsym(RTLD_NEXT, \"dlsym\", \"GLIBC_2.34\");
+    for (int version = 17; !real && version <= 17; version++) real = dlvsym(RTLD_NEXT, \"dlsym\", \"GLIBC_2.17\");
+    if (!real) real = dlvsym(RTLD_NEXT, \"dlsym\", \"GLIBC_2.2.5\");
+}}
+int cuMemAlloc_v2(P address, size_t bytes) {{
+    static int depth;
+    if (++depth > 100) _exit(99);
+    int (*behind)(P, size_t) = (find(), real(dlopen(\"libcuda.so.1\", RTLD_NOW), \"cuMemAlloc_v2\"));
+    int result = behind(address, bytes);
+    depth--;
+    return result;
+}}
+P dlsym(P library, const char *name) {{
+    find();
+    return strcmp(name, \"cuMemAlloc_v2\") ? real(library, name) : (P)cuMemAlloc_v2;
+}}"
+    );
+    let program = "int main(void) { uint64_t p; start(); printf(\"%d\\n\", cuMemAlloc(&p, 64)); }";
+    let (mut command, folder) = beside_driver(&[]);
+    compiled(&folder, "liblayer.so", &layer, &SHARED);
+    let program = compiled(&folder, "program", &format!("{PROGRAM}{program}"), &[]);
+    let (output, said) = said(command.args(["env", "LD_PRELOAD=./liblayer.so"]).arg(program));
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "0"), "{said}");
+}
+
+/// Test runners give programs few variables.
+#[test]
+fn a_program_without_the_variables_runs_and_is_watched() {
+    let program = "int main(void) { start(); load(); puts(\"done\"); }";
+    let (mut command, folder) = beside_driver(&[]);
+    let program = compiled(&folder, "program", &format!("{PROGRAM}{program}"), &[]);
+    let line = r#"exec env -i LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$0""#;
+    let (output, said) = said(command.args(["sh", "-c", line]).arg(program));
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "done"), "{said}");
+    assert!(said.contains("1 x image loaded"), "{said}");
+}
+
+#[test]
+fn a_thread_that_takes_all_signals_gets_none() {
+    if !super::has_python() {
+        return tests::left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = "
+import ctypes, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+cuda = ctypes.CDLL('libcuda.so.1')
+cuda.cuInit(0)
+cuda.cuCtxSynchronize()
+print(signal.sigpending())
+";
+    let (mut command, _) = beside_driver(&["--hang-after", "0.2"]);
+    let (output, said) = said(command.args(["python3", "-c", program]).env("DRIVER_WAITS", "2"));
+    assert_eq!(text(&output.stdout), "set()", "{said}");
+    assert!(said.contains("HANG: `cuCtxSynchronize`"), "{said}");
+}
+
+#[test]
+fn the_stack_that_a_program_has_for_signals_is_its_own() {
+    let program = "
+int main(int count, char **arguments) {
+    static unsigned char memory[1 << 16];
+    stack_t stack = {.ss_sp = memory + (1 << 15), .ss_size = atoi(arguments[1])};
+    memset(memory, 0x5a, sizeof memory);
+    if (sigaltstack(&stack, 0)) return 2;
+    start();
+    cuCtxSynchronize();
+    for (size_t i = 0; i < sizeof memory; i++) if (memory[i] != 0x5a) return 5;
+    puts(\"untouched\");
+}";
+    for bytes in ["2048", "4096"] {
+        let (mut command, folder) = beside_driver(&["--hang-after", "0.2"]);
+        let program = compiled(&folder, "program", &format!("{PROGRAM}{program}"), &[]);
+        let (output, said) = said(command.arg(program).arg(bytes).env("DRIVER_WAITS", "1"));
+        assert_eq!(text(&output.stdout), "untouched", "{bytes}: {said}");
+        assert!(said.contains("HANG: `cuCtxSynchronize`") && said.contains("/program#"), "{said}");
+    }
+}
+
+#[test]
+fn a_child_that_is_forked_while_a_thread_makes_the_first_calls_goes_on() {
+    let program = "
+static volatile int go;
+static void *work(void *none) { while (!go) {} start(); load(); return 0; }
+int main(void) {
+    for (int delay = 0; delay < 4000; delay += 40) {
+        pid_t process = fork();
+        if (process == 0) {
+            dlopen(\"libcuda.so.1\", RTLD_NOW);
+            pthread_t thread;
+            pthread_create(&thread, 0, work, 0);
+            usleep(500);
+            go = 1;
+            for (volatile int i = 0; i < delay * 50; i++) {}
+            pid_t child = fork();
+            if (child == 0) { alarm(20); start(); load(); _exit(0); }
+            int status;
+            waitpid(child, &status, 0);
+            pthread_join(thread, 0);
+            _exit(WIFSIGNALED(status) ? 1 : WEXITSTATUS(status));
+        }
+        int status;
+        waitpid(process, &status, 0);
+        if (status) { printf(\"stuck after %d: %x\\n\", delay, status); return 1; }
+    }
+    puts(\"done\");
+}";
+    let (output, said) = run(&["--events", "1"], program, &[], &[]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "done"), "{said}");
+}
