@@ -106,6 +106,8 @@ pub(crate) fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     // This folder is below the user's package, so cargo reads its configuration, such as registry mirrors. But the
     // user's rustc flags, from variables or configuration, must not apply here.
     command.current_dir(&folder).env("CARGO_ENCODED_RUSTFLAGS", "");
+    // Otherwise cudarc takes the version of the nvcc on the path, which may be one that it does not know.
+    command.env("CUDARC_CUDA_VERSION", "12000");
     command.args(["rustc", "--lib", "--release", "--target", TARGET, "--target-dir", "target"]);
     command.args(is_there.then_some("--quiet")).args(offline.then_some("--offline")).arg("--");
     command.args(linking.iter().map(|flag| format!("-Clink-arg=-Wl,{flag}")));

@@ -71,8 +71,7 @@ impl Driver {
     }
 
     fn find() -> Result<Driver, DriverUnavailable> {
-        // SAFETY: this loads the driver's library, whose initialisers may run at any time.
-        if !unsafe { sys::is_culib_present() } {
+        if !kernel_registry_cudarc::has_driver() {
             return Err(DriverUnavailable::Missing);
         }
         let mut version = 0;

@@ -84,8 +84,7 @@ fn a_missing_driver_is_an_error_and_no_panic() {
         "no CUDA driver: `libcuda.so` (`nvcuda.dll` on Windows) was not found; install NVIDIA's driver, or start the container \
          with its GPUs; without a GPU `cargo kernels sim PROGRAM` runs it on a simulated driver"
     );
-    // SAFETY: it opens the driver's library, and calls none of its functions.
-    let is_there = unsafe { sys::is_culib_present() };
+    let is_there = kernel_registry_cudarc::has_driver();
     match kernel_registry::context(0) {
         Err(DriverUnavailable::Missing) => assert!(!is_there),
         // With or without a device.

@@ -5,6 +5,7 @@ mod book;
 mod bundle;
 mod check;
 mod corpus;
+mod cudarc;
 mod device_launch;
 mod driver_tests;
 mod fuzz;
@@ -29,8 +30,12 @@ enum Chore {
     Book,
     /// Pack the programs and tests that need a GPU, with a script, for a machine with a GPU and without Rust
     Bundle(bundle::Options),
+    /// Check a program with kernel-registry and candle, which decides how cudarc is built
+    Candle,
     /// Check the format, lint, and run the tests of the crates that changed: what to run before a commit
     Check(check::Options),
+    /// Build a program with each of cudarc's ways to the driver and each of its CUDA versions, and run it
+    Cudarc,
     /// Fuzz the record decoder or the image reader, seeded with real files
     Fuzz(fuzz::Options),
     /// Run the record crates under Miri, which must be installed
@@ -55,7 +60,9 @@ fn main() -> ExitCode {
         Chore::Api(options) => api::api(&options),
         Chore::Book => book::book(),
         Chore::Bundle(options) => bundle::bundle(&options),
+        Chore::Candle => cudarc::candle(),
         Chore::Check(options) => check::check(&options),
+        Chore::Cudarc => cudarc::cudarc(),
         Chore::Fuzz(options) => fuzz::fuzz(&options),
         Chore::Miri => memory::miri(),
         Chore::Package => package::package(),

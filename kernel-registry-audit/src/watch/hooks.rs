@@ -42,8 +42,8 @@ fn begin() {
     });
 }
 
-/// Makes the table, and the functions. `unbound` are those that cudarc does not bind, or not with the type of that version. A second name
-/// is that of the variant for per-thread default streams.
+/// Makes the table, and the functions. `unbound` are those that some of cudarc's bindings lack, or have with the type of another version.
+/// A second name is that of the variant for per-thread default streams.
 macro_rules! hooks {
     ($($($unbound:ident)? $since:literal $base:ident => $name:ident $(, $per_thread:ident)?
         ($($arg:ident: $ty:ty),* $(,)?)
@@ -183,11 +183,11 @@ hooks! {
 
     2000 cuModuleGetFunction => cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char)
         |call, real| get_function(call, function, module, name, real);
-    12040 cuModuleEnumerateFunctions => cuModuleEnumerateFunctions(functions: *mut CUfunction, count: c_uint, module: CUmodule)
+    unbound 12040 cuModuleEnumerateFunctions => cuModuleEnumerateFunctions(functions: *mut CUfunction, count: c_uint, module: CUmodule)
         |call, real| enumerate(call, functions, count, module, real);
     12000 cuLibraryGetKernel => cuLibraryGetKernel(kernel: *mut CUkernel, library: CUlibrary, name: *const c_char)
         |call, real| get_kernel(call, kernel, library, name, real);
-    12040 cuLibraryEnumerateKernels => cuLibraryEnumerateKernels(kernels: *mut CUkernel, count: c_uint, library: CUlibrary)
+    unbound 12040 cuLibraryEnumerateKernels => cuLibraryEnumerateKernels(kernels: *mut CUkernel, count: c_uint, library: CUlibrary)
         |call, real| enumerate(call, kernels, count, library, real);
     5050 cuLinkComplete => cuLinkComplete(state: CUlinkState, cubin: Params, bytes: *mut usize) |call, real| timed(call, real);
     12000 cuLibraryGetModule => cuLibraryGetModule(module: *mut CUmodule, library: CUlibrary)
@@ -197,7 +197,7 @@ hooks! {
     ) |call, real| image::use_library(call, library, real);
     12000 cuKernelGetFunction => cuKernelGetFunction(function: *mut CUfunction, of: CUkernel)
         |call, real| load_kernel(call, of.cast(), Some(function), real);
-    12040 cuFuncLoad => cuFuncLoad(function: CUfunction) |call, real| load_kernel(call, function, None, real);
+    unbound 12040 cuFuncLoad => cuFuncLoad(function: CUfunction) |call, real| load_kernel(call, function, None, real);
     12000 cuKernelSetAttribute => cuKernelSetAttribute(which: CUfunction_attribute, value: c_int, of: CUkernel, device: CUdevice)
         |call, real| load_kernel(call, of.cast(), None, real);
     12000 cuKernelSetCacheConfig => cuKernelSetCacheConfig(of: CUkernel, config: CUfunc_cache, device: CUdevice)
@@ -218,7 +218,7 @@ hooks! {
     11070 cuOccupancyMaxPotentialClusterSize => cuOccupancyMaxPotentialClusterSize(
         size: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
     ) |call, real| load_kernel(call, function, None, real);
-    12040 cuKernelGetParamInfo => cuKernelGetParamInfo(of: CUkernel, index: usize, offset: *mut usize, bytes: *mut usize)
+    unbound 12040 cuKernelGetParamInfo => cuKernelGetParamInfo(of: CUkernel, index: usize, offset: *mut usize, bytes: *mut usize)
         |call, real| load_kernel(call, of.cast(), None, real);
     unbound 10000 cuGraphAddKernelNode => cuGraphAddKernelNode(
         node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, params: *const c_void,

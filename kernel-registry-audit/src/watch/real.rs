@@ -62,12 +62,15 @@ pub(crate) fn stored<T>(mut value: T, ask: impl FnOnce(&mut T) -> CUresult) -> O
     (ask(&mut value) == CUresult::CUDA_SUCCESS).then_some(value)
 }
 
-/// Declares a function of the driver behind. Its type is that of cudarc's bindings, which the compiler checks.
+/// Declares a function of the driver behind. Its type is that of cudarc's bindings, which the compiler checks unless it is `unbound`.
 macro_rules! driver_function {
     (static $function:ident = $name:ident($($ty:ty),*)) => {
+        const _: unsafe fn($($ty),*) -> CUresult = cudarc::driver::sys::$name;
+        driver_function!(unbound static $function = $name($($ty),*));
+    };
+    (unbound static $function:ident = $name:ident($($ty:ty),*)) => {
         static $function: $crate::watch::real::Function<unsafe extern "C" fn($($ty),*) -> CUresult> = {
-            let _: unsafe fn($($ty),*) -> CUresult = cudarc::driver::sys::$name;
-            // SAFETY: the line above says that this is its type.
+            // SAFETY: this is its type, by cudarc's bindings or by CUDA's documentation.
             unsafe { $crate::watch::real::Function::new($crate::watch::real::c_name(concat!(stringify!($name), "\0"))) }
         };
     };
