@@ -201,11 +201,6 @@ pub(crate) enum Failure {
     )]
     Findings { count: usize },
     #[error(
-        "{} found no room in the records, so findings may be missing: `--events NUMBER` makes more",
-        many(*.count as usize, "event")
-    )]
-    NoRoom { count: u64 },
-    #[error(
         "nothing was audited, and `{option}` asks for that (see why above): run a program that calls the driver, dynamically linked and with \
          the `LD_LIBRARY_PATH` that it is given"
     )]

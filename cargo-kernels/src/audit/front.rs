@@ -49,7 +49,7 @@ impl Front {
         }
         // A network's folder is one of several machines, which may not know of each other's locks.
         let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let prefix = format!("{}-", machine.trim());
+        let prefix = machine.replace(|c: char| !c.is_ascii_alphanumeric(), "") + "-";
         remove_left(&parent, &prefix);
         let folder = Builder::new().prefix(&prefix).rand_bytes(12).tempdir_in(&parent).map_err(in_words)?;
         let lock = File::open(&folder).map_err(in_words)?;

@@ -97,7 +97,7 @@ fn stranger() -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use std::fs::{Permissions, set_permissions};
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use super::*;
 
@@ -117,6 +117,13 @@ mod tests {
         }
         set_permissions(own, Permissions::from_mode(0o1777)).unwrap();
         assert!(own_folder(own).is_err(), "others may write there");
+
+        // Only root makes folders of others.
+        if user() == 0 {
+            chown(&inner, Some(65_534), None).unwrap();
+            assert!(own_folder(&inner).unwrap_err().contains("another user (number 65534)"));
+            assert!(own_folder(&inner.join("new")).is_err() && !inner.join("new").exists());
+        }
     }
 
     #[test]

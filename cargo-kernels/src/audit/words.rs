@@ -59,4 +59,4 @@ pub(super) fn milliseconds<S: Serializer>(nanoseconds: &u64, to: S) -> Result<S:
 }
 
 /// Why there may be no record at all.
-pub(super) const NOTHING_SEEN: &str = "no call to the driver was seen, because the program made none, opened the driver by its whole path, ran with another `LD_LIBRARY_PATH`, or is static or setuid";
+pub(super) const NOTHING_SEEN: &str = "no call to the driver was seen, because the program made none, opened the driver by its whole path, ran as another user or with another `LD_LIBRARY_PATH`, or is static or setuid";

@@ -14,8 +14,8 @@ cargo, in the target directory of the package here, or in ~/.cache. A program sa
 
 Exit codes: those of the program; 12 if it succeeded and there are findings: calls that were late after the program was
 ready, or that did not return in time; 127 if there is no such program, 126 if it cannot be run, 2 wrong usage, 9 the library
-could not be built, 3 no such file or folder, 1 anything else, also where findings may be missing: a record could not be read or had no
-room, or no call was seen and an option asks about calls. Of `--merge`: 12 if there are findings, 3 no such file, 6 no record
+could not be built, 3 no such file or folder, 1 anything else, also where findings may be missing: a record could not be
+read, or no call was seen and an option asks about calls. Of `--merge`: 12 if there are findings, 3 no such file, 6 no record
 could be read, or a preload is damaged, 1 if findings may be missing";
 
 #[derive(Args)]

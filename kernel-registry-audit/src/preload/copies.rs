@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,8 +14,11 @@ use crate::record::open_plain;
 ///
 /// # Errors
 ///
-/// The folder cannot be written to.
+/// The folder cannot be written to, or is a link of another user.
 pub fn keep_copy(folder: &Path, content: &[u8], hash: u64) -> io::Result<PathBuf> {
+    if folder.symlink_metadata().is_ok_and(|its| its.is_symlink() && its.uid() != user()) {
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "another user made the link to the folder"));
+    }
     fs::create_dir_all(folder)?;
     let content = [content, &[0]].concat();
     for number in 0_u64.. {
@@ -42,6 +46,11 @@ pub fn keep_copy(folder: &Path, content: &[u8], hash: u64) -> io::Result<PathBuf
     Err(ErrorKind::AlreadyExists.into())
 }
 
+fn user() -> u32 {
+    // SAFETY: the call only returns a number.
+    unsafe { libc::geteuid() }
+}
+
 /// Whether this is a file with this content. A pipe or a device of its name is not read.
 fn has(path: &Path, content: &[u8]) -> bool {
     let Ok((file, length)) = open_plain(path) else { return false };
@@ -63,9 +72,25 @@ fn new_part(folder: &Path) -> io::Result<(PathBuf, File)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{lchown, symlink};
     use std::{env, thread};
 
     use super::*;
+
+    /// Only root makes links of others.
+    #[test]
+    fn a_folder_that_another_user_links_to_gets_no_copy() {
+        let folder = env::temp_dir().join(format!("kernel-registry-linked-{}", process::id()));
+        let link = folder.join("link");
+        fs::create_dir_all(&folder).unwrap();
+        symlink(&folder, &link).unwrap();
+        assert!(keep_copy(&link, b"own", 7).is_ok());
+        if user() == 0 {
+            lchown(&link, Some(65_534), None).unwrap();
+            assert_eq!(keep_copy(&link, b"other", 8).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn images_of_one_hash_have_copies_of_their_own() {

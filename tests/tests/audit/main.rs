@@ -320,7 +320,7 @@ fn events_without_room_are_counted() {
     }
     let program = python("assert launch(library, b'late') == 0 and launch(library, b'later') == 0");
     let (output, report) = audit(&["--events", "2", "--slow", "10000"], &["python3", "-c", &program]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(output.status.success(), "{}", text(&output.stderr));
     let process = &report["processes"][0];
     assert_eq!(
         (process["events"].as_array().map(Vec::len), &process["events_dropped"]),

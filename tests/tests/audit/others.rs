@@ -195,6 +195,10 @@ fn links_of_others_are_not_followed() {
         assert!(said.contains("another user made it"), "{option}: {said}");
         assert_eq!(fs::read_to_string(&victim).expect("a file"), "precious", "{option}");
     }
+    let output =
+        packed().arg("--records").arg(&link).args(["echo", "it ran"]).output().expect("the tool runs");
+    assert_eq!(text(&output.stdout), "", "{}", text(&output.stderr));
+    assert!(fails(output, 1).contains("another user made it"));
     // One's own is, and that of the folder's owner.
     lchown(&link, Some(0), None).expect("root may");
     let output = packed().arg("--json").arg(&link).arg("true").output().expect("the tool runs");

@@ -290,6 +290,6 @@ fn records_with_any_bytes_are_reported() {
         ]);
         let output = command.arg(&path).output().expect("the tool runs");
         let code = output.status.code();
-        assert!(matches!(code, Some(0 | 1 | 6 | 12)), "seed {seed}, {code:?}: {}", text(&output.stderr));
+        assert!(matches!(code, Some(0 | 6 | 12)), "seed {seed}, {code:?}: {}", text(&output.stderr));
     }
 }
