@@ -256,7 +256,12 @@ impl Own {
     /// Whether a record is of this run, or says of none.
     pub(super) fn has(&self, path: &Path) -> bool {
         let run = path.file_stem().and_then(|stem| Path::new(stem).extension());
-        !self.earlier.contains(path) && run.is_none_or(|run| *run == *self.run)
+        self.is_new(path) && run.is_none_or(|run| *run == *self.run)
+    }
+
+    /// Whether a record is of this run, or of one beside it.
+    pub(super) fn is_new(&self, path: &Path) -> bool {
+        !self.earlier.contains(path)
     }
 }
 

@@ -112,7 +112,7 @@ type Key = (u32, u64, u32, u64);
 #[derive(Default)]
 pub(super) struct Running {
     folders: Vec<PathBuf>,
-    /// The records of the program that this command runs, on this machine and in no other container. Without it, those of others.
+    /// For a program that this command runs, on this machine and in no other container. A rank that another command runs can keep it waiting.
     own: Option<Own>,
     followed: HashMap<PathBuf, Followed>,
     /// Records of processes that had ended before the first look.
@@ -187,7 +187,7 @@ impl Running {
     fn follow(&mut self) {
         for path in self.folders.iter().flat_map(|folder| record_files(folder)) {
             let is_known = self.followed.contains_key(&path) || self.earlier.contains(&path);
-            if is_known || self.own.as_ref().is_some_and(|own| !own.has(&path)) {
+            if is_known || self.own.as_ref().is_some_and(|own| !own.is_new(&path)) {
                 continue;
             }
             let Ok(mut tail) = Tail::open(&path) else { continue };
