@@ -11,6 +11,7 @@ mod front;
 mod groups;
 mod html;
 mod json;
+mod messages;
 mod preload;
 mod process;
 mod signals;
@@ -38,6 +39,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
 use self::front::Front;
+use self::messages::Messages;
 use self::process::{Audit, Own, record_files};
 use self::together::Running;
 use self::trust::followed;
@@ -129,26 +131,32 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     if io::stderr().is_terminal() {
         command.env(variables::CTRL_C, "1");
     }
+    // Without a socket they are counted.
+    let mut messages = Messages::new().ok();
+    command.envs(messages.iter().flat_map(Messages::variables));
     let blocked = signals::outlive(&mut command);
     let mut running = command.spawn().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
     signals::program_runs(running.id(), blocked);
     let mut processes = Running::of_program(records.clone(), own.clone());
-    let status = thread::scope(|scope| {
+    let (status, messages) = thread::scope(|scope| {
         let (running_still, has_ended) = mpsc::channel::<()>();
-        scope.spawn(move || {
+        let looks = scope.spawn(move || {
             while has_ended.recv_timeout(together::STEP) == Err(RecvTimeoutError::Timeout) {
+                messages.iter_mut().for_each(Messages::say);
                 processes.look().into_iter().for_each(terminal::say);
             }
+            messages
         });
         let status = signals::wait(&mut running);
         drop(running_still);
-        status
+        (status, looks.join().unwrap_or_default())
     });
     let was_interrupted = signals::program_has_ended();
     let status = status.map_err(|error| Failure::Output { error })?;
 
     let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| own.has(path)))?;
     (audit.was_said, audit.was_interrupted) = (true, was_interrupted);
+    audit.left_out.extend(messages.map(Messages::without_record).unwrap_or_default());
     audit.hangs_end = options.on_hang == "abort";
     audit.has_ready_file = options.ready_file.is_some();
     terminal::say(&audit);
@@ -165,10 +173,11 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
 
 /// Fails if there are findings, or may be.
 fn verdict(audit: &Audit) -> Result<(), Failure> {
-    match (audit.findings(), audit.left_out.len()) {
-        (0, 0) => Ok(()),
-        (0, count) => Err(Failure::LeftOut { count }),
-        (count, _) => Err(Failure::Findings { count }),
+    match (audit.findings(), audit.left_out.len(), audit.lack_threads()) {
+        (0, 0, 0) => Ok(()),
+        (0, 0, count) => Err(Failure::LackThreads { count }),
+        (0, count, _) => Err(Failure::LeftOut { count }),
+        (count, ..) => Err(Failure::Findings { count }),
     }
 }
 

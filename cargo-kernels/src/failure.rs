@@ -221,6 +221,8 @@ pub(crate) enum Failure {
     NothingToMerge { left_out: usize },
     #[error("{} could not be read (see the warnings above), so findings may be missing", many(*.count, "record"))]
     LeftOut { count: usize },
+    #[error("a thread of the audit could not be started in {} (see above), so findings may be missing", many(*.count, "case"))]
+    LackThreads { count: usize },
     #[error("the program ended with exit code {code}")]
     Failed { code: u8 },
     #[error(

@@ -31,6 +31,19 @@ pub const ON_HANG: &str = "KERNEL_REGISTRY_AUDIT_ON_HANG";
 /// Set if the command ends the program, and writes the report, when Ctrl-C is pressed twice in its terminal.
 pub const CTRL_C: &str = "KERNEL_REGISTRY_AUDIT_CTRL_C";
 
+/// What the command's standard output and standard error output are, each as the numbers of its device and its inode.
+pub const OUTPUTS: &str = "KERNEL_REGISTRY_AUDIT_OUTPUTS";
+
+/// Where processes send messages that they cannot write to such an output: the name of an abstract socket, and a word with which each begins.
+/// Then comes [`SAID`] or [`NO_RECORD`].
+pub const MESSAGES: &str = "KERNEL_REGISTRY_AUDIT_MESSAGES";
+
+/// A message for people.
+pub const SAID: &str = "+";
+
+/// Why a process has no record.
+pub const NO_RECORD: &str = "-";
+
 /// The milliseconds from which other calls are recorded as slow. 10 by default.
 pub const SLOW_MS: &str = "KERNEL_REGISTRY_AUDIT_SLOW_MS";
 

@@ -101,7 +101,16 @@ impl Audit {
     }
 
     pub(super) fn findings(&self) -> usize {
-        self.processes.iter().map(|process| process.findings().count()).sum()
+        let of_process = |process: &Process| {
+            process.findings().count()
+                + usize::try_from(process.report.dropped_findings).unwrap_or(usize::MAX)
+        };
+        self.processes.iter().map(of_process).fold(0, usize::saturating_add)
+    }
+
+    /// How many processes lack a thread of the audit.
+    pub(super) fn lack_threads(&self) -> usize {
+        self.processes.iter().filter(|process| process.report.lacks_thread).count()
     }
 }
 
@@ -129,6 +138,15 @@ impl Process {
             (
                 report.dropped,
                 "further events found no room in the record, and are in no sum: `--events` makes more",
+            ),
+            (report.dropped_findings, "of these are findings"),
+            (
+                report.unsaid,
+                "messages could neither be written to the standard error output nor sent to the command",
+            ),
+            (
+                report.lacks_thread.into(),
+                "thread of the audit or more could not be started: hangs are not explained, and a file or a time that says ready is not seen",
             ),
             (nameless, "events have no names, because the record had no room for more texts"),
             (

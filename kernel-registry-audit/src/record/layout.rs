@@ -10,7 +10,7 @@ use super::texts::LONGEST;
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses others.
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 
 /// Threads that have a slot.
 pub(crate) const SLOTS: usize = 1024;
@@ -59,6 +59,12 @@ pub(crate) struct Header {
     pub(crate) uses_kernel_registry: AtomicU32,
     /// Grows as long as the process runs.
     pub(crate) beats: AtomicU64,
+    /// Findings that found no room.
+    pub(crate) dropped_findings: AtomicU64,
+    /// Messages that could neither be written nor sent.
+    pub(crate) unsaid: AtomicU64,
+    /// Whether a thread of the audit could not be started.
+    pub(crate) lacks_thread: AtomicU64,
 }
 
 /// A string in the record: where its length stands, with the bytes behind it; 0 for none.

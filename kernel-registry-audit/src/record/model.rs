@@ -38,6 +38,14 @@ pub struct Report {
     /// Events without room.
     #[cfg_attr(feature = "serde", serde(rename = "events_dropped"))]
     pub dropped: u64,
+    /// Findings among these.
+    #[cfg_attr(feature = "serde", serde(rename = "findings_dropped"))]
+    pub dropped_findings: u64,
+    /// Messages that could not be written to the standard error output, and not be sent to the command.
+    #[cfg_attr(feature = "serde", serde(rename = "messages_dropped"))]
+    pub unsaid: u64,
+    /// Whether a thread of the audit could not be started: hangs are not explained, and a file or a time that says ready is not seen.
+    pub lacks_thread: bool,
     /// Launches by stream, in the order of time.
     pub activity: Vec<Activity>,
     /// Samples of activity without room.

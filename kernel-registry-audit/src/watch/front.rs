@@ -21,7 +21,7 @@ use crate::watch::hooks::HOOKS;
 use crate::watch::library::Library;
 use crate::watch::lookup::{READY, RECORD, own};
 use crate::watch::ready::kernel_registry_audit_ready;
-use crate::watch::{real, recording, system};
+use crate::watch::{real, recording, say, system};
 use crate::{environment, variables};
 
 /// The names by which programs open the driver. Most use the first, its `DT_SONAME`; cudarc tries the second before that.
@@ -41,6 +41,9 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     if recording::is_forked() {
         return Err(InstallError::Forked);
+    }
+    if environment::variable(variables::OUTPUTS).is_none() {
+        say::remember_output();
     }
     let audit = audit.or_environment();
     if FRONT.get().is_some() {

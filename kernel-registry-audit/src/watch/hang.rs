@@ -43,8 +43,13 @@ pub(crate) fn start() {
         unsafe { libc::atexit(at_exit) };
     });
     let timeout = Audit::chosen().hang_after;
-    // Without a thread hangs are not explained; the calls in progress are in the record all the same.
-    let _ = threads::start(move || watch(timeout));
+    // The calls in progress are in the record all the same.
+    if let Err(error) = threads::start(move || watch(timeout)) {
+        recording::mark_thread_lacking(
+            &error,
+            "hangs are not explained, and a file that says ready is not seen",
+        );
+    }
 }
 
 /// A call that the watcher saw.
@@ -181,10 +186,6 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
     let Caller { library, name: caller, stack } = stacks::capture(slot, hook::address(hook));
     let stack: String = stack.lines().map(|frame| format!("\n    at {frame}")).collect();
     let text = format!("{}{stack}", explanation.so_far(waited));
-    say(&format!("HANG: {text}"));
-    if environment::variable(variables::CTRL_C).is_some() {
-        say("press Ctrl-C twice to end the program with a report");
-    }
     let took = nanoseconds(waited);
     let (image, of_kernel) = known::image_of(subject).unwrap_or_default();
     let loading = known::find_loading(thread).unwrap_or_default();
@@ -211,6 +212,11 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
         text: &text,
         ..NewEvent::default()
     });
+    // After it is recorded: a message can take a while.
+    say(&format!("HANG: {text}"));
+    if environment::variable(variables::CTRL_C).is_some() {
+        say("press Ctrl-C twice to end the program with a report");
+    }
     if Audit::chosen().on_hang == OnHang::Abort {
         process::abort();
     }

@@ -33,11 +33,13 @@ pub(crate) fn look() {
 /// Starts the time after which the program counts as ready, if there is one.
 pub(crate) fn start() {
     let Some(wait) = Audit::chosen().ready_after else { return };
-    // Without a thread the program is never ready, which the report says.
-    let _ = threads::start(move || {
+    let started = threads::start(move || {
         thread::sleep(wait);
         kernel_registry_audit_ready();
     });
+    if let Err(error) = started {
+        recording::mark_thread_lacking(&error, "the program is never ready");
+    }
 }
 
 /// Says that a late call is refused, and returns its answer; `None` if late calls are only reported. The caller records it, and calls [`end`].

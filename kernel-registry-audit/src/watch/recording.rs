@@ -20,7 +20,7 @@ use crate::options::Audit;
 use crate::record::{self, Kind, Layout, MAGIC, MOST, RawEvent, SAMPLES, Sample, Text, VERSION, size};
 use crate::watch::fork;
 use crate::watch::locked::Locked;
-use crate::watch::say::say;
+use crate::watch::say::{self, say};
 
 /// Variables in which launchers tell a process its rank.
 const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
@@ -79,6 +79,8 @@ fn begin() -> *mut Layout {
     // SAFETY: it was mapped above.
     let command = unsafe { record::write(record, &command.join(" ")) };
     header.command.0.store(command, Ordering::Relaxed);
+    say::count_in(Some(&header.unsaid));
+    header.lacks_thread.store(LACKS_THREAD.load(Ordering::Relaxed).into(), Ordering::Relaxed);
     header.magic.store(MAGIC, Ordering::Release);
     RECORD.store(record, Ordering::Release);
     // A signal can say it before, and so can the parent of a child that was forked.
@@ -122,10 +124,15 @@ fn mapped(size: usize) -> *mut c_void {
         loop {
             let path = free(folder);
             match file(&path, size) {
-                // Another container has the same folder, and a process of the same number.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                // Another container has the same folder, and a process of the same number. The folder can be a file.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && path.exists() => {}
                 Err(error) => {
-                    say(&format!("no record in `{}`: {error}", path.display()));
+                    let why = format!("no record in `{}`: {error}", path.display());
+                    say(&why);
+                    // An empty file tells as much.
+                    if !path.exists() {
+                        say::tell_of_no_record(&format!("process {} has {why}", process::id()));
+                    }
                     return Err(error);
                 }
                 made => return made,
@@ -205,6 +212,8 @@ pub(crate) fn is_forked() -> bool {
 /// In a forked child the record is the parent's, so the next call makes another one.
 extern "C" fn forked() {
     FORKED.store(true, Ordering::Relaxed);
+    LACKS_THREAD.store(false, Ordering::Relaxed);
+    say::forked();
     RECORD.store(ptr::null_mut(), Ordering::Release);
 }
 
@@ -222,6 +231,18 @@ pub(crate) fn mark_ready() {
     if let Some(record) = unsafe { RECORD.load(Ordering::Acquire).as_ref() } {
         let ready = &record.header.ready;
         let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+static LACKS_THREAD: AtomicBool = AtomicBool::new(false);
+
+/// Says and records that a thread of the audit could not be started. Without a record yet, the record will say it from the beginning.
+pub(crate) fn mark_thread_lacking(error: &io::Error, without: &str) {
+    say(&format!("a thread could not be started ({error}), so {without}; allow the program more of them"));
+    LACKS_THREAD.store(true, Ordering::Relaxed);
+    // SAFETY: see `record`.
+    if let Some(record) = unsafe { RECORD.load(Ordering::Acquire).as_ref() } {
+        record.header.lacks_thread.store(1, Ordering::Relaxed);
     }
 }
 
@@ -269,6 +290,7 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     let record = record();
     let index = record.header.events.fetch_add(1, Ordering::Relaxed);
     if index >= record.header.room.load(Ordering::Relaxed) {
+        record.header.dropped_findings.fetch_add(new.is_finding.into(), Ordering::Relaxed);
         return None;
     }
     // SAFETY: the mapping has room for this event behind the layout. Zeros are valid there, and all of it is atomics.

@@ -2,6 +2,7 @@
 
 mod answers;
 mod hangs;
+mod messages;
 mod neighbours;
 mod others;
 mod parent;

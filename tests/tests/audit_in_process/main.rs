@@ -1,6 +1,7 @@
 //! `kernel_registry_audit::install`: a Rust program is watched without a command, here in front of the simulated driver. Each test
 //! runs in a process of its own, because a process is watched once.
 
+mod messages;
 mod sections;
 
 use std::env;

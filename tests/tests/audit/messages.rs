@@ -1,0 +1,104 @@
+//! Nothing is lost without a word: messages that cannot be written, records that cannot be made, findings without room, and a thread that
+//! could not be started.
+
+use std::fs;
+
+use serde_json::Value;
+use tests::{left_out, scratch_folder};
+
+use super::preload::options;
+use super::{audit, has_python, python, simulated, text};
+
+#[test]
+fn a_file_that_has_the_number_of_the_output_gets_no_message() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    // Before the library of the hooks is there.
+    let data = scratch_folder().join("data");
+    let program = python(
+        "
+cuda.kernel_registry_audit_ready()
+print(launch(library, b'late'))
+",
+    );
+    for how in ["os.O_RDWR", "os.O_WRONLY | os.O_APPEND"] {
+        let reused =
+            format!("import os\nos.close(2)\nos.dup2(os.open({data:?}, {how} | os.O_CREAT), 2)\n{program}");
+        let (output, _) = audit(&["--after-ready", "refuse"], &["python3", "-c", &reused]);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "800"));
+        assert_eq!(fs::read_to_string(&data).unwrap(), "");
+        let said = text(&output.stderr);
+        assert_eq!(said.matches("kernel-registry-audit: REFUSED").count(), 1, "the command says it: {said}");
+    }
+}
+
+#[test]
+fn a_process_without_a_record_is_no_success() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    // Another user, another root, or as here no folder any more.
+    let folder = scratch_folder().join("records");
+    let moved =
+        format!("import os\nos.rename({folder:?}, '{}.moved')\nopen({folder:?}, 'w')\n", folder.display());
+    let program = python("cuda.kernel_registry_audit_ready()\nassert launch(library, b'late') == 0");
+    let mut command = simulated();
+    command.args(options("--records", &folder)).args(["python3", "-c", &(moved + &program)]);
+    let output = command.output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("warning: process ") && said.contains(" has no record in `"), "{said}");
+}
+
+#[test]
+fn findings_without_room_are_findings() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+assert launch(library, b'late') == 0
+cuda.kernel_registry_audit_ready()
+assert launch(library, b'later') == 0
+",
+    );
+    let (output, report) = audit(&["--events", "2", "--slow", "10000"], &["python3", "-c", &program]);
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), &report["findings"]), (Some(12), &1.into()), "{said}");
+    assert_eq!(report["processes"][0]["findings_dropped"], 1, "{report:#}");
+    assert!(said.contains("1 of these are findings"), "{said}");
+}
+
+/// As in a container that allows no more threads.
+const NO_THREADS: &str = "
+import ctypes, platform, struct
+# The simulated driver has a thread.
+assert ctypes.CDLL('libcuda.so.1').cuInit(0) == 0
+clone = {'x86_64': 56, 'aarch64': 220}[platform.machine()]
+CLONE3, ALLOW, AGAIN = 435, 0x7fff0000, 0x0005000b
+lines = [(0x20, 0, 0, 0), (0x15, 2, 0, clone), (0x15, 1, 0, CLONE3), (6, 0, 0, ALLOW), (6, 0, 0, AGAIN)]
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *line) for line in lines))
+class Filter(ctypes.Structure):
+    _fields_ = [('length', ctypes.c_ushort), ('code', ctypes.c_void_p)]
+libc = ctypes.CDLL(None)
+filter = Filter(len(lines), ctypes.addressof(code))
+assert libc.prctl(38, 1, 0, 0, 0) == libc.prctl(22, 2, ctypes.byref(filter)) == 0
+";
+
+#[test]
+fn a_process_without_threads_is_no_success() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = format!("{NO_THREADS}{}", python("print('done')"));
+    let mark = scratch_folder().join("ready");
+    let (output, report) = audit(&options("--ready-file", &mark), &["python3", "-c", &program]);
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), "done"), "{said}");
+    assert!(
+        said.contains("a thread could not be started") && said.contains("hangs are not explained"),
+        "{said}"
+    );
+    assert_eq!(report["processes"][0]["lacks_thread"], Value::Bool(true), "{report:#}");
+}
