@@ -46,11 +46,12 @@ fn add_findings<'a>(mut causes: Vec<Cause<'a>>, report: &'a Report) -> Vec<Cause
 
 /// The rule by which a finding waits, or the likeliest.
 fn rule(finding: &Event) -> Option<&'static Rule> {
-    let likeliest = || match finding.kind {
+    let is_image = finding.kind == Kind::Image || finding.kind == Kind::Refused && finding.bytes > 0;
+    let likeliest = || match is_image {
+        true if rules::LATE_LIBRARY.calls.contains(&&*finding.call) => Some(&rules::LATE_LIBRARY),
         // Loading is eager or not: the same helps.
-        Kind::Image => Some(&rules::MODULE),
-        Kind::Refused if finding.bytes > 0 => Some(&rules::MODULE),
-        _ => rules::of(&finding.call, true).next(),
+        true => Some(&rules::MODULE),
+        false => rules::of(&finding.call, true).next(),
     };
     rules::named(&finding.rule).or_else(likeliest)
 }
@@ -106,6 +107,9 @@ impl fmt::Display for Cause<'_> {
         } else {
             let (one, several) = match first.kind {
                 Kind::Load => ("kernel was loaded", "kernels were loaded"),
+                Kind::Image if self.rule == Some(&rules::LATE_LIBRARY) => {
+                    ("library was loaded", "libraries were loaded")
+                }
                 Kind::Image => ("module or library was loaded", "modules or libraries were loaded"),
                 Kind::Resize if self.rule == Some(&rules::STACK) => {
                     ("kernel needed a larger stack", "kernels needed a larger stack")
@@ -174,6 +178,28 @@ mod tests {
                 && module.contains("load all modules"),
             "{module}"
         );
+
+        // In LAZY mode it waits for nothing.
+        let library = |kind| Event {
+            kind,
+            bytes: 283,
+            rule: "".into(),
+            ..finding(kind, "cuLibraryLoadData", "PTX", &rules::LIBRARY)
+        };
+        let library = said(vec![library(Kind::Image), library(Kind::Refused)], false);
+        assert!(
+            library[0].starts_with(
+                "1 library was loaded after the program was ready (`cuLibraryLoadData` of a PTX of 283 bytes)"
+            ),
+            "{library:?}"
+        );
+        for text in library {
+            assert!(text.contains("load all libraries, and compile"), "{text}");
+            assert!(
+                !text.contains("when nothing runs") && !text.contains("with `cuLibraryLoadData`"),
+                "{text}"
+            );
+        }
 
         let stack =
             &said(vec![finding(Kind::Resize, "cuLaunchKernel", "stack of 8192 bytes", &rules::STACK)], false)

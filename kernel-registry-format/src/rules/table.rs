@@ -60,6 +60,16 @@ pub const LIBRARY: Rule = Rule {
     ..RULE
 };
 
+/// A library is loaded late in LAZY mode. That waits for nothing, and so is none of [`RULES`].
+pub const LATE_LIBRARY: Rule = Rule {
+    name: "late_library",
+    calls: LIBRARY.calls,
+    because: "loading it waits for nothing on the device, but takes time",
+    remedy: "load all libraries, and compile what is compiled at run time, before the program is ready; machine code for its GPUs \
+             needs no compiler",
+    ..RULE
+};
+
 /// A library is loaded into a context, without its kernels.
 pub const LIBRARY_IN_CONTEXT: Rule = Rule {
     name: "library_in_context",

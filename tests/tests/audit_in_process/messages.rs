@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{ptr, thread};
 
@@ -34,11 +35,11 @@ impl Drop for Instead {
 }
 
 /// Waits for a stream, which has work for so many milliseconds.
-fn wait(context: &CudaContext, milliseconds: usize) -> Outcome {
+fn wait(context: &Arc<CudaContext>, milliseconds: usize) -> Outcome {
     unsafe extern "C" fn sleep(milliseconds: *mut c_void) {
         thread::sleep(Duration::from_millis(milliseconds.addr() as u64));
     }
-    let stream = context.default_stream();
+    let stream = context.new_stream()?;
     let milliseconds = ptr::without_provenance_mut(milliseconds);
     // SAFETY: the function takes a number in the place of a pointer.
     unsafe { sys::cuLaunchHostFunc(stream.cu_stream(), Some(sleep), milliseconds) }.result()?;
@@ -50,7 +51,7 @@ fn a_hang_is_recorded_although_nobody_reads() {
     apart("messages::a_hang_is_recorded_although_nobody_reads", &[], || {
         let (_reads, writes) = std::io::pipe()?;
         // SAFETY: the descriptor is open.
-        let fill = |flags| unsafe { libc::fcntl(writes.as_raw_fd(), libc::F_SETFL, flags) };
+        let fill = |flags: i32| unsafe { libc::fcntl(writes.as_raw_fd(), libc::F_SETFL, flags) };
         fill(libc::O_NONBLOCK);
         while (&writes).write(&[0]).is_ok() {}
         fill(0);
