@@ -1,6 +1,7 @@
 //! Tests of `#[warmup]` functions: the operations that they may do, and their time limit.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use kernel_registry::cudarc::driver::sys::{self, CUresult};
 use kernel_registry::cudarc::driver::{CudaContext, CudaFunction};
 use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::{
-    HookCause, LaunchError, PreloadError, WarmContext, WarmError, Warmup, warm_all, warmup,
+    HookCause, LaunchError, PreloadError, Warm, WarmContext, WarmError, Warmup, warm_all, warmup,
 };
 
 use super::{Outcome, alone, another, launch_saxpy};
@@ -39,11 +40,79 @@ fn a_hook_launches_registered_kernels() -> Outcome {
 #[test]
 fn a_hook_cannot_warm_its_own_context() -> Outcome {
     let alone = alone()?;
-    choose(Some(|warm| match warm_all(warm.context()) {
+    choose(Some(|warm| is_refused(warm_all(warm.context()))));
+    warm_all(&alone.context)?;
+    Ok(())
+}
+
+/// A warm-up of this context in a hook's thread: it would wait for the hook, which waits for it.
+fn is_refused(warmed: Result<Warm, WarmError>) -> Result<(), String> {
+    match warmed {
         Err(WarmError::InHook { hook }) if hook.ends_with("::hooks::hook") => Ok(()),
         other => Err(format!("{other:?}")),
+    }
+}
+
+fn soon<'a>() -> Warmup<'a> {
+    Warmup::new().hook_timeout(Duration::from_secs(5))
+}
+
+#[test]
+fn a_hook_cannot_wait_for_a_thread_that_warms_its_context() -> Outcome {
+    let alone = alone()?;
+    choose(Some(|warm| {
+        let in_thread = |thread: thread::Builder| {
+            let context = warm.context().clone();
+            let nested = move || thread::spawn(move || soon().warm(&context)).join().expect("no panic");
+            let thread = thread.spawn(nested).map_err(|error| error.to_string())?;
+            is_refused(thread.join().expect("no panic"))
+        };
+        in_thread(thread::Builder::new())?;
+        in_thread(thread::Builder::new().name("loader".to_owned()))
     }));
-    warm_all(&alone.context)?;
+    soon().warm(&alone.context)?;
+    Ok(())
+}
+
+/// Its own hook warms the first one.
+#[test]
+fn hooks_of_two_contexts_cannot_wait_for_each_other() -> Outcome {
+    static FIRST: Mutex<Option<Arc<CudaContext>>> = Mutex::new(None);
+    let alone = alone()?;
+    *FIRST.lock()? = Some(alone.context.clone());
+    choose(Some(|warm| {
+        let first = FIRST.lock().expect("no panic").clone().expect("it is there");
+        if warm.context().cu_ctx() == first.cu_ctx() {
+            let other = another().map_err(|error| error.to_string())?;
+            soon().warm(&other).map(drop).map_err(|error| error.to_string())
+        } else {
+            is_refused(soon().warm(&first))
+        }
+    }));
+    soon().warm(&alone.context)?;
+    *FIRST.lock()? = None;
+    Ok(())
+}
+
+#[test]
+fn other_threads_wait_for_a_hook() -> Outcome {
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    let alone = alone()?;
+    choose(Some(|_| {
+        BEGUN.store(true, Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(300));
+        Ok(())
+    }));
+    thread::scope(|scope| {
+        let first = scope.spawn(|| warm_all(&alone.context));
+        while !BEGUN.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        // Both threads began before the hook or after it, but not in it.
+        let late = scope.spawn(|| warm_all(&alone.context)).join().expect("no panic");
+        assert!(warm_all(&alone.context).is_ok() && late.is_ok(), "{late:?}");
+        first.join().expect("no panic").map(drop)
+    })?;
     Ok(())
 }
 
@@ -108,7 +177,7 @@ fn a_stack_that_a_hook_lowers_is_raised_again() -> Outcome {
 }
 
 /// The module's kernel, through cudarc.
-fn function_of(context: &std::sync::Arc<CudaContext>) -> Result<CudaFunction, Box<dyn std::error::Error>> {
+fn function_of(context: &Arc<CudaContext>) -> Result<CudaFunction, Box<dyn std::error::Error>> {
     let text = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry other() { ret; }\n";
     let module = context.load_module(Ptx::from_src(text))?;
     Ok(module.load_function("other")?)

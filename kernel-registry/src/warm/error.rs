@@ -31,7 +31,7 @@ pub enum WarmError {
         /// The log of the driver's compiler, if that ran.
         log: String,
     },
-    /// A `#[warmup]` function tried to warm the context that it runs in.
+    /// A `#[warmup]` function, or a thread that it has started, tried to warm the context that it runs in.
     InHook {
         /// The function's path.
         hook: &'static str,
@@ -131,13 +131,14 @@ impl fmt::Display for WarmError {
             }
             WarmError::InHook { hook } => write!(
                 f,
-                "the `#[warmup]` function `{hook}` warms the context that it runs in, and would wait for itself; the \
-                 kernels that the warm-up selects are warm when the function runs, so select those that it launches"
+                "the `#[warmup]` function `{hook}`, or a thread that it has started, warms the context that it runs in, and \
+                 would wait for itself; the kernels that the warm-up selects are warm when the function runs, so select those \
+                 that it launches"
             ),
             WarmError::HookTimedOut { hook, timeout } => write!(
                 f,
                 "the `#[warmup]` function `{hook}` has not returned within {:.1} s; allow more time with \
-                 `Warmup::hook_timeout`",
+                 `Warmup::hook_timeout`, unless it waits for a thread that warms this context, which waits for it",
                 timeout.as_secs_f64()
             ),
             WarmError::LimitFrozen { limit, asked, size } => {

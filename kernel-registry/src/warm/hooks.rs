@@ -1,6 +1,7 @@
 //! The stage that runs the `#[warmup]` functions, each once in a context.
 
-use std::cell::Cell;
+mod inside;
+
 use std::time::Instant;
 
 use super::failure::{Cause, HookCause, HookFailure};
@@ -8,8 +9,10 @@ use super::limits;
 use super::report::HookReport;
 use super::work::Work;
 use crate::contexts::Primed;
-use crate::driver::{self, ContextId, LoadError};
+use crate::driver::{self, LoadError};
 use crate::hook::{Hook, Preloaded, WarmContext};
+
+pub(crate) use inside::running_for;
 
 /// Runs the hooks that have not yet succeeded in this context. They may launch registered kernels, which are warm by now.
 pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
@@ -46,7 +49,7 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<Preloaded, HookCause> {
     let setup = |cause| HookCause::Setup { cause };
     driver::bind(&work.job.context).map_err(driver_error)?;
     let context = WarmContext::new(&work.job.context, &work.current);
-    let outcome = inside(work.job.known.id, path, || hook.run(&context));
+    let outcome = inside::run(work.job.known.id, path, || hook.run(&context));
     let preloaded = context.preloaded();
     // The hook may have made another context current, or lowered the stack limit.
     driver::bind(&work.job.context).map_err(driver_error)?;
@@ -63,27 +66,4 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<Preloaded, HookCause> {
         work.set_up(Primed::EVERYTHING.but_not(work.loaded.primed)).map_err(refused)?;
     }
     Ok(preloaded)
-}
-
-thread_local! {
-    /// The hook that this thread is running, and the context that is being warmed.
-    static INSIDE: Cell<Option<(ContextId, &'static str)>> = const { Cell::new(None) };
-}
-
-/// Runs a hook with `INSIDE` set.
-fn inside<T>(context: ContextId, path: &'static str, run: impl FnOnce() -> T) -> T {
-    struct Leave;
-    impl Drop for Leave {
-        fn drop(&mut self) {
-            INSIDE.set(None);
-        }
-    }
-    INSIDE.set(Some((context, path)));
-    let _leave = Leave;
-    run()
-}
-
-/// The hook that this thread is running in this context. It must not wait for the warm-up, which waits for it.
-pub(crate) fn running_for(context: ContextId) -> Option<&'static str> {
-    INSIDE.get().filter(|(id, _)| *id == context).map(|(_, path)| path)
 }
