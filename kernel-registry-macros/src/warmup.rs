@@ -2,7 +2,7 @@
 
 use std::env;
 
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
@@ -44,7 +44,7 @@ impl Args {
         let mut args = Args { order: 0, krate: quote!(::kernel_registry) };
         let read = |input: ParseStream<'_>| {
             while !input.is_empty() {
-                let key = input.call(syn::Ident::parse_any)?;
+                let key = input.call(Ident::parse_any)?;
                 if !input.peek(Token![=]) {
                     return Err(syn::Error::new_spanned(
                         &key,
@@ -118,25 +118,22 @@ fn register(item: &ItemFn, Args { order, krate }: &Args) -> TokenStream {
         ReturnType::Type(_, ty) => ty.span(),
         ReturnType::Default => ident.span(),
     };
-    let call = quote_spanned!(span=> #private::Outcome::text(#ident(warm)));
+    // It cannot be taken for the function, whatever the name of that.
+    let warm = Ident::new("warm", Span::mixed_site().located_at(span));
+    let call = quote_spanned!(span=> #private::Outcome::text(#ident(#warm)));
     quote! {
-        const _: () = {
-            fn run(warm: &#krate::WarmContext<'_>) -> ::core::result::Result<(), #private::String> {
-                #call
-            }
-            #private::inventory::submit! {
-                #private::Hook::new(
-                    #krate::Place::new(
-                        ::core::concat!(::core::module_path!(), #path),
-                        #package,
-                        #version,
-                        #file,
-                        #line,
-                    ),
-                    #order,
-                    run,
-                )
-            }
-        };
+        #private::inventory::submit! {
+            #private::Hook::new(
+                #krate::Place::new(
+                    ::core::concat!(::core::module_path!(), #path),
+                    #package,
+                    #version,
+                    #file,
+                    #line,
+                ),
+                #order,
+                |#warm: &#krate::WarmContext<'_>| #call,
+            )
+        }
     }
 }

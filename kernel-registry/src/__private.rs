@@ -142,6 +142,21 @@ pub mod param {
     }
 }
 
+/// The trait of a generic kernel's instances, in a module.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __instances {
+    ($module:ident $message:literal $note:literal) => {
+        #[allow(non_snake_case)]
+        mod $module {
+            #[diagnostic::on_unimplemented(message = $message, label = "no such instance", note = $note)]
+            pub trait Instance: $crate::__private_0_1::ImageSource {
+                const INFO: &'static $crate::KernelInfo;
+            }
+        }
+    };
+}
+
 /// All of a kernel but its type: the functions of the type, and the registration of each instance. A macro of the library,
 /// because the compiler expands it many times faster than the attribute could write the same tokens.
 ///

@@ -1,5 +1,7 @@
 //! Unusual but legal declarations: they compile (see the fixtures) and have the expected names, lines and parameters.
 
+use std::collections::BTreeSet;
+
 use kernel_registry::{KernelInfo, RegistryError, find, kernels};
 
 kernel_registry::link_kernels!(legal_2021, legal_generic, legal_strange, legal_strict, twin_a, twin_b);
@@ -14,8 +16,10 @@ fn paths(package: &str) -> Vec<&'static str> {
 
 #[test]
 fn strange_kernels_are_all_there() {
+    let mut paths = paths("legal-strange");
+    paths.retain(|path| !path.starts_with("legal_strange::emitted::"));
     assert_eq!(
-        paths("legal-strange"),
+        paths,
         [
             "legal_strange::adorned",
             "legal_strange::configured_in",
@@ -36,6 +40,42 @@ fn strange_kernels_are_all_there() {
             "legal_strange::unheard_of::kernel",
         ]
     );
+}
+
+/// The fixture declares kernels, parameters, structs and functions with each of these names, and compiles.
+#[test]
+fn names_of_an_expansion_are_names_like_others() {
+    let library = include_str!("../../kernel-registry/src/__private.rs");
+    let from = library.find("macro_rules! __instances").unwrap();
+    let to = library.find("#[cfg(test)]").unwrap();
+    let emitted = [
+        include_str!("../../kernel-registry-macros/src/tests/kernel.rs"),
+        include_str!("../../kernel-registry-macros/src/tests/generic.rs"),
+        &library[from..to],
+    ];
+    let tried = paths("legal-strange");
+    let tried: BTreeSet<_> =
+        tried.iter().filter_map(|path| path.strip_prefix("legal_strange::emitted::ordinary::")).collect();
+    let missing: BTreeSet<_> =
+        emitted.into_iter().flat_map(identifiers).filter(|name| !tried.contains(&**name)).collect();
+    assert!(missing.is_empty(), "add these to tests/fixtures/legal-strange/src/emitted.rs: {missing:?}");
+    assert!(tried.len() > 100);
+}
+
+/// The identifiers of a source, without those in literals and comments.
+fn identifiers(source: &str) -> Vec<String> {
+    const KEYWORDS: [&str; 18] = [
+        "as", "const", "crate", "fn", "for", "impl", "let", "mod", "mut", "pub", "Self", "static", "struct",
+        "trait", "unsafe", "use", "where", "_",
+    ];
+    let code =
+        source.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n");
+    // Literals have no quotes but at their ends, and escaped ones.
+    let outside: String = code.replace("\\\"", "").split('"').step_by(2).collect::<Vec<_>>().join(" ");
+    let words = outside.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let is_name =
+        |word: &&str| word.starts_with(|c: char| c.is_alphabetic() || c == '_') && !KEYWORDS.contains(word);
+    words.filter(is_name).map(str::to_owned).collect()
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod record;
 
 use kernel_registry_format::{NOT_FIXED, Pass, SliceLength};
 use proc_macro2::{Ident, Literal, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::Expr;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -60,7 +60,8 @@ fn ordinary(kernel: &Kernel) -> TokenStream {
 }
 
 /// What the instances share needs a bound that only they meet: a trait of its own, because then it can say in an error
-/// which instances there are.
+/// which instances there are. It is in a module of a name that nobody uses: there neither the kernel nor anything beside it can have the
+/// names of the trait and its attributes.
 fn generic(kernel: &Kernel) -> TokenStream {
     let Kernel { name, declaration, verdicts, .. } = kernel;
     let Name { krate, ident, cfgs, generics, .. } = name;
@@ -76,25 +77,22 @@ fn generic(kernel: &Kernel) -> TokenStream {
     let launch = name.params.as_ref().map(|params| launch(params, length, krate));
     let all = || instances.iter().zip(verdicts);
     let checks = all().map(|(instance, verdict)| checks(kernel, instance, verdict));
-    let registered =
-        all().map(|(instance, verdict)| registered_as(kernel, instance, verdict, quote!(Instance)));
+    let module = format_ident!("__instances_of_{}", ident.unraw());
+    let instance = quote!(#module::Instance);
+    let registered = all().map(|(of, verdict)| registered_as(kernel, of, verdict, instance.clone()));
     quote! {
         #(#checks)*
 
         #(#cfgs)*
         #[allow(deprecated)]
         const _: () = {
-            #[diagnostic::on_unimplemented(message = #message, label = "no such instance", note = #note)]
-            #[allow(unreachable_pub)]
-            pub trait Instance: #krate::__private_0_1::ImageSource {
-                const INFO: &'static #krate::KernelInfo;
-            }
+            #krate::__instances! { #module #message #note }
 
             impl<#declared> #krate::Kernel for #ident<#used>
             where
-                Self: Instance,
+                Self: #instance,
             {
-                const INFO: &'static #krate::KernelInfo = <Self as Instance>::INFO;
+                const INFO: &'static #krate::KernelInfo = <Self as #instance>::INFO;
             }
 
             // The library's trait is the one that others can name, so that code which is generic itself can launch.
