@@ -125,20 +125,22 @@ pub const UNKNOWN: &KernelInfo = {
 pub mod param {
     use crate::KernelParam;
     pub use crate::param::Field;
+    use crate::param::layout;
 
     /// The field of this type.
     pub const fn field<T: KernelParam>(name: &'static str, spelled: &'static str, offset: usize) -> Field {
-        Field { name, spelled, offset: offset as u32, size: size_of::<T>() as u32, rust: T::RUST }
+        let [size, _] = layout::<T>();
+        Field { name, spelled, offset: offset as u32, size, rust: T::RUST }
     }
 
     /// Size and alignment of any parameter type.
     pub const fn any<T: KernelParam>() -> [u32; 2] {
-        pointee::<T>()
+        layout::<T>()
     }
 
     /// Size and alignment of a pointer's element. It need not be a parameter type.
     pub const fn pointee<T>() -> [u32; 2] {
-        [size_of::<T>() as u32, align_of::<T>() as u32]
+        layout::<T>()
     }
 }
 
@@ -193,7 +195,7 @@ macro_rules! __kernel {
             }
 
             $(
-                #[doc = " Launches the kernel on a stream of a context in which it is warm.\n\n # Safety\n\n The kernel does with its arguments what its declaration says: it stays within the slices, reads through `&[T]` and `*const T` only, and what pointers point to stays until it is done."]
+                #[doc = " Launches the kernel on a stream of a context in which it is warm.\n\n # Safety\n\n That of every launch: see `kernel_registry::launch_raw`. The kernel does with its arguments what its declaration says, and what they refer to stays until it is done, and until the last replay of a graph that it was captured into."]
                 #[inline]
                 #[allow(clippy::too_many_arguments)]
                 pub unsafe fn launch(
@@ -201,7 +203,7 @@ macro_rules! __kernel {
                     config: impl $crate::Configure<Self>,
                     $($arg: $ty),*
                 ) -> ::core::result::Result<(), $crate::LaunchError> {
-                    // A launch that is refused does nothing to slices and streams: it is checked before they are used.
+                    // A launch that is refused for its configuration does nothing to slices: it is checked before they are used.
                     let launch = $crate::Configure::<Self>::configure(config, stream)?;
                     $(let $arg = $crate::__private_0_1::pass::$pass($arg, &launch);)*
                     // SAFETY: the arguments are those of the declaration; the rest is the caller's promise.

@@ -37,8 +37,21 @@ pub use prepared::{Prepared, Untyped};
 ///
 /// # Safety
 ///
-/// There are as many arguments as the kernel has parameters, each points to a value of the parameter's type,
-/// the memory that these refer to stays valid until the kernel is done, and the kernel uses it as Rust allows.
+/// This is the contract of every launch: of this function, of [`launch_dyn`], of [`Prepared::launch`] and of the `launch` of each
+/// kernel's type. That one takes the arguments of the declaration, and [`launch_dyn`] compares their number, kinds and sizes; the caller promises
+/// the rest.
+///
+/// - **Arguments.** There are as many as the kernel has parameters, and each is, or points to, a value of the parameter's type.
+/// - **Memory.** All that the kernel reaches through its arguments, also through addresses inside of them, is allocated, large enough and
+///   aligned, and can be accessed from the stream's device. What it reads was written before.
+/// - **Until when.** That holds until the kernel is done. A launch that is captured into a graph is made by each replay: it holds until the
+///   last replay is done. cudarc frees a slice after the work of the streams that used it, but knows nothing of replays; dropping a
+///   [`Mapped`](crate::resident::Mapped), a [`Control`](crate::resident::Control) or a [`Queue`](crate::resident::Queue) waits for kernels of
+///   its context, but not for replays to come.
+/// - **Nobody else.** Meanwhile nothing else writes what the kernel reads, or accesses what it writes: neither the host, nor another stream
+///   or device. Words that both sides access as a whole, as atomics do, are an exception.
+/// - **What it writes** is valid as the type of the memory: in a slice or [`Mapped`](crate::resident::Mapped) of `bool`, 0 or 1.
+/// - **The declaration is right.** The kernel writes only through `&mut [T]`, `Option<&mut [T]>` and `*mut T`, and stays within the slices.
 #[inline]
 pub unsafe fn launch_raw(
     kernel: &'static KernelInfo,
@@ -103,7 +116,7 @@ impl<'a> Launch<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`launch_raw`].
+    /// As for [`launch_raw`](launch_raw#safety).
     #[inline]
     pub unsafe fn submit(self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
         let Launch { kernel, function, id, stream, config, is_foreign } = self;

@@ -73,7 +73,8 @@
 //!
 //! A launch beyond the limits of the kernel or the device is an error with the numbers, before the driver sees it.
 //! [`Prepared`] checks a launch once for many, [`launch_dyn`] launches a kernel that is known only at run time,
-//! [`launch_raw`] takes unchecked arguments, and [`KernelInfo::cu_function`] returns the driver's handle.
+//! [`launch_raw`] takes unchecked arguments, and [`KernelInfo::cu_function`] returns the driver's handle. What the caller of any launch
+//! promises is said [in one place](launch_raw#safety).
 //!
 //! # Resident kernels
 //!

@@ -44,7 +44,8 @@ use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut, sections};
 /// ```
 ///
 /// Other values are copied as a whole, by [`read`](Mapped::read) and [`write`](Mapped::write). A kernel that writes one
-/// meanwhile may leave half of the old value in the copy, so let a word say when it is complete.
+/// meanwhile may leave half of the old value in the copy, so let a word say when it is complete. Kernels write [valid values
+/// only](crate::launch_raw#safety).
 ///
 /// In CUDA the words are read and written by `kernel_registry::load` and `store` of the
 /// [device header](crate::DEVICE_HEADER).
@@ -161,8 +162,8 @@ impl<T: KernelParam> Mapped<T> {
     ///
     /// There are not so many values.
     pub fn read(&self, index: usize) -> T {
-        // SAFETY: it was written by `new`. The host does not write meanwhile, because that takes `&mut self`. The device may:
-        // then each part is the old or the new one, and plain values are valid in any mixture.
+        // SAFETY: it was written by `new`. The host does not write meanwhile, because that takes `&mut self`. The device may, valid values
+        // by the contract of launches: then each byte is of the old or the new one, and a `KernelParam` is valid in any mixture.
         unsafe { self.place(index).read_volatile() }
     }
 

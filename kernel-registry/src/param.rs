@@ -29,6 +29,10 @@ pub use kernel_registry_format::RustType;
 /// The type has the same size, alignment and meaning in CUDA, every bit of it is initialised
 /// wherever the kernel reads it, and it holds nothing that only the host can follow: no references, no
 /// pointers into host memory.
+///
+/// Any mixture of the bytes of two values is a value: [`Mapped::read`](crate::resident::Mapped::read) may see half of what a kernel writes. Numbers, `bool`,
+/// pointers, arrays and structs of these are so, and an `enum` of several bytes is not. A type need not be valid for any bits, because
+/// kernels write [valid values only](crate::launch_raw#safety).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be handed to a kernel",
     label = "not a `KernelParam`",
@@ -51,6 +55,13 @@ pub unsafe trait KernelParam: Copy + 'static {
     const FIELDS: &'static [Field] = &[];
 }
 
+/// Size and alignment of a type.
+pub(crate) const fn layout<T>() -> [u32; 2] {
+    // No kernel takes 4 GiB.
+    let size = if size_of::<T>() < u32::MAX as usize { size_of::<T>() as u32 } else { u32::MAX };
+    [size, align_of::<T>() as u32]
+}
+
 /// A field of a struct.
 pub struct Field {
     pub(crate) name: &'static str,
@@ -64,7 +75,7 @@ pub struct Field {
 macro_rules! numbers {
     ($($number:ty = $name:ident),* $(,)?) => {
         $(
-            // SAFETY: CUDA has the same number type, of this size, alignment and representation.
+            // SAFETY: CUDA has the same number type, of this size, alignment and representation. Any bits are a number, and `bool` is one byte.
             unsafe impl KernelParam for $number {
                 const RUST: RustType = RustType::$name;
             }
@@ -86,8 +97,8 @@ numbers!(usize = U64, isize = I64);
 #[cfg(feature = "half")]
 numbers!(half::f16 = F16, half::bf16 = Bf16);
 
-// SAFETY: an address on the device is 64 bits wide, as on every host that CUDA supports, and the
-// host can only pass it on.
+// SAFETY: an address on the device is 64 bits wide, as on every host that CUDA supports, the host can only pass it on, and any bits
+// are one.
 unsafe impl<T: 'static> KernelParam for *const T {
     const RUST: RustType = RustType::Pointer;
 }

@@ -14,6 +14,7 @@ use crate::address::Sealed;
 use crate::control::Control;
 use crate::control::{Ended, Presence, poll};
 use crate::mapped::Memory;
+use crate::param;
 use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 
 /// A queue in mapped host memory: the host pushes values, and blocks of a kernel take them.
@@ -158,7 +159,7 @@ impl<T: KernelParam> Queue<T> {
         let words: &Words = unsafe { &*queue.memory.at(0) };
         words.lanes.store(lanes, Ordering::Relaxed);
         words.capacity.store(per_block, Ordering::Relaxed);
-        words.size.store(size_of::<T>() as u32, Ordering::Relaxed);
+        words.size.store(param::layout::<T>()[0], Ordering::Relaxed);
         Ok(queue)
     }
 

@@ -7,7 +7,7 @@ use kernel_registry_format::same_layout;
 
 use super::param::Field;
 use crate::KernelParam;
-use crate::param::RustType;
+use crate::param::{RustType, layout};
 
 /// The message of a failed check. What does not fit is cut.
 struct Message {
@@ -66,7 +66,7 @@ pub const fn address<T: KernelParam>(message: &'static str) {
 /// The layout of a type. An alignment of 0 is not known.
 #[track_caller]
 pub const fn sized<T: KernelParam>(size: u32, align: u32, message: &'static str) {
-    let [own_size, own_align] = [size_of::<T>() as u32, align_of::<T>() as u32];
+    let [own_size, own_align] = layout::<T>();
     if same_layout([own_size, own_align], [size, align]) {
         return;
     }

@@ -8,6 +8,7 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use kernel_registry_format::{Param, Pass, SliceLength};
 
 use super::{Launch, LaunchError};
+use crate::param;
 use crate::pass::{self, Tracked, argument, length};
 use crate::{KernelInfo, KernelParam, LaunchConfig, PointerTo};
 
@@ -66,7 +67,8 @@ impl<'a> DynArg<'a> {
     }
 
     fn new<T>(given: Given<'a>) -> Self {
-        DynArg { given, size: size_of::<T>() as u32, align: align_of::<T>() as u32 }
+        let [size, align] = param::layout::<T>();
+        DynArg { given, size, align }
     }
 
     fn pass(self, launch: &Launch<'a>) -> Passed<'a> {
@@ -154,8 +156,7 @@ pub(super) fn kind(pass: Pass) -> &'static str {
 ///
 /// # Safety
 ///
-/// Only sizes are compared, not types. The memory that the arguments refer to has to stay valid until the kernel is done,
-/// and the kernel has to use it as Rust allows.
+/// That of [every launch](crate::launch_raw#safety). Of the arguments only number, kinds and sizes are compared, not types.
 pub unsafe fn launch_dyn<'a>(
     kernel: &'static KernelInfo,
     stream: &'a CudaStream,
@@ -238,6 +239,10 @@ mod tests {
             error.ends_with("argument 2 is null, and `x: *const f32` takes a pointer to values of 4"),
             "{error}"
         );
+
+        // Its size ends in the same 32 bits.
+        let huge = DynArg::pointer(ptr::null::<[f32; (1 << 30) + 1]>());
+        assert!(compared([DynArg::value(&n), DynArg::value(&a), huge]).is_err(), "the elements are of 4 GiB");
 
         let error = compared([DynArg::value(&n), DynArg::value(&a), DynArg::pointer(ptr::null::<f64>())]);
         assert!(error.is_err(), "the elements are of another size");

@@ -134,7 +134,7 @@ impl<K> Prepared<K> {
     ///
     /// # Safety
     ///
-    /// As for [`launch_raw`](super::launch_raw).
+    /// That of [every launch](crate::launch_raw#safety).
     #[inline]
     pub unsafe fn launch(&self, stream: &CudaStream, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
         let launch = self.on(stream)?;
