@@ -21,7 +21,7 @@ pub(crate) fn allocate_host(
     Ok(NonNull::new(address).ok_or(none)?)
 }
 
-/// Frees such memory. This waits for everything that runs in its context, and for nothing in others.
+/// Frees such memory. This waits for everything that runs in its context, and need not wait for what runs in others.
 ///
 /// # Safety
 ///

@@ -70,4 +70,11 @@ mod no_image {
     pub unsafe fn saxpy(n: u32);
 }
 
+mod cut_off {
+    use kernel_registry::gpu_kernel;
+
+    #[gpu_kernel(image = "images/cut.cubin")]
+    pub unsafe fn touch(out: *mut u32);
+}
+
 fn main() {}

@@ -13,7 +13,6 @@ use crate::driver::ContextId;
 use crate::lock::lock;
 
 /// A function that runs.
-#[derive(Clone, Copy)]
 struct Running {
     number: u32,
     context: ContextId,
