@@ -59,7 +59,7 @@ fn program() -> &'static Path {
             // The sources are linked, so that cargo sees unchanged times and compiles them once.
             symlink(from.join("src"), to.join("src")).unwrap();
         }
-        for part in ["build.rs", "cuda"] {
+        for part in ["build.rs", "build", "cuda"] {
             let name = Path::new("kernel-registry").join(part);
             symlink(workspace.join(&name), copy.join(&name)).unwrap();
         }
