@@ -1,6 +1,7 @@
 //! Kernels that nvcc links: lets kernel-registry see them register themselves.
 
 mod archive;
+mod passing;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
@@ -24,9 +25,11 @@ const REGISTER: [&str; 2] = ["__cudaRegisterFunction", "__cudaRegisterFatBinary"
 ///
 /// It tells the linker of the package's binaries, tests, examples and C libraries to send nvcc's registrations through kernel-registry
 /// (`--wrap`). So it belongs into the build script of the package that is linked, and sees the kernels of all its dependencies; a library
-/// does the same for its own kernels with [`linked_archive`]. Both together register a kernel once.
+/// does the same for its own kernels with [`linked_archive`]. Both together register a kernel once. In the build script of a library it
+/// reaches no program that depends on the library, and prints a warning.
 ///
-/// The program has to use kernel-registry, and its feature `linked` gives the kernels their C++ names.
+/// The program has to use kernel-registry, and its feature `linked` gives the kernels their C++ names. Targets of the package that do not
+/// use it, such as the tests of its library, link and run as before.
 ///
 /// # Limits
 ///
@@ -42,10 +45,32 @@ pub fn linked() {
         );
         return;
     }
+    if !has_programs() {
+        println!(
+            "cargo:warning=`kernel_registry_build::linked()` reaches the programs of its own package, and this one has none: call \
+             `linked_archive` here, for the kernels of this library, or `linked` in the build script of the program"
+        );
+    }
     // `-u`: otherwise kernel-registry may come before nvcc's code, when nothing refers to its function yet.
     for name in REGISTER {
         println!("cargo:rustc-link-arg=-Wl,--wrap={name},-u,__wrap_{name}");
     }
+    // After kernel-registry, so that the linker takes this only where that is missing.
+    match passing::archive(&arch, &REGISTER) {
+        Ok(archive) => println!("cargo:rustc-link-arg={}", archive.display()),
+        Err(why) => println!(
+            "cargo:warning=targets of this package that do not use kernel-registry will not link, if they have kernels that nvcc \
+             linked: {why}"
+        ),
+    }
+}
+
+/// Whether the package has targets that are linked and that others use.
+fn has_programs() -> bool {
+    let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
+    let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap_or_default();
+    let named = ["[[bin]]", "cdylib"].iter().any(|word| manifest.contains(word));
+    named || package.join("src/main.rs").exists() || package.join("src/bin").exists()
 }
 
 /// Hands the kernels of a static library to kernel-registry, in every program that links it. For crates that bring their own kernels:
@@ -100,5 +125,35 @@ fn rewrite(from: &Path, to: &Path) -> Result<()> {
     if from == to && renamed == 0 {
         return Ok(());
     }
-    fs::write(to, bytes).map_err(Error::file("write", to))
+    write(to, &bytes)
+}
+
+/// Writes a new file in the place of the one that is there, which may be a link to one of another project.
+fn write(to: &Path, bytes: &[u8]) -> Result<()> {
+    let part = to.with_extension("part");
+    fs::write(&part, bytes).map_err(Error::file("write", &part))?;
+    fs::rename(&part, to).map_err(Error::file("write", to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_is_replaced_and_what_it_leads_to_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let [theirs, hard, symbolic] =
+            ["theirs.a", "hard.a", "symbolic.a"].map(|name| folder.path().join(name));
+        let before = b"!<arch>\n";
+        fs::write(&theirs, before).unwrap();
+        fs::hard_link(&theirs, &hard).unwrap();
+        std::os::unix::fs::symlink(&theirs, &symbolic).unwrap();
+        for ours in [hard, symbolic] {
+            write(&ours, b"!<arch>\nours").unwrap();
+            assert_eq!(fs::read(&theirs).unwrap(), before);
+            assert_eq!(fs::read(&ours).unwrap(), b"!<arch>\nours");
+            assert!(!ours.is_symlink());
+        }
+    }
 }

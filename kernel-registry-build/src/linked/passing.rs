@@ -1,0 +1,50 @@
+//! For targets that do not use kernel-registry: functions that hand nvcc's registrations to the runtime library, as without `--wrap`.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::{env, fs};
+
+/// Compiles the functions into an archive, with the compiler that builds the package.
+pub(super) fn archive(arch: &str, names: &[&str]) -> Result<PathBuf, String> {
+    let variable = |name| env::var_os(name).ok_or(format!("cargo does not set `{name}`"));
+    let out = PathBuf::from(variable("OUT_DIR")?);
+    let source = out.join("kernel_registry_passing.rs");
+    let functions: String = names.iter().map(|name| function(arch, name)).collect();
+    let att = if arch == "x86_64" { ", options(att_syntax)" } else { "" };
+    let text = format!("#![no_std]\ncore::arch::global_asm!(r#\"{functions}\"#{att});\n");
+    fs::write(&source, text).map_err(|error| format!("{}: {error}", source.display()))?;
+    let archive = out.join("libkernel_registry_passing.rlib");
+    let mut compile = Command::new(variable("RUSTC")?);
+    compile
+        .args(["--crate-type", "rlib", "--edition", "2021", "-Cpanic=abort", "--target"])
+        .arg(variable("TARGET")?);
+    let done = compile.arg(&source).arg("-o").arg(&archive).output().map_err(|error| error.to_string())?;
+    if done.status.success() { Ok(archive) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
+}
+
+/// A function that jumps to the one that the linker calls `__real_`. That may be missing: then nothing registers kernels. It is weak, as that
+/// of kernel-registry: mold prefers one that is not, and of equal ones takes the first.
+fn function(arch: &str, name: &str) -> String {
+    let jump = match arch {
+        "x86_64" => format!("jmp *kernel_registry_to_{name}(%rip)"),
+        _ => format!(
+            "adrp x16, kernel_registry_to_{name}\nldr x16, [x16, :lo12:kernel_registry_to_{name}]\nbr x16"
+        ),
+    };
+    format!(
+        "
+.weak __real_{name}
+.pushsection .data.rel.ro.kernel_registry_to_{name},\"aw\",@progbits
+.balign 8
+kernel_registry_to_{name}: .quad __real_{name}
+.popsection
+.pushsection .text.kernel_registry_passing,\"ax\",@progbits
+.weak __wrap_{name}
+.hidden __wrap_{name}
+.type __wrap_{name},@function
+__wrap_{name}: {jump}
+.size __wrap_{name}, . - __wrap_{name}
+.popsection
+"
+    )
+}
