@@ -42,6 +42,11 @@ pub(crate) fn read(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
     read_where(files, |_| false)
 }
 
+/// Reads the binaries with kernel-registry that have kernels, declared or linked by nvcc.
+pub(crate) fn read_with_registry(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
+    read_where(files, |contents| !contents.linked.is_empty() && contents.has_records())
+}
+
 /// Reads the binaries that have kernels, declared or linked by nvcc.
 pub(crate) fn read_with_linked(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
     read_where(files, |contents| !contents.linked.is_empty())

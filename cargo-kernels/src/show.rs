@@ -45,6 +45,11 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
         let name = name.unwrap_or_default();
         return Err(Failure::NoneNamed { name: name.to_owned(), near: near(name, &binaries) });
     };
+    if name.is_none() && binaries.iter().all(|binary| binary.kernels.is_empty()) {
+        // Programs that the package builds, all of whose kernels nvcc linked.
+        let mut linked = binaries.iter().filter_map(Alone::of_linked);
+        return linked.try_for_each(|alone| image::show(&alone, None, options.json)).and(whole);
+    }
     // Only the images of matches are searched for.
     let is_shown = |kernel: &KernelRecord<'_>| is_called(kernel, name.unwrap_or_default());
     binaries.retain(|binary| binary.kernels.iter().any(is_shown));

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use object::{Object, ObjectSection};
 use serde_json::Value;
 use tests::guide::page;
-use tests::{Build, are_documented, cargo_kernels, file, lines};
+use tests::{Build, are_documented, cargo_kernels, file, left_out, lines};
 
 /// The fixture.
 fn program() -> &'static Path {
@@ -41,13 +41,7 @@ fn the_command_lists_them_and_says_whether_they_are_warmed() {
     assert!(listed.contains("\n\n3 kernels that nvcc linked, which `warm_all` warms\n\n"), "{listed}");
     assert!(listed.contains("nvcc_linked::declared::one"), "{listed}");
 
-    // A program of which the linker was told nothing.
-    let mut bytes = fs::read(program()).unwrap();
-    let mark = b"kernel-registry linked v1 program";
-    while let Some(at) = bytes.windows(mark.len()).position(|window| window == mark) {
-        bytes[at] = b'K';
-    }
-    let without = file("without", &bytes);
+    let without = not_handed_over(program());
     let listed = command(&["list"], &without);
     assert!(
         listed.contains(
@@ -79,6 +73,67 @@ fn the_command_lists_them_and_says_whether_they_are_warmed() {
     assert_eq!(listed, format!("{}: 3 kernels that nvcc linked\n\n{TABLE}", alone.display()));
     assert!(command(&["show", "fill"], &alone).starts_with("fill<unsigned int, 7u> in "));
     assert!(command(&["show"], &alone).ends_with("\n3 kernels of 1 image\n"));
+}
+
+/// The program, as if the linker had been told nothing.
+fn not_handed_over(program: &Path) -> PathBuf {
+    let mut bytes = fs::read(program).unwrap();
+    let mark = b"kernel-registry linked v1 program";
+    while let Some(at) = bytes.windows(mark.len()).position(|window| window == mark) {
+        bytes[at] = b'K';
+    }
+    file("without", &bytes)
+}
+
+/// An example of the fixture's package.
+fn example(name: &str, flags: &str) -> PathBuf {
+    Build { args: &["--example", name], flags }.executable("nvcc-linked")
+}
+
+#[test]
+fn a_program_that_declares_none_is_checked_and_shown() {
+    let program = example("linked_only", "");
+    assert_eq!(lines(&mut Command::new(&program)), ["4 host functions, 4 kernels"]);
+    let check = |program: &Path| {
+        cargo_kernels(["check", "--deny", "unwarmed"].map(OsStr::new).iter().chain([&program.as_os_str()]))
+    };
+    let output = check(&program);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(printed, "0 declarations against 0 images: 0 mismatches, 0 missing, 0 unused\n");
+
+    let output = check(&not_handed_over(&program));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(10), "{printed}");
+    assert!(
+        printed.starts_with("unwarmed: 3 kernels that nvcc linked, which no `warm_all` warms: call "),
+        "{printed}"
+    );
+
+    let shown = command(&["show"], &program);
+    assert!(shown.starts_with("one in ") && shown.ends_with("\n3 kernels of 1 image\n"), "{shown}");
+    assert!(command(&["show", "fill"], &program).starts_with("fill<unsigned int, 7u> in "));
+    let listed = command(&["list"], &program);
+    assert!(
+        listed.ends_with(TABLE) && listed.contains("3 kernels that nvcc linked, which `warm_all` warms"),
+        "{listed}"
+    );
+}
+
+#[test]
+fn a_target_without_kernel_registry_links_too() {
+    for flags in [
+        "-Clink-arg=-fuse-ld=lld",
+        "-Clinker-features=-lld -Clink-arg=-fuse-ld=bfd",
+        "-Clinker-features=-lld -Clink-arg=-fuse-ld=mold",
+    ] {
+        if flags.ends_with("mold") && Command::new("mold").arg("--version").output().is_err() {
+            return left_out("mold is not installed", "REQUIRE_MOLD");
+        }
+        assert_eq!(lines(&mut Command::new(example("without_registry", flags))), ["4 host functions"]);
+        // With kernel-registry, its functions are taken.
+        assert_eq!(lines(&mut Command::new(example("linked_only", flags))), ["4 host functions, 4 kernels"]);
+    }
 }
 
 #[test]

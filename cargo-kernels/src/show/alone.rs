@@ -22,11 +22,12 @@ pub(crate) struct Alone<'a> {
 /// A kernel in each variant of the image that has it.
 pub(crate) type Kernel<'a> = Vec<(&'a Variant, &'a Entry)>;
 
-/// The image in this file, or none if it is something else.
+/// The image in this file, or that of the kernels which nvcc linked into a program that declares none. None if it is something else.
 pub(crate) fn read(file: &Path) -> Result<Option<Alone<'_>>, Failure> {
     let bytes = Mapped::open(file)?;
     if let Ok(contents) = Contents::read(file, &bytes)
-        && !contents.has_records()
+        && contents.kernels.is_empty()
+        && contents.newer.is_none()
         && let Some(Alone { bytes, image, .. }) = Alone::of_linked(&contents)
     {
         return Ok(Some(Alone { file, bytes, image }));
