@@ -1,7 +1,8 @@
 //! `cargo xtask package`: packs each published crate, and builds all of them as a user gets them: outside of the workspace,
-//! with nothing but what is in the packages.
+//! with nothing but what is in the packages; then with the oldest versions of dependencies that their manifests allow.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use crate::run::{Outcome, cargo, published, remove, run, target, workspace};
@@ -67,8 +68,21 @@ pub(crate) fn package() -> Outcome {
         build.args(args).arg("--manifest-path").arg(folder.join("Cargo.toml"));
         run(build.env("CARGO_TARGET_DIR", target().join("package/target")))?;
     }
+    oldest(&folder)?;
     println!("{} packages, which build and run outside of the workspace", packages.len());
     Ok(())
+}
+
+/// Checks all packages with the oldest version of each direct dependency. Choosing those is unstable, compiling with them is not.
+fn oldest(folder: &Path) -> Outcome {
+    fs::remove_file(folder.join("Cargo.lock"))?;
+    let manifest = folder.join("Cargo.toml");
+    let mut update = cargo();
+    update.args(["update", "--quiet", "-Zdirect-minimal-versions", "--manifest-path"]).arg(&manifest);
+    run(update.env("RUSTC_BOOTSTRAP", "1"))?;
+    let mut check = cargo();
+    check.args(["check", "--quiet", "--workspace", "--all-features", "--manifest-path"]).arg(&manifest);
+    run(check.env("CARGO_TARGET_DIR", target().join("package/target")))
 }
 
 /// The image of the user's kernel.

@@ -15,6 +15,9 @@ const ABOUT: &str = "cudarc";
 /// The variable that overrides the features, as in `CUDARC_CUDA_VERSION=12040`.
 const VARIABLE: &str = "CUDARC_CUDA_VERSION";
 
+/// The oldest bindings that kernel-registry builds with.
+const OLDEST: CudaVersion = CudaVersion::new(12, 0);
+
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
     let (crates, nvcc) = match &facts.package {
         Package::Cudarc { crates, nvcc } => (crates, *nvcc),
@@ -50,8 +53,9 @@ fn line(cudarc: &Cudarc, nvcc: Option<CudaVersion>, facts: &Facts) -> Line {
         None => {
             let newest = example(cudarc, None);
             let text = format!("{name} does not build: no CUDA version that it knows is chosen");
-            let remedy =
-                format!("name one in the program, as in `features = [\"{newest}\"]`, and unset `{VARIABLE}`");
+            let remedy = format!(
+                "name one in the program, as in `features = [\"{newest}\"]`, or set `{VARIABLE}` to its number"
+            );
             Line::problem(ABOUT, text, remedy)
         }
     }
@@ -101,6 +105,10 @@ fn by_build_system(cudarc: &Cudarc, nvcc: Option<CudaVersion>) -> Option<Binding
 fn fit(name: &str, cudarc: &Cudarc, bindings: &Bindings, driver: Option<CudaVersion>) -> Line {
     let Bindings { cuda, by, pinned } = bindings;
     let is = format!("{name} has bindings of CUDA {cuda}, by {by}");
+    if *cuda < OLDEST {
+        let text = format!("{is}: kernel-registry does not build with bindings older than CUDA {OLDEST}");
+        return Line::problem(ABOUT, text, format!("build with `{VARIABLE}={}`", OLDEST.number()));
+    }
     let Some(driver) = driver.filter(|driver| driver < cuda) else { return Line::ok(ABOUT, is) };
     let text = format!("{is}, but the driver is of {driver}: calling a function newer than that panics");
     let remedy = format!(
@@ -143,6 +151,16 @@ mod tests {
     fn bindings_that_the_driver_has_are_fine() {
         let lines = with(vec![Cudarc::pinned(12_080)], None, 13_000);
         assert_eq!(only(&lines), (Level::Ok, "cudarc 0.19.10 has bindings of CUDA 12.8, by `app`"));
+    }
+
+    #[test]
+    fn bindings_older_than_kernel_registry_needs_do_not_build() {
+        let mut cudarc = Cudarc::pinned(11_080);
+        cudarc.known.insert(0, CudaVersion::new(11, 8));
+        let lines = with(vec![cudarc], None, 13_000);
+        let expected = "cudarc 0.19.10 has bindings of CUDA 11.8, by `app`: kernel-registry does not build with bindings older than CUDA 12.0";
+        assert_eq!(only(&lines), (Level::Problem, expected));
+        assert_eq!(lines[0].remedy.as_deref(), Some("build with `CUDARC_CUDA_VERSION=12000`"));
     }
 
     #[test]
