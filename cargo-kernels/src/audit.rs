@@ -92,9 +92,7 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     fs::create_dir_all(&records)
         .and_then(|()| tempfile::tempfile_in(&records))
         .map_err(Failure::not_written(&records))?;
-    let needed = [&hooks, &driver].map(|path| path.to_string_lossy());
-    let stub = shared_object("libcuda.so.1", &[], &needed.each_ref().map(|path| &**path));
-    front.put(&stub)?;
+    let needed = [&hooks, &driver].map(|path| path.to_string_lossy().into_owned());
     let mut command = Command::new(program);
     command.args(arguments).env("LD_LIBRARY_PATH", sim::first(front.path()));
     command.envs([
@@ -134,6 +132,14 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     // Without a socket they are counted.
     let mut messages = Messages::new().ok();
     command.envs(messages.iter().flat_map(Messages::variables));
+    let constant = variables::constant(command.get_envs());
+    let stub = shared_object(
+        "libcuda.so.1",
+        &[],
+        &[(variables::CONSTANT, &constant)],
+        &needed.each_ref().map(|path| &**path),
+    );
+    front.put(&stub)?;
     let blocked = signals::outlive(&mut command);
     let mut running = command.spawn().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
     signals::program_runs(running.id(), blocked);

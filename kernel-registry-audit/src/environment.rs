@@ -1,8 +1,11 @@
 //! Variables of the environment. In a process with more rights than its user (a set-user-ID program, or one with capabilities)
-//! nothing here obeys them, because that user chose them: they would name libraries to load and files to write.
+//! nothing here obeys them, because that user chose them: they would name libraries to load and files to write. What the environment lacks can be in
+//! the library in front of the driver.
 
 use std::env;
 use std::ffi::OsString;
+
+use crate::variables;
 
 /// A variable that the process may obey.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
@@ -12,7 +15,18 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
 }
 
 fn obeyed(name: &str, is_privileged: bool) -> Option<OsString> {
-    env::var_os(name).filter(|_| !is_privileged)
+    env::var_os(name).or_else(|| in_front(name)).filter(|_| !is_privileged)
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn in_front(name: &str) -> Option<OsString> {
+    variables::find(crate::watch::front::constant(), name).map(OsString::from)
+}
+
+/// Other systems have no hooks.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn in_front(_: &str) -> Option<OsString> {
+    None
 }
 
 #[cfg(test)]
@@ -23,7 +37,7 @@ mod tests {
     use std::{fs, path};
 
     use super::*;
-    use crate::{Audit, variables};
+    use crate::Audit;
 
     #[test]
     fn a_privileged_process_obeys_no_variable() {

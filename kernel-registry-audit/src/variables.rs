@@ -1,5 +1,9 @@
 //! The variables of the environment by which `cargo kernels audit` configures the hooks in the program and its children. A privileged process,
-//! such as a set-user-ID program, obeys none of them.
+//! such as a set-user-ID program, obeys none of them. Test runners and services give their programs few variables, so the library in front of the
+//! driver has all of them, too.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 /// The path of the driver behind the hooks.
 pub const DRIVER: &str = "KERNEL_REGISTRY_AUDIT_DRIVER";
@@ -55,3 +59,40 @@ pub const PRELOAD_AT: &str = "KERNEL_REGISTRY_AUDIT_PRELOAD_AT";
 
 /// The folder for copies of images that are in no file.
 pub const IMAGES: &str = "KERNEL_REGISTRY_AUDIT_IMAGES";
+
+/// A constant in the library in front of the driver: the variables that a program's environment may lack.
+pub const CONSTANT: &str = "kernel_registry_audit_variables";
+
+/// What all names begin with.
+const PREFIX: &[u8] = b"KERNEL_REGISTRY_AUDIT_";
+
+/// The bytes of that constant, from the variables of a program: name, `=`, value and a zero for each.
+pub fn constant<'a>(all: impl IntoIterator<Item = (&'a OsStr, Option<&'a OsStr>)>) -> Vec<u8> {
+    let own = all.into_iter().filter(|(name, _)| name.as_bytes().starts_with(PREFIX));
+    let lines =
+        own.filter_map(|(name, value)| Some([name.as_bytes(), b"=", value?.as_bytes(), b"\0"].concat()));
+    lines.flatten().collect()
+}
+
+/// A variable in such bytes.
+#[cfg(feature = "watch")]
+pub(crate) fn find<'a>(constant: &'a [u8], name: &str) -> Option<&'a OsStr> {
+    let value = |line: &'a [u8]| line.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+    constant.split(|byte| *byte == 0).find_map(value).map(OsStr::from_bytes)
+}
+
+#[cfg(all(test, feature = "watch"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_finds_what_its_environment_lacks() {
+        let own = |value| (OsStr::new(RECORDS), value);
+        let constant =
+            constant([("PATH".as_ref(), Some("/bin".as_ref())), own(Some("/a=b".as_ref())), own(None)]);
+        assert_eq!(find(&constant, RECORDS), Some("/a=b".as_ref()));
+        assert_eq!(find(&constant, DRIVER), None);
+        assert_eq!(find(&constant, "PATH"), None);
+        assert_eq!(find(&[], RECORDS), None);
+    }
+}

@@ -1,13 +1,18 @@
-//! Writes an ELF shared object without code, that stands in for the driver: with a name, absolute symbols, and libraries that
+//! Writes an ELF shared object without code, that stands in for the driver: with a name, absolute symbols, constants, and libraries that
 //! the loader loads with it.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A shared object with this `DT_SONAME`. Its symbols are absolute: addresses of functions in this process. A search for
+/// A shared object with this `DT_SONAME`. Its symbols are absolute: addresses of functions in this process. Its constants are bytes in it. A search for
 /// a symbol goes on in the needed libraries, which are absolute paths, in their order. With such libraries it is never unloaded:
 /// a driver that stays loaded would be found by its name when the program opens it again.
-pub fn shared_object(name: &str, symbols: &[(&str, u64)], needed: &[&str]) -> Vec<u8> {
+pub fn shared_object(
+    name: &str,
+    symbols: &[(&str, u64)],
+    constants: &[(&str, &[u8])],
+    needed: &[&str],
+) -> Vec<u8> {
     let mut strings = vec![0];
     let name = string(&mut strings, name);
     let mut needed: Vec<_> =
@@ -15,20 +20,31 @@ pub fn shared_object(name: &str, symbols: &[(&str, u64)], needed: &[&str]) -> Ve
     if !needed.is_empty() {
         needed.push((FLAGS_1, NODELETE));
     }
-    let mut table = vec![0; SYMBOL];
-    for (symbol, address) in symbols {
-        table.extend(string(&mut strings, symbol).to_le_bytes());
-        table.extend([GLOBAL_FUNCTION, DEFAULT_VISIBILITY]);
-        table.extend(ABSOLUTE.to_le_bytes());
-        table.extend(address.to_le_bytes());
-        // Any size but 0, which an absolute symbol may not have.
-        table.extend(1_u64.to_le_bytes());
-    }
-    let hash = hash_table(symbols.len());
-
     let dynamic_at = HEADER + 3 * SEGMENT;
     let dynamic = (7 + needed.len()) * DYNAMIC;
-    let table_at = dynamic_at + dynamic;
+    let constants_at = dynamic_at + dynamic;
+    let mut bytes = Vec::new();
+    let mut table = vec![0; SYMBOL];
+    let mut add = |name: &str, kind: u8, section: u16, value: u64, size: u64| {
+        table.extend(string(&mut strings, name).to_le_bytes());
+        table.extend([kind, DEFAULT_VISIBILITY]);
+        table.extend(section.to_le_bytes());
+        table.extend(value.to_le_bytes());
+        table.extend(size.to_le_bytes());
+    };
+    for (symbol, address) in symbols {
+        // Any size but 0, which an absolute symbol may not have.
+        add(symbol, GLOBAL_FUNCTION, ABSOLUTE, *address, 1);
+    }
+    for (symbol, constant) in constants {
+        add(symbol, GLOBAL_OBJECT, ANY_SECTION, (constants_at + bytes.len()) as u64, constant.len() as u64);
+        bytes.extend_from_slice(constant);
+    }
+    // The tables are aligned.
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let hash = hash_table(symbols.len() + constants.len());
+
+    let table_at = constants_at + bytes.len();
     let hash_at = table_at + table.len();
     let strings_at = hash_at + hash.len();
     let end = strings_at + strings.len();
@@ -52,6 +68,7 @@ pub fn shared_object(name: &str, symbols: &[(&str, u64)], needed: &[&str]) -> Ve
         object.extend((tag as u64).to_le_bytes());
         object.extend((value as u64).to_le_bytes());
     }
+    object.extend(bytes);
     object.extend(table);
     object.extend(hash);
     object.extend(strings);
@@ -63,9 +80,12 @@ const SEGMENT: usize = 56;
 const DYNAMIC: usize = 16;
 const SYMBOL: usize = 24;
 
+const GLOBAL_OBJECT: u8 = 0x11;
 const GLOBAL_FUNCTION: u8 = 0x12;
 const DEFAULT_VISIBILITY: u8 = 0;
 const ABSOLUTE: u16 = 0xfff1;
+/// There are no sections.
+const ANY_SECTION: u16 = 1;
 
 const LOAD: u32 = 1;
 const DYNAMIC_SEGMENT: u32 = 2;

@@ -21,7 +21,7 @@ use crate::watch::hooks::HOOKS;
 use crate::watch::library::Library;
 use crate::watch::lookup::{READY, RECORD, own};
 use crate::watch::ready::kernel_registry_audit_ready;
-use crate::watch::{real, recording, say, system};
+use crate::watch::{fork, real, recording, say, symbols, system};
 use crate::{environment, variables};
 
 /// The names by which programs open the driver. Most use the first, its `DT_SONAME`; cudarc tries the second before that.
@@ -180,13 +180,20 @@ fn found_by_loader() -> io::Result<Found> {
     }
 }
 
+/// The variables of the audit in the library that `cargo kernels audit` has put there.
+pub(crate) fn constant() -> &'static [u8] {
+    static CONSTANT: OnceLock<Vec<u8>> = OnceLock::new();
+    let find = || symbols::bytes_of(variables::CONSTANT.as_bytes()).unwrap_or_default();
+    fork::once(&CONSTANT, find).as_slice()
+}
+
 /// A library of this name, in memory, with the hooks of this program.
 fn stub(name: &CStr, driver: &Path) -> io::Result<File> {
     let hooks = HOOKS.iter().map(|hook| (hook.name, hook.address));
     let symbols = hooks.chain(own().map(|(name, address)| (name.to_str().unwrap_or_default(), address)));
     let symbols: Vec<_> = symbols.map(|(name, address)| (name, address.expose_provenance() as u64)).collect();
     let driver = driver.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
-    let object = shared_object(&name.to_string_lossy(), &symbols, &[driver]);
+    let object = shared_object(&name.to_string_lossy(), &symbols, &[], &[driver]);
     let mut file = system::memory_file(name)?;
     file.write_all(&object)?;
     Ok(file)

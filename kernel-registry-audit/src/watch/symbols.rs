@@ -22,6 +22,18 @@ pub(crate) fn find(name: &CStr) -> Option<u64> {
     found
 }
 
+/// The bytes of a constant that a file in this process exports.
+pub(crate) fn bytes_of(name: &[u8]) -> Option<Vec<u8>> {
+    let mut found = None;
+    mapped::each(&mut |file| {
+        let symbol = Symbols::of(file).and_then(|symbols| symbols.named(name));
+        let bytes = symbol.and_then(|symbol| file.rest(symbol.start)?.get(..symbol.size as usize));
+        found = bytes.map(<[u8]>::to_vec);
+        found.is_some()
+    });
+    found
+}
+
 /// The address of a function of the file at this base, or of those that it needs.
 pub(crate) fn find_from(base: u64, name: &CStr) -> Option<u64> {
     let (mut bases, mut next) = (vec![base], 0);
@@ -96,14 +108,17 @@ impl<'a> Symbols<'a> {
     }
 
     /// The address of a symbol.
-    pub(crate) fn find(&self, name: &[u8]) -> Option<u64> {
+    fn find(&self, name: &[u8]) -> Option<u64> {
+        self.named(name).map(|symbol| symbol.start)
+    }
+
+    fn named(&self, name: &[u8]) -> Option<Symbol<'a>> {
         const INDIRECT: u8 = 10;
         let is_it = |symbol: &Symbol<'_>| symbol.name == name && symbol.kind != INDIRECT;
-        let symbol = match &self.gnu {
+        match &self.gnu {
             Some(gnu) => gnu.with_hash_of(name).filter_map(|index| self.symbol(index)).find(is_it),
             None => self.all().find(is_it),
-        };
-        Some(symbol?.start)
+        }
     }
 
     /// The function that an address is in, and where that begins.

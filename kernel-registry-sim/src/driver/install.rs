@@ -103,7 +103,7 @@ fn file(name: &CStr, version: i32) -> Result<File, InstallError> {
     symbols.push((MARKER.to_str().unwrap_or_default(), 1));
     let step_back = (step_back as *const ()).expose_provenance() as u64;
     symbols.push((STEP_BACK, step_back));
-    let object = shared_object(&name.to_string_lossy(), &symbols, &[]);
+    let object = shared_object(&name.to_string_lossy(), &symbols, &[], &[]);
 
     let written = memory_file(name).and_then(|mut file| file.write_all(&object).map(|()| file));
     written.map_err(InstallError::File)

@@ -86,16 +86,9 @@ const SHARED: [&str; 2] = ["-shared", "-fPIC"];
 fn beside_driver(options: &[&str]) -> (Command, PathBuf) {
     let folder = scratch_folder();
     compiled(&folder, "libcuda.so.1", DRIVER, &[&SHARED[..], &["-Wl,-soname,libcuda.so.1"]].concat());
-    let mut command = Command::new("timeout");
-    let audit = cargo_kernels_command();
-    command.arg("60").arg(audit.get_program()).args(audit.get_args()).args(["audit", "--offline"]);
-    for (name, value) in audit.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.args(options).arg("--").env("LD_LIBRARY_PATH", &folder).current_dir(&folder);
+    let mut command = cargo_kernels_command();
+    command.args(["audit", "--offline"]).args(options).args(["--", "timeout", "60"]);
+    command.env("LD_LIBRARY_PATH", &folder).current_dir(&folder);
     (command, folder)
 }
 
