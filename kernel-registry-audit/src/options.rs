@@ -206,7 +206,11 @@ impl Audit {
 
     /// The audit of this process. If it was not installed, the environment configures it.
     pub(crate) fn chosen() -> &'static Audit {
-        CHOSEN.get_or_init(|| Audit::new().or_environment())
+        // Not made in there: a thread would wait for it that holds what this needs.
+        CHOSEN.get().unwrap_or_else(|| {
+            let chosen = Audit::new().or_environment();
+            CHOSEN.get_or_init(|| chosen)
+        })
     }
 
     /// Whether images are preloaded, or kept for that.

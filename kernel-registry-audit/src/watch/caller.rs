@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::c_void;
+use std::ops::DerefMut;
 use std::sync::Arc;
 
 use super::build_id;
@@ -52,14 +53,15 @@ const LARGEST: u64 = 1 << 16;
 
 /// The caller is the first frame outside of the hook, the driver and the runtime API. The stack begins there.
 pub(crate) fn find_from(registers: Registers, hook: *const c_void) -> Caller {
-    let frames = frames(registers);
+    let mut found = found();
+    let frames = found.frames(registers);
     // Hooks in the program itself: the frame of the hook has the nearest address after its beginning.
     let hook = hook.addr() as u64;
     let after = |frame: &(u64, Arc<Known>)| frame.0.checked_sub(hook).unwrap_or(u64::MAX);
     let nearest = (0..frames.len()).min_by_key(|index| after(&frames[*index]));
     let skipped = nearest.filter(|index| after(&frames[*index]) < LARGEST).map_or(0, |index| index + 1);
     // Hooks in a library of their own: all of that library is skipped.
-    let own = if cfg!(feature = "export") { known(hook) } else { None };
+    let own = if cfg!(feature = "export") { found.known(hook) } else { None };
     let is_inside = |(_, frame): &&(u64, Arc<Known>)| {
         own.as_ref().is_some_and(|own| own.library == frame.library)
             || INSIDE.iter().any(|inside| frame.library.starts_with(inside))
@@ -88,22 +90,6 @@ struct Known {
 /// The interpreter's function that runs Python's. Python names what is behind it; and in a coroutine, where its part of the stack ends, nothing is.
 const INTERPRETER: &str = "_PyEval_EvalFrameDefault";
 
-/// The frames from one on, with their addresses.
-fn frames(mut registers: Registers) -> Vec<(u64, Arc<Known>)> {
-    let (mut frames, mut stack) = (Vec::new(), Stack::new());
-    while frames.len() < DEPTH
-        && let Some(known) = known(registers.pc)
-    {
-        let (rule, is_last) = (known.rule, known.function.as_deref() == Some(INTERPRETER));
-        frames.push((registers.pc, known));
-        match rule.filter(|_| !is_last).and_then(|rule| stack.caller(registers, &rule)) {
-            Some(caller) => registers = caller,
-            None => break,
-        }
-    }
-    frames
-}
-
 /// What was found of addresses before, as long as no file is unmapped.
 #[derive(Default)]
 struct Found {
@@ -111,8 +97,7 @@ struct Found {
     addresses: HashMap<u64, Arc<Known>>,
 }
 
-/// What is known of an address, if it is in a file that is mapped.
-fn known(address: u64) -> Option<Arc<Known>> {
+fn found() -> impl DerefMut<Target = Found> {
     /// No program has so many places from which it loads.
     const MOST: usize = 1 << 16;
     static FOUND: Locked<Found> = Locked::new();
@@ -121,9 +106,32 @@ fn known(address: u64) -> Option<Arc<Known>> {
     if found.unmapped != unmapped || found.addresses.len() >= MOST {
         *found = Found { unmapped, addresses: HashMap::new() };
     }
-    match found.addresses.entry(address) {
-        Entry::Occupied(entry) => Some(entry.get().clone()),
-        Entry::Vacant(entry) => Some(entry.insert(Arc::new(look_up(address)?)).clone()),
+    found
+}
+
+impl Found {
+    /// The frames from one on, with their addresses.
+    fn frames(&mut self, mut registers: Registers) -> Vec<(u64, Arc<Known>)> {
+        let (mut frames, mut stack) = (Vec::new(), Stack::new());
+        while frames.len() < DEPTH
+            && let Some(known) = self.known(registers.pc)
+        {
+            let (rule, is_last) = (known.rule, known.function.as_deref() == Some(INTERPRETER));
+            frames.push((registers.pc, known));
+            match rule.filter(|_| !is_last).and_then(|rule| stack.caller(registers, &rule)) {
+                Some(caller) => registers = caller,
+                None => break,
+            }
+        }
+        frames
+    }
+
+    /// What is known of an address, if it is in a file that is mapped.
+    fn known(&mut self, address: u64) -> Option<Arc<Known>> {
+        match self.addresses.entry(address) {
+            Entry::Occupied(entry) => Some(entry.get().clone()),
+            Entry::Vacant(entry) => Some(entry.insert(Arc::new(look_up(address)?)).clone()),
+        }
     }
 }
 
@@ -165,7 +173,7 @@ mod tests {
     use super::*;
 
     fn addresses() -> [Vec<u64>; 2] {
-        let ours = frames(Registers::here()).iter().map(|(address, _)| *address).collect();
+        let ours = found().frames(Registers::here()).iter().map(|(address, _)| *address).collect();
         let mut theirs = [ptr::null_mut(); DEPTH];
         // SAFETY: there is room for so many addresses.
         let count = unsafe { libc::backtrace(theirs.as_mut_ptr(), DEPTH as i32) };
@@ -197,9 +205,9 @@ mod tests {
         let sp = words.as_ptr().addr() as u64;
         for fp in [0, 8, sp + 8, sp + 1, u64::MAX, u64::MAX - 7, 1 << 47] {
             let here = Registers::here();
-            assert!(frames(Registers { fp, ..here }).len() <= DEPTH);
-            assert!(frames(Registers { sp: fp, ..here }).len() <= DEPTH);
-            assert!(frames(Registers { pc: fp, ..here }).len() <= DEPTH);
+            assert!(found().frames(Registers { fp, ..here }).len() <= DEPTH);
+            assert!(found().frames(Registers { sp: fp, ..here }).len() <= DEPTH);
+            assert!(found().frames(Registers { pc: fp, ..here }).len() <= DEPTH);
         }
     }
 }
