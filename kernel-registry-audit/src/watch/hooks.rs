@@ -25,8 +25,8 @@ use image::{
 };
 use load::{any_node, first_node, kernel_node, launch, load_kernel, load_node, set_limit};
 
-/// Prepares the process for its first call.
-fn begin() {
+/// Prepares the process for its first call. Returns whether it can be watched.
+fn begin() -> bool {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         hook::use_table(HOOKS);
@@ -40,6 +40,7 @@ fn begin() {
             hang::start();
         });
     });
+    recording::is_possible()
 }
 
 /// Makes the table, and the functions. `unbound` are those that some of cudarc's bindings lack, or have with the type of another version.
@@ -98,9 +99,12 @@ macro_rules! hooks {
             const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
             // SAFETY: this is the driver's function of that name, whose type this is.
             static REAL: Function<Real> = unsafe { Function::new(NAME) };
-            let Some(real) = REAL.get_after(begin) else { return CUresult::CUDA_ERROR_NOT_FOUND };
+            let Some((real, is_watched)) = REAL.get_after(begin) else { return CUresult::CUDA_ERROR_NOT_FOUND };
             // SAFETY: the arguments are the caller's.
             let $real = move || unsafe { real($($arg),*) };
+            if !is_watched {
+                return $real();
+            }
             let $call = Call::plain(Number::$name as u32);
             $body
         }

@@ -34,28 +34,53 @@ impl<F: Copy> Function<F> {
     /// The function, if that driver has it.
     #[inline]
     pub(crate) fn get(&self) -> Option<F> {
-        self.get_after(|| {})
+        match self.function(self.address.load(Ordering::Relaxed)) {
+            None => self.function(self.look_up()),
+            found => found,
+        }
     }
 
-    /// The function, if that driver has it. Calls `first` before it looks the function up.
+    /// The function, and whether its calls are watched, which `begin` tells before it is looked up. Calls that are not watched ask again.
     #[inline]
-    pub(crate) fn get_after(&self, first: fn()) -> Option<F> {
-        let address = self.address.load(Ordering::Relaxed);
-        let address = if address.is_null() { self.look_up(first) } else { address };
-        // SAFETY: `new` was promised that this is its type, which is one pointer wide.
-        (!address.is_null()).then(|| unsafe { mem::transmute_copy::<*mut c_void, F>(&address) })
+    pub(crate) fn get_after(&self, begin: fn() -> bool) -> Option<(F, bool)> {
+        match self.function(self.address.load(Ordering::Relaxed)) {
+            None => self.begin(begin),
+            found => found.map(|function| (function, true)),
+        }
     }
 
     #[cold]
-    fn look_up(&self, first: fn()) -> *mut c_void {
-        let address = fork::undivided(|| {
-            first();
-            symbol(self.name)
+    fn begin(&self, begin: fn() -> bool) -> Option<(F, bool)> {
+        fork::undivided(|| {
+            let is_watched = begin();
+            let address = if is_watched { self.look_up() } else { symbol(self.name) };
+            Some((self.function(address)?, is_watched))
+        })
+    }
+
+    #[cold]
+    fn look_up(&self) -> *mut c_void {
+        let before = self.address.load(Ordering::Relaxed);
+        if before == MISSING {
+            return before;
+        }
+        let address = fork::undivided(|| match symbol(self.name) {
+            address if address.is_null() && driver().is_some() => MISSING,
+            address => address,
         });
         self.address.store(address, Ordering::Relaxed);
         address
     }
+
+    #[inline]
+    fn function(&self, address: *mut c_void) -> Option<F> {
+        // SAFETY: `new` was promised that this is its type, which is one pointer wide.
+        (address > MISSING).then(|| unsafe { mem::transmute_copy::<*mut c_void, F>(&address) })
+    }
 }
+
+/// What stands for a function that the driver does not have, as null does for one that was not looked up.
+const MISSING: *mut c_void = ptr::without_provenance_mut(1);
 
 /// What the driver stores in place of a value, if the call succeeds.
 pub(crate) fn stored<T>(mut value: T, ask: impl FnOnce(&mut T) -> CUresult) -> Option<T> {

@@ -49,11 +49,27 @@ pub(crate) fn with_each(start: fn()) {
 pub(crate) fn record() -> &'static Layout {
     let record = RECORD.load(Ordering::Acquire);
     let record = if record.is_null() { begin() } else { record };
+    if record.is_null() {
+        // In a forked child of a process that is watched: it must not go on half watched.
+        process::abort();
+    }
     // SAFETY: `begin` made it of a mapping that is never unmapped, and all that changes there are atomics and strings,
     // which are only reached through pointers.
     unsafe { &*record }
 }
 
+/// Set if there was no memory for a record: from then on nothing is watched.
+static IS_OFF: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process has a record, or can make it.
+pub(crate) fn is_possible() -> bool {
+    let is_off =
+        IS_OFF.load(Ordering::Relaxed) || RECORD.load(Ordering::Acquire).is_null() && begin().is_null();
+    IS_OFF.store(is_off, Ordering::Relaxed);
+    !is_off
+}
+
+/// Makes the record. Returns null if there is no memory for it.
 #[cold]
 fn begin() -> *mut Layout {
     let _one = BEGINNING.lock();
@@ -63,6 +79,9 @@ fn begin() -> *mut Layout {
     }
     let room = Audit::chosen().events.clamp(1, MOST) as usize;
     let record = mapped(size(room)).cast::<Layout>();
+    if record.is_null() {
+        return record;
+    }
     // SAFETY: a mapping of a record's size, aligned to a page; zeros are valid there.
     let Layout { header, .. } = unsafe { &*record };
     let since_start = start().elapsed();
@@ -118,7 +137,7 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-/// Maps the record's file, or memory if no folder is given. Says once if there can be no file.
+/// Maps the record's file, or memory if no folder is given. Says once if there can be no file. Returns null if there is no memory.
 fn mapped(size: usize) -> *mut c_void {
     let file = Audit::chosen().records.as_ref().map(|folder| {
         loop {
@@ -148,9 +167,11 @@ fn mapped(size: usize) -> *mut c_void {
         libc::mmap(ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, flags, descriptor, 0)
     };
     if mapped == libc::MAP_FAILED {
-        // Without a record nothing can be watched, and the program must not go on half watched.
-        say(&format!("no memory for a record of {size} bytes"));
-        process::abort();
+        say(&format!(
+            "no memory for a record of {size} bytes, so process {} is not watched: allow it more, or fewer --events",
+            process::id()
+        ));
+        return ptr::null_mut();
     }
     // The mapping stays without the file's descriptor.
     mapped

@@ -283,3 +283,24 @@ int main(void) {
     let (output, said) = run(&["--events", "1"], program, &[], &[]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "done"), "{said}");
 }
+
+/// As with `mlockall` in a program that may lock little memory.
+#[test]
+fn a_program_without_memory_for_a_record_runs_unwatched() {
+    let program = "
+#include <sys/resource.h>
+int main(void) {
+    long pages;
+    dlopen(\"libcuda.so.1\", RTLD_NOW);
+    fscanf(fopen(\"/proc/self/statm\", \"r\"), \"%ld\", &pages);
+    struct rlimit limit = {pages * sysconf(_SC_PAGESIZE) + (6 << 20), RLIM_INFINITY};
+    if (setrlimit(RLIMIT_AS, &limit)) return 2;
+    start();
+    load();
+    puts(\"done\");
+}";
+    let (output, said) = run(&[], program, &[], &[]);
+    // The program goes on, and the command does not succeed: nothing is known of it.
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), "done"), "{said}");
+    assert!(said.contains("no memory for a record") && said.contains("is not watched"), "{said}");
+}
