@@ -9,6 +9,7 @@ mod load;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys::{self, *};
 use kernel_registry_format::rules;
@@ -25,9 +26,12 @@ use image::{
 };
 use load::{any_node, first_node, kernel_node, launch, load_kernel, load_node, set_limit};
 
-/// Prepares the process for its first call. Returns whether it can be watched.
-fn begin() -> bool {
+/// Prepares the process for its first call of a function. Returns whether it can be watched.
+fn begin(number: u32) -> bool {
     static ONCE: Once = Once::new();
+    /// Whether a thread watches. Programs ask for functions to find out whether there is a device, and then fork or unshare what only a process of one
+    /// thread can.
+    static WATCHES: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
         hook::use_table(HOOKS);
         [busy::forked, section::forked, unloaded::forked, watched::forked]
@@ -37,10 +41,16 @@ fn begin() -> bool {
         // In a forked child again: it has no other threads.
         recording::with_each(|| {
             ready::look();
-            hang::start();
+            if WATCHES.load(Ordering::Relaxed) || recording::is_forked() {
+                hang::start();
+            }
         });
     });
-    recording::is_possible()
+    let (is_possible, asks) = (recording::is_possible(), hook::name(number).starts_with("cuGetProcAddress"));
+    if is_possible && !asks && !WATCHES.swap(true, Ordering::Relaxed) && !recording::is_forked() {
+        hang::start();
+    }
+    is_possible
 }
 
 /// Makes the table, and the functions. `unbound` are those that some of cudarc's bindings lack, or have with the type of another version.
@@ -99,7 +109,7 @@ macro_rules! hooks {
             const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
             // SAFETY: this is the driver's function of that name, whose type this is.
             static REAL: Function<Real> = unsafe { Function::new(NAME) };
-            let Some((real, is_watched)) = REAL.get_after(begin) else { return CUresult::CUDA_ERROR_NOT_FOUND };
+            let Some((real, is_watched)) = REAL.get_after(|| begin(Number::$name as u32)) else { return CUresult::CUDA_ERROR_NOT_FOUND };
             // SAFETY: the arguments are the caller's.
             let $real = move || unsafe { real($($arg),*) };
             if !is_watched {

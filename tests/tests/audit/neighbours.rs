@@ -30,6 +30,7 @@ int cuModuleGetLoadingMode(int *m) { *m = 2; return 0; }
 int cuModuleLoadData(P *m, const void *d) { *m = (P)0x2000; return 0; }
 int cuModuleGetFunction(P *f, P m, const char *n) { *f = (P)0x3000; return 0; }
 int cuFuncIsLoaded(unsigned *s, P f) { *s = 0; return 0; }
+int cuGetProcAddress_v2(const char *n, P *f, int v, unsigned long long g, int *s) { *f = (P)cuInit; return 0; }
 int cuMemAlloc_v2(unsigned long long *p, size_t n) { *p = 0x4000; return 0; }
 int cuCtxSynchronize(void) {
     const char *seconds = getenv("DRIVER_WAITS");
@@ -303,4 +304,27 @@ int main(void) {
     // The program goes on, and the command does not succeed: nothing is known of it.
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), "done"), "{said}");
     assert!(said.contains("no memory for a record") && said.contains("is not watched"), "{said}");
+}
+
+/// What only a process of one thread may do, such as `unshare`, works after it has asked for functions.
+#[test]
+fn asking_for_functions_starts_no_thread() {
+    let program = "
+#include <dirent.h>
+static int threads(void) {
+    int count = 0;
+    DIR *folder = opendir(\"/proc/self/task\");
+    for (struct dirent *entry; (entry = readdir(folder));) count += entry->d_name[0] != '.';
+    return count;
+}
+int main(void) {
+    P cuda = dlopen(\"libcuda.so.1\", RTLD_NOW), function;
+    int (*ask)(const char *, P *, int, uint64_t, int *) = dlsym(cuda, \"cuGetProcAddress_v2\"), status;
+    ask(\"cuInit\", &function, 12000, 0, &status);
+    int before = threads();
+    start();
+    printf(\"%d, then %d\\n\", before, threads());
+}";
+    let (output, said) = run(&[], program, &[], &[]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "1, then 2"), "{said}");
 }
