@@ -69,7 +69,7 @@ fn end(section: u64) -> u64 {
     end(section)
 }
 
-/// A resident kernel in a section of its own, for seconds at most.
+/// A resident kernel in a section of its own, which no test waits for: its limit is only for a test that hangs.
 struct Resident {
     stream: Arc<CudaStream>,
     /// Never freed, so that no call of the tests' own waits.
@@ -81,7 +81,7 @@ impl Resident {
     fn new(context: &Arc<CudaContext>, on_wait: u32) -> Result<Self, Box<dyn Error>> {
         let stream = context.new_stream()?;
         let control: &Control = Box::leak(Box::new(Control::new(context, 1)?));
-        control.limit(Duration::from_secs(5));
+        control.limit(Duration::from_secs(60));
         let flag: *mut u32 = host(4)?.cast();
         let section = begin(c"worker", &stream, on_wait);
         // SAFETY: nothing of it is freed.
@@ -361,13 +361,17 @@ fn calls_are_made_and_reported() {
         let (stream, memory) = (context.new_stream()?, device(512)?);
         let late = cold(c"late")?;
         let resident = Resident::new(&context, REPORT)?;
-        let is_released = AtomicBool::new(false);
+        let [begins, is_released] = [const { AtomicBool::new(false) }; 2];
         let result = thread::scope(|scope| {
             scope.spawn(|| {
+                while !begins.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
                 thread::sleep(Duration::from_millis(100));
                 is_released.store(true, Ordering::SeqCst);
                 resident.control.stop();
             });
+            begins.store(true, Ordering::SeqCst);
             let freed = free(memory);
             (freed, is_released.load(Ordering::SeqCst), launch(late, &stream))
         });
@@ -378,7 +382,6 @@ fn calls_are_made_and_reported() {
             words,
             [(Kind::Waits, "cuMemFree_v2", "worker"), (Kind::Load, "cuLaunchKernel", "worker")]
         );
-        assert!(found[0].took > 50_000_000, "{found:?}");
         assert_eq!(resident.end(), 0);
         Ok(())
     });
