@@ -71,15 +71,19 @@ fn measure() -> Result<Vec<Requirement>> {
     let child = |task| Child::new(&program).arg(task);
 
     let stub = Stub::build()?;
-    let numbers = child("overhead").env("LD_LIBRARY_PATH", stub.folder()).numbers(MINUTE)?;
-    let mut requirements = costs("A DRIVER THAT DOES NOTHING", &numbers)?;
+    let mut requirements = verdict::of_times(|| {
+        let numbers = child("overhead").env("LD_LIBRARY_PATH", stub.folder()).numbers(MINUTE)?;
+        costs("A DRIVER THAT DOES NOTHING", &numbers)
+    })?;
 
     match child::device() {
         Err(error) => println!("\nNO GPU, SO THAT IS ALL: {error}"),
         Ok(device) => {
             println!("\n{device}");
             costs("THE DRIVER", &child("overhead").numbers(MINUTE)?)?;
-            requirements.push(first_launches(&child("first").numbers(2 * MINUTE)?)?);
+            requirements.extend(verdict::of_times(|| {
+                Ok(vec![first_launches(&child("first").numbers(2 * MINUTE)?)?])
+            })?);
             requirements.extend(memory(&child("growth").numbers(4 * MINUTE)?)?);
         }
     }
