@@ -214,6 +214,36 @@ fn a_watch_waits_for_others_than_those_that_have_ended() {
     assert!(watching.wait().expect("it ended").success(), "nothing hung");
 }
 
+/// As `docker pause` and a debugger stop it, for longer than a process that runs says nothing.
+#[test]
+fn a_process_that_is_stopped_has_not_ended() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let (records, signs) = (scratch_folder(), scratch_folder());
+    let mut running = simulated();
+    running.arg("--records").arg(&records).args(["python3", "-c", &waits_for(&signs)]).stderr(Stdio::null());
+    let mut running = running.spawn().expect("it runs");
+    eventually("it begins", || signs.join("begun").exists());
+    let mut watching = cargo_kernels_command();
+    let mut watching = watching.args(["audit", "--watch"]).arg(&records).spawn().expect("it runs");
+    thread::sleep(Duration::from_secs(2));
+    let mut names = fs::read_dir(&records).expect("a folder").map(|entry| entry.expect("a file").file_name());
+    let record = names.find_map(|name| name.into_string().ok().filter(|name| name.ends_with(".rec")));
+    let record = record.expect("a record");
+    let process = record.split('.').next().expect("a number");
+    let send =
+        |signal: &str| Command::new("kill").args([signal, process]).status().expect("it runs").success();
+    assert!(send("-STOP"));
+    thread::sleep(Duration::from_secs(12));
+    let watched = watching.try_wait().expect("it is ours");
+    fs::write(signs.join("go-on"), "").expect("a file");
+    assert!(send("-CONT"));
+    assert!(watched.is_none(), "it is stopped");
+    assert!(running.wait().expect("it ended").success());
+    assert!(watching.wait().expect("it ended").success(), "nothing hung");
+}
+
 #[test]
 fn commands_that_share_a_folder_of_records_report_on_their_own() {
     if !has_python() {
