@@ -162,7 +162,7 @@ fn busy(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, mpsc};
 
     use super::*;
 
