@@ -190,7 +190,8 @@ fn free(folder: &Path) -> PathBuf {
 /// Makes a file of the record's size and takes its disk space now, because a full disk would end the program later. Without room the file
 /// stays empty, which tells readers.
 fn file(path: &Path, size: usize) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
+    // The command has made its folder. Where that is not, this process has another root.
+    if let Some(folder) = path.parent().filter(|_| !say::has_command()) {
         fs::create_dir_all(folder)?;
     }
     let file = File::options().read(true).write(true).create_new(true).mode(0o644).open(path)?;

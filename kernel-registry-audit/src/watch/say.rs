@@ -33,6 +33,11 @@ pub(crate) fn tell_of_no_record(why: &str) {
     send(variables::NO_RECORD, why);
 }
 
+/// Whether a command runs the program, and takes messages.
+pub(crate) fn has_command() -> bool {
+    environment::variable(variables::MESSAGES).is_some()
+}
+
 /// Messages that found no way.
 static UNSAID: AtomicU64 = AtomicU64::new(0);
 

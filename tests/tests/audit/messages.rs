@@ -39,16 +39,18 @@ fn a_process_without_a_record_is_no_success() {
         return left_out("python3 is not installed", "REQUIRE_PYTHON");
     }
     // Another user, another root, or as here no folder any more.
-    let folder = scratch_folder().join("records");
-    let moved =
-        format!("import os\nos.rename({folder:?}, '{}.moved')\nopen({folder:?}, 'w')\n", folder.display());
-    let program = python("cuda.kernel_registry_audit_ready()\nassert launch(library, b'late') == 0");
-    let mut command = simulated();
-    command.args(options("--records", &folder)).args(["python3", "-c", &(moved + &program)]);
-    let output = command.output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("warning: process ") && said.contains(" has no record in `"), "{said}");
+    for instead in ["", "open(folder, 'w')\n"] {
+        let folder = scratch_folder().join("records");
+        let moved =
+            format!("import os\nfolder = {folder:?}\nos.rename(folder, folder + '.moved')\n{instead}");
+        let program = python("cuda.kernel_registry_audit_ready()\nassert launch(library, b'late') == 0");
+        let mut command = simulated();
+        command.args(options("--records", &folder)).args(["python3", "-c", &(moved + &program)]);
+        let output = command.output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("warning: process ") && said.contains(" has no record in `"), "{said}");
+    }
 }
 
 #[test]
