@@ -1,7 +1,8 @@
 //! Builds the simulated driver, and the audit's hooks, as shared libraries, from packages of one line in the user's target
 //! directory.
 //!
-//! Cargo installs programs but no libraries, so they cannot be installed with this command.
+//! Cargo installs programs but no libraries, so they cannot be installed with this command. It builds them from the checkout that it was
+//! built from, or else from the sources in itself; one from a registry has none, and takes the packages there.
 
 use std::env;
 use std::fs;
@@ -54,6 +55,9 @@ pub(crate) const AUDIT: Shared = Shared {
 const TARGET: &str =
     if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
 
+/// The sources of all these crates, by their paths in the checkout. None if this was built from a package of a registry.
+static SOURCES: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/sources.rs"));
+
 /// Characters that end a folder's name in `LD_LIBRARY_PATH`.
 const SEPARATORS: [char; 2] = [':', ';'];
 
@@ -73,22 +77,28 @@ pub(crate) fn beside(shared: &Shared) -> Option<PathBuf> {
 /// Returns the library; builds it if it is missing or its sources have changed.
 pub(crate) fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     let Shared { crate_name, version, words, library, linking, .. } = *shared;
-    let sources = sources(crate_name);
+    let parent = parent(crate_name)?;
+    let checkout = checkout(crate_name);
+    let unpacked = (checkout.is_none() && !SOURCES.is_empty()).then(|| parent.join(unpacked_name()));
+    let sources = checkout.clone().or_else(|| Some(unpacked.as_ref()?.join(crate_name)));
     let manifest = manifest(shared, sources.as_deref());
     let mut hasher = DefaultHasher::new();
     manifest.hash(&mut hasher);
-    let folder = parent(crate_name)?.join(format!("{version}-{:016x}", hasher.finish()));
+    let folder = parent.join(format!("{version}-{:016x}", hasher.finish()));
     can_be_searched(words, &folder, "CARGO_TARGET_DIR")?;
     let library = folder.join("target").join(TARGET).join(format!("release/lib{library}.so"));
     let is_there = library.is_file();
-    // Packages of a registry never change.
-    if is_there && sources.is_none() {
+    // Only a checkout changes.
+    if is_there && checkout.is_none() {
         return Ok(Built { folder, library });
     }
 
     if !is_there {
         let folder = folder.display();
         terminal::say(format_args!("building {words} of {crate_name} {version}, once, in {folder}"));
+    }
+    if let Some(unpacked) = &unpacked {
+        SOURCES.iter().try_for_each(|(name, bytes)| folder::write(&unpacked.join(name), bytes))?;
     }
     folder::write(&folder.join("Cargo.toml"), manifest.as_bytes())?;
     folder::write(
@@ -97,7 +107,7 @@ pub(crate) fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     )?;
     let lock = sources.map(|sources| sources.with_file_name("Cargo.lock")).filter(|lock| lock.is_file());
     if let (Some(lock), false) = (lock, folder.join("Cargo.lock").exists()) {
-        // The checkout's lock file has versions that were tested and are already downloaded.
+        // It has versions that were tested, and are already downloaded.
         let bytes = fs::read(&lock).map_err(Failure::of_io(&lock))?;
         folder::write(&folder.join("Cargo.lock"), &bytes)?;
     }
@@ -132,8 +142,15 @@ pub(crate) fn separator(folder: &Path) -> Option<char> {
     folder.to_string_lossy().chars().find(|c| SEPARATORS.contains(c))
 }
 
+/// The folder for the sources in this command, named after their contents.
+fn unpacked_name() -> String {
+    let mut hasher = DefaultHasher::new();
+    SOURCES.hash(&mut hasher);
+    format!("sources-{:016x}", hasher.finish())
+}
+
 /// The sources of a crate, if this command was built from a checkout that still exists.
-fn sources(crate_name: &str) -> Option<PathBuf> {
+fn checkout(crate_name: &str) -> Option<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(crate_name);
     sources.join("Cargo.toml").is_file().then_some(sources)
 }

@@ -1,0 +1,47 @@
+//! `cargo kernels` as `cargo install` puts it, on a machine where its checkout is gone.
+#![cfg(unix)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tests::{Build, build_alike, cargo, lines, scratch_folder};
+
+#[test]
+#[ignore = "it compiles the command and its libraries anew, which takes minutes: a step of .ci/run"]
+fn it_brings_the_sources_of_its_libraries() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let folder = scratch_folder();
+    let checkout = folder.join("checkout");
+    for file in lines(Command::new("git").current_dir(workspace).args([
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ])) {
+        let (from, to) = (workspace.join(&file), checkout.join(&file));
+        // Not the folders that links lead to, nor what was removed.
+        if from.is_file() {
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            fs::copy(from, to).unwrap();
+        }
+    }
+    let mut install = cargo();
+    install
+        .args(["install", "--quiet", "--locked", "--offline", "--debug", "--path"])
+        .arg(checkout.join("cargo-kernels"));
+    let installed = install.arg("--root").arg(folder.join("installed")).output().unwrap();
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    fs::remove_dir_all(&checkout).unwrap();
+
+    let program = Build::default().executable("cudarc-only");
+    for args in [&["sim"][..], &["audit", "--sim"]] {
+        let mut command = Command::new(folder.join("installed/bin/cargo-kernels"));
+        build_alike(&mut command);
+        // A folder of no package, so that the libraries are built in the cache.
+        command.env("XDG_CACHE_HOME", folder.join("cache")).current_dir("/");
+        let printed = lines(command.arg("kernels").args(args).arg("--offline").arg("--").arg(&program));
+        assert!(printed.iter().any(|line| line.ends_with(": [2, 4, 6, 8]")), "{printed:?}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
