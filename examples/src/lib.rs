@@ -31,14 +31,19 @@ pub const LIMIT: Duration = Duration::from_secs(1);
 /// How long the host waits for blocks that have room. On a busy machine a simulated device is slow.
 pub const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// When a wait is given up. Without `--cold` nothing waits, and a busy machine may be slow.
+pub fn patience() -> Duration {
+    if cold() { LIMIT } else { Duration::from_secs(60) }
+}
+
 /// The longest stay of kernels whose blocks wait for each other. A simulated device runs their threads one after the other, which takes
 /// seconds on a busy machine.
 pub fn stay_limit(context: &CudaContext) -> Outcome<Duration> {
     Ok(if context.name()?.starts_with("simulated ") { ARRIVAL_TIMEOUT } else { LIMIT })
 }
 
-/// The longest time for a whole story.
-const DEADLINE: Duration = Duration::from_secs(60);
+/// The longest time for a whole story, on a busy machine, too.
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// The ways in which a story ends.
 #[derive(Debug)]

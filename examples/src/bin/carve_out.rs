@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
-use examples::{ARRIVAL_TIMEOUT, Ending, LIMIT, Outcome, cold, tell};
+use examples::{ARRIVAL_TIMEOUT, Ending, LIMIT, Outcome, cold, patience, tell};
 use kernel_registry::cudarc::driver::CudaContext;
 use kernel_registry::resident::{Control, Mapped, Resident};
 use kernel_registry::resident::{Ended, Presence};
@@ -57,7 +57,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
         }
     } else {
         let resident = Resident::<spin_until_flag>::new(config)
-            .limit(LIMIT)
+            .limit(patience())
             .beside(histogram::INFO, histogram::config(1));
         let resident = resident.check(&warm)?;
         println!("{}", resident.fit());

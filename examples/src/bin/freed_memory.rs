@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use examples::{Ending, LIMIT, Outcome, Vectors, Worker, cold, tell_watched};
+use examples::{Ending, LIMIT, Outcome, Vectors, Worker, cold, patience, tell_watched};
 use kernel_registry::cudarc::driver::{CudaContext, result};
 use kernel_registry::warm_all;
 use kernel_registry_audit::Audit;
@@ -29,7 +29,8 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     let free = || buffers.iter().try_for_each(|buffer| unsafe { result::free_sync(*buffer) });
 
     let begun = Instant::now();
-    let mut worker = if cold() { Worker::start(&context, LIMIT)? } else { Worker::guarded(&warm, LIMIT)? };
+    let mut worker =
+        if cold() { Worker::start(&context, LIMIT)? } else { Worker::guarded(&warm, patience())? };
     free()?;
     let took = begun.elapsed();
     let (meanwhile, _) = context.mem_get_info()?;

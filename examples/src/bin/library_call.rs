@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use examples::{Ending, LIMIT, Outcome, Vectors, Worker, another_library, cold, tell_watched};
+use examples::{Ending, LIMIT, Outcome, Vectors, Worker, another_library, cold, patience, tell_watched};
 use kernel_registry::cudarc::driver::CudaContext;
 use kernel_registry::warm_all;
 use kernel_registry_audit::{Audit, findings};
@@ -20,7 +20,8 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     let warm = warm_all(&context)?;
     let Vectors { task, x: _x, y: _y } = Vectors::new(&context.new_stream()?)?;
     let begun = Instant::now();
-    let mut worker = if cold() { Worker::start(&context, LIMIT)? } else { Worker::guarded(&warm, LIMIT)? };
+    let mut worker =
+        if cold() { Worker::start(&context, LIMIT)? } else { Worker::guarded(&warm, patience())? };
     let called = another_library(&context);
     let took = begun.elapsed();
     worker.submit(task)?;

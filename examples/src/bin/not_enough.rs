@@ -5,14 +5,12 @@
 //! then warmed by this library. The exit code is for the former with `--cold`, else for the latter.
 
 use std::env;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use cudarc::cublas::{self, CudaBlas, Gemm, GemmConfig};
-use examples::{Ending, Fence, LIMIT, Loaded, Outcome, Resident, cold, tell};
+use examples::{Ending, Fence, Loaded, Outcome, Resident, cold, patience, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtrMut};
 use kernel_registry::resident::Mapped;
 use kernel_registry::{KernelInfo, PointerTo, warm_all};
@@ -73,31 +71,18 @@ fn table() -> Outcome<Ending> {
 
 /// Runs one trial in a child process. Returns its result.
 fn started(name: &str, cold: bool) -> Outcome<String> {
-    let mut child = Command::new(env::current_exe()?)
+    let child = Command::new(env::current_exe()?)
         .args(["--try", name])
         .args(cold.then_some("--cold"))
         .env("CUDA_MODULE_LOADING", "EAGER")
         .stdout(Stdio::piped())
         .spawn()?;
-    end(&mut child)?;
     let output = child.wait_with_output()?;
     match output.status.code() {
         Some(0) => Ok(String::from_utf8(output.stdout)?.trim().to_owned()),
         Some(3) => Ok("DEADLOCK".to_owned()),
         _ => Err(format!("{name}: {}", output.status).into()),
     }
-}
-
-/// Waits for a child, and kills it at the time limit.
-fn end(child: &mut Child) -> Outcome {
-    let begun = Instant::now();
-    while child.try_wait()?.is_none() {
-        if begun.elapsed() > Duration::from_secs(30) {
-            child.kill()?;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }
 
 /// Loads kernels with cudarc, or returns warm ones.
@@ -126,7 +111,7 @@ fn kernel(context: &Arc<CudaContext>, info: &'static KernelInfo, numbers: &[u64]
     let mut args = numbers.to_vec();
     args.extend([address, address + 8 * THREADS * 4].iter().take(info.params().len() - numbers.len()));
 
-    let resident = Resident::start(context, &spin, LIMIT)?;
+    let resident = Resident::start(context, &spin, patience())?;
     // SAFETY: each thread works on four bytes, or on four times four, of each vector, which is 8 KiB long.
     unsafe { kernel.launch(&stream, info.over(THREADS as u32), &args)? };
     stream.synchronize()?;
@@ -144,7 +129,7 @@ fn first_launch(context: &Arc<CudaContext>) -> Outcome<Ending> {
     let others = if cold() { kernel_registry::kernels()? } else { &[] };
     let _others: Vec<_> = others.iter().filter_map(|kernel| Loaded::by_hand(context, kernel).ok()).collect();
     context.synchronize()?;
-    let fence = Fence::start(waits, word, LIMIT)?;
+    let fence = Fence::start(waits, word, patience())?;
     // SAFETY: the word stays until the kernel is done.
     unsafe { kernel.launch(&stream, touch::INFO.over(1), &[PointerTo::<u32>::address(&count)])? };
     stream.synchronize()?;
@@ -174,7 +159,7 @@ fn cublas(context: &Arc<CudaContext>) -> Outcome<Ending> {
     if !cold() {
         multiply()?;
     }
-    let resident = Resident::start(context, &spin, LIMIT)?;
+    let resident = Resident::start(context, &spin, patience())?;
     multiply()?;
     let waited = !resident.is_there();
     resident.release()?;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use examples::{Ending, LIMIT, N, Outcome, Vectors, Worker, cold, pretend_to_be_ready, tell};
+use examples::{Ending, LIMIT, N, Outcome, Vectors, Worker, cold, patience, pretend_to_be_ready, tell};
 use kernel_registry::Warmup;
 use kernel_registry::cudarc::driver::CudaContext;
 use kernels::blas1::sscal;
@@ -31,7 +31,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     let stream = context.new_stream()?;
     let Vectors { mut x, y, task } = Vectors::new(&stream)?;
 
-    let mut worker = Worker::start(&context, LIMIT)?;
+    let mut worker = Worker::start(&context, patience())?;
     worker.submit(task)?;
     if !worker.is_done() {
         return Err("the worker did not do its first task".into());

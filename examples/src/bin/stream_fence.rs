@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 use std::thread;
 use std::time::Instant;
 
-use examples::{Ending, Fence, LIMIT, Loaded, Outcome, cold, tell};
+use examples::{Ending, Fence, LIMIT, Loaded, Outcome, cold, patience, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
 use kernel_registry::resident::Mapped;
 use kernel_registry::{PointerTo, warm_all};
@@ -27,7 +27,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     let word = Mapped::<AtomicU32>::zeroed(&context, 1)?;
     let [waits, submits] = [context.new_stream()?, context.new_stream()?];
 
-    let fence = Fence::start(waits, word, LIMIT)?;
+    let fence = Fence::start(waits, word, patience())?;
     println!("a stream waits for a word");
     let begun = Instant::now();
     let word = PointerTo::<u32>::address(fence.word());

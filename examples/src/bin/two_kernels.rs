@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use examples::{Ending, LIMIT, Loaded, Outcome, Resident, cold, pretend_to_be_ready, tell};
+use examples::{Ending, LIMIT, Loaded, Outcome, Resident, cold, patience, pretend_to_be_ready, tell};
 use kernel_registry::Warmup;
 use kernel_registry::cudarc::driver::CudaContext;
 use kernels::waiting::{set_flag, spin_until_flag};
@@ -25,7 +25,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     };
     println!("{} of {} kernels are warm", warm.report().kernels.len(), kernel_registry::kernels()?.len());
 
-    let spins = Resident::start(&context, &Loaded::Warm(spin_until_flag::INFO), LIMIT)?;
+    let spins = Resident::start(&context, &Loaded::Warm(spin_until_flag::INFO), patience())?;
     println!("`spin_until_flag` runs");
     if cold() {
         pretend_to_be_ready();
