@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use kernel_registry_format::{Printable, wrapped};
 
+use crate::watch::fork;
 use crate::{environment, variables};
 
 /// How long a message may wait for its reader.
@@ -71,7 +72,7 @@ static OUTPUTS: OnceLock<Vec<Identity>> = OnceLock::new();
 
 /// Remembers the standard error output: the program has not begun, and so has not reused its number.
 pub(crate) fn remember_output() {
-    OUTPUTS.get_or_init(|| status().map(|its| identity(&its)).into_iter().collect());
+    fork::once(&OUTPUTS, || status().map(|its| identity(&its)).into_iter().collect());
 }
 
 /// The outputs of the command that runs this program, because the program may have reused the number before it called the driver. Without a
@@ -83,7 +84,7 @@ fn outputs() -> &'static [Identity] {
         Some(pairs.filter_map(|(device, inode)| Some((device.parse().ok()?, inode.parse().ok()?))).collect())
     };
     let now = || status().filter(|_| is_inherited()).map(|its| identity(&its)).into_iter().collect();
-    OUTPUTS.get_or_init(|| of_command().unwrap_or_else(now))
+    fork::once::<Vec<_>>(&OUTPUTS, || of_command().unwrap_or_else(now))
 }
 
 /// Whether descriptor 2 can be there since the program began: it would have been closed then.
