@@ -1,4 +1,5 @@
 """Records what programs load late, and preloads it in their next run."""
+import importlib.util
 import json
 import statistics
 import sys
@@ -9,6 +10,12 @@ HERE = Path(__file__).resolve().parent
 FIRST_USES = [sys.executable, str(HERE / "first_uses.py")]
 # Everything after the context counts as late.
 READY = ["--ready-after", "0.001", "--slow", "1000"]
+# Programs with greenlets, or with processes of their own.
+AROUND = {
+    "greenlet_ops": [sys.executable],
+    "worker_ops": [sys.executable],
+    "launched_ops": [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
+}
 
 
 def findings(processes, *kinds):
@@ -94,3 +101,12 @@ def run(programs, audited, execute, report):
     first_uses(audited, execute, report, folder)
     for name, command in programs:
         program(audited, report, folder, name, command)
+
+
+def around(audited, report):
+    folder = Path(tempfile.mkdtemp(prefix="around-"))
+    for name, start in AROUND.items():
+        if name == "greenlet_ops" and not importlib.util.find_spec("gevent"):
+            print("left out: greenlet_ops needs gevent")
+            continue
+        program(audited, report, folder, name, [*start, str(HERE / f"{name}.py")])

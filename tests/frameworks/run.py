@@ -172,6 +172,9 @@ def main():
     if wanted("preload"):
         preload.run(list(programs(folder)), lambda *run, **more: audited(options.tool, *run, **more), execute, report)
 
+    if wanted("around"):
+        preload.around(lambda *run, **more: audited(options.tool, *run, **more), report)
+
     if wanted("launches"):
         loop = [sys.executable, str(HERE / "launches.py")]
         pairs = []
