@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// What `sim` and `audit` build, with the crates of this repository that it depends on.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "kernel-registry-format",
+    "kernel-registry-cuda",
     "kernel-registry-image",
     "kernel-registry-ptx",
     "kernel-registry-sim",

@@ -26,7 +26,7 @@ mod words;
 
 use kernel_registry_audit::preload::Preload;
 use kernel_registry_audit::variables;
-use kernel_registry_format::shared_object;
+use kernel_registry_cuda::shared_object;
 use std::env;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write};

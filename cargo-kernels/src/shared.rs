@@ -38,7 +38,7 @@ pub(crate) const SIM: Shared = Shared {
     words: "the simulated driver",
     library: "cuda",
     linking: &["-soname,libcuda.so.1", "-Bsymbolic", "-z,nodelete"],
-    fast: &[("kernel-registry-format", 3), ("kernel-registry-image", 1), ("kernel-registry-ptx", 3)],
+    fast: &[("kernel-registry-cuda", 3), ("kernel-registry-image", 1), ("kernel-registry-ptx", 3)],
 };
 
 /// The hooks of the audit, which have a thread too.
@@ -48,7 +48,7 @@ pub(crate) const AUDIT: Shared = Shared {
     words: "the hooks",
     library: "kernel_registry_hooks",
     linking: &["-Bsymbolic", "-z,nodelete"],
-    fast: &[("kernel-registry-format", 3), ("kernel-registry-audit", 3)],
+    fast: &[("kernel-registry-cuda", 3), ("kernel-registry-audit", 3)],
 };
 
 /// The target of this process, because this process opens the library. The user's packages may have another target.

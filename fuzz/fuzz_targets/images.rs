@@ -5,7 +5,7 @@
 
 #![no_main]
 
-use kernel_registry_format::ptx;
+use kernel_registry_cuda::ptx;
 use kernel_registry_image::{Signature, VariantKind, near, read};
 use libfuzzer_sys::fuzz_target;
 

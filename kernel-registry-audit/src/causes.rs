@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use kernel_registry_format::rules::{self, Rule};
+use kernel_registry_cuda::rules::{self, Rule};
 
 use crate::record::{Event, Kind, Report, Time};
 

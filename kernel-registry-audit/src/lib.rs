@@ -18,7 +18,7 @@ pub mod record;
 pub mod variables;
 
 pub use causes::{Cause, causes};
-pub use kernel_registry_format::rules;
+pub use kernel_registry_cuda::rules;
 
 #[cfg(feature = "watch")]
 mod environment;

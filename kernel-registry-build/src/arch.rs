@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kernel_registry_format::fatbin::flag;
+use kernel_registry_cuda::fatbin::flag;
 use kernel_registry_image::{Portability, Target};
 
 use crate::{Error, Result};

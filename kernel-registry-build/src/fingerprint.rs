@@ -5,7 +5,7 @@ use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use kernel_registry_format::device_header;
+use kernel_registry_cuda::device_header;
 
 use crate::{Result, files};
 

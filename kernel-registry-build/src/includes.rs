@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use kernel_registry_format::device_header;
+use kernel_registry_cuda::device_header;
 
 use crate::directives::{Directives, Header, Include};
 use crate::options::Options;

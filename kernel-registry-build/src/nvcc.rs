@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
 use std::{fs, io, iter};
 
-use kernel_registry_format::device_header;
+use kernel_registry_cuda::device_header;
 
 use crate::diagnostics;
 use crate::environment::{Environment, OF_NVCC};

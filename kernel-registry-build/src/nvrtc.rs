@@ -8,8 +8,8 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use kernel_registry_format::device_header;
-use kernel_registry_format::fatbin::{self, Kind, Part};
+use kernel_registry_cuda::device_header;
+use kernel_registry_cuda::fatbin::{self, Kind, Part};
 
 use crate::arch::{Arch, Targets, no_machine_code};
 use crate::environment::Environment;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::{env, iter};
 
-use kernel_registry_format::{device_header, ptx};
+use kernel_registry_cuda::{device_header, ptx};
 
 use crate::environment::Environment;
 use crate::includes::Includes;

@@ -1,21 +1,13 @@
-//! The facts that several crates of kernel-registry share, each in one place with one reader and one writer.
+//! The record that each kernel leaves in the binary, and the index of images that a build step leaves: one model, one writer, one reader.
+//! Any tool that reads binaries may depend on it.
 //!
-//! | module | fact |
+//! | module | what |
 //! |---|---|
-//! | (this one) | the record that each kernel leaves in the binary |
+//! | (this one) | the record |
 //! | [`section`] | the link section that holds the records |
 //! | [`index`] | the build step's index: the image of each CUDA source |
-//! | [`device_header`] | the header for resident kernels |
-//! | [`fatbin`] | fatbins: their headers, and a writer |
-//! | [`fit`] | what the multiprocessors of each architecture have room for |
-//! | [`fnv1a`] | a hash that stays the same, for files and seeds |
-//! | [`prime`] | images whose kernels prime a context |
-//! | [`ptx`] | where the kernels of a PTX module are in its text |
-//! | [`CudaVersion`] | the PTX that came with each version of CUDA |
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
-//! | [`sticky`] | errors of the driver that end CUDA for the process |
-//! | [`rules`] | which driver calls wait for running kernels |
-//! | [`Printable`], [`is_control`], [`wrapped`] | text without what a terminal obeys, in lines that it has room for |
+//! | [`Printable`], [`is_control`] | names in records as a terminal may show them |
 //!
 //! # Records
 //!
@@ -58,39 +50,26 @@
 
 extern crate alloc;
 
-mod cuda;
-pub mod device_header;
-pub mod fatbin;
 mod fields;
-pub mod fit;
 mod fnv1a;
 pub mod index;
 mod kernel;
 mod layout;
-mod on_wait;
 mod param;
-pub mod prime;
 mod printable;
-pub mod ptx;
 mod read;
-pub mod rules;
 mod scalar;
 pub mod section;
-mod shared_object;
-pub mod sticky;
 mod wrapped;
 mod write;
 
-pub use cuda::CudaVersion;
 pub use fields::Problem;
 pub use fnv1a::fnv1a;
 pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, StackFrames};
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
-pub use on_wait::OnWait;
 pub use param::{Direction, Param, Params, ParamsIter, Pass, SliceLength};
 pub use printable::{Printable, is_control};
 pub use read::{Frame, Frames, Malformed, Record, Records};
 pub use scalar::{RustType, Scalar, same_layout};
-pub use shared_object::shared_object;
 pub use wrapped::wrapped;
 pub use write::{Encoded, encode, encode_library, encoded_library_len, fixed_fields, write_kernel};

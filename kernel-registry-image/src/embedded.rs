@@ -12,7 +12,7 @@ mod text;
 
 use std::collections::{BTreeMap, HashMap};
 
-use kernel_registry_format::fatbin;
+use kernel_registry_cuda::fatbin;
 
 use crate::{Image, elf, read};
 use span::{End, Start};

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use kernel_registry_format::{Printable, fatbin, is_control};
+use kernel_registry_cuda::fatbin;
+use kernel_registry_format::{Printable, is_control};
 
 /// Why bytes could not be read as an image.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use kernel_registry_format::fatbin::{self, Entry, Kind, flag};
+use kernel_registry_cuda::fatbin::{self, Entry, Kind, flag};
 
 use crate::signature::once_each;
 use crate::unpack::{MAX_PLAIN_SIZE, Packing, unpack};

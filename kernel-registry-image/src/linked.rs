@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use kernel_registry_format::fatbin::container_len;
+use kernel_registry_cuda::fatbin::container_len;
 
 use crate::{Error, Image, ImageKind, Unread, read};
 
@@ -73,7 +73,7 @@ fn containers<'a>(section: &'a [u8], damaged: &mut Vec<Unread>) -> Vec<&'a [u8]>
 
 #[cfg(test)]
 mod tests {
-    use kernel_registry_format::fatbin::{Kind, Part, write};
+    use kernel_registry_cuda::fatbin::{Kind, Part, write};
 
     use super::*;
 

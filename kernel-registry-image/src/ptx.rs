@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::needs::{self, Calls};
 use crate::{Entry, Error, Target, Variant, VariantKind};
-use kernel_registry_format::ptx::kernels;
+use kernel_registry_cuda::ptx::kernels;
 use lexer::{Lexer, Token, number};
 use sharing::Sharing;
 

@@ -1,6 +1,6 @@
 //! Reads images of all kinds.
 
-use kernel_registry_format::fatbin::is_fatbin;
+use kernel_registry_cuda::fatbin::is_fatbin;
 
 use crate::{Error, Image, ImageKind, cubin, elf, fatbin, ptx};
 

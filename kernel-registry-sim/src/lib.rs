@@ -31,6 +31,9 @@
 //! [profile.dev.package.kernel-registry-format]
 //! opt-level = 3
 //!
+//! [profile.dev.package.kernel-registry-cuda]
+//! opt-level = 3
+//!
 //! [profile.dev.package.kernel-registry-image]
 //! opt-level = 3
 //!

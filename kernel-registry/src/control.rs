@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::{CUcontext, CUdeviceptr};
-use kernel_registry_format::device_header;
+use kernel_registry_cuda::device_header;
 
 use crate::address::Sealed;
 use crate::mapped::Memory;

@@ -18,7 +18,7 @@ use std::process;
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::{CudaContext, sys};
-use kernel_registry_format::CudaVersion as Version;
+use kernel_registry_cuda::CudaVersion as Version;
 
 pub(crate) use call::*;
 pub(crate) use context::{ContextId, Pushed, architecture, bind};

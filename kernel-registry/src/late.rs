@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use cudarc::driver::CudaContext;
-use kernel_registry_format::rules;
+use kernel_registry_cuda::rules;
 
 use crate::contexts::{KnownContext, Late, LateLoad};
 use crate::driver::ContextId;

@@ -206,7 +206,7 @@ pub use kernel_registry_macros::KernelParam;
 ///
 /// Sources that kernel-registry-build compiles include it without any preparation. With a compiler of your own, pass it to
 /// NVRTC as a header of this name, or write it to a file on the include path.
-pub const DEVICE_HEADER: &str = kernel_registry_format::device_header::TEXT;
+pub const DEVICE_HEADER: &str = kernel_registry_cuda::device_header::TEXT;
 
 /// Registers a kernel, or every kernel of a module.
 ///

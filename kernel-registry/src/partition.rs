@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaContext, CudaStream, sys};
-use kernel_registry_format::rules;
+use kernel_registry_cuda::rules;
 
 use crate::contexts::KnownContext;
 use crate::driver::{self, ContextId, Driver, DriverCallError, GreenCalls, GreenId, Multiprocessors};

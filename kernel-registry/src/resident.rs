@@ -61,7 +61,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 use std::{env, fmt};
 
-use kernel_registry_format::fit::{Device, Launch as Figure};
+use kernel_registry_cuda::fit::{Device, Launch as Figure};
 
 use crate::contexts::{KnownContext, Loaded, WarmKernel};
 use crate::driver::{Current, Driver};
@@ -77,8 +77,8 @@ pub use crate::sections::WouldWait;
 pub use checked::{Checked, Starting};
 pub use error::{ResidentError, SectionError};
 pub use fit::{Companion, Fit};
-pub use kernel_registry_format::OnWait;
-pub use kernel_registry_format::fit::{Limit, Refused, Shortage};
+pub use kernel_registry_cuda::OnWait;
+pub use kernel_registry_cuda::fit::{Limit, Refused, Shortage};
 pub use section::Section;
 
 /// The launch of a resident kernel, before it is checked.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Mutex;
 
-use kernel_registry_format::fatbin;
+use kernel_registry_cuda::fatbin;
 use kernel_registry_image::{Entry, Image, read};
 
 use crate::lock::lock;

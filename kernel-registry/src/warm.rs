@@ -34,7 +34,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
-use kernel_registry_format::rules;
+use kernel_registry_cuda::rules;
 
 use crate::KernelInfo;
 use crate::contexts::{KnownContext, Late, LateLoad, Policy, Turn};

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use kernel_registry_format::rules::{RULES, Rule};
+use kernel_registry_cuda::rules::{RULES, Rule};
 use serde::Deserialize;
 
 /// What the census shows of a rule.

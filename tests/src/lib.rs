@@ -28,7 +28,7 @@ pub fn is_simulated() -> bool {
 
 /// The part of a manifest that makes the simulator fast in tests.
 pub fn fast_simulation() -> String {
-    let crates = [("kernel-registry-format", 3), ("kernel-registry-image", 1), ("kernel-registry-ptx", 1)];
+    let crates = [("kernel-registry-cuda", 3), ("kernel-registry-image", 1), ("kernel-registry-ptx", 1)];
     crates.map(|(name, level)| format!("[profile.dev.package.{name}]\nopt-level = {level}\n\n")).concat()
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use kernel_registry_format::rules::FIRST_LAUNCH;
+use kernel_registry_cuda::rules::FIRST_LAUNCH;
 use tests::guide::{blocks, documents, page, pages, workspace};
 
 /// Visits files with this extension in a folder, but not those that were built.

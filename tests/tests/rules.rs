@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use kernel_registry_format::rules::Rule;
+use kernel_registry_cuda::rules::Rule;
 use serde_json::Value;
 use tests::evidence;
 

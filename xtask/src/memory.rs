@@ -5,7 +5,14 @@ use std::process::Command;
 
 use crate::run::{HOST, Outcome, entries, run, stem, unstable_cargo, workspace};
 
-const CRATES: [&str; 4] = ["--package", "kernel-registry-format", "--package", "kernel-registry"];
+const CRATES: [&str; 6] = [
+    "--package",
+    "kernel-registry-format",
+    "--package",
+    "kernel-registry-cuda",
+    "--package",
+    "kernel-registry",
+];
 
 /// Tests of the interpreter and the simulated driver that are skipped: `faults` takes longer than all others together, and `speed` has a
 /// time limit that cannot hold under these tools.

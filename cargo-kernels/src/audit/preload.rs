@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use kernel_registry_audit::preload::{How, IN_CONTEXT, Origin, Preload, Sizes, hash, images, keep_copy};
 use kernel_registry_audit::record::{Event, Kind, open_plain};
-use kernel_registry_format::{Needs, rules};
+use kernel_registry_cuda::rules;
+use kernel_registry_format::Needs;
 use kernel_registry_image::{newest_variant, read as read_image};
 use tempfile::{Builder, NamedTempFile};
 

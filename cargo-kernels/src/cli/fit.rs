@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use kernel_registry_format::fit::{Device, Product};
+use kernel_registry_cuda::fit::{Device, Product};
 
 use super::build::{Build, OF_BUILDS};
 use crate::failure::EXIT_CODES;

@@ -1,7 +1,7 @@
 //! Checks which CUDA compiler build scripts would use, and whether the driver takes its images.
 
 use kernel_registry_build::Available;
-use kernel_registry_format::CudaVersion;
+use kernel_registry_cuda::CudaVersion;
 
 use super::facts::{Facts, cuda_version};
 use super::line::Line;

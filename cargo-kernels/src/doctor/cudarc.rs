@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use kernel_registry_format::CudaVersion;
+use kernel_registry_cuda::CudaVersion;
 
 use super::facts::{Cudarc, Facts, Package, version_of_feature};
 use super::line::Line;

@@ -1,6 +1,6 @@
 //! Checks the CUDA driver: is there one, which, does it start, is it new enough?
 
-use kernel_registry_format::CudaVersion;
+use kernel_registry_cuda::CudaVersion;
 
 use super::facts::{Driver, Facts, Found, Refused};
 use super::line::Line;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use kernel_registry_build::Available;
-use kernel_registry_format::CudaVersion;
+use kernel_registry_cuda::CudaVersion;
 
 /// Everything that the checks read.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! The doctor's answer as JSON. docs/doctor-json.md is the schema.
 
-use kernel_registry_format::CudaVersion;
+use kernel_registry_cuda::CudaVersion;
 use serde_json::{Value, json};
 
 use super::facts::{Driver, Facts, Found, Gpu};

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::ptr;
 use std::sync::mpsc::{self, Sender};
 
-use kernel_registry_format::CudaVersion;
+use kernel_registry_cuda::CudaVersion;
 
 use super::facts::Refused;
 

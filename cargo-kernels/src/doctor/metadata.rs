@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cargo_metadata::{Metadata, MetadataCommand, Node};
-use kernel_registry_format::CudaVersion;
+use kernel_registry_cuda::CudaVersion;
 
 use super::facts::{Cudarc, Package, cuda_version, version_of_feature};
 use crate::artifacts::{cargo, package_folder};

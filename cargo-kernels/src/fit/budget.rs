@@ -1,6 +1,6 @@
 //! What a multiprocessor has, and how much of it is taken.
 
-use kernel_registry_format::fit::{Device, Launch, Processor};
+use kernel_registry_cuda::fit::{Device, Launch, Processor};
 
 /// One thing that blocks run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What fits as JSON. docs/fit-json.md is the schema.
 
-use kernel_registry_format::fit::Room;
+use kernel_registry_cuda::fit::Room;
 use serde_json::{Value, json};
 
 use super::report::{GpuReport, Launched, Report};

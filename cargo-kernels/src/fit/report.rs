@@ -1,6 +1,6 @@
 //! What fits, for each architecture.
 
-use kernel_registry_format::fit::{
+use kernel_registry_cuda::fit::{
     Device, Launch, Processor, Product, Residency, Room, Shortage, beside, residency,
 };
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_format::fit::{Device, Launch, Residency};
+use kernel_registry_cuda::fit::{Device, Launch, Residency};
 
 use super::report::{GpuReport, Report};
 use crate::table;

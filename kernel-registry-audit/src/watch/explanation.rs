@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use kernel_registry_format::rules::{self, Rule};
+use kernel_registry_cuda::rules::{self, Rule};
 
 use crate::watch::watched::{Stream, WAIT};
 use crate::watch::{busy, known, recording, unloaded};

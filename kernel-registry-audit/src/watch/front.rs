@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use kernel_registry_format::shared_object;
+use kernel_registry_cuda::shared_object;
 
 use crate::options::Audit;
 use crate::outcome::{InstallError, Installed};

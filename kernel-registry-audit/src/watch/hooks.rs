@@ -12,7 +12,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys::{self, *};
-use kernel_registry_format::rules;
+use kernel_registry_cuda::rules;
 
 use crate::watch::code::{image_at, image_in_file};
 use crate::watch::hook::{self, Call, Hook};

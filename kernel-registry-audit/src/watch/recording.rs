@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use kernel_registry_format::rules::Rule;
+use kernel_registry_cuda::rules::Rule;
 
 use crate::options::Audit;
 use crate::record::{self, Kind, Layout, MAGIC, MOST, RawEvent, SAMPLES, Sample, Text, VERSION, size};

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream};
-use kernel_registry_format::OnWait;
-use kernel_registry_format::rules;
+use kernel_registry_cuda::OnWait;
+use kernel_registry_cuda::rules;
 
 use crate::record::Kind;
 use crate::watch::contexts;

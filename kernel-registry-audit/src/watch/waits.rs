@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use kernel_registry_format::rules::{self, Rule};
+use kernel_registry_cuda::rules::{self, Rule};
 
 use crate::record::Slot;
 use crate::watch::locked::Locked;

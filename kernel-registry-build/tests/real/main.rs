@@ -15,7 +15,7 @@ use std::process::Command;
 
 use common::{Package, refusal, samples};
 use kernel_registry_build::{Build, Report};
-use kernel_registry_format::fatbin::{self, Entry, Kind, flag};
+use kernel_registry_cuda::fatbin::{self, Entry, Kind, flag};
 use kernel_registry_image::{Signature, Variant, VariantKind, read};
 
 const FATBIN: &[u8] = &[0x50, 0xed, 0x55, 0xba];

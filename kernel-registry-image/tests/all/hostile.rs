@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::common::{image, images};
 use crate::cubin::Cubin;
 use crate::watch::Watch;
-use kernel_registry_format::fatbin::{Kind, Part, write};
+use kernel_registry_cuda::fatbin::{Kind, Part, write};
 use kernel_registry_format::is_control;
 use kernel_registry_image::embedded::Search;
 use kernel_registry_image::source::CSignature;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use kernel_registry_format::ptx::{Kernel, cut, kernels};
+use kernel_registry_cuda::ptx::{Kernel, cut, kernels};
 use kernel_registry_image::read;
 
 const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";

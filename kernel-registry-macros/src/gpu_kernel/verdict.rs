@@ -1,7 +1,7 @@
 //! Compares a declaration with the kernel in its image, by the rules of `kernel_registry_image::comparison`. Differences
 //! become compile errors at the tokens that are wrong.
 
-use kernel_registry_format::fit::Device;
+use kernel_registry_cuda::fit::Device;
 use kernel_registry_format::{RustType, SliceLength};
 use kernel_registry_image::comparison::{self, BlockRule, Compared, Expected, compare_block, compare_params};
 use kernel_registry_image::{Entry, Needs, StackFrames};

@@ -1,6 +1,6 @@
 //! The devices that can be simulated: names, architectures, sizes.
 
-use kernel_registry_format::fit;
+use kernel_registry_cuda::fit;
 
 /// A device: name, architecture, multiprocessors and memory. What a multiprocessor has room for follows from the architecture.
 ///

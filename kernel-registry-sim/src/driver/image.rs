@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use kernel_registry_format::CudaVersion;
+use kernel_registry_cuda::CudaVersion;
 use kernel_registry_image::{Entry, ImageKind, Needs, VariantKind};
 use kernel_registry_ptx::Program;
 

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 use std::process;
 use std::sync::{Mutex, PoisonError};
 
-use kernel_registry_format::shared_object;
+use kernel_registry_cuda::shared_object;
 
 use super::config::Config;
 use super::faults::{Fault, FaultError};

@@ -1,6 +1,6 @@
 //! How many blocks of a kernel have room beside those of the kernels that were started before.
 
-use kernel_registry_format::fit::{self, Processor};
+use kernel_registry_cuda::fit::{self, Processor};
 
 use super::handles::Handle;
 use super::launch::Launch;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kernel_registry_format::rules;
+use kernel_registry_cuda::rules;
 
 use super::handles::Handle;
 

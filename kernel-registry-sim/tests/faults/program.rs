@@ -8,7 +8,7 @@ use kernel_registry::{LaunchError, Warm, WarmError, Warmup, gpu_kernel};
 use kernels::blas1::saxpy;
 
 /// Machine code, which is loaded in another way than PTX.
-#[gpu_kernel(image = "../kernel-registry-format/cuda/first.fatbin", block = 1)]
+#[gpu_kernel(image = "../kernel-registry-cuda/cuda/first.fatbin", block = 1)]
 pub unsafe fn first(zero: i32);
 
 const N: u32 = 100;

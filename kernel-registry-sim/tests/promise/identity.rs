@@ -148,5 +148,5 @@ fn a_module_that_was_unloaded_is_found_out_and_loaded_again() -> Outcome {
 }
 
 /// Machine code, which is loaded as a module.
-#[kernel_registry::gpu_kernel(image = "../kernel-registry-format/cuda/first.fatbin", block = 1)]
+#[kernel_registry::gpu_kernel(image = "../kernel-registry-cuda/cuda/first.fatbin", block = 1)]
 pub unsafe fn first(zero: i32);

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use kernel_registry_format::fit;
+use kernel_registry_cuda::fit;
 
 use crate::driver::{Current, DeviceAttribute, DriverCallError, architecture};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
-use kernel_registry_format::ptx;
+use kernel_registry_cuda::ptx;
 
 use crate::driver::{Code, Library};
 use crate::lock::lock;

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char};
 
 use cudarc::driver::{CudaStream, sys};
-use kernel_registry_format::OnWait;
+use kernel_registry_cuda::OnWait;
 
 use super::{Driver, OLDEST, lookup};
 

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char};
 use std::fmt;
 
 use cudarc::driver::sys;
-use kernel_registry_format::sticky;
+use kernel_registry_cuda::sticky;
 
 use super::CudaVersion;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::CudaStream;
-use kernel_registry_format::fit::Device;
+use kernel_registry_cuda::fit::Device;
 
 use super::fit::Figures;
 use super::{Fit, Options, ResidentError, Section, fits};

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use kernel_registry_format::fit::{Limit, Refused};
+use kernel_registry_cuda::fit::{Limit, Refused};
 
 use super::Fit;
 use crate::control::Ended;

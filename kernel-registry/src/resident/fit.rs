@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kernel_registry_format::fit::{Device, Launch, Limit, Refused, Residency, Residents, Room, Shortage};
+use kernel_registry_cuda::fit::{Device, Launch, Limit, Refused, Residency, Residents, Room, Shortage};
 
 /// What is on the device at once while a resident kernel runs. Its `Display` is a table.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaStream;
-use kernel_registry_format::rules::Rule;
+use kernel_registry_cuda::rules::Rule;
 
 use super::frees::free_due;
 use super::state::{Live, state, take_one, would_wait};

@@ -1,6 +1,6 @@
 //! The multiprocessors that resident kernels run on.
 
-use kernel_registry_format::fit::Launch;
+use kernel_registry_cuda::fit::Launch;
 
 use crate::driver::GreenId;
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
-use kernel_registry_format::rules::Rule;
+use kernel_registry_cuda::rules::Rule;
 
 use super::{Family, Processors, ResidentGrid, WouldWait};
 use crate::lock::lock;

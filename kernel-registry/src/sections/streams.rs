@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::CudaStream;
-use kernel_registry_format::rules;
+use kernel_registry_cuda::rules;
 
 use super::WouldWait;
 use super::state::{in_stream, would_wait};

@@ -3,7 +3,7 @@
 //! Machine code loads fastest with the module functions, PTX with the library functions, whose compiler runs on
 //! all cores. A wrong guess only costs time: both kinds of functions take every image.
 
-use kernel_registry_format::fatbin::{self, Entry, Kind};
+use kernel_registry_cuda::fatbin::{self, Entry, Kind};
 
 /// How an image is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

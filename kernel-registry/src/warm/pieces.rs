@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
-use kernel_registry_format::ptx;
+use kernel_registry_cuda::ptx;
 
 use crate::contexts::{Kernels, Libraries, Piece};
 

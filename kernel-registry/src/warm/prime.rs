@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::CStr;
 
-use kernel_registry_format::prime::{ASSERT, FIRST, MALLOC, OUTPUT, PLAIN, PRINTF, SPECIAL};
+use kernel_registry_cuda::prime::{ASSERT, FIRST, MALLOC, OUTPUT, PLAIN, PRINTF, SPECIAL};
 
 use super::code::Route;
 use super::handle::Handle;

@@ -1,7 +1,7 @@
 //! The version of an image's PTX: drivers refuse PTX of a newer CUDA.
 
-use kernel_registry_format::CudaVersion as Version;
-use kernel_registry_format::fatbin::{self, Entry, Kind};
+use kernel_registry_cuda::CudaVersion as Version;
+use kernel_registry_cuda::fatbin::{self, Entry, Kind};
 
 use crate::driver::CudaVersion;
 

@@ -1,6 +1,6 @@
 //! Runs the stages of a warm-up in order, in the thread that calls the driver.
 
-use kernel_registry_format::rules::{self, Rule};
+use kernel_registry_cuda::rules::{self, Rule};
 
 use super::error::WarmError;
 use super::failure::Cause;

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 use std::sync::Once;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
-use kernel_registry_format::rules;
+use kernel_registry_cuda::rules;
 
 use super::guard;
 use crate::watch::hook::{Call, with_handle};

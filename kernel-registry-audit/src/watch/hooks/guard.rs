@@ -1,8 +1,8 @@
 //! What hooks do while a kernel is resident: calls that would wait for it are refused, made and recorded, or deferred.
 
 use cudarc::driver::sys::{CUcontext, CUevent, CUresult, CUstream};
-use kernel_registry_format::OnWait;
-use kernel_registry_format::rules::{self, Rule};
+use kernel_registry_cuda::OnWait;
+use kernel_registry_cuda::rules::{self, Rule};
 
 use super::late::{self, refusal};
 use crate::record::Kind;

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_uint};
 use std::ptr;
 
 use cudarc::driver::sys::{CUfunction, CUlibrary, CUlibraryOption, CUmodule, CUresult};
-use kernel_registry_format::rules::{self, Rule};
+use kernel_registry_cuda::rules::{self, Rule};
 
 use super::load::{is_eager, is_loaded, kernel_name};
 use super::{guard, late};

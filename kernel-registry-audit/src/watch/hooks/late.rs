@@ -1,8 +1,8 @@
 //! Calls that load something or set a limit: recorded, and refused where they are late or would wait for a resident kernel.
 
 use cudarc::driver::sys::CUresult;
-use kernel_registry_format::OnWait;
-use kernel_registry_format::rules::{self, Rule};
+use kernel_registry_cuda::OnWait;
+use kernel_registry_cuda::rules::{self, Rule};
 
 use crate::record::Kind;
 use crate::watch::caller::Caller;

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::slice;
 
 use cudarc::driver::sys::{CUDA_LAUNCH_PARAMS, CUfunction, CUlimit, CUresult, CUstream};
-use kernel_registry_format::rules;
+use kernel_registry_cuda::rules;
 
 use super::guard;
 use super::late;

@@ -8,7 +8,7 @@ use std::{ptr, thread};
 use cudarc::driver::sys::{
     CUfunction, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUlimit, CUmodule, CUresult, CUstream,
 };
-use kernel_registry_format::prime;
+use kernel_registry_cuda::prime;
 
 use super::{
     STATE, STEP, State, TIMEOUT, content_of, context_of, done, failed, file, image_done, wait_a_step,

@@ -1,6 +1,6 @@
 //! Functions that compute occupancy.
 
-use kernel_registry_format::fit;
+use kernel_registry_cuda::fit;
 
 use super::launch::Config;
 use crate::driver::abi::{In, Out, SharedMemory};

@@ -1,6 +1,6 @@
 //! Measures which carve-out a multiprocessor has while blocks stay on it.
 
-use kernel_registry_format::fit::Processor;
+use kernel_registry_cuda::fit::Processor;
 
 use crate::gpu::{Area, Gpu, Loaded, Outcome};
 use crate::ptx::{Role, Spec};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use kernel_registry::cudarc::driver::sys::CUfunction_attribute_enum as FunctionAttribute;
 use kernel_registry::cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute};
 use kernel_registry::cudarc::driver::{CudaContext, DriverError, result};
-use kernel_registry_format::fit::{Device, Launch};
+use kernel_registry_cuda::fit::{Device, Launch};
 
 use crate::ptx::{self, Role, Spec, Word};
 

@@ -1,7 +1,7 @@
 //! Random pairs, most of them close to a limit.
 
 use fastrand::Rng;
-use kernel_registry_format::fit::{Device, Launch, Processor, residency};
+use kernel_registry_cuda::fit::{Device, Launch, Processor, residency};
 
 use crate::ptx::{ALIGNMENT, Spec};
 

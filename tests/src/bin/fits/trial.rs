@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel_registry_format::fit::{Residency, Room, beside, residency};
+use kernel_registry_cuda::fit::{Residency, Room, beside, residency};
 
 use crate::gpu::{Area, Gpu, Loaded, Outcome};
 use crate::pair::Pair;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fastrand::Rng;
-use kernel_registry_format::fit::{Processor, Residents, residency};
+use kernel_registry_cuda::fit::{Processor, Residents, residency};
 
 use crate::gpu::{Area, Gpu, Loaded, Outcome};
 use crate::pair::{Presses, passes, stays};

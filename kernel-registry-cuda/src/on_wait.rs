@@ -17,7 +17,7 @@ impl OnWait {
     /// The number that stands for it between the library and the audit.
     ///
     /// ```
-    /// use kernel_registry_format::OnWait;
+    /// use kernel_registry_cuda::OnWait;
     ///
     /// assert_eq!([0, 1, 2].map(|code| OnWait::from_code(code).code()), [0, 1, 2]);
     /// assert_eq!(OnWait::from_code(77), OnWait::Refuse);

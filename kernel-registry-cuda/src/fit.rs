@@ -10,7 +10,7 @@
 //!   a block lives there. Other kernels wait if they [want](Launch::wanted_carveout) a larger one.
 //!
 //! ```
-//! use kernel_registry_format::fit::{Device, Launch, Limit, beside, residency};
+//! use kernel_registry_cuda::fit::{Device, Launch, Limit, beside, residency};
 //!
 //! let device = Device::of(90).unwrap();
 //! // One block on every multiprocessor, and a kernel with 64 KiB of shared memory beside it.
@@ -23,7 +23,7 @@
 //! assert_eq!(room.limit, Limit::Carveout);
 //! let carved = Launch { carveout: Some(100), ..stays };
 //! assert_eq!(beside(device, &carved, &other)?.per_processor, 3);
-//! # Ok::<(), kernel_registry_format::fit::Refused>(())
+//! # Ok::<(), kernel_registry_cuda::fit::Refused>(())
 //! ```
 
 mod device;

@@ -25,7 +25,7 @@ impl Rule {
     /// What prevents it, in a program that uses kernel-registry or in another.
     ///
     /// ```
-    /// use kernel_registry_format::rules::{FREE, LOAD};
+    /// use kernel_registry_cuda::rules::{FREE, LOAD};
     ///
     /// assert!(LOAD.remedy_in(true).contains("`warm_all`") && !LOAD.remedy_in(false).contains("`warm_all`"));
     /// assert_eq!(FREE.remedy_in(true), FREE.remedy);
@@ -39,7 +39,7 @@ impl Rule {
 /// loaded waits for that; the others hold for kernels that are.
 ///
 /// ```
-/// use kernel_registry_format::rules::{LOAD, LOCKED, QUEUE, STACK, of};
+/// use kernel_registry_cuda::rules::{LOAD, LOCKED, QUEUE, STACK, of};
 ///
 /// assert!(of("cuMemFree_v2", true).any(|rule| rule.remedy.contains("cuMemFreeAsync")));
 /// assert!(of("cuLaunchKernelEx", false).eq(&[LOAD]));
@@ -55,7 +55,7 @@ pub fn of(call: &str, is_loaded: bool) -> impl Iterator<Item = &'static Rule> {
 /// The rule of this name.
 ///
 /// ```
-/// use kernel_registry_format::rules::{LOAD, named};
+/// use kernel_registry_cuda::rules::{LOAD, named};
 ///
 /// assert_eq!(named(LOAD.name), Some(&LOAD));
 /// assert_eq!(named("of another version"), None);
@@ -69,7 +69,7 @@ pub fn named(name: &str) -> Option<&'static Rule> {
 /// result that the program needs, and is refused.
 ///
 /// ```
-/// use kernel_registry_format::rules::can_be_deferred;
+/// use kernel_registry_cuda::rules::can_be_deferred;
 ///
 /// assert!(can_be_deferred("cuMemFree_v2") && can_be_deferred("cuModuleUnload"));
 /// assert!(!can_be_deferred("cuMemHostUnregister") && !can_be_deferred("cuModuleLoadData"));

@@ -57,7 +57,7 @@ impl Product {
     /// The product of this name. Case, spaces, `-` and `_` do not matter, nor do the words before the model's.
     ///
     /// ```
-    /// use kernel_registry_format::fit::Product;
+    /// use kernel_registry_cuda::fit::Product;
     ///
     /// let names = ["RTX 4090", "rtx4090", "NVIDIA GeForce RTX 4090"];
     /// assert_eq!(names.map(|name| Product::named(name).map(|product| product.sm)), [Some(89); 3]);

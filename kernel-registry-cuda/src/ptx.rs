@@ -26,7 +26,7 @@ pub struct MalformedPtx {
 /// Major and minor version of a module's language, of the line `.version 8.0`.
 ///
 /// ```
-/// assert_eq!(kernel_registry_format::ptx::version(b"//\n.version 8.4\n.target sm_75\n"), Some((8, 4)));
+/// assert_eq!(kernel_registry_cuda::ptx::version(b"//\n.version 8.4\n.target sm_75\n"), Some((8, 4)));
 /// ```
 pub fn version(text: &[u8]) -> Option<(u16, u16)> {
     let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b".version "))?;
@@ -38,7 +38,7 @@ pub fn version(text: &[u8]) -> Option<(u16, u16)> {
 ///
 /// ```
 /// let text = b".version 8.0 .target sm_80 .entry a() { ret; } .entry b() { { ret; } }";
-/// let names: Vec<_> = kernel_registry_format::ptx::kernels(text).map(|kernel| kernel.unwrap().name).collect();
+/// let names: Vec<_> = kernel_registry_cuda::ptx::kernels(text).map(|kernel| kernel.unwrap().name).collect();
 /// assert_eq!(names, ["a", "b"]);
 /// ```
 pub fn kernels(text: &[u8]) -> Kernels<'_> {

@@ -1,6 +1,6 @@
 //! The arithmetic of what fits, against what an H200 did.
 
-use kernel_registry_format::fit::{Device, Launch, beside, residency};
+use kernel_registry_cuda::fit::{Device, Launch, beside, residency};
 
 const MEASURED: &str = include_str!("fit/measured.csv");
 
