@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kernel_registry::PointerTo;
 use kernel_registry::cudarc::driver::{CudaStream, sys};
-use kernel_registry::resident::Mapped;
+use kernel_registry_resident::Mapped;
 
 use crate::Outcome;
 

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
-use kernel_registry::resident::{Control, Mapped};
-use kernel_registry::resident::{Ended, Presence};
 use kernel_registry::{LaunchConfig, PointerTo};
+use kernel_registry_resident::{Control, Mapped};
+use kernel_registry_resident::{Ended, Presence};
 
 use crate::{ARRIVAL_TIMEOUT, Loaded, Outcome};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kernel_registry::Warm;
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
-use kernel_registry::resident::{Control, Queue, Resident, Section};
+use kernel_registry_resident::{Control, Queue, Resident, Section};
 use kernels::waiting::{Task, worker};
 
 use crate::Outcome;

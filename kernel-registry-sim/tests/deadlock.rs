@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kernel_registry::Warmup;
 use kernel_registry::cudarc::driver::sys::{self, CUresult};
-use kernel_registry::resident::{Control, Mapped};
+use kernel_registry_resident::{Control, Mapped};
 use kernel_registry_sim::{Config, Deadlock};
 use kernels::waiting::{set_flag, spin_until_flag};
 

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, DevicePtrMut, sys};
-use kernel_registry::resident::{Control, Mapped, Queue};
-use kernel_registry::resident::{Ended, Full, Presence};
 use kernel_registry::types::Float3;
 use kernel_registry::{DeviceAddress, PointerTo, warm_all};
+use kernel_registry_resident::{Control, Mapped, Queue};
+use kernel_registry_resident::{Ended, Full, Presence};
 use kernel_registry_sim::Config;
 use kernels::waiting::{Task, set_flag, spin_until_flag, stay_together, worker};
 use serial::Turn;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
-use kernel_registry::resident::{Control, Mapped, Queue};
 use kernel_registry::{Cause, DynArg, LaunchError, WarmError, Warmup, launch_dyn, warm_all};
+use kernel_registry_resident::{Control, Mapped, Queue};
 use kernel_registry_sim::{Config, Device, leave_memory};
 use kernels::blas1::saxpy;
 use kernels::memory::{histogram, pair_sum, shuffle};

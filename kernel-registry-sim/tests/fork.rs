@@ -17,8 +17,8 @@ use std::time::Duration;
 use std::{fs::File, thread};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice};
-use kernel_registry::resident::{Mapped, Resident};
 use kernel_registry::{DriverUnavailable, LaunchError, RecheckError, Warm, WarmError, warm_all};
+use kernel_registry_resident::{Mapped, Resident};
 use kernel_registry_sim::{Live, leave_memory, live};
 use kernels::blas1::saxpy;
 use kernels::waiting::spin_until_flag;

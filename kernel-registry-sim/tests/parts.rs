@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
-use kernel_registry::resident::{Control, Partition, PartitionError, Resident, ResidentError};
 use kernel_registry::{Warmup, warm_all};
+use kernel_registry_resident::{Control, Partition, PartitionError, Resident, ResidentError};
 use kernel_registry_sim::{Config, Device, Fault, live};
 use kernels::blas1::saxpy;
 use kernels::memory::pair_sum;

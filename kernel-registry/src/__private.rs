@@ -2,6 +2,7 @@
 //! notice.
 
 pub mod checks;
+pub mod resident;
 
 pub use std::string::String;
 pub use std::sync::Arc;

@@ -17,10 +17,10 @@ use cudarc::driver::sys::{CUcontext, CUdeviceptr};
 pub struct DeviceAddress(pub CUdeviceptr);
 
 /// Arguments for a parameter `*const T`: raw pointers that are valid on the device, a [`DeviceAddress`], and references to
-/// [`Mapped`](crate::resident::Mapped) memory, a [`Control`](crate::resident::Control) and a [`Queue`](crate::resident::Queue).
+/// `Mapped` memory, a `Control` and a `Queue`.
 ///
 /// A reference to memory of another context than the stream's is refused, because freeing the memory would not wait for the kernel. Its
-/// address is not, as in [`Mapped::place`](crate::resident::Mapped::place): then the caller keeps the memory until the kernel is done.
+/// address is not, as in `Mapped::place`: then the caller keeps the memory until the kernel is done.
 ///
 /// Unlike with slices, cudarc does not track the memory behind a pointer. A resident kernel needs pointers, because cudarc
 /// frees a slice only after the kernel has ended.
@@ -35,7 +35,7 @@ pub trait PointerTo<T>: Sealed {
 }
 
 /// Arguments for a parameter `*mut T`: raw pointers that are valid on the device, a [`DeviceAddress`], and references to
-/// [`Mapped`](crate::resident::Mapped) memory, a [`Control`](crate::resident::Control) and a [`Queue`](crate::resident::Queue).
+/// `Mapped` memory, a `Control` and a `Queue`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device pointer to `{T}` that a kernel can write through",
     label = "neither a raw pointer nor a `DeviceAddress`",

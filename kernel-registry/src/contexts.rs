@@ -21,7 +21,8 @@ use crate::watch::Turns;
 
 pub(crate) use device::Device;
 pub(crate) use libraries::{Kernels, Libraries, Piece, key};
-pub(crate) use loaded::{Loaded, WarmKernel};
+pub(crate) use loaded::Loaded;
+pub use loaded::WarmKernel;
 pub(crate) use policy::Policy;
 pub use policy::{Late, LateLoad};
 pub(crate) use primed::Primed;

@@ -7,8 +7,6 @@ mod audit;
 mod call;
 mod context;
 mod error;
-mod green;
-mod host_memory;
 mod launch;
 mod stream;
 
@@ -21,13 +19,13 @@ use cudarc::driver::{CudaContext, sys};
 use kernel_registry_cuda::CudaVersion as Version;
 
 pub(crate) use call::*;
-pub(crate) use context::{ContextId, Pushed, architecture, bind};
-pub(crate) use error::call;
+pub use call::{Current, Function};
+pub(crate) use context::architecture;
+pub use context::{ContextId, Pushed, bind};
+pub use error::call;
 pub use error::{DriverCallError, DriverUnavailable};
-pub(crate) use green::{Green, GreenCalls, GreenId, Multiprocessors};
-pub(crate) use host_memory::{allocate_host, free_host};
-pub(crate) use launch::{blocks_on_each, launch};
-pub(crate) use stream::{Stream, is_blocking, is_captured, is_done};
+pub(crate) use launch::launch;
+pub(crate) use stream::Stream;
 
 /// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.
 const OLDEST: CudaVersion = CudaVersion::new(12, 0);
@@ -36,7 +34,7 @@ const OLDEST: CudaVersion = CudaVersion::new(12, 0);
 const SINCE: CudaVersion = CudaVersion::new(12, 4);
 
 /// A driver that is new enough, with the functions that older ones lack.
-pub(crate) struct Driver {
+pub struct Driver {
     pub(crate) version: CudaVersion,
     /// The process that initialised it.
     process: u32,
@@ -57,7 +55,7 @@ type FuncIsLoaded = unsafe extern "C" fn(*mut u32, sys::CUfunction) -> sys::CUre
 
 impl Driver {
     /// The initialised driver. If it is missing, the next call looks for it again.
-    pub(crate) fn get() -> Result<&'static Driver, DriverUnavailable> {
+    pub fn get() -> Result<&'static Driver, DriverUnavailable> {
         static DRIVER: OnceLock<Driver> = OnceLock::new();
         let driver = match DRIVER.get() {
             Some(driver) => driver,
@@ -110,7 +108,7 @@ impl Driver {
 /// # Safety
 ///
 /// `F` is the type of the function pointer in that version.
-unsafe fn lookup<F: Copy>(
+pub unsafe fn lookup<F: Copy>(
     name: &CStr,
     since: CudaVersion,
     driver: CudaVersion,
@@ -140,7 +138,8 @@ unsafe fn lookup<F: Copy>(
 pub struct CudaVersion(Version);
 
 impl CudaVersion {
-    pub(crate) const fn new(major: u32, minor: u32) -> Self {
+    /// Version `major.minor`.
+    pub const fn new(major: u32, minor: u32) -> Self {
         CudaVersion(Version::new(major, minor))
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn load(
     let Some(policy) = policy.filter(|policy| policy.late != Some(Late::Deny)) else {
         return Err(why_not_warm(kernel));
     };
-    let within = Family::of(context, id);
+    let within = Family::new(context, id);
     sections::refuse(within, "cuModuleLoadDataEx", &rules::MODULE).map_err(NotLoaded::WouldWait)?;
     // In a hook of this context, warming fails and loads nothing.
     if warm::hook_running_for(id).is_none() {

@@ -18,9 +18,9 @@ use crate::sections;
 use crate::table::Ready;
 use crate::{KernelInfo, LaunchConfig};
 
-pub(crate) use check::check;
+pub use check::check;
 pub use configure::Configure;
-pub(crate) use configure::Sealed;
+pub use configure::Sealed;
 pub use dynamic::{DynArg, launch_dyn};
 pub use error::LaunchError;
 pub use prepared::{Prepared, Untyped};
@@ -46,11 +46,11 @@ pub use prepared::{Prepared, Untyped};
 ///   aligned, and can be accessed from the stream's device. What it reads was written before.
 /// - **Until when.** That holds until the kernel is done. A launch that is captured into a graph is made by each replay: it holds until the
 ///   last replay is done. cudarc frees a slice after the work of the streams that used it, but knows nothing of replays; dropping a
-///   [`Mapped`](crate::resident::Mapped), a [`Control`](crate::resident::Control) or a [`Queue`](crate::resident::Queue) waits for kernels of
+///   `Mapped`, a `Control` or a `Queue` waits for kernels of
 ///   its context, but not for replays to come.
 /// - **Nobody else.** Meanwhile nothing else writes what the kernel reads, or accesses what it writes: neither the host, nor another stream
 ///   or device. Words that both sides access as a whole, as atomics do, are an exception.
-/// - **What it writes** is valid as the type of the memory: in a slice or [`Mapped`](crate::resident::Mapped) of `bool`, 0 or 1.
+/// - **What it writes** is valid as the type of the memory: in a slice or `Mapped` of `bool`, 0 or 1.
 /// - **The declaration is right.** The kernel writes only through `&mut [T]`, `Option<&mut [T]>` and `*mut T`, and stays within the slices.
 #[inline]
 pub unsafe fn launch_raw(

@@ -78,10 +78,8 @@
 //!
 //! # Resident kernels
 //!
-//! A resident kernel stays on the device: a worker that takes tasks from a queue, for example. The module [`resident`] checks,
-//! launches and guards it. Its CUDA source includes `kernel_registry.cuh` ([`DEVICE_HEADER`]), which kernel-registry-build puts
-//! on the include path. [`Control`](resident::Control) ends the kernel and tells whether all of its blocks are there, a
-//! [`Queue`](resident::Queue) gives it work, and [`Mapped`](resident::Mapped) is memory that host and kernel both access.
+//! A resident kernel stays on the device: a worker that takes tasks from a queue, for example. The crate kernel-registry-resident
+//! checks, launches and guards it. While such a kernel runs, calls of this crate that would wait for it are the error [`WouldWait`].
 //!
 //! # Kernels that nvcc links
 //!
@@ -108,7 +106,7 @@
 //! | refuse late loads | [`Late`], [`LateLoad`], [`Warm::seal`] | |
 //! | launch | [`LaunchConfig`], [`Dim3`], [`Prepared`], [`launch_dyn`] with [`DynArg`] and [`Untyped`], [`launch_raw`] | [`LaunchError`] |
 //! | what a launch takes | [`Configure`], [`SliceOrNull`], [`SliceOrNullMut`], [`Nullable`], [`PointerTo`], [`PointerToMut`], [`DeviceAddress`] | |
-//! | resident kernels, parts of a GPU | those in [`resident`]; [`DEVICE_HEADER`] | there |
+//! | resident kernels, parts of a GPU | those of kernel-registry-resident | [`WouldWait`] |
 //! | return from `main`, or a test | | [`MainError`] |
 //!
 //! Tests without a GPU are in another crate: `kernel_registry_sim::install()`, and then everything here works on a simulated
@@ -138,7 +136,6 @@ mod address;
 mod borrow;
 mod config;
 mod contexts;
-mod control;
 mod copies;
 mod driver;
 mod error;
@@ -150,16 +147,12 @@ mod linked;
 mod lock;
 #[cfg(any(feature = "linked", feature = "runtime"))]
 mod made;
-mod mapped;
 mod nullable;
 mod param;
-mod partition;
 mod pass;
 mod place;
-mod queue;
 mod records;
 mod registry;
-pub mod resident;
 #[cfg(feature = "runtime")]
 mod runtime;
 mod sections;
@@ -195,18 +188,13 @@ pub use place::Place;
 pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 #[cfg(feature = "runtime")]
 pub use runtime::{RuntimeImage, RuntimeImageError};
+pub use sections::WouldWait;
 pub use warm::{
     Cause, Failure, HookCause, HookFailure, HookReport, KernelReport, Progress, RecheckError, Report,
     SetLimit, Stage, Unavailable, Warm, WarmEachError, WarmError, Warmup, warm_all,
 };
 
 pub use kernel_registry_macros::KernelParam;
-
-/// The text of `kernel_registry.cuh`, the header for CUDA sources of resident kernels.
-///
-/// Sources that kernel-registry-build compiles include it without any preparation. With a compiler of your own, pass it to
-/// NVRTC as a header of this name, or write it to a file on the include path.
-pub const DEVICE_HEADER: &str = kernel_registry_cuda::device_header::TEXT;
 
 /// Registers a kernel, or every kernel of a module.
 ///

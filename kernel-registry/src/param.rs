@@ -30,7 +30,7 @@ pub use kernel_registry_format::RustType;
 /// wherever the kernel reads it, and it holds nothing that only the host can follow: no references, no
 /// pointers into host memory.
 ///
-/// Any mixture of the bytes of two values is a value: [`Mapped::read`](crate::resident::Mapped::read) may see half of what a kernel writes. Numbers, `bool`,
+/// Any mixture of the bytes of two values is a value: `Mapped::read` may see half of what a kernel writes. Numbers, `bool`,
 /// pointers, arrays and structs of these are so, and an `enum` of several bytes is not. A type need not be valid for any bits, because
 /// kernels write [valid values only](crate::launch_raw#safety).
 #[diagnostic::on_unimplemented(
@@ -56,7 +56,7 @@ pub unsafe trait KernelParam: Copy + 'static {
 }
 
 /// Size and alignment of a type.
-pub(crate) const fn layout<T>() -> [u32; 2] {
+pub const fn layout<T>() -> [u32; 2] {
     // No kernel takes 4 GiB.
     let size = if size_of::<T>() < u32::MAX as usize { size_of::<T>() as u32 } else { u32::MAX };
     [size, align_of::<T>() as u32]

@@ -1,23 +1,15 @@
-//! Sections: the time in which a resident kernel is on a device. Calls of this library that would wait for it are refused, and its
-//! frees are delayed.
-
-mod frees;
-mod guard;
-mod processors;
-mod state;
-mod streams;
+//! Sections of resident kernels, as loading and launching see them: while one lasts, nothing of this library loads in its contexts, and nothing
+//! is launched in its stream. kernel-registry-resident begins and ends them.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
-use cudarc::driver::CudaContext;
+use cudarc::driver::{CudaContext, CudaStream};
+use kernel_registry_cuda::rules::{self, Rule};
 
 use crate::driver::ContextId;
-
-pub(crate) use frees::free;
-pub(crate) use guard::{Guard, Loading, NotBegun, loading, refuse};
-pub(crate) use processors::{PartId, Processors, ResidentGrid};
-pub(crate) use state::residents;
-pub(crate) use streams::check as check_stream;
+use crate::lock::lock;
 
 /// A call that would wait for a resident kernel, and was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,14 +38,134 @@ impl std::error::Error for WouldWait {}
 /// alone. Loading, freeing, setting the stack limit and synchronizing in one do not wait for kernels of another (H200, driver
 /// 580.159).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
+pub enum Family {
     /// Of the device with this number.
     Primary(usize),
+    /// Of the context with this id.
     Other(ContextId),
 }
 
 impl Family {
-    pub(crate) fn of(context: &CudaContext, id: ContextId) -> Self {
+    /// The family of a context.
+    pub fn new(context: &CudaContext, id: ContextId) -> Self {
         if context.is_primary() { Family::Primary(context.ordinal()) } else { Family::Other(id) }
     }
+}
+
+/// A section.
+struct Live {
+    number: u64,
+    within: Family,
+    /// The path of the resident kernel.
+    kernel: &'static str,
+    /// The driver's handle of its stream, once it is launched.
+    stream: Option<usize>,
+}
+
+struct State {
+    live: Vec<Live>,
+    last: u64,
+    /// Where this library loads at the moment.
+    loading: Vec<Family>,
+}
+
+static STATE: Mutex<State> = Mutex::new(State { live: Vec::new(), last: 0, loading: Vec::new() });
+
+/// A bit for each stream of a resident kernel. A launch reads this word only.
+static MARKS: AtomicU64 = AtomicU64::new(0);
+
+fn state() -> MutexGuard<'static, State> {
+    lock(&STATE)
+}
+
+impl State {
+    /// Refuses a call that waits for the kernels of these contexts, if a resident kernel is there.
+    fn refuse(&self, within: Family, call: &'static str, rule: &Rule) -> Result<(), Box<WouldWait>> {
+        let mut residents = self.live.iter().filter(|live| live.within == within);
+        residents.next().map_or(Ok(()), |live| Err(would_wait(live.kernel, call, rule)))
+    }
+
+    fn mark_streams(&self) {
+        let streams = self.live.iter().filter_map(|live| live.stream);
+        MARKS.store(streams.map(mark).fold(0, |marks, mark| marks | mark), Ordering::Relaxed);
+    }
+}
+
+fn would_wait(resident: &'static str, call: &'static str, rule: &Rule) -> Box<WouldWait> {
+    Box::new(WouldWait { call, because: rule.because, remedy: rule.remedy_in(true), resident })
+}
+
+/// Begins a section, unless this library loads in these contexts. Returns its number.
+pub fn begin(within: Family, kernel: &'static str) -> Option<u64> {
+    let mut state = state();
+    if state.loading.contains(&within) {
+        return None;
+    }
+    state.last += 1;
+    let number = state.last;
+    state.live.push(Live { number, within, kernel, stream: None });
+    Some(number)
+}
+
+/// The kernel of a section was launched in this stream: what follows there waits for it.
+pub fn launched(number: u64, stream: &CudaStream) {
+    let mut state = state();
+    if let Some(live) = state.live.iter_mut().find(|live| live.number == number) {
+        live.stream = Some(stream.cu_stream().addr());
+    }
+    state.mark_streams();
+}
+
+/// Ends a section.
+pub fn end(number: u64) {
+    let mut state = state();
+    state.live.retain(|live| live.number != number);
+    state.mark_streams();
+}
+
+/// Refuses a call that waits for the kernels of these contexts, if a resident kernel is there.
+pub(crate) fn refuse(within: Family, call: &'static str, rule: &Rule) -> Result<(), Box<WouldWait>> {
+    state().refuse(within, call, rule)
+}
+
+/// This library loads code in these contexts, until it is dropped: no section begins there.
+#[derive(Debug)]
+pub struct Loading(Family);
+
+/// Begins to load, if no resident kernel is in these contexts.
+pub fn loading(within: Family, call: &'static str, rule: &Rule) -> Result<Loading, Box<WouldWait>> {
+    let mut state = state();
+    state.refuse(within, call, rule)?;
+    state.loading.push(within);
+    Ok(Loading(within))
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        let mut state = state();
+        if let Some(place) = state.loading.iter().position(|family| *family == self.0) {
+            state.loading.swap_remove(place);
+        }
+    }
+}
+
+/// One of 64 bits, which other streams may share.
+#[inline]
+fn mark(stream: usize) -> u64 {
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    1 << ((stream as u64).wrapping_mul(SPREAD) >> 58)
+}
+
+/// Refuses a launch in the stream of a resident kernel.
+#[inline]
+pub fn check_stream(stream: &CudaStream) -> Result<(), Box<WouldWait>> {
+    let stream = stream.cu_stream().addr();
+    if MARKS.load(Ordering::Relaxed) & mark(stream) == 0 { Ok(()) } else { look(stream) }
+}
+
+#[cold]
+fn look(stream: usize) -> Result<(), Box<WouldWait>> {
+    let state = state();
+    let Some(live) = state.live.iter().find(|live| live.stream == Some(stream)) else { return Ok(()) };
+    Err(would_wait(live.kernel, "cuLaunchKernelEx", &rules::BEHIND_RESIDENT))
 }

@@ -67,17 +67,17 @@ unsafe impl Sync for Owner {}
 
 /// The limits of a kernel's launches in a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// The architecture that the kernel needs, if it is unavailable in this context, else 0.
-    pub(crate) unavailable_below: u32,
+    pub unavailable_below: u32,
     /// Threads in a block.
-    pub(crate) threads: u32,
+    pub threads: u32,
     /// Bytes of dynamic shared memory.
-    pub(crate) shared: u32,
+    pub shared: u32,
     /// Blocks in a cluster along each axis, or zeros if it needs none.
-    pub(crate) cluster: [u8; 3],
+    pub cluster: [u8; 3],
     /// Each launch must set a cluster size.
-    pub(crate) cluster_must_be_set: bool,
+    pub cluster_must_be_set: bool,
 }
 
 impl Table {

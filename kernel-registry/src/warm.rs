@@ -360,7 +360,7 @@ impl<'a> Warmup<'a> {
         job.known.turns.take(&activity, &timeouts).map_err(overdue_error)?;
         let turn = Turn(job.known.clone());
         // Held until the warm-up ends, so that no resident kernel comes in between.
-        let loading = sections::loading(Family::of(context, id), "cuModuleLoadDataEx", &rules::MODULE);
+        let loading = sections::loading(Family::new(context, id), "cuModuleLoadDataEx", &rules::MODULE);
         job.beside = loading.as_ref().err().cloned();
         let work = move |watch: &_| {
             let (_turn, _loading) = (turn, loading);

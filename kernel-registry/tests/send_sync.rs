@@ -1,11 +1,5 @@
 //! Asserts that types of the API are `Send` and `Sync`.
 
-use std::sync::atomic::AtomicU32;
-
-use kernel_registry::resident::Missing;
-use kernel_registry::resident::{
-    Control, Mapped, Part, Partition, PartitionError, Queue, Resident, ResidentError, SectionError,
-};
 use kernel_registry::{
     Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, OtherCopy, Prepared,
     Progress, RecheckError, RegistryError, Report, Warm, WarmEachError, WarmError,
@@ -25,22 +19,10 @@ const _: () = {
     send_and_sync::<LateLoad>();
     send_and_sync::<Prepared>();
     send_and_sync::<LaunchConfig>();
-    send_and_sync::<Resident>();
-    send_and_sync::<ResidentError>();
-    send_and_sync::<SectionError>();
-    send_and_sync::<Partition>();
-    send_and_sync::<Part>();
-    send_and_sync::<PartitionError>();
     send_and_sync::<RegistryError>();
     send_and_sync::<WarmError>();
     send_and_sync::<WarmEachError>();
     send_and_sync::<LaunchError>();
     send_and_sync::<RecheckError>();
     send_and_sync::<MainError>();
-    send_and_sync::<Control>();
-    send_and_sync::<Missing>();
-    send_and_sync::<Mapped<f32>>();
-    send_and_sync::<Mapped<AtomicU32>>();
-    // Pointers are addresses on the device there.
-    send_and_sync::<Queue<*const f32>>();
 };

@@ -1,7 +1,7 @@
 //! Kernels that stay or wait, each with a limit in time, so that none holds a device for ever.
 
-use kernel_registry::resident::{Control, Queue};
 use kernel_registry::{KernelParam, gpu_kernel};
+use kernel_registry_resident::{Control, Queue};
 
 /// One task of the persistent worker: y = a*x + y, laid out as `Task` in `cuda/worker.cu`.
 #[derive(Clone, Copy, Debug, KernelParam)]

@@ -177,7 +177,7 @@ fn control_blocks_and_queues_are_pointers_to_types_of_the_library() {
         let kernel = |name: &str| {
             format!("#[kernel_registry::gpu_kernel(file = \"cuda/serve.cu\")]\nunsafe fn {name}({params});\n")
         };
-        "#![allow(dead_code)]\nuse kernel_registry::KernelParam;\nuse kernel_registry::resident::{Control, Queue};\n\
+        "#![allow(dead_code)]\nuse kernel_registry::KernelParam;\nuse kernel_registry_resident::{Control, Queue};\n\
          #[derive(Clone, Copy, KernelParam)]\n#[repr(C)]\nstruct Task { n: u32 }\n"
             .to_owned()
             + &kernel("serve")

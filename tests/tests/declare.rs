@@ -247,8 +247,8 @@ fn control_blocks_and_queues_are_types_of_the_library() {
     let output = declare(&["kernels/cuda/worker.cu"]);
     let text = String::from_utf8(output.stdout).unwrap();
     let kernel = "pub unsafe fn worker(\n    \
-                  control: *mut kernel_registry::resident::Control,\n    \
-                  queue: *mut kernel_registry::resident::Queue<Task>,\n\
+                  control: *mut kernel_registry_resident::Control,\n    \
+                  queue: *mut kernel_registry_resident::Queue<Task>,\n\
                   );\n";
     assert!(text.contains(kernel), "{text}");
 }

@@ -137,11 +137,11 @@ fn device_header_type(ty: &CudaType, structs: &mut Structs<'_>) -> Option<String
     let CudaType::Named(name) = ty else { return None };
     let name = name.strip_prefix("kernel_registry::")?;
     if name == "Control" {
-        return Some("kernel_registry::resident::Control".to_owned());
+        return Some("kernel_registry_resident::Control".to_owned());
     }
     let value = CudaType::parse(name.strip_prefix("Queue<")?.strip_suffix('>')?);
     let value = pointer(&value, true, true, None, structs).element;
-    Some(format!("kernel_registry::resident::Queue<{value}>"))
+    Some(format!("kernel_registry_resident::Queue<{value}>"))
 }
 
 /// What the type of a parameter, or of its elements, has to be.

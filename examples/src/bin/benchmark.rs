@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use examples::{Ending, Loaded, Outcome, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtrMut};
-use kernel_registry::resident::Mapped;
 use kernel_registry::{KernelInfo, PointerTo, warm_all};
+use kernel_registry_resident::Mapped;
 use kernels::blas1::{daxpy, ddot, dnrm2, dscal, saxpy, sdot, snrm2, sscal};
 use kernels::waiting::touch;
 

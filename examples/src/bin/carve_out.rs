@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use examples::{ARRIVAL_TIMEOUT, Ending, LIMIT, Outcome, cold, patience, tell};
 use kernel_registry::cudarc::driver::CudaContext;
-use kernel_registry::resident::{Control, Mapped, Resident};
-use kernel_registry::resident::{Ended, Presence};
 use kernel_registry::warm_all;
+use kernel_registry_resident::{Control, Mapped, Resident};
+use kernel_registry_resident::{Ended, Presence};
 use kernels::memory::histogram;
 use kernels::waiting::spin_until_flag;
 

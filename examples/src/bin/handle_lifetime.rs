@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use examples::{Ending, LIMIT, Outcome, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
-use kernel_registry::resident::{Control, Mapped};
-use kernel_registry::resident::{Ended, Presence};
 use kernel_registry::{Prepared, Warm, warm_all};
+use kernel_registry_resident::{Control, Mapped};
+use kernel_registry_resident::{Ended, Presence};
 use kernels::waiting::{set_flag, spin_until_flag, touch};
 
 fn main() -> ExitCode {

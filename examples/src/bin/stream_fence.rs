@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use examples::{Ending, Fence, LIMIT, Loaded, Outcome, cold, patience, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
-use kernel_registry::resident::Mapped;
 use kernel_registry::{PointerTo, warm_all};
+use kernel_registry_resident::Mapped;
 use kernels::waiting::set_flag;
 
 fn main() -> ExitCode {

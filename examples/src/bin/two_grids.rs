@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use examples::{ARRIVAL_TIMEOUT, Ending, LIMIT, Outcome, cold, stay_limit, tell};
 use kernel_registry::cudarc::driver::CudaContext;
-use kernel_registry::resident::{Control, Resident, ResidentError};
 use kernel_registry::warm_all;
+use kernel_registry_resident::{Control, Resident, ResidentError};
 use kernels::waiting::stay_together;
 
 fn main() -> ExitCode {
@@ -63,7 +63,7 @@ fn checked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
     let resident = |blocks: u32| {
         Resident::<stay_together>::new(stay_together::config(blocks).block(THREADS)).limit(limit).check(&warm)
     };
-    let launch = |resident: kernel_registry::resident::Checked<stay_together>| {
+    let launch = |resident: kernel_registry_resident::Checked<stay_together>| {
         let stream = context.new_stream()?;
         // SAFETY: the section keeps its control block.
         let section = resident.launch(&stream, |launch| unsafe {

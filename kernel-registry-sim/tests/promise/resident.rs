@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
-use kernel_registry::resident::{Control, Mapped};
 use kernel_registry::{WarmError, Warmup};
+use kernel_registry_resident::{Control, Mapped};
 use kernels::waiting::spin_until_flag;
 
 pub struct Resident {

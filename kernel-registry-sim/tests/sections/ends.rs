@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
-use kernel_registry::resident::{Control, Mapped, Resident, ResidentError, SectionError};
-use kernel_registry::resident::{Ended, Presence, Starting};
 use kernel_registry::{LaunchError, warm_all};
+use kernel_registry_resident::{Control, Mapped, Resident, ResidentError, SectionError};
+use kernel_registry_resident::{Ended, Presence, Starting};
 use kernel_registry_sim::Fault;
 use kernels::waiting::{spin_until_flag, touch};
 

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use kernel_registry::resident::{Limit, Shortage, Starting};
-use kernel_registry::resident::{Resident, ResidentError, Section};
+use kernel_registry_resident::{Limit, Shortage, Starting};
+use kernel_registry_resident::{Resident, ResidentError, Section};
 use kernels::blas1::saxpy;
 use kernels::templates::{reduce, transpose};
 use kernels::waiting::touch;

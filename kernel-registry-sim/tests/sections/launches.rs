@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
-use kernel_registry::resident::OnWait;
-use kernel_registry::resident::{Resident, ResidentError};
 use kernel_registry::{Late, LaunchError, RecheckError, WarmError, Warmup, warm_all};
+use kernel_registry_resident::OnWait;
+use kernel_registry_resident::{Resident, ResidentError};
 use kernel_registry_sim::Config;
 use kernels::blas1::{saxpy, sscal};
 use kernels::waiting::{spin_until_flag, touch};

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, result, sys};
-use kernel_registry::resident::{Control, Resident, ResidentError, Section};
 use kernel_registry::{Warm, warm_all};
+use kernel_registry_resident::{Control, Resident, ResidentError, Section};
 use kernel_registry_sim::Config;
 use kernels::waiting::spin_until_flag;
 

@@ -9,11 +9,15 @@ use crate::{KernelInfo, KernelReport};
 
 /// A kernel in a context, with what the driver says of it there.
 #[derive(Clone)]
-pub(crate) struct WarmKernel {
-    pub(crate) info: &'static KernelInfo,
-    pub(crate) function: Function,
-    pub(crate) report: KernelReport,
-    pub(crate) limits: Limits,
+pub struct WarmKernel {
+    /// The kernel.
+    pub info: &'static KernelInfo,
+    /// Its handle.
+    pub function: Function,
+    /// Its figures.
+    pub report: KernelReport,
+    /// The limits of its launches.
+    pub limits: Limits,
 }
 
 /// The images, kernels and hooks of a context, and what launches have set up in it.

@@ -23,7 +23,7 @@ pub(crate) struct Library(sys::CUlibrary);
 
 /// A kernel in one context.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Function(pub(crate) sys::CUfunction);
+pub struct Function(pub sys::CUfunction);
 
 impl Function {
     pub(crate) const NONE: Function = Function(ptr::null_mut());
@@ -82,7 +82,7 @@ impl From<DriverCallError> for LoadError {
 
 /// A context that is current in this thread. Until this is dropped, calls do not fail because some stream is being
 /// captured: they do not belong to its graph.
-pub(crate) struct Current<'c> {
+pub struct Current<'c> {
     pub(crate) context: &'c CudaContext,
     driver: &'static Driver,
     _relaxed: Relaxed,
@@ -96,7 +96,8 @@ pub(crate) struct Relaxed {
 }
 
 impl<'c> Current<'c> {
-    pub(crate) fn new(context: &'c CudaContext, driver: &'static Driver) -> Result<Self, DriverCallError> {
+    /// Makes a context current.
+    pub fn new(context: &'c CudaContext, driver: &'static Driver) -> Result<Self, DriverCallError> {
         bind(context)?;
         Ok(Current { context, driver, _relaxed: Relaxed::new()? })
     }
@@ -224,28 +225,6 @@ impl<'c> Current<'c> {
         // SAFETY: the function is one of this context.
         let set = unsafe { sys::cuFuncSetAttribute(function.0, which, bytes.cast_signed()) };
         call("cuFuncSetAttribute", set)
-    }
-
-    /// The carve-out that a function prefers, in percent of the largest one. `None` leaves it to the driver.
-    pub(crate) fn carveout(&self, function: Function) -> Result<Option<u32>, DriverCallError> {
-        let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
-        let mut percent = 0;
-        // SAFETY: the function is one of this context.
-        call("cuFuncGetAttribute", unsafe { sys::cuFuncGetAttribute(&mut percent, which, function.0) })?;
-        Ok(u32::try_from(percent).ok())
-    }
-
-    /// Sets the same.
-    pub(crate) fn prefer_carveout(
-        &self,
-        function: Function,
-        percent: Option<u32>,
-    ) -> Result<(), DriverCallError> {
-        const DRIVERS_CHOICE: i32 = -1;
-        let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
-        let percent = percent.map_or(DRIVERS_CHOICE, u32::cast_signed);
-        // SAFETY: the function is one of this context.
-        call("cuFuncSetAttribute", unsafe { sys::cuFuncSetAttribute(function.0, which, percent) })
     }
 
     pub(crate) fn device_attribute(&self, which: DeviceAttribute) -> Result<u32, DriverCallError> {

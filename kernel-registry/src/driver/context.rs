@@ -9,11 +9,11 @@ use super::{DriverCallError, Relaxed, call};
 /// The driver's id of a context, which it never uses again. An address does not identify a context: a primary context that
 /// is reset keeps its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ContextId(pub(crate) u64);
+pub struct ContextId(pub(crate) u64);
 
 impl ContextId {
     /// Asks the driver.
-    pub(crate) fn of(context: &CudaContext) -> Result<Self, DriverCallError> {
+    pub fn of(context: &CudaContext) -> Result<Self, DriverCallError> {
         let mut id = 0;
         // SAFETY: the context lives as long as its `CudaContext`.
         call("cuCtxGetId", unsafe { sys::cuCtxGetId(context.cu_ctx(), &mut id) })?;
@@ -44,16 +44,17 @@ impl ContextId {
 
 /// Makes a context current in this thread, as cudarc does, and leaves it current. The error may be that of an earlier
 /// call, which cudarc keeps for the next call that can return it.
-pub(crate) fn bind(context: &CudaContext) -> Result<(), DriverCallError> {
+pub fn bind(context: &CudaContext) -> Result<(), DriverCallError> {
     context.bind_to_thread().map_err(|error| DriverCallError::new("CudaContext::bind_to_thread", error.0))
 }
 
 /// A context that is current in this thread until this is dropped, as the former one is afterwards. An error that cudarc keeps for its
 /// user stays where it is. As with [`Current`](super::Current), captures are left alone.
-pub(crate) struct Pushed(#[expect(dead_code, reason = "its drop ends it")] Relaxed);
+pub struct Pushed(#[expect(dead_code, reason = "its drop ends it")] Relaxed);
 
 impl Pushed {
-    pub(crate) fn new(context: &CudaContext) -> Result<Self, DriverCallError> {
+    /// Makes a context current.
+    pub fn new(context: &CudaContext) -> Result<Self, DriverCallError> {
         // SAFETY: the context lives as long as its `CudaContext`.
         unsafe { Pushed::raw(context.cu_ctx()) }
     }

@@ -46,7 +46,7 @@ impl DriverCallError {
     }
 
     /// Whether every later call of the process fails like this one.
-    pub(crate) fn is_sticky(&self) -> bool {
+    pub fn is_sticky(&self) -> bool {
         sticky::reason(self.code).is_some()
     }
 
@@ -161,7 +161,7 @@ impl fmt::Display for DriverUnavailable {
 impl Error for DriverUnavailable {}
 
 /// Converts a result into an error that names the call.
-pub(crate) fn call(name: &'static str, result: sys::CUresult) -> Result<(), DriverCallError> {
+pub fn call(name: &'static str, result: sys::CUresult) -> Result<(), DriverCallError> {
     match result {
         sys::CUresult::CUDA_SUCCESS => Ok(()),
         _ => Err(DriverCallError::new(name, result)),

@@ -1,12 +1,12 @@
-//! The call that launches a kernel, and the one that tells its occupancy.
+//! The call that launches a kernel.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use cudarc::driver::{CudaContext, CudaStream, sys};
+use cudarc::driver::{CudaStream, sys};
 
-use super::{DriverCallError, Function, bind, call};
+use super::{DriverCallError, Function, call};
 use crate::LaunchConfig;
 
 /// Launches a kernel with `cuLaunchKernelEx`.
@@ -59,30 +59,4 @@ pub(crate) unsafe fn launch(
     call("cuLaunchKernelEx", unsafe {
         sys::cuLaunchKernelEx(&launch, function.0, args.as_mut_ptr(), ptr::null_mut())
     })
-}
-
-/// How many blocks of a kernel one multiprocessor has room for.
-///
-/// # Safety
-///
-/// The function is one of the context.
-pub(crate) unsafe fn blocks_on_each(
-    context: &CudaContext,
-    function: sys::CUfunction,
-    config: &LaunchConfig,
-) -> Result<u32, DriverCallError> {
-    bind(context)?;
-    let threads = config.block.iter().fold(1_u32, |threads, side| threads.saturating_mul(*side));
-    let threads = i32::try_from(threads).unwrap_or(i32::MAX);
-    let mut blocks = 0;
-    // SAFETY: the caller's promise.
-    call("cuOccupancyMaxActiveBlocksPerMultiprocessor", unsafe {
-        sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
-            &mut blocks,
-            function,
-            threads,
-            config.shared as usize,
-        )
-    })?;
-    Ok(blocks.unsigned_abs())
 }

@@ -3,9 +3,9 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use cudarc::driver::{CudaStream, sys};
+use cudarc::driver::sys;
 
-use super::{DriverCallError, Function, Pushed, call};
+use super::{DriverCallError, Function, call};
 
 /// A stream that does not wait for others, not even the default stream.
 pub(crate) struct Stream(sys::CUstream);
@@ -42,32 +42,5 @@ impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: it has no other owner. A failure here repeats an earlier one, which was reported.
         let _ = unsafe { sys::cuStreamDestroy_v2(self.0) };
-    }
-}
-
-/// Whether a stream waits for the default stream, and the default stream for it.
-pub(crate) fn is_blocking(stream: &CudaStream) -> Result<bool, DriverCallError> {
-    let mut flags = 0;
-    // SAFETY: the stream exists as long as its `CudaStream`.
-    call("cuStreamGetFlags", unsafe { sys::cuStreamGetFlags(stream.cu_stream(), &mut flags) })?;
-    const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-    Ok(flags & NON_BLOCKING == 0)
-}
-
-/// Whether what is submitted to a stream, which is not the default stream, becomes part of a graph.
-pub(crate) fn is_captured(stream: &CudaStream) -> Result<bool, DriverCallError> {
-    let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-    // SAFETY: as above.
-    call("cuStreamIsCapturing", unsafe { sys::cuStreamIsCapturing(stream.cu_stream(), &mut status) })?;
-    Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
-}
-
-/// Whether a stream has done all of its work. This waits for nothing, in any thread, and leaves captures and the thread's context alone.
-pub(crate) fn is_done(stream: &CudaStream) -> Result<bool, DriverCallError> {
-    let _pushed = Pushed::new(stream.context())?;
-    // SAFETY: the stream exists as long as its `CudaStream`.
-    match unsafe { sys::cuStreamQuery(stream.cu_stream()) } {
-        sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-        answer => call("cuStreamQuery", answer).map(|()| true),
     }
 }

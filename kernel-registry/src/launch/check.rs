@@ -8,12 +8,9 @@ use crate::{KernelInfo, LaunchConfig};
 const BLOCK: [u32; 3] = [1024, 1024, 64];
 const GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 
+/// Checks a configuration against the limits of kernel and device.
 #[inline]
-pub(crate) fn check(
-    kernel: &'static KernelInfo,
-    config: &LaunchConfig,
-    limits: &Limits,
-) -> Result<(), LaunchError> {
+pub fn check(kernel: &'static KernelInfo, config: &LaunchConfig, limits: &Limits) -> Result<(), LaunchError> {
     let [x, y, z] = config.block;
     let threads = (u64::from(x) * u64::from(y)).saturating_mul(z.into());
     let fits = within(config.block, BLOCK)

@@ -45,8 +45,8 @@ pub enum LaunchError {
     ClusterMissing { kernel: &'static KernelInfo },
     /// A prepared launch was given a stream of another context.
     OtherContext { kernel: &'static KernelInfo },
-    /// An argument is a [`Mapped`](crate::resident::Mapped), [`Control`](crate::resident::Control) or
-    /// [`Queue`](crate::resident::Queue) of another context than the stream's, and freeing it would not wait for the kernel.
+    /// An argument is a `Mapped`, `Control` or
+    /// `Queue` of another context than the stream's, and freeing it would not wait for the kernel.
     OtherMemory { kernel: &'static KernelInfo },
     /// The launch of a resident kernel was given another stream than its section.
     OtherStream { kernel: &'static KernelInfo },

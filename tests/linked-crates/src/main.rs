@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
-use kernel_registry::resident::{Control, Mapped, Presence};
+use kernel_registry_resident::{Control, Mapped, Presence};
 use kernel_registry::{LaunchConfig, Warmup};
 use kernels::waiting::spin_until_flag;
 use pasta_curves::group::Group;

@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, LaunchConfig, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
-use kernel_registry::resident::{Control, Mapped};
 use kernel_registry::{DeviceAddress, LaunchError, Warmup, warm_all};
 use kernel_registry_audit::preload::Preload;
 use kernel_registry_audit::record::{Event, Kind};
@@ -27,6 +26,7 @@ use kernel_registry_audit::{
     AfterReady, Audit, InstallError, Installed, NotWatched, assert_no_findings, findings, install, ready,
     report, variables,
 };
+use kernel_registry_resident::{Control, Mapped};
 use kernels::waiting::{spin_until_flag, touch};
 use tests::{cargo_kernels_command, scratch_folder};
 

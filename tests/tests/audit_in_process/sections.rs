@@ -16,11 +16,11 @@ use std::thread;
 use std::time::Duration;
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, sys};
-use kernel_registry::resident::Control;
-use kernel_registry::resident::{Ended, Presence};
 use kernel_registry::{DeviceAddress, KernelInfo, Warmup};
 use kernel_registry_audit::record::Kind;
 use kernel_registry_audit::{AfterReady, Audit, Installed, findings, install};
+use kernel_registry_resident::Control;
+use kernel_registry_resident::{Ended, Presence};
 use kernel_registry_sim::{Config, Device};
 use kernels::waiting::{spin_until_flag, touch};
 use sys::CUresult;

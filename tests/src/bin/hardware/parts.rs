@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaStream, sys};
-use kernel_registry::resident::{Mapped, Part, Partition, PartitionError};
 use kernel_registry::{LaunchConfig, Warm};
+use kernel_registry_resident::{Mapped, Part, Partition, PartitionError};
 use kernels::waiting::{spin_until_flag, touch};
 
 use crate::Checked;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kernel_registry::LaunchConfig;
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
-use kernel_registry::resident::{Control, Mapped};
-use kernel_registry::resident::{Ended, Presence};
+use kernel_registry_resident::{Control, Mapped};
+use kernel_registry_resident::{Ended, Presence};
 use kernels::waiting::spin_until_flag;
 
 /// The kernel `spin_until_flag` while it runs.

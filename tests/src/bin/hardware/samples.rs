@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr};
-use kernel_registry::resident::{Control, Queue};
 use kernel_registry::{DeviceAddress, DynArg, KernelInfo, LaunchConfig, find, launch_dyn};
 use kernel_registry_cuda::device_header::LAYOUT;
+use kernel_registry_resident::{Control, Queue};
 use kernels::particles::{Float4, Step};
 use kernels::waiting::Task;
 

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::sys::CUdevice_attribute;
 use kernel_registry::cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
-use kernel_registry::resident::{
+use kernel_registry::{Warm, warm_all};
+use kernel_registry_resident::{
     Mapped, Part, Partition, PartitionError, Queue, Resident, ResidentError, Section,
 };
-use kernel_registry::{Warm, warm_all};
 use kernels::blas1::saxpy;
 use kernels::waiting::{Task, stay_together, touch, worker};
 

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::CudaStream;
+use kernel_registry::__private_0_1::resident::{
+    ContextId, Current, Driver, Family, Launch, SealedConfigure, check_stream, handle_of, launch_on,
+};
+use kernel_registry::{Configure, Kernel, LaunchError, Prepared, Untyped};
 use kernel_registry_cuda::fit::Device;
 
 use super::fit::Figures;
 use super::{Fit, Options, ResidentError, Section, fits};
 use crate::control::Control;
-use crate::driver::{self, ContextId, Current, Driver};
-use crate::launch::{Configure, Launch, Sealed};
+use crate::driver;
 use crate::partition;
-use crate::sections::{self, Family, Guard, NotBegun, Processors, ResidentGrid};
-use crate::{Kernel, LaunchError, Prepared, Untyped};
+use crate::sections::{Guard, NotBegun, Processors, ResidentGrid};
 
 /// A kernel that can stay, as it was found by [`Resident::check`](super::Resident::check).
 #[must_use = "nothing is launched before `launch`"]
@@ -55,10 +57,11 @@ impl<K> Checked<K> {
         let Checked { prepared, figures, room, stay, mut fit, on, within, options } = self;
         let kernel = figures.kernel;
         let error = |error| ResidentError::Driver { kernel, error };
-        let driver = Driver::get()
-            .map_err(|error| LaunchError::DriverUnavailable { kernel: prepared.kernel, error })?;
+        let info = prepared.kernel();
+        let driver = Driver::get().map_err(|error| LaunchError::DriverUnavailable { kernel: info, error })?;
+        let (function, context) = handle_of(&prepared);
         let id = ContextId::of(stream.context()).map_err(error)?;
-        if id != prepared.id {
+        if id != context {
             return Err(ResidentError::OtherContext { kernel });
         }
         let current = Current::new(stream.context(), driver).map_err(error)?;
@@ -68,13 +71,12 @@ impl<K> Checked<K> {
         if driver::is_captured(stream).map_err(error)? {
             return Err(ResidentError::Captured { kernel });
         }
-        sections::check_stream(stream)
-            .map_err(|wait| LaunchError::WouldWait { kernel: prepared.kernel, wait })?;
+        check_stream(stream).map_err(|wait| LaunchError::WouldWait { kernel: info, wait })?;
         let part = partition::of_stream(stream, driver).map_err(error)?;
         if part.map(|(green, _)| green) != on.part.map(|part| part.green) {
             return Err(ResidentError::OtherPart { kernel });
         }
-        current.prefer_carveout(prepared.function, figures.launch.carveout).map_err(error)?;
+        driver::prefer_carveout(&current, function, figures.launch.carveout).map_err(error)?;
         drop(current);
         let control = control(stream, &figures, &options)?;
         let still_fits = |now: &[ResidentGrid]| {
@@ -127,15 +129,15 @@ fn control(stream: &CudaStream, figures: &Figures, options: &Options) -> Result<
     Ok(control)
 }
 
-impl<K: Kernel> Sealed for &Starting<'_, K> {}
+impl<K: Kernel> SealedConfigure for &Starting<'_, K> {}
 
 impl<K: Kernel> Configure<K> for &Starting<'_, K> {
     fn configure(self, stream: &CudaStream) -> Result<Launch<'_>, LaunchError> {
         if stream.cu_stream() != self.stream.cu_stream() {
-            return Err(LaunchError::OtherStream { kernel: self.prepared.kernel });
+            return Err(LaunchError::OtherStream { kernel: self.prepared.kernel() });
         }
         self.launched.store(true, Ordering::Relaxed);
-        self.prepared.on(stream)
+        launch_on(self.prepared, stream)
     }
 }
 
@@ -158,7 +160,7 @@ impl<K> Starting<'_, K> {
     ///
     /// # Safety
     ///
-    /// As for [`launch_raw`](crate::launch_raw).
+    /// As for [`launch_raw`](kernel_registry::launch_raw).
     pub unsafe fn launch(&self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
         self.launched.store(true, Ordering::Relaxed);
         // SAFETY: the caller's promise.

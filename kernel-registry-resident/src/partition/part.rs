@@ -4,11 +4,11 @@ use std::mem;
 use std::sync::{Arc, Mutex};
 
 use cudarc::driver::{CudaContext, CudaStream, sys};
+use kernel_registry::__private_0_1::resident::{Driver, lock};
+use kernel_registry::{DriverCallError, KernelInfo, LaunchConfig, LaunchError};
 
-use crate::driver::{self, Driver, DriverCallError, Green, GreenCalls, Multiprocessors};
-use crate::lock::lock;
+use crate::driver::{self, Green, GreenCalls, Multiprocessors};
 use crate::sections::{PartId, Processors};
-use crate::{KernelInfo, LaunchConfig, LaunchError};
 
 /// Some multiprocessors of a device: see [`Partition`](super::Partition).
 ///

@@ -1,59 +1,8 @@
-//! Resident kernels: checked before the launch, and guarded while they are on the device.
-//!
-//! A resident kernel, such as a worker that takes tasks from a queue, is launched as a [`Resident`]. [`Resident::check`] finds
-//! out before whether all of its blocks, and a block of each kernel named beside it, fit on the device at once. The launch
-//! returns a [`Section`], which refuses calls that would wait for the kernel:
-//!
-//! ```no_run
-//! # mod demo {
-//! use kernel_registry::{KernelParam, gpu_kernel};
-//! use kernel_registry::resident::{Control, Queue};
-//!
-//! #[derive(Clone, Copy, KernelParam)]
-//! #[repr(C)]
-//! pub struct Task {
-//!     pub x: *const f32,
-//!     pub n: u32,
-//! }
-//!
-//! #[gpu_kernel(image = "tests/images/resident.ptx")]
-//! pub unsafe fn consumer(control: *mut Control, queue: *mut Queue<Task>);
-//! # #[gpu_kernel(image = "tests/images/saxpy.ptx", block = 256)]
-//! # pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
-//! # }
-//! # use demo::{Task, consumer, saxpy};
-//! use std::time::Duration;
-//! # use kernel_registry::resident::Queue;
-//! use kernel_registry::resident::Resident;
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let context = kernel_registry::context(0)?;
-//! let warm = kernel_registry::warm_all(&context)?;
-//! let mut queue = Queue::<Task>::for_blocks(&context, 66, 2)?;
-//!
-//! let resident = Resident::<consumer>::new(consumer::config(66).block(128)).beside(saxpy::INFO, saxpy::over(1000));
-//! let resident = resident.check(&warm)?;
-//! println!("{}", resident.fit());
-//! let stream = context.new_stream()?;
-//! // SAFETY: the queue is freed when no kernel stays any more.
-//! let section = resident.launch(&stream, |launch| unsafe { consumer::launch(&stream, launch, launch.control(), &queue) })?;
-//! section.wait_for_blocks(Duration::from_secs(1))?;
-//! queue.push(Task { x: std::ptr::null(), n: 0 })?;
-//! // Launch `saxpy` in other streams, copy ..
-//! section.stop()?;
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! `docs/resident.md` says how to write such a kernel.
-//!
-//! # Not settled
-//!
-//! This is the newest part of the library. Until it is settled, any minor version may change or remove what is here; the rest of the
-//! library does not depend on it.
+//! The launch of a resident kernel, from what the user asks for to what was found to fit.
 
 mod checked;
 mod error;
+mod figures;
 mod fit;
 mod section;
 
@@ -61,29 +10,23 @@ use std::marker::PhantomData;
 use std::time::Duration;
 use std::{env, fmt};
 
-use kernel_registry_cuda::fit::{Device, Launch as Figure};
+use kernel_registry::__private_0_1::resident::{Current, Driver, Family, Known, prepare};
+use kernel_registry::{Kernel, KernelInfo, LaunchConfig, Param, Pass, Untyped, Warm};
+use kernel_registry_cuda::OnWait;
+use kernel_registry_cuda::fit::Device;
 
-use crate::contexts::{KnownContext, Loaded, WarmKernel};
-use crate::driver::{Current, Driver};
-use crate::sections::{self, Family, Processors, ResidentGrid};
-use crate::{Kernel, KernelInfo, LaunchConfig, LaunchError, Pass, Prepared, RecheckError, Untyped, Warm};
-use fit::{Beside, CannotRun, Figures};
+use crate::partition::Part;
+use crate::sections::{self, Processors, ResidentGrid};
+use fit::{CannotRun, Figures};
 
-pub use crate::control::{Control, Ended, Missing, Presence};
-pub use crate::mapped::Mapped;
-pub use crate::partition::{Part, Partition, PartitionError};
-pub use crate::queue::{Full, Pushed, Queue, Unfinished};
-pub use crate::sections::WouldWait;
 pub use checked::{Checked, Starting};
 pub use error::{ResidentError, SectionError};
 pub use fit::{Companion, Fit};
-pub use kernel_registry_cuda::OnWait;
-pub use kernel_registry_cuda::fit::{Limit, Refused, Shortage};
 pub use section::Section;
 
 /// The launch of a resident kernel, before it is checked.
 ///
-/// See the [module](self) for an example.
+/// See the [crate](crate) for an example.
 #[must_use = "nothing is launched before `check` and `launch`"]
 pub struct Resident<K = Untyped> {
     kernel: &'static KernelInfo,
@@ -204,16 +147,15 @@ impl<K> Resident<K> {
             return Err(ResidentError::LaunchBlocking { kernel });
         }
         if self.typed && warm.context().is_event_tracking() {
-            let is_slice = |param: &crate::Param<'_>| matches!(param.pass, Pass::Slice | Pass::SliceMut);
+            let is_slice = |param: &Param<'_>| matches!(param.pass, Pass::Slice | Pass::SliceMut);
             if let Some(param) = self.kernel.params().iter().find(is_slice) {
                 return Err(ResidentError::TrackedSlice { kernel, param: param.name, ty: param.ty });
             }
         }
         warm.recheck().map_err(not_warm)?;
-        let known = KnownContext::find(warm.id()).ok_or_else(|| not_warm(RecheckError::Reset))?;
-        let device = known.device.get().ok_or_else(|| not_warm(RecheckError::Reset))?;
-        let unknown = ResidentError::UnknownDevice { kernel, arch: device.arch };
-        let mut room = device.room.clone().ok_or(unknown)?;
+        let known = Known::find(warm).map_err(not_warm)?;
+        let unknown = ResidentError::UnknownDevice { kernel, arch: known.arch };
+        let mut room = known.room.clone().ok_or(unknown)?;
         let whole = Processors { device: known.ordinal, part: None, count: room.processors };
         let on = self.part.unwrap_or(whole);
         room.processors = on.count;
@@ -221,10 +163,9 @@ impl<K> Resident<K> {
         let driver = Driver::get().map_err(|error| ResidentError::DriverUnavailable { kernel, error })?;
         let current = Current::new(warm.context(), driver);
         let current = current.map_err(|error| ResidentError::Driver { kernel, error })?;
-        let loaded = known.lock_within(crate::warm::MOMENT).ok_or_else(|| not_warm(RecheckError::Warming))?;
-        let mut figures = self.figures(&known, &loaded, &current)?;
-        drop((loaded, current));
-        let prepared = Prepared::<K>::checked(self.kernel, warm.context(), self.config)?;
+        let mut figures = self.figures(&known, &current)?;
+        drop(current);
+        let prepared = prepare::<K>(self.kernel, warm.context(), self.config)?;
         let stay = sections::residents(on);
         let mut fit = fits(&figures, &room, on, &stay)?;
         if self.carveout.is_none() && fit.is_refused() {
@@ -240,65 +181,10 @@ impl<K> Resident<K> {
         if fit.is_refused() {
             return Err(ResidentError::NoRoom { kernel, fit: Box::new(fit) });
         }
-        let within = Family::of(warm.context(), warm.id());
+        let within = Family::new(warm.context(), known.id);
         let Resident { limit, on_wait, stop_within, .. } = self;
         let options = Options { limit, on_wait, stop_within };
         Ok(Checked { prepared, figures, room, stay, fit, on, within, options })
-    }
-
-    /// The figures of all kernels, as the driver told them when they were warmed, with the carve-outs that were set since.
-    fn figures(
-        &self,
-        known: &KnownContext,
-        loaded: &Loaded,
-        current: &Current<'_>,
-    ) -> Result<Figures, ResidentError> {
-        let kernel = self.kernel.path();
-        let not_warm = |kernel: &'static KernelInfo| {
-            let needs = kernel
-                .table()
-                .find(known.ordinal, known.id)
-                .map_or(0, |found| found.limits.unavailable_below);
-            let arch = known.device.get().map_or(0, |device| device.arch);
-            if needs > 0 {
-                LaunchError::Unavailable { kernel, needs, arch }
-            } else {
-                LaunchError::NotWarm { kernel }
-            }
-        };
-        let warm = |kernel| {
-            let mut there = loaded.kernels.values().filter(|_| !loaded.forgotten);
-            there.find(|warm| warm.info == kernel).ok_or_else(|| not_warm(kernel))
-        };
-        let stays = warm(self.kernel)?;
-        if !stays.report.stack_known {
-            return Err(ResidentError::UnknownStack { kernel, of: kernel });
-        }
-        let launch = Figure { carveout: self.carveout, ..stays.figure(&self.config) };
-        let mut beside = Vec::new();
-        let mut add = |other: &WarmKernel, launches: Vec<Figure>| {
-            if !other.report.stack_known {
-                return Err(ResidentError::UnknownStack { kernel, of: other.report.path });
-            }
-            let carveout = current.carveout(other.function);
-            let carveout = carveout.map_err(|error| ResidentError::Driver { kernel, error })?;
-            let launches = launches.into_iter().map(|launch| Figure { carveout, ..launch }).collect();
-            beside.push(Beside { kernel: other.report.path, launches });
-            Ok(())
-        };
-        for (kernel, config) in &self.beside {
-            let other = warm(kernel)?;
-            crate::launch::check(kernel, config, &other.limits)?;
-            add(other, vec![other.beside(config)])?;
-        }
-        if self.all {
-            let named = |info| self.beside.iter().any(|(kernel, _)| *kernel == info);
-            let left_out = |info| info == self.kernel || self.except.contains(&info) || named(info);
-            for other in loaded.kernels.values().filter(|other| !left_out(other.info)) {
-                add(other, other.launches())?;
-            }
-        }
-        Ok(Figures { kernel, launch, beside })
     }
 }
 
@@ -308,42 +194,6 @@ struct Options {
     limit: Option<Duration>,
     on_wait: OnWait,
     stop_within: Duration,
-}
-
-/// A warm kernel, in the figures that decide what fits.
-impl WarmKernel {
-    fn figure(&self, config: &LaunchConfig) -> Figure {
-        let product = |size: [u32; 3]| size.into_iter().map(u64::from).fold(1, u64::saturating_mul);
-        let WarmKernel { report, limits, .. } = self;
-        let fixed = (limits.cluster != [0; 3]).then(|| limits.cluster.map(u32::from));
-        let cluster = fixed.or(config.cluster).map_or(1, product);
-        Figure {
-            grid: product(config.grid),
-            threads: u32::try_from(product(config.block)).unwrap_or(u32::MAX),
-            registers: report.registers,
-            static_shared: report.static_shared,
-            dynamic_shared: config.shared,
-            cluster: u32::try_from(cluster).unwrap_or(u32::MAX),
-            carveout: None,
-        }
-    }
-
-    /// The smallest launch with these blocks.
-    fn beside(&self, config: &LaunchConfig) -> Figure {
-        let figure = self.figure(config);
-        Figure { grid: figure.cluster.into(), ..figure }
-    }
-
-    /// Its launches as it is declared: without a block those of the smallest and of the largest.
-    fn launches(&self) -> Vec<Figure> {
-        const WARP: u32 = 32;
-        let config = self.info.config(1);
-        if config.block != [0; 3] {
-            return vec![self.beside(&config)];
-        }
-        let most = self.limits.threads;
-        [WARP.min(most), most].map(|threads| self.beside(&config.block(threads))).into()
-    }
 }
 
 /// What fits, unless the whole grid does not.

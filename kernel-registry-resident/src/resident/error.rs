@@ -4,12 +4,11 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use kernel_registry::{DriverCallError, DriverUnavailable, LaunchError, RecheckError};
 use kernel_registry_cuda::fit::{Limit, Refused};
 
 use super::Fit;
 use crate::control::Ended;
-use crate::driver::DriverCallError;
-use crate::{DriverUnavailable, LaunchError, RecheckError};
 
 /// Why a resident kernel was not launched.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,9 +10,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaStream, sys};
-
-use super::{CudaVersion, Driver, DriverCallError, call, lookup};
-use crate::lock::lock;
+use kernel_registry::__private_0_1::resident::{Driver, call, lock, lookup, version};
+use kernel_registry::{CudaVersion, DriverCallError};
 
 /// The driver's functions for green contexts. cudarc has them only in bindings of CUDA 12.4 and newer.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +70,7 @@ impl GreenCalls {
         macro_rules! found {
             ($name:literal) => {
                 // SAFETY: the field's type is that of the function.
-                match unsafe { lookup($name, CudaVersion::new(12, 4), driver.version) }? {
+                match unsafe { lookup($name, CudaVersion::new(12, 4), version(driver)) }? {
                     Some(function) => function,
                     None => return Ok(None),
                 }

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::{CUcontext, CUdeviceptr};
+use kernel_registry::__private_0_1::resident::SealedPointer as Sealed;
+use kernel_registry::{DriverUnavailable, PointerTo, PointerToMut};
 use kernel_registry_cuda::device_header;
 
-use crate::address::Sealed;
 use crate::mapped::Memory;
-use crate::{DriverUnavailable, PointerTo, PointerToMut};
 
 /// The control block of one launch of a resident kernel: `kernel_registry::Control` of the
 /// [device header](crate::DEVICE_HEADER), in mapped host memory.
@@ -22,7 +22,7 @@ use crate::{DriverUnavailable, PointerTo, PointerToMut};
 /// ```no_run
 /// # mod demo {
 /// # use kernel_registry::gpu_kernel;
-/// use kernel_registry::resident::Control;
+/// use kernel_registry_resident::Control;
 ///
 /// // __global__ void worker(kernel_registry::Control* control)
 /// #[gpu_kernel(image = "tests/images/resident.ptx")]
@@ -30,7 +30,7 @@ use crate::{DriverUnavailable, PointerTo, PointerToMut};
 /// # }
 /// # use demo::worker;
 /// use std::time::Duration;
-/// # use kernel_registry::resident::Control;
+/// # use kernel_registry_resident::Control;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let context = kernel_registry::context(0)?;
@@ -104,11 +104,11 @@ pub enum Ended {
     Missing,
     /// Its grid has another number of blocks than the control block.
     OtherGrid,
-    /// Its values in a [`Queue`](crate::resident::Queue) have another size than the host's.
+    /// Its values in a [`Queue`](crate::Queue) have another size than the host's.
     OtherType,
     /// It was compiled with the device header of another version.
     OtherLayout,
-    /// Its [`Queue`](crate::resident::Queue) was made for another number of blocks, or has no such lane.
+    /// Its [`Queue`](crate::Queue) was made for another number of blocks, or has no such lane.
     OtherLanes,
 }
 
@@ -126,7 +126,7 @@ pub struct Missing {
 
 impl Control {
     /// Makes a control block for a launch of so many blocks. This does not wait for kernels that run. Dropping it does, but for those in a
-    /// [`Section`](crate::resident::Section): then it is freed later.
+    /// [`Section`](crate::Section): then it is freed later.
     ///
     /// # Errors
     ///

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaContext, CudaStream, sys};
+use kernel_registry::__private_0_1::resident::{
+    ContextId, Driver, Family, Loading, Unfinished, bind, driver_error, loading, version, watched,
+};
+use kernel_registry::DriverCallError;
 use kernel_registry_cuda::rules;
 
-use crate::contexts::KnownContext;
-use crate::driver::{self, ContextId, Driver, DriverCallError, GreenCalls, GreenId, Multiprocessors};
-use crate::lock::lock;
-use crate::sections::{self, Family, Loading};
-use crate::watch::{self, Activity, NoResult, TIMEOUT, Timeouts, Watch};
+use crate::driver::{GreenCalls, GreenId, Multiprocessors};
 
 pub use error::PartitionError;
 pub use part::Part;
@@ -23,7 +23,7 @@ pub use part::Part;
 ///
 /// ```no_run
 /// use kernel_registry::warm_all;
-/// use kernel_registry::resident::Partition;
+/// use kernel_registry_resident::Partition;
 ///
 /// let context = kernel_registry::context(0)?;
 /// let warm = warm_all(&context)?;
@@ -62,7 +62,7 @@ impl Partition {
     /// In the place of a size: all multiprocessors that are left.
     pub const REST: u32 = u32::MAX;
 
-    /// The device of a context, which must be its primary one: see [`context`](crate::context).
+    /// The device of a context, which must be its primary one: see [`context`](kernel_registry::context).
     pub fn of(context: &Arc<CudaContext>) -> Self {
         Partition { context: context.clone() }
     }
@@ -70,7 +70,7 @@ impl Partition {
     /// Splits the device into a part for each size. The driver rounds sizes up, on sm_90 to multiples of 8:
     /// [`Part::sms`] is the real one. [`REST`](Self::REST) stands for what is left.
     ///
-    /// It waits until nothing runs on the device, or for the [timeout](crate::Warmup::timeout) of the context's warm-ups.
+    /// It waits until nothing runs on the device, or for the [timeout](kernel_registry::Warmup::timeout) of the context's warm-ups.
     ///
     /// # Errors
     ///
@@ -78,20 +78,20 @@ impl Partition {
     pub fn sms<const N: usize>(&self, sizes: [u32; N]) -> Result<[Part; N], PartitionError> {
         part::reap();
         let driver = Driver::get()?;
-        let calls = GreenCalls::look_up(driver)?.ok_or(PartitionError::TooOld { driver: driver.version })?;
+        let calls = GreenCalls::look_up(driver)?.ok_or(PartitionError::TooOld { driver: version(driver) })?;
         if !self.context.is_primary() {
             return Err(PartitionError::NotPrimary);
         }
         let device = self.context.cu_device();
         let unsupported = |error: DriverCallError| {
-            let is_it = error.is(sys::CUresult::CUDA_ERROR_NOT_SUPPORTED);
+            let is_it = error.code == sys::CUresult::CUDA_ERROR_NOT_SUPPORTED as u32;
             if is_it { PartitionError::Unsupported { device: self.context.ordinal() } } else { error.into() }
         };
         let all = calls.of_device(device).map_err(unsupported)?;
-        let shares = shares(&calls, &all, all.alignment(driver.version), &sizes)?;
-        let within = Family::of(&self.context, ContextId::of(&self.context)?);
-        let making = sections::loading(within, "cuGreenCtxCreate", &rules::CONTEXT);
-        let parts = self.watched(calls, shares, making.map_err(PartitionError::WouldWait)?)?;
+        let shares = shares(&calls, &all, all.alignment(version(driver)), &sizes)?;
+        let within = Family::new(&self.context, ContextId::of(&self.context)?);
+        let making = loading(within, "cuGreenCtxCreate", &rules::CONTEXT);
+        let parts = self.make(calls, shares, making.map_err(PartitionError::WouldWait)?)?;
         // There is a part for each size.
         <[Part; N]>::try_from(parts).map_err(|_| PartitionError::Sizes { sizes: sizes.to_vec() })
     }
@@ -106,7 +106,7 @@ impl Partition {
     }
 
     /// Makes the parts in a separate thread, because that waits for the device.
-    fn watched(
+    fn make(
         &self,
         calls: GreenCalls,
         shares: Vec<Vec<Multiprocessors>>,
@@ -114,26 +114,21 @@ impl Partition {
     ) -> Result<Vec<Part>, PartitionError> {
         static SPLITS: AtomicU64 = AtomicU64::new(0);
         let split = SPLITS.fetch_add(1, Ordering::Relaxed);
-        let known = KnownContext::find(ContextId::of(&self.context)?);
-        let timeout = known.and_then(|known| lock(&known.policy).timeout).unwrap_or(TIMEOUT);
         let context = self.context.clone();
-        let make = move |watch: &Watch<()>| {
+        let make = move || {
             // Until the parts are there, so that no resident kernel comes in between.
             let _making = making;
-            watch.call("cuGreenCtxCreate", "");
             // cudarc lets streams wait for each other's work on a slice only while it has a stream of its own making.
             let tracking = context.new_stream();
-            let tracking =
-                tracking.map_err(|error| DriverCallError::new("CudaContext::new_stream", error.0))?;
+            let tracking = tracking.map_err(|error| driver_error("CudaContext::new_stream", error.0))?;
             let shares = shares.into_iter();
             let parts = shares.map(|share| Part::new(&context, &calls, share, split, &tracking));
             parts.collect::<Result<_, _>>()
         };
-        let timeouts = Timeouts { device: timeout, hook: timeout };
-        let made = watch::watched(Activity::new(|| {}), &timeouts, |()| {}, make);
+        let made = watched(ContextId::of(&self.context)?, "cuGreenCtxCreate", make);
         let made: Result<_, DriverCallError> = made.map_err(|error| match error {
-            NoResult::Overdue(_) => PartitionError::Waiting { timeout },
-            NoResult::NoThread(error) => PartitionError::NoThread { reason: error.to_string() },
+            Unfinished::Waiting(timeout) => PartitionError::Waiting { timeout },
+            Unfinished::NoThread(reason) => PartitionError::NoThread { reason },
         })?;
         Ok(made?)
     }
@@ -146,7 +141,7 @@ pub(crate) fn of_stream(
 ) -> Result<Option<(GreenId, Multiprocessors)>, DriverCallError> {
     let Some(calls) = GreenCalls::look_up(driver)? else { return Ok(None) };
     // The handle of the default stream stands for that of the current context.
-    driver::bind(stream.context())?;
+    bind(stream.context())?;
     calls.of_stream(stream)
 }
 

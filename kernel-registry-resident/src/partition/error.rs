@@ -4,9 +4,9 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use kernel_registry::{CudaVersion, DriverCallError, DriverUnavailable, WouldWait};
+
 use super::Partition;
-use crate::driver::{CudaVersion, DriverCallError, DriverUnavailable};
-use crate::sections::WouldWait;
 
 /// Why a device is not split into parts.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::{CUcontext, CUdeviceptr};
+use kernel_registry::__private_0_1::resident::{ContextId, SealedPointer as Sealed};
+use kernel_registry::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 
-use crate::address::Sealed;
-use crate::driver::{ContextId, allocate_host, free_host};
-use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut, sections};
+use crate::driver::{allocate_host, free_host};
+use crate::sections;
 
 /// Values in host memory that the device accesses under the same address. Host and running kernels communicate through
 /// them. cudarc's pinned memory is made for copies: it waits for them before it can be accessed.
@@ -30,7 +31,7 @@ use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut, sections};
 /// # use demo::set_flag;
 /// use std::sync::atomic::{AtomicU32, Ordering};
 ///
-/// use kernel_registry::resident::Mapped;
+/// use kernel_registry_resident::Mapped;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let context = kernel_registry::context(0)?;
@@ -45,7 +46,7 @@ use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut, sections};
 ///
 /// Other values are copied as a whole, by [`read`](Mapped::read) and [`write`](Mapped::write). A kernel that writes one
 /// meanwhile may leave half of the old value in the copy, so let a word say when it is complete. Kernels write [valid values
-/// only](crate::launch_raw#safety).
+/// only](kernel_registry::launch_raw#safety).
 ///
 /// In CUDA the words are read and written by `kernel_registry::load` and `store` of the
 /// [device header](crate::DEVICE_HEADER).
@@ -53,7 +54,7 @@ use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut, sections};
 /// It is for kernels of the context in which it is made, because dropping it waits for these: a launch in a stream of another context refuses
 /// it. A kernel there can take the address of a [`place`](Mapped::place), if the memory is kept until that kernel is done.
 ///
-/// Resetting the context frees the memory, as well as that of a [`Control`](crate::resident::Control) and a [`Queue`](crate::resident::Queue): then these may
+/// Resetting the context frees the memory, as well as that of a [`Control`](crate::Control) and a [`Queue`](crate::Queue): then these may
 /// only be dropped.
 pub struct Mapped<T> {
     memory: Memory,
@@ -112,7 +113,7 @@ impl Drop for Memory {
     }
 }
 
-/// Frees the memory of everything that is dropped in this module, in [`Control`](crate::resident::Control) and in [`Queue`](crate::resident::Queue): when
+/// Frees the memory of everything that is dropped in this module, in [`Control`](crate::Control) and in [`Queue`](crate::Queue): when
 /// no resident kernel is left, because freeing waits for kernels that run.
 fn release(context: &Arc<CudaContext>, id: ContextId, address: NonNull<c_void>) {
     /// The address of memory that nobody else uses.
@@ -138,7 +139,7 @@ impl<T> Mapped<T> {
 
 impl<T: KernelParam> Mapped<T> {
     /// Allocates memory for these values, and copies them there. This does not wait for kernels that run. Dropping the
-    /// memory does, but for those in a [`Section`](crate::resident::Section): then it is freed later.
+    /// memory does, but for those in a [`Section`](crate::Section): then it is freed later.
     ///
     /// # Errors
     ///
@@ -209,7 +210,7 @@ macro_rules! words {
         $(
             impl Mapped<$atomic> {
                 /// Allocates this many words, all 0. This does not wait for kernels that run. Dropping the memory does, but for those
-                /// in a [`Section`](crate::resident::Section): then it is freed later.
+                /// in a [`Section`](crate::Section): then it is freed later.
                 ///
                 /// # Errors
                 ///

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 
 use cudarc::driver::{CudaContext, sys};
-
-use super::{ContextId, Current, Driver, DriverCallError, DriverUnavailable, Pushed, call};
+use kernel_registry::__private_0_1::resident::{ContextId, Current, Driver, Pushed, call, driver_error};
+use kernel_registry::DriverUnavailable;
 
 /// Allocates host memory that every context can access, under the same address.
 pub(crate) fn allocate_host(
@@ -17,7 +17,7 @@ pub(crate) fn allocate_host(
     let mut address = ptr::null_mut();
     // SAFETY: a context is current.
     call("cuMemHostAlloc", unsafe { sys::cuMemHostAlloc(&mut address, bytes, flags) })?;
-    let none = DriverCallError::new("cuMemHostAlloc", sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+    let none = driver_error("cuMemHostAlloc", sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     Ok(NonNull::new(address).ok_or(none)?)
 }
 

@@ -9,13 +9,11 @@ use std::time::Duration;
 
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::{CUcontext, CUdeviceptr};
+use kernel_registry::__private_0_1::resident::{SealedPointer as Sealed, layout};
+use kernel_registry::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 
-use crate::address::Sealed;
-use crate::control::Control;
-use crate::control::{Ended, Presence, poll};
+use crate::control::{Control, Ended, Presence, poll};
 use crate::mapped::Memory;
-use crate::param;
-use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 
 /// A queue in mapped host memory: the host pushes values, and blocks of a kernel take them.
 /// `kernel_registry::Queue<T>` of the [device header](crate::DEVICE_HEADER).
@@ -29,7 +27,7 @@ use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 /// # mod demo {
 /// # use kernel_registry::gpu_kernel;
 /// use kernel_registry::KernelParam;
-/// use kernel_registry::resident::{Control, Queue};
+/// use kernel_registry_resident::{Control, Queue};
 ///
 /// #[derive(Clone, Copy, KernelParam)]
 /// #[repr(C)]
@@ -44,7 +42,7 @@ use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 /// # }
 /// # use demo::{Task, consumer};
 /// use std::time::Duration;
-/// # use kernel_registry::resident::{Control, Queue};
+/// # use kernel_registry_resident::{Control, Queue};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let context = kernel_registry::context(0)?;
@@ -127,7 +125,7 @@ pub struct Unfinished {
 
 impl<T: KernelParam> Queue<T> {
     /// Makes a queue for one block, with room for this many values, and for one at least. This does not wait for kernels that run.
-    /// Dropping the queue does, but for those in a [`Section`](crate::resident::Section): then it is freed later.
+    /// Dropping the queue does, but for those in a [`Section`](crate::Section): then it is freed later.
     ///
     /// # Errors
     ///
@@ -159,7 +157,7 @@ impl<T: KernelParam> Queue<T> {
         let words: &Words = unsafe { &*queue.memory.at(0) };
         words.lanes.store(lanes, Ordering::Relaxed);
         words.capacity.store(per_block, Ordering::Relaxed);
-        words.size.store(param::layout::<T>()[0], Ordering::Relaxed);
+        words.size.store(layout::<T>()[0], Ordering::Relaxed);
         Ok(queue)
     }
 

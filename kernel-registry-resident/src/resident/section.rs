@@ -9,18 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaStream;
+use kernel_registry::__private_0_1::resident::Driver;
+use kernel_registry::DriverCallError;
 
 use super::{Fit, Options, SectionError};
-use crate::control::Control;
-use crate::control::{Ended, Missing, Presence, poll};
-use crate::driver::{self, Driver, DriverCallError};
+use crate::control::{Control, Ended, Missing, Presence, poll};
+use crate::driver;
 use crate::sections::Guard;
 
 /// A resident kernel on the device, until it is told to end.
 ///
 /// While it runs, this library refuses calls that would wait for it: late loads, warm-ups that have something to do, and launches
 /// in its stream. Frees by this library are delayed until no resident kernel is left. An audit in front of the driver
-/// (`kernel_registry_audit::install`) sees all calls of the process, and does with those that would wait what
+/// (`kernel_audit::install`) sees all calls of the process, and does with those that would wait what
 /// [`Resident::on_wait`](super::Resident::on_wait) says.
 ///
 /// Dropping it is [`stop`](Self::stop), whose error is then a line on standard error. One that is forgotten (`std::mem::forget`) never
@@ -67,7 +68,7 @@ impl Section {
         options: &Options,
     ) -> Section {
         let control = Arc::new(control);
-        let audit = driver.begin_section(kernel, stream, options.on_wait);
+        let audit = driver::begin_section(driver, kernel, stream, options.on_wait);
         let launched = AtomicBool::new(false);
         let on_device =
             OnDevice { launched, stream: stream.clone(), _control: control.clone(), driver, audit };
@@ -205,7 +206,7 @@ impl OnDevice {
 impl Drop for OnDevice {
     fn drop(&mut self) {
         if let Some(number) = self.audit {
-            self.driver.end_section(number);
+            driver::end_section(self.driver, number);
         }
     }
 }

@@ -1,15 +1,15 @@
-//! The resident kernels of the process, and what may not happen beside them.
+//! A section, as a value: what may not happen beside its resident kernel.
 
 use std::mem;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaStream;
-use kernel_registry_cuda::rules::Rule;
+use kernel_registry::__private_0_1::resident::{self as core, Family};
 
+use super::ResidentGrid;
 use super::frees::free_due;
-use super::state::{Live, state, take_one, would_wait};
-use super::{Family, ResidentGrid, WouldWait, streams};
+use super::state::{Live, lock_state};
 
 /// How long a section waits for frees that this library is making. They wait for kernels that run, but not for resident ones.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -17,6 +17,7 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// Guards a resident kernel, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Guard {
+    /// The number of its section.
     number: u64,
 }
 
@@ -37,33 +38,24 @@ impl Guard {
         check: impl FnOnce(&[ResidentGrid]) -> Result<(), E>,
     ) -> Result<Guard, NotBegun<E>> {
         let begun = Instant::now();
-        let mut state = state();
-        loop {
-            let frees = state.freeing.iter().any(|freeing| freeing.is_none_or(|freeing| freeing == within));
-            if state.loading.contains(&within) || frees && begun.elapsed() > MOMENT {
+        let mut state = lock_state();
+        while state.freeing.iter().any(|freeing| freeing.is_none_or(|freeing| freeing == within)) {
+            if begun.elapsed() > MOMENT {
                 return Err(NotBegun::Busy);
-            }
-            if !frees {
-                break;
             }
             drop(state);
             thread::sleep(Duration::from_micros(50));
-            state = super::state::state();
+            state = lock_state();
         }
-        check(&state.on(grid.on)).map_err(NotBegun::Refused)?;
-        state.last += 1;
-        let number = state.last;
-        state.live.push(Live { number, within, grid, stream: None });
+        check(&state.find_on(grid.on)).map_err(NotBegun::Refused)?;
+        let number = core::begin(within, grid.kernel).ok_or(NotBegun::Busy)?;
+        state.live.push(Live { number, within, grid });
         Ok(Guard { number })
     }
 
     /// The kernel was launched in this stream: what follows there waits for it.
     pub(crate) fn launched(&self, stream: &CudaStream) {
-        let mut state = state();
-        if let Some(live) = state.live.iter_mut().find(|live| live.number == self.number) {
-            live.stream = Some(stream.cu_stream().addr());
-        }
-        streams::set(state.streams());
+        core::launched(self.number, stream);
     }
 
     /// Polls `has_ended` in a thread, and ends the guard then.
@@ -86,36 +78,10 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let mut state = state();
+        let mut state = lock_state();
         state.live.retain(|live| live.number != self.number);
-        streams::set(state.streams());
+        core::end(self.number);
         drop(state);
         free_due();
-    }
-}
-
-/// Refuses a call that waits for the kernels of these contexts, if a resident kernel is there.
-pub(crate) fn refuse(within: Family, call: &'static str, rule: &Rule) -> Result<(), Box<WouldWait>> {
-    let resident = state().within(within);
-    resident.map_or(Ok(()), |resident| Err(would_wait(resident, call, rule)))
-}
-
-/// This library loads code in these contexts, until it is dropped: no section begins there.
-#[derive(Debug)]
-pub(crate) struct Loading(Family);
-
-/// Begins to load, if no resident kernel is in these contexts.
-pub(crate) fn loading(within: Family, call: &'static str, rule: &Rule) -> Result<Loading, Box<WouldWait>> {
-    let mut state = state();
-    if let Some(resident) = state.within(within) {
-        return Err(would_wait(resident, call, rule));
-    }
-    state.loading.push(within);
-    Ok(Loading(within))
-}
-
-impl Drop for Loading {
-    fn drop(&mut self) {
-        take_one(&mut state().loading, &self.0);
     }
 }

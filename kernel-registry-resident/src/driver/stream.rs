@@ -1,0 +1,32 @@
+//! What the driver says of a stream.
+
+use cudarc::driver::{CudaStream, sys};
+use kernel_registry::__private_0_1::resident::{Pushed, call};
+use kernel_registry::DriverCallError;
+
+/// Whether a stream waits for the default stream, and the default stream for it.
+pub(crate) fn is_blocking(stream: &CudaStream) -> Result<bool, DriverCallError> {
+    let mut flags = 0;
+    // SAFETY: the stream exists as long as its `CudaStream`.
+    call("cuStreamGetFlags", unsafe { sys::cuStreamGetFlags(stream.cu_stream(), &mut flags) })?;
+    const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+    Ok(flags & NON_BLOCKING == 0)
+}
+
+/// Whether what is submitted to a stream, which is not the default stream, becomes part of a graph.
+pub(crate) fn is_captured(stream: &CudaStream) -> Result<bool, DriverCallError> {
+    let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: as above.
+    call("cuStreamIsCapturing", unsafe { sys::cuStreamIsCapturing(stream.cu_stream(), &mut status) })?;
+    Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+}
+
+/// Whether a stream has done all of its work. This waits for nothing, in any thread, and leaves captures and the thread's context alone.
+pub(crate) fn is_done(stream: &CudaStream) -> Result<bool, DriverCallError> {
+    let _pushed = Pushed::new(stream.context())?;
+    // SAFETY: the stream exists as long as its `CudaStream`.
+    match unsafe { sys::cuStreamQuery(stream.cu_stream()) } {
+        sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+        answer => call("cuStreamQuery", answer).map(|()| true),
+    }
+}

@@ -1,0 +1,83 @@
+//! Resident kernels: checked before the launch, and guarded while they are on the device. For programs that declare their kernels with
+//! kernel-registry.
+//!
+//! A resident kernel, such as a worker that takes tasks from a queue, is launched as a [`Resident`]. [`Resident::check`] finds
+//! out before whether all of its blocks, and a block of each kernel named beside it, fit on the device at once. The launch
+//! returns a [`Section`], which refuses calls that would wait for the kernel:
+//!
+//! ```no_run
+//! # mod demo {
+//! use kernel_registry::{KernelParam, gpu_kernel};
+//! use kernel_registry_resident::{Control, Queue};
+//!
+//! #[derive(Clone, Copy, KernelParam)]
+//! #[repr(C)]
+//! pub struct Task {
+//!     pub x: *const f32,
+//!     pub n: u32,
+//! }
+//!
+//! #[gpu_kernel(image = "tests/images/resident.ptx")]
+//! pub unsafe fn consumer(control: *mut Control, queue: *mut Queue<Task>);
+//! # #[gpu_kernel(image = "tests/images/saxpy.ptx", block = 256)]
+//! # pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+//! # }
+//! # use demo::{Task, consumer, saxpy};
+//! use std::time::Duration;
+//! # use kernel_registry_resident::Queue;
+//! use kernel_registry_resident::Resident;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let context = kernel_registry::context(0)?;
+//! let warm = kernel_registry::warm_all(&context)?;
+//! let mut queue = Queue::<Task>::for_blocks(&context, 66, 2)?;
+//!
+//! let resident = Resident::<consumer>::new(consumer::config(66).block(128)).beside(saxpy::INFO, saxpy::over(1000));
+//! let resident = resident.check(&warm)?;
+//! println!("{}", resident.fit());
+//! let stream = context.new_stream()?;
+//! // SAFETY: the queue is freed when no kernel stays any more.
+//! let section = resident.launch(&stream, |launch| unsafe { consumer::launch(&stream, launch, launch.control(), &queue) })?;
+//! section.wait_for_blocks(Duration::from_secs(1))?;
+//! queue.push(Task { x: std::ptr::null(), n: 0 })?;
+//! // Launch `saxpy` in other streams, copy ..
+//! section.stop()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `docs/resident.md` says how to write such a kernel.
+//!
+//! The kernel's CUDA source includes `kernel_registry.cuh` ([`DEVICE_HEADER`]), which kernel-registry-build puts on the include path.
+//! [`Control`] ends the kernel and tells whether all of its blocks are there, a [`Queue`] gives it work, [`Mapped`] is memory that host and
+//! kernel both access, and a [`Partition`] splits the device.
+//!
+//! # Not settled
+//!
+//! This is the newest part of kernel-registry: any version of this crate may change or remove what is here. kernel-registry does not depend
+//! on it.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod control;
+mod driver;
+mod mapped;
+mod partition;
+mod queue;
+mod resident;
+mod sections;
+
+pub use control::{Control, Ended, Missing, Presence};
+pub use kernel_registry::WouldWait;
+pub use kernel_registry_cuda::OnWait;
+pub use kernel_registry_cuda::fit::{Limit, Refused, Shortage};
+pub use mapped::Mapped;
+pub use partition::{Part, Partition, PartitionError};
+pub use queue::{Full, Pushed, Queue, Unfinished};
+pub use resident::{Checked, Companion, Fit, Resident, ResidentError, Section, SectionError, Starting};
+
+/// The text of `kernel_registry.cuh`, the header for CUDA sources of resident kernels.
+///
+/// Sources that kernel-registry-build compiles include it without any preparation. With a compiler of your own, pass it to
+/// NVRTC as a header of this name, or write it to a file on the include path.
+pub const DEVICE_HEADER: &str = kernel_registry_cuda::device_header::TEXT;

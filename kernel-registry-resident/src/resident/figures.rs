@@ -1,0 +1,82 @@
+//! The figures of a resident kernel and of those beside it.
+
+use kernel_registry::__private_0_1::resident::{Current, Known, WarmKernel, check};
+use kernel_registry::LaunchConfig;
+use kernel_registry_cuda::fit::Launch as Figure;
+
+use super::fit::{Beside, Figures};
+use super::{Resident, ResidentError};
+use crate::driver;
+
+impl<K> Resident<K> {
+    /// The figures of all kernels, as the driver told them when they were warmed, with the carve-outs that were set since.
+    pub(super) fn figures(&self, known: &Known, current: &Current<'_>) -> Result<Figures, ResidentError> {
+        let kernel = self.kernel.path();
+        let warm = |kernel| {
+            known.kernels.iter().find(|warm| warm.info == kernel).ok_or_else(|| known.why_not_warm(kernel))
+        };
+        let stays = warm(self.kernel)?;
+        if !stays.report.stack_known {
+            return Err(ResidentError::UnknownStack { kernel, of: kernel });
+        }
+        let launch = Figure { carveout: self.carveout, ..figure(stays, &self.config) };
+        let mut beside = Vec::new();
+        let mut add = |other: &WarmKernel, launches: Vec<Figure>| {
+            if !other.report.stack_known {
+                return Err(ResidentError::UnknownStack { kernel, of: other.report.path });
+            }
+            let carveout = driver::carveout(current, other.function);
+            let carveout = carveout.map_err(|error| ResidentError::Driver { kernel, error })?;
+            let launches = launches.into_iter().map(|launch| Figure { carveout, ..launch }).collect();
+            beside.push(Beside { kernel: other.report.path, launches });
+            Ok(())
+        };
+        for (kernel, config) in &self.beside {
+            let other = warm(kernel)?;
+            check(kernel, config, &other.limits)?;
+            add(other, vec![smallest(other, config)])?;
+        }
+        if self.all {
+            let named = |info| self.beside.iter().any(|(kernel, _)| *kernel == info);
+            let left_out = |info| info == self.kernel || self.except.contains(&info) || named(info);
+            for other in known.kernels.iter().filter(|other| !left_out(other.info)) {
+                add(other, launches(other))?;
+            }
+        }
+        Ok(Figures { kernel, launch, beside })
+    }
+}
+
+/// A warm kernel, in the figures that decide what fits.
+fn figure(kernel: &WarmKernel, config: &LaunchConfig) -> Figure {
+    let product = |size: [u32; 3]| size.into_iter().map(u64::from).fold(1, u64::saturating_mul);
+    let WarmKernel { report, limits, .. } = kernel;
+    let fixed = (limits.cluster != [0; 3]).then(|| limits.cluster.map(u32::from));
+    let cluster = fixed.or(config.cluster).map_or(1, product);
+    Figure {
+        grid: product(config.grid),
+        threads: u32::try_from(product(config.block)).unwrap_or(u32::MAX),
+        registers: report.registers,
+        static_shared: report.static_shared,
+        dynamic_shared: config.shared,
+        cluster: u32::try_from(cluster).unwrap_or(u32::MAX),
+        carveout: None,
+    }
+}
+
+/// The smallest launch with these blocks.
+fn smallest(kernel: &WarmKernel, config: &LaunchConfig) -> Figure {
+    let figure = figure(kernel, config);
+    Figure { grid: figure.cluster.into(), ..figure }
+}
+
+/// Its launches as it is declared: without a block those of the smallest and of the largest.
+fn launches(kernel: &WarmKernel) -> Vec<Figure> {
+    const WARP: u32 = 32;
+    let config = kernel.info.config(1);
+    if config.block != [0; 3] {
+        return vec![smallest(kernel, &config)];
+    }
+    let most = kernel.limits.threads;
+    [WARP.min(most), most].map(|threads| smallest(kernel, &config.block(threads))).into()
+}

@@ -1,0 +1,49 @@
+//! The resident kernels of the process, and the frees that wait for them, behind one lock.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+use kernel_registry::__private_0_1::resident::{Family, lock};
+
+use super::{Processors, ResidentGrid};
+
+/// A resident kernel that is on a device.
+pub(super) struct Live {
+    /// The number of its section.
+    pub(super) number: u64,
+    pub(super) within: Family,
+    pub(super) grid: ResidentGrid,
+}
+
+pub(super) struct State {
+    pub(super) live: Vec<Live>,
+    /// Where this library frees at the moment.
+    pub(super) freeing: Vec<Option<Family>>,
+    pub(super) delayed: VecDeque<Delayed>,
+}
+
+static STATE: Mutex<State> =
+    Mutex::new(State { live: Vec::new(), freeing: Vec::new(), delayed: VecDeque::new() });
+
+pub(super) fn lock_state() -> MutexGuard<'static, State> {
+    lock(&STATE)
+}
+
+/// A free that is delayed until the sections of these contexts, or of all, have ended.
+pub(super) struct Delayed {
+    pub(super) within: Option<Family>,
+    pub(super) free: Box<dyn FnOnce() + Send>,
+}
+
+impl State {
+    /// The resident kernels on any of these multiprocessors.
+    pub(super) fn find_on(&self, processors: Processors) -> Vec<ResidentGrid> {
+        let grids = self.live.iter().map(|live| live.grid);
+        grids.filter(|grid| grid.on.overlap(processors)).collect()
+    }
+}
+
+/// The resident kernels on any of these multiprocessors.
+pub(crate) fn residents(processors: Processors) -> Vec<ResidentGrid> {
+    lock_state().find_on(processors)
+}

@@ -1,0 +1,25 @@
+//! Asserts that types of the API are `Send` and `Sync`.
+
+use std::sync::atomic::AtomicU32;
+
+use kernel_registry_resident::{
+    Control, Mapped, Missing, Part, Partition, PartitionError, Queue, Resident, ResidentError, SectionError,
+};
+
+const fn send_and_sync<T: Send + Sync>() {}
+
+/// Evaluated at compile time.
+const _: () = {
+    send_and_sync::<Resident>();
+    send_and_sync::<ResidentError>();
+    send_and_sync::<SectionError>();
+    send_and_sync::<Partition>();
+    send_and_sync::<Part>();
+    send_and_sync::<PartitionError>();
+    send_and_sync::<Control>();
+    send_and_sync::<Missing>();
+    send_and_sync::<Mapped<f32>>();
+    send_and_sync::<Mapped<AtomicU32>>();
+    // Pointers are addresses on the device there.
+    send_and_sync::<Queue<*const f32>>();
+};
