@@ -11,7 +11,7 @@ use crate::watch::fork;
 /// A file that the loader has mapped.
 pub(crate) struct Mapped<'a> {
     /// Empty for the program itself.
-    name: &'a [u8],
+    pub(crate) name: &'a [u8],
     pub(crate) headers: &'a [libc::Elf64_Phdr],
     /// What is added to the addresses in the file.
     pub(crate) base: u64,

@@ -68,11 +68,11 @@ impl Stack {
         if frame <= of.sp || !frame.is_multiple_of(WORD) {
             return None;
         }
-        let pc = self.word(frame.checked_add_signed(rule.returns?)?)?;
+        let pc = self.word(frame.checked_add_signed(rule.returns)?)?;
         let fp = match rule.fp {
             Place::Same => of.fp,
             Place::InFrame(offset) => self.word(frame.checked_add_signed(offset)?)?,
-            Place::In(sum) => {
+            Place::At(sum) => {
                 let at = self.sum(of, sum)?;
                 self.word(at)?
             }
