@@ -269,6 +269,9 @@ impl<'a> Warmup<'a> {
 
     /// How long one driver call may wait for the device, before [`WarmError::TimedOut`]. 30 seconds by default.
     /// Compiling and `#[warmup]` functions do not count.
+    ///
+    /// While another warm-up runs in the same context, this one waits, and fails when a driver call of the other one has lasted for
+    /// this timeout. All of that call's time counts, also the time before this warm-up began to wait.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.policy.timeout = Some(timeout);
         self
