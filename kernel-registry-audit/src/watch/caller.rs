@@ -1,4 +1,4 @@
-//! Which library called: the first function of the stack that is neither ours, nor the driver's, nor the runtime API's.
+//! Finds who called a hook: the first function on the stack that is not of the audit, the driver or the runtime API.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,27 +14,27 @@ use super::python::{self, Frame};
 use super::symbols::Symbols;
 use super::unwind::{Registers, Stack};
 
-/// Frames that are looked at.
+/// The most frames that are read.
 const DEPTH: usize = 48;
 
 /// Who called a hook.
 #[derive(Default)]
 pub(crate) struct Caller {
     pub(crate) library: String,
-    /// Library and function, `libtorch_cuda.so cublasCreate_v2`.
+    /// Library and function, such as `libtorch_cuda.so cublasCreate_v2`.
     pub(crate) name: String,
-    /// The stack below it, a line for each frame.
+    /// The stack from the caller on, a line for each frame.
     pub(crate) stack: String,
 }
 
-/// The caller of a hook, in this thread.
+/// Finds the caller of the hook that this thread is in.
 #[inline(never)]
 pub(crate) fn find(hook: *const c_void) -> Caller {
     find_from(Registers::here(), hook).in_python(&python::frames())
 }
 
 impl Caller {
-    /// The caller, where the thread also has Python frames: then the user's function called.
+    /// Adds the thread's Python frames. If one of them is the user's, that function is the caller.
     pub(crate) fn in_python(self, frames: &[Frame]) -> Caller {
         let Some(user) = python::of_user(frames) else { return self };
         let name = |frame: &Frame| format!("{}:{} {}", frame.file, frame.line, frame.function);
@@ -45,22 +45,22 @@ impl Caller {
     }
 }
 
-/// Libraries whose calls are made for another one.
+/// Libraries that only pass calls on. Whoever called them is the caller.
 const INSIDE: [&str; 6] = ["libcuda.so", "libcudart.so", "libc.so", "ld-linux", "libffi.so", "_ctypes."];
 
-/// No hook is larger.
+/// More bytes than any hook has.
 const LARGEST: u64 = 1 << 16;
 
-/// The caller is the first frame outside of the hook, the driver and the runtime API. The stack begins there.
+/// Finds the caller from the registers of a frame on: the first frame outside of the hook, the driver and the runtime API.
 pub(crate) fn find_from(registers: Registers, hook: *const c_void) -> Caller {
     let mut found = found();
     let frames = found.frames(registers);
-    // Hooks in the program itself: the frame of the hook has the nearest address after its beginning.
+    // If hooks are in the program itself, the hook's frame is the one whose address is nearest after the hook's beginning.
     let hook = hook.addr() as u64;
     let after = |frame: &(u64, Arc<Known>)| frame.0.checked_sub(hook).unwrap_or(u64::MAX);
     let nearest = (0..frames.len()).min_by_key(|index| after(&frames[*index]));
     let skipped = nearest.filter(|index| after(&frames[*index]) < LARGEST).map_or(0, |index| index + 1);
-    // Hooks in a library of their own: all of that library is skipped.
+    // If hooks have a library of their own, all frames of that library are skipped.
     let own = if cfg!(feature = "export") { found.known(hook) } else { None };
     let is_inside = |(_, frame): &&(u64, Arc<Known>)| {
         own.as_ref().is_some_and(|own| own.library == frame.library)
@@ -77,20 +77,21 @@ pub(crate) fn find_from(registers: Registers, hook: *const c_void) -> Caller {
     Caller { library, name, stack: outside.map(|(_, known)| &*known.line).collect() }
 }
 
-/// What is known of an address in a function.
+/// What was found out about the address of an instruction.
 struct Known {
     library: String,
-    /// Its name, if the file exports it.
+    /// The function's name, if the file exports it.
     function: Option<String>,
-    /// The line of a stack.
+    /// The frame's line in a stack.
     line: String,
     rule: Option<Rule>,
 }
 
-/// The interpreter's function that runs Python's. Python names what is behind it; and in a coroutine, where its part of the stack ends, nothing is.
+/// The interpreter's function that runs Python functions. Stacks are read up to it: Python itself says who called it, and in a coroutine the
+/// stack can end there.
 const INTERPRETER: &str = "_PyEval_EvalFrameDefault";
 
-/// What was found of addresses before, as long as no file is unmapped.
+/// What was found out about addresses. It is forgotten when a file is unmapped: another one can get its addresses.
 #[derive(Default)]
 struct Found {
     unmapped: u64,
@@ -98,7 +99,7 @@ struct Found {
 }
 
 fn found() -> impl DerefMut<Target = Found> {
-    /// No program has so many places from which it loads.
+    /// More addresses than a program has on its stacks.
     const MOST: usize = 1 << 16;
     static FOUND: Locked<Found> = Locked::new();
     let (_, unmapped) = mapped::counts();
@@ -110,7 +111,7 @@ fn found() -> impl DerefMut<Target = Found> {
 }
 
 impl Found {
-    /// The frames from one on, with their addresses.
+    /// Reads the frames from these registers on. Returns them with their addresses.
     fn frames(&mut self, mut registers: Registers) -> Vec<(u64, Arc<Known>)> {
         let (mut frames, mut stack) = (Vec::new(), Stack::new());
         while frames.len() < DEPTH
@@ -126,7 +127,7 @@ impl Found {
         frames
     }
 
-    /// What is known of an address, if it is in a file that is mapped.
+    /// Looks up an address, if it is in a file that is mapped.
     fn known(&mut self, address: u64) -> Option<Arc<Known>> {
         match self.addresses.entry(address) {
             Entry::Occupied(entry) => Some(entry.get().clone()),
@@ -136,7 +137,7 @@ impl Found {
 }
 
 fn look_up(address: u64) -> Option<Known> {
-    // The address behind a call may be that of the next function.
+    // The address is behind a call, which can be the last instruction of its function.
     let inside = address.checked_sub(1)?;
     let mut known = None;
     mapped::each(&mut |file| {
@@ -152,13 +153,13 @@ fn look_up(address: u64) -> Option<Known> {
 fn describe(file: &Mapped<'_>, address: u64, inside: u64) -> Known {
     let path = file.path().unwrap_or_default();
     let library = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let function = Symbols::of(file).and_then(|symbols| symbols.around(inside));
+    let function = Symbols::read(file).and_then(|symbols| symbols.around(inside));
     let function =
         function.map(|(name, start)| (String::from_utf8_lossy(name).into_owned(), address - start));
     let offset = address - file.begin();
     let line = match (&function, build_id::of_file(file)) {
         (Some((function, offset)), _) => format!("{library} {function}+{offset:#x}\n"),
-        // A reader of the record may find the function in this file.
+        // Whoever reads the record can find the function in this file, by its offset.
         (None, Some(id)) => format!("{}#{id}+{offset:#x}\n", path.display()),
         (None, None) => format!("{library}+{offset:#x}\n"),
     };
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn a_stack_is_that_of_the_systems_unwinder() {
         let [ours, theirs] = deep(12);
-        // The first address is that of this call, and of that one.
+        // The first addresses differ: the two unwinders are called at different places.
         assert!(ours.len() > 20, "{ours:x?} {theirs:x?}");
         let same = ours.iter().zip(&theirs).skip(1).filter(|(ours, theirs)| ours == theirs).count();
         assert!(same >= ours.len().min(theirs.len()) - 2, "{ours:x?} {theirs:x?}");

@@ -1,5 +1,5 @@
 //! How the caller of a function is found: by the rules in `.eh_frame`, which compilers write for each address. Only the stack pointer and the frame
-//! pointer are followed. Other registers are not needed: hardly any rule is about them.
+//! pointer are followed: hardly any rule needs another register.
 
 use gimli::{
     AArch64, BaseAddresses, CfaRule, DW_EH_PE_udata4, EhFrame, EhFrameHdr, EhFrameOffset, Encoding,
@@ -49,7 +49,7 @@ pub(crate) struct Rule {
     pub(crate) returns: i64,
 }
 
-/// Where gimli keeps the rules of all registers while it reads: on the stack, and nothing is allocated. No compiler writes more.
+/// Keeps gimli's rules of registers on the stack, so that it allocates nothing. Compilers write fewer rules than it has room for.
 struct OnStack;
 
 impl UnwindContextStorage<usize> for OnStack {

@@ -1,5 +1,5 @@
-//! The library that stands in front of the driver in this process: a stub of the driver's name, whose functions are the hooks here,
-//! and which needs the driver, so that all else is found there.
+//! Puts a stub library in front of the driver in this process. The stub has the driver's name, and its functions are the hooks of this
+//! program. It needs the driver itself, so the loader finds all other functions there.
 
 use std::ffi::{CStr, CString, OsStr, c_int, c_void};
 use std::fs::File;
@@ -24,16 +24,16 @@ use crate::watch::ready::kernel_registry_audit_ready;
 use crate::watch::{fork, real, recording, say, symbols, system};
 use crate::{environment, variables};
 
-/// The names by which programs open the driver. Most use the first, its `DT_SONAME`; cudarc tries the second before that.
+/// The names by which programs open the driver. Most use the first, its `DT_SONAME`. cudarc tries the second one first.
 const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
 
-/// A function of the simulated driver: it gives up the driver's name, and returns a file descriptor of itself, or -1.
+/// The function by which the simulated driver gives up the driver's name. It returns a descriptor of the simulated driver's file, or -1.
 const STEP_BACK: &CStr = c"kernelRegistrySimulatedDriverStepsBack";
 
 /// The library in front of the driver, once there is one.
 static FRONT: OnceLock<Library> = OnceLock::new();
 
-/// Whether `cargo kernels audit` put it there.
+/// Whether `FRONT` was put there by `cargo kernels audit`, and not by `install`.
 static FROM_OUTSIDE: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
@@ -62,7 +62,7 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
         }
     };
     Audit { driver: Some(driver.clone()), ..audit }.choose();
-    // The loader takes an equal path for an equal library, so the descriptors stay in use.
+    // The loader knows a library by its path, which names a descriptor. So the descriptors stay open: no other file gets their numbers.
     for name in NAMES {
         let file = mem::ManuallyDrop::new(stub(name, &driver).map_err(InstallError::File)?);
         let path =
@@ -82,14 +82,15 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
     Ok(Installed::Now)
 }
 
-/// The driver that the hooks will call, or hooks that are there already.
+/// What is there before `install`.
 enum Behind {
+    /// The driver that the hooks will call.
     Driver(PathBuf),
-    /// Hooks that were put there from outside.
+    /// The hooks that `cargo kernels audit` put there.
     Audit(Library),
 }
 
-/// Finds what the hooks will be in front of.
+/// Finds the driver that the hooks will call, or an audit that is there already.
 fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
     for name in NAMES {
         let Ok(open) = Library::open(name, libc::RTLD_NOW | libc::RTLD_NOLOAD) else { continue };
@@ -101,7 +102,7 @@ fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
         if step_back.is_null() {
             return Err(InstallError::AlreadyOpen);
         }
-        // SAFETY: this is the type of the function of that name, which is in this program and not in the library.
+        // SAFETY: the function of that name has this type. It is part of this program, so it stays when the library is closed.
         let step_back: extern "C" fn() -> c_int = unsafe { mem::transmute(step_back) };
         return match step_back() {
             ..0 => Err(InstallError::AlreadyOpen),
@@ -109,7 +110,7 @@ fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
         };
     }
     let chosen = chosen.map(Path::to_owned);
-    // `cargo kernels audit` sets the variable, and puts its hooks before that driver.
+    // If `cargo kernels audit` has set the variable, its hooks can be in front of that driver. The loader knows.
     let path = match chosen {
         Some(path) if environment::variable(variables::DRIVER).is_none() => path,
         chosen => match found_by_loader().map_err(InstallError::Child)? {
@@ -132,16 +133,16 @@ fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
 enum Found {
     Driver(PathBuf),
     Audit,
-    /// The loader's words.
+    /// With the loader's message.
     Nothing(String),
 }
 
-/// Asks the loader in a forked child: what this process opened would be found before the hooks, and not every driver can be closed
-/// again.
+/// Asks the loader in a forked child. In this process the driver would stay open, because not every driver can be closed again, and
+/// programs would find it before the hooks.
 fn found_by_loader() -> io::Result<Found> {
     let mut ends = [0; 2];
-    // SAFETY: the array has room for both ends, which are new descriptors. The child calls the loader and the allocator, which glibc
-    // makes usable after fork, and never returns.
+    // SAFETY: the array has room for both ends, and nobody else owns these descriptors. The child never returns. It calls the loader and
+    // the allocator, which glibc makes usable after a fork.
     unsafe {
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(io::Error::last_os_error());
@@ -149,7 +150,7 @@ fn found_by_loader() -> io::Result<Found> {
         let [mut from, mut to] = ends.map(|end| File::from_raw_fd(end));
         let child = libc::fork();
         if child == 0 {
-            // A driver that never answers ends the child, and not the program.
+            // If opening the driver hangs, the alarm ends the child, and the program goes on.
             libc::alarm(60);
             let (kind, text) = match Library::open(NAMES[0], libc::RTLD_LAZY) {
                 Ok(library) if library.symbol(READY).is_null() => {
@@ -180,14 +181,14 @@ fn found_by_loader() -> io::Result<Found> {
     }
 }
 
-/// The variables of the audit in the library that `cargo kernels audit` has put there.
+/// Returns the audit's variables from the library that `cargo kernels audit` put in front of the driver.
 pub(crate) fn constant() -> &'static [u8] {
     static CONSTANT: OnceLock<Vec<u8>> = OnceLock::new();
     let find = || symbols::bytes_of(variables::CONSTANT.as_bytes()).unwrap_or_default();
     fork::once(&CONSTANT, find).as_slice()
 }
 
-/// A library of this name, in memory, with the hooks of this program.
+/// Makes a library of this name in memory, whose functions are the hooks of this program.
 fn stub(name: &CStr, driver: &Path) -> io::Result<File> {
     let hooks = HOOKS.iter().map(|hook| (hook.name, hook.address));
     let symbols = hooks.chain(own().map(|(name, address)| (name.to_str().unwrap_or_default(), address)));
@@ -199,13 +200,13 @@ fn stub(name: &CStr, driver: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Not `/proc/self`: a debugger opens the file too, and would open its own.
+/// The path of a descriptor. It names this process, and not `/proc/self`: a debugger opens it too, and would get a file of its own.
 fn path_of(descriptor: c_int) -> String {
     format!("/proc/{}/fd/{descriptor}", process::id())
 }
 
-/// A function of the audit that watches this process: the one that was installed, or else one from outside, if the program has
-/// opened the driver.
+/// Finds a function of the audit that watches this process: the installed audit, or else the one from outside. The latter is found once the
+/// program has opened the driver. Returns null if there is none.
 fn symbol(name: &CStr) -> *mut c_void {
     if let Some(front) = FRONT.get() {
         return front.symbol(name);
@@ -227,7 +228,7 @@ pub(crate) fn ready() -> Option<()> {
     Some(())
 }
 
-/// A copy of the record of this process, if it is watched.
+/// Copies the record of this process, if it is watched.
 pub(crate) fn record() -> Option<Vec<u8>> {
     let record = symbol(RECORD);
     if record.is_null() {
@@ -237,10 +238,10 @@ pub(crate) fn record() -> Option<Vec<u8>> {
     let record: extern "C" fn(&mut usize) -> *const AtomicU64 = unsafe { mem::transmute(record) };
     let mut size = 0;
     let words = record(&mut size);
-    // SAFETY: the record has that size, is aligned to a page, and is never unmapped. Other threads write there at the same time, so
-    // all of it is read by atomics; a text may be half written where no event names it yet.
+    // SAFETY: the record has that size, is aligned to a page, and is never unmapped. Other threads write there at the same time, so all
+    // of it is read by atomics. A text that no event names yet may be half written.
     let words = unsafe { std::slice::from_raw_parts(words, size / size_of::<AtomicU64>()) };
-    // Events stand at the end, and their texts before them: whatever an event names was written before the event was.
+    // Events come behind all texts, and a text is written before the event that names it. So reading from the end finds each event's text.
     let mut copy: Vec<_> = words.iter().rev().map(|word| word.load(Ordering::Acquire)).collect();
     copy.reverse();
     Some(copy.into_iter().flat_map(u64::to_ne_bytes).collect())

@@ -187,11 +187,11 @@ hooks! {
     12000 cuLibraryLoadData => cuLibraryLoadData(
         library: *mut CUlibrary, bytes: *const c_void, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |call, real| load_library(call, library, image_at(bytes), count, LibraryOptions::of(library_options, library_count), real);
+    ) |call, real| load_library(call, library, image_at(bytes), count, LibraryOptions::read(library_options, library_count), real);
     12000 cuLibraryLoadFromFile => cuLibraryLoadFromFile(
         library: *mut CUlibrary, path: *const c_char, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |call, real| load_library(call, library, image_in_file(path), count, LibraryOptions::of(library_options, library_count), real);
+    ) |call, real| load_library(call, library, image_in_file(path), count, LibraryOptions::read(library_options, library_count), real);
     2000 cuModuleUnload => cuModuleUnload(module: CUmodule) |call, real| unload_module(call, module, real);
     12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary) |call, real| unload_library(call, library, real);
 

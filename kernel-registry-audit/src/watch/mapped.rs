@@ -10,10 +10,10 @@ use crate::watch::fork;
 
 /// A file that the loader has mapped.
 pub(crate) struct Mapped<'a> {
-    /// Empty for the program itself.
+    /// The loader's name for it. Empty for the program itself.
     pub(crate) name: &'a [u8],
     pub(crate) headers: &'a [libc::Elf64_Phdr],
-    /// What is added to the addresses in the file.
+    /// The load bias, which the loader adds to the addresses in the file.
     pub(crate) base: u64,
 }
 
@@ -23,20 +23,20 @@ impl Mapped<'_> {
         self.name == path.as_os_str().as_bytes()
     }
 
-    /// Whether another one needs it by this name.
+    /// Whether it is what another file needs by this name.
     pub(crate) fn is_meant_by(&self, name: &[u8], soname: Option<&[u8]>) -> bool {
         self.name == name
             || soname == Some(name)
             || self.name.rsplit(|byte| *byte == b'/').next() == Some(name)
     }
 
-    /// The segment of this type, which belongs to the file and is mapped.
+    /// The bytes of the segment of this type, if it is mapped.
     pub(crate) fn segment(&self, kind: u32) -> Option<&[u8]> {
         let header = self.headers.iter().find(|header| header.p_type == kind)?;
         self.rest(self.start(header))?.get(..header.p_filesz as usize)
     }
 
-    /// What is mapped from an address up to the end of its segment, as far as the file has it.
+    /// The bytes from an address to the end of its segment, without the zeros that the file does not contain.
     pub(crate) fn rest(&self, address: u64) -> Option<&[u8]> {
         let (header, inside) = self.segment_at(address, 1)?;
         let bytes = usize::try_from(header.p_filesz - inside).ok()?;
@@ -49,7 +49,7 @@ impl Mapped<'_> {
         if self.name.is_empty() {
             return env::current_exe().ok();
         }
-        // Its name is what the program gave to `dlopen`, in a working directory that may have been another one.
+        // A relative name is what the program gave to `dlopen`. The working directory may have changed since.
         let name = Path::new(OsStr::from_bytes(self.name));
         if name.is_absolute() { Some(name.to_owned()) } else { path_at(self.start(self.headers.first()?)) }
     }
@@ -66,7 +66,7 @@ impl Mapped<'_> {
         self.base.wrapping_add(header.p_vaddr)
     }
 
-    /// The segment that has so many bytes from this address in the file, and where they begin in it.
+    /// The segment that the file has at this address, for so many bytes, and how far inside it the address is.
     pub(crate) fn segment_at(&self, address: u64, bytes: u64) -> Option<(&libc::Elf64_Phdr, u64)> {
         let loaded = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
         loaded.into_iter().find_map(|header| {
@@ -99,8 +99,8 @@ pub(crate) fn each(mut look: Look<'_>) {
         if info.dlpi_phdr.is_null() || info.dlpi_name.is_null() {
             return 0;
         }
-        // SAFETY: so many program headers are there while the file is mapped, which the loader's lock ensures; and a name
-        // ends with a zero.
+        // SAFETY: the description says how many program headers there are, and the loader's lock keeps them mapped. The name ends with
+        // a zero.
         let (headers, name) = unsafe {
             let headers = slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
             (headers, CStr::from_ptr(info.dlpi_name).to_bytes())
@@ -111,7 +111,7 @@ pub(crate) fn each(mut look: Look<'_>) {
     fork::undivided(|| unsafe { libc::dl_iterate_phdr(Some(step), (&raw mut look).cast()) });
 }
 
-/// What is added to the addresses in the file of this path, if it is mapped.
+/// The load bias of the file of this path, if it is mapped.
 pub(crate) fn base_of(path: &Path) -> Option<u64> {
     let mut base = None;
     each(&mut |file| {
@@ -121,7 +121,7 @@ pub(crate) fn base_of(path: &Path) -> Option<u64> {
     base
 }
 
-/// How many files were mapped and unmapped so far. While both are the same, so are the files.
+/// Counts the files that were mapped and unmapped so far. While both counts stay the same, so do the mapped files.
 pub(crate) fn counts() -> (u64, u64) {
     unsafe extern "C" fn step(info: *mut libc::dl_phdr_info, _size: usize, counts: *mut c_void) -> c_int {
         // SAFETY: as in `each`.
@@ -134,7 +134,7 @@ pub(crate) fn counts() -> (u64, u64) {
     counts
 }
 
-/// The files of this name that are mapped. Python's packages have files of one name in different folders.
+/// Lists the mapped files of this name. There can be several: Python's packages have files of one name in different folders.
 pub(crate) fn named(name: &OsStr) -> Vec<PathBuf> {
     let mut found = Vec::new();
     each(&mut |file| {
@@ -144,7 +144,7 @@ pub(crate) fn named(name: &OsStr) -> Vec<PathBuf> {
     found
 }
 
-/// Whether so many bytes are part of a file, and can be read.
+/// Whether so many bytes at an address are part of a mapped file, and can be read.
 pub(crate) fn is_readable(address: *const c_void, bytes: usize) -> bool {
     let (address, mut is_readable) = (address.addr() as u64, false);
     each(&mut |file| {

@@ -16,7 +16,7 @@ const GNU_HASH: u64 = 0x6fff_fef5;
 pub(crate) fn find(name: &CStr) -> Option<u64> {
     let mut found = None;
     mapped::each(&mut |file| {
-        found = Symbols::of(file).and_then(|symbols| symbols.find(name.to_bytes()));
+        found = Symbols::read(file).and_then(|symbols| symbols.find(name.to_bytes()));
         found.is_some()
     });
     found
@@ -26,7 +26,7 @@ pub(crate) fn find(name: &CStr) -> Option<u64> {
 pub(crate) fn bytes_of(name: &[u8]) -> Option<Vec<u8>> {
     let mut found = None;
     mapped::each(&mut |file| {
-        let symbol = Symbols::of(file).and_then(|symbols| symbols.named(name));
+        let symbol = Symbols::read(file).and_then(|symbols| symbols.named(name));
         let bytes = symbol.and_then(|symbol| file.rest(symbol.start)?.get(..symbol.size as usize));
         found = bytes.map(<[u8]>::to_vec);
         found.is_some()
@@ -41,7 +41,7 @@ pub(crate) fn find_from(base: u64, name: &CStr) -> Option<u64> {
         next += 1;
         let (mut found, mut needed) = (None, Vec::<Vec<u8>>::new());
         mapped::each(&mut |file| {
-            let symbols = if file.base == base { Symbols::of(file) } else { None };
+            let symbols = if file.base == base { Symbols::read(file) } else { None };
             if let Some(symbols) = &symbols {
                 found = symbols.find(name.to_bytes());
                 needed.extend(symbols.needed().map(<[u8]>::to_vec));
@@ -53,7 +53,7 @@ pub(crate) fn find_from(base: u64, name: &CStr) -> Option<u64> {
         }
         for name in needed {
             mapped::each(&mut |file| {
-                let soname = Symbols::of(file).and_then(|symbols| symbols.soname());
+                let soname = Symbols::read(file).and_then(|symbols| symbols.soname());
                 let is_it = file.is_meant_by(&name, soname);
                 if is_it && !bases.contains(&file.base) {
                     bases.push(file.base);
@@ -92,7 +92,8 @@ struct Symbol<'a> {
 }
 
 impl<'a> Symbols<'a> {
-    pub(crate) fn of(file: &'a Mapped<'_>) -> Option<Self> {
+    /// Finds the tables of a file.
+    pub(crate) fn read(file: &'a Mapped<'_>) -> Option<Self> {
         let dynamic = file.segment(libc::PT_DYNAMIC)?;
         // The loader has made addresses of them, except in what the kernel maps.
         let address = |at: u64| if at < file.base { at + file.base } else { at };

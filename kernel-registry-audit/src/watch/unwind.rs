@@ -1,5 +1,5 @@
-//! The stack of a thread, from the registers of one of its frames on. All that is read of it is read by the system, which refuses what is not mapped:
-//! the frames of a coroutine do not lead back to the thread's first function, and what is there may be anything.
+//! Reads the stack of a thread, from the registers of one of its frames on. The system copies the memory and refuses what is not mapped, so that
+//! nothing faults: the frames of a coroutine do not lead to the thread's first function, and behind the last one can be anything.
 
 use std::arch::asm;
 use std::ffi::c_void;
@@ -7,17 +7,17 @@ use std::ptr;
 
 use crate::watch::cfi::{Place, Rule, Sum};
 
-/// What leads from a frame to its caller.
+/// The registers of a frame that lead to its caller.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Registers {
-    /// The address of an instruction: the next one, or the one behind a call.
+    /// The address of the next instruction. In a caller that is the one behind the call.
     pub(crate) pc: u64,
     pub(crate) sp: u64,
     pub(crate) fp: u64,
 }
 
 impl Registers {
-    /// Those of the function that this is compiled into.
+    /// Returns the registers of the function that this is inlined into.
     #[inline(always)]
     pub(crate) fn here() -> Self {
         let mut here = Registers::default();
@@ -43,17 +43,18 @@ impl Registers {
     }
 }
 
-/// Memory of a stack, read in large parts.
+/// A stack's memory, of which one large part is kept.
 pub(crate) struct Stack {
+    /// The address of the first word.
     begin: u64,
-    /// How many words could be read.
+    /// How many words are read.
     count: usize,
     words: [u64; WORDS],
 }
 
 const WORDS: usize = 512;
 const WORD: u64 = 8;
-/// No system has smaller ones.
+/// No system has smaller pages.
 const PAGE: u64 = 4096;
 
 impl Stack {
@@ -61,19 +62,19 @@ impl Stack {
         Stack { begin: 0, count: 0, words: [0; WORDS] }
     }
 
-    /// The registers of the caller, if this frame has one.
-    pub(crate) fn caller(&mut self, of: Registers, rule: &Rule) -> Option<Registers> {
-        let frame = self.sum(of, rule.frame)?;
-        // Stacks grow downwards, so this ends.
-        if frame <= of.sp || !frame.is_multiple_of(WORD) {
+    /// Returns the registers of the caller, if this frame has one.
+    pub(crate) fn caller(&mut self, its: Registers, rule: &Rule) -> Option<Registers> {
+        let frame = self.sum(its, rule.frame)?;
+        // A stack grows downwards, so its callers are above. Therefore reading it ends.
+        if frame <= its.sp || !frame.is_multiple_of(WORD) {
             return None;
         }
         let pc = self.word(frame.checked_add_signed(rule.returns)?)?;
         let fp = match rule.fp {
-            Place::Same => of.fp,
+            Place::Same => its.fp,
             Place::InFrame(offset) => self.word(frame.checked_add_signed(offset)?)?,
             Place::At(sum) => {
-                let at = self.sum(of, sum)?;
+                let at = self.sum(its, sum)?;
                 self.word(at)?
             }
             Place::Unknown => 0,
@@ -81,8 +82,8 @@ impl Stack {
         Some(Registers { pc: without_signature(pc), sp: frame, fp })
     }
 
-    fn sum(&mut self, of: Registers, sum: Sum) -> Option<u64> {
-        let register = if sum.of_fp { of.fp } else { of.sp };
+    fn sum(&mut self, its: Registers, sum: Sum) -> Option<u64> {
+        let register = if sum.of_fp { its.fp } else { its.sp };
         let begin = match sum.through {
             Some(offset) => self.word(register.checked_add_signed(offset)?)?,
             None => register,
@@ -98,7 +99,7 @@ impl Stack {
         if let Some(index) = index(self.begin).filter(|index| *index < self.count) {
             return Some(self.words[index]);
         }
-        // What is read next can be a little below.
+        // The word that is needed next can be a little below this one.
         const BELOW: u64 = 64;
         let begin = at - BELOW.min(at % PAGE);
         (self.begin, self.count) = (begin, read(begin, &mut self.words));
@@ -107,9 +108,9 @@ impl Stack {
     }
 }
 
-/// Reads words of this process, as many as can be read, and returns how many.
+/// Reads words from this process's memory, as far as it can be read. Returns how many were read.
 fn read(at: u64, words: &mut [u64; WORDS]) -> usize {
-    // A part that cannot be read is left out as a whole.
+    // The system reads a part as a whole or not at all, so the first page is one part, and the rest another.
     let bytes = size_of_val(words) as u64;
     let first = (at.next_multiple_of(PAGE) - at).min(bytes);
     let part = |at: u64, bytes: u64| libc::iovec {
@@ -123,7 +124,7 @@ fn read(at: u64, words: &mut [u64; WORDS]) -> usize {
     usize::try_from(read).unwrap_or(0) / WORD as usize
 }
 
-/// An address, without what a processor signs it with.
+/// Removes the signature that a processor of ARM can put into an address.
 fn without_signature(address: u64) -> u64 {
     if cfg!(target_arch = "aarch64") { address & ((1 << 48) - 1) } else { address }
 }

@@ -52,7 +52,7 @@ pub(super) struct LibraryOptions {
 }
 
 impl LibraryOptions {
-    pub(super) fn of(options: *const CUlibraryOption, count: c_uint) -> Self {
+    pub(super) fn read(options: *const CUlibraryOption, count: c_uint) -> Self {
         const TABLE: c_uint = CUlibraryOption::CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE as c_uint;
         const PRESERVED: c_uint = CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED as c_uint;
         let all = if options.is_null() { 0 } else { count as usize };
