@@ -1,23 +1,23 @@
-//! Which paths other users can change. Where all may make files, as in `/tmp`, another user can make a link or a folder first, and choose
-//! where this user writes.
+//! Checks that no other user can choose where this user writes. Where everybody may make files, as in `/tmp`, another user can make a link or a
+//! folder first.
 
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// More links than that lead nowhere, as the system has it.
+/// The most links that are followed. The system has the same limit.
 const LINKS: usize = 40;
 
-/// Those that are not the owner may write.
+/// Mode bits: others than the owner may write.
 const OTHERS_WRITE: u32 = 0o022;
-/// All may write.
+/// Mode bit: everybody may write.
 const ALL_WRITE: u32 = 0o002;
-/// Only owners remove or replace files there.
+/// Mode bit: in this folder only the owner of a file may remove or replace it.
 const STICKY: u32 = 0o1000;
 
-/// The path itself, where the links at it lead. It is refused if another user made one of them, or the file, in a folder where all may: the
-/// system's own rule (`fs.protected_symlinks`), which it applies only to files that are opened.
+/// Follows the links at a path. Fails if another user made one of them, or the file, in a folder where everybody may. That is the system's own
+/// rule (`fs.protected_symlinks`), but the system applies it only to files that are opened.
 pub(super) fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut path = std::path::absolute(path)?;
     for _ in 0..LINKS {
@@ -45,7 +45,7 @@ pub(super) fn followed(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many links"))
 }
 
-/// A folder of this user, which is made if it is missing. It is refused, in words, if another user can change what is in it, or replace it.
+/// Returns a folder of this user, and makes it if it is missing. Fails with a reason if another user can replace it, or change what is in it.
 pub(super) fn own_folder(folder: &Path) -> Result<PathBuf, String> {
     let in_words = |error: io::Error| error.to_string();
     let there = folder.ancestors().find(|path| path.exists()).unwrap_or(folder);
@@ -61,7 +61,7 @@ pub(super) fn own_folder(folder: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Refuses a folder that another user than root can replace.
+/// Fails if a user other than this one and root can replace the folder.
 fn none_replaces(folder: &Path) -> Result<(), String> {
     let trusted = [Some(user()), Some(0), stranger()];
     for path in folder.ancestors() {
@@ -82,8 +82,8 @@ pub(super) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// In a container whose users are not those of the machine: the number that files of the machine's root have there, unless it is also that of
-/// a user there.
+/// The number that stands for users of the machine in a container with users of its own: files of the machine's root have it there. None if a
+/// user of the container has that number.
 fn stranger() -> Option<u32> {
     let stranger = fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok()?;
     let users = fs::read_to_string("/proc/self/uid_map").ok()?;
@@ -118,7 +118,7 @@ mod tests {
         set_permissions(own, Permissions::from_mode(0o1777)).unwrap();
         assert!(own_folder(own).is_err(), "others may write there");
 
-        // Only root makes folders of others.
+        // Only root can give a folder to another user.
         if user() == 0 {
             chown(&inner, Some(65_534), None).unwrap();
             assert!(own_folder(&inner).unwrap_err().contains("another user (number 65534)"));
