@@ -3,10 +3,10 @@
 use std::fs;
 use std::process::Output;
 
-use tests::{cargo_kernels_command, fails, left_out, scratch_folder};
+use tests::{cargo_kernels_command, fails, scratch_folder};
 
 use super::others::packed;
-use super::{audit, has_python, python, text};
+use super::{audit, python, text};
 
 fn answer(arguments: &[&str]) -> Output {
     cargo_kernels_command().arg("audit").args(arguments).output().expect("the tool runs")
@@ -99,9 +99,7 @@ fn a_run_without_a_call_to_the_driver_does_not_do_what_was_asked() {
 
 #[test]
 fn findings_that_may_be_lost_are_no_success() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python("assert launch(library, b'late') == 0");
     let records = scratch_folder();
     let folder = records.to_str().expect("UTF-8");

@@ -1,5 +1,14 @@
 //! `cargo kernels audit`: programs run unchanged behind the hooks, and what they load late is named.
 
+/// Ends a test where there is no Python.
+macro_rules! needs_python {
+    () => {
+        if !crate::has_python() {
+            return tests::left_out("python3 is not installed", "REQUIRE_PYTHON");
+        }
+    };
+}
+
 mod answers;
 mod hangs;
 mod messages;
@@ -107,9 +116,7 @@ fn a_program_of_cudarc_alone_has_no_finding() {
 
 #[test]
 fn each_process_has_a_record_and_one_that_is_killed_too() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python(
         "
 child = os.fork()
@@ -130,9 +137,7 @@ assert launch(library, b'late') == 0
 
 #[test]
 fn functions_from_cu_get_proc_address_are_watched() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python(
         "
 def asked(name, version, flags=0):
@@ -152,9 +157,7 @@ print(asked(b'cuLaunchKernel', 12000) == exported('cuLaunchKernel'),
 
 #[test]
 fn functions_of_modules_are_loaded_when_they_are_taken() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python(
         "
 def module():
@@ -192,9 +195,7 @@ print(cuda.cuModuleGetFunction(ctypes.byref(ctypes.c_void_p()), one, b'later'))
 
 #[test]
 fn a_launch_that_enlarges_the_stack_is_late() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python(
         "
 FRAME = (b'.version 8.0 .target sm_75 .address_size 64 .visible .entry framed(.param .u64 out)'
@@ -226,9 +227,7 @@ print(launch(framed, b'framed'))
 
 #[test]
 fn a_launch_that_fails_loads_nothing() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python(
         "
 cuda.kernel_registry_audit_ready()
@@ -242,9 +241,7 @@ assert cuda.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None) != 0
 
 #[test]
 fn a_driver_that_is_closed_and_opened_again_is_watched() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = "
 import _ctypes, ctypes
 for name in ['libcuda.so', 'libcuda.so.1', 'libcuda.so.1', 'libcuda.so']:
@@ -259,9 +256,7 @@ for name in ['libcuda.so', 'libcuda.so.1', 'libcuda.so.1', 'libcuda.so']:
 
 #[test]
 fn a_kernel_that_is_loaded_can_be_taken_from_its_module() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python(
         "
 module, function = ctypes.c_void_p(), ctypes.c_void_p()
@@ -277,9 +272,7 @@ print(*[cuda.cuModuleGetFunction(ctypes.byref(function), module, name) for name 
 
 #[test]
 fn a_refusal_that_nobody_reads_ends_no_program() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python(
         "
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -296,9 +289,7 @@ print(launch(library, b'late'), flush=True)
 
 #[test]
 fn a_kernel_is_loaded_in_each_context() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python(
         "
 assert launch(library, b'late') == 0
@@ -316,9 +307,7 @@ assert launch(library, b'late') == 0
 
 #[test]
 fn events_without_room_are_counted() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python("assert launch(library, b'late') == 0 and launch(library, b'later') == 0");
     let (output, report) = audit(&["--events", "2", "--slow", "10000"], &["python3", "-c", &program]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -333,9 +322,7 @@ fn events_without_room_are_counted() {
 
 #[test]
 fn threads_launch_while_their_process_is_forked() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python(
         "
 import threading
@@ -420,9 +407,7 @@ fn records_that_cannot_be_read_are_left_out_in_words() {
 
 #[test]
 fn records_of_earlier_programs_do_not_count() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let folder = scratch_folder();
     let options = ["--records", folder.to_str().expect("a path in UTF-8"), "--ready-after", "0"];
     let late = python("import time\ntime.sleep(0.3)\nassert launch(library, b'late') == 0\n");
@@ -507,9 +492,7 @@ assert deep(200) == 0
 #[test]
 fn python_that_holds_the_interpreter_is_named_in_every_version() {
     let interpreters = std::env::var("PYTHONS").unwrap_or_else(|_| "python3".to_owned());
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let script = scratch_folder().join("holds.py");
     let program = python(
         r#"

@@ -4,16 +4,14 @@
 use std::fs;
 
 use serde_json::Value;
-use tests::{left_out, scratch_folder};
+use tests::scratch_folder;
 
 use super::preload::options;
-use super::{audit, has_python, python, simulated, text};
+use super::{audit, python, simulated, text};
 
 #[test]
 fn a_file_that_has_the_number_of_the_output_gets_no_message() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     // Before the library of the hooks is there.
     let data = scratch_folder().join("data");
     let program = python(
@@ -35,9 +33,7 @@ print(launch(library, b'late'))
 
 #[test]
 fn a_process_without_a_record_is_no_success() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     // Another user, another root, or as here no folder any more.
     for instead in ["", "open(folder, 'w')\n"] {
         let folder = scratch_folder().join("records");
@@ -55,9 +51,7 @@ fn a_process_without_a_record_is_no_success() {
 
 #[test]
 fn findings_without_room_are_findings() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python(
         "
 assert launch(library, b'late') == 0
@@ -90,9 +84,7 @@ assert libc.prctl(38, 1, 0, 0, 0) == libc.prctl(22, 2, ctypes.byref(filter)) == 
 
 #[test]
 fn a_process_without_threads_is_no_success() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = format!("{NO_THREADS}{}", python("print('done')"));
     let mark = scratch_folder().join("ready");
     let (output, report) = audit(&options("--ready-file", &mark), &["python3", "-c", &program]);

@@ -67,9 +67,7 @@ fn a_signal_to_the_command_alone_reaches_the_program() {
 /// A terminal sends it to all of the foreground: the program gets it from there.
 #[test]
 fn ctrl_c_reaches_the_program_once() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = "
 import signal, time
 times = []
@@ -109,9 +107,7 @@ print(seen.count(b'got it'))
 
 #[test]
 fn a_process_whose_parent_ended_is_no_child_of_the_command() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = "
 import os, time
 command = os.getppid()
@@ -185,9 +181,7 @@ while not os.path.exists({goes_on:?}) and time.time() < end: time.sleep(0.02)
 
 #[test]
 fn a_watch_waits_for_others_than_those_that_have_ended() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let (records, signs) = (scratch_folder(), scratch_folder());
     let run = |program: &str| {
         let mut command = simulated();
@@ -217,9 +211,7 @@ fn a_watch_waits_for_others_than_those_that_have_ended() {
 /// As `docker pause` and a debugger stop it, for longer than a process that runs says nothing.
 #[test]
 fn a_process_that_is_stopped_has_not_ended() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let (records, signs) = (scratch_folder(), scratch_folder());
     let mut running = simulated();
     running.arg("--records").arg(&records).args(["python3", "-c", &waits_for(&signs)]).stderr(Stdio::null());
@@ -246,9 +238,7 @@ fn a_process_that_is_stopped_has_not_ended() {
 
 #[test]
 fn commands_that_share_a_folder_of_records_report_on_their_own() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let (records, signs) = (scratch_folder(), scratch_folder());
     let folder = records.to_str().expect("UTF-8");
     let clean = waits_for(&signs);

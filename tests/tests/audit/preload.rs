@@ -1,14 +1,14 @@
 //! What one run loads late is recorded, and preloaded in the next.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use kernel_registry_audit::preload::images;
 use serde_json::Value;
-use tests::{cargo_kernels_command, left_out, scratch_folder};
+use tests::{cargo_kernels_command, scratch_folder};
 
-use super::{audit, events, has_python, python, text};
+use super::{audit, events, python, text};
 
 /// Runs a program that says that it is ready, and then launches `late` and `later`, of a library, a module and a second context.
 pub(super) const LATE: &str = r#"
@@ -59,23 +59,48 @@ pub(super) fn findings((output, report): &(Output, Value)) -> u64 {
     report["findings"].as_u64().unwrap()
 }
 
+/// A Python program, and the file in which one run records what the next one preloads.
+struct Program {
+    file: PathBuf,
+    text: String,
+}
+
+impl Program {
+    fn new(text: &str) -> Self {
+        Program { file: scratch_folder().join("late.preload"), text: python(text) }
+    }
+
+    fn run(&self, options: &[&str]) -> (Output, Value) {
+        audit(options, &["python3", "-c", &self.text])
+    }
+
+    fn record(&self) -> (Output, Value) {
+        self.run(&options("--record", &self.file))
+    }
+
+    fn preload(&self) -> (Output, Value) {
+        self.run(&options("--preload", &self.file))
+    }
+
+    fn recorded(&self) -> String {
+        fs::read_to_string(&self.file).unwrap()
+    }
+}
+
 #[test]
 fn what_was_late_is_preloaded_in_the_next_run() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let (file, program) = (scratch_folder().join("late.preload"), python(LATE));
-    let command = ["python3", "-c", &program];
-    let first = audit(&options("--record", &file), &command);
+    needs_python!();
+    let mut program = Program::new(LATE);
+    let first = program.record();
     assert_eq!(findings(&first), 4, "{}", text(&first.0.stderr));
-    let recorded = fs::read_to_string(&file).unwrap();
+    let recorded = program.recorded();
     assert_eq!(recorded.matches("\n    late\n").count(), 2, "{recorded}");
     assert!(recorded.contains("\n    later\n") && recorded.contains("\nmodule "), "{recorded}");
 
     assert!(text(&first.0.stderr).contains("late.preload` has 3 kernels of 2 images for `--preload`"));
 
     let page = scratch_folder().join("page.html");
-    let second = audit(&[options("--preload", &file), options("--html", &page)].concat(), &command);
+    let second = program.run(&[options("--preload", &program.file), options("--html", &page)].concat());
     assert_eq!(findings(&second), 0, "{}", text(&second.0.stderr));
     assert_eq!(second.0.status.code(), Some(0));
     assert!(fs::read_to_string(&page).unwrap().contains("<h2>Preloaded</h2>"));
@@ -89,41 +114,36 @@ fn what_was_late_is_preloaded_in_the_next_run() {
 
     // In another place, with its copies.
     let moved = scratch_folder().join("moved.preload");
-    fs::rename(&file, &moved).unwrap();
-    fs::rename(images(&file), images(&moved)).unwrap();
-    assert_eq!(findings(&audit(&options("--preload", &moved), &command)), 0);
-    let file = moved;
+    fs::rename(&program.file, &moved).unwrap();
+    fs::rename(images(&program.file), images(&moved)).unwrap();
+    program.file = moved;
+    assert_eq!(findings(&program.preload()), 0);
 
     // A run without late loads records what it was given by `--preload`.
     let again = scratch_folder().join("again.preload");
-    let both = [options("--preload", &file), options("--record", &again)].concat();
-    assert_eq!(findings(&audit(&both, &command)), 0);
+    let both = [options("--preload", &program.file), options("--record", &again)].concat();
+    assert_eq!(findings(&program.run(&both)), 0);
     // It needs no other file's copies.
-    fs::remove_dir_all(images(&file)).unwrap();
-    assert_eq!(findings(&audit(&options("--preload", &again), &command)), 0);
+    fs::remove_dir_all(images(&program.file)).unwrap();
+    program.file = again;
+    assert_eq!(findings(&program.preload()), 0);
     let words = |text: &str| {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         lines.map(|line| line.split(" /").next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(words(&fs::read_to_string(&again).unwrap()), words(&recorded));
+    assert_eq!(words(&program.recorded()), words(&recorded));
 }
 
 #[test]
 fn all_is_recorded_of_a_program_that_is_never_ready() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let (file, program) = (
-        scratch_folder().join("all.preload"),
-        python(&LATE.replace("cuda.kernel_registry_audit_ready()", "")),
-    );
-    let command = ["python3", "-c", &program];
-    assert_eq!(findings(&audit(&options("--record", &file), &command)), 0);
-    let recorded = fs::read_to_string(&file).unwrap();
+    needs_python!();
+    let program = Program::new(&LATE.replace("cuda.kernel_registry_audit_ready()", ""));
+    assert_eq!(findings(&program.record()), 0);
+    let recorded = program.recorded();
     assert!(recorded.contains("never said to be ready, so all that it loaded"), "{recorded}");
-    let (output, report) = audit(&options("--preload", &file), &command);
-    assert_eq!(findings(&(output, report.clone())), 0);
-    let late = report["processes"][0]["events"].as_array().unwrap();
+    let second = program.preload();
+    assert_eq!(findings(&second), 0);
+    let late = second.1["processes"][0]["events"].as_array().unwrap();
     let loads = late.iter().filter(|event| event["kind"] == "load" || event["kind"] == "image");
     assert_eq!(loads.count(), 0, "{late:#?}{recorded}");
 }
@@ -131,11 +151,9 @@ fn all_is_recorded_of_a_program_that_is_never_ready() {
 /// As a compiler at run time makes them: the same but for a constant.
 #[test]
 fn images_that_differ_in_one_byte_are_both_preloaded() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let (folder, all) = (scratch_folder(), scratch_folder().join("all.preload"));
-    let program = python(
+    needs_python!();
+    let folder = scratch_folder();
+    let program = Program::new(
         r#"
 cuda.kernel_registry_audit_ready()
 for value in [b'7', b'8']:
@@ -146,28 +164,22 @@ for value in [b'7', b'8']:
 print('done')
 "#,
     );
-    let command = ["python3", "-c", &program];
     // Records that are kept are enough.
-    assert_eq!(findings(&audit(&options("--records", &folder), &command)), 4);
-    let merge = options("--merge", &folder);
-    let merged =
-        cargo_kernels_command().arg("audit").args(merge).args(options("--record", &all)).output().unwrap();
+    assert_eq!(findings(&program.run(&options("--records", &folder))), 4);
+    let merge = [options("--merge", &folder), options("--record", &program.file)].concat();
+    let merged = cargo_kernels_command().arg("audit").args(merge).output().unwrap();
     assert_eq!(merged.status.code(), Some(12), "{}", text(&merged.stderr));
     fs::remove_dir_all(&folder).unwrap();
-    let recorded = fs::read_to_string(&all).unwrap();
+    let recorded = program.recorded();
     assert_eq!(recorded.matches("\nmodule ").count(), 2, "{recorded}");
-    let (output, report) = audit(&options("--preload", &all), &command);
-    assert_eq!(findings(&(output, report)), 0, "{recorded}");
+    assert_eq!(findings(&program.preload()), 0, "{recorded}");
 }
 
 /// Of long images the hash takes parts only.
 #[test]
 fn images_of_one_hash_are_both_preloaded() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let file = scratch_folder().join("same.preload");
-    let program = python(
+    needs_python!();
+    let program = Program::new(
         r#"
 cuda.kernel_registry_audit_ready()
 length, place = 1 << 20, 10 * (1 << 14) + 9000
@@ -180,24 +192,20 @@ for value in [b'7', b'8', b'7']:
 print('done')
 "#,
     );
-    let command = ["python3", "-c", &program];
-    assert_eq!(findings(&audit(&options("--record", &file), &command)), 6);
-    let recorded = fs::read_to_string(&file).unwrap();
+    assert_eq!(findings(&program.record()), 6);
+    let recorded = program.recorded();
     let hashes: Vec<_> =
         recorded.split("library ").skip(1).filter_map(|line| line.split(' ').next()).collect();
     assert!(hashes.len() == 2 && hashes[0] == hashes[1], "{recorded}");
-    let second = audit(&options("--preload", &file), &command);
+    let second = program.preload();
     assert_eq!(findings(&second), 0, "{recorded}{}", text(&second.0.stderr));
 }
 
 /// A module that two contexts load is loaded once in each.
 #[test]
 fn modules_are_counted_for_each_context() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let file = scratch_folder().join("contexts.preload");
-    let program = python(
+    needs_python!();
+    let program = Program::new(
         r#"
 cuda.kernel_registry_audit_ready()
 def load():
@@ -211,21 +219,17 @@ load()
 print('done')
 "#,
     );
-    let command = ["python3", "-c", &program];
-    assert_eq!(findings(&audit(&options("--record", &file), &command)), 4);
-    let recorded = fs::read_to_string(&file).unwrap();
+    assert_eq!(findings(&program.record()), 4);
+    let recorded = program.recorded();
     assert!(!recorded.contains(" x module"), "{recorded}");
-    assert_eq!(findings(&audit(&options("--preload", &file), &command)), 0, "{recorded}");
+    assert_eq!(findings(&program.preload()), 0, "{recorded}");
 }
 
 /// A context that is gone leaves nothing to the next one, which can have its address.
 #[test]
 fn a_context_that_was_reset_is_preloaded_again() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let file = scratch_folder().join("reset.preload");
-    let program = python(
+    needs_python!();
+    let program = Program::new(
         r#"
 def load():
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
@@ -240,20 +244,16 @@ load()
 print('done')
 "#,
     );
-    let command = ["python3", "-c", &program];
-    audit(&options("--record", &file), &command);
-    let recorded = fs::read_to_string(&file).unwrap();
-    let second = audit(&options("--preload", &file), &command);
+    program.record();
+    let recorded = program.recorded();
+    let second = program.preload();
     assert_eq!(text(&second.0.stdout), "done", "{recorded}{}", text(&second.0.stderr));
 }
 
 #[test]
 fn an_image_that_is_loaded_again_and_again_is_preloaded_as_often() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let file = scratch_folder().join("again.preload");
-    let program = python(
+    needs_python!();
+    let program = Program::new(
         r#"
 cuda.kernel_registry_audit_ready()
 for _ in range(3):
@@ -265,22 +265,19 @@ assert cuda.cuModuleLoadData(ctypes.byref(module), b'nothing') != 0
 print('done')
 "#,
     );
-    let command = ["python3", "-c", &program];
-    assert_eq!(findings(&audit(&options("--record", &file), &command)), 7);
-    let recorded = fs::read_to_string(&file).unwrap();
+    assert_eq!(findings(&program.record()), 7);
+    let recorded = program.recorded();
     assert!(recorded.lines().any(|line| line.starts_with("3 x module ")), "{recorded}");
     assert!(!recorded.contains("prime"), "these kernels need nothing: {recorded}");
-    let second = audit(&options("--preload", &file), &command);
+    let second = program.preload();
     assert_eq!(findings(&second), 1, "the one that the driver refuses: {}", text(&second.0.stderr));
 }
 
 #[test]
 fn files_and_libraries_in_a_context_are_preloaded_too() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let (file, image) = (scratch_folder().join("files.preload"), scratch_folder().join("image.ptx"));
-    let program = python(&format!(
+    needs_python!();
+    let image = scratch_folder().join("image.ptx");
+    let program = Program::new(&format!(
         r#"
 open({image:?}, 'wb').write(PTX)
 cuda.kernel_registry_audit_ready()
@@ -291,21 +288,17 @@ assert cuda.cuLibraryGetModule(ctypes.byref(module), library) == 0
 print('done')
 "#
     ));
-    let command = ["python3", "-c", &program];
-    let first = audit(&options("--record", &file), &command);
-    let recorded = fs::read_to_string(&file).unwrap();
+    let first = program.record();
+    let recorded = program.recorded();
     assert_eq!(findings(&first), 3, "{recorded}");
     assert!(recorded.contains("\n    *\n"), "{recorded}");
-    assert_eq!(findings(&audit(&options("--preload", &file), &command)), 0, "{recorded}");
+    assert_eq!(findings(&program.preload()), 0, "{recorded}");
 }
 
 #[test]
 fn a_program_that_loads_an_image_twice_gets_two_and_may_unload_both() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let file = scratch_folder().join("twice.preload");
-    let program = python(
+    needs_python!();
+    let program = Program::new(
         r#"
 cuda.kernel_registry_audit_ready()
 libraries = [library] + [ctypes.c_void_p() for _ in range(2)]
@@ -326,18 +319,15 @@ assert launch(library, b'late') == 0
 print('done')
 "#,
     );
-    let command = ["python3", "-c", &program];
-    findings(&audit(&options("--record", &file), &command));
-    let (output, _) = audit(&options("--preload", &file), &command);
+    findings(&program.record());
+    let (output, _) = program.preload();
     assert_eq!(text(&output.stdout), "done", "{}", text(&output.stderr));
 }
 
 /// Its memory can be a table that the driver fills in.
 #[test]
 fn a_library_with_options_is_loaded_by_the_driver() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let [file, other] = ["plain.preload", "options.preload"].map(|name| scratch_folder().join(name));
     let load = |options: &str| {
         python(&format!(
@@ -364,9 +354,7 @@ print('done')
 
 #[test]
 fn a_program_says_when_and_its_second_context_is_preloaded_too() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let file = scratch_folder().join("call.preload");
     let program = |call: &str| {
         python(&format!(
@@ -394,9 +382,7 @@ print('done')
 
 #[test]
 fn threads_and_contexts_share_what_is_preloaded() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let (file, command) = (scratch_folder().join("threads.preload"), ["python3", "tests/audit/contexts.py"]);
     let before = findings(&audit(&options("--record", &file), &command));
     for _ in 0..3 {
@@ -410,11 +396,8 @@ fn threads_and_contexts_share_what_is_preloaded() {
 
 #[test]
 fn what_was_refused_is_recorded_too() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let file = scratch_folder().join("refused.preload");
-    let program = python(
+    needs_python!();
+    let program = Program::new(
         r#"
 module, function = ctypes.c_void_p(), ctypes.c_void_p()
 assert cuda.cuModuleLoadData(ctypes.byref(module), PTX) == 0
@@ -424,21 +407,17 @@ launch(library, b'later')
 print('done')
 "#,
     );
-    let command = ["python3", "-c", &program];
-    let refuses = |option| [&options(option, &file)[..], &["--after-ready", "refuse"]].concat();
-    assert_eq!(findings(&audit(&refuses("--record"), &command)), 2);
-    assert_eq!(findings(&audit(&refuses("--preload"), &command)), 0);
+    let refuse = |option| program.run(&[option, program.file.to_str().unwrap(), "--after-ready", "refuse"]);
+    assert_eq!(findings(&refuse("--record")), 2);
+    assert_eq!(findings(&refuse("--preload")), 0);
 }
 
 #[test]
 fn what_is_stale_is_said_and_the_program_goes_on() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
-    let (file, program) = (scratch_folder().join("stale.preload"), python(LATE));
-    let command = ["python3", "-c", &program];
-    findings(&audit(&options("--record", &file), &command));
-    let recorded = fs::read_to_string(&file).unwrap();
+    needs_python!();
+    let program = Program::new(LATE);
+    findings(&program.record());
+    let recorded = program.recorded();
 
     // A kernel that is not in the image; a file that has changed, is gone, is too short, or is a device; and a stack limit that no GPU has.
     let image = recorded.lines().find(|line| line.starts_with("library ")).unwrap();
@@ -453,8 +432,8 @@ fn what_is_stale_is_said_and_the_program_goes_on() {
         (format!("library 0000000000000001 64 0xffffffffffffffff {path}"), "shorter"),
         ("library 0000000000000001 64 0x0 /dev/zero".to_owned(), "shorter"),
     ] {
-        fs::write(&file, text_of(&lines)).unwrap();
-        let run = audit(&options("--preload", &file), &command);
+        fs::write(&program.file, text_of(&lines)).unwrap();
+        let run = program.preload();
         findings(&run);
         let failed: Vec<_> = preloaded(&run.1).into_iter().filter(|event| event["result"] != 0).collect();
         assert!(
@@ -465,10 +444,10 @@ fn what_is_stale_is_said_and_the_program_goes_on() {
     }
 
     // A file that is damaged, and none.
-    fs::write(&file, "library 1 2 3").unwrap();
+    fs::write(&program.file, "library 1 2 3").unwrap();
     let none = scratch_folder().join("none.preload");
-    for (file, why) in [(&file, "line 1 is `library 1 2 3`"), (&none, "there is no file `")] {
-        let run = audit(&options("--preload", file), &command);
+    for (file, why) in [(&program.file, "line 1 is `library 1 2 3`"), (&none, "there is no file `")] {
+        let run = program.run(&options("--preload", file));
         assert_eq!((findings(&run), run.0.status.code()), (4, Some(12)));
         let said = text(&run.0.stderr);
         assert!(said.contains("warning: nothing is preloaded: ") && said.contains(why), "{said}");
