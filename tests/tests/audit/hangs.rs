@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tests::{cargo_kernels_command, left_out, scratch_folder};
+use tests::{cargo_kernels_command, scratch_folder};
 
 use super::preload::options;
 use crate::{audit, events, has_python, simulated, text};
@@ -77,9 +77,7 @@ fn ctrl_c_twice_ends_a_program_that_hangs() {
 
 #[test]
 fn a_slow_call_names_the_kernel_that_it_waited_for() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let (output, report) = audit(&[], &["python3", "tests/audit_terminal/hangs.py", "frees"]);
     let said = text(&output.stderr);
     assert!(output.status.success(), "waiting for a kernel that ends is no finding: {said}");
@@ -150,9 +148,7 @@ fn stories_complete_cold_once_they_are_preloaded() {
 /// Rank 1 loads a kernel late, beside a resident one, and rank 0 waits for rank 1.
 #[test]
 fn ranks_that_hang_are_explained_together_while_they_do() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let (records, preload) = (scratch_folder(), scratch_folder().join("late.preload"));
     let folder = records.to_str().unwrap();
     let mut watching = cargo_kernels_command();

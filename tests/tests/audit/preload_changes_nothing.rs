@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use kernel_registry_audit::preload::images;
-use tests::{left_out, scratch_folder};
+use tests::scratch_folder;
 
 use super::preload::{SPINNING, findings, options, preloaded};
-use super::{audit, has_python, python, simulated, text};
+use super::{audit, python, simulated, text};
 
 /// Runs a program with `--record`, and then with `--preload`. Both have to print the same, which is returned.
 fn same(program: &str, between: impl FnOnce(&Path)) -> String {
@@ -26,9 +26,7 @@ fn same(program: &str, between: impl FnOnce(&Path)) -> String {
 
 #[test]
 fn files_of_images_may_change_while_it_runs() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     // The kernel stores a digit of its image, and the copy that was preloaded gets another one.
     let printed = same(
         r"
@@ -58,9 +56,7 @@ print(store(b'2'), store(b'1'))
 
 #[test]
 fn it_sets_limits_whenever_it_could() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let printed = same(
         r"
 PRINTF, HEAP = 1, 2
@@ -84,9 +80,7 @@ for limit in [PRINTF, HEAP]:
 /// Modules with much memory, one after the other.
 #[test]
 fn it_has_the_memory_of_copies() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let printed = same(
         r"
 address, free, total = (ctypes.c_size_t() for _ in range(3))
@@ -107,9 +101,7 @@ for _ in range(40):
 
 #[test]
 fn a_context_is_made_beside_a_kernel_that_does_not_end() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let printed = same(
         &format!(
             "{SPINNING}{}",
@@ -128,9 +120,7 @@ print(cuda.cuCtxPopCurrent_v2(ctypes.byref(context)), cuda.cuStreamSynchronize(s
 
 #[test]
 fn much_that_is_compiled_is_no_hang() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let file = scratch_folder().join("compiled.preload");
     let program = python(
         r"
@@ -153,9 +143,7 @@ for number in range(6):
 
 #[test]
 fn a_preload_leaves_room_for_findings() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let file = scratch_folder().join("long.preload");
     let lines = (1..100).map(|number| format!("library {number:016x} 64 0x0 /no/such/file\n"));
     fs::write(&file, format!("kernel-registry preload 1\n{}", lines.collect::<String>())).unwrap();
@@ -171,9 +159,7 @@ fn a_preload_leaves_room_for_findings() {
 /// A library that was opened by a relative path, before the program changes its working directory.
 #[test]
 fn a_library_is_found_again_whatever_its_name_was() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let folder = scratch_folder();
     let source = folder.join("image.c");
     fs::write(
@@ -208,9 +194,7 @@ print('done')
 
 #[test]
 fn a_call_that_ends_no_context_forgets_nothing() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let file = scratch_folder().join("null.preload");
     let program = python(
         "assert cuda.cuCtxDestroy_v2(None) != 0\ncuda.kernel_registry_audit_ready()

@@ -2,15 +2,13 @@
 
 use std::fs;
 
-use tests::{left_out, scratch_folder};
+use tests::scratch_folder;
 
-use super::{audit, events, has_python, python, simulated, text};
+use super::{audit, events, python, simulated, text};
 
 #[test]
 fn what_is_late_after_the_mark_is_a_finding() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let program = python(
         "
 assert launch(library, b'late') == 0
@@ -39,9 +37,7 @@ print(launch(library, b'later'))
 
 #[test]
 fn a_file_says_that_all_processes_are_ready() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let file = scratch_folder().join("ready");
     let path = file.to_str().unwrap();
     let ready = format!("import time\nopen({path:?}, 'w')\ntime.sleep(0.3)\n");

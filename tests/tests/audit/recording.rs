@@ -7,10 +7,10 @@ use std::process::Output;
 
 use kernel_registry_audit::preload::images;
 use tests::guide::page;
-use tests::{cargo_kernels_command, left_out, scratch_folder};
+use tests::{cargo_kernels_command, scratch_folder};
 
 use super::preload::{LATE, SPINNING, findings, options};
-use super::{audit, has_python, python, simulated, text};
+use super::{audit, python, simulated, text};
 
 fn copies(preload: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(images(preload)).into_iter().flatten().flatten();
@@ -27,9 +27,7 @@ fn merge(paths: &[&Path], file: &Path) -> (Output, String) {
 
 #[test]
 fn copies_are_found_beside_records_that_were_moved() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let (folder, program) = (scratch_folder(), python(LATE));
     let [records, moved, file, none] =
         ["R", "moved", "a.preload", "none.preload"].map(|name| folder.join(name));
@@ -54,9 +52,7 @@ fn copies_are_found_beside_records_that_were_moved() {
 
 #[test]
 fn an_image_whose_copy_cannot_be_kept_is_not_recorded() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let (file, program) = (scratch_folder().join("a.preload"), python(LATE));
     fs::write(images(&file), "no folder").unwrap();
     let (output, _) = audit(&options("--record", &file), &["python3", "-c", &program]);
@@ -70,9 +66,7 @@ fn an_image_whose_copy_cannot_be_kept_is_not_recorded() {
 
 #[test]
 fn a_record_is_as_large_as_the_page_says() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let length = |more: &[&str]| {
         let folder = scratch_folder();
         let options = [&options("--records", &folder)[..], more].concat();
@@ -94,9 +88,7 @@ fn a_record_is_as_large_as_the_page_says() {
 /// In the next run, loads before ready take preloaded copies as well.
 #[test]
 fn loads_before_it_was_ready_are_counted() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let load = |count| {
         format!(
             "
@@ -162,9 +154,7 @@ fn a_good_file_outlives_a_run_that_records_nothing() {
 
 #[test]
 fn only_copies_that_the_file_named_are_deleted() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let (folder, program) = (scratch_folder(), python(LATE));
     let [file, link] = ["a.preload", "link.preload"].map(|name| folder.join(name));
     let another = program.replace(".version 8.0", "// another\n.version 8.0");
@@ -220,9 +210,7 @@ fn a_folder_without_records_is_named() {
 /// The image of a module whose loading hangs is recorded, and then preloaded; its kernel is, too, in one run more.
 #[test]
 fn what_hung_is_recorded() {
-    if !has_python() {
-        return left_out("python3 is not installed", "REQUIRE_PYTHON");
-    }
+    needs_python!();
     let file = scratch_folder().join("hung.preload");
     let program = python(&format!(
         "{SPINNING}{}",
