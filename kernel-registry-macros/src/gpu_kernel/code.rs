@@ -13,14 +13,25 @@ use syn::Expr;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
-use super::Kernel;
+use super::checked::{Checked, Kernel};
 use super::declaration::block::Block;
 use super::declaration::generics::Generic;
 use super::declaration::param::Param;
 use super::declaration::{Instance, Name};
 use super::verdict::Verdict;
 
-pub(crate) fn kernel(kernel: &Kernel) -> TokenStream {
+/// Writes what a declaration becomes, with its errors if it has any.
+pub(crate) fn expand(checked: Checked) -> TokenStream {
+    match checked {
+        Checked::Kernel(kernel) => expand_kernel(&kernel),
+        Checked::Broken(name, errors) => {
+            let (errors, code) = (errors.into_items(&name.cfgs), expand_broken(&name));
+            quote!(#errors #code)
+        }
+    }
+}
+
+fn expand_kernel(kernel: &Kernel) -> TokenStream {
     let attrs = &kernel.declaration.attrs;
     let (name, rest) = (
         type_item(&kernel.name),
@@ -107,7 +118,7 @@ fn generic(kernel: &Kernel) -> TokenStream {
 }
 
 /// The name and its functions: using it compiles as far as types go, and the errors that were reported stay the only ones.
-pub(crate) fn broken(name: &Name) -> TokenStream {
+fn expand_broken(name: &Name) -> TokenStream {
     let Name { krate, ident, cfgs, generics, params, .. } = name;
     let launch = params.as_ref().map(|params| launch(params, None, krate));
     let (declared, used) = (declared(generics), used(generics));

@@ -4,10 +4,10 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, Item, ItemMod};
 
-use super::Checked;
 use super::arguments::Arguments;
+use super::checked::{Checked, Kernel};
+use super::code;
 use super::written::Declaration;
-use super::{Kernel, code};
 use crate::errors::Errors;
 use crate::source;
 
@@ -51,7 +51,7 @@ fn expand_module(mut module: ItemMod, args: &Arguments, errors: &mut Errors) -> 
                         declaration.instances.iter().map(|instance| code::used_name(&name.ident, instance));
                     kernels.push(quote!(#(#cfgs)* &[#(#names::INFO),*]));
                 }
-                body.extend(checked.expand());
+                body.extend(code::expand(checked));
             }
             Member::Module(inner, own) => {
                 let mut errors = Errors::default();

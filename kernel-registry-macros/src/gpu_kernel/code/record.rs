@@ -8,7 +8,7 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use super::checks::respanned;
-use crate::gpu_kernel::Kernel;
+use crate::gpu_kernel::checked::Kernel;
 use crate::gpu_kernel::declaration::Instance;
 use crate::gpu_kernel::declaration::param::Param;
 use crate::gpu_kernel::verdict::{Layout, Verdict};
