@@ -6,11 +6,9 @@ mod passing;
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
+use self::archive::REGISTER;
 use crate::environment::Environment;
 use crate::{Error, Result};
-
-/// The functions of CUDA's runtime library by which nvcc's code registers kernels and their fatbins before `main`.
-const REGISTER: [&str; 2] = ["__cudaRegisterFunction", "__cudaRegisterFatBinary"];
 
 /// Hands the kernels that nvcc links into this package's programs to kernel-registry: they are listed, found and warmed like declared
 /// ones, and are still launched with `<<<>>>`.

@@ -20,34 +20,22 @@
 mod c_signature;
 mod functions;
 mod layouts;
+mod nesting;
 mod records;
 mod tokens;
 mod types;
 
 pub use c_signature::{CSignature, c_signatures};
+pub use functions::Function;
 pub use layouts::certain_structs;
 pub use records::{Field, PlacedField};
 pub use types::Parameter;
 
 use std::collections::HashMap;
 
-use self::functions::Plain;
+use self::nesting::Plain;
 use self::records::Record;
 use self::types::Names;
-
-/// A kernel as a source declares it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Function {
-    /// Its name without namespaces.
-    pub name: String,
-    /// Its parameters, in their order.
-    pub params: Vec<Parameter>,
-    /// The names of its template parameters. Empty if there are none, or some have no names.
-    pub generics: Vec<String>,
-    /// Whether it is `extern "C"`, at file scope, and under no condition of the preprocessor.
-    pub is_c: bool,
-}
 
 /// The kernels of a source, in their order. Prototypes count as well.
 pub fn kernels(text: &str) -> Vec<Function> {
@@ -78,7 +66,7 @@ fn read<T>(
     read: impl FnOnce(&[&str], &[Plain], &Names<'_, '_>) -> T,
 ) -> T {
     let tokens = tokens::split(text);
-    let plain = functions::plain(&tokens);
+    let plain = nesting::plain(&tokens);
     let macros = functions::macros(&tokens);
     let is_macro = |word: &str| macros.contains(word) || is_macro(word);
     read(&tokens, &plain, &Names::collect(&tokens, &plain, &is_macro))

@@ -5,8 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::prebuilt::WRITER;
-use crate::run::{Outcome, entries, files_with, keep, stem, workspace};
+use crate::run::{IMAGE_WRITER, Outcome, entries, files_with, keep, stem, workspace};
 
 pub(crate) const FOLDER: &str = "kernel-registry-ptx/tests/corpus";
 
@@ -27,7 +26,7 @@ pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
             return Err(format!("{}: {}", source.display(), said.trim()).into());
         }
         let image = placeless(String::from_utf8(output.stdout)?);
-        keep(&path, image.as_bytes(), check, WRITER)?;
+        keep(&path, image.as_bytes(), check, IMAGE_WRITER)?;
     }
     if files_with("ptx", &folder.join("nvcc"))?.len() != sources.len() {
         return Err(format!("{FOLDER}/nvcc has images of sources that are gone; remove them").into());

@@ -6,8 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::prebuilt::WRITER;
-use crate::run::{Outcome, files_with, keep, run, target, workspace};
+use crate::run::{IMAGE_WRITER, Outcome, files_with, keep, run, target, workspace};
 
 const FOLDER: &str = "tests/census/device-launch";
 
@@ -19,7 +18,7 @@ pub(crate) fn device_launch(home: &Path, check: bool) -> Outcome {
     let folder = workspace().join(FOLDER);
     let sources = files_with("cu", &folder)?;
     for source in &sources {
-        keep(&source.with_extension("fatbin"), &image(home, source)?, check, WRITER)?;
+        keep(&source.with_extension("fatbin"), &image(home, source)?, check, IMAGE_WRITER)?;
     }
     println!("{FOLDER}: {} images of nvcc and nvlink", sources.len());
     Ok(())

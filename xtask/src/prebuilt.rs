@@ -9,11 +9,8 @@ use kernel_registry_build::{Build, PREBUILT, check_prebuilt, write_prebuilt};
 
 use crate::corpus;
 use crate::device_launch;
-use crate::run::{Outcome, files_with, workspace};
+use crate::run::{IMAGE_WRITER, Outcome, files_with, workspace};
 use crate::toolkit;
-
-/// The command that writes committed images.
-pub(crate) const WRITER: &str = "cargo xtask prebuilt";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -46,7 +43,7 @@ pub(crate) fn prebuilt(options: &Options) -> Outcome {
         let build = build().env_clear();
         if options.check {
             check_prebuilt(&package, &[build], Some(&toolkit.old_nvrtc))
-                .map_err(|error| format!("{name}: {error} by `cargo xtask prebuilt`"))?;
+                .map_err(|error| format!("{name}: {error} by `{IMAGE_WRITER}`"))?;
         } else {
             for file in write_prebuilt(&package, &[build], Some(&toolkit.old_nvrtc))? {
                 println!("wrote {}", file.strip_prefix(workspace()).unwrap_or(&file).display());

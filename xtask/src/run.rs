@@ -77,6 +77,9 @@ pub(crate) fn published() -> Outcome<Vec<Package>> {
     Ok(packages.filter(|package| package.publish.as_ref().is_none_or(|to| !to.is_empty())).collect())
 }
 
+/// The command that writes committed images.
+pub(crate) const IMAGE_WRITER: &str = "cargo xtask prebuilt";
+
 /// Writes a committed file, or with `check` fails if it differs. `writer` is the command that writes it.
 pub(crate) fn keep(path: &Path, contents: &[u8], check: bool, writer: &str) -> Outcome {
     if fs::read(path).is_ok_and(|there| there == contents) {

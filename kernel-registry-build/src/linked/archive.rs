@@ -7,7 +7,8 @@ use object::read::archive::ArchiveFile;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 use object::{LittleEndian, SectionIndex};
 
-use super::REGISTER;
+/// The functions of CUDA's runtime library by which nvcc's code registers kernels and their fatbins before `main`.
+pub(super) const REGISTER: [&str; 2] = ["__cudaRegisterFunction", "__cudaRegisterFatBinary"];
 
 /// kernel-registry's functions, in the order of `REGISTER`.
 const OURS: [&str; 2] = ["kernel_registry_linked", "kernel_registry_linkfat"];

@@ -2,9 +2,23 @@
 
 use std::collections::HashSet;
 
-use super::Function;
+use super::nesting::{EXTERN_C, Plain, closing, split};
 use super::tokens::is_directive;
-use super::types::{self, Names};
+use super::types::{self, Names, Parameter};
+
+/// A kernel as a source declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Function {
+    /// Its name without namespaces.
+    pub name: String,
+    /// Its parameters, in their order.
+    pub params: Vec<Parameter>,
+    /// The names of its template parameters. Empty if there are none, or some have no names.
+    pub generics: Vec<String>,
+    /// Whether it is `extern "C"`, at file scope, and under no condition of the preprocessor.
+    pub is_c: bool,
+}
 
 /// Words with arguments of their own that can stand before the name of a kernel.
 const ATTRIBUTES: [&str; 7] = [
@@ -65,42 +79,6 @@ pub(super) fn macros<'a>(tokens: &[&'a str]) -> HashSet<&'a str> {
     tokens.iter().filter_map(name).collect()
 }
 
-/// Whether a token is at file scope and under no condition of the preprocessor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Plain {
-    No,
-    Yes,
-    /// It is, inside of `extern "C" {`.
-    InExternC,
-}
-
-const EXTERN_C: [&str; 2] = ["extern", "\"C\""];
-
-/// Finds out for each token.
-pub(super) fn plain(tokens: &[&str]) -> Vec<Plain> {
-    let (mut conditions, mut scopes) = (0u32, Vec::new());
-    let mut all = Vec::with_capacity(tokens.len());
-    for (index, token) in tokens.iter().enumerate() {
-        match *token {
-            "{" => scopes.push(tokens[..index].ends_with(&EXTERN_C)),
-            "}" => drop(scopes.pop()),
-            directive if is_directive(token) => {
-                let word = directive[1..].trim_start();
-                conditions += u32::from(word.starts_with("if"));
-                conditions = conditions.saturating_sub(word.starts_with("endif").into());
-            }
-            _ => {}
-        }
-        all.push(match scopes.as_slice() {
-            _ if conditions > 0 => Plain::No,
-            [] => Plain::Yes,
-            scopes if scopes.iter().all(|is_extern_c| *is_extern_c) => Plain::InExternC,
-            _ => Plain::No,
-        });
-    }
-    all
-}
-
 /// The names of template parameters, with whose `<` these tokens begin. None if some have no name.
 fn template<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
     let name = |param: &[&'a str]| match split(param, "=")[0] {
@@ -148,33 +126,4 @@ fn params_of<'a, 'b>(tokens: &'b [&'a str]) -> Vec<&'b [&'a str]> {
         [] | ["void"] => Vec::new(),
         tokens => split(tokens, ","),
     }
-}
-
-/// Where the bracket closes that these tokens begin with. None if they begin with another one.
-pub(super) fn closing(tokens: &[&str], open: &str, close: &str) -> Option<usize> {
-    let mut depth = 0u32;
-    tokens.first().filter(|first| **first == open)?;
-    tokens.iter().position(|token| {
-        depth += u32::from(*token == open);
-        depth -= u32::from(*token == close);
-        depth == 0
-    })
-}
-
-/// What is between the separators that are not inside of brackets.
-pub(super) fn split<'a, 'b>(tokens: &'b [&'a str], separator: &str) -> Vec<&'b [&'a str]> {
-    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0u32);
-    for (index, token) in tokens.iter().enumerate() {
-        match *token {
-            "(" | "<" | "[" | "{" => depth += 1,
-            ")" | ">" | "]" | "}" => depth = depth.saturating_sub(1),
-            token if token == separator && depth == 0 => {
-                parts.push(&tokens[start..index]);
-                start = index + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&tokens[start..]);
-    parts
 }

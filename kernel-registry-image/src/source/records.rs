@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::functions::{Plain, closing, split};
+use super::nesting::{Plain, closing, split};
 use super::tokens::is_directive;
 use super::types::{self, Names};
 use crate::CudaType;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::functions::{Plain, split};
+use super::nesting::{Plain, split};
 use super::tokens::is_directive;
 use crate::CudaType;
 use crate::cuda_type::layout_of;

@@ -1,0 +1,68 @@
+//! Braces and brackets among the tokens of a source: what is at file scope, and lists in brackets.
+
+use super::tokens::is_directive;
+
+/// Whether a token is at file scope and under no condition of the preprocessor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plain {
+    No,
+    Yes,
+    /// It is, inside of `extern "C" {`.
+    InExternC,
+}
+
+pub(super) const EXTERN_C: [&str; 2] = ["extern", "\"C\""];
+
+/// Finds out for each token.
+pub(super) fn plain(tokens: &[&str]) -> Vec<Plain> {
+    let (mut conditions, mut scopes) = (0u32, Vec::new());
+    let mut all = Vec::with_capacity(tokens.len());
+    for (index, token) in tokens.iter().enumerate() {
+        match *token {
+            "{" => scopes.push(tokens[..index].ends_with(&EXTERN_C)),
+            "}" => drop(scopes.pop()),
+            directive if is_directive(token) => {
+                let word = directive[1..].trim_start();
+                conditions += u32::from(word.starts_with("if"));
+                conditions = conditions.saturating_sub(word.starts_with("endif").into());
+            }
+            _ => {}
+        }
+        all.push(match scopes.as_slice() {
+            _ if conditions > 0 => Plain::No,
+            [] => Plain::Yes,
+            scopes if scopes.iter().all(|is_extern_c| *is_extern_c) => Plain::InExternC,
+            _ => Plain::No,
+        });
+    }
+    all
+}
+
+/// Where the bracket closes that these tokens begin with. None if they begin with another one.
+pub(super) fn closing(tokens: &[&str], open: &str, close: &str) -> Option<usize> {
+    let mut depth = 0u32;
+    tokens.first().filter(|first| **first == open)?;
+    tokens.iter().position(|token| {
+        depth += u32::from(*token == open);
+        depth -= u32::from(*token == close);
+        depth == 0
+    })
+}
+
+/// What is between the separators that are not inside of brackets.
+pub(super) fn split<'a, 'b>(tokens: &'b [&'a str], separator: &str) -> Vec<&'b [&'a str]> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0u32);
+    for (index, token) in tokens.iter().enumerate() {
+        match *token {
+            "(" | "<" | "[" | "{" => depth += 1,
+            ")" | ">" | "]" | "}" => depth = depth.saturating_sub(1),
+            token if token == separator && depth == 0 => {
+                parts.push(&tokens[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&tokens[start..]);
+    parts
+}
