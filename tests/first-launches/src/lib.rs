@@ -4,17 +4,21 @@
 //! [`run`].
 
 mod bench;
+mod case;
 mod pass;
 mod resident;
 
+use std::fmt;
 use std::process::ExitCode;
-use std::{env, fmt};
 
 use clap::Parser;
-use kernel_registry::{KernelInfo, LaunchConfig};
+use kernel_registry::KernelInfo;
 
 use bench::Bench;
+use case::is_simulated;
 use pass::Pass;
+
+pub use case::{Case, LAUNCH, N, RECUR};
 
 /// A generated program.
 #[derive(Clone, Copy, Debug)]
@@ -27,28 +31,6 @@ pub struct Program {
     pub options: Options,
 }
 
-/// A kernel to launch. Its parameters are a pointer to the word that it sets, and two numbers: [`N`], and a
-/// combination of [`LAUNCH`] and [`RECUR`].
-#[derive(Clone, Copy, Debug)]
-pub struct Case {
-    /// The kernel.
-    pub kernel: &'static KernelInfo,
-    /// Blocks of the grid.
-    pub grid: u32,
-    /// Threads of a block.
-    pub block: u32,
-    /// Bytes of dynamic shared memory.
-    pub shared: u32,
-    /// Blocks of a cluster, if the launch sets it.
-    pub cluster: Option<u32>,
-    /// Whether it can launch a kernel. That kernel sets the next word.
-    pub parent: bool,
-    /// Whether it is recursive.
-    pub recursive: bool,
-    /// Its traits, for messages.
-    pub traits: &'static str,
-}
-
 /// The options of a generated program: equal options give equal kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct Options {
@@ -59,15 +41,6 @@ pub struct Options {
     #[arg(long, default_value_t = 500)]
     pub kernels: usize,
 }
-
-/// The number passed to every kernel.
-pub const N: u32 = 20;
-
-/// Makes a kernel launch the kernel that it can launch.
-pub const LAUNCH: u32 = 1;
-
-/// Makes a kernel call its recursive function.
-pub const RECUR: u32 = 2;
 
 /// Exit code if nothing could be tried.
 pub const NOT_POSSIBLE: u8 = 2;
@@ -131,24 +104,6 @@ fn passes(bench: &Bench, program: &Program) -> Result<usize, Box<dyn std::error:
     }
     problems += few.finish();
     Ok(problems)
-}
-
-/// Whether `KERNEL_REGISTRY_SIM=1` is set.
-fn is_simulated() -> bool {
-    env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "1")
-}
-
-impl Case {
-    /// The launch configuration.
-    fn config(&self) -> LaunchConfig {
-        let config = LaunchConfig::new([self.grid, 1, 1], [self.block, 1, 1]).shared(self.shared);
-        self.cluster.map_or(config, |blocks| config.cluster(blocks))
-    }
-
-    /// Whether its stack can be known.
-    fn is_bounded(&self) -> bool {
-        !self.recursive || self.kernel.stack().is_some()
-    }
 }
 
 impl fmt::Display for Options {

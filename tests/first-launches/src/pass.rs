@@ -10,8 +10,8 @@ use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
 use kernel_registry::{KernelInfo, KernelReport, Late, Report, Warmup, launch_raw};
 
 use crate::bench::{self, Bench, Word};
+use crate::case::{Case, LAUNCH, N, RECUR, is_simulated};
 use crate::resident::Resident;
-use crate::{Case, LAUNCH, N, RECUR, is_simulated};
 
 /// A pass and its results so far.
 pub(crate) struct Pass<'a> {

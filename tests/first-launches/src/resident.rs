@@ -9,7 +9,7 @@ use kernel_registry::cudarc::driver::CudaStream;
 use kernel_registry::{LaunchConfig, launch_raw};
 
 use crate::bench::{Bench, Word};
-use crate::is_simulated;
+use crate::case::is_simulated;
 
 /// The time limit of the resident kernel. Any kernel that runs that long counts as one that waits.
 fn limit() -> Duration {

@@ -11,7 +11,7 @@ use kernels::waiting::{set_flag, touch};
 use benches::Result;
 use benches::sample::Sample;
 
-use crate::new_context;
+use crate::context::new_context;
 
 /// Number of contexts. Every kernel has one first launch in each.
 const CONTEXTS: usize = 60;

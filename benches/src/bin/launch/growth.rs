@@ -8,7 +8,7 @@ use kernel_registry::warm_all;
 
 use benches::Result;
 
-use crate::new_context;
+use crate::context::new_context;
 
 /// Warm-ups, each in a fresh context that is destroyed afterwards.
 pub(crate) const CONTEXTS: usize = 300;

@@ -3,6 +3,7 @@
 //!
 //! Run `cargo run --release -p benches --bin launch`. It needs `cc`, and a GPU for all but the first part.
 
+mod context;
 mod first;
 mod growth;
 mod overhead;
@@ -10,8 +11,6 @@ mod overhead;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::env;
 use std::process::ExitCode;
-use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -19,8 +18,6 @@ use benches::Result;
 use benches::child::{self, Child};
 use benches::stub::Stub;
 use benches::verdict::{self, Requirement};
-use kernel_registry::cudarc::driver::{CudaContext, result, sys};
-
 use growth::{CONTEXTS, REPETITIONS};
 use overhead::WAYS;
 
@@ -163,16 +160,4 @@ fn memory(numbers: &[f64]) -> Result<Vec<Requirement>> {
         requirement(&format!("host memory {repeated}"), host_again, 2048.0),
         requirement(&format!("device memory {repeated}"), device_again, 0.0),
     ])
-}
-
-/// Makes another context on the first device.
-fn new_context() -> Result<Arc<CudaContext>> {
-    kernel_registry::context(0)?;
-    let device = result::device::get(0)?;
-    // SAFETY: the context is new, and the `CudaContext` owns it from here on.
-    unsafe {
-        let mut context = ptr::null_mut();
-        sys::cuCtxCreate_v4(&mut context, ptr::null_mut(), 0, device).result()?;
-        Ok(CudaContext::from_raw_context(0, device, context)?)
-    }
 }

@@ -10,33 +10,17 @@ mod ipc;
 pub(crate) mod kernels;
 mod libraries;
 mod pools;
+mod rows;
 mod sparse;
 mod streams;
 mod virtual_memory;
 
 pub(crate) use ipc::share;
+pub(crate) use rows::rows;
 
 use crate::bench::Bench;
 use crate::cuda::Done;
 use crate::row::{Attempt, Row, Section, attempt};
-
-pub(crate) fn rows() -> Vec<Row> {
-    let groups = [
-        kernels::rows(),
-        libraries::rows(),
-        graph_nodes::rows(),
-        graphs::rows(),
-        virtual_memory::rows(),
-        pools::rows(),
-        ipc::rows(),
-        arrays::rows(),
-        sparse::rows(),
-        copies::rows(),
-        contexts::rows(),
-        streams::rows(),
-    ];
-    groups.into_iter().flatten().collect()
-}
 
 fn row(name: &str, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static) -> Row {
     Row::call(Section::HostCall, format!("host/{name}"), prepare)

@@ -23,6 +23,7 @@ mod process;
 mod recording;
 mod resident;
 mod row;
+mod rows;
 mod several;
 mod stack;
 mod table;
@@ -73,7 +74,7 @@ fn not_possible(error: impl ToString) -> Failure {
 
 /// Tries one row in this process. The last printed line is the result.
 fn child(name: &str, options: &Options) -> Result<ExitCode, Failure> {
-    let rows = row::all();
+    let rows = rows::list_rows();
     let row = rows.iter().find(|row| row.name == name);
     let row = row.ok_or_else(|| not_possible(format!("no row `{name}`")))?;
     let [mode] = options.mode.modes() else {
@@ -91,7 +92,7 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
         print!("{}", coverage::table(&recording));
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = row::all();
+    let rows = rows::list_rows();
     let chosen = options.choose(&rows).map_err(not_possible)?;
     if options.list {
         chosen.iter().for_each(|row| println!("{}", table::listed(row)));
@@ -203,7 +204,7 @@ mod tests {
     fn only_what_can_be_prevented_is_a_problem() {
         let machine = Machine { gpu: String::new(), arch: String::new(), driver: None, cuda: String::new() };
         let mut recording = Recording::new(machine, String::new(), Manner::Warmed);
-        let rows = row::all();
+        let rows = rows::list_rows();
         let rows: Vec<_> =
             rows.iter().filter(|row| ["frame/2k", "device/full"].contains(&&*row.name)).collect();
         assert_eq!(rows.len(), 2);
@@ -237,7 +238,7 @@ mod tests {
             let outcome = Outcome { verdict, ..Outcome::ERROR };
             recording.rows.push(Tried { row: row.into(), mode, outcome });
         }
-        let (rows, options) = (row::all(), Options::parse_from(["census", "--guarded"]));
+        let (rows, options) = (rows::list_rows(), Options::parse_from(["census", "--guarded"]));
         let rows: Vec<_> = rows.iter().collect();
         let problems = recording.rows.iter().filter_map(|tried| unguarded(tried, &options, &rows));
         assert_eq!(

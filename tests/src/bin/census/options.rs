@@ -125,18 +125,18 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row;
+    use crate::rows;
 
     fn choose(args: &[&str]) -> Result<Vec<String>, String> {
         let options =
             Options::try_parse_from([&["census"], args].concat()).map_err(|error| error.to_string())?;
-        let rows = row::all();
+        let rows = rows::list_rows();
         Ok(options.choose(&rows)?.into_iter().map(|row| row.name.clone()).collect())
     }
 
     #[test]
     fn without_options_it_is_everything() {
-        assert_eq!(choose(&[]).unwrap().len(), row::all().len());
+        assert_eq!(choose(&[]).unwrap().len(), rows::list_rows().len());
         let options = Options::try_parse_from(["census"]).unwrap();
         assert_eq!(options.mode.modes(), [Mode::Lazy, Mode::Eager]);
     }

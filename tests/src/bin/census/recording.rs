@@ -240,7 +240,8 @@ impl fmt::Display for Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{self, Section};
+    use crate::row::Section;
+    use crate::rows;
 
     const RUNS: Outcome = Outcome::only(Verdict::Runs);
     const BLOCKS: Outcome = Outcome::only(Verdict::Blocks);
@@ -286,7 +287,7 @@ mod tests {
         for (file, warmed) in [("h200-580.json", false), ("h200-580-warmed.json", true)] {
             let recording = Recording::read(&folder.join(file)).unwrap();
             assert_eq!(recording.warmed, warmed);
-            let rows = row::all();
+            let rows = rows::list_rows();
             let rows = rows.iter().filter(|row| !warmed || row.section != Section::HostCall);
             let mut count = 0;
             for (row, mode) in rows.flat_map(|row| [(row, Mode::Lazy), (row, Mode::Eager)]) {

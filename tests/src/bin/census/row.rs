@@ -3,7 +3,6 @@
 use crate::bench::Bench;
 use crate::cuda::Done;
 use crate::resident::Beside;
-use crate::{calls, first, host, launched, launches, limits, loading, locked, stack, waiting};
 
 /// A prepared operation.
 pub(crate) type Attempt<'b> = Box<dyn FnOnce() -> Done + 'b>;
@@ -85,46 +84,4 @@ impl Row {
 /// An operation ready to be tried.
 pub(crate) fn attempt<'b>(operation: impl FnOnce() -> Done + 'b) -> Done<Attempt<'b>> {
     Ok(Box::new(operation))
-}
-
-/// All rows, by section.
-pub(crate) fn all() -> Vec<Row> {
-    let groups = [
-        loading::rows(),
-        first::rows(),
-        stack::rows(),
-        launches::rows(),
-        waiting::rows(),
-        launched::rows(),
-        calls::rows(),
-        host::rows(),
-        limits::rows(),
-        locked::rows(),
-    ];
-    groups.into_iter().flatten().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn names_are_names() {
-        let rows = all();
-        let names: BTreeSet<_> = rows.iter().map(|row| &*row.name).collect();
-        assert_eq!(names.len(), rows.len());
-        for name in names {
-            let (group, rest) = name.split_once('/').unwrap_or_else(|| panic!("{name}: no group"));
-            let is_plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-            assert!(is_plain(group) && is_plain(rest) && !rest.is_empty(), "{name}");
-        }
-    }
-
-    /// Warming is about kernels and cannot affect other calls of the host.
-    #[test]
-    fn only_launches_remain() {
-        assert!(all().iter().all(|row| row.remains.is_none() || row.section != Section::HostCall));
-    }
 }

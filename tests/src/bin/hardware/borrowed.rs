@@ -7,7 +7,7 @@ use std::time::Duration;
 use kernel_registry::cudarc::driver::{result, sys};
 use kernel_registry::{Warm, borrow_context, warm_all};
 
-use crate::Checked;
+use crate::checked::Checked;
 use crate::checks::ensure;
 use crate::resident::{Resident, Status};
 use crate::samples;

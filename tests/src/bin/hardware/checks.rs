@@ -15,7 +15,7 @@ use kernels::blas1::saxpy;
 use kernels::memory::{histogram, pair_sum, shuffle};
 use kernels::waiting::{spin_until_flag, touch};
 
-use crate::Checked;
+use crate::checked::Checked;
 use crate::resident::{Resident, Status};
 use crate::samples;
 

@@ -12,7 +12,7 @@ use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::{Warm, launch_raw, warm_all};
 use kernels::waiting::touch;
 
-use crate::Checked;
+use crate::checked::Checked;
 use crate::checks::{ensure, other_context};
 use crate::counting::allocations;
 
@@ -79,7 +79,7 @@ pub(crate) fn cost(warm: &Warm, _: Duration) -> Checked {
     let allocated = allocations() - before;
     // The simulated driver is part of this program, and allocates for each launch.
     ensure(
-        all && (allocated == 0 || crate::is_simulated()),
+        all && (allocated == 0 || crate::checked::is_simulated()),
         format!("100 launches took memory {allocated} times"),
     )?;
     stream.synchronize()?;

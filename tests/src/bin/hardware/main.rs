@@ -4,6 +4,7 @@
 //! The order matters: a kernel has only one first launch per context.
 
 mod borrowed;
+mod checked;
 mod checks;
 mod costs;
 mod counting;
@@ -13,24 +14,14 @@ mod resident;
 mod samples;
 mod sections;
 
-use std::error::Error;
 use std::process::ExitCode;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use kernel_registry::{Warm, warm_all};
 
+use checked::{Checked, SIMULATED};
+
 kernel_registry::link_kernels!(kernels);
-
-/// A check's message, or its error.
-type Checked = Result<String, Box<dyn Error>>;
-
-static SIMULATED: OnceLock<bool> = OnceLock::new();
-
-/// Whether the device is simulated. Unlike `tests::is_simulated` this also knows a driver that `cargo kernels sim` has chosen.
-fn is_simulated() -> bool {
-    *SIMULATED.get().expect("it is set before the checks")
-}
 
 fn main() -> ExitCode {
     tests::simulate_if_told();

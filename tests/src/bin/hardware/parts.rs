@@ -11,7 +11,7 @@ use kernel_registry::{LaunchConfig, Warm};
 use kernel_registry_resident::{Mapped, Part, Partition, PartitionError};
 use kernels::waiting::{spin_until_flag, touch};
 
-use crate::Checked;
+use crate::checked::Checked;
 use crate::checks::ensure;
 use crate::resident::{Resident, Status};
 use crate::samples;
@@ -95,7 +95,7 @@ fn runs(stream: &CudaStream) -> Result<bool, Box<dyn Error>> {
     let out = Box::leak(Box::new(Mapped::<AtomicU32>::zeroed(stream.context(), 1)?));
     // SAFETY: it adds one to a word.
     unsafe { touch::launch(stream, touch::over(1), &*out)? };
-    let window = Duration::from_millis(if crate::is_simulated() { 2_000 } else { 200 });
+    let window = Duration::from_millis(if crate::checked::is_simulated() { 2_000 } else { 200 });
     let begun = Instant::now();
     while begun.elapsed() < window {
         // SAFETY: the stream exists.

@@ -14,12 +14,12 @@ use kernel_registry_resident::{
 use kernels::blas1::saxpy;
 use kernels::waiting::{Task, stay_together, touch, worker};
 
-use crate::Checked;
+use crate::checked::Checked;
 use crate::checks::ensure;
 
 /// No kernel stays for longer. The simulated device is slow.
 fn limit() -> Duration {
-    Duration::from_secs(if crate::is_simulated() { 60 } else { 2 })
+    Duration::from_secs(if crate::checked::is_simulated() { 60 } else { 2 })
 }
 
 /// So that few blocks fill a multiprocessor, and few threads run.
@@ -114,7 +114,7 @@ pub(crate) fn workers(warm: &Warm, _: Duration) -> Checked {
 }
 
 fn workers_of(warm: &Warm, blocks: u32) -> Checked {
-    let tasks: u32 = if crate::is_simulated() { 500 } else { 100_000 };
+    let tasks: u32 = if crate::checked::is_simulated() { 500 } else { 100_000 };
     let (stays, copies) = (warm.context().new_stream()?, warm.context().new_stream()?);
     let x = copies.clone_htod(&vec![1.0_f32; tasks as usize])?;
     let mut y = copies.clone_htod(&vec![0.0_f32; tasks as usize])?;
@@ -168,7 +168,7 @@ fn check_time(warm: &Warm) -> Checked {
     };
     let mut times = (0..51).map(|_| check()).collect::<Result<Vec<_>, _>>()?;
     times.sort_unstable();
-    let bound = Duration::from_millis(if crate::is_simulated() { 20 } else { 1 });
+    let bound = Duration::from_millis(if crate::checked::is_simulated() { 20 } else { 1 });
     ensure(times[25] < bound, format!("a check takes {:?}", times[25]))?;
     Ok(format!("a check of 100 kernels takes {:.0?}", times[25]))
 }
