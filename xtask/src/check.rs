@@ -1,4 +1,4 @@
-//! `cargo xtask check`: format, lints, and the tests of what changed.
+//! `cargo xtask check`: format, lints, imports in circles, and the tests of what changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -7,6 +7,7 @@ use cargo_metadata::camino::Utf8PathBuf;
 use cargo_metadata::{Metadata, Package, Target};
 
 use crate::run::{Outcome, cargo, run, workspace};
+use crate::structure;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -20,6 +21,7 @@ pub(crate) fn check(options: &Options) -> Outcome {
     let lint = ["clippy", "--quiet", "--workspace", "--all-targets", "--locked"];
     run(cargo().args(lint).args(["--", "-D", "warnings"]))?;
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
+    structure::check_structure(&metadata)?;
     let tests = tests(&metadata, &changed(options)?);
     if tests.is_empty() {
         println!("no crate changed: no tests");

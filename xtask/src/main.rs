@@ -9,11 +9,13 @@ mod cudarc;
 mod device_launch;
 mod driver_tests;
 mod fuzz;
+mod imports;
 mod memory;
 mod package;
 mod prebuilt;
 mod release;
 mod run;
+mod structure;
 mod toolkit;
 mod wheel;
 
@@ -32,7 +34,8 @@ enum Chore {
     Bundle(bundle::Options),
     /// Check a program with kernel-registry and candle, which decides how cudarc is built
     Candle,
-    /// Check the format, lint, and run the tests of the crates that changed: what to run before a commit
+    /// Check the format, lint, look for files that import each other, and run the tests of the crates that changed: what to run
+    /// before a commit
     Check(check::Options),
     /// Build a program with each of cudarc's ways to the driver and each of its CUDA versions, and run it
     Cudarc,

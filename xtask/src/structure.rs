@@ -1,0 +1,186 @@
+//! Finds files that import each other, and crates that depend on one above them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::{DependencyKind, Metadata, Package};
+
+use crate::imports::{Imports, read_imports};
+use crate::run::Outcome;
+
+/// Fails if files of a crate import each other, or if a crate depends on one above it. Integration tests may: their `main.rs` has
+/// both the modules and what these share.
+pub(crate) fn check_structure(metadata: &Metadata) -> Outcome {
+    let packages = metadata.workspace_packages();
+    let root = metadata.workspace_root.as_std_path();
+    let mut problems = arrows_up(&packages, root, &fs::read_to_string(root.join("Cargo.toml"))?);
+    let targets = packages.iter().flat_map(|package| &package.targets).filter(|target| !target.is_test());
+    for crate_root in targets.map(|target| target.src_path.as_std_path()).collect::<BTreeSet<_>>() {
+        let mut imports = read_imports(crate_root)?;
+        while let Some(circle) = shortest_circle(&imports) {
+            problems.insert(take_circle(&mut imports, &circle, root));
+        }
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let problems: Vec<_> = problems.into_iter().collect();
+    Err(format!("imports lead one way\n{}", problems.join("\n")).into())
+}
+
+/// The crates that depend on one that comes later in the workspace's list, except for tests.
+fn arrows_up(packages: &[&Package], root: &Path, manifest: &str) -> BTreeSet<String> {
+    let place = |name: &str| {
+        let package = packages.iter().find(|package| package.name.as_str() == name)?;
+        let folder = package.manifest_path.parent()?.strip_prefix(root).ok()?;
+        manifest.find(&format!("\"{folder}\""))
+    };
+    let mut arrows = BTreeSet::new();
+    for package in packages {
+        for dependency in
+            package.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development)
+        {
+            if place(&package.name).zip(place(&dependency.name)).is_some_and(|(from, to)| from < to) {
+                arrows.insert(format!(
+                    "`{}` depends on `{}`, which comes after it in Cargo.toml's `members`: move what both need to a crate before them",
+                    package.name, dependency.name
+                ));
+            }
+        }
+    }
+    arrows
+}
+
+/// The fewest files that import each other in a circle.
+fn shortest_circle(imports: &Imports) -> Option<Vec<PathBuf>> {
+    imports.keys().filter_map(|file| circle_of(imports, file)).min_by_key(Vec::len)
+}
+
+/// The shortest way from a file back to it, by breadth-first search.
+fn circle_of(imports: &Imports, file: &PathBuf) -> Option<Vec<PathBuf>> {
+    let mut importers = BTreeMap::new();
+    let mut next = VecDeque::from([file]);
+    while let Some(from) = next.pop_front() {
+        for to in imports.get(from).into_iter().flat_map(BTreeMap::keys) {
+            if to == file {
+                let mut circle = vec![from.clone()];
+                while let Some(&importer) = importers.get(&circle[circle.len() - 1]) {
+                    circle.push(PathBuf::clone(importer));
+                }
+                circle.reverse();
+                return Some(circle);
+            }
+            if !importers.contains_key(to) {
+                importers.insert(to, from);
+                next.push_back(to);
+            }
+        }
+    }
+    None
+}
+
+/// Describes a circle, and removes its imports, so that the next search finds another.
+fn take_circle(imports: &mut Imports, circle: &[PathBuf], root: &Path) -> String {
+    let mut text = "a circle of imports: move what the files share to a file that they all import".to_owned();
+    for (from, to) in circle.iter().zip(circle.iter().cycle().skip(1)) {
+        if let Some((line, path)) = imports.get_mut(from).and_then(|of_file| of_file.remove(to)) {
+            let [from, to] = [from, to].map(|file| file.strip_prefix(root).unwrap_or(file).display());
+            text += &format!("\n  {from}:{line} imports `{path}` of {to}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use cargo_metadata::MetadataCommand;
+
+    use super::*;
+
+    /// What is said of a workspace with these files.
+    fn said(files: &[(&str, &str)]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let metadata = MetadataCommand::new().no_deps().current_dir(folder.path()).exec().unwrap();
+        check_structure(&metadata).map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    /// What is said of a crate with these files.
+    fn said_of_crate(files: &[(&str, &str)]) -> String {
+        let manifest = ("Cargo.toml", "[package]\nname = \"a\"\nedition = \"2024\"\n[workspace]\n");
+        said(&[&[manifest], files].concat())
+    }
+
+    #[test]
+    fn two_files_in_a_circle_are_found() {
+        let said = said_of_crate(&[
+            ("src/lib.rs", "mod a;\nmod b;"),
+            ("src/a.rs", "//! A.\nuse crate::b::B;\npub struct A;"),
+            ("src/b.rs", "pub struct B;\nfn f() {\n    dbg!(super::a::A);\n}"),
+        ]);
+        assert!(said.contains("src/a.rs:2 imports `crate::b::B` of src/b.rs"), "{said}");
+        assert!(said.contains("src/b.rs:3 imports `super::a::A` of src/a.rs"), "{said}");
+    }
+
+    #[test]
+    fn three_files_in_a_circle_are_found_through_re_exports() {
+        let said = said_of_crate(&[
+            ("src/lib.rs", "mod a;\nmod b;\npub mod c;\npub use self::c::{d::C, other};"),
+            ("src/a.rs", "use crate::{b, other};\npub const A: u8 = b::B;"),
+            ("src/b.rs", "use crate::C as Renamed;\npub const B: u8 = 0;"),
+            ("src/c.rs", "pub mod d;\npub fn other() {}"),
+            ("src/c/d.rs", "pub struct C;\nconst D: u8 = crate::a::A;"),
+        ]);
+        assert_eq!(said.matches("imports `").count(), 3, "{said}");
+        for line in [
+            "a.rs:2 imports `b::B` of src/b.rs",
+            "b.rs:1 imports `crate::C` of src/c/d.rs",
+            "d.rs:2 imports `crate::a::A`",
+        ] {
+            assert!(said.contains(line), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_parent_that_only_declares_and_tests_are_no_circle() {
+        let said = said_of_crate(&[
+            (
+                "src/lib.rs",
+                "mod a;\nmod b;\npub use a::f;\npub struct Shared;\nimpl Shared { fn b() { b::g() } }",
+            ),
+            ("src/b.rs", "pub fn g() {}"),
+            ("src/a.rs", "use crate::{Shared, b};\npub fn f() { b::g() }\n#[cfg(test)]\nmod tests;"),
+            ("src/a/tests.rs", "use super::f;\nuse crate::Shared;"),
+        ]);
+        assert_eq!(said, "");
+        let used = said_of_crate(&[
+            ("src/lib.rs", "mod a;\npub use a::f;\npub struct Shared;\nfn g() { f() }"),
+            ("src/a.rs", "use crate::Shared;\npub fn f() {}"),
+        ]);
+        assert!(used.contains("src/lib.rs:2 imports `a::f` of src/a.rs"), "{used}");
+    }
+
+    #[test]
+    fn a_crate_that_depends_on_one_above_it_is_found() {
+        let crate_of = |name: &str, dependencies: &str| {
+            format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n[{dependencies}")
+        };
+        let files = |dependencies: &str| {
+            said(&[
+                ("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"low\", \"high\"]"),
+                ("low/Cargo.toml", &crate_of("low", dependencies)),
+                ("low/src/lib.rs", ""),
+                ("high/Cargo.toml", &crate_of("high", "lib]")),
+                ("high/src/lib.rs", ""),
+            ])
+        };
+        assert_eq!(files("dev-dependencies]\nhigh = { path = \"../high\" }"), "");
+        let said = files("dependencies]\nhigh = { path = \"../high\" }");
+        assert!(said.contains("`low` depends on `high`"), "{said}");
+    }
+}
