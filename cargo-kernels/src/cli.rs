@@ -179,10 +179,6 @@ pub(crate) struct Diff {
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
 
-    /// Also write a page of HTML to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-
     #[command(flatten)]
     pub(crate) limits: DiffLimits,
 }

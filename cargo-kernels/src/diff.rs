@@ -5,7 +5,6 @@
 mod comparison;
 mod figure;
 mod growth;
-mod html;
 mod json;
 mod limits;
 mod markdown;
@@ -16,14 +15,13 @@ mod text;
 use crate::binaries;
 use crate::cli::Diff;
 use crate::failure::Failure;
-use crate::page;
 use comparison::Comparison;
 use limits::{Limits, Refusal};
 use snapshot::Snapshot;
 
 pub(crate) use growth::Growth;
 
-/// What is written as text, JSON, Markdown or a page: a comparison, with refusals and notes.
+/// What is written as text, JSON or Markdown: a comparison, with refusals and notes.
 struct Report<'a> {
     comparison: Comparison<'a>,
     refusals: Vec<Refusal<'a>>,
@@ -38,9 +36,6 @@ pub(crate) fn run(options: &Diff) -> Result<(), Failure> {
     let refusals = limits.refusals(&comparison);
     let notes = comparison.notes().into_iter().chain(limits.notes(&comparison)).collect();
     let report = Report { comparison, refusals, notes };
-    if let Some(path) = &options.html {
-        page::write(path, &html::page(&report))?;
-    }
     binaries::print(|out| {
         if options.json {
             crate::json::write(&json::document(&report), out)

@@ -1,7 +1,6 @@
 //! `cargo kernels fit`: computes which kernels fit beside a resident kernel.
 
 mod budget;
-mod html;
 mod json;
 mod kernels;
 mod report;
@@ -10,16 +9,12 @@ mod text;
 use crate::binaries;
 use crate::cli::Fit;
 use crate::failure::Failure;
-use crate::page;
 use kernels::Kernels;
 use report::Report;
 
 pub(crate) fn run(options: &Fit) -> Result<(), Failure> {
     let kernels = Kernels::read(options)?;
     let report = Report::compute(options, &kernels)?;
-    if let Some(path) = &options.html {
-        page::write(path, &html::page(&report))?;
-    }
     binaries::print(|out| {
         if options.json {
             crate::json::write(&json::document(&report), out)

@@ -39,6 +39,7 @@ mod linked;
 mod list;
 mod mapped;
 mod new;
+#[cfg(target_os = "linux")]
 mod page;
 mod plural;
 mod prebuild;

@@ -1,4 +1,4 @@
-//! Pages of HTML in one file, without anything from the network: for `audit`, `diff` and `fit`.
+//! Pages of HTML in one file, without anything from the network: for `audit`.
 //!
 //! Everything is in the HTML, so that a page can be read without scripts. `page.js` only makes tables sortable.
 
@@ -7,8 +7,6 @@ mod table;
 use std::fmt;
 use std::fs;
 use std::path::Path;
-
-use serde::Serialize;
 
 use crate::failure::Failure;
 
@@ -101,19 +99,6 @@ pub(crate) fn with_code(text: &str, show: impl Fn(&str) -> String) -> String {
     text.split('`').enumerate().map(part).collect()
 }
 
-/// A `<script>` element that holds a value as JSON, for programs that read the page:
-/// `JSON.parse(document.getElementById(id).textContent)`.
-pub(crate) fn data(id: &str, value: &impl Serialize) -> String {
-    // Neither `</script>` nor `<!--` can be in it, nor the separators of lines that are none in JavaScript.
-    let json = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
-    let json = json
-        .replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029");
-    format!("<script type=\"application/json\" id=\"{}\">{json}</script>\n", Text(id))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,17 +111,6 @@ mod tests {
             "&lt;/title&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;x&#39;\u{fffd}"
         );
         assert_eq!(Text(1.5).to_string(), "1.5");
-    }
-
-    #[test]
-    fn data_does_not_end_its_script() {
-        let hostile = ["</script><!--", "\u{2028}\u{2029}"];
-        let script = data("report", &hostile);
-        let json =
-            script.strip_prefix("<script type=\"application/json\" id=\"report\">").expect("the beginning");
-        let json = json.strip_suffix("</script>\n").expect("the end");
-        assert!(!json.contains(['<', '>', '\u{2028}', '\u{2029}']), "{json}");
-        assert_eq!(serde_json::from_str::<Vec<String>>(json).expect("JSON"), hostile);
     }
 
     #[test]

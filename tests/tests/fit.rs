@@ -1,12 +1,11 @@
 //! `cargo kernels fit`: which kernels fit beside one that stays.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use tests::{are_documented, cargo_kernels, fails, scratch_folder};
+use tests::{are_documented, cargo_kernels, fails};
 
 const DOCUMENTATION: &str = include_str!("../../docs/fit-json.md");
 const REDUCE: &str = "reduce<float, 256u>";
@@ -92,20 +91,6 @@ fn json_is_documented() {
     assert_eq!(gpu["beside"][0]["fits"], true);
     assert_eq!(gpu["beside"][1]["limit"], "carveout");
     assert_eq!(gpu["refusals"].as_array().unwrap().len(), 1);
-}
-
-#[test]
-fn a_page_has_the_picture_and_the_data() {
-    let page = scratch_folder().join("fit.html");
-    let beside = format!("{REDUCE}@256");
-    let path = page.to_str().unwrap();
-    text(&["--grid", "132", "--block", "256", "--beside", &beside, "--html", path], 0);
-    let html = fs::read_to_string(page).unwrap();
-    assert!(
-        html.contains("<h3><code>reduce&lt;float, 256u&gt;</code></h3>")
-            && html.contains("256 + 256 of 2048")
-    );
-    assert!(html.contains("id=\"fit\"") && !html.contains("https:"), "{html}");
 }
 
 #[test]

@@ -58,10 +58,6 @@ pub(crate) struct Fit {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Also write a page of HTML to this file, with a picture of a multiprocessor
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-
     #[command(flatten)]
     pub(crate) build: Build,
 }

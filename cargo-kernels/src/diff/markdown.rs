@@ -119,7 +119,7 @@ fn folded(
         writeln!(out, "\n</details>\n")?;
     }
     if left_out > 0 {
-        writeln!(out, "There is no room for {left_out} more; `--json` and `--html` have all.\n")?;
+        writeln!(out, "There is no room for {left_out} more; `--json` has all.\n")?;
     }
     Ok(())
 }

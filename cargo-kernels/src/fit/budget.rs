@@ -1,6 +1,6 @@
 //! What a multiprocessor has, and how much of it is taken.
 
-use kernel_registry_cuda::fit::{Device, Launch, Processor};
+use kernel_registry_cuda::fit::{Device, Processor};
 
 /// One thing that blocks run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,16 +43,6 @@ impl Budget {
     /// The part of the total, from 0 to 1.
     pub(super) fn share(&self, part: u32) -> f64 {
         (f64::from(part) / f64::from(self.total.max(1))).min(1.0)
-    }
-
-    /// How much of it a block takes.
-    pub(super) fn of_block(&self, device: &Device, launch: &Launch) -> u32 {
-        match self.resource {
-            Resource::Threads => launch.warps() * 32,
-            Resource::Blocks => 1,
-            Resource::Registers => launch.block_registers(),
-            Resource::Shared => launch.shared(device),
-        }
     }
 }
 

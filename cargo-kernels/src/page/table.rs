@@ -40,11 +40,6 @@ impl Cell {
     pub(crate) fn number(value: f64, text: impl fmt::Display) -> Cell {
         Cell { html: Text(text).to_string(), value: Some(value) }
     }
-
-    /// HTML, such as a number with a bar.
-    pub(crate) fn html(value: f64, html: String) -> Cell {
-        Cell { html, value: Some(value) }
-    }
 }
 
 impl fmt::Display for Table<'_> {
