@@ -35,7 +35,7 @@ use crate::cli::Declare;
 use crate::failure::Failure;
 
 use self::input::Unit;
-use self::shared::Shared;
+use self::structs::Shared;
 
 pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
     if options.file.is_dir() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::input::Unit;
 use super::kept::Kept;
 use super::module::Module;
-use super::shared::Shared;
+use super::structs::Shared;
 use super::text;
 use crate::cli::Declare;
 use crate::failure::Failure;

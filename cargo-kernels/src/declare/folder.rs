@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::input::Unit;
 use super::kept::Kept;
-use super::shared::Shared;
+use super::structs::Shared;
 use super::text::printable;
 use super::{difference, file, names, shared, text};
 use crate::binaries;

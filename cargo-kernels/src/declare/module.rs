@@ -9,9 +9,8 @@ use super::input::Unit;
 use super::kept::{self, Kept};
 use super::kernel;
 use super::names;
-use super::shared::Shared;
 use super::source::Function;
-use super::structs::Structs;
+use super::structs::{Shared, Structs};
 use super::template::{self, Arg, Generic, Group, Typed};
 use super::types::{self, ParamType};
 

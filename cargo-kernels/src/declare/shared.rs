@@ -8,33 +8,7 @@ use super::kept::Kept;
 use super::layout::Layout;
 use super::module::{Module, taken};
 use super::names;
-use super::structs::Structs;
-
-/// The structs that modules share, by their C++ names, each with its name in Rust. Those of a single file are none.
-#[derive(Default)]
-pub(super) struct Shared {
-    pub(super) structs: BTreeMap<String, (Option<Layout>, String)>,
-    /// The fields that sources tell.
-    pub(super) fields: Known,
-}
-
-impl Shared {
-    /// The names in Rust.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.structs.values().map(|(_, name)| name.as_str())
-    }
-
-    /// The name in Rust of a struct that has this layout, or of which nothing is known.
-    pub(super) fn name(&self, cuda: &str, layout: Option<Layout>) -> Option<&str> {
-        let (known, name) = self.structs.get(cuda)?;
-        let is_same = match (known, layout) {
-            (_, None) => true,
-            (Some(known), Some(layout)) => known.or(layout).is_some(),
-            (None, Some(_)) => false,
-        };
-        is_same.then_some(name.as_str())
-    }
-}
+use super::structs::{Shared, Structs};
 
 /// The structs of these files. Where files differ about a struct, it is not shared: each file defines its own.
 pub(super) fn structs_of(units: &[Unit]) -> Shared {

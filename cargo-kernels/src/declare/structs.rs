@@ -8,7 +8,6 @@ use kernel_registry_image::ParamLayout;
 use super::fields::{self, Fields, Known, RustField};
 use super::layout::Layout;
 use super::names;
-use super::shared::Shared;
 
 /// All structs, by their C++ names and layouts. Those of `extern "C"` kernels have no name.
 pub(super) struct Structs<'a> {
@@ -21,6 +20,32 @@ pub(super) struct Structs<'a> {
     /// The structs that other modules have as well, and those of them that are used here.
     shared: &'a Shared,
     used: BTreeSet<String>,
+}
+
+/// The structs that modules share, by their C++ names, each with its name in Rust. Those of a single file are none.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) structs: BTreeMap<String, (Option<Layout>, String)>,
+    /// The fields that sources tell.
+    pub(super) fields: Known,
+}
+
+impl Shared {
+    /// The names in Rust.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.structs.values().map(|(_, name)| name.as_str())
+    }
+
+    /// The name in Rust of a struct that has this layout, or of which nothing is known.
+    pub(super) fn name(&self, cuda: &str, layout: Option<Layout>) -> Option<&str> {
+        let (known, name) = self.structs.get(cuda)?;
+        let is_same = match (known, layout) {
+            (_, None) => true,
+            (Some(known), Some(layout)) => known.or(layout).is_some(),
+            (None, Some(_)) => false,
+        };
+        is_same.then_some(name.as_str())
+    }
 }
 
 /// A struct to be defined.
