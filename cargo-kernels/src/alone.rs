@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use kernel_registry_image::linked::read_linked;
-use kernel_registry_image::{Entry, Error, Image, Variant};
+use kernel_registry_image::{Entry, Error, Image, ParamLayout, Variant};
 use object::elf::EM_CUDA;
 
-use super::summary::{ImageEntry, Summary};
 use crate::binary::Contents;
+use crate::document::{self, Document, ImageKernel, ImageParam};
 use crate::failure::Failure;
 use crate::mapped::Mapped;
+use crate::unread::{Unread, UnreadVariant};
 
 /// The image in a file of its own.
 pub(crate) struct Alone<'a> {
@@ -22,31 +23,31 @@ pub(crate) struct Alone<'a> {
 /// A kernel in each variant of the image that has it.
 pub(crate) type Kernel<'a> = Vec<(&'a Variant, &'a Entry)>;
 
-/// The image in this file, or that of the kernels which nvcc linked into a program that declares none. None if it is something else.
-pub(crate) fn read(file: &Path) -> Result<Option<Alone<'_>>, Failure> {
-    let bytes = Mapped::open(file)?;
-    if let Ok(contents) = Contents::read(file, &bytes)
-        && contents.kernels.is_empty()
-        && contents.newer.is_none()
-        && let Some(Alone { bytes, image, .. }) = Alone::of_linked(&contents)
-    {
-        return Ok(Some(Alone { file, bytes, image }));
-    }
-    match kernel_registry_image::read(&bytes) {
-        Ok(image) => Ok(Some(Alone { file, bytes: bytes.len(), image })),
-        Err(Error::NotAnImage) => Ok(None),
-        // Binaries are ELF files too, and damage to them has words of its own.
-        Err(_) if bytes.starts_with(b"\x7fELF") && !is_for_cuda(&bytes) => Ok(None),
-        Err(error) => Err(Failure::Image { path: file.to_owned(), error }),
-    }
-}
-
 /// Whether the header of an ELF file names CUDA's machine.
 fn is_for_cuda(elf: &[u8]) -> bool {
     elf.get(18..20) == Some(&EM_CUDA.0.to_le_bytes())
 }
 
 impl<'a> Alone<'a> {
+    /// The image in this file, or that of the kernels which nvcc linked into a program that declares none. None if it is something else.
+    pub(crate) fn read(file: &'a Path) -> Result<Option<Self>, Failure> {
+        let bytes = Mapped::open(file)?;
+        if let Ok(contents) = Contents::read(file, &bytes)
+            && contents.kernels.is_empty()
+            && contents.newer.is_none()
+            && let Some(Alone { bytes, image, .. }) = Alone::of_linked(&contents)
+        {
+            return Ok(Some(Alone { file, bytes, image }));
+        }
+        match kernel_registry_image::read(&bytes) {
+            Ok(image) => Ok(Some(Alone { file, bytes: bytes.len(), image })),
+            Err(Error::NotAnImage) => Ok(None),
+            // Binaries are ELF files too, and damage to them has words of its own.
+            Err(_) if bytes.starts_with(b"\x7fELF") && !is_for_cuda(&bytes) => Ok(None),
+            Err(error) => Err(Failure::Image { path: file.to_owned(), error }),
+        }
+    }
+
     /// The kernels that nvcc linked into a binary, as those of one image.
     pub(crate) fn of_linked(binary: &'a Contents<'_>) -> Option<Self> {
         let sections = &binary.linked.sections;
@@ -57,14 +58,40 @@ impl<'a> Alone<'a> {
 }
 
 impl Alone<'_> {
-    pub(crate) fn summary(&self) -> Summary<'_> {
-        Summary::new(vec![ImageEntry::alone(self)])
+    /// Describes some of its kernels.
+    pub(crate) fn describe(&self, kernels: &[Kernel<'_>]) -> Document {
+        let describe = |kernel| document::Kernel::Alone(self.describe_kernel(kernel));
+        let image = document::Image::new(self.file.display().to_string(), self.bytes as u64, &self.image);
+        Document::new(kernels.iter().map(describe).collect(), vec![image])
+    }
+
+    pub(crate) fn describe_kernel(&self, variants: &Kernel<'_>) -> ImageKernel {
+        let (_, entry) = variants[0];
+        ImageKernel {
+            file: self.file.display().to_string(),
+            symbol: entry.symbol.clone(),
+            cuda: entry.signature.as_ref().map(ToString::to_string),
+            image_kind: Some(self.image.kind.into()),
+            image_bytes: Some(self.bytes as u64),
+            params: params(variants),
+            variants: variants
+                .iter()
+                .map(|(variant, entry)| document::Variant::new(variant, entry))
+                .collect(),
+        }
+    }
+
+    /// What of the image could not be read.
+    pub(crate) fn unread(&self) -> Unread {
+        let mut unread = Unread::default();
+        unread.add(&self.file.display().to_string(), &UnreadVariant::in_image(&self.image));
+        unread
     }
 
     pub(crate) fn named(&self, name: &str) -> Result<Vec<Kernel<'_>>, Failure> {
         let symbols: BTreeSet<&str> =
             self.image.named(name).into_iter().map(|entry| entry.symbol.as_str()).collect();
-        let kernels = self.kernels(|entry| symbols.contains(entry.symbol.as_str()));
+        let kernels = self.kernels_where(|entry| symbols.contains(entry.symbol.as_str()));
         if kernels.is_empty() {
             let error = self.image.find(name, &self.file.display().to_string()).err();
             let missing = || Failure::NoneNamed { name: name.to_owned(), near: Vec::new() };
@@ -73,8 +100,8 @@ impl Alone<'_> {
         Ok(kernels)
     }
 
-    pub(crate) fn all(&self) -> Result<Vec<Kernel<'_>>, Failure> {
-        let kernels = self.kernels(|_| true);
+    pub(crate) fn kernels(&self) -> Result<Vec<Kernel<'_>>, Failure> {
+        let kernels = self.kernels_where(|_| true);
         match kernels.is_empty() {
             true => Err(Failure::WithoutKernels { path: self.file.to_owned() }),
             false => Ok(kernels),
@@ -82,7 +109,7 @@ impl Alone<'_> {
     }
 
     /// The kernels whose entries are wanted, in the order of their symbols.
-    fn kernels(&self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Kernel<'_>> {
+    fn kernels_where(&self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Kernel<'_>> {
         let mut kernels = BTreeMap::<&str, Kernel<'_>>::new();
         for variant in &self.image.variants {
             for entry in variant.entries.iter().filter(|entry| is_wanted(entry)) {
@@ -91,4 +118,14 @@ impl Alone<'_> {
         }
         kernels.into_values().collect()
     }
+}
+
+/// The parameters of a kernel as its first variant has them, with types if there is PTX: machine code has none.
+fn params(variants: &Kernel<'_>) -> Vec<ImageParam> {
+    let has_types = |params: &&Vec<ParamLayout>| params.iter().all(|param| param.ptx_type.is_some());
+    let first = &variants[0].1.params;
+    let mut all = variants.iter().map(|(_, entry)| &entry.params);
+    let typed = all.find(|params| has_types(params) && params.len() == first.len()).unwrap_or(first);
+    let param = |(param, typed): (_, &ParamLayout)| ImageParam::new(param, typed.ptx_type.clone());
+    first.iter().zip(typed).map(param).collect()
 }

@@ -1,6 +1,6 @@
 //! `cargo kernels diff`: compares the kernels of two builds, and holds the changes to limits.
 //!
-//! Both sides are read as the JSON of `show --all`, so a binary and its JSON compare alike.
+//! Both sides are documents as `show --all` writes them, so a binary and its JSON compare alike.
 
 mod comparison;
 mod figure;
@@ -8,6 +8,7 @@ mod growth;
 mod json;
 mod limits;
 mod markdown;
+mod report;
 mod signature;
 mod snapshot;
 mod text;
@@ -16,18 +17,11 @@ use crate::binaries;
 use crate::cli::Diff;
 use crate::failure::Failure;
 use comparison::Comparison;
-use limits::{Limits, Refusal};
+use limits::Limits;
+use report::Report;
 use snapshot::Snapshot;
 
 pub(crate) use growth::Growth;
-
-/// What is written as text, JSON or Markdown: a comparison, with refusals and notes.
-struct Report<'a> {
-    comparison: Comparison<'a>,
-    refusals: Vec<Refusal<'a>>,
-    /// What a reader of the figures should know, a sentence each.
-    notes: Vec<String>,
-}
 
 pub(crate) fn run(options: &Diff) -> Result<(), Failure> {
     let (old, new) = (Snapshot::read(&options.old)?, Snapshot::read(&options.new)?);

@@ -1,10 +1,12 @@
-//! Writes documents of JSON. Those of each command are in its file `json.rs`, and docs/ has their schemas: change these first.
+//! Writes documents of JSON. That of kernels is in `document`, others are in the file `json.rs` of their command. docs/ describes
+//! them: change these pages first.
 
 use std::io::{self, Write};
 
+use serde::Serialize;
 use serde_json::Value;
 
-pub(crate) fn write(document: &Value, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write(document: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, document)?;
     writeln!(out)
 }

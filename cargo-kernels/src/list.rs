@@ -1,18 +1,18 @@
 //! `cargo kernels list`: the kernels of a binary, as tables or as JSON.
 
-pub(crate) mod json;
+mod json;
 mod linked;
 pub(crate) mod table;
 
 use std::io::{self, Write};
 
+use crate::alone::Alone;
 use crate::binaries;
 use crate::binary::Contents;
 use crate::cli::List;
 use crate::failure::Failure;
 use crate::linked::sentence;
 use crate::plural::many;
-use crate::show::alone::Alone;
 
 pub(crate) fn run(options: &List) -> Result<(), Failure> {
     let files = binaries::open(options.binaries.path.as_deref(), &options.binaries.build)?;
@@ -23,7 +23,7 @@ pub(crate) fn run(options: &List) -> Result<(), Failure> {
         true => crate::json::write(&json::document(&listed, &linked), out),
         false => write(&listed, &linked, out),
     })?;
-    linked.iter().flatten().try_for_each(|alone| alone.summary().unread.check())?;
+    linked.iter().flatten().try_for_each(|alone| alone.unread().check())?;
     binaries::all_read(&listed)
 }
 
@@ -36,7 +36,7 @@ fn write(binaries: &[Contents<'_>], linked: &[Option<Alone<'_>>], out: &mut impl
             table::write(binary, out)?;
         }
         let Some(alone) = linked else { continue };
-        let kernels = alone.all().unwrap_or_default();
+        let kernels = alone.kernels().unwrap_or_default();
         if binary.has_records() {
             writeln!(out, "\n{}", sentence(kernels.len(), binary.linked.handed_over()))?;
         } else {

@@ -7,13 +7,16 @@
 //!
 //! - binaries: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records), `binaries` (several files),
 //!   `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `kernel_name` (what kernels are asked for by);
-//! - images: `embedded` (of a record), `image_file`, `unread` (what cannot be read), `compare` (declaration and image);
+//! - images: `embedded` (of a record), `alone` (in no binary), `image_file`, `unread` (what cannot be read), `compare` (declaration
+//!   and image);
+//! - kernels: `shown` (those asked for, with their images), `document` (their description, as text and JSON have it);
 //! - drivers: `shared` and `folder` (libraries that stand in for the driver);
 //! - output: `table` (text), `json`, `page` (HTML), `plural`, `terminal` (all that is printed), `failure` (errors and exit codes).
 
 // The simulated driver exists for Linux only, and so do the parts that only `sim` and `audit` use.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
+mod alone;
 mod artifacts;
 #[cfg(target_os = "linux")]
 mod audit;
@@ -27,6 +30,7 @@ mod copies;
 mod declare;
 mod diff;
 mod doctor;
+mod document;
 mod embedded;
 mod failure;
 mod fit;
@@ -46,6 +50,7 @@ mod prebuild;
 #[cfg(target_os = "linux")]
 mod shared;
 mod show;
+mod shown;
 #[cfg(target_os = "linux")]
 mod sim;
 mod table;

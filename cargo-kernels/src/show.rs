@@ -1,35 +1,25 @@
 //! `cargo kernels show`: prints a kernel's declaration and the resources of each variant of its image, or the latter of an
 //! image alone.
 
-pub(crate) mod alone;
-mod image;
-pub(crate) mod json;
-mod shown;
-mod summary;
 mod text;
 
-use std::path::Path;
-
 use kernel_registry_format::KernelRecord;
-use serde_json::Value;
 
+use crate::alone::Alone;
 use crate::binaries;
 use crate::binary::Contents;
-use crate::cli::{Build, Show};
+use crate::cli::Show;
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::kernel_name::{is_cuda_name, is_path, nearest};
-use crate::unread::Unread;
-use alone::Alone;
-use shown::with_images;
-
-pub(crate) use shown::Compiled;
+use crate::shown;
 
 pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     let (name, path) = options.name_and_path();
     if let Some(path) = path
-        && let Some(alone) = alone::read(path)?
+        && let Some(alone) = Alone::read(path)?
     {
-        return image::show(&alone, name, options.json);
+        return show_image(&alone, name, options);
     }
     let files = binaries::open(path, &options.build)?;
     let mut binaries = binaries::read_with_linked(&files)?;
@@ -38,7 +28,7 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
         // Or nvcc linked it.
         let linked = binaries.iter().filter_map(Alone::of_linked);
         if let Some((alone, name)) = linked.zip(name).find(|(alone, name)| alone.named(name).is_ok()) {
-            return image::show(&alone, Some(name), options.json);
+            return show_image(&alone, Some(name), options);
         }
         // It may be among the records that are newer than this tool.
         whole?;
@@ -48,60 +38,35 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     if name.is_none() && binaries.iter().all(|binary| binary.kernels.is_empty()) {
         // Programs that the package builds, all of whose kernels nvcc linked.
         let mut linked = binaries.iter().filter_map(Alone::of_linked);
-        return linked.try_for_each(|alone| image::show(&alone, None, options.json)).and(whole);
+        return linked.try_for_each(|alone| show_image(&alone, None, options)).and(whole);
     }
     // Only the images of matches are searched for.
     let is_shown = |kernel: &KernelRecord<'_>| is_called(kernel, name.unwrap_or_default());
     binaries.retain(|binary| binary.kernels.iter().any(is_shown));
-    let all_read = with_images(&binaries, is_shown, |shown, summary| {
-        binaries::print(|out| match options.json {
-            true => crate::json::write(&json::binaries(shown, &summary), out),
-            false => {
-                text::write(shown, out)?;
-                summary.write(shown.len(), options.all, out)
-            }
-        })?;
-        summary.unread.check()
-    });
+    let all_read = print(&shown::describe(&binaries, is_shown), &binaries, options.all, options.json);
     whole.and(all_read)
 }
 
-/// Calls a function with all kernels of a binary or an image, or of the package's binaries, and with what could not be read.
-pub(crate) fn with_compiled<T>(
-    path: Option<&Path>,
-    build: &Build,
-    then: impl FnOnce(Vec<Compiled<'_>>, Unread) -> T,
-) -> Result<T, Failure> {
-    if let Some(path) = path
-        && let Some(alone) = alone::read(path)?
-    {
-        let kernels = alone.all()?.into_iter().map(|variants| Compiled { declared: None, variants });
-        return Ok(then(kernels.collect(), alone.summary().unread));
-    }
-    let files = binaries::open(path, build)?;
-    let binaries = binaries::read(&files)?;
-    binaries::all_read(&binaries)?;
-    Ok(with_images(
-        &binaries,
-        |_| true,
-        |shown, summary| {
-            let compiled = shown.iter();
-            let compiled =
-                compiled.map(|shown| Compiled { declared: Some(shown.kernel), variants: shown.variants() });
-            then(compiled.collect(), summary.unread)
-        },
-    ))
+/// Prints the kernels of a name, or all, of an image that is in no binary.
+fn show_image(alone: &Alone<'_>, name: Option<&str>, options: &Show) -> Result<(), Failure> {
+    let kernels = match name {
+        Some(name) => alone.named(name)?,
+        None => alone.kernels()?,
+    };
+    print(&alone.describe(&kernels), &[], name.is_none(), options.json)
 }
 
-/// The JSON of all kernels in a binary or an image.
-pub(crate) fn document(path: &Path) -> Result<Value, Failure> {
-    if let Some(alone) = alone::read(path)? {
-        return Ok(json::image(&alone, &alone.all()?));
-    }
-    let files = binaries::open_file(path)?;
-    let binaries = binaries::read(&files)?;
-    binaries::all_read(&binaries)?;
-    Ok(with_images(&binaries, |_| true, |shown, summary| json::binaries(shown, &summary)))
+fn print(
+    document: &Document,
+    binaries: &[Contents<'_>],
+    are_all: bool,
+    as_json: bool,
+) -> Result<(), Failure> {
+    binaries::print(|out| match as_json {
+        true => crate::json::write(document, out),
+        false => text::write(document, binaries, are_all, out),
+    })?;
+    document.unread().check()
 }
 
 type IsCalled = fn(&KernelRecord<'_>, &str) -> bool;

@@ -1,51 +1,19 @@
-//! The kernels that are shown, with their images.
+//! The kernels of binaries and images that a command asks for, each with the variants of its image that have it.
+
+use std::path::Path;
 
 use kernel_registry_format::KernelRecord;
-use kernel_registry_image::{Entry, Partial, Signature, Variant};
+use kernel_registry_image::{Entry, Signature, Variant};
 
-use super::summary::{ImageEntry, Summary};
+use crate::alone::Alone;
+use crate::binaries;
 use crate::binary::Contents;
+use crate::cli::Build;
 use crate::compare;
+use crate::document::{self, Declaration, DeclaredKernel, Document, Kernel};
 use crate::embedded::{Embedded, Found};
-
-/// A kernel, and its image if the binary has it.
-pub(super) struct Shown<'a> {
-    pub(super) binary: &'a Contents<'a>,
-    pub(super) kernel: KernelRecord<'a>,
-    embedded: &'a Embedded<'a>,
-}
-
-impl<'a> Shown<'a> {
-    pub(super) fn found(&self) -> Option<&'a Found<'a>> {
-        self.embedded.image_of(&self.kernel)
-    }
-
-    /// The kernel in each variant of the image that has it.
-    pub(super) fn variants(&self) -> Vec<(&'a Variant, &'a Entry)> {
-        let image = self.found().and_then(|found| found.image.as_ref());
-        let variants = image.into_iter().flat_map(|image| &image.variants);
-        variants.filter_map(|variant| Some((variant, variant.entry(self.kernel.symbol)?))).collect()
-    }
-
-    /// Where the kernel is, if not in all variants and the declaration does not say so.
-    pub(super) fn partial(&self) -> Option<Partial> {
-        let image = self.found()?.image.as_ref()?;
-        compare::partial(&self.kernel, self.kernel.symbol, image)
-    }
-
-    /// The types of its parameters in PTX, if its symbol does not tell those of C++.
-    pub(super) fn ptx_types(&self) -> Option<Vec<&'a str>> {
-        let of_entry =
-            |entry: &'a Entry| entry.params.iter().map(|param| param.ptx_type.as_deref()).collect();
-        let entries = self.variants().into_iter().filter(|(_, entry)| entry.typed_signature().is_none());
-        entries.filter_map(|(_, entry)| of_entry(entry)).find(|types: &Vec<&str>| !types.is_empty())
-    }
-
-    /// The kernel as C++ declares it, if its symbol tells.
-    pub(super) fn cuda(&self) -> Option<String> {
-        Signature::of(self.kernel.symbol).map(|signature| signature.to_string())
-    }
-}
+use crate::failure::Failure;
+use crate::unread::Unread;
 
 /// A kernel in each variant of its image that has it.
 pub(crate) struct Compiled<'a> {
@@ -54,26 +22,103 @@ pub(crate) struct Compiled<'a> {
     pub(crate) variants: Vec<(&'a Variant, &'a Entry)>,
 }
 
-/// Calls a function with the kernels that are shown, and their images.
-pub(super) fn with_images<T>(
+/// Calls a function with all kernels of a binary or an image, or of the package's binaries, and with what could not be read.
+pub(crate) fn with_compiled<T>(
+    path: Option<&Path>,
+    build: &Build,
+    then: impl FnOnce(Vec<Compiled<'_>>, Unread) -> T,
+) -> Result<T, Failure> {
+    if let Some(path) = path
+        && let Some(alone) = Alone::read(path)?
+    {
+        let kernels = alone.kernels()?.into_iter().map(|variants| Compiled { declared: None, variants });
+        return Ok(then(kernels.collect(), alone.unread()));
+    }
+    let files = binaries::open(path, build)?;
+    let binaries = binaries::read(&files)?;
+    binaries::all_read(&binaries)?;
+    let embedded = find_images(&binaries, |_| true);
+    let compiled = binaries.iter().zip(&embedded).flat_map(|(binary, embedded)| {
+        let kernels = binary.kernels.iter();
+        kernels.map(|kernel| Compiled { declared: Some(*kernel), variants: variants(kernel, embedded) })
+    });
+    let mut unread = Unread::default();
+    images(&binaries, &embedded).iter().for_each(|image| unread.add(&image.file, &image.unread));
+    Ok(then(compiled.collect(), unread))
+}
+
+/// Describes all kernels in a binary or an image.
+pub(crate) fn describe_file(path: &Path) -> Result<Document, Failure> {
+    if let Some(alone) = Alone::read(path)? {
+        return Ok(alone.describe(&alone.kernels()?));
+    }
+    let files = binaries::open_file(path)?;
+    let binaries = binaries::read(&files)?;
+    binaries::all_read(&binaries)?;
+    Ok(describe(&binaries, |_| true))
+}
+
+/// Describes some declared kernels.
+pub(crate) fn describe(
     binaries: &[Contents<'_>],
     is_shown: impl Fn(&KernelRecord<'_>) -> bool + Copy,
-    show: impl FnOnce(&[Shown<'_>], Summary<'_>) -> T,
-) -> T {
-    let embedded: Vec<_> = binaries.iter().map(|binary| Embedded::find(binary, is_shown)).collect();
-    let shown: Vec<_> = binaries
-        .iter()
-        .zip(&embedded)
-        .flat_map(|(binary, embedded)| {
-            let kernels = binary.kernels.iter().filter(|kernel| is_shown(kernel));
-            kernels.map(move |kernel| Shown { binary, kernel: *kernel, embedded })
-        })
-        .collect();
-    let images = binaries.iter().zip(&embedded).flat_map(|(binary, embedded)| {
-        let found = embedded.iter();
-        found.filter_map(|(recorded, found)| {
-            Some(ImageEntry::in_binary(binary, recorded, found.image.as_ref()?))
+) -> Document {
+    let embedded = find_images(binaries, is_shown);
+    let kernels = binaries.iter().zip(&embedded).flat_map(|(binary, embedded)| {
+        let kernels = binary.kernels.iter().filter(|kernel| is_shown(kernel));
+        kernels.map(|kernel| Kernel::Declared(Box::new(describe_kernel(binary, kernel, embedded))))
+    });
+    Document::new(kernels.collect(), images(binaries, &embedded))
+}
+
+fn find_images<'a>(
+    binaries: &'a [Contents<'_>],
+    is_shown: impl Fn(&KernelRecord<'_>) -> bool + Copy,
+) -> Vec<Embedded<'a>> {
+    binaries.iter().map(|binary| Embedded::find(binary, is_shown)).collect()
+}
+
+fn images(binaries: &[Contents<'_>], embedded: &[Embedded<'_>]) -> Vec<document::Image> {
+    let images = binaries.iter().zip(embedded).flat_map(|(binary, embedded)| {
+        embedded.iter().filter_map(|(recorded, found)| {
+            let image = document::Image::new(recorded.file.to_owned(), recorded.len, found.image.as_ref()?);
+            Some(image.of_binary(binary, recorded.package, recorded.version))
         })
     });
-    show(&shown, Summary::new(images.collect()))
+    images.collect()
+}
+
+/// A kernel in each variant of its image that has it.
+fn variants<'a>(kernel: &KernelRecord<'a>, embedded: &'a Embedded<'a>) -> Vec<(&'a Variant, &'a Entry)> {
+    let image = embedded.image_of(kernel).and_then(|found| found.image.as_ref());
+    let variants = image.into_iter().flat_map(|image| &image.variants);
+    variants.filter_map(|variant| Some((variant, variant.entry(kernel.symbol)?))).collect()
+}
+
+fn describe_kernel(
+    binary: &Contents<'_>,
+    kernel: &KernelRecord<'_>,
+    embedded: &Embedded<'_>,
+) -> DeclaredKernel {
+    let found = embedded.image_of(kernel);
+    let image = found.and_then(|found| found.image.as_ref());
+    let variants = variants(kernel, embedded);
+    DeclaredKernel {
+        declaration: Declaration::new(binary, kernel),
+        cuda: Signature::of(kernel.symbol).map(|signature| signature.to_string()),
+        ptx_types: variants.iter().find_map(|(_, entry)| ptx_types(entry)),
+        image_kind: image.map(|image| image.kind.into()),
+        certain: found.is_some_and(|found: &Found<'_>| found.is_certain),
+        variants: variants.iter().map(|(variant, entry)| document::Variant::new(variant, entry)).collect(),
+        partial: image
+            .and_then(|image| compare::partial(kernel, kernel.symbol, image))
+            .map(|p| p.to_string()),
+    }
+}
+
+/// The types of a kernel's parameters in PTX, if its symbol does not tell those of C++.
+fn ptx_types(entry: &Entry) -> Option<Vec<String>> {
+    let untyped = entry.typed_signature().is_none() && !entry.params.is_empty();
+    let params = untyped.then_some(&entry.params)?;
+    params.iter().map(|param| param.ptx_type.clone()).collect()
 }

@@ -266,6 +266,10 @@ bounded in FILE
     assert_eq!(shown[0]["params"][3], json!({ "offset": 10, "size": 1, "align": null, "ptx": null }));
     assert_eq!((&shown[0]["symbol"], &shown[0]["cuda"]), (&json!("plain"), &Value::Null));
 
+    // The machine code comes first here and has no types; the PTX behind it has.
+    let shown = self::shown("spread", &image("aligned.fatbin"));
+    assert_eq!(shown[0]["params"][1], json!({ "offset": 32, "size": 128, "align": null, "ptx": "b8[128]" }));
+
     let damaged = tests::file("damaged.ptx", b".version 8.0\n.target sm_75\n.entry k(");
     assert!(fails(show("k", &damaged, &[]), 6).contains("damaged.ptx"));
 }

@@ -7,6 +7,7 @@ use kernel_registry_format::KernelRecord;
 use kernel_registry_image::comparison::About;
 use kernel_registry_image::{FindError, Image};
 
+use crate::alone::Alone;
 use crate::binary::Contents;
 use crate::cli::{Check, Deny};
 use crate::compare;
@@ -14,7 +15,6 @@ use crate::embedded::Embedded;
 use crate::image_file::ImageFile;
 use crate::kernel_name::readable;
 use crate::linked::{HandedOver, sentence};
-use crate::show::alone::Alone;
 use crate::unread::{Unread, UnreadVariant};
 
 /// The result of the comparison.
@@ -147,7 +147,7 @@ impl<'a> Report<'a> {
     /// Adds a finding if nvcc linked kernels that are not warmed.
     fn add_unwarmed(&mut self, binary: &'a Contents<'a>, linked: &Alone<'_>) {
         self.add_unread(&linked.image, &binary.path.display().to_string());
-        let count = linked.all().map_or(0, |kernels| kernels.len());
+        let count = linked.kernels().map_or(0, |kernels| kernels.len());
         if count > 0 && binary.linked.handed_over() != HandedOver::All {
             let images = vec![binary.path.display().to_string()];
             let message = sentence(count, binary.linked.handed_over());

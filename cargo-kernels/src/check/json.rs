@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::findings::{Finding, FindingKind, Report, Subject};
 use crate::cli::Check;
+use crate::document::Place;
 
 /// Raised by every change that could break a reader.
 const SCHEMA: u32 = 2;
@@ -19,18 +20,7 @@ pub(super) fn document(report: &Report<'_>, options: &Check) -> Value {
 
 fn finding(finding: &Finding<'_>, options: &Check) -> Value {
     let (kernel, symbol) = match &finding.subject {
-        Subject::Declaration { binary, kernel } => {
-            let declaration = json!({
-                "binary": binary.display().to_string(),
-                "path": kernel.path,
-                "crate": kernel.package,
-                "version": kernel.version,
-                "file": kernel.file,
-                "line": kernel.line,
-                "column": kernel.column,
-            });
-            (Some(declaration), Some(kernel.symbol))
-        }
+        Subject::Declaration { binary, kernel } => (Some(Place::new(binary, kernel)), Some(kernel.symbol)),
         Subject::Entry { symbol } => (None, Some(symbol.as_str())),
         Subject::Image => (None, None),
     };

@@ -216,12 +216,12 @@ fn key(kernel: &Kernel, by_path: bool) -> String {
 pub(super) mod tests {
     use super::*;
     use crate::diff::figure::Amount;
-    use crate::diff::snapshot::Kind;
+    use crate::document::VariantKind;
 
     /// A kernel with the figures in the order of [`Figure::ALL`] for each architecture.
     pub(in crate::diff) fn kernel(path: &str, variants: &[(&str, [Option<u32>; 5])]) -> Kernel {
         let variant = |(target, amounts): &(&str, [Option<u32>; 5])| Variant {
-            kind: if amounts[0].is_some() { Kind::Cubin } else { Kind::Ptx },
+            kind: if amounts[0].is_some() { VariantKind::Cubin } else { VariantKind::Ptx },
             target: (*target).to_owned(),
             amounts: amounts.map(|amount| amount.map(Amount::exactly)),
         };

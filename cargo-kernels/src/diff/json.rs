@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::Report;
 use super::comparison::{Changed, ChangedVariant};
 use super::figure::{Amount, Change};
 use super::limits::Refusal;
+use super::report::Report;
 use super::snapshot::{Kernel, Snapshot, Variant};
 use crate::json::joined;
 
@@ -48,7 +48,7 @@ fn changed(changed: &Changed<'_>) -> Value {
 }
 
 fn named(variant: &Variant) -> Value {
-    json!({ "kind": variant.kind.as_str(), "target": variant.target })
+    json!({ "kind": variant.kind, "target": variant.target })
 }
 
 fn figures(changed: &ChangedVariant<'_>) -> Value {

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::Report;
 use super::comparison::Comparison;
 use super::figure::Change;
 use super::limits::Refusal;
+use super::report::Report;
 use crate::plural::many;
 use crate::table::shortened;
 

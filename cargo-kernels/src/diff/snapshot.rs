@@ -1,4 +1,4 @@
-//! One side of the comparison: the kernels of a build, from its JSON. docs/show-json.md is the schema.
+//! One side of the comparison: the kernels of a build, from its document.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,53 +6,48 @@ use std::rc::Rc;
 
 use kernel_registry_format::is_control;
 use kernel_registry_image::Signature;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::figure::{Amount, Figure};
+use crate::document::{self, Declaration, Document, ImageKernel, SCHEMA, VariantKind};
 use crate::failure::Failure;
 use crate::mapped::Mapped;
-use crate::show;
-use crate::unread::{Unread, UnreadVariant};
+use crate::shown;
+use crate::unread::Unread;
 
 /// The kernels of a build.
 pub(super) struct Snapshot {
     /// The file's name as given.
     pub(super) file: String,
     pub(super) kernels: Vec<Kernel>,
-    /// The length of all images together, as far as the JSON tells.
+    /// The length of all images together, as far as the document tells.
     pub(super) image_bytes: u64,
     pub(super) unread: Unread,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Kernel {
     /// Its Rust path. Kernels of an image alone have none.
     pub(super) path: Option<String>,
     pub(super) symbol: String,
     /// The declaration in Rust.
-    #[serde(rename = "signature")]
     pub(super) rust: Option<String>,
     /// The declaration in C++.
     pub(super) cuda: Option<String>,
     /// Its name in C++, with template arguments and without parameters.
-    #[serde(skip)]
     pub(super) cuda_name: Option<String>,
     /// Whether it shares that name with another kernel, which takes other parameters.
-    #[serde(skip)]
     pub(super) is_overloaded: bool,
     pub(super) params: Vec<Param>,
     pub(super) variants: Vec<Variant>,
     /// The architectures of those variants of its image that cannot be read.
-    #[serde(skip)]
     pub(super) unread: Rc<BTreeSet<String>>,
 }
 
 /// A parameter as a declaration or an image has it.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Param {
     /// Its type in Rust.
-    #[serde(rename = "type")]
     pub(super) ty: Option<String>,
     /// Where a kernel finds the length of a slice.
     pub(super) length: Option<String>,
@@ -63,38 +58,21 @@ pub(super) struct Param {
 }
 
 /// A kernel in one variant of its image.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(from = "VariantEntry")]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Variant {
-    pub(super) kind: Kind,
+    pub(super) kind: VariantKind,
     /// The architecture, such as `sm_90a`.
     pub(super) target: String,
     /// In the order of [`Figure::ALL`].
     pub(super) amounts: [Option<Amount>; Figure::ALL.len()],
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
-    Ptx,
-    Cubin,
-}
-
-impl Kind {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Kind::Ptx => "ptx",
-            Kind::Cubin => "cubin",
-        }
-    }
-}
-
 impl Variant {
     /// `sm_90` or `sm_75 PTX`
     pub(super) fn name(&self) -> String {
         match self.kind {
-            Kind::Cubin => self.target.clone(),
-            Kind::Ptx => format!("{} PTX", self.target),
+            VariantKind::Cubin => self.target.clone(),
+            VariantKind::Ptx => format!("{} PTX", self.target),
         }
     }
 }
@@ -107,66 +85,8 @@ impl Kernel {
     }
 }
 
-#[derive(Deserialize)]
-struct Document {
-    #[serde(default)]
-    images: Vec<Image>,
-    kernels: Vec<KernelEntry>,
-}
-
-#[derive(Deserialize)]
-struct KernelEntry {
-    #[serde(flatten)]
-    kernel: Kernel,
-    #[serde(rename = "crate")]
-    package: Option<String>,
-    version: Option<String>,
-    file: String,
-    image: Option<ImageEntry>,
-    image_bytes: Option<u64>,
-}
-
-/// An image, of a binary or alone.
-#[derive(Deserialize)]
-struct Image {
-    #[serde(rename = "crate")]
-    package: Option<String>,
-    version: Option<String>,
-    file: String,
-    unread: Vec<UnreadVariant>,
-}
-
 /// What identifies an image: package, version and file.
 type ImageKey = [String; 3];
-
-#[derive(Deserialize)]
-struct ImageEntry {
-    file: String,
-    bytes: u64,
-}
-
-#[derive(Deserialize)]
-struct VariantEntry {
-    kind: Kind,
-    target: String,
-    resources: Option<ResourcesEntry>,
-    #[serde(default)]
-    frames: FramesEntry,
-    code_bytes: Option<u32>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-struct ResourcesEntry {
-    registers: u32,
-    static_shared: u32,
-    local_frame: u32,
-    stack: Option<u32>,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-struct FramesEntry {
-    recursive: Option<u32>,
-}
 
 impl Snapshot {
     /// Reads a binary, an image, or the JSON of either.
@@ -174,39 +94,53 @@ impl Snapshot {
         let bytes = Mapped::open(path).map_err(|failure| in_words(failure, path))?;
         let is_json = bytes.trim_ascii_start().starts_with(b"{");
         let document = match is_json {
-            true => document_of(&bytes, path)?,
-            false => show::document(path).map_err(|failure| in_words(failure, path))?,
+            true => read_json(&bytes, path)?,
+            false => shown::describe_file(path).map_err(|failure| in_words(failure, path))?,
         };
-        Snapshot::from_json(document, path)
+        Snapshot::from_document(document, path)
     }
 
-    fn from_json(mut document: Value, path: &Path) -> Result<Self, Failure> {
-        let other = |error| Failure::OtherJson { path: path.to_owned(), error };
-        make_printable(&mut document);
-        let Document { images: read, kernels } = serde_json::from_value(document).map_err(other)?;
-        if kernels.is_empty() {
+    fn from_document(document: Document, path: &Path) -> Result<Self, Failure> {
+        if document.kernels.is_empty() {
             return Err(Failure::WithoutKernels { path: path.to_owned() });
         }
-        let images: BTreeMap<_, u64> = kernels.iter().filter_map(KernelEntry::image).collect();
-        let mut unread = Unread::default();
+        let unread = document.unread();
         let mut targets = BTreeMap::<ImageKey, Rc<BTreeSet<String>>>::new();
-        for image in read {
-            unread.add(&image.file, &image.unread);
+        for image in document.images {
             let of_image = image.unread.into_iter().map(|unread| unread.target).collect();
             targets.insert(key(image.package, image.version, image.file), Rc::new(of_image));
         }
-        let kernel = |entry: KernelEntry| {
-            let unread = entry.image().and_then(|(image, _)| targets.get(&image)).cloned();
-            let cuda_name = Signature::of(&entry.kernel.symbol).map(|signature| signature.name);
-            Kernel { cuda_name, unread: unread.unwrap_or_default(), ..entry.kernel }
+        let mut images = BTreeMap::new();
+        let kernel = |described: document::Kernel| {
+            let image = image(&described);
+            let unread = image.as_ref().and_then(|(image, _)| targets.get(image)).cloned();
+            images.extend(image);
+            Kernel { unread: unread.unwrap_or_default(), ..Kernel::from(described) }
         };
+        let kernels = document.kernels.into_iter().map(kernel).collect();
         Ok(Snapshot {
             file: printable(&path.display().to_string()),
-            image_bytes: images.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)),
-            kernels: without_copies(with_overloads(kernels.into_iter().map(kernel).collect())),
+            kernels: without_copies(with_overloads(kernels)),
+            image_bytes: images.into_values().fold(0, u64::saturating_add),
             unread,
         })
     }
+}
+
+/// What identifies a kernel's image, and the image's length.
+fn image(kernel: &document::Kernel) -> Option<(ImageKey, u64)> {
+    match kernel {
+        document::Kernel::Declared(kernel) => {
+            let Declaration { place, image, .. } = &kernel.declaration;
+            let image = image.as_ref()?;
+            Some((key(place.package.clone(), place.version.clone(), image.file.clone()), image.bytes))
+        }
+        document::Kernel::Alone(kernel) => Some((key(None, None, kernel.file.clone()), kernel.image_bytes?)),
+    }
+}
+
+fn key(package: Option<String>, version: Option<String>, file: String) -> ImageKey {
+    [package.unwrap_or_default(), version.unwrap_or_default(), file]
 }
 
 /// The kernels, with those marked that are overloads of each other.
@@ -231,14 +165,17 @@ fn without_copies(mut kernels: Vec<Kernel>) -> Vec<Kernel> {
     kernels
 }
 
-fn document_of(bytes: &[u8], path: &Path) -> Result<Value, Failure> {
+fn read_json(bytes: &[u8], path: &Path) -> Result<Document, Failure> {
     let other = |error| Failure::OtherJson { path: path.to_owned(), error };
-    let document: Value = serde_json::from_slice(bytes).map_err(other)?;
+    let mut document: Value = serde_json::from_slice(bytes).map_err(other)?;
     match document["schema"].as_u64() {
-        Some(schema) if schema != u64::from(show::json::SCHEMA) => {
-            Err(Failure::OtherSchema { path: path.to_owned(), schema, known: show::json::SCHEMA })
+        Some(schema) if schema != u64::from(SCHEMA) => {
+            Err(Failure::OtherSchema { path: path.to_owned(), schema, known: SCHEMA })
         }
-        Some(_) => Ok(document),
+        Some(_) => {
+            make_printable(&mut document);
+            serde_json::from_value(document).map_err(other)
+        }
         None => Err(Failure::NothingToCompare { path: path.to_owned() }),
     }
 }
@@ -251,35 +188,61 @@ fn in_words(failure: Failure, path: &Path) -> Failure {
     }
 }
 
-impl KernelEntry {
-    /// What identifies its image, and the image's length.
-    fn image(&self) -> Option<(ImageKey, u64)> {
-        match (&self.image, self.image_bytes) {
-            (Some(image), _) => {
-                Some((key(self.package.clone(), self.version.clone(), image.file.clone()), image.bytes))
+impl From<document::Kernel> for Kernel {
+    fn from(kernel: document::Kernel) -> Self {
+        let cuda_name = |symbol: &str| Signature::of(symbol).map(|signature| signature.name);
+        match kernel {
+            document::Kernel::Declared(kernel) => {
+                let Declaration { place, symbol, signature, params, .. } = kernel.declaration;
+                Kernel {
+                    path: Some(place.path),
+                    cuda_name: cuda_name(&symbol),
+                    symbol,
+                    rust: Some(signature).filter(|signature| !signature.is_empty()),
+                    cuda: kernel.cuda,
+                    params: params.into_iter().map(Param::from).collect(),
+                    variants: kernel.variants.into_iter().map(Variant::from).collect(),
+                    ..Kernel::default()
+                }
             }
-            (None, Some(bytes)) => Some((key(None, None, self.file.clone()), bytes)),
-            (None, None) => None,
+            document::Kernel::Alone(ImageKernel { symbol, cuda, params, variants, .. }) => {
+                let param = |param: document::ImageParam| Param {
+                    size: param.size,
+                    ptx: param.ptx,
+                    ..Param::default()
+                };
+                Kernel {
+                    cuda_name: cuda_name(&symbol),
+                    symbol,
+                    cuda,
+                    params: params.into_iter().map(param).collect(),
+                    variants: variants.into_iter().map(Variant::from).collect(),
+                    ..Kernel::default()
+                }
+            }
         }
     }
 }
 
-fn key(package: Option<String>, version: Option<String>, file: String) -> ImageKey {
-    [package.unwrap_or_default(), version.unwrap_or_default(), file]
+impl From<document::Param> for Param {
+    fn from(param: document::Param) -> Self {
+        let document::Param { ty, length, size, element_size, .. } = param;
+        Param { ty: Some(ty), length, size, element_size, ptx: None }
+    }
 }
 
-impl From<VariantEntry> for Variant {
-    fn from(entry: VariantEntry) -> Self {
-        let of = |amount: fn(ResourcesEntry) -> u32| entry.resources.map(amount).map(Amount::exactly);
-        let stack = entry.resources.and_then(|resources| resources.stack);
+impl From<document::Variant> for Variant {
+    fn from(variant: document::Variant) -> Self {
+        let of = |amount: fn(document::Resources) -> u32| variant.resources.map(amount).map(Amount::exactly);
+        let stack = variant.resources.and_then(|resources| resources.stack);
         let amount = |figure| match figure {
             Figure::Registers => of(|resources| resources.registers),
             Figure::Frame => of(|resources| resources.local_frame),
-            Figure::Stack => entry.frames.recursive.map(Amount::at_least).or(stack.map(Amount::exactly)),
+            Figure::Stack => variant.frames.recursive.map(Amount::at_least).or(stack.map(Amount::exactly)),
             Figure::Shared => of(|resources| resources.static_shared),
-            Figure::Code => entry.code_bytes.map(Amount::exactly),
+            Figure::Code => variant.code_bytes.map(Amount::exactly),
         };
-        Variant { kind: entry.kind, target: entry.target, amounts: Figure::ALL.map(amount) }
+        Variant { kind: variant.kind, target: variant.target, amounts: Figure::ALL.map(amount) }
     }
 }
 
@@ -316,15 +279,16 @@ mod tests {
             [("f", "x.ptx"), ("g", "x.ptx"), ("h", "y.ptx")].map(|(symbol, file)| kernel(symbol, file));
         // The last one is in two binaries.
         let document = json!({ "kernels": [f, g, h, h] });
-        let snapshot = Snapshot::from_json(document, Path::new("x.json")).unwrap();
+        let document = serde_json::from_value(document).unwrap();
+        let snapshot = Snapshot::from_document(document, Path::new("x.json")).unwrap();
         assert_eq!((snapshot.image_bytes, snapshot.kernels.len()), (200, 3));
     }
 
     #[test]
     fn a_stack_is_known_a_least_or_unknown() {
         let stack = |variant: Value| {
-            let entry: VariantEntry = serde_json::from_value(variant).unwrap();
-            Variant::from(entry).amounts[2]
+            let variant: document::Variant = serde_json::from_value(variant).unwrap();
+            Variant::from(variant).amounts[2]
         };
         let resources = json!({ "registers": 8, "static_shared": 0, "local_frame": 16, "stack": 24 });
         assert_eq!(
@@ -350,7 +314,8 @@ mod tests {
             kernel("plain", None),
         ];
         let document = json!({ "kernels": kernels });
-        let snapshot = Snapshot::from_json(document, Path::new("x.json")).unwrap();
+        let document = serde_json::from_value(document).unwrap();
+        let snapshot = Snapshot::from_document(document, Path::new("x.json")).unwrap();
         let names: Vec<_> = snapshot.kernels.iter().map(Kernel::name).collect();
         assert_eq!(names, ["f(float)", "f(int)", "g", "plain"]);
     }

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::Report;
 use super::comparison::Changed;
+use super::report::Report;
 use super::signature::SignatureChange;
 use crate::plural::many;
 use crate::table;

@@ -5,7 +5,7 @@ use kernel_registry_image::{Entry, Limits, Resources, Target, Variant, VariantKi
 use crate::cli::Fit;
 use crate::failure::Failure;
 use crate::kernel_name::{is_cuda_name, is_path, nearest};
-use crate::show::{self, Compiled};
+use crate::shown::{Compiled, with_compiled};
 use crate::unread::Unread;
 
 pub(super) struct Kernels {
@@ -37,7 +37,7 @@ impl Kernels {
     pub(super) fn read(options: &Fit) -> Result<Self, Failure> {
         let mut all = Kernels { kernels: Vec::new(), unread: Unread::default() };
         let mut add = |path| {
-            show::with_compiled(path, &options.build, |compiled, unread| {
+            with_compiled(path, &options.build, |compiled, unread| {
                 all.kernels.extend(compiled.iter().map(Kernel::from_compiled));
                 all.unread.merge(unread);
             })

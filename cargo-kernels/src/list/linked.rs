@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use kernel_registry_image::{CudaType, Entry, VariantKind};
 
-use crate::show::alone::{Alone, Kernel};
+use crate::alone::{Alone, Kernel};
 use crate::table;
 
 /// The kernel comes last, because names of templates can be very long, and need no padding there.
@@ -15,7 +15,7 @@ pub(super) fn write(alone: &Alone<'_>, kernels: &[Kernel<'_>], out: &mut impl Wr
     let mut rows = vec![HEADINGS.map(str::to_owned)];
     rows.extend(kernels.iter().map(row));
     table::columns(&rows, "", out)?;
-    alone.summary().unread.sentences.iter().try_for_each(|sentence| writeln!(out, "unread: {sentence}"))
+    alone.unread().sentences.iter().try_for_each(|sentence| writeln!(out, "unread: {sentence}"))
 }
 
 fn row(variants: &Kernel<'_>) -> [String; HEADINGS.len()] {

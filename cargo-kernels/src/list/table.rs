@@ -2,10 +2,9 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_format::{ImageRecord, KernelRecord};
-
 use crate::binary::Contents;
 use crate::copies;
+use crate::document::{Declaration, RecordedImage};
 use crate::plural::many;
 use crate::table;
 
@@ -27,28 +26,28 @@ pub(super) fn write(binary: &Contents<'_>, out: &mut impl Write) -> io::Result<(
 
 fn write_rows(binary: &Contents<'_>, out: &mut impl Write) -> io::Result<()> {
     let mut rows = vec![HEADINGS.map(str::to_owned)];
-    rows.extend(binary.kernels.iter().map(row));
+    rows.extend(binary.kernels.iter().map(|kernel| row(&Declaration::new(binary, kernel))));
     table::columns(&rows, "", out)
 }
 
-fn row(kernel: &KernelRecord<'_>) -> [String; HEADINGS.len()] {
+fn row(kernel: &Declaration) -> [String; HEADINGS.len()] {
     let params: Vec<_> = kernel.params.iter().map(|param| format!("{}: {}", param.name, param.ty)).collect();
     [
-        kernel.path.to_owned(),
-        format!("{}:{}", kernel.file, kernel.line),
+        kernel.place.path.clone(),
+        format!("{}:{}", kernel.place.file, kernel.place.line),
         launch(kernel),
-        kernel.image.map_or("linked by nvcc".to_owned(), image),
+        kernel.image.as_ref().map_or("linked by nvcc".to_owned(), image),
         format!("({})", params.join(", ")),
     ]
 }
 
-fn image(image: ImageRecord<'_>) -> String {
-    if image.is_there() { image.file.to_owned() } else { format!("{} (not compiled)", image.file) }
+fn image(image: &RecordedImage) -> String {
+    if image.bytes > 0 { image.file.clone() } else { format!("{} (not compiled)", image.file) }
 }
 
 /// What the declaration fixes about a launch (`sm_80+, block 32x8, shared 48 KiB`), and what is known of the
 /// stack.
-pub(crate) fn launch(kernel: &KernelRecord<'_>) -> String {
+pub(crate) fn launch(kernel: &Declaration) -> String {
     let mut parts = Vec::new();
     if let Some(arch) = kernel.min_arch {
         parts.push(format!("sm_{arch}+"));
@@ -82,18 +81,13 @@ fn size(bytes: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kernel_registry_format::StackFrames;
-
     use super::*;
+    use crate::document::Frames;
 
     #[test]
     fn the_stack_is_told_where_the_driver_does_not_know_it() {
         let stack = |stack, recursive, launched| {
-            launch(&KernelRecord {
-                stack,
-                frames: StackFrames { recursive, launched },
-                ..KernelRecord::EMPTY
-            })
+            launch(&Declaration { stack, frames: Frames { recursive, launched }, ..Declaration::default() })
         };
         assert_eq!(stack(None, None, None), "any");
         assert_eq!(stack(Some(16 * 1024), Some(8224), None), "stack 16 KiB");

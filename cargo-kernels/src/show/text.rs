@@ -2,11 +2,15 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_format::{KernelRecord, SliceLength};
-use kernel_registry_image::{Entry, ImageKind, Limits, Variant, VariantKind};
+use kernel_registry_image::Signature;
 
+use crate::binary::Contents;
+use crate::document::{
+    Declaration, DeclaredKernel, Document, ImageKernel, ImageKind, ImageParam, Kernel, Limits, Place,
+    Variant, hex,
+};
 use crate::list::table::launch;
-use crate::show::shown::Shown;
+use crate::plural::many;
 use crate::table;
 
 /// Stands for a value that is unknown or not needed.
@@ -15,57 +19,94 @@ const NOTHING: &str = "-";
 const HEADINGS: [&str; 9] =
     ["VARIANT", "TOOLKIT", "REGISTERS", "SHARED", "CONSTANT", "FRAME", "STACK", "LAUNCH", "NEEDS"];
 
-pub(super) fn write(kernels: &[Shown<'_>], out: &mut impl Write) -> io::Result<()> {
-    for (index, shown) in kernels.iter().enumerate() {
+/// Writes the kernels, the numbers of all, and in any case what was not read.
+pub(super) fn write(
+    document: &Document,
+    binaries: &[Contents<'_>],
+    are_all: bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    for (index, kernel) in document.kernels.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
-        writeln!(out, "{} in {}", shown.kernel.path, shown.binary.path.display())?;
-        for (name, value) in facts(shown) {
-            writeln!(out, "    {name:<9} {value}")?;
+        match kernel {
+            Kernel::Declared(kernel) => {
+                let Place { path, binary, .. } = &kernel.declaration.place;
+                write_kernel(path, binary, declared_facts(kernel, binaries), &kernel.variants, out)?;
+                if let Some(partial) = &kernel.partial {
+                    writeln!(out, "    The kernel is only {partial}")?;
+                }
+            }
+            Kernel::Alone(kernel) => {
+                let signature = Signature::of(&kernel.symbol);
+                let name = signature.as_ref().map_or(&kernel.symbol, |signature| &signature.name);
+                write_kernel(name, &kernel.file, image_facts(kernel), &kernel.variants, out)?;
+            }
         }
-        table(&shown.variants(), shown.partial().map(|partial| partial.to_string()), out)?;
     }
-    Ok(())
+    let unread = document.unread().sentences;
+    if are_all || !unread.is_empty() {
+        let (kernels, images) = (document.kernels.len(), document.images.len());
+        writeln!(out, "\n{} of {}", many(kernels, "kernel"), many(images, "image"))?;
+    }
+    unread.iter().try_for_each(|sentence| writeln!(out, "unread: {sentence}"))
 }
 
-/// The variants of an image that have a kernel.
-pub(super) fn table(
-    variants: &[(&Variant, &Entry)],
-    partial: Option<String>,
+fn write_kernel(
+    name: &str,
+    file: &str,
+    facts: Vec<(&str, String)>,
+    variants: &[Variant],
     out: &mut impl Write,
 ) -> io::Result<()> {
-    if !variants.is_empty() {
-        writeln!(out)?;
-        let mut rows = vec![HEADINGS.map(str::to_owned)];
-        rows.extend(variants.iter().map(|(variant, entry)| row(variant, entry)));
-        table::columns(&rows, "    ", out)?;
+    writeln!(out, "{name} in {file}")?;
+    for (name, value) in facts {
+        writeln!(out, "    {name:<9} {value}")?;
     }
-    if let Some(partial) = partial {
-        writeln!(out, "    The kernel is only {partial}")?;
+    if variants.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    writeln!(out)?;
+    let mut rows = vec![HEADINGS.map(str::to_owned)];
+    rows.extend(variants.iter().map(row));
+    table::columns(&rows, "    ", out)
 }
 
-fn facts(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
-    let kernel = &shown.kernel;
-    let mut facts = vec![("Rust", kernel.signature().to_string())];
-    facts.extend(shown.cuda().map(|cuda| ("C++", cuda)));
-    facts.extend(shown.ptx_types().map(|types| ("types", ptx_types(&types))));
-    facts.extend(slices(kernel).map(|slices| ("slices", slices.to_owned())));
-    facts.push(("symbol", kernel.symbol.to_owned()));
-    let (file, line, package, version) = (kernel.file, kernel.line, kernel.package, kernel.version);
-    facts.push(("declared", format!("{file}:{line}, in {package} {version}")));
-    if !kernel.summary.is_empty() {
-        facts.push(("about", kernel.summary.to_owned()));
+fn image_facts(kernel: &ImageKernel) -> Vec<(&'static str, String)> {
+    let word = |param: &ImageParam| match &param.ptx {
+        Some(ty) => format!(".{ty}"),
+        None => format!("{} B", param.size),
+    };
+    let takes = match &kernel.params[..] {
+        [] => "nothing".to_owned(),
+        params => params.iter().map(word).collect::<Vec<_>>().join(", "),
+    };
+    let cuda = kernel.cuda.iter().map(|cuda| ("C++", cuda.clone()));
+    cuda.chain([("symbol", kernel.symbol.clone()), ("takes", takes)]).collect()
+}
+
+fn declared_facts(kernel: &DeclaredKernel, binaries: &[Contents<'_>]) -> Vec<(&'static str, String)> {
+    let declaration = &kernel.declaration;
+    let place = &declaration.place;
+    let mut facts = vec![("Rust", declaration.signature.clone())];
+    facts.extend(kernel.cuda.iter().map(|cuda| ("C++", cuda.clone())));
+    facts.extend(kernel.ptx_types.as_ref().map(|types| ("types", ptx_types(types))));
+    facts.extend(slices(declaration).map(|slices| ("slices", slices.to_owned())));
+    facts.push(("symbol", declaration.symbol.clone()));
+    let [package, version] = [&place.package, &place.version].map(|text| text.as_deref().unwrap_or_default());
+    facts.push(("declared", format!("{}:{}, in {package} {version}", place.file, place.line)));
+    if !declaration.summary.is_empty() {
+        facts.push(("about", declaration.summary.clone()));
     }
-    facts.push(("launch", launch(kernel)));
-    if kernel.needs.unknown {
+    facts.push(("launch", launch(declaration)));
+    if declaration.needs.iter().any(|need| need == "unknown") {
         facts.push(("needs", "unknown, because part of its image cannot be read".to_owned()));
     }
-    facts.push(("image", image(shown)));
-    if !shown.binary.copies.is_empty() {
-        let copy = shown.binary.libraries.iter().find(|library| library.copy == kernel.copy);
+    facts.push(("image", image(kernel)));
+    let binary = binaries.iter().find(|binary| binary.path.display().to_string() == place.binary);
+    if let Some(binary) = binary.filter(|binary| !binary.copies.is_empty()) {
+        let copy = binary.libraries.iter().find(|library| hex(library.copy) == declaration.copy);
         let version = copy.map_or("of unknown version", |library| library.version);
         facts.push(("warmed by", format!("kernel-registry {version}, one of several copies in the binary")));
     }
@@ -73,70 +114,58 @@ fn facts(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
 }
 
 /// How a kernel takes slices, if it takes their lengths.
-fn slices(kernel: &KernelRecord<'_>) -> Option<&'static str> {
-    kernel.params.iter().find_map(|param| param.length).map(|length| match length {
-        SliceLength::Next => "address and length, as two parameters",
-        SliceLength::Within => "address and length, as one parameter",
+fn slices(kernel: &Declaration) -> Option<&'static str> {
+    kernel.params.iter().find_map(|param| param.length.as_deref()).map(|length| match length {
+        "within" => "address and length, as one parameter",
+        _ => "address and length, as two parameters",
     })
 }
 
-fn ptx_types(types: &[&str]) -> String {
+fn ptx_types(types: &[String]) -> String {
     let types: Vec<_> = types.iter().map(|ty| format!(".{ty}")).collect();
     format!("as PTX tells: {}; not signs, what addresses point to, and .b types", types.join(", "))
 }
 
-fn image(shown: &Shown<'_>) -> String {
-    let Some(recorded) = shown.kernel.image else { return "none".to_owned() };
-    if !recorded.is_there() {
+fn image(kernel: &DeclaredKernel) -> String {
+    let Some(recorded) = &kernel.declaration.image else { return "none".to_owned() };
+    if recorded.bytes == 0 {
         return format!("{}, which was not compiled", recorded.file);
     }
-    let about = match shown.found().map(|found| (&found.image, found.is_certain)) {
-        Some((Some(image), true)) => kind(image.kind).to_owned(),
-        Some((Some(image), false)) => {
-            format!("{}, or another one of this length with this kernel", kind(image.kind))
-        }
-        _ => "not in the binary".to_owned(),
+    let kind = match kernel.image_kind {
+        Some(ImageKind::Ptx) => "PTX",
+        Some(ImageKind::Cubin) => "a cubin",
+        Some(ImageKind::Fatbin) => "a fatbin",
+        None => "not in the binary",
     };
-    format!("{}, {} bytes, {about}", recorded.file, recorded.len)
+    let or_another = match kernel.image_kind.is_some() && !kernel.certain {
+        true => ", or another one of this length with this kernel",
+        false => "",
+    };
+    format!("{}, {} bytes, {kind}{or_another}", recorded.file, recorded.bytes)
 }
 
-const fn kind(kind: ImageKind) -> &'static str {
-    match kind {
-        ImageKind::Ptx => "PTX",
-        ImageKind::Cubin => "a cubin",
-        ImageKind::Fatbin => "a fatbin",
-    }
-}
-
-fn row(variant: &Variant, entry: &Entry) -> [String; HEADINGS.len()] {
-    let kind = match variant.kind {
-        VariantKind::Ptx { version: (major, minor) } => format!("{}, PTX {major}.{minor}", variant.target),
-        VariantKind::Cubin => variant.target.to_string(),
-    };
+fn row(variant: &Variant) -> [String; HEADINGS.len()] {
+    let ptx = variant.ptx.iter().map(|version| format!(", PTX {version}"));
     let known = |number: Option<u32>| number.map_or(NOTHING.to_owned(), |number| number.to_string());
     let bytes = |number: Option<u32>| number.map_or(NOTHING.to_owned(), |number| format!("{number} B"));
-    let resources = entry.resources.as_ref();
-    let words = |words: Vec<String>| if words.is_empty() { NOTHING.to_owned() } else { words.join(", ") };
+    let words = |words: &[String]| if words.is_empty() { NOTHING.to_owned() } else { words.join(", ") };
+    let resources = variant.resources;
+    // The stack of a thread, as far as known.
+    let stack = match variant.frames.recursive {
+        Some(least) => format!("{least} B or more"),
+        None => bytes(resources.and_then(|resources| resources.stack)),
+    };
     [
-        kind,
+        variant.target.clone() + &ptx.collect::<String>(),
         variant.toolkit.clone().unwrap_or_else(|| NOTHING.to_owned()),
         known(resources.map(|resources| resources.registers)),
         bytes(resources.map(|resources| resources.static_shared)),
         bytes(resources.map(|resources| resources.constants)),
         bytes(resources.map(|resources| resources.local_frame)),
-        stack(entry),
-        words(limits(&entry.limits)),
-        words(entry.needs.words().map(str::to_owned).collect()),
+        stack,
+        words(&limits(&variant.limits)),
+        words(&variant.needs),
     ]
-}
-
-/// The stack of a thread, as far as known.
-fn stack(entry: &Entry) -> String {
-    match (entry.resources.and_then(|resources| resources.stack), entry.frames.recursive) {
-        (_, Some(least)) => format!("{least} B or more"),
-        (Some(stack), None) => format!("{stack} B"),
-        (None, None) => NOTHING.to_owned(),
-    }
 }
 
 /// The limits for launches, such as `block of at most 256`.
