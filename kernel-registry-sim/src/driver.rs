@@ -1,61 +1,30 @@
-//! The simulated driver. No file imports one that imports it: `calls` and `control` are above all, `state` is in the middle.
+//! The simulated driver.
+//!
+//! `calls` has the functions under their real names, one folder or file for each kind of object. What they do is in the folder of
+//! that kind, as methods of the state (`process/state.rs`). Imports lead one way: no file imports one that imports it.
 
-mod abi;
 mod caller;
 mod calls;
-mod capture;
-mod capture_rules;
-mod clock;
-mod code;
-mod compile;
 mod config;
-mod control;
-mod current;
-mod deadlock;
-mod device;
-mod execute;
-mod failures;
-mod faults;
 mod graph;
-mod graph_launch;
-mod graph_memory;
 mod handles;
 mod hooks;
-mod image;
-mod install;
 mod launch;
-mod live;
 mod load;
-mod load_lock;
-mod mapping;
 mod memory;
-mod memory_pressure;
 mod names;
-mod pool;
 mod process;
-mod ranges;
+mod report;
 mod result;
-mod rooms;
-mod schedule;
-mod span;
-mod state;
 mod stream;
-mod stream_order;
-mod submit;
-mod texts;
-mod timing;
-mod trace;
-mod view;
-mod wait;
-mod wakeup;
 mod watched;
 
 pub use calls::functions;
+pub use config::device::Device;
+pub use config::faults::{Fault, FaultError};
 pub use config::{Config, Deadlock};
-pub use control::{Injected, Recording, record_calls};
-pub use device::Device;
-pub use faults::{Fault, FaultError};
-pub use install::{InstallError, install};
-pub use live::{Live, live};
-pub use memory_pressure::{MemoryPressure, leave_memory};
-pub use trace::Call;
+pub use hooks::control::{Injected, Recording, record_calls};
+pub use hooks::trace::Call;
+pub use memory::pressure::{MemoryPressure, leave_memory};
+pub use process::install::{InstallError, install};
+pub use process::live::{Live, live};

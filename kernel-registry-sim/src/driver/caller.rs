@@ -4,6 +4,8 @@
 //! Addresses on the stack of the calling thread are copied directly, so most arguments cost no system call. If the system
 //! forbids these calls, callers are trusted.
 
+pub(crate) mod arguments;
+
 use std::cell::Cell;
 use std::fs;
 use std::io;
@@ -18,7 +20,7 @@ use super::result::{Answer, Code};
 /// # Safety
 ///
 /// `to` is valid for writes of that many bytes, and during the copy only kernels access it.
-pub(super) unsafe fn copy_from(from: usize, to: *mut u8, bytes: usize) -> Answer {
+pub(crate) unsafe fn copy_from(from: usize, to: *mut u8, bytes: usize) -> Answer {
     // SAFETY: the caller's promise.
     unsafe { transfer(Way::FromCaller, to, from, bytes) }
 }
@@ -28,13 +30,13 @@ pub(super) unsafe fn copy_from(from: usize, to: *mut u8, bytes: usize) -> Answer
 /// # Safety
 ///
 /// `from` is valid for reads of that many bytes.
-pub(super) unsafe fn copy_to(to: usize, from: *const u8, bytes: usize) -> Answer {
+pub(crate) unsafe fn copy_to(to: usize, from: *const u8, bytes: usize) -> Answer {
     // SAFETY: the caller's promise; nothing is written there.
     unsafe { transfer(Way::ToCaller, from.cast_mut(), to, bytes) }
 }
 
 /// Copies bytes from the caller's memory into a vector.
-pub(super) fn read(from: usize, bytes: usize) -> Answer<Vec<u8>> {
+pub(crate) fn read(from: usize, bytes: usize) -> Answer<Vec<u8>> {
     const MOST: usize = 1 << 36;
     let mut read = Vec::new();
     if bytes > MOST || read.try_reserve_exact(bytes).is_err() {
@@ -50,13 +52,13 @@ pub(super) fn read(from: usize, bytes: usize) -> Answer<Vec<u8>> {
     Ok(read)
 }
 
-pub(super) fn write(to: usize, bytes: &[u8]) -> Answer {
+pub(crate) fn write(to: usize, bytes: &[u8]) -> Answer {
     // SAFETY: the slice can be read.
     unsafe { copy_to(to, bytes.as_ptr(), bytes.len()) }
 }
 
 /// Reads a zero-terminated text, and returns it without the zero.
-pub(super) fn read_text(from: usize) -> Answer<Vec<u8>> {
+pub(crate) fn read_text(from: usize) -> Answer<Vec<u8>> {
     // Page by page, because the page after the zero may not be mapped.
     const PAGE: usize = 4096;
     const MOST: usize = 1 << 30;
@@ -75,14 +77,14 @@ pub(super) fn read_text(from: usize) -> Answer<Vec<u8>> {
 
 /// The permission to access mapped memory.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     Read,
     Write,
     Execute,
 }
 
 /// Whether all of these bytes are mapped with that permission. True if `/proc/self/maps` cannot be read.
-pub(super) fn allows(address: usize, bytes: usize, access: Access) -> bool {
+pub(crate) fn allows(address: usize, bytes: usize, access: Access) -> bool {
     let Some(end) = address.checked_add(bytes) else { return false };
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return true };
     let mut reached = address;
@@ -175,7 +177,7 @@ unsafe fn ask(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> io::Resul
 }
 
 /// The physical memory of this machine, in bytes.
-pub(super) fn memory() -> u64 {
+pub(crate) fn memory() -> u64 {
     // SAFETY: the function takes any number, and returns -1 for an unknown value.
     let (pages, bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     match (u64::try_from(pages), u64::try_from(bytes)) {

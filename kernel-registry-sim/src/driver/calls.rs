@@ -1,54 +1,34 @@
-//! The functions of the driver under their real names, a file for each group.
+//! The functions of the driver under their real names, a file for each group, and the search among them.
 //!
-//! Pointers among the arguments have types of [`abi`](super::abi), which reads and writes through them. The others are numbers.
+//! Pointers among the arguments have types of [`arguments`](super::caller::arguments), which reads and writes through them. The
+//! others are numbers.
 
 // The names are NVIDIA's.
 #![allow(non_snake_case)]
 
-/// Defines `extern "C"` functions and a list of them. Each begins with the first version of CUDA that has it; its body is
-/// an [`Answer`](super::result::Answer).
-macro_rules! calls {
-    ($($since:literal fn $name:ident($($argument:ident: $type:ty),* $(,)?) = $body:expr;)*) => {
-        $(#[cfg_attr(feature = "export", unsafe(no_mangle))]
-        extern "C" fn $name($($argument: $type),*) -> $crate::driver::result::Code {
-            $crate::driver::hooks::called(stringify!($name), || -> $crate::driver::result::Answer { $body })
-        })*
-        pub(super) const ALL: &[$crate::driver::calls::Entry] =
-            &[$($crate::driver::calls::Entry { name: stringify!($name), since: $since, address: $name as *const () }),*];
-    };
-}
+#[macro_use]
+mod entry;
 
 mod capture;
 mod context;
-mod copy;
 mod device;
 mod event;
-mod fill;
 mod graph;
 mod green;
 mod information;
 mod lacking;
 mod launch;
-mod library;
-mod link;
-mod managed;
+mod load;
 mod memory;
-mod module;
 mod occupancy;
-mod pointer;
-mod pool;
-mod ranges;
 mod stream;
 
-use super::names::is_called;
+use entry::Entry;
 
-/// A function of the driver.
-pub(super) struct Entry {
-    pub(super) name: &'static str,
-    /// The first version of CUDA that has it, such as 12040.
-    pub(super) since: i32,
-    pub(super) address: *const (),
-}
+use super::caller::arguments::{Name, Out};
+use super::names::is_called;
+use super::process::simulator::Simulator;
+use super::result::Code;
 
 /// The functions of the driver, each with the first version of CUDA that has it, such as (12, 4).
 ///
@@ -57,26 +37,28 @@ pub(super) struct Entry {
 /// ```
 pub fn functions() -> impl Iterator<Item = (&'static str, (u32, u32))> {
     let version = |since: i32| (since.unsigned_abs() / 1000, since.unsigned_abs() % 1000 / 10);
-    all().map(move |entry| (entry.name, version(entry.since)))
+    entries().map(move |entry| (entry.name, version(entry.since)))
 }
 
-pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
+/// All functions, with those that are not simulated.
+pub(crate) fn entries() -> impl Iterator<Item = &'static Entry> {
     let simulated = [
+        ALL,
         information::ALL,
         device::ALL,
         context::ALL,
         stream::ALL,
         event::ALL,
-        memory::ALL,
-        managed::ALL,
-        pool::ALL,
-        ranges::ALL,
-        pointer::ALL,
-        copy::ALL,
-        fill::ALL,
-        module::ALL,
-        library::ALL,
-        link::ALL,
+        memory::allocate::ALL,
+        memory::managed::ALL,
+        memory::pools::ALL,
+        memory::ranges::ALL,
+        memory::pointer::ALL,
+        memory::copy::ALL,
+        memory::fill::ALL,
+        load::module::ALL,
+        load::library::ALL,
+        load::link::ALL,
         launch::ALL,
         occupancy::ALL,
         capture::ALL,
@@ -86,11 +68,34 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
     simulated.into_iter().flatten().chain(lacking::ALL)
 }
 
-/// The function of a name in this version of CUDA. If several differ only by a suffix such as `_v2` or `_v3`, it is the newest
-/// one of that version.
+/// Finds the function of a name in this version of CUDA. If several differ only by a suffix such as `_v2` or `_v3`, it is the
+/// newest one of that version.
 fn find(name: &str, version: i32) -> Option<&'static Entry> {
     let is_it = |entry: &&Entry| is_called(entry.name, name) && entry.since <= version;
-    all().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))
+    entries().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))
+}
+
+// These search the table, so they are in its file.
+calls! {
+    11030 fn cuGetProcAddress(name: Name, function: Out<*const ()>, version: i32, _flags: u64) = {
+        let newest = Simulator::get().version;
+        let found = find(&name.get()?, version.min(newest));
+        function.set(found.map_or(std::ptr::null(), |entry| entry.address))?;
+        found.map(|_| ()).ok_or(Code::NOT_FOUND)
+    };
+
+    12000 fn cuGetProcAddress_v2(name: Name, function: Out<*const ()>, version: i32, _flags: u64, status: Out<u32>) = {
+        let newest = Simulator::get().version;
+        let name = name.get()?;
+        let found = find(&name, version.min(newest));
+        const FOUND: u32 = 0;
+        const NOT_FOUND: u32 = 1;
+        const TOO_OLD: u32 = 2;
+        let otherwise = if find(&name, newest).is_some() { TOO_OLD } else { NOT_FOUND };
+        status.set_if_wanted(found.map_or(otherwise, |_| FOUND))?;
+        function.set(found.map_or(std::ptr::null(), |entry| entry.address))?;
+        found.map(|_| ()).ok_or(Code::NOT_FOUND)
+    };
 }
 
 #[cfg(test)]
@@ -98,11 +103,12 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
+    use crate::driver::load::lock::{PASS, TAKE_IT, takes_it};
 
     #[test]
     fn every_function_is_there_once() {
         let mut names = BTreeSet::new();
-        for entry in all() {
+        for entry in entries() {
             assert!(names.insert(entry.name), "{} is there twice", entry.name);
         }
         assert!(names.len() > 400, "{}", names.len());
@@ -124,7 +130,7 @@ mod tests {
             "cuProfilerStart",
             "cuProfilerStop",
         ];
-        let simulated = all().filter(|entry| entry.since <= 13_000 && !BESIDE.contains(&entry.name));
+        let simulated = entries().filter(|entry| entry.since <= 13_000 && !BESIDE.contains(&entry.name));
         let simulated: BTreeMap<_, _> = simulated.map(|entry| (entry.name, entry.since)).collect();
         for (name, since) in &listed {
             assert_eq!(simulated.get(name), Some(since), "{name}");
@@ -147,7 +153,7 @@ mod tests {
         };
         let called = |entry| called_with(entry, 0);
         let named = |name| find(name, i32::MAX).expect("it is there");
-        for entry in all().filter(|entry| entry.name != "cuInit") {
+        for entry in entries().filter(|entry| entry.name != "cuInit") {
             assert_ne!(called(entry), 0, "{}", entry.name);
         }
         assert_eq!(called(named("cuInit")), 0);
@@ -155,7 +161,7 @@ mod tests {
         let place = (&raw mut context).expose_provenance();
         assert_eq!(called_with(named("cuDevicePrimaryCtxRetain"), place), 0);
         assert_eq!(called_with(named("cuCtxSetCurrent"), context), 0);
-        let codes: BTreeSet<_> = all().map(called).collect();
+        let codes: BTreeSet<_> = entries().map(called).collect();
         assert!(codes.contains(&INVALID_VALUE) && codes.contains(&INVALID_HANDLE), "{codes:?}");
     }
 
@@ -172,5 +178,19 @@ mod tests {
         assert_eq!(name("cuCtxCreate", 13_000), Some("cuCtxCreate_v4"));
         assert_eq!(name("cuGetProcAddress", 12_000), Some("cuGetProcAddress_v2"));
         assert_eq!(name("cuNothing", 13_000), None);
+    }
+
+    #[test]
+    fn every_family_that_takes_the_lock_of_a_load_exists() {
+        let names: Vec<_> = entries().map(|entry| entry.name).collect();
+        for family in TAKE_IT {
+            assert!(names.iter().any(|name| name.starts_with(family)), "{family}");
+        }
+        for name in PASS {
+            assert!(names.iter().any(|function| is_called(function, name)), "{name}");
+        }
+        assert!(
+            takes_it("cuMemAlloc_v2") && takes_it("cuMemcpyHtoDAsync_v2") && !takes_it("cuMemAllocAsync")
+        );
     }
 }

@@ -1,11 +1,15 @@
 //! The configuration of the simulated driver: which devices, how old a driver, and what goes wrong.
 
+pub(crate) mod device;
+pub(crate) mod faults;
+pub(crate) mod timing;
+
 use std::env;
 use std::time::Duration;
 
-use super::device::Device;
-use super::faults::Fault;
-use super::timing::Timing;
+use device::Device;
+use faults::Fault;
+use timing::Timing;
 
 /// A driver and its devices.
 ///
@@ -17,16 +21,16 @@ use super::timing::Timing;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    pub(super) devices: Vec<Device>,
-    pub(super) version: i32,
-    pub(super) eager: bool,
-    pub(super) deadlock: Deadlock,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) version: i32,
+    pub(crate) eager: bool,
+    pub(crate) deadlock: Deadlock,
     /// Whether a fault of a kernel ends one context, and not all.
-    pub(super) contained: bool,
+    pub(crate) contained: bool,
     /// The time that compiling a KiB of PTX takes.
-    pub(super) jit: Duration,
-    pub(super) timing: Option<Timing>,
-    pub(super) faults: Vec<Fault>,
+    pub(crate) jit: Duration,
+    pub(crate) timing: Option<Timing>,
+    pub(crate) faults: Vec<Fault>,
 }
 
 /// What happens after a deadlock was reported.
@@ -105,7 +109,7 @@ impl Config {
             eager: env::var("CUDA_MODULE_LOADING").is_ok_and(|mode| is_eager(&mode)),
             deadlock: variable("DEADLOCK", deadlock).unwrap_or(config.deadlock),
             contained: variable("FAILURES", failures).unwrap_or(config.contained),
-            jit: variable("JIT", super::timing::duration).unwrap_or(config.jit),
+            jit: variable("JIT", timing::duration).unwrap_or(config.jit),
             timing: variable("TIMING", parsed),
             faults: variable("FAULTS", faults).unwrap_or_default(),
             ..config

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use super::result::{Answer, Code};
 
 /// A number in the place of a pointer. 0 is null; 1 and 2 are the default streams.
-pub(super) type Handle = usize;
+pub(crate) type Handle = usize;
 
 /// Objects of one kind, by handle.
-pub(super) struct Handles<T> {
+pub(crate) struct Handles<T> {
     /// The error for any other handle.
     unknown: Code,
     next: Handle,
@@ -21,34 +21,34 @@ const STEP: usize = 64;
 
 impl<T> Handles<T> {
     /// Each kind has numbers of its own, so that one is not taken for another.
-    pub(super) fn new(kind: usize) -> Self {
+    pub(crate) fn new(kind: usize) -> Self {
         Handles { unknown: Code::INVALID_HANDLE, next: (kind << 40) | STEP, objects: BTreeMap::new() }
     }
 
     /// For objects where the driver answers a wrong handle with `CUDA_ERROR_INVALID_VALUE`.
-    pub(super) fn of_values(kind: usize) -> Self {
+    pub(crate) fn of_values(kind: usize) -> Self {
         Handles { unknown: Code::INVALID_VALUE, ..Handles::new(kind) }
     }
 
     /// A handle that was never used.
-    pub(super) fn reserve(&mut self) -> Handle {
+    pub(crate) fn reserve(&mut self) -> Handle {
         self.next += STEP;
         self.next - STEP
     }
 
-    pub(super) fn insert(&mut self, object: T) -> Handle {
+    pub(crate) fn insert(&mut self, object: T) -> Handle {
         let handle = self.reserve();
         self.objects.insert(handle, object);
         handle
     }
 
     /// Inserts an object under a handle that was reserved, or that was another object's.
-    pub(super) fn insert_at(&mut self, handle: Handle, object: T) {
+    pub(crate) fn insert_at(&mut self, handle: Handle, object: T) {
         self.objects.insert(handle, object);
     }
 
     /// The lowest unused handle, except handles that are kept free.
-    pub(super) fn lowest_free(&mut self, is_kept: impl Fn(Handle) -> bool) -> Handle {
+    pub(crate) fn lowest_free(&mut self, is_kept: impl Fn(Handle) -> bool) -> Handle {
         let first = (self.next >> 40 << 40) | STEP;
         let free = |handle: &Handle| !self.objects.contains_key(handle) && !is_kept(*handle);
         match (first..self.next).step_by(STEP).find(free) {
@@ -58,31 +58,31 @@ impl<T> Handles<T> {
     }
 
     /// Whether there was ever an object under this handle.
-    pub(super) fn has_given(&self, handle: Handle) -> bool {
+    pub(crate) fn has_given(&self, handle: Handle) -> bool {
         handle < self.next && handle >> 40 == self.next >> 40
     }
 
-    pub(super) fn get(&self, handle: Handle) -> Answer<&T> {
+    pub(crate) fn get(&self, handle: Handle) -> Answer<&T> {
         self.objects.get(&handle).ok_or(self.unknown)
     }
 
-    pub(super) fn get_mut(&mut self, handle: Handle) -> Answer<&mut T> {
+    pub(crate) fn get_mut(&mut self, handle: Handle) -> Answer<&mut T> {
         self.objects.get_mut(&handle).ok_or(self.unknown)
     }
 
-    pub(super) fn remove(&mut self, handle: Handle) -> Answer<T> {
+    pub(crate) fn remove(&mut self, handle: Handle) -> Answer<T> {
         self.objects.remove(&handle).ok_or(self.unknown)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
         self.objects.iter().map(|(handle, object)| (*handle, object))
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Handle, &mut T)> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Handle, &mut T)> {
         self.objects.iter_mut().map(|(handle, object)| (*handle, object))
     }
 
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         self.objects.retain(|_, object| keep(object));
     }
 }

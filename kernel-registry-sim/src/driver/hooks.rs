@@ -1,27 +1,30 @@
 //! Hooks around each call of the driver: faults, delays, recordings, the lock of a load, and texts that its thread has to write.
 //! Without any, a call costs one look at a flag.
 
+pub(crate) mod control;
+pub(crate) mod trace;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::current::CurrentContext;
-use super::faults::{Outcome, Rule};
-use super::load_lock;
-use super::process::Simulator;
+use super::config::faults::{Outcome, Rule};
+use super::config::timing::Timing;
+use super::load::lock::wait_for_load;
+use super::process::current::CurrentContext;
+use super::process::simulator::Simulator;
+use super::report::texts::{self, Launcher};
 use super::result::{Answer, Code};
-use super::texts::{self, Launcher};
-use super::timing::Timing;
-use super::trace::{Call, Trace};
 use super::watched;
+use trace::{Call, Trace};
 
 static HOOKS: Mutex<Hooks> =
     Mutex::new(Hooks { rules: Vec::new(), traces: Vec::new(), timing: None, numbers: BTreeMap::new() });
 
-pub(super) struct Hooks {
-    pub(super) rules: Vec<Arc<Rule>>,
-    pub(super) traces: Vec<Arc<Trace>>,
+pub(crate) struct Hooks {
+    pub(crate) rules: Vec<Arc<Rule>>,
+    pub(crate) traces: Vec<Arc<Trace>>,
     timing: Option<Timing>,
     /// How often each function was called, by which delays are chosen.
     numbers: BTreeMap<&'static str, u64>,
@@ -29,7 +32,7 @@ pub(super) struct Hooks {
 
 /// Calls the body of a driver function, with the hooks that there are.
 #[inline]
-pub(super) fn called(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
+pub(crate) fn called(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     let code = if watched::is_any() { call_watched(name, body) } else { body().into() };
     if watched::has(watched::TEXTS | watched::FAILED) {
         write(code);
@@ -48,7 +51,7 @@ fn call_watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     if !plan.delay.is_zero() {
         thread::sleep(plan.delay);
     }
-    load_lock::pass(name);
+    wait_for_load(name);
     let code = plan.fails.unwrap_or_else(|| body().into());
     let broken = match plan.breaks {
         Some(broken) if code == Code(0) => Some(broken),
@@ -117,7 +120,7 @@ fn lock() -> MutexGuard<'static, Hooks> {
 }
 
 /// Adds or removes hooks.
-pub(super) fn change(change: impl FnOnce(&mut Hooks)) {
+pub(crate) fn change(change: impl FnOnce(&mut Hooks)) {
     let mut hooks = lock();
     change(&mut hooks);
     let is_watched = !hooks.rules.is_empty() || !hooks.traces.is_empty() || hooks.timing.is_some();
@@ -125,7 +128,7 @@ pub(super) fn change(change: impl FnOnce(&mut Hooks)) {
 }
 
 /// Adds the faults and delays of the configuration, once.
-pub(super) fn start() {
+pub(crate) fn start() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let config = Simulator::config();

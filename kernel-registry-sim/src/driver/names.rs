@@ -1,7 +1,7 @@
 //! Names of driver functions: `cuMemAlloc` also means `cuMemAlloc_v2`.
 
 /// Whether a function has that name, with or without a suffix such as `_v2` or `_v3`.
-pub(super) fn is_called(function: &str, name: &str) -> bool {
+pub(crate) fn is_called(function: &str, name: &str) -> bool {
     function.strip_prefix(name).is_some_and(|suffix| suffix.is_empty() || is_version(suffix))
 }
 

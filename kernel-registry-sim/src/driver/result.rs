@@ -6,20 +6,20 @@ use std::fmt;
 /// A `CUresult`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
-pub(super) struct Code(pub(super) u32);
+pub(crate) struct Code(pub(crate) u32);
 
-pub(super) type Answer<T = ()> = Result<T, Code>;
+pub(crate) type Answer<T = ()> = Result<T, Code>;
 
 macro_rules! codes {
     ($($value:literal $name:ident $words:literal)*) => {
         // Programs may ask for the text of each, and the simulator returns only some.
         #[allow(dead_code)]
         impl Code {
-            $(pub(super) const $name: Code = Code($value);)*
+            $(pub(crate) const $name: Code = Code($value);)*
         }
 
         /// The name and the text of a code, as NVIDIA's driver has them.
-        pub(super) fn words(code: u32) -> Option<(&'static CStr, &'static CStr)> {
+        pub(crate) fn words(code: u32) -> Option<(&'static CStr, &'static CStr)> {
             let (name, words) = match code {
                 0 => ("CUDA_SUCCESS\0", "no error\0"),
                 $($value => (concat!("CUDA_ERROR_", stringify!($name), "\0"), concat!($words, "\0")),)*
@@ -95,14 +95,14 @@ codes! {
 
 impl Code {
     /// The code of this name, such as `CUDA_ERROR_UNKNOWN`.
-    pub(super) fn named(name: &str) -> Option<Code> {
+    pub(crate) fn named(name: &str) -> Option<Code> {
         let is_it = |code: &u32| words(*code).is_some_and(|(found, _)| found.to_bytes() == name.as_bytes());
         (1..1000).find(is_it).map(Code)
     }
 
     /// Whether it is a sticky error: every later call in its context returns it.
-    pub(super) fn is_sticky(self) -> bool {
-        kernel_registry_cuda::sticky::reason(self.0).is_some()
+    pub(crate) fn is_sticky(self) -> bool {
+        kernel_registry_format::sticky::reason(self.0).is_some()
     }
 }
 

@@ -6,29 +6,29 @@ use std::sync::atomic::{AtomicU8, Ordering};
 static WATCHED: AtomicU8 = AtomicU8::new(if cfg!(feature = "export") { HOOKS } else { 0 });
 
 /// There are faults, delays or recordings.
-pub(super) const HOOKS: u8 = 1;
+pub(crate) const HOOKS: u8 = 1;
 /// A call waits for a device.
-pub(super) const WAITING: u8 = 2;
+pub(crate) const WAITING: u8 = 2;
 
 /// Kernels have printed texts that are not written yet.
-pub(super) const TEXTS: u8 = 4;
+pub(crate) const TEXTS: u8 = 4;
 /// A context has failed.
-pub(super) const FAILED: u8 = 8;
+pub(crate) const FAILED: u8 = 8;
 
 /// Whether there is this.
-pub(super) fn has(what: u8) -> bool {
+pub(crate) fn has(what: u8) -> bool {
     WATCHED.load(Ordering::Relaxed) & what != 0
 }
 
 /// Whether there is anything.
 #[inline]
-pub(super) fn is_any() -> bool {
+pub(crate) fn is_any() -> bool {
     WATCHED.load(Ordering::Relaxed) != 0
 }
 
 /// Says whether there is something. Of [`WAITING`] only the holder of the state's lock says so, of [`TEXTS`]
 /// that of the texts' lock.
-pub(super) fn set(what: u8, is_there: bool) {
+pub(crate) fn set(what: u8, is_there: bool) {
     if is_there {
         WATCHED.fetch_or(what, Ordering::Relaxed);
     } else {

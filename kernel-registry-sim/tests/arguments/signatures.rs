@@ -1,6 +1,7 @@
 //! Reads the signatures of the driver functions from their source.
 
 use std::fs;
+use std::path::PathBuf;
 
 pub struct Function {
     pub name: String,
@@ -48,8 +49,15 @@ impl Kind {
 }
 
 fn sources() -> Vec<String> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/driver/calls");
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    let calls = concat!(env!("CARGO_MANIFEST_DIR"), "/src/driver/calls");
+    let mut paths = vec![calls.into(), format!("{calls}.rs").into()];
+    let mut files: Vec<PathBuf> = Vec::new();
+    while let Some(path) = paths.pop() {
+        match fs::read_dir(&path) {
+            Ok(folder) => paths.extend(folder.map(|entry| entry.unwrap().path())),
+            Err(_) => files.push(path),
+        }
+    }
     files.sort();
     files.into_iter().map(|file| fs::read_to_string(file).unwrap()).collect()
 }

@@ -1,9 +1,9 @@
 //! Functions of stream capture.
 
-use crate::driver::abi::Out;
-use crate::driver::capture::Mode;
+use crate::driver::caller::arguments::Out;
+use crate::driver::graph::capture_state::Mode;
 use crate::driver::handles::Handle;
-use crate::driver::process::{begin, begin_with};
+use crate::driver::process::simulator::{begin, begin_with};
 use crate::driver::result::Code;
 
 /// `CUstreamCaptureStatus`.

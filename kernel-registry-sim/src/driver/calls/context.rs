@@ -1,15 +1,15 @@
 //! Functions of contexts: primary ones, which one is current, limits.
 
 use super::device::device;
-use crate::driver::abi::{In, Out};
-use crate::driver::current::CurrentContext;
-use crate::driver::deadlock::wait_for_device;
+use crate::driver::caller::arguments::{In, Out};
 use crate::driver::handles::Handle;
-use crate::driver::process::{Locked, begin, wait_for_change};
+use crate::driver::process::current::CurrentContext;
+use crate::driver::process::simulator::{Locked, begin, wait_for_change};
+use crate::driver::process::state::State;
 use crate::driver::result::{Answer, Code};
-use crate::driver::schedule::after_turn;
-use crate::driver::state::State;
-use crate::driver::wait::WaitReason;
+use crate::driver::stream::deadlock::wait_for_device;
+use crate::driver::stream::wait::WaitReason;
+use crate::driver::stream::worker::after_turn;
 
 /// A context, or the current one.
 fn meant(context: Handle) -> Answer<Handle> {
@@ -28,7 +28,7 @@ fn create(context: &Out<Handle>, flags: u32, ordinal: i32) -> Answer {
 }
 
 /// Waits until all work of a context is done that was submitted before.
-pub(super) fn synchronize(mut state: Locked, context: Handle) -> Answer<Locked> {
+pub(crate) fn synchronize(mut state: Locked, context: Handle) -> Answer<Locked> {
     let last = state.streams.last;
     let is_busy = |state: &State| {
         state.streams.iter().any(|(_, stream)| stream.context == context && !stream.has_done(last))
@@ -52,7 +52,7 @@ fn end_primary(mut state: Locked, device: usize) -> Answer {
 }
 
 /// One more user of the primary context, which is made if there is none.
-pub(super) fn retain(state: &mut State, device: usize) -> Answer {
+pub(crate) fn retain(state: &mut State, device: usize) -> Answer {
     let handle = state.devices[device].primary;
     if state.contexts.get(handle).is_err() {
         let flags = state.devices[device].flags;
@@ -63,7 +63,7 @@ pub(super) fn retain(state: &mut State, device: usize) -> Answer {
 }
 
 /// One user fewer. The last one destroys it.
-pub(super) fn release(mut state: Locked, device: usize) -> Answer {
+pub(crate) fn release(mut state: Locked, device: usize) -> Answer {
     let left = state.devices[device].references.checked_sub(1).ok_or(Code::INVALID_CONTEXT)?;
     state.devices[device].references = left;
     if left == 0 { end_primary(state, device) } else { Ok(()) }

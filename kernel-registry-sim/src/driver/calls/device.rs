@@ -1,13 +1,13 @@
 //! Functions of devices: names, sizes, attributes.
 
-use crate::driver::abi::{Out, write_text};
-use crate::driver::device::Device;
-use crate::driver::process::begin;
+use crate::driver::caller::arguments::{Out, write_text};
+use crate::driver::config::device::Device;
+use crate::driver::process::simulator::begin;
+use crate::driver::process::state::State;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::State;
 
 /// The index of a device, if it exists.
-pub(super) fn device(state: &State, ordinal: i32) -> Answer<usize> {
+pub(crate) fn device(state: &State, ordinal: i32) -> Answer<usize> {
     let device = usize::try_from(ordinal).ok().filter(|device| *device < state.devices.len());
     device.ok_or(Code::INVALID_DEVICE)
 }

@@ -1,14 +1,14 @@
 //! Functions of events.
 
 use super::stream::wait;
-use crate::driver::abi::Out;
-use crate::driver::current::CurrentContext;
+use crate::driver::caller::arguments::Out;
 use crate::driver::handles::Handle;
-use crate::driver::process::{begin, begin_with};
+use crate::driver::process::current::CurrentContext;
+use crate::driver::process::simulator::{begin, begin_with};
+use crate::driver::process::state::{Event, State};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Event, State};
-use crate::driver::stream::Work;
-use crate::driver::wait::Seq;
+use crate::driver::stream::queue::Work;
+use crate::driver::stream::wait::Seq;
 
 const DISABLE_TIMING: u32 = 2;
 

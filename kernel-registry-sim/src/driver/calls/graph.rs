@@ -1,16 +1,16 @@
 //! Functions of graphs: making, instantiating and launching them.
 
 use super::launch::not_packed;
-use crate::driver::abi::{Arguments, In, Out, Packed};
-use crate::driver::current::CurrentContext;
-use crate::driver::failures::not_simulated;
-use crate::driver::graph::Task;
+use crate::driver::caller::arguments::{Arguments, In, Out, Packed};
+use crate::driver::graph::nodes::Task;
 use crate::driver::handles::Handle;
-use crate::driver::launch::Shape;
-use crate::driver::load::load;
-use crate::driver::process::{Locked, begin, begin_with};
+use crate::driver::launch::shape::Shape;
+use crate::driver::load::lazy::load;
+use crate::driver::process::current::CurrentContext;
+use crate::driver::process::simulator::{Locked, begin, begin_with};
+use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
-use crate::driver::stream::Work;
+use crate::driver::stream::queue::Work;
 
 /// `CUDA_KERNEL_NODE_PARAMS`.
 #[derive(Clone, Copy)]

@@ -4,16 +4,16 @@
 
 use super::context::{release, retain};
 use super::device::device;
-use crate::driver::abi::{In, Out};
-use crate::driver::deadlock::wait_for_device;
-use crate::driver::device::Device;
-use crate::driver::failures::not_simulated;
+use crate::driver::caller::arguments::{In, Out};
+use crate::driver::config::device::Device;
 use crate::driver::handles::Handle;
-use crate::driver::process::{begin, begin_with};
+use crate::driver::launch::span::Span;
+use crate::driver::process::simulator::{begin, begin_with};
+use crate::driver::process::state::{Description, Green, State};
+use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
-use crate::driver::span::Span;
-use crate::driver::state::{Description, Green, State};
-use crate::driver::wait::WaitReason;
+use crate::driver::stream::deadlock::wait_for_device;
+use crate::driver::stream::wait::WaitReason;
 
 /// `CUdevResource`. Callers read words 0 and 24 to 26; the others are the driver's own.
 type Resource = [u32; 36];

@@ -1,8 +1,9 @@
 //! Functions that are not simulated: each reports that once in a thread, and returns `CUDA_ERROR_NOT_SUPPORTED`. They exist so that a program
 //! that looks for one of them does not take the driver for an older one.
 
-use crate::driver::failures::not_simulated;
-use crate::driver::process::Simulator;
+use super::entry::Entry;
+use crate::driver::process::simulator::Simulator;
+use crate::driver::report::failures::not_simulated;
 use crate::driver::result::Code;
 
 /// What the report says is not simulated: the function's name, with the reason for the one that only the runtime API calls.
@@ -26,8 +27,8 @@ macro_rules! lacking {
                 not_simulated(lacking(stringify!($name)))
             })
         })*)*
-        pub(super) const ALL: &[super::Entry] =
-            &[$($(super::Entry { name: stringify!($name), since: $since, address: $name as *const () },)*)*];
+        pub(crate) const ALL: &[Entry] =
+            &[$($(Entry { name: stringify!($name), since: $since, address: $name as *const () },)*)*];
     };
 }
 

@@ -1,17 +1,17 @@
 //! Functions that launch kernels.
 
-use crate::driver::abi::{Arguments, In, Packed};
-use crate::driver::failures::not_simulated;
+use crate::driver::caller::arguments::{Arguments, In, Packed};
 use crate::driver::handles::Handle;
-use crate::driver::launch::Shape;
-use crate::driver::process::begin_with;
+use crate::driver::launch::shape::Shape;
+use crate::driver::launch::submit::launch;
+use crate::driver::process::simulator::begin_with;
+use crate::driver::report::failures::not_simulated;
 use crate::driver::result::Answer;
-use crate::driver::submit::launch;
 
 /// `CUlaunchConfig`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct Config {
+pub(crate) struct Config {
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
@@ -31,7 +31,7 @@ struct Attribute {
 
 impl Config {
     /// Threads of a block, their dynamic shared memory, and blocks of a cluster.
-    pub(super) fn blocks_and_cluster(&self) -> Answer<(usize, usize, usize)> {
+    pub(crate) fn blocks_and_cluster(&self) -> Answer<(usize, usize, usize)> {
         let product = |sizes: [u32; 3]| {
             sizes.iter().fold(1, |product: usize, size| product.saturating_mul(*size as usize))
         };
@@ -73,7 +73,7 @@ impl Shape {
 }
 
 /// The arguments of a launch are pointers to each, and not `packed` in one buffer.
-pub(super) fn not_packed(packed: &Packed) -> Answer {
+pub(crate) fn not_packed(packed: &Packed) -> Answer {
     if packed.is_null() {
         return Ok(());
     }

@@ -3,12 +3,12 @@
 use kernel_registry_cuda::fit;
 
 use super::launch::Config;
-use crate::driver::abi::{In, Out, SharedMemory};
-use crate::driver::code::attributes;
-use crate::driver::current::CurrentContext;
+use crate::driver::caller::arguments::{In, Out, SharedMemory};
 use crate::driver::handles::Handle;
-use crate::driver::load::load;
-use crate::driver::process::begin;
+use crate::driver::load::code::attributes;
+use crate::driver::load::lazy::load;
+use crate::driver::process::current::CurrentContext;
+use crate::driver::process::simulator::begin;
 use crate::driver::result::{Answer, Code};
 
 /// What a kernel needs, and what a multiprocessor has.

@@ -1,15 +1,15 @@
 //! Functions of streams, and of words in memory that they write or wait for.
 
-use crate::driver::abi::{HostFunction, Out};
-use crate::driver::current::CurrentContext;
-use crate::driver::deadlock::wait_for_device;
-use crate::driver::failures::not_simulated;
+use crate::driver::caller::arguments::{HostFunction, Out};
 use crate::driver::handles::Handle;
-use crate::driver::process::{Locked, begin, begin_with, wait_for_change};
+use crate::driver::process::current::CurrentContext;
+use crate::driver::process::simulator::{Locked, begin, begin_with, wait_for_change};
+use crate::driver::process::state::Context;
+use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::Context;
-use crate::driver::stream::{Order, Stream, Until, Work};
-use crate::driver::wait::{Seq, WaitReason};
+use crate::driver::stream::deadlock::wait_for_device;
+use crate::driver::stream::queue::{Order, Stream, Until, Work};
+use crate::driver::stream::wait::{Seq, WaitReason};
 
 /// How many streams can be alive before making one more waits for the device: 34 did not, and 36 did.
 const STREAMS: usize = 34;
@@ -40,7 +40,7 @@ fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> 
 const EXTERNAL: u32 = 1;
 
 /// Waits until a stream has done all work up to that place.
-pub(super) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked> {
+pub(crate) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked> {
     let context = state.streams.get(stream)?.context;
     while !state.streams.has_done(stream, seq) {
         state = wait_for_change(state);

@@ -1,0 +1,5 @@
+//! Functions of code: modules, libraries, and the linker.
+
+pub(crate) mod library;
+pub(crate) mod link;
+pub(crate) mod module;

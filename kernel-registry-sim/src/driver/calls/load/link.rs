@@ -1,0 +1,79 @@
+//! Functions that link images. Only PTX is linked: the texts become one, which the program gets in place of machine code.
+
+use std::fs;
+
+use crate::driver::caller;
+use crate::driver::caller::arguments::{In, JitOptions, Name, Out};
+use crate::driver::handles::Handle;
+use crate::driver::load::code::Link;
+use crate::driver::load::compile::{Compiler, Compiling, tell};
+use crate::driver::process::current::CurrentContext;
+use crate::driver::process::simulator::begin;
+use crate::driver::report::failures::not_simulated;
+use crate::driver::result::{Answer, Code};
+
+/// `CU_JIT_INPUT_PTX`.
+const PTX: u32 = 1;
+
+/// Adds an image to those that are linked, if it can be compiled.
+fn add(link: Handle, kind: u32, image: impl FnOnce() -> Answer<Vec<u8>>) -> Answer {
+    let (arch, options, compiler) = {
+        let state = begin()?;
+        let link = state.links.get(link)?;
+        (link.arch, link.options.clone(), Compiler::new(&state, Compiling::Parallel))
+    };
+    if kind != PTX {
+        return not_simulated("linking anything but PTX");
+    }
+    let mut text = image()?;
+    text.retain(|byte| *byte != 0);
+    compiler.compile(&text, arch).map_err(|refused| tell(&refused, &options))?;
+    let mut state = begin()?;
+    let link = state.links.get_mut(link)?;
+    if link.linked.is_some() {
+        return Err(Code::INVALID_VALUE);
+    }
+    link.texts.extend(text);
+    link.texts.push(b'\n');
+    Ok(())
+}
+
+calls! {
+    6050 fn cuLinkCreate_v2(count: u32, options: In<u32>, values: In<usize>, link: Out<Handle>) = {
+        let mut state = begin()?;
+        let device = state.sound(CurrentContext::get()?)?.device;
+        let options = JitOptions::get(count, &options, &values, state.config.version)?;
+        link.ready()?;
+        let arch = state.devices[device].kind.arch;
+        link.set(state.links.insert(Link { arch, options, texts: Vec::new(), linked: None }))
+    };
+
+    6050 fn cuLinkAddData_v2(link: Handle, kind: u32, from: usize, bytes: usize, _name: Name, _count: u32, _options: In<u32>, _values: In<usize>) = {
+        add(link, kind, || caller::read(from, bytes))
+    };
+
+    6050 fn cuLinkAddFile_v2(link: Handle, kind: u32, path: Name, _count: u32, _options: In<u32>, _values: In<usize>) = {
+        add(link, kind, || fs::read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND))
+    };
+
+    5050 fn cuLinkComplete(link: Handle, image: Out<usize>, bytes: Out<usize>) = {
+        let (arch, options, mut texts, compiler) = {
+            let state = begin()?;
+            let link = state.links.get(link)?;
+            (link.arch, link.options.clone(), link.texts.clone(), Compiler::new(&state, Compiling::Parallel))
+        };
+        image.ready()?;
+        // Each was compiled before: together they have a name twice, which a linker would tell apart if it is private.
+        if let Err(refused) = compiler.compile(&texts, arch) {
+            tell(&refused, &options);
+            return not_simulated("linking PTX with names in common");
+        }
+        texts.push(0);
+        let mut state = begin()?;
+        let linked = &*state.links.get_mut(link)?.linked.get_or_insert(texts.into_boxed_slice());
+        image.set(linked.as_ptr().expose_provenance())?;
+        bytes.set_if_wanted(linked.len())
+    };
+
+    5050 fn cuLinkDestroy(link: Handle) = begin()?.links.remove(link).map(drop);
+}

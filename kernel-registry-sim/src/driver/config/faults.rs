@@ -1,0 +1,179 @@
+//! Faults to inject: calls that fail, take longer, or succeed and break their context.
+
+use std::error::Error;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::timing::duration;
+use crate::driver::names::is_called;
+use crate::driver::result::Code;
+
+/// A fault to inject into calls of one function of the driver: they fail, take longer, or break their context.
+///
+/// ```
+/// use kernel_registry_sim::Fault;
+///
+/// const CUDA_ERROR_OUT_OF_MEMORY: u32 = 2;
+/// kernel_registry_sim::install()?;
+/// let fault = Fault::fails("cuModuleLoadData", CUDA_ERROR_OUT_OF_MEMORY).nth(3).inject()?;
+/// // The test goes here.
+/// assert_eq!(fault.hits(), 0, "it was not called three times");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// As text, for `KERNEL_REGISTRY_SIM_FAULTS`: a function, which of its calls, and what happens to them:
+///
+/// ```
+/// # use kernel_registry_sim::Fault;
+/// # use std::time::Duration;
+/// let third: Fault = "cuModuleLoadData:3=CUDA_ERROR_OUT_OF_MEMORY".parse()?;
+/// assert_eq!(third, Fault::fails("cuModuleLoadData", 2).nth(3));
+/// let from_the_second: Fault = "cuFuncLoad:2+=+5ms".parse()?;
+/// assert_eq!(from_the_second, Fault::delays("cuFuncLoad", Duration::from_millis(5)).from(2));
+/// let each: Fault = "cuLaunchKernel=later:CUDA_ERROR_ILLEGAL_ADDRESS".parse()?;
+/// assert_eq!(each, Fault::breaks("cuLaunchKernel", 700));
+/// # Ok::<(), kernel_registry_sim::FaultError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub(crate) call: String,
+    /// The calls that it changes, counted from 1.
+    numbers: RangeInclusive<u64>,
+    outcome: Outcome,
+}
+
+/// The effect of a fault on a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Fails(Code),
+    Breaks(Code),
+    Delays(Duration),
+}
+
+impl Fault {
+    /// Calls do nothing and return this `CUresult`. The name of the function may be without `_v2` and the like.
+    ///
+    /// A sticky error, such as `CUDA_ERROR_ILLEGAL_ADDRESS` or `CUDA_ERROR_LAUNCH_FAILED`, is returned by later calls too, in
+    /// every context unless faults are [contained](crate::Config::contained).
+    pub fn fails(call: &str, result: u32) -> Self {
+        Fault::new(call, Outcome::Fails(Code(result)))
+    }
+
+    /// Calls succeed, and then the current context has a sticky error, as if a kernel that they launched had failed; so have all
+    /// other contexts, unless faults are [contained](crate::Config::contained).
+    pub fn breaks(call: &str, result: u32) -> Self {
+        Fault::new(call, Outcome::Breaks(Code(result)))
+    }
+
+    /// Calls take that much longer.
+    pub fn delays(call: &str, time: Duration) -> Self {
+        Fault::new(call, Outcome::Delays(time))
+    }
+
+    fn new(call: &str, outcome: Outcome) -> Self {
+        Fault { call: call.to_owned(), numbers: 1..=u64::MAX, outcome }
+    }
+
+    /// Only the call of this number, counted from 1 since the fault was injected.
+    pub fn nth(self, number: u64) -> Self {
+        Fault { numbers: number..=number, ..self }
+    }
+
+    /// The call of this number and all later ones.
+    pub fn from(self, number: u64) -> Self {
+        Fault { numbers: number..=u64::MAX, ..self }
+    }
+}
+
+/// A fault that is injected, and how many calls it saw and changed.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    fault: Fault,
+    calls: AtomicU64,
+    pub(crate) hits: AtomicU64,
+}
+
+impl Rule {
+    pub(crate) fn new(fault: Fault) -> Self {
+        Rule { fault, calls: AtomicU64::new(0), hits: AtomicU64::new(0) }
+    }
+
+    /// Counts a call, and says what the fault does to it.
+    pub(crate) fn meets(&self, entry: &str) -> Option<Outcome> {
+        if !is_called(entry, &self.fault.call) {
+            return None;
+        }
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        self.fault.numbers.contains(&number).then(|| {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+            self.fault.outcome
+        })
+    }
+}
+
+/// Why a fault cannot be injected.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultError {
+    /// The driver has no such function.
+    NoSuchCall(String),
+    /// The text cannot be parsed.
+    Text(String),
+}
+
+impl fmt::Display for FaultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchCall(call) => {
+                write!(f, "the driver has no function `{call}`; use the name in cuda.h")
+            }
+            Self::Text(text) => write!(
+                f,
+                "`{text}` is no fault; write a call, which ones, and a result, a delay, or `later:` and a result: \
+                 `cuModuleLoadData:3=CUDA_ERROR_OUT_OF_MEMORY`, `cuFuncLoad:2+=+5ms`, \
+                 `cuLaunchKernel=later:CUDA_ERROR_ILLEGAL_ADDRESS`"
+            ),
+        }
+    }
+}
+
+impl Error for FaultError {}
+
+// `main` and `unwrap` print it by this, for people too.
+impl fmt::Debug for FaultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Reads a fault, without looking whether there is such a call.
+pub(crate) fn parse(text: &str) -> Option<Fault> {
+    let (calls, outcome) = text.split_once('=')?;
+    let outcome = match (outcome.strip_prefix('+'), outcome.strip_prefix("later:")) {
+        (Some(time), _) => Outcome::Delays(duration(time)?),
+        (_, Some(result)) => Outcome::Breaks(Code::named(result)?),
+        _ => Outcome::Fails(Code::named(outcome)?),
+    };
+    let Some((call, number)) = calls.split_once(':') else { return Some(Fault::new(calls, outcome)) };
+    Some(match number.strip_suffix('+') {
+        Some(first) => Fault::new(call, outcome).from(first.parse().ok()?),
+        None => Fault::new(call, outcome).nth(number.parse().ok()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_by_their_name_without_a_version() {
+        let rule = Rule::new(Fault::fails("cuMemAlloc", 2).nth(2));
+        let met = |entry| rule.meets(entry).is_some();
+        assert_eq!(
+            [met("cuMemAlloc_v2"), met("cuMemAllocHost_v2"), met("cuMemAlloc_v2"), met("cuMemAlloc_v2")],
+            [false, false, true, false]
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! Pseudo-random delays, the same in every run. They make the threads of a program run in unusual orders.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use kernel_registry_format::fnv1a;
+
+/// A sequence of delays: a seed, and the longest delay.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Timing {
+    seed: u64,
+    longest: Duration,
+}
+
+impl Timing {
+    pub(crate) fn new(seed: u64, longest: Duration) -> Self {
+        Timing { seed, longest }
+    }
+
+    /// The delay of the nth event of a kind. It does not depend on events of other kinds, whose order differs between runs.
+    pub(crate) fn delay(&self, kind: &str, number: u64) -> Duration {
+        let random = mix(self.seed ^ mix(fnv1a(kind.bytes()) ^ mix(number)));
+        self.longest.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+}
+
+/// One step of SplitMix64.
+fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+/// Parses seed and longest delay, as in `42:200us`.
+impl FromStr for Timing {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (seed, longest) = text.split_once(':').ok_or(())?;
+        Ok(Timing { seed: seed.parse().map_err(|_| ())?, longest: duration(longest).ok_or(())? })
+    }
+}
+
+/// Parses a duration, as in `5ms`.
+pub(crate) fn duration(text: &str) -> Option<Duration> {
+    let unit = text.find(|character: char| !character.is_ascii_digit())?;
+    let number = text[..unit].parse().ok()?;
+    match &text[unit..] {
+        "s" => Some(Duration::from_secs(number)),
+        "ms" => Some(Duration::from_millis(number)),
+        "us" => Some(Duration::from_micros(number)),
+        "ns" => Some(Duration::from_nanos(number)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_reproducible_and_differ() {
+        let timing: Timing = "42:200us".parse().unwrap();
+        assert_eq!(timing, Timing::new(42, Duration::from_micros(200)));
+        let delays: Vec<_> = (0..100).map(|number| timing.delay("cuFuncLoad", number)).collect();
+        assert_eq!(delays, (0..100).map(|number| timing.delay("cuFuncLoad", number)).collect::<Vec<_>>());
+        assert!(delays.iter().all(|delay| *delay < Duration::from_micros(200)));
+        let mean = delays.iter().sum::<Duration>() / 100;
+        assert!((80..120).contains(&mean.as_micros()), "{mean:?}");
+        assert_ne!(timing.delay("cuFuncLoad", 1), timing.delay("cuFuncGetName", 1));
+        assert_ne!(timing.delay("cuFuncLoad", 1), Timing { seed: 43, ..timing }.delay("cuFuncLoad", 1));
+    }
+
+    #[test]
+    fn durations_have_a_unit() {
+        assert_eq!(duration("5ms"), Some(Duration::from_millis(5)));
+        assert_eq!(duration("5"), None);
+        assert_eq!(duration("ms"), None);
+        assert_eq!(duration("5 ms"), None);
+    }
+}

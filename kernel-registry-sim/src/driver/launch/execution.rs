@@ -1,0 +1,136 @@
+//! Runs launches on the interpreter, and turns its faults into driver errors.
+
+use std::panic::{self, AssertUnwindSafe};
+
+use kernel_registry_image::Signature;
+use kernel_registry_ptx::{Fault, FaultKind, Grid, LaunchParameters, Status};
+
+use super::shape::Launch;
+use crate::driver::memory::blocks::{Block, Kind, Shared};
+use crate::driver::memory::view::View;
+use crate::driver::result::Code;
+
+/// The most blocks of a grid that run at once. It is limited by this machine's memory and speed.
+fn most(launch: &Launch) -> u64 {
+    const MOST_THREADS: u64 = 256 << 10;
+    const MOST_STACK: u64 = 64 << 20;
+    let threads = launch.threads_of_block().max(1);
+    let stack = u64::from(launch.kernel().frame) * threads;
+    (MOST_THREADS / threads).min(MOST_STACK / stack.max(1)).min(launch.blocks()).max(1)
+}
+
+/// A kernel that runs.
+pub(crate) struct Execution {
+    grid: Grid,
+    /// Its place in the order in which kernels started.
+    order: u64,
+    /// See [`most`]. All of a cooperative launch run at once.
+    most: Option<u64>,
+    budget: u64,
+    _barrier: Option<GridBarrier>,
+}
+
+/// The memory of a cooperative launch's grid barrier. It belongs to the launch, not to a context.
+struct GridBarrier {
+    memory: Shared,
+    address: usize,
+}
+
+impl GridBarrier {
+    fn new(memory: &Shared, device: usize) -> Result<Self, String> {
+        let block = Block { bytes: 64, kind: Kind::Variable, context: 0, device };
+        let address = memory.lock().allocate(block);
+        let address = address.map_err(|_| "no memory is left for the barrier of the grid")?;
+        Ok(GridBarrier { memory: memory.clone(), address })
+    }
+}
+
+impl Drop for GridBarrier {
+    fn drop(&mut self) {
+        self.memory.lock().free(self.address);
+    }
+}
+
+/// The result of a turn.
+pub(crate) enum Step {
+    Done,
+    Running { progressed: bool },
+    Fault { code: Code, words: String },
+}
+
+/// Instructions per turn. They take about a millisecond.
+const BUDGET: u64 = 50_000;
+
+/// Instructions per turn of a kernel that spun in its last turn: enough to find out whether it still spins.
+const SHORT_BUDGET: u64 = 300;
+
+impl Execution {
+    /// Starts a launch on the device with this ordinal. No block begins before it has [room](Self::set_room).
+    pub(crate) fn new(launch: &Launch, device: usize, order: u64, memory: &Shared) -> Result<Self, String> {
+        let shape = launch.shape;
+        let barrier = if shape.cooperative { Some(GridBarrier::new(memory, device)?) } else { None };
+        let parameters = LaunchParameters {
+            grid: shape.grid,
+            block: shape.block,
+            cluster: shape.cluster,
+            dynamic_shared: shape.shared,
+            stack: launch.stack,
+            resident: u32::MAX,
+            barrier: barrier.as_ref().map_or(0, |barrier| barrier.address as u64),
+            arguments: launch.arguments.to_vec(),
+        };
+        let grid = Grid::new(&launch.code.0, &launch.kernel().name, parameters);
+        let most = (!shape.cooperative).then(|| most(launch));
+        let grid = grid.map_err(|error| error.to_string())?;
+        Ok(Execution { grid, order, most, budget: BUDGET, _barrier: barrier })
+    }
+
+    pub(crate) fn order(&self) -> u64 {
+        self.order
+    }
+
+    /// Says how many of its blocks have room on the device now. Those that run go on in any case.
+    pub(crate) fn set_room(&mut self, blocks: u64) {
+        if let Some(most) = self.most {
+            self.grid.set_resident(most.min(blocks) as u32);
+        }
+    }
+
+    pub(crate) fn step(&mut self, view: &View<'_>) -> Step {
+        // A panic of the interpreter becomes a driver error. Without one the program would wait for ever.
+        let stepped = panic::catch_unwind(AssertUnwindSafe(|| self.grid.step(self.budget, view)));
+        let Ok(status) = stepped else {
+            return Step::Fault {
+                code: Code::UNKNOWN,
+                words: "the interpreter panicked, which is a defect of it; report it with the kernel".into(),
+            };
+        };
+        match status {
+            Status::Done => Step::Done,
+            Status::Running { progressed } => {
+                self.budget = if progressed { BUDGET } else { SHORT_BUDGET };
+                Step::Running { progressed }
+            }
+            Status::Fault(fault) => Step::Fault { code: code(&fault.kind), words: with_source_name(*fault) },
+        }
+    }
+}
+
+/// The text of a fault, with the kernel's name as its source has it: `reduce<float, 128u>`.
+fn with_source_name(mut fault: Fault) -> String {
+    if let Some(signature) = Signature::of(&fault.kernel) {
+        fault.kernel = signature.name;
+    }
+    fault.to_string()
+}
+
+/// The driver's error for a fault.
+fn code(fault: &FaultKind) -> Code {
+    match fault {
+        FaultKind::Global { .. } | FaultKind::Beyond { .. } | FaultKind::Free { .. } => Code::ILLEGAL_ADDRESS,
+        FaultKind::Misaligned { .. } => Code::MISALIGNED_ADDRESS,
+        FaultKind::Assertion { .. } => Code::ASSERT,
+        FaultKind::Call { .. } => Code::INVALID_PC,
+        _ => Code::LAUNCH_FAILED,
+    }
+}

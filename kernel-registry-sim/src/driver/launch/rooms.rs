@@ -1,0 +1,103 @@
+//! How many blocks of a kernel have room beside those of the kernels that were started before.
+
+use kernel_registry_cuda::fit::{self, Processor};
+
+use super::shape::Launch;
+use super::span::Span;
+use crate::driver::handles::Handle;
+use crate::driver::process::state::State;
+use crate::driver::stream::queue::{Doing, Item, Stream, Work};
+
+/// A kernel that runs, and its multiprocessors.
+#[derive(Clone, Copy)]
+struct Running<'a> {
+    stream: Handle,
+    launch: &'a Launch,
+    on: Span,
+    /// Its place in the order in which kernels started.
+    order: u64,
+}
+
+impl State {
+    /// Whether a kernel fits beside those that run: some multiprocessor must have room for a block of it.
+    pub(crate) fn has_room(&self, stream: &Stream, item: &Item) -> bool {
+        let Work::Launch(launch) = &item.work else { return true };
+        let (span, running) = (self.span(stream), self.running(stream.device));
+        let room = self.devices[stream.device].kind.room();
+        let most = |span: Span| u64::from(span.count) * u64::from(room.threads);
+        let resident = |other: &Running<'_>| {
+            let shared = u64::from(other.on.shared_with(span));
+            other.launch.threads().min(most(other.on)) * shared / u64::from(other.on.count)
+        };
+        let threads = launch.threads_of_block() + running.iter().map(resident).sum::<u64>();
+        threads <= most(span) && blocks(&room, launch, span, &running) > 0
+    }
+
+    /// Tells each kernel that runs how many of its blocks have room now.
+    pub(crate) fn make_room(&mut self) {
+        let mut rooms = Vec::new();
+        for device in 0..self.devices.len() {
+            let (running, room) = (self.running(device), self.devices[device].kind.room());
+            for one in &running {
+                let earlier: Vec<_> =
+                    running.iter().filter(|other| other.order < one.order).copied().collect();
+                rooms.push((one.stream, blocks(&room, one.launch, one.on, &earlier)));
+            }
+        }
+        for (stream, room) in rooms {
+            let head = self.streams.get_mut(stream).ok().and_then(|stream| stream.queue.front_mut());
+            if let Some(Item { state: Doing::Running(execution), .. }) = head {
+                execution.set_room(room);
+            }
+        }
+    }
+
+    fn span(&self, stream: &Stream) -> Span {
+        stream.part.map_or(Span::whole(&self.devices[stream.device].kind), |(_, span)| span)
+    }
+
+    fn running(&self, device: usize) -> Vec<Running<'_>> {
+        let others = self.streams.iter().filter(|(_, other)| other.device == device);
+        let running = others.filter_map(|(stream, other)| match other.queue.front() {
+            Some(Item { work: Work::Launch(launch), state: Doing::Running(execution), .. }) => {
+                Some(Running { stream, launch, on: self.span(other), order: execution.order() })
+            }
+            _ => None,
+        });
+        running.collect()
+    }
+}
+
+/// The blocks of a launch that have room on these multiprocessors, beside the grids that run.
+fn blocks(room: &fit::Device, launch: &Launch, on: Span, running: &[Running<'_>]) -> u64 {
+    // The same kernels run on all multiprocessors between two of these.
+    let mut edges: Vec<u32> = running.iter().flat_map(|other| [other.on.first, other.on.end()]).collect();
+    edges.retain(|edge| on.contains(*edge));
+    edges.extend([on.first, on.end()]);
+    edges.sort_unstable();
+    let between = edges.windows(2).filter(|pair| pair[0] < pair[1]);
+    between
+        .map(|pair| {
+            let here: Vec<_> = running.iter().filter(|other| other.on.contains(pair[0])).collect();
+            blocks_on(room, launch, pair[1] - pair[0], &here)
+        })
+        .sum()
+}
+
+/// Blocks that fit on `count` multiprocessors if each running grid is spread evenly.
+fn blocks_on(room: &fit::Device, launch: &Launch, count: u32, running: &[&Running<'_>]) -> u64 {
+    // A multiprocessor with the fewest blocks of each, and one with the most.
+    let mut processors = [Processor::new(room), Processor::new(room)];
+    let mut fuller = 0;
+    for Running { launch, on, .. } in running {
+        let (taken, of_all) = (launch.taken(), u64::from(on.count));
+        let blocks = [launch.blocks() / of_all, launch.blocks().div_ceil(of_all)];
+        fuller = fuller.max((launch.blocks() % of_all) as u32).min(count);
+        for (processor, blocks) in processors.iter_mut().zip(blocks) {
+            let most = processor.space(&taken).blocks;
+            processor.put(&taken, most.min(blocks.try_into().unwrap_or(u32::MAX)));
+        }
+    }
+    let [fewest, most] = processors.map(|processor| u64::from(processor.space(&launch.taken()).blocks));
+    u64::from(count - fuller) * fewest + u64::from(fuller) * most
+}

@@ -1,0 +1,55 @@
+//! The driver's lock of a context: held while a kernel is loaded, a stack grows or memory is freed. Calls of other threads that
+//! take it wait too, until nothing runs on the device.
+
+use crate::driver::handles::Handle;
+use crate::driver::names::is_called;
+use crate::driver::process::current::CurrentContext;
+use crate::driver::process::simulator::Simulator;
+use crate::driver::process::state::State;
+use crate::driver::stream::deadlock::wait_until;
+use crate::driver::stream::wait::{Seq, WaitReason, Waiting};
+
+/// Prefixes of the functions that take the lock. One of each family was measured beside a launch that loads its kernel.
+pub(crate) const TAKE_IT: [&str; 12] = [
+    "cuCtxGetLimit",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuGraphLaunch",
+    "cuLaunch",
+    "cuMemAlloc",
+    "cuMemHostAlloc",
+    "cuMemcpy",
+    "cuMemset",
+    "cuModuleGetFunction",
+    "cuOccupancy",
+    "cuStreamCreate",
+];
+
+/// Exceptions, which do not take it.
+pub(crate) const PASS: [&str; 2] = ["cuMemAllocAsync", "cuMemAllocFromPoolAsync"];
+
+pub(crate) fn takes_it(function: &str) -> bool {
+    TAKE_IT.iter().any(|family| function.starts_with(family))
+        && !PASS.iter().any(|name| is_called(function, name))
+}
+
+/// Waits until no other thread holds the lock, if the function takes it.
+pub(crate) fn wait_for_load(function: &'static str) {
+    let (true, Some(current)) = (takes_it(function), CurrentContext::peek()) else { return };
+    let context = current.context;
+    let mut state = Simulator::get().lock();
+    while let Some((device, until)) = load_that_waits(&state, context) {
+        match wait_until(state, device, until, function, WaitReason::LoadElsewhere) {
+            Ok(after) => state = after,
+            Err(_) => return,
+        }
+    }
+}
+
+/// The load that holds the lock of a context: for which device it waits, and up to which place.
+fn load_that_waits(state: &State, context: Handle) -> Option<(usize, Seq)> {
+    let is_it = |waiting: &&Waiting| {
+        waiting.holds_lock_of(context) && state.streams.is_busy(waiting.device, waiting.until)
+    };
+    state.waiting.values().find(is_it).map(|waiting| (waiting.device, waiting.until))
+}

@@ -1,0 +1,200 @@
+//! Installs the simulated driver in this process: as a shared library of the real one's name, which is opened first.
+
+use std::error::Error;
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::process;
+use std::sync::{Mutex, PoisonError};
+
+use kernel_registry_cuda::shared_object;
+
+use super::simulator::Simulator;
+use crate::driver::calls;
+use crate::driver::config::Config;
+use crate::driver::config::faults::{Fault, FaultError};
+use crate::driver::hooks;
+use crate::driver::memory::ranges::memory_file;
+
+/// The symbol that tells this library from NVIDIA's.
+const MARKER: &CStr = c"kernelRegistrySimulatedDriver";
+
+/// By this function an audit asks for the driver's names.
+const STEP_BACK: &str = "kernelRegistrySimulatedDriverStepsBack";
+
+/// The marker in the library that `cargo kernels sim` builds.
+#[cfg(feature = "export")]
+#[unsafe(export_name = "kernelRegistrySimulatedDriver")]
+static MARKED: u8 = 1;
+
+/// The names that programs open: cudarc the first, most others the second, which is the SONAME of the real driver.
+const NAMES: [&CStr; 2] = [c"libcuda.so", c"libcuda.so.1"];
+
+/// Installs the simulated driver in this process, configured by its [environment](Config::from_environment). Later calls have no
+/// effect, nor has any call under `cargo kernels sim`.
+///
+/// From then on everything that opens `libcuda.so` in this process gets it, cudarc included, even where there is a real driver. An
+/// audit (`kernel_registry_audit::install`) is installed after it, and before CUDA is used.
+///
+/// ```
+/// kernel_registry_sim::install()?;
+/// # Ok::<(), kernel_registry_sim::InstallError>(())
+/// ```
+pub fn install() -> Result<(), InstallError> {
+    Config::from_environment().install()
+}
+
+/// The libraries of both names, once they are installed.
+static INSTALLED: Mutex<Option<Vec<Driver>>> = Mutex::new(None);
+
+impl Config {
+    /// Installs a driver of this configuration. If there is a simulated one already, it stays as it is.
+    pub fn install(self) -> Result<(), InstallError> {
+        let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+        if installed.is_some() {
+            return Ok(());
+        }
+        let mut drivers = Vec::new();
+        self.faults.iter().try_for_each(Fault::check).map_err(InstallError::Fault)?;
+        if let Some(open) = NAMES.into_iter().find_map(|name| opened(name, libc::RTLD_NOLOAD)) {
+            open.is_simulated()?;
+            drivers.push(open);
+        } else {
+            let version = self.version;
+            Simulator::start(self);
+            hooks::start();
+            // Both files stay open until both are loaded: the loader takes an equal descriptor for an equal library.
+            let files = [file(NAMES[0], version)?, file(NAMES[1], version)?];
+            for file in &files {
+                drivers.push(open(file)?);
+            }
+            // Another thread may have opened the real one meanwhile.
+            for name in NAMES {
+                opened(name, 0).ok_or(InstallError::AlreadyOpen)?.is_simulated()?;
+            }
+        }
+        *installed = Some(drivers);
+        Ok(())
+    }
+}
+
+/// Gives up the names of the driver, so that a library with this driver behind it can have them: that of an audit. Returns the
+/// descriptor of a file with this driver, which stays open, or -1 if the names are in use.
+extern "C" fn step_back() -> libc::c_int {
+    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    // What is behind keeps the driver's name for debuggers; the library before it is found first.
+    let Ok(behind) = file(NAMES[1], Simulator::config().version) else { return -1 };
+    drop(installed.take());
+    match NAMES.into_iter().find_map(|name| opened(name, libc::RTLD_NOLOAD)) {
+        None => behind.into_raw_fd(),
+        Some(open) => {
+            *installed = Some(vec![open]);
+            -1
+        }
+    }
+}
+
+/// A library of this name, in memory, with the functions of this program.
+fn file(name: &CStr, version: i32) -> Result<File, InstallError> {
+    let entries = calls::entries().filter(|entry| entry.since <= version);
+    let mut symbols: Vec<_> =
+        entries.map(|entry| (entry.name, entry.address.expose_provenance() as u64)).collect();
+    symbols.push((MARKER.to_str().unwrap_or_default(), 1));
+    let step_back = (step_back as *const ()).expose_provenance() as u64;
+    symbols.push((STEP_BACK, step_back));
+    let object = shared_object(&name.to_string_lossy(), &symbols, &[], &[]);
+
+    let written = memory_file(name).and_then(|mut file| file.write_all(&object).map(|()| file));
+    written.map_err(InstallError::File)
+}
+
+fn open(file: &File) -> Result<Driver, InstallError> {
+    // Not `/proc/self`: a debugger opens the file too, and would open its own.
+    let path = format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd());
+    let path = CString::new(path).map_err(|error| InstallError::File(error.into()))?;
+    // SAFETY: the library has no code that could run, and its symbols are functions of this program.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    if handle.is_null() {
+        // SAFETY: after a failure there is a text, of this thread.
+        let text = unsafe { CStr::from_ptr(libc::dlerror()) };
+        return Err(InstallError::Loader(text.to_string_lossy().into_owned()));
+    }
+    Ok(Driver(handle))
+}
+
+/// An open driver library. Dropping it closes it.
+struct Driver(*mut libc::c_void);
+
+// SAFETY: the loader's handles may be used from any thread.
+unsafe impl Send for Driver {}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // SAFETY: the handle is open. Functions of the simulated driver are in this program, and not in the library.
+        unsafe { libc::dlclose(self.0) };
+    }
+}
+
+/// Opens the library of this name, unless `flags` say that it must be open already.
+fn opened(name: &CStr, flags: libc::c_int) -> Option<Driver> {
+    // SAFETY: only a driver has this name, and loading one does what every program that uses a GPU does.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
+    (!handle.is_null()).then(|| Driver(handle))
+}
+
+impl Driver {
+    fn is_simulated(&self) -> Result<(), InstallError> {
+        // SAFETY: the handle is that of an open library.
+        let marker = unsafe { libc::dlsym(self.0, MARKER.as_ptr()) };
+        if marker.is_null() { Err(InstallError::AlreadyOpen) } else { Ok(()) }
+    }
+}
+
+/// Why the simulated driver could not be installed.
+#[non_exhaustive]
+pub enum InstallError {
+    /// A configured fault cannot be injected.
+    Fault(FaultError),
+    /// NVIDIA's driver is in use already.
+    AlreadyOpen,
+    /// The library could not be made.
+    File(io::Error),
+    /// The system's loader refused it.
+    Loader(String),
+}
+
+impl fmt::Display for InstallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fault(error) => write!(f, "{error}"),
+            Self::AlreadyOpen => f.write_str(
+                "this process has opened NVIDIA's `libcuda.so` already; install the simulated driver before CUDA is used",
+            ),
+            Self::File(error) => {
+                write!(f, "the simulated driver needs a file in memory: {error}; allow `memfd_create`")
+            }
+            Self::Loader(text) => {
+                write!(f, "the simulated driver was not loaded: {text}; use glibc 2.28 or newer")
+            }
+        }
+    }
+}
+
+// `main` and `unwrap` print it by this, for people too.
+impl fmt::Debug for InstallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Error for InstallError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Fault(error) => Some(error),
+            Self::File(error) => Some(error),
+            _ => None,
+        }
+    }
+}

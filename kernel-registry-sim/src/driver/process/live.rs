@@ -1,0 +1,52 @@
+//! Counts the objects that are alive, for tests that look for leaks.
+
+use super::simulator::Simulator;
+
+/// How many objects were made and not destroyed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Live {
+    /// Contexts, primary ones included.
+    pub contexts: usize,
+    /// Streams, without the default streams.
+    pub streams: usize,
+    /// Events.
+    pub events: usize,
+    /// Modules, with those of libraries.
+    pub modules: usize,
+    /// Libraries.
+    pub libraries: usize,
+    /// Graphs, and instantiated ones.
+    pub graphs: usize,
+    /// Allocations of device and host memory, with the variables of modules.
+    pub allocations: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Counts the objects that are alive.
+///
+/// ```
+/// kernel_registry_sim::install()?;
+/// let before = kernel_registry_sim::live();
+/// // The code that should leave nothing behind goes here.
+/// assert_eq!(kernel_registry_sim::live(), before);
+/// # Ok::<(), kernel_registry_sim::InstallError>(())
+/// ```
+pub fn live() -> Live {
+    // After fork there is no driver.
+    let Ok(simulator) = Simulator::of_this_process() else { return Live::default() };
+    let state = simulator.lock();
+    let contexts = state.contexts.iter().count();
+    let (allocations, bytes) = state.memory.lock().count();
+    Live {
+        contexts,
+        streams: state.streams.iter().filter(|(_, stream)| !stream.closed).count() - 2 * contexts,
+        events: state.events.iter().count(),
+        modules: state.modules.iter().count(),
+        libraries: state.libraries.iter().count(),
+        graphs: state.graphs.count(),
+        allocations,
+        bytes,
+    }
+}

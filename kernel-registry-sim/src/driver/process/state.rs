@@ -1,0 +1,316 @@
+//! The state of the driver, under one lock: devices, contexts, and all objects in them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::current::CurrentContext;
+use super::wakeup::Wakeup;
+use crate::driver::config::Config;
+use crate::driver::config::device;
+use crate::driver::graph::capture_state::{Capture, Part};
+use crate::driver::graph::nodes::Graphs;
+use crate::driver::handles::{Handle, Handles};
+use crate::driver::launch::span::Span;
+use crate::driver::load::code::{Function, Kernel, Library, Link, Module};
+use crate::driver::memory::blocks::Shared;
+use crate::driver::memory::pools::Pools;
+use crate::driver::report::failures::Failure;
+use crate::driver::report::texts::Launcher;
+use crate::driver::result::{Answer, Code};
+use crate::driver::stream::order::Streams;
+use crate::driver::stream::queue::{Order, Stream, Work};
+use crate::driver::stream::wait::{Behind, Ready, Seq, Waiting};
+
+pub(crate) struct State {
+    pub(crate) config: Config,
+    pub(crate) initialised: bool,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) contexts: Handles<Context>,
+    pub(crate) streams: Streams,
+    pub(crate) events: Handles<Event>,
+    pub(crate) modules: Handles<Module>,
+    pub(crate) libraries: Handles<Library>,
+    pub(crate) kernels: Handles<Kernel>,
+    pub(crate) functions: Handles<Function>,
+    pub(crate) links: Handles<Link>,
+    pub(crate) graphs: Graphs,
+    /// Green contexts.
+    pub(crate) greens: Handles<Green>,
+    /// Descriptions of future green contexts, which are never destroyed.
+    pub(crate) descriptions: Handles<Description>,
+    /// Captures that have begun, by id.
+    pub(crate) captures: BTreeMap<u64, Capture>,
+    pub(crate) pools: Pools,
+    pub(crate) memory: Shared,
+    /// A sticky error of the whole process: then no context can be made.
+    pub(crate) broken: Option<Arc<Failure>>,
+    /// Failures that no thread may have written yet.
+    pub(crate) failures: Vec<Arc<Failure>>,
+    pub(crate) waiting: BTreeMap<u64, Waiting>,
+    /// How many turns kernels have had, and whether one is in progress.
+    pub(crate) turns: u64,
+    pub(crate) in_turn: bool,
+    pub(crate) wakeup: Wakeup,
+    /// The last id of a context, a capture or a wait.
+    next_id: u64,
+}
+
+pub(crate) struct Device {
+    pub(crate) kind: device::Device,
+    /// The handle of its primary context, which stays the same when that is made anew.
+    pub(crate) primary: Handle,
+    pub(crate) references: u32,
+    /// The flags of the next primary context.
+    pub(crate) flags: u32,
+    /// Bytes of its memory that `leave_memory` has taken.
+    pub(crate) taken: u64,
+}
+
+pub(crate) struct Context {
+    pub(crate) id: u64,
+    pub(crate) device: usize,
+    pub(crate) flags: u32,
+    pub(crate) legacy: Handle,
+    pub(crate) per_thread: Handle,
+    pub(crate) stack: u64,
+    /// The stack limit was changed, and no launch has waited for that yet.
+    pub(crate) stack_changed: bool,
+    /// The other limits.
+    pub(crate) limits: BTreeMap<u32, usize>,
+    pub(crate) cache_config: u32,
+    pub(crate) launched: Ready,
+    pub(crate) printed: Ready,
+    pub(crate) allocated: Ready,
+    pub(crate) stack_ready: Seq,
+    /// The most streams that were alive at once.
+    pub(crate) most_streams: usize,
+    /// The sticky error of a kernel's fault.
+    pub(crate) error: Option<Arc<Failure>>,
+}
+
+/// Multiprocessors with streams of their own; all else is the device's primary context.
+pub(crate) struct Green {
+    pub(crate) id: u64,
+    pub(crate) device: usize,
+    pub(crate) span: Span,
+}
+
+pub(crate) struct Description {
+    pub(crate) device: usize,
+    pub(crate) span: Span,
+}
+
+pub(crate) struct Event {
+    pub(crate) context: Handle,
+    pub(crate) timing: bool,
+    /// Where it was recorded last: the stream, and the place.
+    pub(crate) recorded: Option<(Handle, Seq)>,
+    /// Its place in a capture, if that stream was captured.
+    pub(crate) captured: Option<Part>,
+    pub(crate) at: Option<std::time::Instant>,
+}
+
+/// Bytes of device memory that a context takes.
+const CONTEXT_MEMORY: u64 = 500 << 20;
+
+impl State {
+    pub(crate) fn new(config: Config) -> Self {
+        let mut contexts = Handles::new(1);
+        let device = |kind: &device::Device| Device {
+            kind: kind.clone(),
+            primary: contexts.reserve(),
+            references: 0,
+            flags: 0,
+            taken: 0,
+        };
+        let devices = config.devices.iter().map(device).collect();
+        let wakeup = Wakeup::default();
+        State {
+            config,
+            initialised: false,
+            devices,
+            contexts,
+            streams: Streams::new(wakeup.clone()),
+            wakeup,
+            events: Handles::new(3),
+            modules: Handles::new(4),
+            libraries: Handles::new(5),
+            kernels: Handles::new(6),
+            functions: Handles::new(7),
+            links: Handles::new(15),
+            graphs: Graphs::new(),
+            greens: Handles::new(13),
+            descriptions: Handles::of_values(14),
+            captures: BTreeMap::new(),
+            pools: Pools::default(),
+            memory: Shared::default(),
+            waiting: BTreeMap::new(),
+            broken: None,
+            failures: Vec::new(),
+            turns: 0,
+            in_turn: false,
+            next_id: 0,
+        }
+    }
+
+    pub(crate) fn id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// The lowest handle that no context has: as in the real driver, a new context often has the address of a destroyed one.
+    pub(crate) fn free_context_handle(&mut self) -> Handle {
+        let primaries: Vec<_> = self.devices.iter().map(|device| device.primary).collect();
+        self.contexts.lowest_free(|handle| primaries.contains(&handle))
+    }
+
+    pub(crate) fn create_context(&mut self, handle: Handle, device: usize, flags: u32) -> Answer {
+        if let Some(failure) = &self.broken {
+            return Err(failure.code);
+        }
+        if self.free_memory(device) < CONTEXT_MEMORY {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        let mut stream = |order| self.streams.insert(Stream::new(handle, device, order));
+        let (legacy, per_thread) = (stream(Order::Legacy), stream(Order::Blocking));
+        let context = Context {
+            id: self.id(),
+            device,
+            flags,
+            legacy,
+            per_thread,
+            stack: 1024,
+            stack_changed: false,
+            limits: BTreeMap::from([(1, 1 << 20), (2, 8 << 20), (3, 2), (4, 2048), (5, 128), (6, 0)]),
+            cache_config: 0,
+            launched: None,
+            printed: None,
+            allocated: None,
+            stack_ready: 0,
+            most_streams: 0,
+            error: None,
+        };
+        self.contexts.insert_at(handle, context);
+        Ok(())
+    }
+
+    /// Destroys a context with all that was made in it.
+    pub(crate) fn destroy_context(&mut self, handle: Handle) -> Answer {
+        self.contexts.remove(handle)?;
+        let streams = self.streams.iter().filter(|(_, stream)| stream.context == handle);
+        let streams: Vec<_> = streams.map(|(stream, _)| stream).collect();
+        streams.into_iter().for_each(|stream| self.abandon_capture(stream));
+        self.streams.retain(|stream| stream.context != handle);
+        self.events.retain(|event| event.context != handle);
+        self.modules.retain(|module| module.context != handle);
+        self.functions.retain(|function| function.context != handle);
+        self.memory.lock().free_all_of(handle);
+        // Threads that wait for its work wake up.
+        self.wakeup.notify();
+        Ok(())
+    }
+
+    /// A context that is alive.
+    pub(crate) fn context(&mut self, handle: Handle) -> Answer<&mut Context> {
+        let error =
+            if self.contexts.has_given(handle) { Code::CONTEXT_IS_DESTROYED } else { Code::INVALID_CONTEXT };
+        self.contexts.get_mut(handle).map_err(|_| error)
+    }
+
+    /// A green context that is alive.
+    pub(crate) fn green(&self, handle: Handle) -> Answer<&Green> {
+        let error =
+            if self.greens.has_given(handle) { Code::CONTEXT_IS_DESTROYED } else { Code::INVALID_CONTEXT };
+        self.greens.get(handle).map_err(|_| error)
+    }
+
+    /// A context that is alive, which may be a green one, as threads have it current.
+    pub(crate) fn for_threads(&mut self, handle: Handle) -> Answer<CurrentContext> {
+        if !self.greens.has_given(handle) {
+            self.context(handle)?;
+            return Ok(CurrentContext { context: handle, green: 0 });
+        }
+        let device = self.green(handle)?.device;
+        Ok(CurrentContext { context: self.devices[device].primary, green: handle })
+    }
+
+    /// A context without a sticky error.
+    pub(crate) fn sound(&mut self, handle: Handle) -> Answer<&mut Context> {
+        let context = self.context(handle)?;
+        match &context.error {
+            Some(failure) => Err(failure.code),
+            None => Ok(context),
+        }
+    }
+
+    /// The stream of a caller's handle: 0, 1 and 2 are default streams of the current context.
+    pub(crate) fn stream(&mut self, handle: Handle) -> Answer<Handle> {
+        let stream = match handle {
+            0 | 1 => self.sound(CurrentContext::get()?)?.legacy,
+            2 => self.sound(CurrentContext::get()?)?.per_thread,
+            _ => handle,
+        };
+        let found =
+            self.streams.get(stream).ok().filter(|stream| !stream.closed).ok_or(Code::INVALID_HANDLE)?;
+        let (context, part) = (found.context, found.part);
+        if let Some((green, _)) = part {
+            self.green(green)?;
+        }
+        self.sound(context)?;
+        Ok(stream)
+    }
+
+    /// Submits work to a stream, or captures it.
+    pub(crate) fn submit(&mut self, stream: Handle, work: Work, behind: Option<Behind>) -> Answer<Seq> {
+        if self.is_captured(stream)? {
+            self.capture(stream, work)?;
+            return Ok(self.streams.last);
+        }
+        self.not_implied(stream)?;
+        self.streams.push(stream, work, behind)
+    }
+
+    /// Gives a context a sticky error, and all others too unless faults are contained. Their work is dropped. The
+    /// launcher is the thread that submitted what failed.
+    pub(crate) fn broke(&mut self, handle: Handle, code: Code, words: &str, launcher: Launcher) {
+        let failure = Failure::new(code, words, launcher);
+        self.failures.push(failure.clone());
+        let contained = self.config.contained;
+        if !contained {
+            self.broken.get_or_insert(failure.clone());
+        }
+        for (_, context) in self.contexts.iter_mut().filter(|(context, _)| !contained || *context == handle) {
+            context.error.get_or_insert(failure.clone());
+        }
+        for (_, stream) in
+            self.streams.iter_mut().filter(|(_, stream)| !contained || stream.context == handle)
+        {
+            stream.queue.clear();
+        }
+        // Streams that were destroyed stayed only for their work.
+        self.streams.retain(|stream| !stream.closed || contained && stream.context != handle);
+        self.wakeup.notify();
+    }
+
+    /// The work at the head of a stream failed, and with it its context.
+    pub(crate) fn failed(&mut self, stream: Handle, code: Code, words: &str) {
+        let Ok(stream) = self.streams.get(stream) else { return };
+        let launcher = stream.queue.front().map(|item| item.launcher.clone()).unwrap_or_default();
+        self.broke(stream.context, code, words, launcher);
+    }
+
+    /// Free bytes of a device.
+    pub(crate) fn free_memory(&self, device: usize) -> u64 {
+        let Device { kind, taken, .. } = &self.devices[device];
+        let contexts = self.contexts.iter().filter(|(_, context)| context.device == device);
+        let contexts: u64 = contexts
+            .map(|(_, context)| CONTEXT_MEMORY + context.stack.saturating_sub(1024) * kind.threads())
+            .sum();
+        let of_device = |module: &&Module| {
+            self.contexts.get(module.context).is_ok_and(|context| context.device == device)
+        };
+        let modules = self.modules.iter().map(|(_, module)| module).filter(of_device);
+        let modules: u64 = modules.map(|module| module.image.bytes as u64).sum();
+        kind.memory.saturating_sub(taken + contexts + modules + self.memory.lock().used(device))
+    }
+}

@@ -1,0 +1,103 @@
+//! What kernels print. The worker thread runs them, but the text belongs to the thread that launched: a test harness shows what a
+//! thread writes with the test that runs in it. So a text is kept until its thread calls the driver, or waits in it.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+use std::{io, mem};
+
+use crate::driver::watched;
+
+/// The thread that launched a kernel, until it ends.
+#[derive(Clone, Default)]
+pub(crate) struct Launcher(Weak<Thread>);
+
+thread_local! {
+    static THIS: Arc<Thread> = Arc::new(thread::current());
+}
+
+impl Launcher {
+    /// The calling thread.
+    pub(crate) fn this() -> Self {
+        Launcher(THIS.try_with(Arc::downgrade).unwrap_or_default())
+    }
+
+    pub(crate) fn is_this(&self) -> bool {
+        THIS.try_with(|this| self.0.as_ptr() == Arc::as_ptr(this)).unwrap_or(false)
+    }
+
+    /// The name of the thread, if it has one and has not ended.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.0.upgrade()?.name().map(str::to_owned)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
+
+struct Text {
+    launcher: Launcher,
+    words: String,
+    since: Instant,
+}
+
+static TEXTS: Mutex<Vec<Text>> = Mutex::new(Vec::new());
+
+/// How long a thread may leave a text: it may never call the driver again.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+
+fn lock() -> MutexGuard<'static, Vec<Text>> {
+    TEXTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds what a kernel prints. The library that is opened as a file is out of the harness's sight, and writes at once.
+pub(crate) fn add(launcher: &Launcher, words: &str) {
+    if cfg!(feature = "export") {
+        print!("{words}");
+        return;
+    }
+    let mut texts = lock();
+    match texts.last_mut().filter(|last| last.launcher.0.ptr_eq(&launcher.0)) {
+        Some(last) => last.words += words,
+        None => {
+            texts.push(Text { launcher: launcher.clone(), words: words.to_owned(), since: Instant::now() })
+        }
+    }
+    watched::set(watched::TEXTS, true);
+}
+
+/// Takes the texts for which this holds.
+fn take(is_due: impl Fn(&Text) -> bool) -> String {
+    let mut texts = lock();
+    let (due, left) = mem::take(&mut *texts).into_iter().partition::<Vec<_>, _>(is_due);
+    *texts = left;
+    watched::set(watched::TEXTS, !texts.is_empty());
+    due.into_iter().map(|text| text.words).collect()
+}
+
+/// Takes what kernels of the calling thread have printed, and those of threads that have ended.
+pub(crate) fn take_own() -> String {
+    if watched::has(watched::TEXTS) {
+        take(|text| text.launcher.is_this() || text.launcher.has_ended())
+    } else {
+        String::new()
+    }
+}
+
+/// Writes what kernels of the calling thread have printed.
+pub(crate) fn write() {
+    let text = take_own();
+    if !text.is_empty() {
+        print!("{text}");
+    }
+}
+
+/// Writes what its thread has left too long, past the harness. Says whether there is more.
+pub(crate) fn write_old() -> bool {
+    if watched::has(watched::TEXTS) {
+        let _ = io::stdout().write_all(take(|text| text.since.elapsed() > TIMEOUT).as_bytes());
+    }
+    watched::has(watched::TEXTS)
+}

@@ -1,0 +1,89 @@
+//! All streams, and the order in which work was submitted to them.
+
+use std::ops::{Deref, DerefMut};
+
+use super::queue::{Doing, Item, Order, Stream, Work};
+use super::wait::{Behind, Ready, Seq, WaitReason};
+use crate::driver::handles::{Handle, Handles};
+use crate::driver::process::clock;
+use crate::driver::process::wakeup::Wakeup;
+use crate::driver::report::texts::Launcher;
+use crate::driver::result::Answer;
+
+pub(crate) struct Streams {
+    streams: Handles<Stream>,
+    /// The place of the last work.
+    pub(crate) last: Seq,
+    wakeup: Wakeup,
+}
+
+impl Deref for Streams {
+    type Target = Handles<Stream>;
+
+    fn deref(&self) -> &Handles<Stream> {
+        &self.streams
+    }
+}
+
+impl DerefMut for Streams {
+    fn deref_mut(&mut self) -> &mut Handles<Stream> {
+        &mut self.streams
+    }
+}
+
+impl Streams {
+    pub(crate) fn new(wakeup: Wakeup) -> Self {
+        Streams { streams: Handles::new(2), last: 0, wakeup }
+    }
+
+    /// Puts work at the end of a stream, and returns its place.
+    pub(crate) fn push(&mut self, stream: Handle, work: Work, behind: Option<Behind>) -> Answer<Seq> {
+        let stream = self.streams.get_mut(stream)?;
+        self.last += 1;
+        if stream.queue.is_empty() {
+            stream.still_since = clock::latest();
+        }
+        let launcher = Launcher::this();
+        stream.queue.push_back(Item { seq: self.last, work, behind, state: Doing::Waiting, launcher });
+        self.wakeup.notify();
+        Ok(self.last)
+    }
+
+    /// Removes the head of a stream, which is done.
+    pub(crate) fn pop(&mut self, handle: Handle) {
+        let Ok(stream) = self.streams.get_mut(handle) else { return };
+        stream.queue.pop_front();
+        stream.still_since = clock::latest();
+        if stream.closed && stream.queue.is_empty() {
+            let _ = self.streams.remove(handle);
+        }
+    }
+
+    /// Whether work up to that place still occupies a device.
+    pub(crate) fn is_busy(&self, device: usize, until: Seq) -> bool {
+        until > 0 && self.iter().any(|(_, stream)| stream.device == device && stream.is_busy(until))
+    }
+
+    /// Whether a stream has done all work up to that place, as one that is gone has.
+    pub(crate) fn has_done(&self, stream: Handle, seq: Seq) -> bool {
+        self.get(stream).map_or(true, |stream| stream.has_done(seq))
+    }
+
+    /// The work that must end before something is ready. `None` if it is ready.
+    pub(crate) fn behind(&self, device: usize, ready: Ready, because: WaitReason) -> Option<Behind> {
+        let until = ready.unwrap_or(self.last);
+        self.is_busy(device, until).then_some(Behind { until, because, reported: false })
+    }
+
+    /// Whether work waits for other streams: the default stream and blocking ones do theirs in the order of submission.
+    pub(crate) fn waits_for_others(&self, stream: &Stream, item: &Item) -> bool {
+        let others = match stream.order {
+            Order::NonBlocking => return false,
+            Order::Blocking => Order::Legacy,
+            Order::Legacy => Order::Blocking,
+        };
+        let earlier = |other: &Stream| other.queue.front().is_some_and(|front| front.seq < item.seq);
+        self.iter()
+            .any(|(_, other)| other.context == stream.context && other.order == others && earlier(other))
+    }
+}
