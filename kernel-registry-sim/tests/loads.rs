@@ -17,33 +17,13 @@ fn cold() -> usize {
     get("cuLibraryGetKernel", &[library(), place(&mut *b"store\0".to_vec())])
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS` of one thread of a library's kernel.
-fn one_thread(kernel: usize, arguments: &mut [usize]) -> [usize; 9] {
-    const ONE: usize = 1 << 32 | 1;
-    [0, ONE, ONE, ONE, 0, place(arguments), 0, kernel, get("cuCtxGetCurrent", &[])]
-}
-
-/// With the arguments of `store`.
-fn with_node(kernel: usize, call: impl FnOnce(usize) -> usize) -> usize {
-    let (mut to, mut value) = (memory(4), 7_usize);
-    let mut places = [place(&mut to), place(&mut value)];
-    call(place(&mut one_thread(kernel, &mut places)))
-}
-
-fn add(graph: usize, kernel: usize) -> usize {
-    with_node(kernel, |node| get("cuGraphAddKernelNode_v2", &[graph, 0, 0, node]))
-}
-
 #[test]
 fn a_cold_kernel_is_loaded_by_whoever_is_given_it() {
     context(0);
     let device = get("cuCtxGetDevice", &[]);
-    let graph = get("cuGraphCreate", &[0]);
-    let node = add(graph, cold());
-    let executable = instantiate(graph);
     let blocks = |name: &str, kernel| _ = get(name, &[kernel, 32, 0, 0]);
     type Call<'c> = &'c dyn Fn(usize);
-    let calls: [(&str, Call<'_>); 11] = [
+    let calls: [(&str, Call<'_>); 8] = [
         ("cuKernelGetFunction", &|kernel| _ = get("cuKernelGetFunction", &[kernel])),
         ("cuKernelSetAttribute", &|kernel| ok("cuKernelSetAttribute", &[8, 0, kernel, device])),
         ("cuKernelSetCacheConfig", &|kernel| ok("cuKernelSetCacheConfig", &[kernel, 1, device])),
@@ -62,19 +42,6 @@ fn a_cold_kernel_is_loaded_by_whoever_is_given_it() {
         ("shared memory", &|kernel| {
             _ = get("cuOccupancyAvailableDynamicSMemPerBlock", &[kernel, 1, 32]);
         }),
-        ("cuGraphAddKernelNode", &|kernel| _ = add(graph, kernel)),
-        ("cuGraphKernelNodeSetParams", &|kernel| {
-            with_node(kernel, |params| {
-                ok("cuGraphKernelNodeSetParams_v2", &[node, params]);
-                0
-            });
-        }),
-        ("cuGraphExecKernelNodeSetParams", &|kernel| {
-            with_node(kernel, |params| {
-                ok("cuGraphExecKernelNodeSetParams_v2", &[executable, node, params]);
-                0
-            });
-        }),
     ];
     for (name, call) in calls {
         let kernel = cold();
@@ -89,16 +56,14 @@ fn a_cold_kernel_is_loaded_by_whoever_is_given_it() {
 fn a_cold_kernel_of_a_library_that_the_context_has_is_loaded_on_the_device() {
     context(0);
     let device = get("cuCtxGetDevice", &[]);
-    let graph = get("cuGraphCreate", &[0]);
     type Call<'c> = &'c dyn Fn(usize);
-    let calls: [(&str, Call<'_>); 5] = [
+    let calls: [(&str, Call<'_>); 4] = [
         ("cuKernelGetFunction", &|kernel| _ = get("cuKernelGetFunction", &[kernel])),
         ("cuKernelSetAttribute", &|kernel| ok("cuKernelSetAttribute", &[8, 0, kernel, device])),
         ("cuKernelSetCacheConfig", &|kernel| ok("cuKernelSetCacheConfig", &[kernel, 1, device])),
         ("occupancy", &|kernel| {
             _ = get("cuOccupancyMaxActiveBlocksPerMultiprocessor", &[kernel, 32, 0, 0]);
         }),
-        ("cuGraphAddKernelNode", &|kernel| _ = add(graph, kernel)),
     ];
     let (to, stream) = (memory(4), stream());
     for (name, call) in calls {
@@ -159,27 +124,4 @@ fn a_library_comes_into_a_context_when_it_is_asked_for() {
     let library = library();
     let shown = get("cuLibraryGetGlobal", &[0, library, place(&mut *b"shown\0".to_vec())]);
     expect_eq!(words(shown, 1), [7]);
-}
-
-#[test]
-fn a_node_of_a_graph_that_can_be_launched_is_changed() {
-    context(0);
-    let (graph, to) = (get("cuGraphCreate", &[0]), memory(4));
-    let node = add(graph, cold());
-    let executable = instantiate(graph);
-    let (mut address, mut value) = (to, 42_usize);
-    let mut places = [place(&mut address), place(&mut value)];
-    let mut changed = one_thread(cold(), &mut places);
-    ok("cuGraphExecKernelNodeSetParams_v2", &[executable, node, place(&mut changed)]);
-    let stream = stream();
-    ok("cuGraphLaunch", &[executable, stream]);
-    ok("cuStreamSynchronize", &[stream]);
-    expect_eq!(words(to, 1), [42]);
-    let (another, params) = (get("cuGraphCreate", &[0]), place(&mut changed));
-    let other = add(another, cold());
-    expect_eq!(
-        call("cuGraphExecKernelNodeSetParams_v2", &[executable, other, params]),
-        1,
-        "of another graph"
-    );
 }

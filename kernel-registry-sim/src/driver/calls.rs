@@ -52,7 +52,6 @@ pub(crate) fn entries() -> impl Iterator<Item = &'static Entry> {
         memory::allocate::ALL,
         memory::managed::ALL,
         memory::pools::ALL,
-        memory::ranges::ALL,
         memory::pointer::ALL,
         memory::copy::ALL,
         memory::fill::ALL,

@@ -2,8 +2,6 @@
 
 pub(crate) mod blocks;
 pub(crate) mod graph;
-pub(crate) mod mapping;
 pub(crate) mod pools;
 pub(crate) mod pressure;
-pub(crate) mod ranges;
 pub(crate) mod view;

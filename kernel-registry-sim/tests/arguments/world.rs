@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_void};
 
-use super::device::{self, get, last, ok};
+use super::device::{self, get, last, list, ok};
 use super::signatures::{Argument, Function, Kind};
 
 const TEXT: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .u32 v = 5;\n\
@@ -108,11 +108,11 @@ impl World {
     }
 
     fn make_graph(&mut self) {
-        let graph = get("cuGraphCreate", &[0]);
-        self.graph = graph;
-        let structure = self.structure("cuGraphAddKernelNode_v2");
-        self.node = get("cuGraphAddKernelNode_v2", &[graph, 0, 0, address(&structure)]);
-        self.executable = get("cuGraphInstantiateWithFlags", &[graph, 0]);
+        ok("cuStreamBeginCapture_v2", &[self.stream, 1]);
+        ok("cuMemsetD8Async", &[self.device_memory, 0, ROOM, self.stream]);
+        self.graph = last("cuStreamEndCapture", &[self.stream]);
+        self.node = list("cuGraphGetNodes", self.graph)[0];
+        self.executable = get("cuGraphInstantiateWithFlags", &[self.graph, 0]);
     }
 
     /// The content of the structure that a function takes.
@@ -120,31 +120,14 @@ impl World {
         const TWO_WORDS_OF_1: u64 = 1 << 32 | 1;
         let one = TWO_WORDS_OF_1;
         match call {
-            // A function, grid and block, and arguments.
-            _ if call.contains("KernelNode") => {
-                vec![
-                    self.function as u64,
-                    one,
-                    one,
-                    one,
-                    0,
-                    (&raw const self.pointers).expose_provenance() as u64,
-                    0,
-                    0,
-                    0,
-                ]
-            }
             // Pinned memory of a device.
-            _ if call.contains("Pool") || call.contains("AllocationGranularity") => {
+            _ if call.contains("Pool") => {
                 vec![1, 1]
             }
-            "cuMemCreate" => vec![1, 1],
             // Grid and block, shared memory, a stream, and no attributes.
             "cuLaunchKernelEx" | "cuOccupancyMaxActiveClusters" | "cuOccupancyMaxPotentialClusterSize" => {
                 vec![one, one, one, 0, self.stream as u64, 0, 0]
             }
-            // A device.
-            "cuMemSetAccess" => vec![1, 3],
             _ => Vec::new(),
         }
     }
@@ -256,7 +239,6 @@ impl World {
                 ("cuLinkAddData_v2", "from") => self.text(),
                 (_, "to" | "from" | "pointer" | "address") => self.device_memory,
                 (_, "count") if call.contains("Graph") || call.contains("Capture") => 0,
-                ("cuMemSetAccess", "count") => 1,
                 ("cuLinkAddData_v2", "bytes") => TEXT.len(),
                 (_, "bytes" | "count" | "width" | "pitch" | "room") => 64,
                 _ => 0,

@@ -1,50 +1,11 @@
-//! Functions of graphs: making, instantiating and launching them.
+//! Functions of graphs: asking about them, instantiating and launching them.
 
-use super::launch::not_packed;
-use crate::driver::caller::arguments::{Arguments, In, Out, Packed};
-use crate::driver::graph::nodes::Task;
+use crate::driver::caller::arguments::Out;
 use crate::driver::handles::Handle;
-use crate::driver::launch::shape::Shape;
-use crate::driver::load::lazy::load;
 use crate::driver::process::current::CurrentContext;
-use crate::driver::process::simulator::{Locked, begin, begin_with};
+use crate::driver::process::simulator::{begin, begin_with};
 use crate::driver::report::failures::not_simulated;
-use crate::driver::result::{Answer, Code};
-use crate::driver::stream::queue::Work;
-
-/// `CUDA_KERNEL_NODE_PARAMS`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Kernel {
-    function: Handle,
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared: u32,
-    arguments: Arguments,
-    packed: Packed,
-    /// A library's kernel, in the place of a function.
-    kernel: Handle,
-    context: Handle,
-}
-
-impl Kernel {
-    /// The launch, with its kernel loaded, for which this may wait.
-    fn task(&self, mut state: Locked, call: &'static str) -> Answer<(Locked, Task)> {
-        let Kernel { function, grid, block, shared, arguments, packed, .. } = *self;
-        let function = if function == 0 { self.kernel } else { function };
-        let context = match state.functions.get(function) {
-            Ok(function) => function.context,
-            Err(_) if self.context != 0 => self.context,
-            Err(_) => CurrentContext::get()?,
-        };
-        state.sound(context)?;
-        not_packed(&packed)?;
-        let shape = Shape { grid, block, cluster: None, shared, cooperative: false };
-        let (mut state, function) = load(state, function, context, call)?;
-        let launch = state.prepare(function, context, shape, |kernel| arguments.get(&kernel.parameters))?;
-        Ok((state, Task { work: Work::Launch(Box::new(launch)), context }))
-    }
-}
+use crate::driver::result::Code;
 
 /// `CUgraphInstantiate_flags`.
 const AUTO_FREE: u64 = 1;
@@ -61,23 +22,6 @@ calls! {
     };
 
     10000 fn cuGraphDestroy(graph: Handle) = begin()?.graphs.remove(graph);
-
-    10000 fn cuGraphClone(clone: Out<Handle>, graph: Handle) = {
-        let mut state = begin()?;
-        clone.ready()?;
-        clone.set(state.graphs.clone_of(graph)?)
-    };
-
-    12000 fn cuGraphAddKernelNode_v2(
-        node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<Kernel>,
-    ) = {
-        let state = begin()?;
-        let after = after.all(count)?;
-        state.graphs.may_add(graph, &after)?;
-        node.ready()?;
-        let (mut state, task) = parameters.get()?.task(state, "cuGraphAddKernelNode")?;
-        node.set(state.graphs.add(graph, task, after)?)
-    };
 
     10000 fn cuGraphGetNodes(graph: Handle, found: Out<Handle>, count: Out<usize>) = {
         let state = begin()?;
@@ -122,20 +66,6 @@ calls! {
         let (mut state, stream) = begin_with(stream)?;
         state.graphs.executables.get(executable)?;
         state.not_captured(stream)
-    };
-
-    12000 fn cuGraphKernelNodeSetParams_v2(node: Handle, parameters: In<Kernel>) = {
-        let state = begin()?;
-        state.graphs.kind(node)?;
-        let (mut state, task) = parameters.get()?.task(state, "cuGraphKernelNodeSetParams")?;
-        state.graphs.change(node, task)
-    };
-
-    12000 fn cuGraphExecKernelNodeSetParams_v2(executable: Handle, node: Handle, parameters: In<Kernel>) = {
-        let state = begin()?;
-        state.graphs.executables.get(executable)?;
-        let (mut state, task) = parameters.get()?.task(state, "cuGraphExecKernelNodeSetParams")?;
-        state.graphs.change_executable(executable, node, task)
     };
 
     10000 fn cuGraphExecDestroy(executable: Handle) = begin()?.graphs.executables.remove(executable).map(drop);

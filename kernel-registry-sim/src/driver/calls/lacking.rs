@@ -66,20 +66,23 @@ lacking! {
     8000: cuDeviceGetP2PAttribute cuMemRangeGetAttribute cuMemRangeGetAttributes cuStreamBatchMemOp
         cuStreamWaitValue32 cuStreamWriteValue32 cuTexRefGetBorderColor cuTexRefSetBorderColor;
     9000: cuLaunchCooperativeKernelMultiDevice cuStreamWaitValue64 cuStreamWriteValue64;
-    10000: cuDestroyExternalMemory cuDestroyExternalSemaphore cuDeviceGetLuid cuExternalMemoryGetMappedBuffer
-        cuExternalMemoryGetMappedMipmappedArray cuGraphAddChildGraphNode cuGraphAddDependencies
-        cuGraphAddEmptyNode cuGraphAddHostNode cuGraphAddKernelNode cuGraphAddMemcpyNode cuGraphAddMemsetNode
-        cuGraphChildGraphNodeGetGraph cuGraphDestroyNode cuGraphGetEdges cuGraphGetRootNodes
-        cuGraphHostNodeGetParams cuGraphHostNodeSetParams cuGraphInstantiate cuGraphKernelNodeGetParams
-        cuGraphKernelNodeSetParams cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
-        cuGraphMemsetNodeGetParams cuGraphMemsetNodeSetParams cuGraphNodeFindInClone
-        cuGraphNodeGetDependencies cuGraphNodeGetDependentNodes cuGraphRemoveDependencies
-        cuImportExternalMemory cuImportExternalSemaphore cuSignalExternalSemaphoresAsync cuStreamBeginCapture
+    10000: cuDestroyExternalMemory cuDestroyExternalSemaphore cuDeviceGetLuid
+        cuExternalMemoryGetMappedBuffer cuExternalMemoryGetMappedMipmappedArray cuGraphAddChildGraphNode
+        cuGraphAddDependencies cuGraphAddEmptyNode cuGraphAddHostNode cuGraphAddKernelNode
+        cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphChildGraphNodeGetGraph cuGraphClone
+        cuGraphDestroyNode cuGraphGetEdges cuGraphGetRootNodes cuGraphHostNodeGetParams
+        cuGraphHostNodeSetParams cuGraphInstantiate cuGraphKernelNodeGetParams cuGraphKernelNodeSetParams
+        cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams cuGraphMemsetNodeGetParams
+        cuGraphMemsetNodeSetParams cuGraphNodeFindInClone cuGraphNodeGetDependencies
+        cuGraphNodeGetDependentNodes cuGraphRemoveDependencies cuImportExternalMemory
+        cuImportExternalSemaphore cuSignalExternalSemaphoresAsync cuStreamBeginCapture
         cuWaitExternalSemaphoresAsync;
     10010: cuGraphExecKernelNodeSetParams cuStreamGetCaptureInfo;
     10020: cuDeviceGetNvSciSyncAttributes cuGraphExecHostNodeSetParams cuGraphExecMemcpyNodeSetParams
-        cuGraphExecMemsetNodeSetParams cuGraphExecUpdate cuMemExportToShareableHandle cuMemGetAccess
-        cuMemGetAllocationPropertiesFromHandle cuMemImportFromShareableHandle;
+        cuGraphExecMemsetNodeSetParams cuGraphExecUpdate cuMemAddressFree cuMemAddressReserve cuMemCreate
+        cuMemExportToShareableHandle cuMemGetAccess cuMemGetAllocationGranularity
+        cuMemGetAllocationPropertiesFromHandle cuMemImportFromShareableHandle cuMemMap cuMemRelease
+        cuMemSetAccess cuMemUnmap;
     11000: cuCtxResetPersistingL2Cache cuGraphInstantiate_v2 cuGraphKernelNodeCopyAttributes
         cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute cuIpcOpenMemHandle_v2
         cuMemRetainAllocationHandle cuStreamCopyAttributes cuStreamGetAttribute cuStreamSetAttribute;
@@ -105,11 +108,10 @@ lacking! {
     11070: cuGraphAddBatchMemOpNode cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams
         cuGraphExecBatchMemOpNodeSetParams cuMemGetHandleForAddressRange cuStreamBatchMemOp_v2
         cuStreamWaitValue64_v2 cuStreamWriteValue64_v2;
-    12000: cuGraphExecGetFlags cuGraphExecUpdate_v2
-        cuGraphInstantiateWithParams cuGraphKernelNodeGetParams_v2
-        cuLibraryGetManaged cuLibraryGetUnifiedFunction
-        cuLibraryLoadFromFile cuStreamGetId cuTensorMapEncodeIm2col cuTensorMapEncodeTiled
-        cuTensorMapReplaceAddress;
+    12000: cuGraphAddKernelNode_v2 cuGraphExecGetFlags cuGraphExecKernelNodeSetParams_v2
+        cuGraphExecUpdate_v2 cuGraphInstantiateWithParams cuGraphKernelNodeGetParams_v2
+        cuGraphKernelNodeSetParams_v2 cuLibraryGetManaged cuLibraryGetUnifiedFunction cuLibraryLoadFromFile
+        cuStreamGetId cuTensorMapEncodeIm2col cuTensorMapEncodeTiled cuTensorMapReplaceAddress;
     12010: cuCoredumpGetAttribute cuCoredumpGetAttributeGlobal cuCoredumpSetAttribute
         cuCoredumpSetAttributeGlobal cuMulticastAddDevice cuMulticastBindAddr cuMulticastBindMem
         cuMulticastCreate cuMulticastGetGranularity cuMulticastUnbind;

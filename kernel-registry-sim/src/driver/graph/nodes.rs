@@ -16,7 +16,6 @@ pub(crate) struct Graphs {
 }
 
 struct Node {
-    graph: Handle,
     task: Task,
     /// The nodes that come before it.
     after: Vec<Handle>,
@@ -59,7 +58,6 @@ pub(crate) struct Executable {
 
 #[derive(Clone)]
 pub(crate) struct Step {
-    node: Handle,
     pub(crate) task: Task,
     /// Places of earlier steps.
     pub(crate) after: Vec<usize>,
@@ -92,19 +90,8 @@ impl Graphs {
         self.graphs.iter().count() + self.executables.iter().count()
     }
 
-    /// Whether a graph can have a node behind these.
-    pub(crate) fn may_add(&self, graph: Handle, after: &[Handle]) -> Answer {
-        for before in after {
-            if self.nodes.get(*before)?.graph != graph {
-                return Err(Code::INVALID_VALUE);
-            }
-        }
-        self.nodes(graph).map(drop)
-    }
-
     pub(crate) fn add(&mut self, graph: Handle, task: Task, after: Vec<Handle>) -> Answer<Handle> {
-        self.may_add(graph, &after)?;
-        let node = self.nodes.insert(Node { graph, task, after });
+        let node = self.nodes.insert(Node { task, after });
         self.graphs.get_mut(graph)?.push(node);
         Ok(node)
     }
@@ -121,21 +108,7 @@ impl Graphs {
         found
     }
 
-    /// A graph with the same nodes.
-    pub(crate) fn clone_of(&mut self, graph: Handle) -> Answer<Handle> {
-        self.has_no_memory(graph)?;
-        let nodes = self.nodes(graph)?.to_vec();
-        let clone = self.create();
-        let mut clones = BTreeMap::new();
-        for node in nodes {
-            let Node { task, after, .. } = self.nodes.get(node)?;
-            let after = after.iter().map(|before| clones[before]).collect();
-            clones.insert(node, self.add(clone, task.clone(), after)?);
-        }
-        Ok(clone)
-    }
-
-    /// A graph that allocates or frees memory cannot be cloned, and is instantiated once at a time.
+    /// A graph that allocates or frees memory is instantiated once at a time.
     fn has_no_memory(&self, graph: Handle) -> Answer {
         let has_memory = |node: &Handle| {
             self.nodes.get(*node).is_ok_and(|node| matches!(node.task.work, Work::Appear(..)))
@@ -158,32 +131,13 @@ impl Graphs {
         }
         let (mut steps, mut places) = (Vec::new(), BTreeMap::new());
         for handle in self.nodes(graph)? {
-            let Node { task, after, .. } = self.nodes.get(*handle)?;
+            let Node { task, after } = self.nodes.get(*handle)?;
             places.insert(*handle, steps.len());
             steps.push(Step {
-                node: *handle,
                 task: task.clone(),
                 after: after.iter().map(|before| places[before]).collect(),
             });
         }
         Ok(self.executables.insert(Executable { graph, steps, frees, last: None }))
-    }
-
-    /// Changes the launch of a node, and not in graphs that can be launched already.
-    pub(crate) fn change(&mut self, node: Handle, task: Task) -> Answer {
-        let found = self.nodes.get_mut(node)?;
-        if found.task.kind() != task.kind() {
-            return Err(Code::INVALID_VALUE);
-        }
-        found.task = task;
-        Ok(())
-    }
-
-    /// Changes the launch of a node in a graph that can be launched, and not in the graph that it was made of.
-    pub(crate) fn change_executable(&mut self, executable: Handle, node: Handle, task: Task) -> Answer {
-        let steps = &mut self.executables.get_mut(executable)?.steps;
-        let found = steps.iter_mut().find(|step| step.node == node && step.task.kind() == task.kind());
-        found.ok_or(Code::INVALID_VALUE)?.task = task;
-        Ok(())
     }
 }

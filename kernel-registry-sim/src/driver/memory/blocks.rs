@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::graph::{Allocation, Known};
-use super::ranges::Ranges;
 use crate::driver::caller::{self, Access};
 use crate::driver::handles::Handle;
 use crate::driver::result::{Answer, Code};
@@ -38,8 +37,6 @@ pub(crate) enum Kind {
     Host,
     /// Host memory that was registered.
     Registered,
-    /// Mapped virtual memory: the devices that may read and write there, a bit for each.
-    Mapped { readers: u64, writers: u64 },
 }
 
 impl Kind {
@@ -64,12 +61,11 @@ pub(crate) struct Memory {
     /// Freed ranges whose addresses are kept, so that a stale address is an error and not other memory.
     kept: VecDeque<(usize, usize)>,
     kept_bytes: usize,
-    pub(crate) ranges: Ranges,
     /// By address.
     pub(crate) of_graphs: BTreeMap<usize, Known>,
 }
 
-/// Bytes of allocations, which each allocation asks for. Mapped ones count elsewhere.
+/// Bytes of allocations, which each allocation asks for.
 #[derive(Default)]
 struct Used {
     of_devices: BTreeMap<usize, u64>,
@@ -81,7 +77,7 @@ impl Used {
     /// Adds or takes away what an allocation uses.
     fn count(&mut self, block: Block, change: impl Fn(&mut u64, u64)) {
         let Block { kind, device, bytes, .. } = block;
-        if !kind.is_host() && !matches!(kind, Kind::Mapped { .. } | Kind::Graph { is_there: false }) {
+        if !kind.is_host() && kind != (Kind::Graph { is_there: false }) {
             change(self.of_devices.entry(device).or_default(), (bytes as u64).next_multiple_of(512));
         }
         if matches!(kind, Kind::Host | Kind::Managed) {
@@ -165,7 +161,6 @@ impl Memory {
     /// Unmaps freed pages, between the turns of kernels. Their addresses stay unused until much more was freed.
     pub(crate) fn give_back(&mut self) {
         const MOST_KEPT: usize = 1 << 40;
-        self.clear_unmapped();
         self.forget_graphs();
         for (address, bytes) in self.freed.drain(..) {
             // A failure is harmless: the driver gives these pages to no program.
@@ -193,20 +188,7 @@ impl Memory {
 
     /// Whether all of these bytes are allocated.
     pub(crate) fn has(&self, address: usize, bytes: usize) -> bool {
-        self.first_of(address, bytes).is_some()
-    }
-
-    /// The allocation with the first of these bytes, if all are allocated: adjacent mappings of virtual memory count as one.
-    fn first_of(&self, address: usize, bytes: usize) -> Option<Block> {
-        let end = address.checked_add(bytes)?;
-        let is_mapped = |block: &Block| matches!(block.kind, Kind::Mapped { .. });
-        let (start, first) = self.find(address, 1)?;
-        let mut behind = start + first.bytes;
-        while behind < end {
-            let (_, next) = self.find(behind, 1).filter(|(_, next)| is_mapped(&first) && is_mapped(next))?;
-            behind += next.bytes;
-        }
-        Some(first)
+        self.find(address, bytes).is_some()
     }
 
     /// The allocation that has all of these bytes.
@@ -222,7 +204,7 @@ impl Memory {
 
     /// Allocated bytes of a device.
     pub(crate) fn used(&self, device: usize) -> u64 {
-        self.used.of_devices.get(&device).copied().unwrap_or(0) + self.ranges.used(device)
+        self.used.of_devices.get(&device).copied().unwrap_or(0)
     }
 
     /// Allocated bytes of host and managed memory.
@@ -286,7 +268,7 @@ impl Memory {
 
     /// A pointer to these bytes, if the driver allocated them.
     fn ours(&self, address: usize, bytes: usize) -> Option<*mut u8> {
-        let is_ours = self.first_of(address, bytes)?.kind.is_ours();
+        let is_ours = self.find(address, bytes)?.1.kind.is_ours();
         is_ours.then(|| std::ptr::with_exposed_provenance_mut(address))
     }
 
@@ -363,17 +345,6 @@ mod tests {
     use super::*;
 
     const BLOCK: Block = Block { bytes: 100, kind: Kind::Device, context: 1, device: 0 };
-
-    #[test]
-    fn only_what_is_mapped_goes_on_in_the_next_block() {
-        let kinds = [Kind::Device, Kind::Mapped { readers: 0, writers: 0 }];
-        for (kind, next) in kinds.into_iter().flat_map(|kind| kinds.map(|next| (kind, next))) {
-            let blocks = [(1000, Block { kind, ..BLOCK }), (1100, Block { kind: next, ..BLOCK })];
-            let memory = Memory { blocks: blocks.into(), ..Memory::default() };
-            assert!(memory.has(1000, 100) && memory.has(1050, 50) && !memory.has(1000, 201));
-            assert_eq!(memory.has(1050, 51), kind == kinds[1] && next == kinds[1], "{kind:?}, {next:?}");
-        }
-    }
 
     #[test]
     fn memory_is_registered_once() {

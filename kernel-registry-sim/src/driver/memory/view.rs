@@ -5,7 +5,6 @@ use std::cell::Cell;
 use kernel_registry_ptx::{Memory, MemoryFault};
 
 use super::blocks::{Block, Kind, Shared};
-use super::ranges::bit;
 use crate::driver::caller;
 use crate::driver::handles::Handle;
 use crate::driver::process::clock;
@@ -30,8 +29,8 @@ impl<'m> View<'m> {
         View { memory, known, owner: (context, device), clock: 1000, launcher }
     }
 
-    /// Checks that the kernel may read, or write, these bytes.
-    fn access(&self, address: usize, bytes: usize, write: bool) -> Result<(), MemoryFault> {
+    /// Checks that the kernel may read and write these bytes.
+    fn access(&self, address: usize, bytes: usize) -> Result<(), MemoryFault> {
         let place = &self.known[(address >> 21) % self.known.len()];
         let (start, end) = place.get();
         if address >= start && address.checked_add(bytes).is_some_and(|behind| behind <= end) {
@@ -40,7 +39,6 @@ impl<'m> View<'m> {
         let memory = self.memory.lock();
         let (start, block) = memory.find(address, bytes).ok_or(MemoryFault::Unallocated)?;
         let device = self.owner.1;
-        let device_bit = bit(device);
         let refused = match block.device {
             owner if owner == device => MemoryFault::Unallocated,
             owner => MemoryFault::Peer { owner: owner as u32, device: device as u32 },
@@ -51,11 +49,6 @@ impl<'m> View<'m> {
                 if block.device != device =>
             {
                 return Err(refused);
-            }
-            // Partial access is not cached.
-            Kind::Mapped { readers, writers } if readers & writers & device_bit == 0 => {
-                let may = (if write { writers } else { readers }) & device_bit != 0;
-                return if may { Ok(()) } else { Err(refused) };
             }
             Kind::Registered => {
                 drop(memory);
@@ -71,9 +64,9 @@ impl<'m> View<'m> {
 // SAFETY: allowed addresses are in memory of this process that kernels may write. It is valid until it is freed, and the driver
 // frees it only between the turns of kernels. The pointer has the same address, so the alignment is the same.
 unsafe impl Memory for View<'_> {
-    fn check(&self, address: u64, size: u64, write: bool) -> Result<*mut u8, MemoryFault> {
+    fn check(&self, address: u64, size: u64, _write: bool) -> Result<*mut u8, MemoryFault> {
         let address = address as usize;
-        self.access(address, size as usize, write)?;
+        self.access(address, size as usize)?;
         Ok(std::ptr::with_exposed_provenance_mut(address))
     }
 
@@ -125,14 +118,14 @@ mod tests {
         let memory = Shared::default();
         let address = memory.lock().allocate(BLOCK).unwrap();
         let view = View::new(&memory, 1, 0);
-        let allows = |address, bytes| view.access(address, bytes, true).is_ok();
+        let allows = |address, bytes| view.access(address, bytes).is_ok();
         assert!(allows(address, 100) && allows(address + 96, 4));
         assert!(!allows(address + 97, 4) && !allows(address - 1, 1) && !allows(0, 4));
         assert_eq!(memory.lock().fill(address, 0x0403_0201, 4, 25), Ok(()));
         assert_eq!(memory.lock().load_word(address + 96), Ok(0x0403_0201));
         memory.lock().free_all_of(1);
         memory.lock().give_back();
-        assert!(View::new(&memory, 1, 0).access(address, 1, false).is_err());
+        assert!(View::new(&memory, 1, 0).access(address, 1).is_err());
         assert_eq!(memory.lock().used(0), 0);
         let memory = memory.lock();
         assert_eq!(memory.load_word(address), Err(Gone(address)));
@@ -152,12 +145,12 @@ mod tests {
         // As if it were the host's.
         memory.lock().blocks.clear();
         assert_eq!(memory.lock().register(address, Block { kind: Kind::Registered, ..block }), Ok(()));
-        assert!(View::new(&memory, 1, 0).access(address + 4090, 8, true).is_ok());
+        assert!(View::new(&memory, 1, 0).access(address + 4090, 8).is_ok());
         memory.lock().freed.push((address + 4096, 4096));
         memory.lock().give_back();
         let view = View::new(&memory, 1, 0);
-        assert!(view.access(address, 8, true).is_ok() && view.access(address + 4096, 8, true).is_err());
-        assert!(view.access(address + 4090, 8, false).is_err());
+        assert!(view.access(address, 8).is_ok() && view.access(address + 4096, 8).is_err());
+        assert!(view.access(address + 4090, 8).is_err());
         assert_eq!(memory.lock().fill(address, 7, 1, 8192), Err(Gone(address + 4096)));
     }
 
@@ -166,19 +159,14 @@ mod tests {
         let memory = Shared::default();
         let first = |kind| {
             let address = memory.lock().allocate(Block { kind, device: 1, ..BLOCK }).unwrap();
-            View::new(&memory, 1, 0).access(address, 4, false)
+            View::new(&memory, 1, 0).access(address, 4)
         };
-        for kind in [
-            Kind::Device,
-            Kind::Pooled(10),
-            Kind::Graph { is_there: true },
-            Kind::Variable,
-            Kind::Heap,
-            Kind::Mapped { readers: bit(1), writers: bit(1) },
-        ] {
+        for kind in
+            [Kind::Device, Kind::Pooled(10), Kind::Graph { is_there: true }, Kind::Variable, Kind::Heap]
+        {
             assert_eq!(first(kind), Err(MemoryFault::Peer { owner: 1, device: 0 }), "{kind:?}");
         }
-        for kind in [Kind::Managed, Kind::Host, Kind::Mapped { readers: bit(0), writers: 0 }] {
+        for kind in [Kind::Managed, Kind::Host] {
             assert_eq!(first(kind), Ok(()), "{kind:?}");
         }
     }

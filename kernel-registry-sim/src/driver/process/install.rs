@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::process;
 use std::sync::{Mutex, PoisonError};
 
@@ -16,7 +16,6 @@ use crate::driver::calls;
 use crate::driver::config::Config;
 use crate::driver::config::faults::{Fault, FaultError};
 use crate::driver::hooks;
-use crate::driver::memory::ranges::memory_file;
 
 /// The symbol that tells this library from NVIDIA's.
 const MARKER: &CStr = c"kernelRegistrySimulatedDriver";
@@ -92,6 +91,20 @@ extern "C" fn step_back() -> libc::c_int {
         Some(open) => {
             *installed = Some(vec![open]);
             -1
+        }
+    }
+}
+
+/// A file in memory, whose name shows in `/proc/self/maps`.
+fn memory_file(name: &CStr) -> io::Result<File> {
+    // SAFETY: the name ends with a zero, and only this function has the descriptor.
+    unsafe {
+        // glibc has a function for it only since 2.27.
+        let descriptor = libc::syscall(libc::SYS_memfd_create, name.as_ptr(), libc::MFD_CLOEXEC);
+        if descriptor < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(File::from_raw_fd(descriptor as libc::c_int))
         }
     }
 }

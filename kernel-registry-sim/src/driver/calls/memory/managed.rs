@@ -1,6 +1,6 @@
 //! Functions of managed memory: advice and prefetching, which are checked and have no effect.
 
-use super::ranges::Location;
+use super::location::Location;
 use crate::driver::calls::device::device;
 use crate::driver::handles::Handle;
 use crate::driver::memory::blocks::Kind;

@@ -28,7 +28,6 @@ fn attribute(to: &Out<u8>, which: u32, address: usize, state: &State) -> Answer 
     let Block { kind, context, device, bytes } = block;
     let word = |value: u32| to.cast().set(value);
     let long = |value: usize| to.cast().set(value as u64);
-    let range = || state.memory.lock().ranges.reservation(address).unwrap_or((start, bytes));
     match which {
         CONTEXT => long(if matches!(kind, Kind::Pooled(_)) { 0 } else { context }),
         MEMORY_TYPE => word(if kind.is_host() { HOST } else { ON_DEVICE }),
@@ -37,8 +36,8 @@ fn attribute(to: &Out<u8>, which: u32, address: usize, state: &State) -> Answer 
         HOST_POINTER => Err(Code::INVALID_VALUE),
         IS_MANAGED => word((kind == Kind::Managed).into()),
         DEVICE => word(device as u32),
-        RANGE_START => long(range().0),
-        RANGE_SIZE => long(range().1),
+        RANGE_START => long(start),
+        RANGE_SIZE => long(bytes),
         POOL => long(if let Kind::Pooled(pool) = kind { pool } else { 0 }),
         _ => not_simulated("an attribute of an address"),
     }

@@ -1,7 +1,7 @@
 //! Functions of memory pools. Memory that is freed to a pool is free at once: a pool keeps nothing.
 
 use super::allocate::allocate;
-use super::ranges::Origin;
+use super::location::Origin;
 use crate::driver::caller::arguments::{In, Out};
 use crate::driver::calls::device::device;
 use crate::driver::handles::Handle;
