@@ -102,7 +102,7 @@ impl Code {
 
     /// Whether it is a sticky error: every later call in its context returns it.
     pub(crate) fn is_sticky(self) -> bool {
-        kernel_registry_format::sticky::reason(self.0).is_some()
+        kernel_registry_cuda::sticky::reason(self.0).is_some()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kernel_registry_format::fit;
+use kernel_registry_cuda::fit;
 
 use crate::driver::config::device::Device;
 use crate::driver::handles::Handle;
