@@ -10,8 +10,8 @@ use object::elf::EM_CUDA;
 use crate::binary::Contents;
 use crate::document::{self, Document, ImageKernel, ImageParam};
 use crate::failure::Failure;
-use crate::mapped::Mapped;
 use crate::unread::{Unread, UnreadVariant};
+use kernel_registry_command::Mapped;
 
 /// The image in a file of its own.
 pub(crate) struct Alone<'a> {

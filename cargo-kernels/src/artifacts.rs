@@ -1,7 +1,6 @@
 //! Runs cargo on the package, and collects what cargo reports: files, and the folders of build scripts.
 
 use std::collections::HashSet;
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -10,6 +9,8 @@ use std::process::{Command, Stdio};
 use cargo_metadata::{Artifact, CrateType, Message, Metadata, MetadataCommand, PackageId};
 
 use crate::cli::{Build, Package};
+use kernel_registry_command::cargo;
+
 use crate::failure::Failure;
 
 /// What `cargo build` made.
@@ -176,9 +177,4 @@ fn option(name: &str, value: Option<&(impl AsRef<OsStr> + ?Sized)>) -> impl Iter
 /// The folder of the nearest Cargo.toml of these folders.
 pub(crate) fn package_folder<'a>(mut folders: impl Iterator<Item = &'a Path>) -> Option<&'a Path> {
     folders.find(|folder| folder.join("Cargo.toml").is_file())
-}
-
-/// The cargo that runs this command, or the one on the path.
-pub(crate) fn cargo() -> PathBuf {
-    env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into()
 }

@@ -1,7 +1,7 @@
 //! Steps that the commands share: open binaries, read their kernels, filter them, print.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, StdoutLock};
 use std::path::{Path, PathBuf};
 
 use crate::artifacts::{self, Built};
@@ -9,9 +9,10 @@ use crate::binary::Contents;
 use crate::cli::Build;
 use crate::failure::Failure;
 use crate::linked::Fatbins;
-use crate::mapped::Mapped;
-use crate::terminal::{self, Terminal};
 use crate::unlinked;
+use kernel_registry_command::Failure as Shared;
+use kernel_registry_command::Mapped;
+use kernel_registry_command::terminal::{self, Terminal};
 
 /// The files to read.
 pub(crate) struct Files {
@@ -75,7 +76,9 @@ fn read_where(files: &Files, also: impl Fn(&Contents<'_>) -> bool) -> Result<Vec
                 without.push(Failure::NoKernels { path: contents.path, library });
             }
             Ok(contents) => binaries.push(contents),
-            Err(Failure::NotABinary { path }) if kernel_registry_image::read(mapped).is_ok() => {
+            Err(Failure::Shared(Shared::NotABinary { path }))
+                if kernel_registry_image::read(mapped).is_ok() =>
+            {
                 return Err(Failure::AnImage { path });
             }
             Err(failure) => return Err(failure),
@@ -121,14 +124,9 @@ pub(crate) fn all_read(binaries: &[Contents<'_>]) -> Result<(), Failure> {
     }
 }
 
-/// Writes to standard output.
+/// Writes to the standard output.
 pub(crate) fn print(
     write: impl FnOnce(&mut Terminal<BufWriter<StdoutLock<'static>>>) -> io::Result<()>,
 ) -> Result<(), Failure> {
-    let mut out = terminal::output();
-    match write(&mut out).and_then(|()| out.flush()) {
-        // The reader of a pipe may stop early, like `head`.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| Failure::Output { error }),
-    }
+    Ok(terminal::print(write)?)
 }

@@ -7,6 +7,8 @@ use object::read::archive::ArchiveFile;
 use object::{FileKind, Object, ObjectSection};
 
 use crate::copies::{self, Copy};
+use kernel_registry_command::Failure as Shared;
+
 use crate::failure::Failure;
 use crate::linked::Fatbins;
 
@@ -41,7 +43,7 @@ impl<'data> Contents<'data> {
         match kind(data) {
             Some(FileKind::Archive) => contents.add_archive(data)?,
             Some(_) => contents.add_object(data)?,
-            None => return Err(Failure::NotABinary { path: contents.path }),
+            None => return Err(Shared::NotABinary { path: contents.path }.into()),
         }
         contents
             .kernels
@@ -129,7 +131,7 @@ impl<'data> Contents<'data> {
     }
 
     fn truncated(&self, error: object::Error) -> Failure {
-        Failure::Truncated { path: self.path.clone(), error }
+        Shared::Truncated { path: self.path.clone(), error }.into()
     }
 }
 

@@ -1,8 +1,6 @@
 //! The command line, parsed by clap: what was asked. Options whose values are parsed have files of their own. The module of each
 //! command says what they mean.
 
-#[cfg(target_os = "linux")]
-mod audit;
 mod build;
 mod fit;
 #[cfg(target_os = "linux")]
@@ -16,10 +14,8 @@ use clap_complete::Shell;
 
 use self::build::OF_BUILDS;
 use crate::diff::Growth;
-use crate::failure::{EXIT_CODES, Failure};
+use crate::failure::EXIT_CODES;
 
-#[cfg(target_os = "linux")]
-pub(crate) use self::audit::Audit;
 pub(crate) use self::build::{Build, Package};
 pub(crate) use self::fit::Fit;
 #[cfg(target_os = "linux")]
@@ -65,7 +61,7 @@ pub(crate) enum Command {
     Sim(Sim),
     /// Watch a program's driver calls: what it loads late, what takes long, and what never returns
     #[cfg(target_os = "linux")]
-    Audit(Audit),
+    Audit(kernel_audit::command::Audit),
     /// Write a script with which a shell completes the arguments of `cargo-kernels`
     Completions(Completions),
 }
@@ -310,14 +306,4 @@ pub(crate) fn arguments() -> Vec<OsString> {
         arguments.insert(arguments.len().min(1), "kernels".into());
     }
     arguments
-}
-
-/// The program of a command, and its arguments. What begins with a dash is a mistyped option.
-pub(crate) fn program(command: &[OsString]) -> Result<Option<(&OsString, &[OsString])>, Failure> {
-    match command.split_first() {
-        Some((option, _)) if option.as_encoded_bytes().starts_with(b"-") => {
-            Err(Failure::NoOption { option: option.clone() })
-        }
-        split => Ok(split),
-    }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use kernel_registry_format::{KernelRecord, LibraryRecord};
 
-use crate::plural::many;
+use kernel_registry_command::many;
 
 /// One copy of kernel-registry. It finds and warms only the kernels that are registered with it.
 #[derive(Default)]

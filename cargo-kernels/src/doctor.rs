@@ -9,7 +9,6 @@ mod driver;
 pub(crate) mod facts;
 mod gpus;
 mod json;
-pub(crate) mod libcuda;
 mod line;
 mod loading;
 mod metadata;

@@ -1,14 +1,12 @@
 //! The errors of the command, each with a message and an exit code.
 
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kernel_registry_command::{Failure as Shared, many};
 use kernel_registry_format::{Malformed, VERSION};
 use kernel_registry_image::{Error, FindError};
-
-use crate::plural::many;
 
 /// What the help of commands says of [`Failure::code`].
 pub(crate) const EXIT_CODES: &str = "\
@@ -20,20 +18,15 @@ not fit, 15 part of an image could not be read, 1 anything else";
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("there is no file `{path}`")]
-    Missing { path: PathBuf },
-    #[error("no permission to read `{path}`")]
-    Denied { path: PathBuf },
-    #[error("`{path}` cannot be read: {error}")]
-    Unreadable { path: PathBuf, error: io::Error },
-    #[error("`{path}` is not a binary: expected an executable, shared library, archive or object file")]
-    NotABinary { path: PathBuf },
+    #[error(transparent)]
+    Shared(#[from] Shared),
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Audit(#[from] kernel_audit::command::Failure),
     #[error(
         "`{path}` is an image and has no declarations: `cargo kernels show --all {path}` shows its kernels"
     )]
     AnImage { path: PathBuf },
-    #[error("`{path}` is a binary that is truncated or damaged: {error}")]
-    Truncated { path: PathBuf, error: object::Error },
     #[error("the kernels of `{path}` cannot be read: {malformed}")]
     Damaged { path: PathBuf, malformed: Malformed },
     #[error(
@@ -140,8 +133,6 @@ pub(crate) enum Failure {
          `--`, as in `-- -I include`"
     )]
     NotPreprocessed { path: PathBuf },
-    #[error("`{path}` cannot be written: {error}")]
-    NotWritten { path: PathBuf, error: io::Error },
     #[error("`{path}` is out of date, {} above: run `{remedy}`", many(*.count, "difference"))]
     Outdated { path: PathBuf, count: usize, remedy: String },
     #[error("{error}{}", if is_drift(.error) { " by `cargo kernels prebuild`" } else { "" })]
@@ -157,8 +148,6 @@ pub(crate) enum Failure {
     PackageName { name: String, why: &'static str },
     #[error("`{path}` exists already: choose another name, or remove it")]
     Exists { path: PathBuf },
-    #[error("`{path}` is there already and is no empty file: give `--ready-file` another name")]
-    NoMark { path: PathBuf },
     #[error(
         "`{path}` is no checkout of kernel-registry, because it has no folder `kernel-registry` with a Cargo.toml: name \
          the folder that `git clone` made, or leave out `--path`"
@@ -168,137 +157,53 @@ pub(crate) enum Failure {
     BuildFailed,
     #[error("the package has no binary or library to read")]
     NothingBuilt,
-    #[error("cargo could not describe the package: {error}")]
-    Cargo { error: String },
-    #[error(
-        "{crate_name} did not build (see cargo's error above): it needs Rust 1.89 or newer, a linker, and once \
-         {crate_name} {version} with its dependencies, from the network or from what cargo has downloaded before"
-    )]
-    NotBuilt { crate_name: &'static str, version: &'static str },
-    #[error(
-        "there is no CUDA driver to watch ({why}); install NVIDIA's, or watch the program on the simulated one with \
-         `--sim`"
-    )]
-    NoDriver { why: String },
-    #[error(
-        "this command was packed without the simulated driver: run `cargo kernels audit --sim` on a machine with Rust"
-    )]
-    PackedWithoutSim,
-    #[error(
-        "`{0}` is not an option; see `--help`. Options come before the program, and a program of that name is `./{0}`",
-        .option.display()
-    )]
-    NoOption { option: OsString },
-    #[error(
-        "this process is audited already, by another `cargo kernels audit`, which watches its children too: run the \
-         program itself"
-    )]
-    AuditedAlready,
-    #[error(
-        "{}: calls that were late after the program was ready, would have waited for a resident kernel, or did not \
-         return",
-        many(*.count, "finding")
-    )]
-    Findings { count: usize },
-    #[error(
-        "nothing was audited, and `{option}` asks for that (see why above): run a program that calls the driver, dynamically linked and with \
-         the `LD_LIBRARY_PATH` that it is given"
-    )]
-    NothingAudited { option: &'static str },
-    #[error(
-        "`{path}` is a file: `--watch` takes the folder of the records, and `--merge {path}` reports on one"
-    )]
-    WatchesFile { path: PathBuf },
-    #[error("`{path}` is merged into another file: name that by `--record FILE`")]
-    MergedNowhere { path: PathBuf },
-    #[error(
-        "there is no folder `{folder}`, so nobody can make the file of `--ready-file`: make it first, or name another"
-    )]
-    NoFolderOfMark { folder: PathBuf },
-    #[error("`{path}` cannot be preloaded: {why}")]
-    NoPreload { path: PathBuf, why: String },
-    #[error("{}", nothing_to_merge(*.left_out))]
-    NothingToMerge { left_out: usize },
-    #[error("{} could not be read (see the warnings above), so findings may be missing", many(*.count, "record"))]
-    LeftOut { count: usize },
-    #[error("a thread of the audit could not be started in {} (see above), so findings may be missing", many(*.count, "case"))]
-    LackThreads { count: usize },
-    #[error("the program ended with exit code {code}")]
-    Failed { code: u8 },
-    #[error(
-        "the simulated driver `{path}` cannot be used: {why}; delete the file, so that it is built again"
-    )]
-    NotLoaded { path: PathBuf, why: String },
-    #[error(
-        "{what} cannot be in `{path}`: `{separator}` ends the name of a folder in `LD_LIBRARY_PATH`; set `{variable}` \
-         to a folder without it"
-    )]
-    Separator { what: &'static str, path: PathBuf, separator: char, variable: &'static str },
-    #[error(
-        "the library in front of the driver needs a folder that only you can write to: set `XDG_CACHE_HOME` to one ({refused})"
-    )]
-    NoFront { refused: String },
-    #[error("`{}` cannot be run: {error}", .program.display())]
-    NotRun { program: OsString, error: io::Error },
-    #[error("the output could not be written: {error}")]
-    Output { error: io::Error },
 }
 
 impl Failure {
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Failure::NoOutput { .. } | Failure::OfOneFile { .. } | Failure::NoOption { .. } => 2,
+            Failure::Shared(failure) => failure.code(),
+            #[cfg(target_os = "linux")]
+            Failure::Audit(failure) => failure.code(),
+            Failure::NoOutput { .. } | Failure::OfOneFile { .. } => 2,
             Failure::NoBlock { .. } | Failure::NoMultiprocessors { .. } => 2,
-            Failure::WatchesFile { .. } | Failure::MergedNowhere { .. } => 2,
-            Failure::Missing { .. } | Failure::NoFolderOfMark { .. } => 3,
-            Failure::Denied { .. } => 4,
-            Failure::NotABinary { .. } | Failure::AnImage { .. } | Failure::NothingToCompare { .. } => 5,
+            Failure::AnImage { .. } | Failure::NothingToCompare { .. } => 5,
             Failure::Image { error: Error::NotAnImage | Error::OtherElf { .. }, .. } => 5,
             Failure::OtherJson { error, .. } if error.is_data() => 5,
-            Failure::OtherJson { .. } | Failure::ControlCharacter { .. } | Failure::NothingToMerge { .. } => {
-                6
-            }
-            Failure::NoPreload { .. } => 6,
-            Failure::Truncated { .. } | Failure::Damaged { .. } | Failure::Image { .. } => 6,
+            Failure::OtherJson { .. } | Failure::ControlCharacter { .. } => 6,
+            Failure::Damaged { .. } | Failure::Image { .. } => 6,
             Failure::NoRecords { .. } | Failure::NoKernels { .. } | Failure::WithoutKernels { .. } => 7,
             Failure::OnlyLinked { .. } | Failure::NotDeviceLinked { .. } => 7,
             Failure::NoneOfPackage { .. } | Failure::NoneNamed { .. } | Failure::NotInImage { .. } => 7,
             Failure::NothingToDeclare { .. } | Failure::NoMachineCode { .. } | Failure::Several { .. } => 7,
             Failure::Newer { .. } | Failure::OtherSchema { .. } => 8,
             Failure::Prebuild { error } if is_drift(error) => 10,
-            Failure::BuildFailed | Failure::NotBuilt { .. } | Failure::Prebuild { .. } => 9,
+            Failure::BuildFailed | Failure::Prebuild { .. } => 9,
             Failure::NotCompiled { .. } | Failure::NotPreprocessed { .. } => 9,
             Failure::Differences { .. } | Failure::Outdated { .. } => 10,
             Failure::Problems { .. } => 11,
-            Failure::Findings { .. } => 12,
             Failure::Exceeded { .. } => 13,
             Failure::DoesNotFit { .. } | Failure::CannotRun { .. } => 14,
             Failure::Unread { .. } => 15,
-            Failure::Failed { code } => *code,
-            // As in shells and `env`, so that the program's own codes stay distinguishable.
-            Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
-            Failure::NotRun { .. } => 126,
             _ => 1,
         }
     }
 
     /// Makes an error of opening this path a failure.
     pub(crate) fn of_io(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
-        move |error| match (error.kind(), path.to_owned()) {
-            (io::ErrorKind::NotFound, path) => Failure::Missing { path },
-            (io::ErrorKind::PermissionDenied, path) => Failure::Denied { path },
-            (_, path) => Failure::Unreadable { path, error },
-        }
+        let failure = Shared::of_io(path);
+        move |error| failure(error).into()
     }
 
     /// Makes an error of writing this path a failure.
     pub(crate) fn not_written(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
-        move |error| Failure::NotWritten { path: path.to_owned(), error }
+        let failure = Shared::not_written(path);
+        move |error| failure(error).into()
     }
 
     /// Makes an error of running cargo a failure.
     pub(crate) fn of_cargo(error: impl Display) -> Self {
-        Failure::Cargo { error: error.to_string() }
+        Shared::of_cargo(error).into()
     }
 }
 
@@ -314,15 +219,6 @@ fn none_named(name: &str, near: &[String]) -> String {
     match near.as_slice() {
         [] => format!("no kernel `{name}`: `cargo kernels list` shows all kernels"),
         near => format!("no kernel `{name}`: did you mean {}?", near.join(" or ")),
-    }
-}
-
-fn nothing_to_merge(left_out: usize) -> &'static str {
-    match left_out {
-        0 => {
-            "there are no records: name files `*.rec`, or folders with such files, as `--records` keeps them"
-        }
-        _ => "no record could be read (see the warnings above)",
     }
 }
 

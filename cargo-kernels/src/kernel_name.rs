@@ -21,11 +21,6 @@ pub(crate) fn is_cuda_name(symbol: &str, name: &str) -> bool {
     Signature::of(symbol).is_some_and(|signature| signature.names().contains(&name))
 }
 
-/// A kernel as C++ declares it, if its symbol tells; other texts as they are.
-pub(crate) fn readable(symbol: &str) -> String {
-    Signature::of(symbol).map_or_else(|| symbol.to_owned(), |signature| signature.to_string())
-}
-
 /// Of kernels with their names and their paths: the paths most similar to this name, best first.
 pub(crate) fn nearest<'a>(name: &str, kernels: impl Iterator<Item = ([&'a str; 3], &'a str)>) -> Vec<String> {
     let similarity = |names: [&str; 3]| {

@@ -4,7 +4,7 @@ use kernel_registry_image::linked::{RELOCATABLE_SECTION, SECTION};
 use object::read::archive::ArchiveFile;
 use object::{FileKind, Object, ObjectSection, SectionKind};
 
-use crate::plural::many;
+use kernel_registry_command::many;
 
 /// The fatbins in a binary.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use crate::binary::Contents;
 use crate::cli::List;
 use crate::failure::Failure;
 use crate::linked::sentence;
-use crate::plural::many;
+use kernel_registry_command::many;
 
 pub(crate) fn run(options: &List) -> Result<(), Failure> {
     let files = binaries::open(options.binaries.path.as_deref(), &options.binaries.build)?;

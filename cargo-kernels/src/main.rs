@@ -5,21 +5,17 @@
 //! `cli` says what was asked. The commands are `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `new`, `doctor`,
 //! `sim`, `audit` and `completions`. They share, and no arrow points from these back to a command:
 //!
-//! - binaries: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records), `binaries` (several files),
+//! - binaries: `artifacts` (builds with cargo), `binary` (its records), `binaries` (several files),
 //!   `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `kernel_name` (what kernels are asked for by);
 //! - images: `embedded` (of a record), `alone` (in no binary), `image_file`, `unread` (what cannot be read), `compare` (declaration
 //!   and image);
 //! - kernels: `shown` (those asked for, with their images), `document` (their description, as text and JSON have it);
-//! - drivers: `shared` and `folder` (libraries that stand in for the driver);
-//! - output: `table` (text), `json`, `page` (HTML), `plural`, `terminal` (all that is printed), `failure` (errors and exit codes).
-
-// The simulated driver exists for Linux only, and so do the parts that only `sim` and `audit` use.
-#![cfg_attr(not(target_os = "linux"), allow(dead_code))]
+//! - output: `table` (text), `json`, `failure` (errors and exit codes).
+//!
+//! What they share with the audit, which is the crate kernel-audit, is in kernel-registry-command.
 
 mod alone;
 mod artifacts;
-#[cfg(target_os = "linux")]
-mod audit;
 mod binaries;
 mod binary;
 mod check;
@@ -34,40 +30,30 @@ mod document;
 mod embedded;
 mod failure;
 mod fit;
-#[cfg(target_os = "linux")]
-mod folder;
 mod image_file;
 mod json;
 mod kernel_name;
 mod linked;
 mod list;
-mod mapped;
 mod new;
-#[cfg(target_os = "linux")]
-mod page;
-mod plural;
 mod prebuild;
-#[cfg(target_os = "linux")]
-mod shared;
 mod show;
 mod shown;
 #[cfg(target_os = "linux")]
 mod sim;
 mod table;
-mod terminal;
 mod unlinked;
 mod unread;
 
-use std::ffi::OsString;
-use std::process::{self, ExitCode};
+use std::process::ExitCode;
 
-use clap::Parser;
-use kernel_registry_format::Printable;
+use kernel_registry_command::{finish, parse};
 
 use crate::cli::{Cargo, Command};
+use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let Cargo::Kernels(kernels) = parsed();
+    let Cargo::Kernels(kernels) = parse(cli::arguments());
     let outcome = match kernels.command {
         Command::List(options) => list::run(&options),
         Command::Show(options) => show::run(&options),
@@ -81,31 +67,10 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Sim(options) => sim::run(&options),
         #[cfg(target_os = "linux")]
-        Command::Audit(options) => audit::run(&options),
+        Command::Audit(options) => {
+            kernel_audit::command::run(&options, " kernels audit").map_err(Failure::from)
+        }
         Command::Completions(options) => completions::run(&options),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            terminal::say(format_args!("error: {failure}"));
-            ExitCode::from(failure.code())
-        }
-    }
-}
-
-/// The command line. What is wrong with it is said in colours, unless arguments in it mean something to a terminal.
-fn parsed() -> Cargo {
-    let arguments = cli::arguments();
-    let is_printable = |argument: &OsString| {
-        let text = argument.to_string_lossy();
-        Printable(&text).to_string() == text
-    };
-    let are_printable = arguments.iter().all(is_printable);
-    Cargo::try_parse_from(arguments).unwrap_or_else(|error| {
-        if are_printable {
-            error.exit();
-        }
-        terminal::say(error.render());
-        process::exit(error.exit_code())
-    })
+    finish(outcome, Failure::code)
 }

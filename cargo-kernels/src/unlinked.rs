@@ -8,8 +8,8 @@ use kernel_registry_format::KernelRecord;
 
 use crate::artifacts::{Binary, Built};
 use crate::binary::Contents;
-use crate::mapped::Mapped;
-use crate::plural::many;
+use kernel_registry_command::Mapped;
+use kernel_registry_command::many;
 
 /// A crate with kernels that is not in a binary.
 pub(crate) struct Unlinked {

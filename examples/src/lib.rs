@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use kernel_audit::{Audit, InstallError};
 use kernel_registry::DriverUnavailable;
 use kernel_registry::cudarc::driver::{CudaContext, result};
-use kernel_registry_audit::{Audit, InstallError};
 
 pub use fence::Fence;
 pub use loaded::Loaded;
@@ -75,7 +75,7 @@ pub fn watch(audit: &Audit) -> Outcome {
 /// Tells an audit that everything is loaded that should be, though it is not. Without an audit this does nothing.
 pub fn pretend_to_be_ready() {
     // The story is the same if nobody listens.
-    let _ = kernel_registry_audit::ready();
+    let _ = kernel_audit::ready();
 }
 
 /// A context on the first device. Without a CUDA driver it installs the simulated one, and prints a line about it.

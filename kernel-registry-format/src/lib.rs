@@ -51,7 +51,6 @@
 extern crate alloc;
 
 mod fields;
-mod fnv1a;
 pub mod index;
 mod kernel;
 mod layout;
@@ -60,16 +59,13 @@ mod printable;
 mod read;
 mod scalar;
 pub mod section;
-mod wrapped;
 mod write;
 
 pub use fields::Problem;
-pub use fnv1a::fnv1a;
 pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, StackFrames};
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
 pub use param::{Direction, Param, Params, ParamsIter, Pass, SliceLength};
 pub use printable::{Printable, is_control};
 pub use read::{Frame, Frames, Malformed, Record, Records};
 pub use scalar::{RustType, Scalar, same_layout};
-pub use wrapped::wrapped;
 pub use write::{Encoded, encode, encode_library, encoded_library_len, fixed_fields, write_kernel};

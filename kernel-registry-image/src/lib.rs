@@ -68,7 +68,7 @@ pub use kernel_registry_format::{Needs, Scalar, StackFrames};
 pub use near::near;
 pub use partial::Partial;
 pub use read::read;
-pub use signature::Signature;
+pub use signature::{Signature, readable};
 pub use stable::stable_symbol;
 pub use target::{InvalidTarget, Portability, Target};
 pub use unpack::MAX_PLAIN_SIZE;

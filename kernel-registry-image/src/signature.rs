@@ -38,6 +38,18 @@ const MAX_SYMBOL: usize = 32 * 1024;
 /// for lambdas in templates reach 29.
 const MAX_EXPANSION: usize = 64;
 
+/// A kernel as C++ declares it, if its symbol tells; other texts as they are.
+///
+/// ```
+/// use kernel_registry_image::readable;
+///
+/// assert_eq!(readable("_Z5saxpyjfPKfPf"), "saxpy(unsigned int, float, const float*, float*)");
+/// assert_eq!(readable("saxpy"), "saxpy");
+/// ```
+pub fn readable(symbol: &str) -> String {
+    Signature::of(symbol).map_or_else(|| symbol.to_owned(), |signature| signature.to_string())
+}
+
 impl Signature {
     /// Reads a symbol. `None` if it is not the mangled name of a function.
     pub fn of(symbol: &str) -> Option<Signature> {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs frameworks with `cargo kernels audit` and without, on a GPU, and compares what they print, and the number of late
+"""Runs frameworks with `kernel-audit` and without, on a GPU, and compares what they print, and the number of late
 loads with what NVIDIA's CUPTI counts.
 
-    tests/frameworks/run.py PATH/TO/cargo-kernels [--only NAME] [--json FILE] [--pairs 10]
+    tests/frameworks/run.py PATH/TO/kernel-audit [--only NAME] [--json FILE] [--pairs 10]
 
 Needs PyTorch, Triton, CuPy, JAX, nvcc and CUPTI's headers; what is missing is said, and counts as failed. With one GPU, the
 program with two processes is left out.
@@ -43,7 +43,7 @@ def execute(command, **more):
 def audited(tool, command, *options, **more):
     """The same, and the report."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        result = execute([tool, "kernels", "audit", "--json", file.name, *options, "--", *command], **more)
+        result = execute([tool, "--json", file.name, *options, "--", *command], **more)
         text = Path(file.name).read_text()
     return *result, json.loads(text)["processes"] if text else []
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs programs that know nothing of the audit, behind `cargo kernels audit --sim` and on the simulated driver alone, and compares what
+"""Runs programs that know nothing of the audit, behind `kernel-audit --sim` and on the simulated driver alone, and compares what
 they print, their exit codes, and the launches in the audit's records with those that the program makes.
 
     tests/programs/run.py FOLDER [--only WORD]
 
-FOLDER is what `cargo kernels audit --pack FOLDER --sim` has written. Needs the packages gevent, tox and celery in the environment of
+FOLDER is what `kernel-audit pack FOLDER --sim` has written. Needs the packages gevent, tox and celery in the environment of
 this Python: a case without its package fails. What cannot run on this machine is said, and does not fail.
 
 DataLoader, torchrun and systemd are stood in for by programs that do what these do: they are large, or need a machine of their own.
@@ -120,7 +120,7 @@ def execute(case, scratch, tool, audited):
     """Exit code as shells have it, what the program printed, what is on standard error, and the processes in the audit's report."""
     folder = Path(tempfile.mkdtemp(dir=scratch))
     report, errors = folder / "report.json", folder / "errors"
-    audit = [str(tool / "cargo-kernels"), "kernels", "audit", "--sim", "--hang-after", str(LONGEST), "--json", str(report), "--"]
+    audit = [str(tool / "kernel-audit"), "--sim", "--hang-after", str(LONGEST), "--json", str(report), "--"]
     variables = {name: value for name, value in os.environ.items() if name not in ["TMPDIR", "PYTHONPATH"]}
     variables |= {"LD_LIBRARY_PATH": str(tool / "sim"), "PYTHONDONTWRITEBYTECODE": "1"}
     with open(errors, "w") as stderr:

@@ -295,7 +295,7 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../docs/audit.md")]
     struct Audit;
-    #[doc = include_str!("../../kernel-registry-audit/README.md")]
+    #[doc = include_str!("../../kernel-audit/README.md")]
     struct AuditCrate;
     #[doc = include_str!("../../docs/rust-kernels.md")]
     struct RustKernels;

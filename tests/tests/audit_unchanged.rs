@@ -384,7 +384,7 @@ fn a_folder_named_like_a_record_is_left_out() {
     let _ = output(command);
     let mut merge = cargo_kernels_command();
     let (output, out, said) = output({
-        merge.args(["audit", "--merge"]).arg(&folder);
+        merge.args(["audit", "merge"]).arg(&folder);
         merge
     });
     assert!(output.status.code() == Some(1) && out.contains("AUDIT of process"), "{said}");
@@ -394,7 +394,7 @@ fn a_folder_named_like_a_record_is_left_out() {
 #[test]
 fn the_command_is_packed_without_the_network() {
     let folder = scratch_folder();
-    let output = cargo_kernels_command().args(["audit", "--offline", "--pack"]).arg(&folder).output();
+    let output = cargo_kernels_command().args(["audit", "pack", "--offline"]).arg(&folder).output();
     let output = output.expect("the tool runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(folder.join("cargo-kernels").is_file());

@@ -44,6 +44,6 @@ fn errors_are_printable() {
     assert!(error.contains(SHOWN), "{error}");
     let [_, error] = printed(&[&"show", &"--all", &"--unknown\u{1b}[2J"]);
     assert!(error.contains("--unknown"), "{error}");
-    let [_, error] = printed(&[&"audit", &"--merge", &NAME]);
+    let [_, error] = printed(&[&"audit", &"merge", &NAME]);
     assert!(error.contains(SHOWN), "{error}");
 }

@@ -116,10 +116,10 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
 /// The folder with programs of frameworks, in the bundle and in the tests.
 const FRAMEWORKS: &str = "frameworks";
 
-/// Runs frameworks behind `cargo kernels audit`, where they are.
+/// Runs frameworks behind `kernel-audit`, where they are.
 const RUN_FRAMEWORKS: &str = "\
 if python3 -c 'import torch, triton, cupy, jax' 2>/dev/null; then
-    expect 0 frameworks/run.py tool/cargo-kernels
+    expect 0 frameworks/run.py tool/kernel-audit
 else
     echo 'left out: frameworks/run.py, because PyTorch, Triton, CuPy and JAX are not all there'
 fi
@@ -128,8 +128,8 @@ fi
 /// Packs the command with the hooks of `audit`, and the programs of frameworks that it watches.
 fn frameworks(folder: &Path) -> Outcome {
     let mut pack = cargo();
-    pack.args(["run", "--release", "--locked", "--package", "cargo-kernels"]);
-    run(pack.args(["--", "kernels", "audit", "--pack"]).arg(folder.join("tool")))?;
+    pack.args(["run", "--release", "--locked", "--package", "kernel-audit", "--features", "command"]);
+    run(pack.args(["--", "pack"]).arg(folder.join("tool")))?;
     let programs = folder.join(FRAMEWORKS);
     fs::create_dir_all(&programs)?;
     for file in entries(&workspace().join("tests").join(FRAMEWORKS))? {

@@ -19,7 +19,7 @@ pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 
 fn run() -> Result<f32, Box<dyn std::error::Error>> {
     if std::env::args().nth(1).is_some() {
-        kernel_registry_audit::install()?;
+        kernel_audit::install()?;
     }
     let context = kernel_registry::context(0)?;
     kernel_registry::warm_all(&context)?;
@@ -118,9 +118,9 @@ impl Folder {
              dynamic-linking = [\"cudarc/dynamic-linking\"]\n\
              static-linking = [\"cudarc/static-linking\"]\n[dependencies]\n{dependencies}\
              cudarc = {{ version = \"0.19.10\", default-features = false }}\n\
-             kernel-registry.path = {:?}\nkernel-registry-audit = {{ path = {:?}, features = [\"watch\"] }}\n",
+             kernel-registry.path = {:?}\nkernel-audit = {{ path = {:?}, features = [\"watch\"] }}\n",
             workspace.join("kernel-registry"),
-            workspace.join("kernel-registry-audit"),
+            workspace.join("kernel-audit"),
         );
         fs::write(folder.join("Cargo.toml"), manifest)?;
         fs::write(folder.join("src/main.rs"), PROGRAM)?;

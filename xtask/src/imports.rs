@@ -119,7 +119,7 @@ impl Modules {
                 _ if text.starts_with("#[cfg(") && text.contains("(test") => skip_item(tokens),
                 _ if text.starts_with("#[path") => place = text.split('"').nth(1).map(str::to_owned),
                 _ if depth == 0 && ITEMS.contains(&before.as_str()) => {
-                    drop(self.0[number].items.insert(text.clone()))
+                    self.0[number].items.insert(text.clone());
                 }
                 _ if is_word(&text) => {
                     let mut path = vec![text.clone()];

@@ -36,14 +36,24 @@ pub(crate) fn wheel(options: &Options) -> Outcome {
         ("CARGO_TARGET_DIR".to_owned(), built.clone()),
         (linker_variable(&options.target), linker(architecture, &built)?),
     ];
-    let build = ["build", "--release", "--locked", "-p", "cargo-kernels", "--target", &options.target];
+    let build = [
+        "build",
+        "--release",
+        "--locked",
+        "-p",
+        "kernel-audit",
+        "--features",
+        "command",
+        "--target",
+        &options.target,
+    ];
     run(cargo().envs(variables.clone()).args(build))?;
-    let mut pack = Command::new(built.join(&options.target).join("release/cargo-kernels"));
-    run(pack.envs(variables).args(["kernels", "audit", "--sim", "--pack"]).arg(&folder))?;
+    let mut pack = Command::new(built.join(&options.target).join("release/kernel-audit"));
+    run(pack.envs(variables).args(["pack", "--sim"]).arg(&folder))?;
     for file in files(&folder)? {
         run(Command::new("strip").arg("--strip-unneeded").arg(file))?;
     }
-    let python = workspace().join("python");
+    let python = workspace().join("kernel-audit/python");
     let mut make = Command::new("python3");
     make.arg(python.join("make_wheel.py")).args([env!("CARGO_PKG_VERSION")]).arg(&folder);
     run(make.arg(architecture).arg(&out))?;

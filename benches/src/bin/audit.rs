@@ -163,7 +163,7 @@ unsafe fn find<F: Copy>(library: &CStr, name: &CStr) -> Result<F> {
 
 /// `cuLaunchKernel` of the driver that does nothing, and the one that programs find.
 fn launches(driver: &Path) -> Result<[Launch; 2]> {
-    kernel_registry_audit::install()?;
+    kernel_audit::install()?;
     let driver = CString::new(driver.to_str().ok_or("not UTF-8")?)?;
     // SAFETY: this is the type of the function of that name.
     let find = |library| unsafe { find::<Launch>(library, c"cuLaunchKernel") };

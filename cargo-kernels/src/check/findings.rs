@@ -13,9 +13,9 @@ use crate::cli::{Check, Deny};
 use crate::compare;
 use crate::embedded::Embedded;
 use crate::image_file::ImageFile;
-use crate::kernel_name::readable;
 use crate::linked::{HandedOver, sentence};
 use crate::unread::{Unread, UnreadVariant};
+use kernel_registry_image::readable;
 
 /// The result of the comparison.
 pub(super) struct Report<'a> {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::check::findings::{FindingKind, Report, Subject};
-use crate::plural::many;
+use kernel_registry_command::many;
 
 pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     for finding in &report.findings {

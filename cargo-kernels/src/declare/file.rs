@@ -10,7 +10,7 @@ use super::structs::Shared;
 use super::text;
 use crate::cli::Declare;
 use crate::failure::Failure;
-use crate::terminal;
+use kernel_registry_command::terminal;
 
 /// The text of a module. `command` is what writes it again, and `import` the path of the structs that modules share.
 /// `old` is the file that was written before.

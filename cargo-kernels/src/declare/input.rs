@@ -10,8 +10,8 @@ use super::source::Source;
 use crate::artifacts::package_folder;
 use crate::cli::Declare;
 use crate::failure::Failure;
-use crate::mapped::Mapped;
 use crate::unread::{Unread, UnreadVariant};
+use kernel_registry_command::Mapped;
 
 /// All that is known of the kernels of one file.
 pub(super) struct Unit {

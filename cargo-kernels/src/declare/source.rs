@@ -10,8 +10,10 @@ use kernel_registry_image::source::{self, Parameter};
 pub(super) use kernel_registry_image::source::{Field, Function};
 use kernel_registry_image::{Entry, Image};
 
+use kernel_registry_command::Failure as Shared;
+
 use crate::failure::Failure;
-use crate::terminal;
+use kernel_registry_command::terminal;
 
 /// The kernels and structs of a source by their names without namespaces.
 #[derive(Default)]
@@ -100,7 +102,7 @@ fn preprocessed(nvcc: &Path, source: &Path, flags: &[String], image: &Image) -> 
         .arg(source)
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| Failure::NotRun { program: nvcc.into(), error })?;
+        .map_err(|error| Shared::NotRun { program: nvcc.into(), error })?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(Failure::NotPreprocessed { path: source.to_owned() }),

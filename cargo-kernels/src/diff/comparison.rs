@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::figure::{self, Change, Figure};
 use super::signature::{self, SignatureChange};
 use super::snapshot::{Kernel, Snapshot, Variant};
-use crate::plural::many;
+use kernel_registry_command::many;
 
 /// Two builds, and how their kernels differ.
 pub(super) struct Comparison<'a> {

@@ -6,8 +6,8 @@ use super::comparison::Comparison;
 use super::figure::Change;
 use super::limits::Refusal;
 use super::report::Report;
-use crate::plural::many;
 use crate::table::shortened;
+use kernel_registry_command::many;
 
 /// Rows and items that are shown; further ones are folded.
 const SHOWN: usize = 20;

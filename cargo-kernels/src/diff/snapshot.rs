@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::figure::{Amount, Figure};
 use crate::document::{self, Declaration, Document, ImageKernel, SCHEMA, VariantKind};
 use crate::failure::Failure;
-use crate::mapped::Mapped;
 use crate::shown;
 use crate::unread::Unread;
+use kernel_registry_command::{Failure as Shared, Mapped};
 
 /// The kernels of a build.
 pub(super) struct Snapshot {
@@ -91,7 +91,7 @@ type ImageKey = [String; 3];
 impl Snapshot {
     /// Reads a binary, an image, or the JSON of either.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let bytes = Mapped::open(path).map_err(|failure| in_words(failure, path))?;
+        let bytes = Mapped::open(path).map_err(|failure| in_words(failure.into(), path))?;
         let is_json = bytes.trim_ascii_start().starts_with(b"{");
         let document = match is_json {
             true => read_json(&bytes, path)?,
@@ -183,7 +183,7 @@ fn read_json(bytes: &[u8], path: &Path) -> Result<Document, Failure> {
 /// Replaces the error of a file that `diff` cannot compare by one that names the kinds of files that it can.
 fn in_words(failure: Failure, path: &Path) -> Failure {
     match failure {
-        Failure::NotABinary { .. } => Failure::NothingToCompare { path: path.to_owned() },
+        Failure::Shared(Shared::NotABinary { .. }) => Failure::NothingToCompare { path: path.to_owned() },
         failure => failure,
     }
 }

@@ -2,13 +2,15 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
+use kernel_registry_command::driver::{Answer, Attribute, Device, Library, mapped_driver};
+
 use super::facts::{ComputeMode, Context, Driver, Facts, Found, Gpu, Started};
-use super::libcuda::{Answer, Attribute, Device, Library};
+
 use super::metadata;
 
 /// The longest that a call may take. Some take seconds, because many GPUs have to wake up.
@@ -83,29 +85,4 @@ fn gpu(device: &Device<'_>) -> Answer<Gpu> {
             Ok(Context { free: library.free_memory()?, stack: library.stack_limit()? })
         }),
     })
-}
-
-/// The driver's library among the mapped files that Linux reports.
-pub(crate) fn mapped_driver(maps: &str) -> Option<PathBuf> {
-    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
-    let is_driver =
-        |path: &&Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcuda.so"));
-    paths.filter(is_driver).map(Path::to_owned).next()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_library_is_found_among_mapped_files() {
-        let maps = "\
-7f0000000000-7f0000001000 r--p 00000000 fe:00 12  /usr/lib/libcudart.so.13
-7f0000001000-7f0000002000 rw-p 00000000 00:00 0
-7f0000002000-7f0000003000 r-xp 00000000 fe:00 13  /opt/with space/libcuda.so.580.95.05
-7fff00000000-7fff00001000 r-xp 00000000 00:00 0   [vdso]
-";
-        assert_eq!(mapped_driver(maps), Some("/opt/with space/libcuda.so.580.95.05".into()));
-        assert_eq!(mapped_driver(""), None);
-    }
 }

@@ -2,7 +2,9 @@
 
 use kernel_registry_cuda::CudaVersion;
 
-use super::facts::{Driver, Facts, Found, Refused};
+use kernel_registry_command::driver::Refused;
+
+use super::facts::{Driver, Facts, Found};
 use super::line::Line;
 
 const LIBRARY: &str = "driver library";

@@ -1,10 +1,10 @@
 //! Facts about the machine, such as its driver and GPUs. They are plain data, so tests of checks can use any values.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use kernel_registry_build::Available;
+use kernel_registry_command::driver::Refused;
 use kernel_registry_cuda::CudaVersion;
 
 /// Everything that the checks read.
@@ -49,15 +49,6 @@ pub(super) struct Started {
     /// Whether kernels are loaded on first use. Unknown before CUDA 11.7.
     pub(super) lazy: Option<bool>,
     pub(super) gpus: Vec<Gpu>,
-}
-
-/// A call that failed.
-#[derive(Clone, Debug)]
-pub(crate) struct Refused {
-    pub(super) call: &'static str,
-    pub(crate) code: i32,
-    /// The error's name, such as `CUDA_ERROR_NO_DEVICE`.
-    pub(super) name: String,
 }
 
 #[derive(Clone, Debug)]
@@ -170,12 +161,6 @@ pub(super) fn cuda_version(text: &str) -> Option<CudaVersion> {
 /// Reads `12040` of `cuda-12040`, a feature of cudarc.
 pub(super) fn version_of_feature(feature: &str) -> Option<CudaVersion> {
     feature.strip_prefix("cuda-")?.parse().ok().map(CudaVersion::from_number)
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` returned {} ({})", self.call, self.name, self.code)
-    }
 }
 
 #[cfg(test)]

@@ -113,7 +113,9 @@ fn gib(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::facts::{Context, Refused};
+    use kernel_registry_command::driver::Refused;
+
+    use super::super::facts::Context;
     use super::super::line::Level;
     use super::*;
 

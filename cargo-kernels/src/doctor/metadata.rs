@@ -8,7 +8,9 @@ use cargo_metadata::{Metadata, MetadataCommand, Node};
 use kernel_registry_cuda::CudaVersion;
 
 use super::facts::{Cudarc, Package, cuda_version, version_of_feature};
-use crate::artifacts::{cargo, package_folder};
+use kernel_registry_command::cargo;
+
+use crate::artifacts::package_folder;
 
 pub(super) fn package(manifest: Option<&Path>) -> Package {
     let mut command = MetadataCommand::new();

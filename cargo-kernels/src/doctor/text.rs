@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::line::{self, Level, Line};
-use crate::plural::many;
+use kernel_registry_command::many;
 
 pub(super) fn write(lines: &[Line], out: &mut impl Write) -> io::Result<()> {
     let width = lines.iter().map(|line| line.about.len()).max().unwrap_or_default();

@@ -38,7 +38,7 @@ pub(super) struct Launched<'a> {
 impl<'a> Report<'a> {
     pub(super) fn compute(options: &Fit, kernels: &'a Kernels) -> Result<Self, Failure> {
         let resident = kernels.named(&options.kernel)?;
-        let beside: Result<Vec<_>, _> =
+        let beside: Result<Vec<_>, Failure> =
             options.beside().map(|companion| Ok((kernels.named(&companion.name)?, companion))).collect();
         let beside = beside?;
         let gpus = match options.gpu {

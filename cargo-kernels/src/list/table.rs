@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use crate::binary::Contents;
 use crate::copies;
 use crate::document::{Declaration, RecordedImage};
-use crate::plural::many;
 use crate::table;
+use kernel_registry_command::many;
 
 /// Parameters come last, because they are the longest and need no padding there.
 const HEADINGS: [&str; 5] = ["KERNEL", "DECLARED AT", "LAUNCH", "IMAGE", "PARAMETERS"];

@@ -10,8 +10,8 @@ use crate::document::{
     Variant, hex,
 };
 use crate::list::table::launch;
-use crate::plural::many;
 use crate::table;
+use kernel_registry_command::many;
 
 /// Stands for a value that is unknown or not needed.
 const NOTHING: &str = "-";

@@ -1,6 +1,6 @@
 //! Describes the simulated driver in a sentence, by the same calls that a program would make.
 
-use crate::doctor::libcuda::{Answer, Library};
+use kernel_registry_command::driver::{Answer, Library};
 
 pub(super) fn sentence(driver: &Library) -> Answer<String> {
     let version = driver.version()?;

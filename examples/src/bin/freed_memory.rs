@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use examples::{Ending, LIMIT, Outcome, Vectors, Worker, cold, patience, tell_watched};
+use kernel_audit::Audit;
 use kernel_registry::cudarc::driver::{CudaContext, result};
 use kernel_registry::warm_all;
-use kernel_registry_audit::Audit;
 
 fn main() -> ExitCode {
     tell_watched(&Audit::new(), story)

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use examples::{Ending, LIMIT, Outcome, Vectors, Worker, another_library, cold, patience, tell_watched};
+use kernel_audit::{Audit, findings};
 use kernel_registry::cudarc::driver::CudaContext;
 use kernel_registry::warm_all;
-use kernel_registry_audit::{Audit, findings};
 
 fn main() -> ExitCode {
     tell_watched(&Audit::new(), story)

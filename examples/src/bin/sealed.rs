@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use examples::{Ending, LIMIT, Loaded, Outcome, Resident, another_library, tell_watched};
+use kernel_audit::{AfterReady, Audit, findings};
 use kernel_registry::cudarc::driver::CudaContext;
 use kernel_registry::warm_all;
-use kernel_registry_audit::{AfterReady, Audit, findings};
 use kernels::waiting::spin_until_flag;
 
 fn main() -> ExitCode {

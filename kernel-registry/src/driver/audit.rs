@@ -1,4 +1,4 @@
-//! An audit in front of the driver (kernel-registry-audit), which has functions of its own. Without one, nothing happens.
+//! An audit in front of the driver (kernel-audit), which has functions of its own. Without one, nothing happens.
 
 use std::ffi::CStr;
 

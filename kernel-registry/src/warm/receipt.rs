@@ -55,7 +55,7 @@ impl Warm {
     /// Registered kernels that are not warm in the context are not loaded by their launch, which returns
     /// [`LaunchError::NotWarm`](crate::LaunchError::NotWarm): the policy of the context is [`Late::Deny`], until a warm-up sets another one.
     ///
-    /// If an audit watches the process (`cargo kernels audit`, or `kernel_registry_audit::install`), the program is also marked as ready, for
+    /// If an audit watches the process (`cargo kernels audit`, or `kernel_audit::install`), the program is also marked as ready, for
     /// all contexts, and for loads that this library knows nothing of: kernels of cudarc, of CUDA's libraries, modules compiled at
     /// run time. They are findings of the audit, which reports or refuses them, or aborts the process, as it was told. A call that is
     /// refused returns `CUDA_ERROR_NOT_PERMITTED`. So seal after all contexts are warm. Without an audit, nobody sees such loads.

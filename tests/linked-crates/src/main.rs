@@ -25,7 +25,7 @@ type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 const LIMIT: Duration = Duration::from_secs(2);
 
 fn main() -> Result<ExitCode> {
-    kernel_registry_audit::install()?;
+    kernel_audit::install()?;
     let context = kernel_registry::context(0)?;
     let stream = context.new_stream()?;
     let is_cold = std::env::args().any(|argument| argument == "--cold");
@@ -43,7 +43,7 @@ fn main() -> Result<ExitCode> {
     let beside: [(&str, Box<dyn Fn() -> Result>); 2] =
         [("candle-kernels", experts(&stream)?), ("risc0-sys", elements(&stream)?)];
 
-    kernel_registry_audit::ready()?;
+    kernel_audit::ready()?;
     let mut waited = false;
     for (name, work) in &beside {
         let (control, flag) = (Control::new(&context, 1)?, Mapped::<AtomicU32>::zeroed(&context, 1)?);
@@ -64,7 +64,7 @@ fn main() -> Result<ExitCode> {
     multiples()?;
     println!("pasta-msm: right after {:.1?}", begun.elapsed());
 
-    let late = kernel_registry_audit::findings()?;
+    let late = kernel_audit::findings()?;
     for event in &late {
         println!("late: {} {} ({})", event.call, event.subject, event.library);
     }

@@ -28,10 +28,10 @@ fn the_version_is_told() {
 fn a_watch_is_of_folders() {
     let record = scratch_folder().join("1.rec");
     fs::write(&record, "").expect("a file");
-    let said = fails(answer(&["--watch", record.to_str().expect("UTF-8")]), 2);
-    assert!(said.contains("1.rec` is a file: `--watch` takes the folder of the records"), "{said}");
-    assert!(said.contains("`--merge "), "{said}");
-    fails(answer(&["--watch", "/no/such/folder"]), 3);
+    let said = fails(answer(&["watch", record.to_str().expect("UTF-8")]), 2);
+    assert!(said.contains("1.rec` is a file: `watch` takes the folder of the records"), "{said}");
+    assert!(said.contains("`merge "), "{said}");
+    fails(answer(&["watch", "/no/such/folder"]), 3);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_file_that_nobody_can_make_is_no_mark() {
 fn preloads_are_merged_into_a_file() {
     let preload = scratch_folder().join("a.preload");
     fs::write(&preload, "kernel-registry preload 1\nstack 64\n").expect("a file");
-    let said = fails(answer(&["--merge", preload.to_str().expect("UTF-8")]), 2);
+    let said = fails(answer(&["merge", preload.to_str().expect("UTF-8")]), 2);
     assert!(said.contains("a.preload` is merged into another file: name that by `--record FILE`"), "{said}");
 }
 
@@ -106,7 +106,7 @@ fn findings_that_may_be_lost_are_no_success() {
     let (output, _) = audit(&["--records", folder], &["python3", "-c", &program]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     fs::write(records.join("damaged.rec"), "no record").expect("a file");
-    let merged = answer(&["--merge", folder]);
+    let merged = answer(&["merge", folder]);
     assert_eq!(merged.status.code(), Some(1), "{}", text(&merged.stderr));
     assert!(text(&merged.stdout).contains("AUDIT of process"), "what can be read is reported");
 }

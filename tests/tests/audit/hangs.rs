@@ -152,7 +152,7 @@ fn ranks_that_hang_are_explained_together_while_they_do() {
     let (records, preload) = (scratch_folder(), scratch_folder().join("late.preload"));
     let folder = records.to_str().unwrap();
     let mut watching = cargo_kernels_command();
-    watching.args(["audit", "--watch", folder]).stdout(Stdio::piped());
+    watching.args(["audit", "watch", folder]).stdout(Stdio::piped());
     let watching = watching.spawn().expect("it runs");
     let mut running = simulated();
     running.args(["--hang-after", "1", "--records", folder, "--record"]).arg(&preload);

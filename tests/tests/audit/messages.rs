@@ -27,7 +27,7 @@ print(launch(library, b'late'))
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "800"));
         assert_eq!(fs::read_to_string(&data).unwrap(), "");
         let said = text(&output.stderr);
-        assert_eq!(said.matches("kernel-registry-audit: REFUSED").count(), 1, "the command says it: {said}");
+        assert_eq!(said.matches("kernel-audit: REFUSED").count(), 1, "the command says it: {said}");
     }
 }
 

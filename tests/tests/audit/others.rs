@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use kernel_registry_audit::preload::{hash, images, keep_copy};
+use kernel_audit::preload::{hash, images, keep_copy};
 use tests::{cargo_kernels_command, fails, left_out, scratch_folder};
 
 use super::text;
@@ -20,7 +20,7 @@ pub(super) fn packed() -> Command {
     let folder = FOLDER.get_or_init(|| {
         let folder = scratch_folder();
         let output =
-            cargo_kernels_command().args(["audit", "--offline", "--sim", "--pack"]).arg(&folder).output();
+            cargo_kernels_command().args(["audit", "pack", "--offline", "--sim"]).arg(&folder).output();
         assert!(output.expect("the tool runs").status.success());
         folder
     });
@@ -34,8 +34,8 @@ fn merge(into: &Path, from: &Path) -> Output {
     let tool = cargo_kernels_command();
     let mut command = Command::new("timeout");
     command.args(["30", "sh", "-c", "ulimit -v 4000000; exec \"$@\"", "sh"]);
-    command.arg(tool.get_program()).args(tool.get_args()).args(["audit", "--record"]).arg(into);
-    command.arg("--merge").arg(from).output().expect("the tool runs")
+    command.arg(tool.get_program()).args(tool.get_args()).args(["audit", "merge", "--record"]).arg(into);
+    command.arg(from).output().expect("the tool runs")
 }
 
 /// Whether this is root, who can make files of other users.

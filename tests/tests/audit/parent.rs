@@ -190,12 +190,12 @@ fn a_watch_waits_for_others_than_those_that_have_ended() {
     };
     assert!(run(&python("")).wait().expect("it ended").success());
     let mut watching = cargo_kernels_command();
-    watching.args(["audit", "--watch"]).arg(&records).stderr(Stdio::piped());
+    watching.args(["audit", "watch"]).arg(&records).stderr(Stdio::piped());
     let mut watching = watching.spawn().expect("it runs");
     let mut said = String::new();
     let mut stderr = BufReader::new(watching.stderr.take().expect("it is piped"));
     stderr.read_line(&mut said).expect("text");
-    assert!(said.contains("`--merge` reports on these"), "{said}");
+    assert!(said.contains("`merge` reports on these"), "{said}");
     thread::sleep(Duration::from_millis(600));
     assert!(watching.try_wait().expect("it is ours").is_none(), "what ended before is not watched");
 
@@ -218,7 +218,7 @@ fn a_process_that_is_stopped_has_not_ended() {
     let mut running = running.spawn().expect("it runs");
     eventually("it begins", || signs.join("begun").exists());
     let mut watching = cargo_kernels_command();
-    let mut watching = watching.args(["audit", "--watch"]).arg(&records).spawn().expect("it runs");
+    let mut watching = watching.args(["audit", "watch"]).arg(&records).spawn().expect("it runs");
     thread::sleep(Duration::from_secs(2));
     let mut names = fs::read_dir(&records).expect("a folder").map(|entry| entry.expect("a file").file_name());
     let record = names.find_map(|name| name.into_string().ok().filter(|name| name.ends_with(".rec")));
@@ -254,6 +254,6 @@ fn commands_that_share_a_folder_of_records_report_on_their_own() {
         assert!(one.status.success(), "{}", text(&one.stderr));
         assert_eq!(report["processes"].as_array().map(Vec::len), Some(1), "{report:#}");
     });
-    let merged = cargo_kernels_command().args(["audit", "--merge", folder]).output().expect("the tool runs");
+    let merged = cargo_kernels_command().args(["audit", "merge", folder]).output().expect("the tool runs");
     assert!(text(&merged.stdout).contains("AUDIT of process") && merged.status.code() == Some(12));
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use kernel_registry_audit::preload::images;
+use kernel_audit::preload::images;
 use serde_json::Value;
 use tests::{cargo_kernels_command, scratch_folder};
 
@@ -166,8 +166,8 @@ print('done')
     );
     // Records that are kept are enough.
     assert_eq!(findings(&program.run(&options("--records", &folder))), 4);
-    let merge = [options("--merge", &folder), options("--record", &program.file)].concat();
-    let merged = cargo_kernels_command().arg("audit").args(merge).output().unwrap();
+    let merge = options("--record", &program.file);
+    let merged = cargo_kernels_command().args(["audit", "merge"]).arg(&folder).args(merge).output().unwrap();
     assert_eq!(merged.status.code(), Some(12), "{}", text(&merged.stderr));
     fs::remove_dir_all(&folder).unwrap();
     let recorded = program.recorded();
@@ -461,7 +461,7 @@ fn preloads_are_merged() {
     fs::write(&first, "kernel-registry preload 1\nlibrary 01 64 0x0 /x.so\n    one\nstack 64\n").unwrap();
     fs::write(&second, "kernel-registry preload 1\nlibrary 01 64 0x0 /x.so\n    two\nprime heap\n").unwrap();
     let mut command = cargo_kernels_command();
-    command.args(["audit", "--record"]).arg(&both).arg("--merge").args([&first, &second]);
+    command.args(["audit", "merge", "--record"]).arg(&both).args([&first, &second]);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let merged = "kernel-registry preload 1\nlibrary 0000000000000001 64 0x0 /x.so\n    one\n    two\nstack 64\nprime heap\n";

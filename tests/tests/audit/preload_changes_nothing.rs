@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use kernel_registry_audit::preload::images;
+use kernel_audit::preload::images;
 use tests::scratch_folder;
 
 use super::preload::{SPINNING, findings, options, preloaded};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use kernel_registry_audit::preload::images;
+use kernel_audit::preload::images;
 use tests::guide::page;
 use tests::{cargo_kernels_command, scratch_folder};
 
@@ -20,7 +20,7 @@ fn copies(preload: &Path) -> Vec<PathBuf> {
 /// Merges records and preloads, and returns the output and the text of the new preload.
 fn merge(paths: &[&Path], file: &Path) -> (Output, String) {
     let mut command = cargo_kernels_command();
-    command.args(["audit", "--record"]).arg(file).arg("--merge").args(paths);
+    command.args(["audit", "merge", "--record"]).arg(file).args(paths);
     let output = command.output().unwrap();
     (output, fs::read_to_string(file).unwrap_or_default())
 }

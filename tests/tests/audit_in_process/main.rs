@@ -1,4 +1,4 @@
-//! `kernel_registry_audit::install`: a Rust program is watched without a command, here in front of the simulated driver. Each test
+//! `kernel_audit::install`: a Rust program is watched without a command, here in front of the simulated driver. Each test
 //! runs in a process of its own, because a process is watched once.
 
 mod messages;
@@ -17,15 +17,15 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, LaunchConfig, sys};
-use kernel_registry::cudarc::nvrtc::Ptx;
-use kernel_registry::{DeviceAddress, LaunchError, Warmup, warm_all};
-use kernel_registry_audit::preload::Preload;
-use kernel_registry_audit::record::{Event, Kind};
-use kernel_registry_audit::{
+use kernel_audit::preload::Preload;
+use kernel_audit::record::{Event, Kind};
+use kernel_audit::{
     AfterReady, Audit, InstallError, Installed, NotWatched, assert_no_findings, findings, install, ready,
     report, variables,
 };
+use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, LaunchConfig, sys};
+use kernel_registry::cudarc::nvrtc::Ptx;
+use kernel_registry::{DeviceAddress, LaunchError, Warmup, warm_all};
 use kernel_registry_resident::{Control, Mapped};
 use kernels::waiting::{spin_until_flag, touch};
 use tests::{cargo_kernels_command, scratch_folder};
@@ -389,8 +389,7 @@ fn variables_win_and_the_record_can_be_a_file() {
     });
     if output.is_some() {
         let file = fs::read_dir(folder).expect("a folder").next().expect("a record").expect("a name");
-        let report =
-            kernel_registry_audit::record::read(&fs::read(file.path()).expect("a file")).expect("a record");
+        let report = kernel_audit::record::read(&fs::read(file.path()).expect("a file")).expect("a record");
         assert!(report.ended && report.events.iter().any(|event| event.kind == Kind::Refused), "{report:?}");
     }
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{ptr, thread};
 
+use kernel_audit::record::Kind;
+use kernel_audit::{Audit, report};
 use kernel_registry::cudarc::driver::{CudaContext, sys};
-use kernel_registry_audit::record::Kind;
-use kernel_registry_audit::{Audit, report};
 use tests::scratch_folder;
 
 use crate::{Outcome, apart, text, watched};

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use kernel_audit::record::Kind;
+use kernel_audit::{AfterReady, Audit, Installed, findings, install};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, sys};
 use kernel_registry::{DeviceAddress, KernelInfo, Warmup};
-use kernel_registry_audit::record::Kind;
-use kernel_registry_audit::{AfterReady, Audit, Installed, findings, install};
 use kernel_registry_resident::Control;
 use kernel_registry_resident::{Ended, Presence};
 use kernel_registry_sim::{Config, Device};
@@ -395,7 +395,7 @@ fn calls_are_made_and_reported() {
 fn reports_name_the_resident_kernel() {
     let folder = scratch_folder();
     let records = folder.to_str().expect("UTF-8");
-    let variables = [(kernel_registry_audit::variables::RECORDS, records)];
+    let variables = [(kernel_audit::variables::RECORDS, records)];
     let output = apart("sections::reports_name_the_resident_kernel", &variables, || {
         let context = ready(Audit::new())?;
         let memory = device(512)?;
@@ -410,7 +410,7 @@ fn reports_name_the_resident_kernel() {
     }
     let [json, page] = ["report.json", "report.html"].map(|name| scratch_folder().join(name));
     let mut command = tests::cargo_kernels_command();
-    command.args(["audit", "--json"]).arg(&json).arg("--html").arg(&page).args(["--merge", records]);
+    command.args(["audit", "merge", "--json"]).arg(&json).arg("--html").arg(&page).arg(records);
     let output = command.output().expect("the tool runs");
     assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
     let said = text(&output.stdout);

@@ -48,8 +48,8 @@ fn merged(records: &[&Path]) -> Merged {
     let folder = scratch_folder();
     let [json, trace, page] = ["report.json", "report.trace", "report.html"].map(|name| folder.join(name));
     let mut command = cargo_kernels_command();
-    command.args(["audit", "--json"]).arg(&json).arg("--trace").arg(&trace).arg("--html").arg(&page);
-    let output = command.arg("--merge").args(records).output().expect("the tool runs");
+    command.args(["audit", "merge", "--json"]).arg(&json).arg("--trace").arg(&trace).arg("--html").arg(&page);
+    let output = command.args(records).output().expect("the tool runs");
     let read = |path: &Path| {
         let text = fs::read(path).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
         serde_json::from_slice(&text).expect("JSON")
@@ -245,7 +245,7 @@ fn damaged_records_are_named_and_left_out() {
 
     let merge = |paths: &[&Path]| {
         let mut command = cargo_kernels_command();
-        command.args(["audit", "--merge"]).args(paths).output().expect("the tool runs")
+        command.args(["audit", "merge"]).args(paths).output().expect("the tool runs")
     };
     let damaged = merge(&[&records.join("cut-off.rec")]);
     assert_eq!(damaged.status.code(), Some(6));
@@ -280,13 +280,13 @@ fn records_with_any_bytes_are_reported() {
         let mut command = cargo_kernels_command();
         command.args([
             "audit",
+            "merge",
             "--html",
             "/dev/null",
             "--trace",
             "/dev/null",
             "--json",
             "/dev/null",
-            "--merge",
         ]);
         let output = command.arg(&path).output().expect("the tool runs");
         let code = output.status.code();

@@ -3,8 +3,6 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use kernel_registry_format::fnv1a;
-
 /// A sequence of delays: a seed, and the longest delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Timing {
@@ -19,7 +17,8 @@ impl Timing {
 
     /// The delay of the nth event of a kind. It does not depend on events of other kinds, whose order differs between runs.
     pub(crate) fn delay(&self, kind: &str, number: u64) -> Duration {
-        let random = mix(self.seed ^ mix(fnv1a(kind.bytes()) ^ mix(number)));
+        let random =
+            mix(self.seed ^ kind.bytes().fold(mix(number), |hash, byte| mix(hash ^ u64::from(byte))));
         self.longest.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
     }
 }

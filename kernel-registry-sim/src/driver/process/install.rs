@@ -35,7 +35,7 @@ const NAMES: [&CStr; 2] = [c"libcuda.so", c"libcuda.so.1"];
 /// effect, nor has any call under `cargo kernels sim`.
 ///
 /// From then on everything that opens `libcuda.so` in this process gets it, cudarc included, even where there is a real driver. An
-/// audit (`kernel_registry_audit::install`) is installed after it, and before CUDA is used.
+/// audit (`kernel_audit::install`) is installed after it, and before CUDA is used.
 ///
 /// ```
 /// kernel_registry_sim::install()?;

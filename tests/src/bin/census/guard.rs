@@ -2,8 +2,8 @@
 
 use std::ffi::{CStr, c_char};
 
+use kernel_audit::Installed;
 use kernel_registry::cudarc::driver::sys;
-use kernel_registry_audit::Installed;
 
 use crate::cuda::{self, Done, Failed};
 
@@ -20,7 +20,7 @@ pub(crate) struct Guard {
 
 /// Watches the driver calls of this process, before the first one.
 pub(crate) fn install() -> Done {
-    match kernel_registry_audit::install() {
+    match kernel_audit::install() {
         Ok(Installed::Now) => Ok(()),
         Ok(other) => Err(Failed(format!("the audit is {other:?}"))),
         Err(error) => Err(Failed(error.to_string())),

@@ -67,7 +67,7 @@ fn its_hang_is_explained_by_its_cause() {
         assert_eq!(launch(late, &stream), DONE);
         stream.synchronize()?;
         spins.synchronize()?;
-        let report = kernel_registry_audit::report()?;
+        let report = kernel_audit::report()?;
         let hang = report.events.iter().find(|event| event.kind == Kind::Hang).ok_or("no hang")?;
         assert_eq!(&*hang.call, "cuStreamSynchronize");
         Ok(())
@@ -120,7 +120,7 @@ fn a_cold_kernel_is_not_taken_after_the_program_is_ready() {
         let context = ready(Audit::new().after_ready(AfterReady::Refuse))?;
         let (stream, warm, module) = (context.new_stream()?, fresh_module()?, fresh_module()?);
         let loaded = take(warm, c"later").map_err(|error| format!("{error:?}"))?;
-        kernel_registry_audit::ready()?;
+        kernel_audit::ready()?;
         assert_eq!(take(module, c"late"), Err(REFUSED));
         assert_eq!(take(warm, c"later"), Ok(loaded));
         assert_eq!(launch(loaded, &stream), DONE);
@@ -151,7 +151,7 @@ fn many_kernels_are_known() {
             }
         }
         let late = cold(c"late")?;
-        kernel_registry_audit::ready()?;
+        kernel_audit::ready()?;
         assert_eq!(launch(last, &stream), DONE);
         assert_eq!(launch(late, &stream), REFUSED, "a full table would let it pass");
         Ok(())

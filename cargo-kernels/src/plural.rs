@@ -1,6 +1,0 @@
-//! Numbers of things in sentences.
-
-/// `1 kernel`, `2 kernels`
-pub(crate) fn many(count: usize, one: &str) -> String {
-    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
-}

@@ -1,0 +1,15 @@
+"""Runs the command that is packed with this package: `kernel-audit`, or `python3 -m kernel_audit`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    command = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "kernel-audit")
+    os.execv(command, [command, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+//! The command: `kernel-audit`, which is also `cargo kernels audit`. It runs any program with a library in front of the driver, and reports
+//! what loaded late, what took long and what did not return.
+//!
+//! `cli` says what was asked; `program`, `merge`, `watching` and `pack` do it. Processes write records: `process` reads them, `symbols` names
+//! functions in them, `together` finds what hangs across several. `report` writes, and `preload` writes down what was late.
+
+mod cli;
+mod failure;
+mod files;
+mod libraries;
+mod merge;
+mod pack;
+mod preload;
+mod process;
+mod program;
+mod report;
+mod symbols;
+mod together;
+mod watching;
+
+pub use cli::Audit;
+pub use failure::Failure;
+
+use cli::Mode;
+
+/// Does what was asked. `words` stand behind the file of this command: none, or ` kernels audit`.
+pub fn run(options: &Audit, words: &str) -> Result<(), Failure> {
+    match &options.mode {
+        None => program::run(&options.run),
+        Some(Mode::Run(run)) => program::run(run),
+        Some(Mode::Merge(merge)) => merge::merge(merge),
+        Some(Mode::Watch(watch)) => watching::watch(&watch.folders),
+        Some(Mode::Pack(pack)) => pack::pack(pack, words),
+    }
+}

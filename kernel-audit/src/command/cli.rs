@@ -1,0 +1,180 @@
+//! The command line of the audit: a program to run, or what else is asked for.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::{Args, Subcommand};
+
+const ABOUT: &str = "\
+The program and its children find a library as libcuda.so.1 that stands before the driver. Without a packed library, the first use
+builds it with cargo, in the target directory of the package here, or in ~/.cache. A program says that it is ready by calling
+`kernel_registry_audit_ready()`, which that library exports; in Python `ctypes.CDLL(\"libcuda.so.1\")` has it. A program called
+`merge`, `watch` or `pack` is run by `run`.
+
+Exit codes: those of the program; 12 if it succeeded and there are findings: calls that were late after the program was
+ready, or that did not return in time; 127 if there is no such program, 126 if it cannot be run, 2 wrong usage, 9 the library
+could not be built, 3 no such file or folder, 1 anything else, also where findings may be missing: a record could not be
+read, or no call was seen and an option asks about calls. Of `merge`: 12 if there are findings, 3 no such file, 6 no record
+could be read, or a preload is damaged, 1 if findings may be missing";
+
+/// What was asked of the audit.
+#[derive(Args)]
+#[command(after_help = ABOUT, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
+pub struct Audit {
+    #[command(subcommand)]
+    pub(crate) mode: Option<Mode>,
+
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Mode {
+    /// Run a program, as without this word
+    #[command(after_help = ABOUT)]
+    Run(Run),
+    /// Report on the records of earlier runs, and compare the processes
+    Merge(Merge),
+    /// Say what hangs across the processes that write their records now, until all have ended
+    Watch(Watch),
+    /// Copy this command and the library to a folder, for machines without Rust
+    Pack(Pack),
+}
+
+/// Runs a program.
+#[derive(Args)]
+pub(crate) struct Run {
+    /// Watch the program on the simulated driver, without a GPU
+    #[arg(long)]
+    pub(crate) sim: bool,
+
+    /// What happens to calls that are late after the program is ready: they are reported, answered with
+    /// CUDA_ERROR_NOT_PERMITTED, or end the program
+    #[arg(long, value_name = "WHAT", value_parser = ["report", "refuse", "abort"], default_value = "report")]
+    pub(crate) after_ready: String,
+
+    /// Take the program as ready after this time, if it does not say so itself
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) ready_after: Option<f64>,
+
+    /// Take the program and its children as ready once this file exists
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ready_file: Option<PathBuf>,
+
+    /// Explain a call that has not returned for this time
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds, default_value_t = 5.0)]
+    pub(crate) hang_after: f64,
+
+    /// What happens then
+    #[arg(long, value_name = "WHAT", value_parser = ["report", "abort"], default_value = "report")]
+    pub(crate) on_hang: String,
+
+    /// List other calls that take this long
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 10)]
+    pub(crate) slow: u64,
+
+    /// Give each process's record room for so many events, of 96 bytes each
+    #[arg(long, value_name = "NUMBER", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub(crate) events: u32,
+
+    /// Load what this file names as soon as the program has a context. If it cannot be read, that is a warning
+    #[arg(long, value_name = "FILE")]
+    pub(crate) preload: Option<PathBuf>,
+
+    /// When: with the context, or when the program calls `kernel_registry_audit_preload()`
+    #[arg(long, value_name = "WHEN", value_parser = ["context", "call"], default_value = "context", requires = "preload")]
+    pub(crate) preload_at: String,
+
+    /// Keep the records of the processes in this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) records: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) reports: Reports,
+
+    /// Build without the network
+    #[arg(long)]
+    pub(crate) offline: bool,
+
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// The files to write.
+#[derive(Args)]
+pub(crate) struct Reports {
+    /// Write the report as JSON to this file, or to the standard output with `-`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write the report as a page to this file: a summary, a timeline, and tables
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Write the timeline to this file, in the Trace Event format of Perfetto and chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Write what was late to this file, for `--preload`; with what is preloaded or merged
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(file))]
+    pub(crate) record: Option<PathBuf>,
+}
+
+/// Reports on records.
+#[derive(Args)]
+pub(crate) struct Merge {
+    /// Records, or folders with records; with `--record` also files whose names end in .preload
+    #[arg(required = true, value_name = "RECORD")]
+    pub(crate) records: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) reports: Reports,
+}
+
+/// Watches processes of other commands.
+#[derive(Args)]
+pub(crate) struct Watch {
+    /// The folders to which the processes write their records
+    #[arg(required = true, value_name = "FOLDER")]
+    pub(crate) folders: Vec<PathBuf>,
+}
+
+/// Copies the command.
+#[derive(Args)]
+pub(crate) struct Pack {
+    /// The folder
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+
+    /// Pack the simulated driver, too
+    #[arg(long)]
+    pub(crate) sim: bool,
+
+    /// Build without the network
+    #[arg(long)]
+    pub(crate) offline: bool,
+}
+
+/// A file that has a folder of images beside it.
+fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
+    if path.as_os_str() == "-" {
+        Err("name a file: copies of images go to a folder beside it")
+    } else {
+        Ok(path)
+    }
+}
+
+/// A time in seconds.
+fn seconds(value: &str) -> Result<f64, &'static str> {
+    let seconds = value.parse().ok().filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok());
+    seconds.ok_or("write it as 2.5")
+}
+
+/// A time in which a call can return.
+fn positive_seconds(value: &str) -> Result<f64, &'static str> {
+    let time = seconds(value)?;
+    if Duration::from_secs_f64(time) > Duration::ZERO { Ok(time) } else { Err("it must be more than 0") }
+}

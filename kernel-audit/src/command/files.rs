@@ -1,0 +1,82 @@
+//! The files that reports are written to.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use kernel_registry_command::terminal;
+
+use super::cli::Reports;
+use super::failure::Failure;
+use super::preload;
+use super::process::Audit;
+use super::program::trust::followed;
+use super::report::{html, json, page, trace};
+use crate::preload::Preload;
+
+impl Reports {
+    /// Tells before a program runs, which can take hours, that a report cannot be written.
+    pub(crate) fn can_be_written(&self) -> Result<(), Failure> {
+        let files = [&self.json, &self.html, &self.trace].into_iter().flatten();
+        for path in files.filter(|path| !is_output(path)) {
+            can_be_written(path)?;
+        }
+        self.record.as_deref().map_or(Ok(()), preload::can_be_recorded)
+    }
+
+    /// Writes the reports that were asked for, with what an earlier preload has.
+    pub(crate) fn write(
+        &self,
+        audit: &Audit,
+        earlier: Preload,
+        merges_preloads: bool,
+    ) -> Result<(), Failure> {
+        for why in &audit.left_out {
+            terminal::say(format_args!("warning: {why}"));
+        }
+        match self.json.as_deref() {
+            Some(path) if is_output(path) => terminal::print(|out| write!(out, "{}", json::text(audit)))?,
+            path => write_file(path, || json::text(audit))?,
+        }
+        match &self.record {
+            Some(file) if audit.processes.is_empty() && !merges_preloads => {
+                terminal::say(format_args!("`{}` is not written: no process left a record", file.display()));
+            }
+            Some(file) => preload::record(file, audit, earlier)?,
+            None => {}
+        }
+        write_file(self.html.as_deref(), || html::page(audit))?;
+        write_file(self.trace.as_deref(), || trace::text(audit))
+    }
+}
+
+/// The path from the root: the program may have another working directory.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(Failure::of_io(path))
+}
+
+/// Whether the standard output is meant, in place of a file.
+pub(crate) fn is_output(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Tells before the program runs, which can take hours, that a report cannot be written. It makes no file.
+fn can_be_written(path: &Path) -> Result<(), Failure> {
+    let opens = || match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            tempfile::tempfile_in(std::path::absolute(path)?.parent().unwrap_or(path)).map(drop)
+        }
+        Err(error) => Err(error),
+        // Opening a pipe waits for its reader, who would see its end.
+        Ok(its) if its.file_type().is_fifo() => Ok(()),
+        Ok(_) => OpenOptions::new().append(true).open(path).map(drop),
+    };
+    followed(path).and_then(|_| opens()).map_err(Failure::not_written(path))
+}
+
+fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    followed(path).map_err(Failure::not_written(path))?;
+    page::write(path, &text())
+}

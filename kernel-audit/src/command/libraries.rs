@@ -1,0 +1,36 @@
+//! The libraries that a program finds: the hooks, and the driver behind them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use kernel_registry_command::driver::{Library, mapped_driver};
+use kernel_registry_command::libraries::{AUDIT, SIM, beside, built};
+use kernel_registry_command::simulator::prepare;
+
+use super::failure::Failure;
+
+/// The simulated driver in a folder of `pack`.
+pub(crate) const PACKED_SIM: &str = "sim/libcuda.so.1";
+
+/// The library of the hooks.
+pub(crate) fn hooks(offline: bool) -> Result<PathBuf, Failure> {
+    match beside(&AUDIT) {
+        Some(hooks) => Ok(hooks),
+        None => Ok(built(&AUDIT, offline)?.library),
+    }
+}
+
+/// The driver behind the hooks: the simulated one, or the one that the program would have found.
+pub(crate) fn driver(sim: bool, offline: bool) -> Result<PathBuf, Failure> {
+    if sim {
+        if let Some(hooks) = beside(&AUDIT) {
+            let packed = hooks.with_file_name(PACKED_SIM);
+            return if packed.is_file() { Ok(packed) } else { Err(Failure::PackedWithoutSim) };
+        }
+        let (folder, _) = prepare(&built(&SIM, offline)?)?;
+        return Ok(folder.join("libcuda.so.1"));
+    }
+    let _driver = Library::found().map_err(|why| Failure::NoDriver { why })?;
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    mapped_driver(&maps).ok_or_else(|| Failure::NoDriver { why: "its file is not known".to_owned() })
+}

@@ -1,0 +1,60 @@
+//! Reports on the records of earlier programs.
+
+use std::io::Write;
+use std::path::Path;
+
+use kernel_registry_command::terminal;
+
+use super::cli::Merge;
+use super::failure::Failure;
+use super::files::is_output;
+use super::preload;
+use super::process::{Audit, record_files};
+use crate::preload::Preload;
+
+/// Reports on the records of earlier programs.
+pub(crate) fn merge(options: &Merge) -> Result<(), Failure> {
+    if let (Some(path), None) =
+        (options.records.iter().find(|path| is_preload(path)), &options.reports.record)
+    {
+        return Err(Failure::MergedNowhere { path: path.clone() });
+    }
+    options.reports.can_be_written()?;
+    let (mut files, mut earlier) = (Vec::new(), Preload::default());
+    let mut empty = Vec::new();
+    for path in &options.records {
+        if path.is_dir() {
+            let records = record_files(path);
+            empty.extend(Some(path).filter(|_| records.is_empty()));
+            files.extend(records);
+        } else if is_preload(path) {
+            earlier.merge(preload::read(path)?);
+        } else {
+            files.push(path.clone());
+        }
+    }
+    files.sort();
+    files.dedup();
+    let audit = Audit::read(files)?;
+    let merges_preloads = earlier != Preload::default();
+    options.reports.write(&audit, earlier, merges_preloads)?;
+    if audit.processes.is_empty() && !merges_preloads {
+        return Err(Failure::NothingToMerge { left_out: audit.left_out.len() });
+    }
+    for folder in empty {
+        terminal::say(format_args!("warning: `{}` has no records", folder.display()));
+    }
+    if audit.processes.is_empty() {
+        return Ok(());
+    }
+    match options.reports.json.as_deref() {
+        Some(path) if is_output(path) => terminal::say(&audit),
+        _ => terminal::print(|out| write!(out, "{audit}"))?,
+    }
+    audit.verdict()
+}
+
+/// Whether a file is taken for a preload.
+fn is_preload(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "preload")
+}

@@ -1,0 +1,319 @@
+//! Preloads: the file for the next run, made of this run's findings; and what became of the file that this run was given.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::iter;
+use std::mem;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::preload::{How, IN_CONTEXT, Origin, Preload, Sizes, hash, images, keep_copy};
+use crate::record::{Event, Kind, open_plain};
+use kernel_registry_cuda::rules;
+use kernel_registry_format::Needs;
+use kernel_registry_image::{newest_variant, read as read_image};
+use tempfile::{Builder, NamedTempFile};
+
+use crate::command::failure::Failure;
+use crate::command::files::absolute;
+use crate::command::process::{Audit, Process, is_finding};
+use crate::command::program::trust::followed;
+use crate::command::report::words::{Time, paragraph, short, subject};
+use kernel_registry_command::many;
+use kernel_registry_command::terminal;
+use kernel_registry_image::readable;
+
+/// Reads a preload. Its copies of images can have been moved with it.
+pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
+    let mut preload = Preload::read(path).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => Failure::NoPreload { path: path.to_owned(), why: error.to_string() },
+        _ => Failure::of_io(path)(error),
+    })?;
+    let folder = images(&absolute(path)?);
+    replace_copies(&mut preload, |origin| {
+        let path = Path::new(&origin.path);
+        let moved = folder.join(path.file_name().unwrap_or_default());
+        let moved = moved.to_str().filter(|moved| !path.exists() && Path::new(moved).exists());
+        Some(moved.unwrap_or(&origin.path).to_owned())
+    });
+    Ok(preload)
+}
+
+/// Tells before the program runs, which can take hours, that a preload cannot be written.
+pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
+    successor(file).map(drop).map_err(Failure::not_written(file))
+}
+
+/// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images go to the folder beside it; those that the
+/// file named before, and does not any more, are deleted there.
+pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result<(), Failure> {
+    let mut others = BTreeSet::new();
+    let mut preload = Preload::default();
+    audit.processes.iter().for_each(|process| preload.merge(late(audit, process, &mut others)));
+    let folder = images(&absolute(file)?);
+    for preload in [&mut preload, &mut earlier] {
+        replace_copies(preload, |origin| match keep(origin, &audit.copies, &folder) {
+            Ok(path) => Some(path),
+            Err(why) => {
+                others.insert(format!("{origin}: {why}"));
+                None
+            }
+        });
+    }
+    preload.merge(needed(&preload));
+    preload.merge(earlier);
+
+    let before = read(file).unwrap_or_default();
+    replace(file, &format!("{preload}{}", comments(audit, &others))).map_err(Failure::not_written(file))?;
+    let (kernels, images) = (many(preload.kernels(), "kernel"), many(preload.images.len(), "image"));
+    let not = if others.is_empty() {
+        String::new()
+    } else {
+        format!("; {} more cannot be, for reasons that stand there", others.len())
+    };
+    terminal::say(format_args!("`{}` has {kernels} of {images} for `--preload`{not}", file.display()));
+    let copies = |preload: &Preload| -> BTreeSet<PathBuf> {
+        preload
+            .images
+            .keys()
+            .filter(|origin| origin.is_copy())
+            .map(|origin| origin.path.clone().into())
+            .collect()
+    };
+    // Anything can stand in the file that was there before.
+    let is_ours = |path: &&PathBuf| path.parent() == Some(&folder) && followed(&folder).is_ok();
+    for path in copies(&before).difference(&copies(&preload)).filter(is_ours) {
+        let _ = fs::remove_file(path);
+    }
+    // It goes only if it is empty.
+    let _ = fs::remove_dir(&folder);
+    Ok(())
+}
+
+/// Writes a file in one piece, so that the old one stays until the new one is whole.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let (path, mut new) = successor(file)?;
+    new.write_all(text.as_bytes())?;
+    new.persist(path)?;
+    Ok(())
+}
+
+/// A new file in the same folder, which is deleted unless it replaces this one. A link stays, so the path is the one that it leads to.
+fn successor(file: &Path) -> io::Result<(PathBuf, NamedTempFile)> {
+    let path = followed(file)?;
+    if path.exists() && !path.is_file() {
+        return Err(io::Error::other("it is no plain file"));
+    }
+    let permissions = Permissions::from_mode(0o666);
+    let new = Builder::new().permissions(permissions).tempfile_in(path.parent().unwrap_or(&path))?;
+    Ok((path, new))
+}
+
+/// Keeps the copy of an image in another folder. It is at its path, or in one of these folders.
+fn keep(origin: &Origin, copies: &BTreeSet<PathBuf>, folder: &Path) -> Result<String, String> {
+    let path = Path::new(&origin.path);
+    let moved = copies.iter().map(|folder| folder.join(path.file_name().unwrap_or_default()));
+    let content = iter::once(path.to_owned()).chain(moved).find_map(|path| content(&path, origin));
+    let content = content.ok_or("this copy is not there")?;
+    let no_copy = |error| format!("no copy can be kept in `{}`: {error}", folder.display());
+    let kept = followed(folder).and_then(|_| keep_copy(folder, &content, origin.hash)).map_err(no_copy)?;
+    kept.into_os_string().into_string().map_err(|path| format!("{path:?} is not UTF-8"))
+}
+
+/// Names other files for the copies of a preload, or leaves these images out. Two copies can become one.
+fn replace_copies(preload: &mut Preload, mut other: impl FnMut(&Origin) -> Option<String>) {
+    for (mut origin, wanted) in mem::take(&mut preload.images) {
+        if origin.is_copy() {
+            let Some(path) = other(&origin) else { continue };
+            origin.path = path;
+        }
+        let mut replaced = Preload::default();
+        replaced.images.insert(origin, wanted);
+        preload.merge(replaced);
+    }
+}
+
+/// What a preload says of the processes, and of what cannot be preloaded, as comments.
+fn comments(audit: &Audit, others: &BTreeSet<String>) -> String {
+    let processes = audit.processes.iter().map(|process| {
+        let found = many(process.findings().count(), "finding");
+        let ready = if is_late_throughout(audit, process) {
+            ", never said to be ready, so all that it loaded"
+        } else {
+            ""
+        };
+        format!("{}, `{}`: {found}{ready}", process.name, short(&process.report.command))
+    });
+    let others = others.iter().map(|words| format!("not to be preloaded: {words}"));
+    let comment = |words: String| format!("# {}\n", words.replace(char::is_control, "\u{fffd}"));
+    processes.chain(others).map(comment).collect()
+}
+
+/// Whether all that a process loaded counts as late, because nobody said that it was ready. One that ended before a file said it for all
+/// processes is not late.
+fn is_late_throughout(audit: &Audit, process: &Process) -> bool {
+    let by_file = audit.has_ready_file && audit.processes.iter().any(|its| its.report.ready.is_some());
+    process.report.ready.is_none() && !by_file
+}
+
+/// What was late in a process. `others` are the findings that cannot be preloaded, in words.
+fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Preload {
+    let mut preload = Preload::default();
+    // How often each image was loaded, and how many copies were preloaded before. A module is loaded for each context.
+    let mut times: BTreeMap<(Origin, u64), (u32, u32)> = BTreeMap::new();
+    let (all_is_late, copies) = (is_late_throughout(audit, process), preloaded_copies(process));
+    for event in &process.report.events {
+        let is_late = all_is_late || is_finding(event);
+        preload.sizes.raise(sizes(event, is_late));
+        // It has an event of its own.
+        if event.kind == Kind::Hang && event.has_returned {
+            continue;
+        }
+        // Images that the driver refused, because they have nothing for this device.
+        if event.result != 0 && event.kind != Kind::Refused && event.kind != Kind::Hang {
+            continue;
+        }
+        let Ok(origin) = event.origin.parse::<Origin>() else {
+            others.extend(why_not(event).filter(|_| is_late));
+            continue;
+        };
+        // Loads before ready count as well: in the next run they take preloaded copies.
+        if event.bytes > 0 {
+            let context = if origin.how == How::Module { event.context } else { 0 };
+            let (loaded, preloaded) = times.entry((origin.clone(), context)).or_default();
+            // What was refused may have been tried again, and what hung may have been loaded after all.
+            *loaded = if event.kind == Kind::Image { *loaded + 1 } else { (*loaded).max(1) };
+            let before = copies.get(&(content_of(&origin), event.context));
+            let before = before.map_or(0, |begun| begun.iter().filter(|begun| **begun < event.begun).count());
+            *preloaded = (*preloaded).max(before as u32);
+        }
+        if is_late {
+            preload.add(origin, kernel(event));
+        }
+    }
+    for ((origin, _), (loaded, preloaded)) in times {
+        if let Some(wanted) = preload.images.get_mut(&origin) {
+            wanted.times = wanted.times.max(loaded + preloaded);
+        }
+    }
+    for wanted in preload.images.values_mut() {
+        wanted.times = wanted.times.max(1);
+    }
+    preload
+}
+
+/// What tells images apart, wherever their files are.
+type Content = (How, u64, u64);
+
+fn content_of(origin: &Origin) -> Content {
+    (origin.how, origin.bytes, origin.hash)
+}
+
+/// When the copies of each image were preloaded, in each context. If the program loads the image after that, it has taken all of them.
+fn preloaded_copies(process: &Process) -> HashMap<(Content, u64), Vec<u64>> {
+    let mut copies: HashMap<_, Vec<_>> = HashMap::new();
+    for event in process.report.preloaded.iter().filter(|event| event.result == 0) {
+        if let Ok(origin) = event.origin.parse() {
+            copies.entry((content_of(&origin), event.context)).or_default().push(event.begun);
+        }
+    }
+    copies
+}
+
+/// What the driver has to set up for the kernels of a preload, as their images show.
+fn needed(preload: &Preload) -> Preload {
+    let mut needed = Preload::default();
+    for (origin, wanted) in &preload.images {
+        let needs = needs(origin, &wanted.kernels);
+        let prime = &mut needed.prime;
+        prime.printf |= needs.printf || needs.unknown;
+        prime.assert |= needs.assert || needs.unknown;
+        prime.heap |= needs.heap;
+    }
+    needed
+}
+
+/// The bytes of an image in this file, if they are those that were recorded.
+fn content(path: &Path, origin: &Origin) -> Option<Vec<u8>> {
+    const LONGEST: u64 = 1 << 30;
+    let (file, length) = open_plain(path).ok()?;
+    let is_there = origin.bytes <= LONGEST && origin.offset.checked_add(origin.bytes)? <= length;
+    let mut bytes = vec![0; usize::try_from(origin.bytes).ok().filter(|_| is_there)?];
+    file.read_exact_at(&mut bytes, origin.offset).ok()?;
+    (hash(&bytes) == origin.hash).then_some(bytes)
+}
+
+/// What these kernels of an image need: nothing, if it is not there.
+fn needs(origin: &Origin, kernels: &BTreeSet<String>) -> Needs {
+    let Some(bytes) = content(Path::new(&origin.path), origin) else { return Needs::NONE };
+    let Ok(image) = newest_variant(&bytes).or_else(|_| read_image(&bytes)) else { return Needs::UNKNOWN };
+    let entries = image.variants.iter().flat_map(|variant| &variant.entries);
+    let named = entries.filter(|entry| kernels.is_empty() || kernels.contains(&entry.symbol));
+    named.fold(Needs::NONE, |all, entry| all.and(entry.needs))
+}
+
+/// The kernel that a finding is about, if it is about one.
+fn kernel(event: &Event) -> Option<&str> {
+    match event.kind {
+        Kind::Load => Some(&event.subject),
+        // A library that is not in the context yet.
+        Kind::Image | Kind::Refused if *event.subject == *"library" => Some(IN_CONTEXT),
+        // What was refused, or hangs, is about a kernel, or about an image and its size.
+        Kind::Refused | Kind::Hang if event.bytes == 0 => Some(&event.subject),
+        _ => None,
+    }
+}
+
+/// The size that was set. That of printf and of the heap cannot be set any more once they are preloaded, so it counts also if it was not late.
+fn sizes(event: &Event, is_late: bool) -> Sizes {
+    let mut sizes = Sizes::default();
+    let of = |name: &str| event.subject.strip_prefix(name)?.strip_suffix(" bytes")?.parse().ok();
+    sizes.stack = of("stack of ").filter(|_| is_late).unwrap_or(0);
+    sizes.printf = of("printf buffer of ").unwrap_or(0);
+    sizes.heap = of("heap of ").unwrap_or(0);
+    sizes
+}
+
+/// Why a late load cannot be preloaded.
+fn why_not(event: &Event) -> Option<String> {
+    let is_load = matches!(event.kind, Kind::Load | Kind::Image)
+        || matches!(event.kind, Kind::Refused | Kind::Hang)
+            && [rules::LOAD.name, rules::MODULE.name].contains(&&*event.rule);
+    let image = if event.image.is_empty() { String::new() } else { format!(" of {}", event.image) };
+    const WHY: &str =
+        "its image was loaded from a file by its name, or with options, or no copy of it could be kept";
+    is_load.then(|| format!("{}{image}: {WHY}", readable(&subject(event))))
+}
+
+/// What was preloaded in a process, and what was not.
+pub(crate) fn write(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
+    const LISTED: usize = 5;
+    let all = &process.report.preloaded;
+    let (done, failed): (Vec<_>, Vec<_>) = all.iter().partition(|event| event.result == 0);
+    if !done.is_empty() {
+        let took: u64 = done.iter().map(|event| event.took).sum();
+        writeln!(f, "  {} x preloaded, {} in all", done.len(), Time(took))?;
+    }
+    for event in failed.iter().take(LISTED) {
+        let image = if event.image.is_empty() { String::new() } else { format!(", {}", event.image) };
+        paragraph(f, &format!("! not preloaded: {}{image}: {}.", readable(&event.subject), event.text))?;
+    }
+    match failed.len().checked_sub(LISTED) {
+        None | Some(0) => Ok(()),
+        Some(rest) => writeln!(f, "! and {rest} more; `--json` has all"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_needs_nothing() {
+        let mut preload = Preload::default();
+        preload.add("library 1 2 0x3 /no/such/file".parse().unwrap(), Some("kernel"));
+        assert!(needed(&preload).prime.is_nothing());
+    }
+}

@@ -1,0 +1,309 @@
+//! The processes that left records, with names that tell them apart.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use crate::record::{Event, Kind, LARGEST, Report, open_plain, read};
+use crate::{Cause, causes};
+
+use crate::command::failure::Failure;
+use crate::command::symbols;
+use kernel_registry_command::Failure as Shared;
+
+/// The folder beside records where processes keep copies of images.
+pub(crate) const IMAGES: &str = "images";
+
+/// What all records together say.
+pub(crate) struct Audit {
+    /// In the order of ranks, if all have one, or else of numbers.
+    pub(crate) processes: Vec<Process>,
+    /// Files that could not be read, each in a sentence.
+    pub(crate) left_out: Vec<String>,
+    /// The folders of [`IMAGES`].
+    pub(crate) copies: BTreeSet<PathBuf>,
+    /// Whether a file said that processes were ready.
+    pub(crate) has_ready_file: bool,
+    /// Whether the program's hangs were explained when they happened, in the same terminal.
+    pub(crate) was_said: bool,
+    /// Whether a process was ended when a call hung.
+    pub(crate) hangs_end: bool,
+    /// Whether Ctrl-C ended the program and its children.
+    pub(crate) was_interrupted: bool,
+}
+
+/// A process that called the driver.
+pub(crate) struct Process {
+    /// Its rank can be one that only the command tells.
+    pub(crate) report: Report,
+    /// `rank 3` or `process 4711`. No two have the same.
+    pub(crate) name: String,
+    /// Its number, or another one if an earlier process has that: each machine and container counts for itself.
+    pub(crate) number: u32,
+    /// How much later than the first process it began, in nanoseconds.
+    pub(crate) offset: u64,
+}
+
+impl Audit {
+    /// Fails if there are findings, or may be.
+    pub(crate) fn verdict(&self) -> Result<(), Failure> {
+        match (self.findings(), self.left_out.len(), self.lack_threads()) {
+            (0, 0, 0) => Ok(()),
+            (0, 0, count) => Err(Failure::LackThreads { count }),
+            (0, count, _) => Err(Failure::LeftOut { count }),
+            (count, ..) => Err(Failure::Findings { count }),
+        }
+    }
+
+    /// Reads records. Those that are damaged, or of another version, are left out.
+    pub(crate) fn read(files: impl IntoIterator<Item = PathBuf>) -> Result<Audit, Failure> {
+        let (mut reports, mut left_out, mut copies) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for path in files {
+            copies.insert(path.with_file_name(IMAGES));
+            let why = match bytes_of(&path) {
+                Ok(bytes) if bytes.is_empty() => {
+                    "it is empty, because there was no room for it on the disk".to_owned()
+                }
+                Ok(bytes) => match read(&bytes) {
+                    Ok(report) => {
+                        reports.push(report);
+                        continue;
+                    }
+                    Err(why) => why.to_string(),
+                },
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    return Err(Shared::Missing { path }.into());
+                }
+                Err(error) => error.to_string(),
+            };
+            left_out.push(format!("`{}` is left out: {why}", path.display()));
+        }
+        symbols::resolve(&mut reports);
+        Ok(Audit {
+            processes: named(reports),
+            left_out,
+            copies,
+            has_ready_file: false,
+            was_said: false,
+            hangs_end: false,
+            was_interrupted: false,
+        })
+    }
+
+    pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
+        self.processes.iter().flat_map(|process| &process.report.events)
+    }
+
+    /// What ended a process that did not end by itself, if that is known.
+    pub(crate) fn end_of(&self, process: &Process) -> Option<&'static str> {
+        if process.report.ended {
+            None
+        } else if self.hangs_end && process.of_kind(Kind::Hang).next().is_some() {
+            Some("ended by `--on-hang abort`")
+        } else if self.was_interrupted {
+            Some("ended by Ctrl-C")
+        } else {
+            Some("killed, ended without exit handlers, or still running")
+        }
+    }
+
+    /// The causes of the findings of all processes.
+    pub(crate) fn causes(&self) -> Vec<Cause<'_>> {
+        causes(self.processes.iter().map(|process| &process.report))
+    }
+
+    pub(crate) fn findings(&self) -> usize {
+        let of_process = |process: &Process| {
+            process.findings().count()
+                + usize::try_from(process.report.dropped_findings).unwrap_or(usize::MAX)
+        };
+        self.processes.iter().map(of_process).fold(0, usize::saturating_add)
+    }
+
+    /// How many processes lack a thread of the audit.
+    pub(crate) fn lack_threads(&self) -> usize {
+        self.processes.iter().filter(|process| process.report.lacks_thread).count()
+    }
+}
+
+impl Process {
+    /// Calls that were late after the program was ready, would have waited for a resident kernel, or did not return.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = &Event> {
+        self.report.events.iter().filter(|event| is_finding(event))
+    }
+
+    /// A time of this process in nanoseconds since the first process began.
+    pub(crate) fn on_axis(&self, time: u64) -> u64 {
+        self.offset.saturating_add(time)
+    }
+
+    /// When it was ready, in nanoseconds since the first process began.
+    pub(crate) fn ready_at(&self) -> Option<u64> {
+        Some(self.on_axis(self.report.ready?))
+    }
+
+    /// What the record had no room for, in sentences.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let report = &self.report;
+        let nameless = report.events.iter().filter(|event| event.call.is_empty()).count() as u64;
+        let missing = [
+            (
+                report.dropped,
+                "further events found no room in the record, and are in no sum: `--events` makes more",
+            ),
+            (report.dropped_findings, "of these are findings"),
+            (
+                report.unsaid,
+                "messages could neither be written to the standard error output nor sent to the command",
+            ),
+            (
+                report.lacks_thread.into(),
+                "thread of the audit or more could not be started: hangs are not explained, and a file or a time that says ready is not seen",
+            ),
+            (nameless, "events have no names, because the record had no room for more texts"),
+            (
+                report.texts_dropped,
+                "texts are left out: the record refers to more of them than records of this library do",
+            ),
+            (report.activity_dropped, "samples of launches found no room in the record"),
+            (
+                report.unwatched_threads,
+                "threads found no slot in the record: their launches are not counted, and their hangs not explained",
+            ),
+            (
+                report.unsampled_launches,
+                "launches were in streams that found no room: they are in no sample, and a hang does not name these streams",
+            ),
+        ];
+        missing
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect()
+    }
+
+    pub(crate) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Event> {
+        self.report.events.iter().filter(move |event| event.kind == kind)
+    }
+}
+
+pub(crate) fn is_finding(event: &Event) -> bool {
+    event.is_finding || event.kind == Kind::Hang
+}
+
+/// Whether a call came after the program was ready, and is a finding for that.
+pub(crate) fn is_late(event: &Event) -> bool {
+    event.is_finding && event.kind != Kind::Hang && !event.waits_for_resident()
+}
+
+/// The bytes of a record. A larger file is none, and could fill the memory.
+fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
+    let (file, length) = open_plain(path)?;
+    if length > LARGEST {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, "it is larger than any record"));
+    }
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+pub(crate) fn named(reports: Vec<Report>) -> Vec<Process> {
+    let first = reports.iter().map(|report| report.started).min().unwrap_or(0);
+    let mut processes: Vec<_> = reports
+        .into_iter()
+        .map(|mut report| {
+            report.rank = report.rank.or_else(|| rank(&report.command));
+            let (number, offset) = (report.process, report.started.saturating_sub(first));
+            Process { name: String::new(), number, offset, report }
+        })
+        .collect();
+    let all_ranked = processes.iter().all(|process| process.report.rank.is_some());
+    processes.sort_by_key(|process| (process.report.rank.filter(|_| all_ranked), process.report.process));
+
+    let mut of_rank = HashMap::new();
+    processes
+        .iter()
+        .filter_map(|process| process.report.rank)
+        .for_each(|rank| *of_rank.entry(rank).or_insert(0) += 1);
+    let mut numbers = HashSet::new();
+    let mut names = HashSet::new();
+    for process in &mut processes {
+        while !numbers.insert(process.number) {
+            process.number = process.number.wrapping_add(1_000_000);
+        }
+        let own = process.report.process;
+        let name = match process.report.rank {
+            Some(rank) if of_rank[&rank] == 1 => format!("rank {rank}"),
+            Some(rank) => format!("rank {rank}, process {own}"),
+            None => format!("process {own}"),
+        };
+        let further = (2..).map(|count| format!("{name} ({count})"));
+        let mut candidates = std::iter::once(name.clone()).chain(further);
+        process.name = candidates.find(|name| names.insert(name.clone())).unwrap_or(name);
+    }
+    processes
+}
+
+/// The rank that launchers pass as an argument: `--rank 3`, `--local_rank=3`.
+fn rank(command: &str) -> Option<u32> {
+    let words: Vec<_> = command.split_whitespace().collect();
+    let value = |option: &str| {
+        words.iter().enumerate().find_map(|(index, word)| {
+            let rest = word.strip_prefix("--")?.replace('_', "-").strip_prefix(option)?.to_owned();
+            match rest.strip_prefix('=') {
+                Some(value) => value.parse().ok(),
+                None if rest.is_empty() => words.get(index + 1)?.parse().ok(),
+                None => None,
+            }
+        })
+    };
+    value("rank").or_else(|| value("local-rank"))
+}
+
+/// The files of records in a folder, in the order of their names. Those of earlier programs may be there, too.
+pub(crate) fn record_files(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "rec")).collect();
+    files.sort();
+    files
+}
+
+/// Which records are those of one run. Others can write to the same folder.
+#[derive(Clone, Default)]
+pub(crate) struct Own {
+    /// Records of earlier programs.
+    earlier: HashSet<PathBuf>,
+    run: String,
+}
+
+impl Own {
+    /// Records that are not there yet.
+    pub(crate) fn after(folder: &Path, run: String) -> Self {
+        Own { earlier: record_files(folder).into_iter().collect(), run }
+    }
+
+    /// Whether a record is of this run, or says of none.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        let run = path.file_stem().and_then(|stem| Path::new(stem).extension());
+        self.is_new(path) && run.is_none_or(|run| *run == *self.run)
+    }
+
+    /// Whether a record is of this run, or of one beside it.
+    pub(crate) fn is_new(&self, path: &Path) -> bool {
+        !self.earlier.contains(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rank;
+
+    #[test]
+    fn ranks_are_read_from_the_command() {
+        assert_eq!(rank("python3 train.py --local_rank=3 --x 1"), Some(3));
+        assert_eq!(rank("python3 train.py --local-rank 2 --rank 10"), Some(10));
+        assert_eq!(rank("python3 train.py --ranking 2 --rank"), None);
+    }
+}

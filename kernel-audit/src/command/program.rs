@@ -1,0 +1,163 @@
+//! Runs any program with a library in front of the driver, and reports on it.
+//!
+//! A stub, without code of its own, has the driver's name; the loader finds functions first in the hooks, and then in the driver. Each process
+//! writes a record.
+
+mod front;
+mod messages;
+mod signals;
+pub(crate) mod trust;
+mod usage;
+
+use std::env;
+use std::fs;
+use std::io::{self, ErrorKind, IsTerminal};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+
+use kernel_registry_command::simulator::first;
+use kernel_registry_command::{Failure as Shared, terminal};
+use kernel_registry_cuda::shared_object;
+
+use self::front::Front;
+use self::messages::Messages;
+use self::trust::followed;
+use super::cli::Run;
+use super::failure::Failure;
+use super::files::absolute;
+use super::libraries;
+use super::preload;
+use super::process::{self, Audit, Own, record_files};
+use super::together::{self, Running};
+use crate::variables;
+
+pub(crate) fn run(options: &Run) -> Result<(), Failure> {
+    usage::check(options)?;
+    options.reports.can_be_written()?;
+    let Some((program, arguments)) = terminal::program(&options.command)? else { return Ok(()) };
+    if env::var_os(variables::DRIVER).is_some() {
+        return Err(Failure::AuditedAlready);
+    }
+    if let Some(file) = &options.ready_file {
+        remove_mark(file)?;
+    }
+    // What is missing is said before anything is built.
+    let driver = libraries::driver(options.sim, options.offline)?;
+    let hooks = libraries::hooks(options.offline)?;
+
+    let front = Front::new()?;
+    let temporary = tempfile::tempdir().map_err(Failure::of_io(&env::temp_dir()))?;
+    let records = match &options.records {
+        // One's own link is as good as the folder.
+        Some(records) if records.is_symlink() => followed(records).map_err(Failure::not_written(records))?,
+        Some(records) => absolute(records)?,
+        None => front.link(temporary.path())?,
+    };
+    // Processes cannot tell this command that they have no place for their records.
+    fs::create_dir_all(&records)
+        .and_then(|()| tempfile::tempfile_in(&records))
+        .map_err(Failure::not_written(&records))?;
+    let needed = [&hooks, &driver].map(|path| path.to_string_lossy().into_owned());
+    let mut command = Command::new(program);
+    command.args(arguments).env("LD_LIBRARY_PATH", first(front.path()));
+    command.envs([
+        (variables::DRIVER, driver.into_os_string()),
+        (variables::RECORDS, records.clone().into_os_string()),
+        (variables::RUN, front.run().into()),
+        (variables::AFTER_READY, options.after_ready.clone().into()),
+        (variables::HANG_AFTER, options.hang_after.to_string().into()),
+        (variables::ON_HANG, options.on_hang.clone().into()),
+        (variables::SLOW_MS, options.slow.to_string().into()),
+        (variables::EVENTS, options.events.to_string().into()),
+    ]);
+    // Before `--record` writes to it: it can be the same file. It never keeps the program from running.
+    let given = match options.preload.as_deref().map(preload::read).transpose() {
+        Ok(given) => given,
+        Err(why) => {
+            terminal::say(format_args!("warning: nothing is preloaded: {why}"));
+            None
+        }
+    };
+    if let Some(file) = options.preload.as_ref().filter(|_| given.is_some()) {
+        command.env(variables::PRELOAD, absolute(file)?).env(variables::PRELOAD_AT, &options.preload_at);
+    }
+    if options.reports.record.is_some() || options.records.is_some() {
+        command.env(variables::IMAGES, records.join(process::IMAGES));
+    }
+    if let Some(seconds) = options.ready_after {
+        command.env(variables::READY_AFTER, seconds.to_string());
+    }
+    if let Some(file) = &options.ready_file {
+        command.env(variables::READY_FILE, absolute(file)?);
+    }
+    let own = Own::after(&records, front.run());
+    if io::stderr().is_terminal() {
+        command.env(variables::CTRL_C, "1");
+    }
+    // Without a socket they are counted.
+    let mut messages = Messages::new().ok();
+    command.envs(messages.iter().flat_map(Messages::variables));
+    let constant = variables::constant(command.get_envs());
+    let stub = shared_object(
+        "libcuda.so.1",
+        &[],
+        &[(variables::CONSTANT, &constant)],
+        &needed.each_ref().map(|path| &**path),
+    );
+    front.put(&stub)?;
+    let blocked = signals::outlive(&mut command);
+    let mut running = command.spawn().map_err(|error| Shared::NotRun { program: program.clone(), error })?;
+    signals::program_runs(running.id(), blocked);
+    let mut processes = Running::of_program(records.clone(), own.clone());
+    let (status, messages) = thread::scope(|scope| {
+        let (running_still, has_ended) = mpsc::channel::<()>();
+        let looks = scope.spawn(move || {
+            while has_ended.recv_timeout(together::STEP) == Err(RecvTimeoutError::Timeout) {
+                messages.iter_mut().for_each(Messages::say);
+                processes.look().into_iter().for_each(terminal::say);
+            }
+            messages
+        });
+        let status = signals::wait(&mut running);
+        drop(running_still);
+        (status, looks.join().unwrap_or_default())
+    });
+    let was_interrupted = signals::program_has_ended();
+    let status = status.map_err(|error| Shared::Output { error })?;
+
+    let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| own.has(path)))?;
+    (audit.was_said, audit.was_interrupted) = (true, was_interrupted);
+    audit.left_out.extend(messages.map(Messages::without_record).unwrap_or_default());
+    audit.hangs_end = options.on_hang == "abort";
+    audit.has_ready_file = options.ready_file.is_some();
+    terminal::say(&audit);
+    options.reports.write(&audit, given.unwrap_or_default(), false)?;
+    match code(status) {
+        0 => audit.verdict()?,
+        code => return Err(Failure::Failed { code }),
+    }
+    match usage::asks(options).filter(|_| audit.processes.is_empty()) {
+        Some(option) => Err(Failure::NothingAudited { option }),
+        None => Ok(()),
+    }
+}
+
+/// Removes the file that says that the program is ready, which an earlier run has left. Only an empty file is such a mark.
+fn remove_mark(file: &Path) -> Result<(), Failure> {
+    match fs::metadata(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Ok(its) if its.is_file() && its.len() == 0 => {
+            fs::remove_file(file).map_err(Failure::not_written(file))
+        }
+        _ => Err(Failure::NoMark { path: file.to_owned() }),
+    }
+}
+
+/// The exit code of a program, as shells have it.
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}

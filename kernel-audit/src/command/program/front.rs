@@ -1,0 +1,109 @@
+//! The folder where the loader finds the stub. Processes of the program can live longer than this command, with its name in
+//! `LD_LIBRARY_PATH`: whoever could make a folder of that name would run code in them. So it is in a folder that only this user can write
+//! to, and which stays.
+
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::{Builder, TempDir};
+
+use crate::command::failure::Failure;
+use crate::command::program::trust::{own_folder, user};
+use kernel_registry_command::folder;
+use kernel_registry_command::libraries;
+
+/// The folder that stays.
+const NAME: &str = "kernel-registry-front";
+
+/// A younger folder may not be locked yet.
+const YOUNG: Duration = Duration::from_secs(3600);
+
+/// The folder of one command. It goes when the command ends.
+pub(crate) struct Front {
+    folder: TempDir,
+    /// As long as the command runs, this folder is locked.
+    _lock: File,
+}
+
+impl Front {
+    /// Makes it in the first folder that serves.
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let mut refused = Vec::new();
+        for parent in parents() {
+            match Front::inside(&parent) {
+                Ok(front) => return Ok(front),
+                Err(why) => refused.push(format!("`{}`: {why}", parent.display())),
+            }
+        }
+        Err(Failure::NoFront { refused: refused.join("; ") })
+    }
+
+    fn inside(parent: &Path) -> Result<Self, String> {
+        let in_words = |error: std::io::Error| error.to_string();
+        let parent = own_folder(parent)?;
+        if let Some(separator) = libraries::separator(&parent) {
+            return Err(format!("`{separator}` ends the name of a folder in `LD_LIBRARY_PATH`"));
+        }
+        // A network's folder is one of several machines, which may not know of each other's locks.
+        let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let prefix = machine.replace(|c: char| !c.is_ascii_alphanumeric(), "") + "-";
+        remove_left(&parent, &prefix);
+        let folder = Builder::new().prefix(&prefix).rand_bytes(12).tempdir_in(&parent).map_err(in_words)?;
+        let lock = File::open(&folder).map_err(in_words)?;
+        // Where nothing can be locked, nothing is removed either.
+        let _ = lock.try_lock();
+        Ok(Front { folder, _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A name that no other command has.
+    pub(crate) fn run(&self) -> String {
+        let name = self.path().file_name().unwrap_or_default().to_string_lossy();
+        name.rsplit('-').next().unwrap_or_default().to_owned()
+    }
+
+    /// Fills it with the stub.
+    pub(crate) fn put(&self, stub: &[u8]) -> Result<(), Failure> {
+        Ok(folder::put(self.path(), stub)?)
+    }
+
+    /// Another path of this folder, which nobody else can make anew either.
+    pub(crate) fn link(&self, to: &Path) -> Result<PathBuf, Failure> {
+        let link = self.path().join("records");
+        symlink(to, &link).map_err(Failure::not_written(&link))?;
+        Ok(link)
+    }
+}
+
+/// Removes the folders of commands that were killed.
+fn remove_left(parent: &Path, prefix: &str) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let age = entry.metadata().and_then(|its| its.modified()).ok().and_then(|at| at.elapsed().ok());
+        if entry.file_name().to_string_lossy().starts_with(prefix)
+            && age.is_some_and(|age| age > YOUNG)
+            && File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok())
+        {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Folders of the user that stay. Services often have no home, or cannot write there.
+fn parents() -> impl Iterator<Item = PathBuf> {
+    let folder = |name| {
+        let folders = env::var_os(name)?;
+        // A service can have several folders of one kind.
+        env::split_paths(&folders).next().filter(|path| path.is_absolute())
+    };
+    let home = folder("HOME").filter(|home| home.is_dir()).map(|home| home.join(".cache"));
+    let named = [folder("XDG_CACHE_HOME"), home, folder("CACHE_DIRECTORY"), folder("XDG_RUNTIME_DIR")];
+    let of_all = [PathBuf::from("/var/tmp"), env::temp_dir()];
+    let named = named.into_iter().flatten().map(|parent| parent.join(NAME));
+    named.chain(of_all.map(|parent| parent.join(format!("{NAME}-{}", user()))))
+}

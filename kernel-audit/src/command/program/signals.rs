@@ -1,0 +1,189 @@
+//! Signals to this command while the program runs, and the wait for its end. The command outlives the signals, and reports on the program, which
+//! finds them as without the command.
+//!
+//! A terminal sends SIGINT (Ctrl-C) to the program and to this command. The program may do with it what it likes; but a call of the driver
+//! that hangs keeps many from doing anything. So the second one within a moment ends the program. What others send to this command is passed on.
+
+use std::fs;
+use std::io;
+use std::mem;
+use std::os::unix::process::CommandExt;
+use std::process::{self, Child, Command, ExitStatus};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+/// The program, for signals to it; 0 before it runs.
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+
+/// Signals that end a program which has no handler for them.
+const ENDING: [libc::c_int; 6] =
+    [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
+/// When Ctrl-C was pressed last, in milliseconds; 0 for never.
+static INTERRUPTED: AtomicU64 = AtomicU64::new(0);
+
+/// The longest time between the two, in milliseconds.
+const MOMENT: u64 = 3000;
+
+/// Whether Ctrl-C has ended the program.
+static HAS_ENDED_IT: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process was started with SIGPIPE ignored, as services of systemd are. Rust ignores it before `main`, and no program inherits that.
+static IGNORES_PIPES: AtomicBool = AtomicBool::new(false);
+
+/// Looks before Rust does.
+#[used]
+// SAFETY: the section holds functions without arguments, which are called once before `main`; this one needs nothing of Rust's runtime.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn look() {
+        IGNORES_PIPES.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+    }
+    look
+};
+
+/// The signals that were blocked before [`outlive`].
+pub(crate) struct Blocked(libc::sigset_t);
+
+/// Keeps this process alive when a signal ends the program, which is then reported. The program inherits no handlers, and ignores and blocks what
+/// it would without this command. Signals wait until the program runs.
+pub(crate) fn outlive(command: &mut Command) -> Blocked {
+    let ignores_pipes = IGNORES_PIPES.load(Ordering::Relaxed);
+    let ignores_children = is_ignored(libc::SIGCHLD);
+    // SAFETY: zeros are an empty set, and an action without flags. The calls change the signals of this process; `handle` only makes calls that are
+    // allowed in a handler.
+    let blocked = unsafe {
+        let (mut ours, mut blocked): (libc::sigset_t, libc::sigset_t) = (mem::zeroed(), mem::zeroed());
+        for signal in ENDING.into_iter().filter(|signal| !is_ignored(*signal)) {
+            let mut action: libc::sigaction = mem::zeroed();
+            action.sa_sigaction = handle as extern "C" fn(_, _, _) as libc::sighandler_t;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigaction(signal, &action, ptr::null_mut());
+            libc::sigaddset(&mut ours, signal);
+        }
+        // Nobody could wait for the program.
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &ours, &mut blocked);
+        blocked
+    };
+    let restore = move || {
+        let ignored = [(libc::SIGPIPE, ignores_pipes), (libc::SIGCHLD, ignores_children)];
+        // SAFETY: the calls are allowed in a forked child, whose signals they change.
+        unsafe {
+            for (signal, _) in ignored.into_iter().filter(|(_, is_ignored)| *is_ignored) {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, ptr::null_mut());
+        }
+        Ok(())
+    };
+    // SAFETY: `restore` makes no other calls than these.
+    unsafe { command.pre_exec(restore) };
+    Blocked(blocked)
+}
+
+extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    let program = PROGRAM.load(Ordering::Relaxed);
+    let kill = |signal| {
+        if program > 0 {
+            // SAFETY: the call is allowed in a handler; the program has not been waited for.
+            unsafe { libc::kill(program, signal) };
+        }
+    };
+    // SAFETY: the system passes a description that lives during the call.
+    let is_of_system = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    // What is typed in a terminal goes to the program, too.
+    if !is_of_system || ![libc::SIGINT, libc::SIGQUIT].contains(&signal) {
+        return kill(signal);
+    }
+    if signal == libc::SIGQUIT {
+        return;
+    }
+    let now = now();
+    let before = INTERRUPTED.swap(now, Ordering::Relaxed);
+    if before > 0 && now - before <= MOMENT {
+        HAS_ENDED_IT.store(true, Ordering::Relaxed);
+        // Now the program's children come to this process.
+        // SAFETY: the call is allowed in a handler, and sets a flag of this process.
+        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+        kill(libc::SIGKILL);
+    }
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: zeros are an action, and the call only replaces them by the one that is set.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        libc::sigaction(signal, ptr::null(), &mut action);
+        action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Milliseconds of a clock that never goes back.
+fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: there is room for a time, and the call is allowed in a handler.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec.cast_unsigned() * 1000 + time.tv_nsec.cast_unsigned() / 1_000_000
+}
+
+/// The program runs: it gets what is passed on, and what waited for that.
+pub(crate) fn program_runs(number: u32, Blocked(blocked): Blocked) {
+    PROGRAM.store(number.cast_signed(), Ordering::Relaxed);
+    // SAFETY: the call changes the signals of this thread.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, ptr::null_mut()) };
+}
+
+/// Waits for the program. In a container whose first process is this one, others become its children when their parents end: it waits for these,
+/// too, so that they can go.
+pub(crate) fn wait(running: &mut Child) -> io::Result<ExitStatus> {
+    loop {
+        // SAFETY: zeros are an empty description, which the call fills in; it takes nothing away from `running`.
+        let (result, number) = unsafe {
+            let mut ended: libc::siginfo_t = mem::zeroed();
+            let result = libc::waitid(libc::P_ALL, 0, &mut ended, libc::WEXITED | libc::WNOWAIT);
+            (result, ended.si_pid())
+        };
+        if result == 0 && number.cast_unsigned() != running.id() {
+            // SAFETY: it is a child of this process, of which nothing else here knows.
+            unsafe { libc::waitpid(number, ptr::null_mut(), 0) };
+        } else if result == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            PROGRAM.store(0, Ordering::Relaxed);
+            return running.wait();
+        }
+    }
+}
+
+/// The program has ended: signals are for this process again, which may have much to write. If Ctrl-C has ended the program, its
+/// children are ended too, and it returns true.
+pub(crate) fn program_has_ended() -> bool {
+    for signal in ENDING.into_iter().filter(|signal| !is_ignored(*signal)) {
+        // SAFETY: it restores what happens by default.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    let has_ended_it = HAS_ENDED_IT.load(Ordering::Relaxed);
+    if has_ended_it {
+        end_children();
+    }
+    has_ended_it
+}
+
+/// Ends the processes whose parents have ended, until there are none.
+fn end_children() {
+    let path = format!("/proc/{0}/task/{0}/children", process::id());
+    loop {
+        let children = fs::read_to_string(&path).unwrap_or_default();
+        let children: Vec<libc::pid_t> =
+            children.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        if children.is_empty() {
+            return;
+        }
+        for child in children {
+            // SAFETY: it is a child of this process that has not been waited for.
+            unsafe {
+                libc::kill(child, libc::SIGKILL);
+                libc::waitpid(child, ptr::null_mut(), 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What cannot be done as it was asked, and shows before the program runs, which can take hours; and what was asked of a run.
+
+use std::env;
+use std::ffi::OsString;
+
+use crate::command::cli::Run;
+use crate::command::failure::Failure;
+use kernel_registry_command::terminal;
+
+/// Options that few programs have. Behind the program they are likely a mistake.
+const OWN: [&str; 9] = [
+    "--record",
+    "--records",
+    "--preload",
+    "--preload-at",
+    "--after-ready",
+    "--ready-after",
+    "--ready-file",
+    "--hang-after",
+    "--on-hang",
+];
+
+pub(crate) fn check(options: &Run) -> Result<(), Failure> {
+    if let Some(file) = &options.ready_file {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(Failure::NoFolderOfMark { folder: folder.to_owned() });
+        }
+    }
+    let arguments: Vec<_> = env::args_os().collect();
+    if let Some(option) = behind_program(&arguments, &options.command) {
+        terminal::say(format_args!(
+            "note: `{option}` stands behind the program, so it is the program's: options of the audit come before it. With `--` before the program \
+             this note goes"
+        ));
+    }
+    Ok(())
+}
+
+/// An option of the audit among the program's arguments. Behind dashes it is meant.
+fn behind_program(arguments: &[OsString], command: &[OsString]) -> Option<&'static str> {
+    let before = arguments.len().checked_sub(command.len() + 1)?;
+    let own = command.iter().skip(1).find_map(|argument| {
+        let name = argument.to_str()?.split('=').next();
+        OWN.into_iter().find(|own| name == Some(own))
+    });
+    own.filter(|_| arguments[before] != "--")
+}
+
+/// The first option that asks something of the calls, which a run without calls does not answer.
+pub(crate) fn asks(options: &Run) -> Option<&'static str> {
+    let asked = [
+        ("--record", options.reports.record.is_some()),
+        ("--preload", options.preload.is_some()),
+        ("--after-ready", options.after_ready != "report"),
+        ("--ready-after", options.ready_after.is_some()),
+        ("--ready-file", options.ready_file.is_some()),
+        ("--on-hang", options.on_hang != "report"),
+    ];
+    asked.into_iter().find(|(_, is_asked)| *is_asked).map(|(option, _)| option)
+}

@@ -1,0 +1,377 @@
+//! The report as a page.
+
+mod summary;
+mod timeline;
+
+use std::cmp::Reverse;
+use std::fmt::{self, Write as _};
+
+use crate::record::{Event, Kind, Report};
+
+use self::summary::code;
+use crate::command::process::{Audit, Process, is_late};
+use crate::command::report::comparison::{self, compare_kernels};
+use crate::command::report::groups::{self, Group};
+use crate::command::report::page::{Cell, Page, Table, Text};
+use crate::command::report::words::{self, Time, explanation_and_stack, processes, short, subject};
+use kernel_registry_image::readable;
+
+/// Processes whose timelines are drawn.
+const TIMELINES: usize = 8;
+/// Rows of a table.
+const ROWS: usize = 500;
+/// Hangs that are explained.
+const HANGS: usize = 50;
+
+pub(crate) fn page(audit: &Audit) -> String {
+    let mut body = String::new();
+    // Writing to a `String` does not fail.
+    let _ = write_body(&mut body, audit);
+    let summary = summary::html(audit);
+    let style = include_str!("html/audit.css");
+    Page { title: &title(audit), style, summary: &summary, body: &body }.to_string()
+}
+
+fn title(audit: &Audit) -> String {
+    if audit.processes.is_empty() {
+        return "Audit without a result".to_owned();
+    }
+    let commands = || audit.processes.iter().map(|process| &process.report.command);
+    match commands().next() {
+        Some(first) if commands().all(|command| command == first) => format!("Audit of {}", short(first)),
+        _ => format!("Audit of {}", processes(audit.processes.len())),
+    }
+}
+
+fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
+    if let [Process { report, .. }] = &*audit.processes {
+        writeln!(page, "<details><summary>Command</summary><pre>{}</pre></details>", Text(&report.command))?;
+    }
+    write_hangs(page, audit)?;
+    if !audit.processes.is_empty() {
+        write_timelines(page, audit)?;
+    }
+    let late: Vec<_> = of_each(audit, is_late);
+    if !late.is_empty() {
+        page.write_str("<h2>Late after the program was ready</h2>\n")?;
+        write_events(page, audit, "Late calls", late)?;
+    }
+    let waits = |event: &Event| event.is_finding && event.kind != Kind::Hang && event.waits_for_resident();
+    let resident: Vec<_> = of_each(audit, waits);
+    if !resident.is_empty() {
+        page.write_str("<h2>Calls that would have waited for a resident kernel</h2>\n")?;
+        write_events(page, audit, "Calls while a kernel was resident", resident)?;
+    }
+    write_preloaded(page, audit)?;
+    if audit.processes.len() > 1 {
+        write_comparison(page, audit)?;
+    }
+    write_groups(page, "Kernels that were loaded", "Kernel", groups::kernels(audit.events()))?;
+    write_groups(page, "Libraries that loaded something", "Library", groups::libraries(audit.events()))?;
+    write_groups(page, "Functions that loaded something", "Function", groups::callers(audit.events()))?;
+    let others: Vec<_> = of_each(audit, |event| !event.is_finding && event.kind != Kind::Hang);
+    if !others.is_empty() {
+        page.write_str("<h2>Other calls</h2>\n")?;
+        write_events(page, audit, "Other calls", others)?;
+    }
+    Ok(())
+}
+
+/// What was preloaded: first what was not, and why.
+fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
+    let mut all: Vec<_> = with_processes(audit, |report| &report.preloaded).collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    page.write_str("<h2>Preloaded</h2>\n")?;
+    all.sort_by_key(|(_, event)| event.result == 0);
+    let row = |(process, event): &(&Process, &Event)| {
+        vec![
+            Cell::text(&process.name),
+            name(readable(&event.subject)),
+            Cell::text(&event.image),
+            if event.result == 0 {
+                Cell::number(event.took as f64, Time(event.took))
+            } else {
+                Cell::text(&event.text)
+            },
+        ]
+    };
+    let rows = all.iter().take(ROWS).map(row).collect();
+    write!(
+        page,
+        "{}",
+        Table { label: "Preloaded", headings: &["Process", "What", "Of", "Took, or why not"], rows }
+    )?;
+    left_out(page, all.len(), ROWS)
+}
+
+/// Events, each with its process.
+fn of_each(audit: &Audit, which: impl Fn(&Event) -> bool) -> Vec<(&Process, &Event)> {
+    with_processes(audit, |report| &report.events).filter(|(_, event)| which(event)).collect()
+}
+
+fn with_processes(
+    audit: &Audit,
+    list: fn(&Report) -> &Vec<Event>,
+) -> impl Iterator<Item = (&Process, &Event)> {
+    let of = |process| move |event| (process, event);
+    audit.processes.iter().flat_map(move |process| list(&process.report).iter().map(of(process)))
+}
+
+fn write_hangs(page: &mut String, audit: &Audit) -> fmt::Result {
+    let hangs = of_each(audit, |event| event.kind == Kind::Hang);
+    if hangs.is_empty() {
+        return Ok(());
+    }
+    page.write_str("<h2>Calls that did not return in time</h2>\n")?;
+    for (process, event) in hangs.iter().take(HANGS) {
+        let (call, name, at) = (Text(&event.call), Text(&process.name), Time(event.begun));
+        writeln!(page, "<h3><code>{call}</code> in {name}, thread {}, since {at}</h3>", event.thread)?;
+        let (explained, stack) = explanation_and_stack(event);
+        let explained: Vec<_> = explained.into_iter().map(code).collect();
+        writeln!(page, "<p class=\"explained\">{}</p>", explained.join("<br>"))?;
+        if !stack.is_empty() {
+            writeln!(
+                page,
+                "<details><summary>Stack of the thread</summary><pre>{}</pre></details>",
+                Text(stack.join("\n"))
+            )?;
+        }
+    }
+    left_out(page, hangs.len(), HANGS)
+}
+
+fn left_out(page: &mut String, count: usize, room: usize) -> fmt::Result {
+    match count.checked_sub(room) {
+        None | Some(0) => Ok(()),
+        Some(more) => {
+            writeln!(page, "<p>And {more} more, which the report as JSON (<code>--json</code>) lists.</p>")
+        }
+    }
+}
+
+/// A table of the longest events, in the order of time.
+fn write_events(
+    page: &mut String,
+    audit: &Audit,
+    label: &str,
+    mut events: Vec<(&Process, &Event)>,
+) -> fmt::Result {
+    events.sort_by_key(|(_, event)| Reverse(event.took));
+    let count = events.len();
+    events.truncate(ROWS);
+    events.sort_by_key(|(process, event)| process.on_axis(event.begun));
+    let several = audit.processes.len() > 1;
+    let mut headings = vec!["At", "Took", "Kind", "What", "Call", "Called by"];
+    let resident = events.iter().any(|(_, event)| event.waits_for_resident());
+    if resident {
+        headings.push("Resident kernel");
+    }
+    if several {
+        headings.insert(0, "Process");
+    }
+    let row = |(process, event): (&Process, &Event)| {
+        let time = |time| Cell::number(time as f64, Time(time));
+        let mut row = vec![
+            time(event.begun),
+            time(event.took),
+            Cell::text(event.kind.as_str()),
+            name(subject(event)),
+            Cell::code(&event.call),
+            caller(event),
+        ];
+        if resident {
+            row.push(name(readable(&event.resident)));
+        }
+        if several {
+            row.insert(0, Cell::text(&process.name));
+        }
+        row
+    };
+    let rows = events.into_iter().map(row).collect();
+    write!(page, "{}", Table { label, headings: &headings, rows })?;
+    left_out(page, count, ROWS)
+}
+
+/// Who called, with the kernel's image and the stack folded below.
+fn caller(event: &Event) -> Cell {
+    if event.caller.is_empty() && event.text.is_empty() {
+        return Cell::text("");
+    }
+    let by = words::caller(&event.caller);
+    let image = if event.image.is_empty() { String::new() } else { format!("of {}\n", event.image) };
+    Cell::folded(short(&by), format!("{by}\n{image}\n{}", event.text.trim_end()))
+}
+
+/// A name of code. Those of template instances can have a thousand characters, and are folded.
+fn name(name: String) -> Cell {
+    let beginning = short(&name);
+    if beginning == name { Cell::code(name) } else { Cell::folded(beginning, name) }
+}
+
+fn write_groups(page: &mut String, title: &str, of: &str, groups: Vec<Group<'_>>) -> fmt::Result {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    writeln!(page, "<h2>{title}</h2>")?;
+    let count = groups.len();
+    let row = |group: &Group<'_>| {
+        vec![
+            name(words::caller(group.name)),
+            Cell::number(group.times as f64, group.times),
+            Cell::number(group.total as f64, Time(group.total)),
+            Cell::number(group.longest as f64, Time(group.longest)),
+            Cell::number(group.late as f64, group.late),
+        ]
+    };
+    let rows = groups.iter().take(ROWS).map(row).collect();
+    let headings = [of, "Times", "Total", "Longest", "After ready"];
+    write!(page, "{}", Table { label: title, headings: &headings, rows })?;
+    left_out(page, count, ROWS)
+}
+
+fn write_timelines(page: &mut String, audit: &Audit) -> fmt::Result {
+    page.write_str("<h2>Timeline</h2>\n")?;
+    page.write_str(timeline::LEGEND)?;
+    if audit.processes.len() > 1 {
+        write!(page, "<h3>All processes</h3>\n{}", timeline::of_all(audit))?;
+    }
+    // Those with findings, where there is no room for all.
+    let mut drawn: Vec<_> = audit.processes.iter().collect();
+    drawn.sort_by_key(|process| audit.processes.len() > TIMELINES && process.findings().next().is_none());
+    let rest = drawn.split_off(TIMELINES.min(drawn.len()));
+    for process in &drawn {
+        let timeline = timeline::of_one(process);
+        if audit.processes.len() == 1 {
+            page.write_str(&timeline)?;
+        } else {
+            let (name, command) = (Text(&process.name), Text(short(&process.report.command)));
+            writeln!(
+                page,
+                "<details><summary>{name}: <code>{command}</code></summary>\n{timeline}</details>"
+            )?;
+        }
+    }
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let rest = processes(rest.len());
+    writeln!(
+        page,
+        "<p>{rest} more are not drawn one by one: <code>--trace</code> has the threads of all.</p>"
+    )
+}
+
+fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
+    page.write_str("<h2>Processes compared</h2>\n")?;
+    let first_ready = audit.processes.iter().filter_map(Process::ready_at).min().unwrap_or(0);
+    let row = |process: &Process| {
+        let loads = Group::sum(process.of_kind(Kind::Load));
+        let behind = process.ready_at().map(|at| at - first_ready);
+        let time = |time: Option<u64>| match time {
+            Some(time) => Cell::number(time as f64, Time(time)),
+            None => Cell::number(-1.0, "never"),
+        };
+        vec![
+            Cell::text(&process.name),
+            time(process.report.ready),
+            time(behind),
+            Cell::number(process.report.launches as f64, process.report.launches),
+            Cell::number(loads.times as f64, loads.times),
+            Cell::number(loads.late as f64, loads.late),
+            time(Some(loads.total)),
+            Cell::text(audit.end_of(process).unwrap_or("ended").replace('`', "")),
+        ]
+    };
+    let rows = audit.processes.iter().map(row).collect();
+    let headings = [
+        "Process",
+        "Ready after",
+        "Later than the first",
+        "Launches",
+        "Kernels loaded",
+        "After ready",
+        "Loads took",
+        "End",
+    ];
+    write!(page, "{}", Table { label: "Processes", headings: &headings, rows })?;
+
+    let kernels = compare_kernels(audit);
+    if kernels.is_empty() {
+        return Ok(());
+    }
+    page.write_str(
+        "<h3>Kernels by process</h3>\n\
+         <p class=\"faint\">How much later the last process loaded a kernel than the first one, by the clocks of their machines.</p>\n",
+    )?;
+    let count = kernels.len();
+    let row = |kernel: &comparison::KernelLoads<'_>| {
+        let ((last, behind), (shortest, longest)) = (kernel.last(), kernel.took());
+        let time = |time| Cell::number(time as f64, Time(time));
+        let loaded = kernel.loads.len();
+        vec![
+            name(readable(kernel.kernel)),
+            Cell::number(loaded as f64, format!("{loaded} of {}", audit.processes.len())),
+            Cell::text(comparison::names(kernel.late())),
+            time(behind),
+            Cell::text(if loaded > 1 { last } else { "" }),
+            time(shortest),
+            time(longest),
+        ]
+    };
+    let rows = kernels.iter().take(ROWS).map(row).collect();
+    let headings = [
+        "Kernel",
+        "Loaded on",
+        "After ready on",
+        "Last after first",
+        "Last on",
+        "Took at least",
+        "Took at most",
+    ];
+    write!(page, "{}", Table { label: "Kernels by process", headings: &headings, rows })?;
+    left_out(page, count, ROWS)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::record::Report;
+
+    use super::*;
+    use crate::command::process::named;
+
+    /// The headings of the tables that list a call.
+    fn tables<'p>(page: &'p str, call: &str) -> Vec<&'p str> {
+        let parts = page.split("<h2>").filter(|part| part.contains(call));
+        let headings = parts.filter_map(|part| Some(part.split_once("</h2>")?.0));
+        headings.filter(|heading| *heading != "Timeline").collect()
+    }
+
+    #[test]
+    fn each_call_beside_a_resident_kernel_is_in_one_table() {
+        let event = |kind, call: &str, is_finding| {
+            let mut event = Event::default();
+            (event.kind, event.is_finding) = (kind, is_finding);
+            (event.call, event.resident) = (call.into(), "spin".into());
+            event
+        };
+        let mut report = Report::default();
+        report.events =
+            vec![event(Kind::Slow, "cuMemFree_v2", false), event(Kind::Waits, "cuMemHostRegister_v2", true)];
+        let audit = Audit {
+            processes: named(vec![report]),
+            copies: Default::default(),
+            left_out: Vec::new(),
+            has_ready_file: false,
+            was_said: false,
+            hangs_end: false,
+            was_interrupted: false,
+        };
+        let mut body = String::new();
+        write_body(&mut body, &audit).expect("a string has room");
+        assert_eq!(tables(&body, "cuMemFree_v2"), ["Other calls"]);
+        let waited = "Calls that would have waited for a resident kernel";
+        assert_eq!(tables(&body, "cuMemHostRegister_v2"), [waited]);
+    }
+}

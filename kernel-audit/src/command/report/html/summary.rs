@@ -1,0 +1,170 @@
+//! The beginning of the page, for readers who do not know how CUDA loads kernels.
+
+use std::fmt::{self, Write as _};
+
+use crate::Cause;
+use crate::record::{Event, Kind, PTX, Report};
+use crate::rules;
+
+use crate::command::process::{Audit, is_late};
+use crate::command::report::groups::Group;
+use crate::command::report::page::{self, Text};
+use crate::command::report::words::{NOTHING_SEEN, Time, processes, short};
+use kernel_registry_command::many;
+use kernel_registry_image::readable;
+
+/// Causes that are said first.
+const CAUSES: usize = 3;
+
+pub(super) fn html(audit: &Audit) -> String {
+    let mut summary = String::new();
+    // Writing to a `String` does not fail.
+    let _ = write(&mut summary, audit);
+    summary
+}
+
+fn write(to: &mut String, audit: &Audit) -> fmt::Result {
+    if audit.processes.is_empty() {
+        writeln!(to, "<p class=\"bad\">There is no result: {NOTHING_SEEN}.</p>")?;
+    } else {
+        write_verdict(to, audit)?;
+        write_facts(to, audit)?;
+        to.write_str(
+            "<p>A GPU program does not load all of its code when it starts: CUDA loads a kernel, which is a function that runs \
+             on the GPU, when it is first used, and compiles some first. That takes milliseconds, sometimes seconds, of \
+             whatever the program is doing then. And CUDA loads only when nothing runs on the GPU: if what \
+             runs there waits for the very program that loads, both wait forever.</p>\n",
+        )?;
+    }
+    for why in &audit.left_out {
+        writeln!(to, "<p class=\"bad\">{}.</p>", Text(why))?;
+    }
+    Ok(())
+}
+
+/// What is wrong, and what to do, in two sentences for each cause: first the hang.
+fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
+    let mut hangs: Vec<_> = audit.events().filter(|event| event.kind == Kind::Hang).collect();
+    hangs.sort_by_key(|hang| hang.has_returned);
+    if let [hang, others @ ..] = &*hangs {
+        let cause = hang.text.lines().next().unwrap_or_default();
+        let did = if hang.is_endless() { "hung" } else { "waited" };
+        writeln!(to, "<p class=\"bad\">The program {did}: {}</p>", code(cause))?;
+        if !hang.remedy.is_empty() {
+            what_to_do(to, &hang.remedy)?;
+        }
+        let endless = others.iter().filter(|other| other.is_endless()).count();
+        for (count, did) in
+            [(endless, "did not return either"), (others.len() - endless, "waited long, and then returned")]
+        {
+            if count > 0 {
+                writeln!(to, "<p class=\"bad\">{} {did}.</p>", many(count, "more call"))?;
+            }
+        }
+    }
+    let causes = audit.causes();
+    for cause in causes.iter().take(CAUSES) {
+        writeln!(to, "<p class=\"bad\">{}.</p>", code(&cause.to_string()))?;
+        if let Some(remedy) = cause.remedy() {
+            what_to_do(to, remedy)?;
+        }
+    }
+    if causes.len() > CAUSES {
+        let findings: usize = causes[CAUSES..].iter().map(Cause::count).sum();
+        writeln!(
+            to,
+            "<p class=\"bad\">{} have other causes; see below.</p>",
+            many(findings, "more finding")
+        )?;
+    }
+    if audit.processes.iter().all(|process| process.report.ready.is_none()) {
+        // A program that hangs needs other help first.
+        if !hangs.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            to,
+            "<p><strong>The program never said that it was ready, so nothing counts as late.</strong> Let it call \
+             <code>kernel_registry_audit_ready()</code> when it is ready to work, or give a time with <code>--ready-after</code>.</p>"
+        )?;
+    } else if !audit.events().any(is_late) {
+        writeln!(to, "<p class=\"good\">Nothing was loaded after the program was ready.</p>")?;
+    }
+    Ok(())
+}
+
+fn what_to_do(to: &mut String, remedy: &str) -> fmt::Result {
+    writeln!(to, "<p><strong>What to do:</strong> {}.</p>", code(remedy))
+}
+
+/// Counts the loaded kernels and images, those that were late, and their time.
+fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
+    writeln!(to, "<ul>")?;
+    let count = |number: fn(&Report) -> u64| {
+        audit.processes.iter().map(|process| number(&process.report)).fold(0, u64::saturating_add)
+    };
+    let (launches, calls) = (count(|report| report.launches), count(|report| report.calls));
+    let of = processes(audit.processes.len());
+    writeln!(
+        to,
+        "<li>{of} made {calls} calls that were watched, {launches} of them launches of kernels.</li>"
+    )?;
+    let is_ptx = |event: &&Event| *event.subject == *PTX;
+    let of = |kind| audit.events().filter(move |event| event.kind == kind);
+    let facts: [(Vec<&Event>, &str, &str); 8] = [
+        (of(Kind::Load).collect(), "kernel was loaded", "kernels were loaded"),
+        (
+            of(Kind::Image).filter(is_ptx).collect(),
+            "image of PTX was loaded, which the driver compiles",
+            "images of PTX were loaded, which the driver compiles",
+        ),
+        (
+            of(Kind::Image).filter(|event| !is_ptx(event)).collect(),
+            "image of machine code was loaded",
+            "images of machine code were loaded",
+        ),
+        (of(Kind::Resize).collect(), "limit of the GPU was set", "limits of the GPU were set"),
+        (of(Kind::Refused).collect(), "call was refused", "calls were refused"),
+        (of(Kind::Deferred).collect(), "call was deferred", "calls were deferred"),
+        (
+            of(Kind::Waits).collect(),
+            "call waited for a resident kernel",
+            "calls waited for a resident kernel",
+        ),
+        (of(Kind::Slow).collect(), "other call took long", "other calls took long"),
+    ];
+    for (events, one, several) in facts {
+        let Some(longest) = events.iter().max_by_key(|event| event.took) else { continue };
+        let Group { times, total, late, .. } = Group::sum(events.iter().copied());
+        write!(to, "<li>{times} {}", if times == 1 { one } else { several })?;
+        match late {
+            0 => {}
+            1 if times == 1 => write!(to, " <strong>after the program was ready</strong>")?,
+            all if all == times => write!(to, ", <strong>all of them after the program was ready</strong>")?,
+            late => write!(to, ", <strong>{late} of them after the program was ready</strong>")?,
+        }
+        if longest.took > 0 {
+            write!(to, ": {} in all, the longest {}", Time(total), Time(longest.took))?;
+            if longest.kind == Kind::Load {
+                write!(to, " (<code>{}</code>)", Text(short(&readable(&longest.subject))))?;
+            }
+            if longest.kind == Kind::Slow && longest.waits_for_resident() {
+                let because = rules::named(&longest.rule).map_or("it waits", |rule| rule.because);
+                let why = format!(" (`{}` while `{}` ran: {because})", longest.call, longest.resident);
+                to.write_str(&code(&why))?;
+            }
+        }
+        writeln!(to, ".</li>")?;
+    }
+    for process in &audit.processes {
+        for missing in process.missing() {
+            writeln!(to, "<li class=\"bad\">{}: {}.</li>", Text(&process.name), code(&missing))?;
+        }
+    }
+    writeln!(to, "</ul>")
+}
+
+/// Text with code between backticks, and kernels' names there as in C++.
+pub(super) fn code(text: &str) -> String {
+    page::with_code(text, readable)
+}

@@ -1,0 +1,51 @@
+//! The report for programs: docs/audit-json.md.
+
+use crate::{Cause, record};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::command::process::{Audit, Process};
+use crate::command::report::comparison::{KernelLoads, compare_kernels};
+use crate::command::report::groups::{self, Group};
+use kernel_registry_image::readable;
+
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: u32,
+    findings: usize,
+    causes: Vec<Value>,
+    processes: Vec<ProcessEntry<'a>>,
+    left_out: &'a [String],
+    kernels: Vec<Value>,
+    libraries: Vec<Group<'a>>,
+    callers: Vec<Group<'a>>,
+}
+
+#[derive(Serialize)]
+struct ProcessEntry<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    report: &'a record::Report,
+}
+
+pub(crate) fn text(audit: &Audit) -> String {
+    let cause = |cause: &Cause<'_>| json!({ "cause": cause.to_string(), "remedy": cause.remedy(), "findings": cause.count() });
+    let kernel = |KernelLoads { kernel, loads }: &KernelLoads<'_>| json!({ "symbol": kernel, "signature": readable(kernel), "loads": loads });
+    let report = Report {
+        schema: SCHEMA,
+        findings: audit.findings(),
+        causes: audit.causes().iter().map(cause).collect(),
+        processes: { audit.processes.iter() }
+            .map(|Process { name, report, .. }| ProcessEntry { name, report })
+            .collect(),
+        left_out: &audit.left_out,
+        kernels: compare_kernels(audit).iter().map(kernel).collect(),
+        libraries: groups::libraries(audit.events()),
+        callers: groups::callers(audit.events()),
+    };
+    let mut text = serde_json::to_string_pretty(&report).unwrap_or_default();
+    text.push('\n');
+    text
+}

@@ -1,0 +1,124 @@
+//! Pages of HTML in one file, without anything from the network: for `audit`.
+//!
+//! Everything is in the HTML, so that a page can be read without scripts. `page.js` only makes tables sortable.
+
+mod table;
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use crate::command::failure::Failure;
+
+pub(crate) use table::{Cell, Table};
+
+/// A page. Its title is text; the other parts are HTML or CSS.
+#[derive(Clone, Copy)]
+pub(crate) struct Page<'a> {
+    pub(crate) title: &'a str,
+    /// Rules of this page, besides those of all pages. The colours of `page.css` are there as variables.
+    pub(crate) style: &'a str,
+    /// What a reader should know first.
+    pub(crate) summary: &'a str,
+    pub(crate) body: &'a str,
+}
+
+impl fmt::Display for Page<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Page { title, style, summary, body } = *self;
+        let (title, css, script) = (Text(title), include_str!("page/page.css"), include_str!("page/page.js"));
+        write!(
+            f,
+            "<!doctype html>\n\
+             <html lang=\"en\">\n\
+             <head>\n\
+             <meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+             script-src 'unsafe-inline'\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n\
+             <title>{title}</title>\n\
+             <style>\n{css}{style}</style>\n\
+             </head>\n\
+             <body>\n\
+             <main>\n\
+             <h1>{title}</h1>\n\
+             <section class=\"summary\">\n{summary}\n</section>\n\
+             {body}\n\
+             </main>\n\
+             <script>\n{script}</script>\n\
+             </body>\n\
+             </html>\n"
+        )
+    }
+}
+
+/// Writes a page to a file.
+pub(crate) fn write(path: &Path, page: &str) -> Result<(), Failure> {
+    fs::write(path, page).map_err(Failure::not_written(path))
+}
+
+/// Text in HTML, in an element or in an attribute with quotes.
+pub(crate) struct Text<T>(pub(crate) T);
+
+impl<T: fmt::Display> fmt::Display for Text<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write as _;
+        write!(Escaped(f), "{}", self.0)
+    }
+}
+
+/// Writes text with the characters escaped that mean something in HTML.
+struct Escaped<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl fmt::Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for piece in text.split_inclusive(['&', '<', '>', '"', '\'', '\0']) {
+            let (plain, escaped) = match piece.char_indices().next_back() {
+                Some((at, '&')) => (&piece[..at], "&amp;"),
+                Some((at, '<')) => (&piece[..at], "&lt;"),
+                Some((at, '>')) => (&piece[..at], "&gt;"),
+                Some((at, '"')) => (&piece[..at], "&quot;"),
+                Some((at, '\'')) => (&piece[..at], "&#39;"),
+                Some((at, '\0')) => (&piece[..at], "\u{fffd}"),
+                _ => (piece, ""),
+            };
+            self.0.write_str(plain)?;
+            self.0.write_str(escaped)?;
+        }
+        Ok(())
+    }
+}
+
+/// Text with code between backticks, which `show` may write in another way.
+pub(crate) fn with_code(text: &str, show: impl Fn(&str) -> String) -> String {
+    let part = |(index, part)| match index % 2 {
+        0 => Text(part).to_string(),
+        _ => format!("<code>{}</code>", Text(show(part))),
+    };
+    text.split('`').enumerate().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_only_text() {
+        let text = Text("</title><script>alert(\"1\")</script> & 'x'\0").to_string();
+        assert_eq!(
+            text,
+            "&lt;/title&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;x&#39;\u{fffd}"
+        );
+        assert_eq!(Text(1.5).to_string(), "1.5");
+    }
+
+    #[test]
+    fn pages_ask_the_network_for_nothing() {
+        let page = Page { title: "a < b", style: "", summary: "<p>short</p>", body: "" }.to_string();
+        assert!(page.contains("<title>a &lt; b</title>") && page.contains("<h1>a &lt; b</h1>"));
+        for address in ["http:", "https:", "src=", "@import", "url("] {
+            assert!(!page.contains(address), "{address}");
+        }
+    }
+}

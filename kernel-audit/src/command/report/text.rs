@@ -1,0 +1,291 @@
+//! The report for people, in the terminal. It is short for any number of events: what is left out is counted.
+
+use std::fmt;
+
+use crate::causes;
+use crate::record::{Event, Kind};
+
+use crate::command::preload;
+use crate::command::process::{Audit, Process, is_late};
+use crate::command::report::comparison::{self, compare_kernels};
+use crate::command::report::groups::{self, Group};
+use crate::command::report::words::{
+    NOTHING_SEEN, Time, caller, explanation_and_stack, paragraph, processes, short, subject, while_resident,
+};
+use crate::command::together::Together;
+use kernel_registry_command::many;
+use kernel_registry_image::readable;
+
+/// Processes that are reported one by one.
+const PROCESSES: usize = 8;
+/// Events that are listed, of all processes together. Each process has room for some.
+const LISTED: usize = 40;
+const LISTED_OF_EACH: usize = 4;
+/// Hangs that are explained, of each process.
+const HANGS: usize = 5;
+/// The lines of an explanation that say what is wrong and what to do.
+const CAUSE_AND_REMEDY: usize = 2;
+/// Frames of a stack.
+const FRAMES: usize = 5;
+/// Lines of a table.
+const LINES: usize = 10;
+/// What to do about late loads in programs that nobody changes.
+const RECORD_IT: &str = "\nWithout a change to the program: `--record FILE` writes down what was late, and `--preload FILE` loads it at the start of \
+                         the next run.";
+/// What to do about late loads that a preload did not have.
+const RECORD_MORE: &str = "\nTo preload this, too: `--record FILE` with the file that `--preload` names.";
+/// So few events need no tables.
+const HANDFUL: usize = 8;
+
+impl fmt::Display for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.processes.is_empty() && !self.left_out.is_empty() {
+            return writeln!(f, "AUDIT: no record could be read");
+        }
+        if self.processes.is_empty() {
+            return writeln!(f, "AUDIT: {NOTHING_SEEN}");
+        }
+        // Those with findings come first, where there is no room for all.
+        let mut shown: Vec<_> = self.processes.iter().collect();
+        shown.sort_by_key(|process| shown_later(self, process));
+        let rest = shown.split_off(PROCESSES.min(shown.len()));
+        let room = (LISTED / shown.len()).max(LISTED_OF_EACH);
+        shown.iter().try_for_each(|process| write_process(f, self, process, room))?;
+        if !rest.is_empty() {
+            let events = rest.iter().map(|process| process.report.events.len()).sum();
+            let findings = rest.iter().map(|process| process.findings().count()).sum();
+            writeln!(
+                f,
+                "\nand {} more with {} and {}; `--json` has all",
+                processes(rest.len()),
+                many(events, "event"),
+                many(findings, "finding")
+            )?;
+        }
+        if self.events().count() > HANDFUL {
+            table(f, "KERNEL", &groups::kernels(self.events()))?;
+            table(f, "LIBRARY THAT CALLED", &groups::libraries(self.events()))?;
+            table(f, "FUNCTION THAT CALLED", &groups::callers(self.events()))?;
+        }
+        if self.processes.len() > 1 {
+            write_comparison(f, self)?;
+        }
+        if let Some(together) = Together::of(&self.processes) {
+            write!(f, "\n{together}")?;
+        }
+        let is_load = |event: &Event| matches!(event.kind, Kind::Load | Kind::Image);
+        if self.events().any(|event| is_load(event) && is_late(event)) {
+            let is_preloaded = self.processes.iter().any(|process| !process.report.preloaded.is_empty());
+            paragraph(f, if is_preloaded { RECORD_MORE } else { RECORD_IT })?;
+        }
+        Ok(())
+    }
+}
+
+fn shown_later(audit: &Audit, process: &Process) -> bool {
+    audit.processes.len() > PROCESSES && process.findings().next().is_none()
+}
+
+fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, room: usize) -> fmt::Result {
+    let report = &process.report;
+    let hangs: Vec<_> = process.of_kind(Kind::Hang).collect();
+    let ready = match report.ready {
+        Some(at) => format!(", ready after {}", Time(at)),
+        // It may have hung before.
+        None if !hangs.is_empty() => String::new(),
+        None => ", never said to be ready".to_owned(),
+    };
+    let end = audit.end_of(process).map(|end| format!(", {end}")).unwrap_or_default();
+    writeln!(
+        f,
+        "\nAUDIT of {}, `{}`: {} launches, {} calls{ready}{end}",
+        process.name,
+        short(&report.command),
+        report.launches,
+        report.calls
+    )?;
+    for event in hangs.iter().take(HANGS) {
+        write_hang(f, event, audit.was_said)?;
+    }
+    if hangs.len() > HANGS {
+        writeln!(f, "! and {}; `--json` has all", many(hangs.len() - HANGS, "more hang"))?;
+    }
+    for cause in causes([report]) {
+        paragraph(f, &format!("! {}.", with_signatures(&cause.to_string())))?;
+        if let Some(remedy) = cause.remedy() {
+            paragraph(f, &format!("  Remedy: {remedy}."))?;
+        }
+    }
+    for (kind, one) in [
+        (Kind::Load, "kernel loaded"),
+        (Kind::Image, "image loaded"),
+        (Kind::Resize, "limit set"),
+        (Kind::Refused, "call refused"),
+        (Kind::Deferred, "call deferred"),
+        (Kind::Waits, "call that waited"),
+    ] {
+        let events: Vec<_> = process.of_kind(kind).collect();
+        if events.is_empty() {
+            continue;
+        }
+        let Group { times, total, late, .. } = Group::sum(events.iter().copied());
+        write!(f, "  {times} x {one}, {} in all", Time(total))?;
+        let resident = events.iter().filter(|event| event.waits_for_resident()).count();
+        for (count, when) in [(late, "after it was ready"), (resident, "while a kernel was resident")] {
+            if count > 0 {
+                write!(f, ", {count} {when}")?;
+            }
+        }
+        writeln!(f)?;
+    }
+    preload::write(f, process)?;
+    for missing in process.missing() {
+        writeln!(f, "! {missing}")?;
+    }
+    let (findings, others): (Vec<_>, Vec<_>) =
+        report.events.iter().filter(|event| event.kind != Kind::Hang).partition(|event| event.is_finding);
+    // Of few, all are listed in the order of time. Of many, the findings come first.
+    if findings.len() + others.len() <= room {
+        let mut all = [findings, others].concat();
+        all.sort_by_key(|event| event.begun);
+        list(f, &all)?;
+    } else {
+        let of_findings = if others.is_empty() { room } else { room / 2 };
+        let of_others = if findings.is_empty() { room } else { room / 4 };
+        list_longest(f, &findings, of_findings, "more findings")?;
+        list_longest(f, &others, of_others, "more events")?;
+    }
+    Ok(())
+}
+
+/// The explanation of a hang, and the beginning of the thread's stack. Of one that was said before, the cause and the remedy.
+fn write_hang(f: &mut fmt::Formatter<'_>, event: &Event, was_said: bool) -> fmt::Result {
+    let (mut explained, mut stack) = explanation_and_stack(event);
+    if was_said {
+        explained.truncate(CAUSE_AND_REMEDY);
+        stack.clear();
+    }
+    let what = if event.is_endless() { "HANG" } else { "WAIT" };
+    writeln!(f, "! {what} at {}, for {}:", Time(event.begun), Time(event.took))?;
+    for line in explained {
+        paragraph(f, &format!("  {}", with_signatures(line)))?;
+    }
+    let mut lines = stack.into_iter();
+    lines.by_ref().take(FRAMES).try_for_each(|frame| writeln!(f, "{frame}"))?;
+    match lines.count() {
+        0 => Ok(()),
+        more => writeln!(f, "    and {}; `--json` has all", many(more, "more frame")),
+    }
+}
+
+/// A text with kernels, which are between backticks, as in C++.
+fn with_signatures(text: &str) -> String {
+    let parts: Vec<_> = text.split('`').map(readable).collect();
+    parts.join("`")
+}
+
+/// Lists the longest events in the order of time, and counts the others.
+fn list_longest(f: &mut fmt::Formatter<'_>, events: &[&Event], room: usize, more: &str) -> fmt::Result {
+    let mut longest = events.to_vec();
+    longest.sort_by(|a, b| b.took.cmp(&a.took).then(a.begun.cmp(&b.begun)));
+    let rest = longest.split_off(room.min(longest.len()));
+    longest.sort_by_key(|event| event.begun);
+    list(f, &longest)?;
+    if let Some(next) = rest.first() {
+        let took: Time = rest.iter().map(|event| event.took).sum();
+        writeln!(
+            f,
+            "  and {} {more}, none longer than {}, {took} in all; `--json` has all",
+            rest.len(),
+            Time(next.took)
+        )?;
+    }
+    Ok(())
+}
+
+fn list(f: &mut fmt::Formatter<'_>, events: &[&Event]) -> fmt::Result {
+    if !events.is_empty() {
+        writeln!(f, "  {:>10} {:>10}  {:<9} {:<24} WHAT", "AT", "TOOK", "KIND", "CALL")?;
+    }
+    for event in events {
+        let Event { kind, begun, took, call, is_finding, .. } = event;
+        let mark = if *is_finding { '!' } else { ' ' };
+        let by = match &*event.caller {
+            "" => String::new(),
+            by => format!("  by {}", caller(by)),
+        };
+        let (at, took, kind) = (Time(*begun), Time(*took), kind.as_str());
+        writeln!(
+            f,
+            "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{}{by}",
+            subject(event),
+            while_resident(event, "  ")
+        )?;
+    }
+    Ok(())
+}
+
+fn table(f: &mut fmt::Formatter<'_>, of: &str, groups: &[Group<'_>]) -> fmt::Result {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\n  {:>8} {:>10} {:>10} {:>12}  {of}", "TIMES", "TOTAL", "LONGEST", "AFTER READY")?;
+    let (shown, rest) = groups.split_at(LINES.min(groups.len()));
+    for Group { name, times, total, longest, late } in shown {
+        writeln!(f, "  {times:>8} {:>10} {:>10} {late:>12}  {}", Time(*total), Time(*longest), caller(name))?;
+    }
+    if !rest.is_empty() {
+        let sum = |number: fn(&Group<'_>) -> usize| rest.iter().map(number).sum::<usize>();
+        let total: Time = rest.iter().map(|group| group.total).sum();
+        let longest = rest.iter().map(|group| group.longest).max().unwrap_or(0);
+        let (times, late) = (sum(|group| group.times), sum(|group| group.late));
+        writeln!(f, "  {times:>8} {:>10} {:>10} {late:>12}  {} more", total, Time(longest), rest.len())?;
+    }
+    Ok(())
+}
+
+fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
+    let columns = ["READY AFTER", "LATER BY", "LOADED", "AFTER READY", "TOOK"];
+    let line = |cells: [String; 5]| cells.map(|cell| format!("{cell:>12}")).join(" ");
+    writeln!(f, "\n  {}  PROCESS", line(columns.map(str::to_owned)))?;
+    let first_ready = audit.processes.iter().filter_map(Process::ready_at).min().unwrap_or(0);
+    for process in audit.processes.iter().take(LINES) {
+        let loads = Group::sum(process.of_kind(Kind::Load));
+        let ready = process.report.ready.map_or("never".to_owned(), |at| Time(at).to_string());
+        let behind = process.ready_at().map_or(String::new(), |at| Time(at - first_ready).to_string());
+        let took = Time(loads.total).to_string();
+        let cells = [ready, behind, loads.times.to_string(), loads.late.to_string(), took];
+        writeln!(f, "  {}  {}", line(cells), process.name)?;
+    }
+    if audit.processes.len() > LINES {
+        writeln!(f, "  and {} more; `--json` has all", processes(audit.processes.len() - LINES))?;
+    }
+    let kernels = compare_kernels(audit);
+    let differ: Vec<_> =
+        kernels.iter().filter(|kernel| kernel.loads.len() > 1 || kernel.late().next().is_some()).collect();
+    if differ.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        f,
+        "\n  {:>12} {:>10} {:>10}  KERNEL ON SEVERAL PROCESSES",
+        "LAST - FIRST", "SHORTEST", "LONGEST"
+    )?;
+    for kernel in differ.iter().take(LINES) {
+        let ((last, behind), (shortest, longest)) = (kernel.last(), kernel.took());
+        let (behind, shortest, longest) = (Time(behind), Time(shortest), Time(longest));
+        write!(f, "  {behind:>12} {shortest:>10} {longest:>10}  {}", readable(kernel.kernel))?;
+        write!(f, ": loaded on {} of {}", kernel.loads.len(), audit.processes.len())?;
+        if kernel.loads.len() > 1 {
+            write!(f, ", last on {}", last)?;
+        }
+        match kernel.late().next() {
+            Some(_) => writeln!(f, "; after it was ready on {}", comparison::names(kernel.late()))?,
+            None => writeln!(f)?,
+        }
+    }
+    if differ.len() > LINES {
+        writeln!(f, "  and {} more; `--json` has all", differ.len() - LINES)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! How reports write names, times and numbers.
+
+use crate::record::Event;
+pub(crate) use crate::record::Time;
+use std::fmt;
+
+use kernel_registry_image::readable;
+use serde::Serializer;
+
+use crate::wrapped::wrapped;
+
+/// What an event is about: a kernel, a limit, or an image with its size.
+pub(crate) fn subject(event: &Event) -> String {
+    match event.bytes {
+        0 => readable(&event.subject),
+        bytes => format!("{} of {bytes} bytes", event.subject),
+    }
+}
+
+/// The sentences that explain a hang, and below them the stack of its thread.
+pub(crate) fn explanation_and_stack(hang: &Event) -> (Vec<&str>, Vec<&str>) {
+    hang.text.lines().partition(|line| !line.starts_with(' '))
+}
+
+/// The resident kernel that a call would have waited for, behind a separator, or nothing.
+pub(crate) fn while_resident(event: &Event, separator: &str) -> String {
+    match &*event.resident {
+        "" => String::new(),
+        kernel => format!("{separator}while `{}` was resident", readable(kernel)),
+    }
+}
+
+/// A kernel, or a library and the function in it, with names as in C++.
+pub(crate) fn caller(recorded: &str) -> String {
+    match recorded.split_once(' ') {
+        None if recorded.is_empty() => "(no room for the name)".to_owned(),
+        Some((library, function)) => format!("{library} {}", readable(function)),
+        None => readable(recorded),
+    }
+}
+
+/// The beginning of a text, in one line: a command can have a program as an argument, and a kernel a thousand characters.
+pub(crate) fn short(text: &str) -> String {
+    const LONG: usize = 100;
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A terminal obeys some characters.
+    let line = line.replace(char::is_control, "\u{fffd}");
+    match line.char_indices().nth(LONG) {
+        Some((end, _)) => format!("{}..", &line[..end]),
+        None => line,
+    }
+}
+
+/// `1 process`, `2 processes`.
+pub(crate) fn processes(count: usize) -> String {
+    format!("{count} process{}", if count == 1 { "" } else { "es" })
+}
+
+/// Nanoseconds as the JSON has them.
+pub(crate) fn milliseconds<S: Serializer>(nanoseconds: &u64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(*nanoseconds as f64 / 1e6)
+}
+
+/// Why there may be no record at all.
+pub(crate) const NOTHING_SEEN: &str = "no call to the driver was seen, because the program made none, opened the driver by its whole path, ran as another user or with another `LD_LIBRARY_PATH`, or is static or setuid";
+
+/// A text in lines that the terminal has room for.
+pub(crate) fn paragraph(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    match width() {
+        Some(width) => writeln!(f, "{}", wrapped(text, width)),
+        None => writeln!(f, "{text}"),
+    }
+}
+
+/// The characters in a line, if the standard error output is a terminal.
+fn width() -> Option<usize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: there is room for the answer; the call fails for what is no terminal.
+    let is_terminal = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
+    (is_terminal && size.ws_col > 0).then_some(size.ws_col.into())
+}

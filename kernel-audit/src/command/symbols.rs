@@ -1,0 +1,163 @@
+//! Names the functions of stacks. The audited process writes down a path, a build id and an offset where the loader knows no function, as in
+//! Rust programs. The file of that path has more, if it is the same file: the process may have run on another machine, or before a build.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::record::{Report, SharedText};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Object, ObjectSymbol, SymbolKind, elf};
+
+use kernel_registry_command::Mapped;
+use kernel_registry_image::readable;
+
+/// Functions that make calls for others, in Rust programs.
+const INSIDE: [&str; 7] =
+    ["cudarc::", "kernel_registry::", "crate::", "core::", "std::", "alloc::", "__rust_"];
+
+/// Bytes by which the names of functions may make all events longer. A record can name long ones many times.
+const ROOM: usize = 64 << 20;
+
+/// The most characters of a function's name.
+const LONGEST: usize = 1000;
+
+/// Names the functions in the stacks of all events, and with them the callers.
+pub(crate) fn resolve(reports: &mut [Report]) {
+    let (mut files, mut room) = (Files::default(), ROOM);
+    let mut named = HashMap::<[SharedText; 2], [SharedText; 2]>::new();
+    for event in reports.iter_mut().flat_map(|report| &mut report.events) {
+        let recorded = [event.caller.clone(), event.text.clone()];
+        let before = event.caller.len() + event.text.len();
+        let [caller, text] = named.entry(recorded).or_insert_with_key(|recorded| files.all_named(recorded));
+        let longer = (caller.len() + text.len()).saturating_sub(before);
+        if longer <= room {
+            room -= longer;
+            (event.caller, event.text) = (caller.clone(), text.clone());
+        }
+    }
+}
+
+/// The first frame that does not make the call for another one, if the record has no function there.
+fn caller(recorded: &str, text: &str) -> String {
+    if recorded.is_empty() || recorded.contains(' ') {
+        return recorded.to_owned();
+    }
+    let frames = text.lines().map(|line| line.trim_start().trim_start_matches("at "));
+    let named = frames.filter_map(|frame| Some(frame.rsplit_once('+')?.0));
+    let mut of_library = named.filter(|frame| frame.split(' ').next() == Some(recorded));
+    let outside = of_library.find(|frame| {
+        let function = frame.split_once(' ').map_or("", |(_, function)| function.trim_start_matches('<'));
+        !function.is_empty() && !INSIDE.iter().any(|inside| function.starts_with(inside))
+    });
+    outside.unwrap_or(recorded).to_owned()
+}
+
+#[derive(Default)]
+struct Files(HashMap<String, Option<Symbols>>);
+
+/// The functions of a file, by address.
+struct Symbols {
+    build_id: Vec<u8>,
+    /// What the loader counts offsets from.
+    base: u64,
+    functions: Vec<(u64, u64, String)>,
+}
+
+impl Files {
+    /// A caller and a stack, with functions.
+    fn all_named(&mut self, [recorded, stack]: &[SharedText; 2]) -> [SharedText; 2] {
+        let lines: Vec<_> = stack.lines().map(|line| self.named(line)).collect();
+        let text = lines.join("\n");
+        [caller(recorded, &text).into(), text.into()]
+    }
+
+    /// A line of a stack with its function, if the file that the process had loaded is still there and tells it.
+    fn named(&mut self, line: &str) -> String {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let frame = line.trim_start();
+        let (at, frame) = frame.strip_prefix("at ").map_or(("", frame), |frame| ("at ", frame));
+        let offset = frame.rsplit_once("+0x").filter(|_| frame.starts_with('/'));
+        let Some((path, offset)) = offset else { return line.to_owned() };
+        let Ok(offset) = u64::from_str_radix(offset, 16) else { return line.to_owned() };
+        let (path, build_id) = path.rsplit_once('#').unwrap_or((path, ""));
+        let library = path.rsplit('/').next().unwrap_or(path);
+        let symbols = self.0.entry(path.to_owned()).or_insert_with(|| read(Path::new(path)));
+        let same = symbols.as_ref().filter(|symbols| hexadecimal(&symbols.build_id) == build_id);
+        match same.and_then(|symbols| symbols.at(offset)) {
+            Some((function, inside)) => format!("{indent}{at}{library} {function}+{inside:#x}"),
+            None => format!("{indent}{at}{library}+{offset:#x}"),
+        }
+    }
+}
+
+impl Symbols {
+    fn at(&self, offset: u64) -> Option<(String, u64)> {
+        let address = self.base.checked_add(offset)?;
+        let behind = self.functions.partition_point(|(start, ..)| *start <= address);
+        let (start, size, name) = self.functions.get(behind.checked_sub(1)?)?;
+        // A call that does not return can be the last instruction.
+        (address - start <= *size).then(|| (demangled(name).chars().take(LONGEST).collect(), address - start))
+    }
+}
+
+fn read(path: &Path) -> Option<Symbols> {
+    let bytes = Mapped::open(path).ok()?;
+    let header = elf::FileHeader64::<object::Endianness>::parse(&*bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, &*bytes).ok()?;
+    let loaded = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
+    let base = loaded.map(|segment| segment.p_vaddr(endian)).min()? & !0xfff;
+    let file = object::File::parse(&*bytes).ok()?;
+    let build_id = file.build_id().ok()??.to_vec();
+    let functions = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
+    let named = functions
+        .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())));
+    let mut functions: Vec<_> = named.collect();
+    functions.sort_unstable();
+    (!functions.is_empty()).then_some(Symbols { build_id, base, functions })
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A symbol of Rust or C++ as people write it.
+fn demangled(symbol: &str) -> String {
+    rustc_demangle::try_demangle(symbol).map_or_else(|_| readable(symbol), |name| format!("{name:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_this_program_are_named() {
+        let program = std::env::current_exe().unwrap();
+        let symbols = read(&program).unwrap();
+        let (start, _, name) = symbols
+            .functions
+            .iter()
+            .find(|(.., name)| name.contains("functions_of_this_program_are_named"))
+            .unwrap();
+        let line = |id: &str| format!("    at {}{id}+{:#x}", program.display(), start - symbols.base + 1);
+        let library = program.file_name().unwrap().to_string_lossy();
+        let own = format!("#{}", hexadecimal(&symbols.build_id));
+        let named = Files::default().named(&line(&own));
+        assert_eq!(named, format!("    at {library} {}+0x1", demangled(name)));
+        assert!(named.contains("symbols::tests::functions_of_this_program_are_named"), "{named}");
+        // Another file of this path, or one that cannot be told from others.
+        for id in ["", "#", "#0123456789abcdef0123456789abcdef01234567"] {
+            let nameless = format!("    at {library}+{:#x}", start - symbols.base + 1);
+            assert_eq!(Files::default().named(&line(id)), nameless);
+        }
+    }
+
+    #[test]
+    fn what_has_no_symbols_stays() {
+        for line in ["", "    at libc.so.6 __libc_start_main+0x85", "libffi.so.8+0x6f7a", "a+0xzz", "/a+0xzz"]
+        {
+            assert_eq!(Files::default().named(line), line);
+        }
+        assert_eq!(Files::default().named("/no/such/file.so+0x10"), "file.so+0x10");
+    }
+}

@@ -1,0 +1,263 @@
+//! What hangs in processes that work together, such as the ranks of a job: which of them cannot go on, and which may wait for it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::record::{Event, Report, Tail};
+use crate::rules::{self, LOCKED, SYNCHRONIZE};
+
+use crate::command::process::{Own, Process, named, record_files};
+use crate::command::report::comparison::names;
+use crate::command::report::words::{Time, caller, paragraph, subject};
+use kernel_registry_image::readable;
+
+/// How often the records of running processes are looked at.
+pub(crate) const STEP: Duration = Duration::from_millis(250);
+
+/// Processes that are listed.
+const PROCESSES: usize = 8;
+
+/// The hangs of several processes in one text, if at least one hangs.
+pub(crate) struct Together<'a> {
+    /// Those that have not ended.
+    processes: Vec<&'a Process>,
+}
+
+impl<'a> Together<'a> {
+    pub(crate) fn of(processes: &'a [Process]) -> Option<Self> {
+        let mut processes: Vec<_> = processes.iter().filter(|process| !process.report.ended).collect();
+        let hangs = processes.iter().any(|process| longest(process).is_some());
+        // Those that keep the others waiting come first.
+        processes.sort_by_key(|process| (!cannot_go_on(process), longest(process).is_none()));
+        (hangs && processes.len() > 1).then_some(Together { processes })
+    }
+}
+
+/// The hang that says most of a process: one that waits for the device, or else the longest.
+fn longest(process: &Process) -> Option<&Event> {
+    let hangs = process.report.events.iter().filter(|event| event.is_endless());
+    hangs.max_by_key(|hang| (waits_for_device(hang), hang.took))
+}
+
+/// Whether the call waits for all that runs on the device, and not for work that the program asked it to wait for, or for a thread that does.
+fn waits_for_device(hang: &Event) -> bool {
+    rules::named(&hang.rule).is_some_and(|rule| *rule != SYNCHRONIZE && *rule != LOCKED)
+}
+
+fn cannot_go_on(process: &Process) -> bool {
+    longest(process).is_some_and(waits_for_device)
+}
+
+impl fmt::Display for Together<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stuck = || self.processes.iter().copied().filter(|process| cannot_go_on(process));
+        let count = self.processes.len();
+        let why = match stuck().count() {
+            0 => "all that hang wait for kernels, which may wait for one another".to_owned(),
+            stuck_ones => {
+                let (its, it) = if stuck_ones == 1 { ("its", "it") } else { ("their", "them") };
+                let others = if stuck_ones < count {
+                    format!(", and the others may wait for {it}")
+                } else {
+                    String::new()
+                };
+                format!("{} cannot go on before {its} device is idle{others}", names(stuck()))
+            }
+        };
+        paragraph(f, &format!("HANG across {count} processes: {why}."))?;
+        for process in self.processes.iter().take(PROCESSES) {
+            write_process(f, process)?;
+        }
+        if count > PROCESSES {
+            writeln!(f, "  and {} more", count - PROCESSES)?;
+        }
+        let remedies: BTreeSet<_> = stuck().filter_map(longest).map(|hang| &*hang.remedy).collect();
+        remedies
+            .iter()
+            .filter(|remedy| !remedy.is_empty())
+            .try_for_each(|remedy| paragraph(f, &format!("  Remedy: {remedy}.")))
+    }
+}
+
+fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
+    write!(f, "  {}: ", process.name)?;
+    let Some(hang) = longest(process) else {
+        return match process.report.activity.last() {
+            Some(last) => writeln!(f, "in no call that hangs; launched `{}` last", readable(&last.kernel)),
+            None => writeln!(f, "in no call that hangs; launched nothing"),
+        };
+    };
+    write!(f, "in `{}`", hang.call)?;
+    if !hang.subject.is_empty() {
+        write!(f, " for `{}`", subject(hang))?;
+    }
+    write!(f, " for {}", Time(hang.took))?;
+    if hang.waits_for_resident() {
+        write!(f, ", while `{}` runs", readable(&hang.resident))?;
+    }
+    if !hang.caller.is_empty() {
+        write!(f, ", by {}", caller(&hang.caller))?;
+    }
+    writeln!(f)
+}
+
+/// A hang: its process, its thread and when it began.
+type Key = (u32, u64, u32, u64);
+
+/// Records that are followed, also those that are not there yet.
+#[derive(Default)]
+pub(crate) struct Running {
+    folders: Vec<PathBuf>,
+    /// For a program that this command runs, on this machine and in no other container. A rank that another command runs can keep it waiting.
+    own: Option<Own>,
+    followed: HashMap<PathBuf, Followed>,
+    /// Records of processes that had ended before the first look.
+    earlier: HashSet<PathBuf>,
+    /// How long each hang had taken when it was seen last. A hang of a process that was killed takes no longer.
+    took: HashMap<Key, u64>,
+    said: HashSet<Key>,
+    /// Whether there was a look before.
+    has_looked: bool,
+    have_ended: bool,
+}
+
+/// A record that is followed.
+struct Followed {
+    tail: Tail,
+    /// Whether it was there before the first look: its process counts once it is seen to run.
+    was_there: bool,
+    /// The process that has the record in its memory, if that had to be found.
+    process: Option<PathBuf>,
+    is_gone: bool,
+}
+
+impl Followed {
+    /// What it says of now, if its process counts.
+    fn look(&mut self) -> Option<Report> {
+        let mut report = self.tail.look().ok()??;
+        if self.was_there && !self.tail.has_run() {
+            return None;
+        }
+        // One that was killed does not say that it ends, and neither does one that is stopped say that it runs.
+        report.ended |= self.tail.is_quiet() && !self.is_in_memory();
+        Some(report)
+    }
+
+    /// Whether a process has the record in its memory. One of another machine or user is not seen.
+    fn is_in_memory(&mut self) -> bool {
+        let Some(record) = self.tail.inode().filter(|_| !self.is_gone) else { return false };
+        if !self.process.as_deref().is_some_and(|maps| is_mapped(maps, record)) {
+            let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+            let mut maps = processes.map(|process| process.path().join("maps"));
+            self.process = maps.find(|maps| is_mapped(maps, record));
+        }
+        self.is_gone = self.process.is_none();
+        !self.is_gone
+    }
+}
+
+/// Whether a file is among those that are mapped into a process.
+fn is_mapped(maps: &Path, inode: u64) -> bool {
+    let maps = fs::read_to_string(maps).unwrap_or_default();
+    let inode = inode.to_string();
+    maps.lines().any(|line| line.contains(".rec") && line.split_whitespace().nth(4) == Some(&inode))
+}
+
+impl Running {
+    /// Processes of a program that this command runs.
+    pub(crate) fn of_program(records: PathBuf, own: Own) -> Self {
+        Running { folders: vec![records], own: Some(own), ..Running::default() }
+    }
+
+    /// Processes that others run.
+    pub(crate) fn of_others(folders: Vec<PathBuf>) -> Self {
+        Running { folders, ..Running::default() }
+    }
+
+    /// How many of the processes had ended before the first look.
+    pub(crate) fn ended_before(&self) -> usize {
+        self.earlier.len()
+    }
+
+    /// Finds records that are new.
+    fn follow(&mut self) {
+        for path in self.folders.iter().flat_map(|folder| record_files(folder)) {
+            let is_known = self.followed.contains_key(&path) || self.earlier.contains(&path);
+            if is_known || self.own.as_ref().is_some_and(|own| !own.is_new(&path)) {
+                continue;
+            }
+            let Ok(mut tail) = Tail::open(&path) else { continue };
+            let was_there = self.own.is_none() && !self.has_looked;
+            if was_there && matches!(tail.look(), Ok(Some(report)) if report.ended) {
+                self.earlier.insert(path);
+            } else {
+                self.followed.insert(path, Followed { tail, was_there, process: None, is_gone: false });
+            }
+        }
+        self.has_looked = true;
+    }
+
+    /// Looks at the records, and returns what is new: hangs that were not said before.
+    pub(crate) fn look(&mut self) -> Option<String> {
+        self.follow();
+        let mut processes = named(self.followed.values_mut().filter_map(Followed::look).collect());
+        self.have_ended = !processes.is_empty() && processes.iter().all(|process| process.report.ended);
+        let mut hangs = HashSet::new();
+        for Process { report, .. } in &mut processes {
+            let (number, started) = (report.process, report.started);
+            report.events.retain(|hang| {
+                let key = (number, started, hang.thread, hang.begun);
+                let goes_on = self.took.insert(key, hang.took).is_some_and(|before| before < hang.took);
+                if goes_on {
+                    hangs.insert(key);
+                }
+                goes_on
+            });
+        }
+        // One that was killed could not say that it ends.
+        let is_there = |number: u32| Path::new("/proc").join(number.to_string()).exists();
+        processes.retain(|Process { report, .. }| {
+            self.own.is_none() || !report.events.is_empty() || is_there(report.process)
+        });
+        if hangs.is_subset(&self.said) {
+            return None;
+        }
+        let together = Together::of(&processes)?.to_string();
+        self.said.extend(hangs);
+        Some(together)
+    }
+
+    /// How many hangs there were, once all processes have ended.
+    pub(crate) fn hangs_at_end(&self) -> Option<usize> {
+        self.have_ended.then_some(self.took.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_record_is_found_in_the_memory_of_its_process() {
+        let path = std::env::temp_dir().join(format!("kernel-registry-{}.rec", std::process::id()));
+        fs::write(&path, "x").unwrap();
+        let file = File::open(&path).unwrap();
+        let inode = file.metadata().unwrap().ino();
+        let followed = |process| {
+            let tail = Tail::open(&path).unwrap();
+            Followed { tail, was_there: false, process, is_gone: false }.is_in_memory()
+        };
+        assert!(!followed(None), "{inode}");
+        // SAFETY: nothing writes to the file.
+        let _mapped = unsafe { memmap2::Mmap::map(&file) }.unwrap();
+        assert!(followed(None), "{inode}");
+        assert!(followed(Some("/proc/self/maps".into())) && followed(Some("/proc/none/maps".into())));
+        fs::remove_file(&path).unwrap();
+    }
+}

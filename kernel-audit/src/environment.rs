@@ -1,0 +1,81 @@
+//! Variables of the environment. In a process with more rights than its user (a set-user-ID program, or one with capabilities)
+//! nothing here obeys them, because that user chose them: they would name libraries to load and files to write. What the environment lacks can be in
+//! the library in front of the driver.
+
+use std::env;
+use std::ffi::OsString;
+
+use crate::variables;
+
+/// A variable that the process may obey.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    // SAFETY: the call only reads what the kernel passed to the process.
+    let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    obeyed(name, is_privileged)
+}
+
+fn obeyed(name: &str, is_privileged: bool) -> Option<OsString> {
+    env::var_os(name).or_else(|| in_front(name)).filter(|_| !is_privileged)
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn in_front(name: &str) -> Option<OsString> {
+    variables::find(crate::watch::front::constant(), name).map(OsString::from)
+}
+
+/// Other systems have no hooks.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn in_front(_: &str) -> Option<OsString> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+    use std::{fs, path};
+
+    use super::*;
+    use crate::Audit;
+
+    #[test]
+    fn a_privileged_process_obeys_no_variable() {
+        assert_eq!(obeyed("PATH", true), None);
+        assert_eq!(obeyed("PATH", false), env::var_os("PATH"));
+    }
+
+    /// Only root can make a program that is privileged for another user.
+    #[test]
+    fn a_program_that_runs_with_the_rights_of_its_owner_obeys_no_variable() {
+        const SHOWS: &str = "environment::tests::shows_what_the_environment_chose";
+        // SAFETY: it only reads.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let folder = env::temp_dir().join(format!("kernel-audit-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = folder.join("program");
+        fs::copy(env::current_exe().unwrap(), &program).unwrap();
+        let chosen_by_nobody = |mode| {
+            fs::set_permissions(&program, fs::Permissions::from_mode(mode)).unwrap();
+            let mut command = Command::new(path::absolute(&program).unwrap());
+            command.args(["--exact", SHOWS, "--nocapture", "--include-ignored"]).current_dir(&folder);
+            command.env(variables::DRIVER, "/chosen/driver").env(variables::RECORDS, "/chosen/records");
+            let output = command.uid(65_534).gid(65_534).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap().matches("/chosen/").count()
+        };
+        assert_eq!(chosen_by_nobody(0o755), 2);
+        assert_eq!(chosen_by_nobody(0o4755), 0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[ignore = "the test above runs it, as another user"]
+    fn shows_what_the_environment_chose() {
+        let Audit { driver, records, .. } = Audit::new().or_environment();
+        println!("{driver:?} {records:?}");
+    }
+}

@@ -1,0 +1,138 @@
+//! The audit in a Rust program: puts the hooks in front of the driver, and reads what they recorded.
+
+use std::iter;
+
+use crate::causes::causes;
+use crate::options::Audit;
+use crate::outcome::{InstallError, Installed, NotWatched};
+use crate::record::{self, Event, Kind, Report};
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+use self::elsewhere as front;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+use crate::watch::front;
+
+/// Watches the driver calls of this process from now on, as `cargo kernels audit` does from outside. Call it before CUDA is used.
+///
+/// From then on everything that opens `libcuda.so` in this process, cudarc included, finds the watched functions, and behind them
+/// the driver, or the [simulated driver](https://docs.rs/kernel-registry-sim) if that was installed first. If `cargo kernels audit`
+/// runs the program, that stays in front, and this changes nothing: [`findings`] reads its record.
+///
+/// The record of the process is in memory, 12 MB that are used as events come. It becomes a file only if
+/// [`Audit::records`] or a [variable](crate::variables) says so.
+///
+/// # Errors
+///
+/// [`InstallError`]: there is no driver, or it was opened before.
+///
+/// ```no_run
+/// # fn serve() {}
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     kernel_audit::install()?;
+///     // Make a context, call `warm_all`, take requests ..
+///     kernel_audit::ready()?;
+///     serve();
+///     for late in kernel_audit::findings()? {
+///         eprintln!("{} of {} took {} ns", late.call, late.subject, late.took);
+///     }
+///     Ok(())
+/// }
+/// ```
+pub fn install() -> Result<Installed, InstallError> {
+    Audit::new().install()
+}
+
+impl Audit {
+    /// Watches the driver calls of this process: see [`install`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`install`].
+    pub fn install(self) -> Result<Installed, InstallError> {
+        front::install(self)
+    }
+}
+
+/// Marks the program as ready, whoever watches it: from now on everything late is a finding. `Warm::seal` of kernel-registry does it
+/// too.
+///
+/// # Errors
+///
+/// [`NotWatched::NotInstalled`]: neither [`install`] nor `cargo kernels audit` watches the program, or it has not opened the driver.
+pub fn ready() -> Result<(), NotWatched> {
+    front::ready().ok_or(NotWatched::NotInstalled)
+}
+
+/// What was recorded in this process so far.
+///
+/// # Errors
+///
+/// [`NotWatched`]: there is no record of this process, or another version wrote it.
+pub fn report() -> Result<Report, NotWatched> {
+    let bytes = front::record().ok_or(NotWatched::NotInstalled)?;
+    record::read(&bytes).map_err(NotWatched::NotRead)
+}
+
+/// What was late after the program was ready, and calls that hang, so far.
+///
+/// # Errors
+///
+/// Those of [`report`].
+pub fn findings() -> Result<Vec<Event>, NotWatched> {
+    Ok(report()?.events.into_iter().filter(|event| event.is_finding).collect())
+}
+
+/// Asserts that nothing was late after the program was ready, that no call would have waited for a resident kernel, and that none
+/// hangs. All tests of a process share its record: those that make findings on purpose belong to another process.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// kernel_audit::install()?;
+/// // Warm, say that the program is ready, and serve a request ..
+/// kernel_audit::assert_no_findings();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Panics
+///
+/// There are findings: the message has the cause and the remedy of each kind, and the caller of the longest. Or the process is not watched.
+#[track_caller]
+pub fn assert_no_findings() {
+    let report = report().unwrap_or_else(|error| panic!("{error}"));
+    let text = in_words(&report);
+    assert!(text.is_empty(), "{text}");
+}
+
+/// The findings of a process for people, or nothing.
+fn in_words(report: &Report) -> String {
+    let mut text = String::new();
+    for hang in report.events.iter().filter(|event| event.kind == Kind::Hang) {
+        text += &format!("\n{}", hang.text);
+    }
+    for cause in causes(iter::once(report)) {
+        text += &format!("\n{cause}, by {}.", cause.caller());
+        if let Some(remedy) = cause.remedy() {
+            text += &format!("\nRemedy: {remedy}.");
+        }
+    }
+    if text.is_empty() { text } else { format!("the audit has findings:{text}") }
+}
+
+/// Other systems have no hooks.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+mod elsewhere {
+    use super::{Audit, InstallError, Installed};
+
+    pub(super) fn install(_: Audit) -> Result<Installed, InstallError> {
+        Err(InstallError::NotSupported)
+    }
+
+    pub(super) fn ready() -> Option<()> {
+        None
+    }
+
+    pub(super) fn record() -> Option<Vec<u8>> {
+        None
+    }
+}

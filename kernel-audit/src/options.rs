@@ -1,0 +1,257 @@
+//! What the audit does: as the program says, or the variables of the environment.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::{environment, variables};
+
+/// What happens to calls that are late after the program is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AfterReady {
+    /// They are findings in the record.
+    #[default]
+    Report,
+    /// They return `CUDA_ERROR_NOT_PERMITTED`, and the standard error output names call, kernel and remedy.
+    Refuse,
+    /// The process is aborted.
+    Abort,
+}
+
+/// What happens when a call does not return.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnHang {
+    /// It is explained, on the standard error output and in the record.
+    #[default]
+    Report,
+    /// Then the process is aborted.
+    Abort,
+}
+
+/// When a [preload](crate::preload) is loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PreloadAt {
+    /// In each context, as soon as it is there.
+    #[default]
+    Context,
+    /// When the program calls `kernel_registry_audit_preload`, in the context that is current then.
+    Call,
+}
+
+/// An audit with options; [`install`](crate::install) is one with the defaults. [`variables`] of the environment that are set win, so
+/// whoever runs a program can change what was built into it.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use kernel_audit::{AfterReady, Audit};
+///
+/// let audit = Audit::new().after_ready(AfterReady::Refuse).hang_after(Duration::from_secs(2));
+/// audit.install()?;
+/// # Ok::<(), kernel_audit::InstallError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "nothing is watched before `install` is called"]
+pub struct Audit {
+    pub(crate) driver: Option<PathBuf>,
+    pub(crate) records: Option<PathBuf>,
+    /// A word in the record's name.
+    pub(crate) run: Option<String>,
+    pub(crate) after_ready: AfterReady,
+    pub(crate) ready_after: Option<Duration>,
+    pub(crate) ready_file: Option<PathBuf>,
+    pub(crate) events: u32,
+    pub(crate) hang_after: Duration,
+    pub(crate) on_hang: OnHang,
+    pub(crate) slow: Duration,
+    pub(crate) preload: Option<PathBuf>,
+    pub(crate) preload_at: PreloadAt,
+    pub(crate) images: Option<PathBuf>,
+}
+
+static CHOSEN: OnceLock<Audit> = OnceLock::new();
+
+impl Audit {
+    /// The audit of [`install`](crate::install).
+    pub fn new() -> Self {
+        Audit {
+            driver: None,
+            records: None,
+            run: None,
+            after_ready: AfterReady::default(),
+            ready_after: None,
+            ready_file: None,
+            events: 65_536,
+            hang_after: Duration::from_secs(5),
+            on_hang: OnHang::default(),
+            slow: Duration::from_millis(10),
+            preload: None,
+            preload_at: PreloadAt::default(),
+            images: None,
+        }
+    }
+
+    /// The file of the driver. By default the one that the loader finds, or the simulated driver if that is installed.
+    pub fn driver(self, path: impl Into<PathBuf>) -> Self {
+        Audit { driver: Some(path.into()), ..self }
+    }
+
+    /// The folder of the record, a file named after the process. Without it the record is in memory only.
+    pub fn records(self, folder: impl Into<PathBuf>) -> Self {
+        Audit { records: Some(folder.into()), ..self }
+    }
+
+    /// What happens to calls that are late after the program is [ready](crate::ready).
+    pub fn after_ready(self, after_ready: AfterReady) -> Self {
+        Audit { after_ready, ..self }
+    }
+
+    /// The time after which the program counts as ready, from its first watched call on.
+    pub fn ready_after(self, time: Duration) -> Self {
+        Audit { ready_after: Some(time), ..self }
+    }
+
+    /// A file: the program is ready once it exists.
+    pub fn ready_file(self, path: impl Into<PathBuf>) -> Self {
+        Audit { ready_file: Some(path.into()), ..self }
+    }
+
+    /// How many events the record has room for, of 96 bytes each. 65,536 by default, and 16,777,216 at most.
+    pub fn events(self, number: u32) -> Self {
+        Audit { events: number, ..self }
+    }
+
+    /// The time after which a call counts as hanging. 5 seconds by default.
+    pub fn hang_after(self, time: Duration) -> Self {
+        Audit { hang_after: time, ..self }
+    }
+
+    /// What happens then.
+    pub fn on_hang(self, on_hang: OnHang) -> Self {
+        Audit { on_hang, ..self }
+    }
+
+    /// The time from which other calls are recorded as slow. 10 milliseconds by default.
+    pub fn slow(self, time: Duration) -> Self {
+        Audit { slow: time, ..self }
+    }
+
+    /// A file that names what to load as soon as there is a context: a [preload](crate::preload).
+    pub fn preload(self, file: impl Into<PathBuf>) -> Self {
+        Audit { preload: Some(file.into()), ..self }
+    }
+
+    /// When that is loaded.
+    pub fn preload_at(self, at: PreloadAt) -> Self {
+        Audit { preload_at: at, ..self }
+    }
+
+    /// The folder for copies of images that are in no file, so that they can be preloaded: those that the program has compiled or unpacked. Without
+    /// it there are no copies.
+    pub fn images(self, folder: impl Into<PathBuf>) -> Self {
+        Audit { images: Some(folder.into()), ..self }
+    }
+
+    /// Replaces options by the variables that are set. A variable is ignored if its value means nothing, or if the process is privileged.
+    pub(crate) fn or_environment(self) -> Self {
+        self.or(environment::variable)
+    }
+
+    fn or(self, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        fn number<T: FromStr>(text: Option<OsString>) -> Option<T> {
+            text?.to_str()?.parse().ok()
+        }
+        let path = |name| variable(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let seconds = |name| Duration::try_from_secs_f64(number(variable(name))?).ok();
+        let text = |name| variable(name).and_then(|text| text.into_string().ok());
+        let after_ready = match text(variables::AFTER_READY).as_deref() {
+            Some("report") => Some(AfterReady::Report),
+            Some("refuse") => Some(AfterReady::Refuse),
+            Some("abort") => Some(AfterReady::Abort),
+            _ => None,
+        };
+        let on_hang = match text(variables::ON_HANG).as_deref() {
+            Some("report") => Some(OnHang::Report),
+            Some("abort") => Some(OnHang::Abort),
+            _ => None,
+        };
+        let preload_at = match text(variables::PRELOAD_AT).as_deref() {
+            Some("context") => Some(PreloadAt::Context),
+            Some("call") => Some(PreloadAt::Call),
+            _ => None,
+        };
+        let slow = number(variable(variables::SLOW_MS)).map(Duration::from_millis);
+        let is_word = |text: &String| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let run = text(variables::RUN).filter(is_word);
+        Audit {
+            driver: path(variables::DRIVER).or(self.driver),
+            records: path(variables::RECORDS).or(self.records),
+            run: run.or(self.run),
+            after_ready: after_ready.unwrap_or(self.after_ready),
+            ready_after: seconds(variables::READY_AFTER).or(self.ready_after),
+            ready_file: path(variables::READY_FILE).or(self.ready_file),
+            events: number(variable(variables::EVENTS)).unwrap_or(self.events),
+            hang_after: seconds(variables::HANG_AFTER).unwrap_or(self.hang_after),
+            on_hang: on_hang.unwrap_or(self.on_hang),
+            slow: slow.unwrap_or(self.slow),
+            preload: path(variables::PRELOAD).or(self.preload),
+            preload_at: preload_at.unwrap_or(self.preload_at),
+            images: path(variables::IMAGES).or(self.images),
+        }
+    }
+
+    /// The audit of this process. If it was not installed, the environment configures it.
+    pub(crate) fn chosen() -> &'static Audit {
+        // Not made in there: a thread would wait for it that holds what this needs.
+        CHOSEN.get().unwrap_or_else(|| {
+            let chosen = Audit::new().or_environment();
+            CHOSEN.get_or_init(|| chosen)
+        })
+    }
+
+    /// Whether images are preloaded, or kept for that.
+    pub(crate) fn preloads(&self) -> bool {
+        self.preload.is_some() || self.images.is_some()
+    }
+
+    /// Whether all options are the same, also where the driver was looked for.
+    pub(crate) fn same_but_driver(&self, other: &Audit) -> bool {
+        let driver = self.driver.as_ref().or(other.driver.as_ref()).cloned();
+        Audit { driver, ..self.clone() } == *other
+    }
+
+    /// Makes this the audit of the process, unless there is one.
+    pub(crate) fn choose(self) {
+        let _ = CHOSEN.set(self);
+    }
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_mean_something_win() {
+        let built_in = || Audit::new().after_ready(AfterReady::Refuse).hang_after(Duration::from_secs(2));
+        let with = |name: &'static str, value: &'static str| {
+            built_in().or(move |asked| (asked == name).then(|| value.into()))
+        };
+        assert_eq!(with(variables::AFTER_READY, "report").after_ready, AfterReady::Report);
+        assert_eq!(with(variables::AFTER_READY, "perhaps").after_ready, AfterReady::Refuse);
+        assert_eq!(with(variables::HANG_AFTER, "0.5").hang_after, Duration::from_millis(500));
+        assert_eq!(with(variables::HANG_AFTER, "-1").hang_after, Duration::from_secs(2));
+        assert_eq!(with(variables::SLOW_MS, "3").slow, Duration::from_millis(3));
+        assert_eq!(with(variables::RECORDS, "").records, None);
+        assert_eq!(with(variables::RUN, "../x").run, None);
+    }
+}

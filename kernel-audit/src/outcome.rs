@@ -1,0 +1,111 @@
+//! What came of [`install`](crate::install()), and why a process is not watched.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use crate::record::NotRead;
+
+/// How a process came to be watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Installed {
+    /// The hooks are in front of the driver now.
+    Now,
+    /// They were already, with the same options.
+    Before,
+    /// `cargo kernels audit` runs the program, with its own options.
+    FromOutside,
+}
+
+/// Why a process is not watched.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum InstallError {
+    /// The driver was opened before, so its functions may be in use.
+    AlreadyOpen,
+    /// The audit was installed before, with other options, which stay.
+    OtherOptions,
+    /// There is no driver.
+    NoDriver {
+        /// The loader's words.
+        reason: String,
+    },
+    /// The child process that looks for the driver's file has failed.
+    Child(io::Error),
+    /// The process was forked from one that had used the driver, which does not work in the child.
+    Forked,
+    /// The library by which programs find the hooks could not be made.
+    File(io::Error),
+    /// The loader refused it.
+    Loader {
+        /// The loader's words.
+        reason: String,
+    },
+    /// The system is not Linux with glibc.
+    NotSupported,
+}
+
+impl fmt::Display for InstallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InstallError::AlreadyOpen => f.write_str(
+                "the driver was opened before the audit was installed; call `install` first in `main`, or run the program by `cargo \
+                 kernels audit`",
+            ),
+            InstallError::OtherOptions => f.write_str(
+                "the audit was installed in this process before, with other options; install it once, in `main` or before the first test"
+            ),
+            InstallError::NoDriver { reason } => write!(
+                f,
+                "no CUDA driver was found ({reason}); install NVIDIA's driver, or the simulated one by \
+                 `kernel_registry_sim::install` before"
+            ),
+            InstallError::Child(error) => write!(
+                f,
+                "the driver's file was not found, because the child process that looks for it failed: {error}; name the file by \
+                 `Audit::driver`"
+            ),
+            InstallError::Forked => f.write_str(
+                "this process was forked from one that had used CUDA, and the driver does not work in the child; fork before CUDA is \
+                 used, or start a new program",
+            ),
+            InstallError::File(error) => {
+                write!(f, "the audit needs a file in memory: {error}; allow `memfd_create`")
+            }
+            InstallError::Loader { reason } => {
+                write!(f, "the hooks were not loaded: {reason}; is the driver's file right?")
+            }
+            InstallError::NotSupported => f.write_str("programs are audited on Linux with glibc only"),
+        }
+    }
+}
+
+/// The text has the cause, so there is no `source`.
+impl Error for InstallError {}
+
+/// Why there is nothing to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotWatched {
+    /// [`install`](crate::install()) was not called, or has failed.
+    NotInstalled,
+    /// The `cargo kernels audit` that runs the program has another version.
+    NotRead(NotRead),
+}
+
+impl fmt::Display for NotWatched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotWatched::NotInstalled => {
+                f.write_str(
+                    "this process is not watched; call `kernel_audit::install` first, or run it by `cargo kernels audit`",
+                )
+            }
+            NotWatched::NotRead(why) => write!(f, "the record of this process cannot be read: {why}"),
+        }
+    }
+}
+
+/// The text has the cause, so there is no `source`.
+impl Error for NotWatched {}

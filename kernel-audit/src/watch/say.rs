@@ -1,0 +1,215 @@
+//! What the audit says to people, on the standard error output. Kernels and drivers cannot make a terminal do anything with it.
+//!
+//! It never waits for a reader, and never writes to a file of the program: what is descriptor 2 now can be one. What cannot be written is sent to
+//! the command that runs the program, or else counted in the record.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use kernel_registry_format::Printable;
+
+use crate::wrapped::wrapped;
+
+use crate::watch::fork;
+use crate::{environment, variables};
+
+/// How long a message may wait for its reader.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Says a text. Where it cannot be written, to a full pipe or a full disk, the program goes on all the same.
+pub(crate) fn say(text: &str) {
+    let text = format!("kernel-audit: {}", Printable(text));
+    if !write(&text) && !send(variables::SAID, &text) {
+        UNSAID.fetch_add(1, Ordering::Relaxed);
+        show_unsaid();
+    }
+}
+
+/// Tells the command that this process has no record, and why.
+pub(crate) fn tell_of_no_record(why: &str) {
+    send(variables::NO_RECORD, why);
+}
+
+/// Whether a command runs the program, and takes messages.
+pub(crate) fn has_command() -> bool {
+    environment::variable(variables::MESSAGES).is_some()
+}
+
+/// Messages that found no way.
+static UNSAID: AtomicU64 = AtomicU64::new(0);
+
+/// Their place in the record, or null.
+static PLACE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+
+/// Shows in the record of this process how many messages found no way; `None` if it has none.
+pub(crate) fn count_in(place: Option<&'static AtomicU64>) {
+    PLACE.store(place.map_or(ptr::null_mut(), |place| ptr::from_ref(place).cast_mut()), Ordering::Release);
+    show_unsaid();
+}
+
+fn show_unsaid() {
+    // SAFETY: it is null, or part of a record, which is never unmapped.
+    if let Some(place) = unsafe { PLACE.load(Ordering::Acquire).as_ref() } {
+        place.store(UNSAID.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// In a forked child, whose messages are its own.
+pub(crate) fn forked() {
+    UNSAID.store(0, Ordering::Relaxed);
+    count_in(None);
+}
+
+/// The device and the inode of what descriptor 2 is.
+type Identity = (u64, u64);
+
+/// The outputs that messages may go to.
+static OUTPUTS: OnceLock<Vec<Identity>> = OnceLock::new();
+
+/// Remembers the standard error output: the program has not begun, and so has not reused its number.
+pub(crate) fn remember_output() {
+    fork::once(&OUTPUTS, || status().map(|its| identity(&its)).into_iter().collect());
+}
+
+/// The outputs of the command that runs this program, because the program may have reused the number before it called the driver. Without a
+/// command that says so, the one that is there now, unless only this program can have opened it.
+fn outputs() -> &'static [Identity] {
+    let of_command = || {
+        let text = environment::variable(variables::OUTPUTS)?.into_string().ok()?;
+        let pairs = text.split(' ').filter_map(|pair| pair.split_once(':'));
+        Some(pairs.filter_map(|(device, inode)| Some((device.parse().ok()?, inode.parse().ok()?))).collect())
+    };
+    let now = || status().filter(|_| is_inherited()).map(|its| identity(&its)).into_iter().collect();
+    fork::once::<Vec<_>>(&OUTPUTS, || of_command().unwrap_or_else(now))
+}
+
+/// Whether descriptor 2 can be there since the program began: it would have been closed then.
+fn is_inherited() -> bool {
+    // SAFETY: it returns flags, or fails.
+    let flags = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFD) };
+    flags >= 0 && flags & libc::FD_CLOEXEC == 0
+}
+
+/// What descriptor 2 is.
+fn status() -> Option<libc::stat> {
+    let mut status = MaybeUninit::uninit();
+    // SAFETY: there is room for the answer, which is there if the call succeeds.
+    unsafe { (libc::fstat(libc::STDERR_FILENO, status.as_mut_ptr()) == 0).then(|| status.assume_init()) }
+}
+
+fn identity(status: &libc::stat) -> Identity {
+    (status.st_dev, status.st_ino)
+}
+
+/// Writes a text and the end of its line, if descriptor 2 is the standard error output, and takes all of it now.
+fn write(text: &str) -> bool {
+    let Some(status) = status().filter(|its| outputs().contains(&identity(its))) else { return false };
+    // In one piece: processes share the output.
+    let mut text = width().map_or_else(|| text.to_owned(), |width| wrapped(text, width));
+    text.push('\n');
+    let mut is_written = false;
+    without_sigpipe(|| is_written = write_now(&status, text.as_bytes()));
+    is_written
+}
+
+/// Writes without waiting for a reader for long.
+fn write_now(status: &libc::stat, mut text: &[u8]) -> bool {
+    let kind = status.st_mode & libc::S_IFMT;
+    let opened = if kind == libc::S_IFIFO || kind == libc::S_IFCHR { open_again() } else { None };
+    let descriptor = opened.as_ref().map_or(libc::STDERR_FILENO, |opened| opened.0);
+    let begun = Instant::now();
+    while !text.is_empty() {
+        // A pipe that takes anything takes so much.
+        let part = &text[..text.len().min(libc::PIPE_BUF)];
+        // SAFETY: the bytes are there. A socket is told not to wait.
+        let written = unsafe {
+            match kind {
+                _ if !is_ready(descriptor, begun) => -1,
+                libc::S_IFSOCK => {
+                    libc::send(descriptor, part.as_ptr().cast(), part.len(), libc::MSG_DONTWAIT)
+                }
+                _ => libc::write(descriptor, part.as_ptr().cast(), part.len()),
+            }
+        };
+        match usize::try_from(written) {
+            Ok(written) => text = &text[written..],
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// Whether a descriptor takes something before the patience ends.
+fn is_ready(descriptor: c_int, begun: Instant) -> bool {
+    let rest = PATIENCE.saturating_sub(begun.elapsed()).as_millis() as c_int;
+    let mut asked = libc::pollfd { fd: descriptor, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: it is about one descriptor.
+    unsafe { libc::poll(&mut asked, 1, rest) == 1 && asked.revents & libc::POLLOUT != 0 }
+}
+
+/// A descriptor that is closed with this.
+struct Opened(c_int);
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // SAFETY: it was opened here.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+/// The same pipe or terminal once more, not to wait there: another process can fill it after it was asked. The flag of descriptor 2 is that of
+/// all processes which share it.
+fn open_again() -> Option<Opened> {
+    let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero.
+    let descriptor = unsafe { libc::open(c"/proc/self/fd/2".as_ptr(), flags) };
+    (descriptor >= 0).then_some(Opened(descriptor))
+}
+
+/// Sends a text to the command, if that runs: it says where.
+fn send(kind: &str, text: &str) -> bool {
+    let Some(to) = environment::variable(variables::MESSAGES).and_then(|to| to.into_string().ok()) else {
+        return false;
+    };
+    let Some((name, word)) = to.split_once(' ') else { return false };
+    let sent = SocketAddr::from_abstract_name(name).and_then(|address| {
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        socket.send_to_addr(format!("{word}{kind}{text}").as_bytes(), &address)
+    });
+    sent.is_ok()
+}
+
+/// The characters in a line, if the standard error output is a terminal.
+fn width() -> Option<usize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: there is room for the answer; the call fails for what is no terminal.
+    let is_terminal = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
+    (is_terminal && size.ws_col > 0).then_some(size.ws_col.into())
+}
+
+/// Writes with SIGPIPE blocked in this thread, and takes back the one that the write raises: it would end most programs that are
+/// not in Rust or Python.
+fn without_sigpipe(write: impl FnOnce()) {
+    let mut pipe = MaybeUninit::<libc::sigset_t>::zeroed();
+    let (mut pending, mut before) = (pipe, pipe);
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: all sets have room, and are filled in before they are read. Zeros are an empty set.
+    unsafe {
+        libc::sigaddset(pipe.as_mut_ptr(), libc::SIGPIPE);
+        libc::sigpending(pending.as_mut_ptr());
+        let was_pending = libc::sigismember(pending.as_ptr(), libc::SIGPIPE) == 1;
+        libc::pthread_sigmask(libc::SIG_BLOCK, pipe.as_ptr(), before.as_mut_ptr());
+        write();
+        if !was_pending {
+            libc::sigtimedwait(pipe.as_ptr(), ptr::null_mut(), &now);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+    }
+}

@@ -1,0 +1,60 @@
+//! Text in lines that a terminal has room for.
+
+/// Breaks lines at spaces so that they have at most so many characters, where words allow that. What follows in a broken line is
+/// indented by two more spaces than it. A line that is indented by four spaces or more, such as a frame of a stack, stays whole.
+pub(crate) fn wrapped(text: &str, width: usize) -> String {
+    let mut to = String::new();
+    for (number, line) in text.lines().enumerate() {
+        if number > 0 {
+            to.push('\n');
+        }
+        wrap_line(&mut to, line, width);
+    }
+    to
+}
+
+fn wrap_line(to: &mut String, line: &str, width: usize) {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    if indent >= 4 {
+        return to.push_str(line);
+    }
+    to.push_str(&line[..indent]);
+    let (mut column, mut is_first) = (indent, true);
+    for word in line[indent..].split(' ') {
+        let length = word.chars().count();
+        if is_first {
+            column += length;
+        } else if column + 1 + length <= width {
+            to.push(' ');
+            column += 1 + length;
+        } else {
+            to.push('\n');
+            (0..indent + 2).for_each(|_| to.push(' '));
+            column = indent + 2 + length;
+        }
+        to.push_str(word);
+        is_first = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_lines_are_indented() {
+        assert_eq!(wrapped("a call waits\n  for that", 8), "a call\n  waits\n  for\n    that");
+    }
+
+    #[test]
+    fn nothing_is_lost() {
+        for width in 0..40 {
+            let text = "`cuStreamSynchronize` has not\n  returned  for 0.3 s: naïve\n\nend\n    at main";
+            let words = |text: &str| -> Vec<String> { text.split_whitespace().map(String::from).collect() };
+            let lines = wrapped(text, width);
+            assert_eq!(words(&lines), words(text));
+            let longest = lines.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+            assert!(width < 27 || longest <= width, "{width}: {lines}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Errors of what the commands share, each with a message and an exit code.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why something that the commands share failed.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the text of each says what its fields are")]
+pub enum Failure {
+    #[error("there is no file `{path}`")]
+    Missing { path: PathBuf },
+    #[error("no permission to read `{path}`")]
+    Denied { path: PathBuf },
+    #[error("`{path}` cannot be read: {error}")]
+    Unreadable { path: PathBuf, error: io::Error },
+    #[error("`{path}` is not a binary: expected an executable, shared library, archive or object file")]
+    NotABinary { path: PathBuf },
+    #[error("`{path}` is a binary that is truncated or damaged: {error}")]
+    Truncated { path: PathBuf, error: object::Error },
+    #[error("`{path}` cannot be written: {error}")]
+    NotWritten { path: PathBuf, error: io::Error },
+    #[error("cargo could not describe the package: {error}")]
+    Cargo { error: String },
+    #[error(
+        "{crate_name} did not build (see cargo's error above): it needs Rust 1.89 or newer, a linker, and once \
+         {crate_name} {version} with its dependencies, from the network or from what cargo has downloaded before"
+    )]
+    NotBuilt { crate_name: &'static str, version: &'static str },
+    #[error(
+        "the simulated driver `{path}` cannot be used: {why}; delete the file, so that it is built again"
+    )]
+    NotLoaded { path: PathBuf, why: String },
+    #[error(
+        "{what} cannot be in `{path}`: `{separator}` ends the name of a folder in `LD_LIBRARY_PATH`; set `{variable}` \
+         to a folder without it"
+    )]
+    Separator { what: &'static str, path: PathBuf, separator: char, variable: &'static str },
+    #[error("`{}` cannot be run: {error}", .program.display())]
+    NotRun { program: OsString, error: io::Error },
+    #[error(
+        "`{0}` is not an option; see `--help`. Options come before the program, and a program of that name is `./{0}`",
+        .option.display()
+    )]
+    NoOption { option: OsString },
+    #[error("the output could not be written: {error}")]
+    Output { error: io::Error },
+}
+
+impl Failure {
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::NoOption { .. } => 2,
+            Failure::Missing { .. } => 3,
+            Failure::Denied { .. } => 4,
+            Failure::NotABinary { .. } => 5,
+            Failure::Truncated { .. } => 6,
+            Failure::NotBuilt { .. } => 9,
+            // As in shells and `env`, so that the program's own codes stay distinguishable.
+            Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
+            Failure::NotRun { .. } => 126,
+            _ => 1,
+        }
+    }
+
+    /// Makes an error of opening this path a failure.
+    pub fn of_io(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |error| match (error.kind(), path.to_owned()) {
+            (io::ErrorKind::NotFound, path) => Failure::Missing { path },
+            (io::ErrorKind::PermissionDenied, path) => Failure::Denied { path },
+            (_, path) => Failure::Unreadable { path, error },
+        }
+    }
+
+    /// Makes an error of writing this path a failure.
+    pub fn not_written(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |error| Failure::NotWritten { path: path.to_owned(), error }
+    }
+
+    /// Makes an error of running cargo a failure.
+    pub fn of_cargo(error: impl Display) -> Self {
+        Failure::Cargo { error: error.to_string() }
+    }
+}

@@ -1,0 +1,210 @@
+//! Builds the simulated driver, and the audit's hooks, as shared libraries, from packages of one line in the user's target
+//! directory.
+//!
+//! Cargo installs programs but no libraries, so they cannot be installed with this command. It builds them from the checkout that it was
+//! built from, or else from the sources in itself; one from a registry has none, and takes the packages there.
+
+use std::env;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_metadata::MetadataCommand;
+
+use crate::failure::Failure;
+use crate::folder;
+use crate::start::cargo;
+use crate::terminal;
+
+/// A crate of this repository that becomes a shared library.
+pub struct Shared {
+    crate_name: &'static str,
+    version: &'static str,
+    /// Its name in messages.
+    words: &'static str,
+    /// `lib<name>.so`
+    library: &'static str,
+    linking: &'static [&'static str],
+    /// Crates whose speed matters, each with its `opt-level`. The rest is built in half the time without.
+    fast: &'static [(&'static str, u8)],
+}
+
+/// The simulated driver: it has the real one's name, functions bind to each other and not to another driver's in the
+/// process, and it is never unloaded, because it has a thread.
+pub const SIM: Shared = Shared {
+    crate_name: "kernel-registry-sim",
+    version: "0.1.0",
+    words: "the simulated driver",
+    library: "cuda",
+    linking: &["-soname,libcuda.so.1", "-Bsymbolic", "-z,nodelete"],
+    fast: &[("kernel-registry-cuda", 3), ("kernel-registry-image", 1), ("kernel-registry-ptx", 3)],
+};
+
+/// The hooks of the audit, which have a thread too.
+pub const AUDIT: Shared = Shared {
+    crate_name: "kernel-audit",
+    version: "0.1.0",
+    words: "the hooks",
+    library: "kernel_registry_hooks",
+    linking: &["-Bsymbolic", "-z,nodelete"],
+    fast: &[("kernel-registry-cuda", 3), ("kernel-audit", 3)],
+};
+
+/// The target of this process, because this process opens the library. The user's packages may have another target.
+const TARGET: &str =
+    if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
+
+/// The sources of all these crates, by their paths in the checkout. None if this was built from a package of a registry.
+static SOURCES: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/sources.rs"));
+
+/// Characters that end a folder's name in `LD_LIBRARY_PATH`.
+const SEPARATORS: [char; 2] = [':', ';'];
+
+/// The built library.
+pub struct Built {
+    /// The folder of this version.
+    pub folder: PathBuf,
+    /// The file.
+    pub library: PathBuf,
+}
+
+/// The library, if it is in the folder of this command: on machines without Rust.
+pub fn beside(shared: &Shared) -> Option<PathBuf> {
+    let beside = env::current_exe().ok()?.with_file_name(format!("lib{}.so", shared.library));
+    beside.is_file().then_some(beside)
+}
+
+/// Returns the library; builds it if it is missing or its sources have changed.
+pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
+    let Shared { crate_name, version, words, library, linking, .. } = *shared;
+    let parent = parent(crate_name)?;
+    let checkout = checkout(crate_name);
+    let unpacked = (checkout.is_none() && !SOURCES.is_empty()).then(|| parent.join(unpacked_name()));
+    let sources = checkout.clone().or_else(|| Some(unpacked.as_ref()?.join(crate_name)));
+    let manifest = manifest(shared, sources.as_deref());
+    let mut hasher = DefaultHasher::new();
+    manifest.hash(&mut hasher);
+    let folder = parent.join(format!("{version}-{:016x}", hasher.finish()));
+    can_be_searched(words, &folder, "CARGO_TARGET_DIR")?;
+    let library = folder.join("target").join(TARGET).join(format!("release/lib{library}.so"));
+    let is_there = library.is_file();
+    // Only a checkout changes.
+    if is_there && checkout.is_none() {
+        return Ok(Built { folder, library });
+    }
+
+    if !is_there {
+        let folder = folder.display();
+        terminal::say(format_args!("building {words} of {crate_name} {version}, once, in {folder}"));
+    }
+    if let Some(unpacked) = &unpacked {
+        SOURCES.iter().try_for_each(|(name, bytes)| folder::write(&unpacked.join(name), bytes))?;
+    }
+    folder::write(&folder.join("Cargo.toml"), manifest.as_bytes())?;
+    folder::write(
+        &folder.join("src/lib.rs"),
+        format!("extern crate {} as _;\n", crate_name.replace('-', "_")).as_bytes(),
+    )?;
+    let lock = sources.map(|sources| sources.with_file_name("Cargo.lock")).filter(|lock| lock.is_file());
+    if let (Some(lock), false) = (lock, folder.join("Cargo.lock").exists()) {
+        // It has versions that were tested, and are already downloaded.
+        let bytes = fs::read(&lock).map_err(Failure::of_io(&lock))?;
+        folder::write(&folder.join("Cargo.lock"), &bytes)?;
+    }
+
+    let mut command = Command::new(cargo());
+    // This folder is below the user's package, so cargo reads its configuration, such as registry mirrors. But the
+    // user's rustc flags, from variables or configuration, must not apply here.
+    command.current_dir(&folder).env("CARGO_ENCODED_RUSTFLAGS", "");
+    // Otherwise cudarc takes the version of the nvcc on the path, which may be one that it does not know.
+    command.env("CUDARC_CUDA_VERSION", "12000");
+    command.args(["rustc", "--lib", "--release", "--target", TARGET, "--target-dir", "target"]);
+    command.args(is_there.then_some("--quiet")).args(offline.then_some("--offline")).arg("--");
+    command.args(linking.iter().map(|flag| format!("-Clink-arg=-Wl,{flag}")));
+    let status = command.status().map_err(Failure::of_cargo)?;
+    if status.success() {
+        Ok(Built { folder, library })
+    } else {
+        Err(Failure::NotBuilt { crate_name, version })
+    }
+}
+
+/// Checks that the loader can find a library in this folder, which the variable chooses.
+fn can_be_searched(what: &'static str, folder: &Path, variable: &'static str) -> Result<(), Failure> {
+    match separator(folder) {
+        Some(separator) => Err(Failure::Separator { what, path: folder.to_owned(), separator, variable }),
+        None => Ok(()),
+    }
+}
+
+/// The character that ends the folder's name in `LD_LIBRARY_PATH`, if it has one.
+pub fn separator(folder: &Path) -> Option<char> {
+    folder.to_string_lossy().chars().find(|c| SEPARATORS.contains(c))
+}
+
+/// The folder for the sources in this command, named after their contents.
+fn unpacked_name() -> String {
+    let mut hasher = DefaultHasher::new();
+    SOURCES.hash(&mut hasher);
+    format!("sources-{:016x}", hasher.finish())
+}
+
+/// The sources of a crate, if this command was built from a checkout that still exists.
+fn checkout(crate_name: &str) -> Option<PathBuf> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(crate_name);
+    sources.join("Cargo.toml").is_file().then_some(sources)
+}
+
+fn manifest(shared: &Shared, sources: Option<&Path>) -> String {
+    let Shared { crate_name, version, library, fast, .. } = shared;
+    let path = sources.map(|path| format!("path = {:?}\n", path.display().to_string())).unwrap_or_default();
+    let fast = { fast.iter() }
+        .map(|(name, level)| format!("\n[profile.release.package.{name}]\nopt-level = {level}\n"));
+    let fast: String = fast.collect();
+    format!(
+        "# Written by `cargo kernels`.\n\
+         [package]\nname = \"{crate_name}-library\"\nedition = \"2024\"\n\n\
+         [lib]\nname = \"{library}\"\ncrate-type = [\"cdylib\"]\n\n\
+         # Of no workspace around it.\n\
+         [workspace]\n\n\
+         [dependencies.{crate_name}]\nversion = \"={version}\"\n{path}features = [\"export\"]\n\n\
+         [profile.release.package.\"*\"]\nopt-level = 0\n{fast}"
+    )
+}
+
+/// The target directory of the user's package, or else the user's cache directory.
+fn parent(name: &str) -> Result<PathBuf, Failure> {
+    if let Ok(metadata) = MetadataCommand::new().cargo_path(cargo()).no_deps().exec() {
+        return Ok(metadata.target_directory.as_std_path().join(name));
+    }
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let missing = || Failure::Missing { path: "$HOME/.cache".into() };
+    cache.map(|cache| cache.join(name)).ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checkout_has_the_versions_that_are_built() {
+        for Shared { crate_name, version, .. } in [SIM, AUDIT] {
+            let manifest =
+                Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(crate_name).join("Cargo.toml");
+            let text = fs::read_to_string(manifest).unwrap();
+            assert!(text.contains(&format!("\nversion = \"{version}\"\n")), "{text}");
+        }
+    }
+
+    /// Tests across crates build from the checkout; an installed command writes the same manifest without the
+    /// path.
+    #[test]
+    fn without_a_checkout_the_registry_has_it() {
+        let installed = manifest(&SIM, None);
+        let of_checkout = manifest(&SIM, Some(Path::new("/with \"quotes\"")));
+        assert!(installed.contains("[dependencies.kernel-registry-sim]\nversion = \"=0.1.0\"\nfeatures"));
+        assert_eq!(of_checkout.replace("path = \"/with \\\"quotes\\\"\"\n", ""), installed);
+    }
+}

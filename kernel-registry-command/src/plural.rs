@@ -1,0 +1,6 @@
+//! Numbers of things in sentences.
+
+/// `1 kernel`, `2 kernels`
+pub fn many(count: usize, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,44 @@
+//! How a command begins and ends.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::process::{self, ExitCode};
+
+use clap::Parser;
+use kernel_registry_format::Printable;
+
+use crate::terminal;
+
+/// The command line. What is wrong with it is said in colours, unless arguments in it mean something to a terminal.
+pub fn parse<P: Parser>(arguments: Vec<OsString>) -> P {
+    let is_printable = |argument: &OsString| {
+        let text = argument.to_string_lossy();
+        Printable(&text).to_string() == text
+    };
+    let are_printable = arguments.iter().all(is_printable);
+    P::try_parse_from(arguments).unwrap_or_else(|error| {
+        if are_printable {
+            error.exit();
+        }
+        terminal::say(error.render());
+        process::exit(error.exit_code())
+    })
+}
+
+/// Says why a command failed. Returns its exit code, which `code` knows of the failure.
+pub fn finish<F: Display>(outcome: Result<(), F>, code: impl FnOnce(&F) -> u8) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            terminal::say(format_args!("error: {failure}"));
+            ExitCode::from(code(&failure))
+        }
+    }
+}
+
+/// The cargo that runs this command, or the one on the path.
+pub fn cargo() -> PathBuf {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into()
+}

@@ -1,9 +1,0 @@
-/// The hash FNV-1a of 64 bits, of bytes; or of larger numbers, each in one step.
-///
-/// ```
-/// assert_eq!(kernel_registry_format::fnv1a(*b"a"), 0xaf63_dc4c_8601_ec8c);
-/// ```
-pub fn fnv1a(numbers: impl IntoIterator<Item = impl Into<u64>>) -> u64 {
-    let step = |hash: u64, number: u64| (hash ^ number).wrapping_mul(0x0100_0000_01b3);
-    numbers.into_iter().map(Into::into).fold(0xcbf2_9ce4_8422_2325, step)
-}
