@@ -58,7 +58,7 @@ fn await_answers() {
 }
 
 /// In a forked child nobody asks.
-pub(crate) extern "C" fn forked() {
+pub(crate) fn forked() {
     ASKING_APART.store(false, Ordering::SeqCst);
     ASKING.store(0, Ordering::SeqCst);
     ENDING.store(0, Ordering::SeqCst);

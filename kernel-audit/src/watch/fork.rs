@@ -13,10 +13,14 @@ pub(crate) fn generation() -> u32 {
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Calls a function in each child that is forked from now on, before anything else runs there.
-pub(crate) fn in_child(reset: extern "C" fn()) {
-    // SAFETY: it is called without arguments, and stays where it is.
-    unsafe { libc::pthread_atfork(None, None, Some(reset)) };
+/// What else is done in a child.
+static RESETS: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
+
+/// Calls a function in each child that is forked from now on, before anything else runs there. The system is not told of it: before glibc 2.36 it would
+/// wait for a thread that forks, which can wait for this one.
+pub(crate) fn in_child(reset: fn()) {
+    let is_kept = RESETS.iter().any(|place| place.set(reset).is_ok());
+    assert!(is_kept, "there is a place for each");
 }
 
 /// Does something that no other thread's fork divides: a fork waits for its end. In the child it would never end.
@@ -24,6 +28,11 @@ pub(crate) fn undivided<T>(act: impl FnOnce() -> T) -> T {
     let this = thread_number();
     if OWNER.load(Ordering::Relaxed) == this {
         return act();
+    }
+    // What registers last is called first: before an allocator which the program was linked with, and which this waits for while a fork has locked it.
+    static AGAIN: AtomicBool = AtomicBool::new(false);
+    if !AGAIN.load(Ordering::Relaxed) && !AGAIN.swap(true, Ordering::Relaxed) {
+        register();
     }
     let _held = Held::new(this);
     act()
@@ -51,8 +60,8 @@ static LOCK: Lock = Lock(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
 /// The thread that has locked it, or 0.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// Whether the thread that forks was in the middle of something itself.
-static IS_INSIDE: AtomicBool = AtomicBool::new(false);
+/// How often the thread that forks was found to have locked it already: it is in the middle of something itself, or this is the second registration.
+static DEPTH: AtomicU32 = AtomicU32::new(0);
 
 struct Held;
 
@@ -75,15 +84,16 @@ impl Drop for Held {
 
 extern "C" fn before() {
     let this = thread_number();
-    let is_inside = OWNER.load(Ordering::Relaxed) == this;
-    if !is_inside {
+    if OWNER.load(Ordering::Relaxed) == this {
+        DEPTH.fetch_add(1, Ordering::Relaxed);
+    } else {
         std::mem::forget(Held::new(this));
     }
-    IS_INSIDE.store(is_inside, Ordering::Relaxed);
 }
 
 extern "C" fn after_in_parent() {
-    if !IS_INSIDE.load(Ordering::Relaxed) {
+    let is_inside = |depth: u32| depth.checked_sub(1);
+    if DEPTH.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_inside).is_err() {
         drop(Held);
     }
 }
@@ -91,7 +101,13 @@ extern "C" fn after_in_parent() {
 extern "C" fn after_in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     OWNER.store(thread_number(), Ordering::Relaxed);
+    RESETS.iter().filter_map(OnceLock::get).for_each(|reset| reset());
     after_in_parent();
+}
+
+fn register() {
+    // SAFETY: the functions are called without arguments, and stay where they are.
+    unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
 }
 
 /// Before any call, and so before any fork that could divide one.
@@ -99,8 +115,7 @@ extern "C" fn after_in_child() {
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
-        // SAFETY: the functions are called without arguments, and stay where they are.
-        unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+        register();
     }
     at_load
 };

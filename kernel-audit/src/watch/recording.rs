@@ -30,18 +30,16 @@ static RECORD: AtomicPtr<Layout> = AtomicPtr::new(ptr::null_mut());
 /// Where texts stand in the record.
 static TEXTS: Locked<HashMap<String, u32>> = Locked::new();
 
-/// Locked while the record is made.
-static BEGINNING: Locked<()> = Locked::new();
-
 /// What is started with each record.
 static WITH_EACH: OnceLock<fn()> = OnceLock::new();
 
 /// Starts something with the record of this process, and of each child that is forked from it.
 pub(crate) fn with_each(start: fn()) {
-    let _one = BEGINNING.lock();
-    if WITH_EACH.set(start).is_ok() && !RECORD.load(Ordering::Acquire).is_null() {
-        start();
-    }
+    fork::undivided(|| {
+        if WITH_EACH.set(start).is_ok() && !RECORD.load(Ordering::Acquire).is_null() {
+            start();
+        }
+    });
 }
 
 /// The record of this process. The first call makes it, also in a child that was forked.
@@ -69,14 +67,16 @@ pub(crate) fn is_possible() -> bool {
     !is_off
 }
 
-/// Makes the record. Returns null if there is no memory for it.
+/// Makes the record, if no other thread did. Returns null if there is no memory for it.
 #[cold]
 fn begin() -> *mut Layout {
-    let _one = BEGINNING.lock();
-    let record = RECORD.load(Ordering::Acquire);
-    if !record.is_null() {
-        return record;
-    }
+    fork::undivided(|| match RECORD.load(Ordering::Acquire) {
+        record if record.is_null() => make(),
+        record => record,
+    })
+}
+
+fn make() -> *mut Layout {
     let room = Audit::chosen().events.clamp(1, MOST) as usize;
     let record = mapped(size(room)).cast::<Layout>();
     if record.is_null() {
@@ -232,7 +232,7 @@ pub(crate) fn is_forked() -> bool {
 }
 
 /// In a forked child the record is the parent's, so the next call makes another one.
-extern "C" fn forked() {
+fn forked() {
     FORKED.store(true, Ordering::Relaxed);
     LACKS_THREAD.store(false, Ordering::Relaxed);
     say::forked();

@@ -439,7 +439,7 @@ pub(crate) fn forget_context(context: u64) {
 }
 
 /// A child that was forked has no section: what runs on the device is its parent's.
-pub(crate) extern "C" fn forked() {
+pub(crate) fn forked() {
     DEVICES.store(0, Ordering::Relaxed);
     STREAMS.store(0, Ordering::Relaxed);
     EVENTS.store(false, Ordering::Relaxed);

@@ -175,6 +175,6 @@ pub(crate) fn forget_ended() {
 }
 
 /// In a forked child nothing waits.
-pub(crate) extern "C" fn forked() {
+pub(crate) fn forked() {
     ANY.store(false, Ordering::Relaxed);
 }

@@ -18,7 +18,7 @@ use crate::watch::unwind::Registers;
 use crate::watch::{contexts, fork, system, waits};
 
 /// In a forked child this thread has no slot yet, and nothing was launched.
-pub(crate) extern "C" fn forked() {
+pub(crate) fn forked() {
     SLOT.set(ptr::null());
     STREAMS.iter().for_each(|last| last.launches.store(0, Ordering::Relaxed));
 }
