@@ -12,13 +12,16 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::{mem, ptr};
 
 use crate::watch::locked::Locked;
-use crate::watch::{mapped, symbols, system};
+use crate::watch::{mapped, recording, symbols, system};
 
 /// Frames that are kept.
 const MOST: usize = 32;
 
 /// Bytes that are read.
 const LONGEST: u64 = 32 << 10;
+
+/// No interpreter writes more: a hundred frames with two texts of 500 characters, each of ten bytes at most.
+const WRITTEN: usize = 1 << 21;
 
 /// A frame of a Python function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +44,8 @@ impl Interpreter {
         type Write = unsafe extern "C" fn(c_int, *mut c_void);
         type ThreadState = unsafe extern "C" fn() -> *mut c_void;
         let (write, thread) = (symbol(c"_Py_DumpTraceback")?, symbol(c"PyGILState_GetThisThreadState")?);
-        if !runs() {
+        // A signal can end the process that writes more than it may, also to a file in memory.
+        if !runs() || !recording::may_be(WRITTEN) {
             return None;
         }
         // SAFETY: these are the types of CPython's functions of these names.

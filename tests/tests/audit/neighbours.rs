@@ -232,6 +232,28 @@ print(signal.sigpending())
 }
 
 #[test]
+fn a_program_that_may_write_no_file_is_not_ended() {
+    if !super::has_python() {
+        return tests::left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = "
+import ctypes, resource, signal
+cuda = ctypes.CDLL('libcuda.so.1')
+cuda.cuInit(0)
+cuda.cuCtxSynchronize()
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+module = ctypes.c_void_p()
+print(cuda.cuModuleLoadData(ctypes.byref(module), b'.version 7.0'), flush=True)
+cuda.cuCtxSynchronize()
+";
+    let (mut command, _) = beside_driver(&["--hang-after", "0.2"]);
+    let (output, said) = said(command.args(["python3", "-c", program]).env("DRIVER_WAITS", "1"));
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "0"), "{said}");
+    assert!(said.matches("HANG: `cuCtxSynchronize`").count() == 2 && said.contains("1 x image loaded"), "{said}");
+}
+
+#[test]
 fn the_stack_that_a_program_has_for_signals_is_its_own() {
     let program = "
 int main(int count, char **arguments) {
