@@ -1,7 +1,8 @@
 //! The libraries that a program finds: the hooks, and the driver behind them.
 
 use std::fs;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use kernel_registry_command::driver::{Library, mapped_driver};
 use kernel_registry_command::libraries::{AUDIT, SIM, beside, built};
@@ -33,4 +34,11 @@ pub(crate) fn driver(sim: bool, offline: bool) -> Result<PathBuf, Failure> {
     let _driver = Library::found().map_err(|why| Failure::NoDriver { why })?;
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     mapped_driver(&maps).ok_or_else(|| Failure::NoDriver { why: "its file is not known".to_owned() })
+}
+
+/// The path of a library that the stub needs. It names them in UTF-8.
+pub(crate) fn loadable(path: &Path) -> Result<&str, Failure> {
+    const WHY: &str = "this library is loaded by its path, which is not UTF-8: move it to another folder";
+    let why = || Failure::of_io(path)(io::Error::new(ErrorKind::InvalidFilename, WHY));
+    path.to_str().ok_or_else(why)
 }

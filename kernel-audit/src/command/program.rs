@@ -47,6 +47,7 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     // What is missing is said before anything is built.
     let driver = libraries::driver(options.sim, options.offline)?;
     let hooks = libraries::hooks(options.offline)?;
+    let needed = [libraries::loadable(&hooks)?, libraries::loadable(&driver)?];
 
     let front = Front::new()?;
     let temporary = tempfile::tempdir().map_err(Failure::of_io(&env::temp_dir()))?;
@@ -60,11 +61,10 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     fs::create_dir_all(&records)
         .and_then(|()| tempfile::tempfile_in(&records))
         .map_err(Failure::not_written(&records))?;
-    let needed = [&hooks, &driver].map(|path| path.to_string_lossy().into_owned());
     let mut command = Command::new(program);
     command.args(arguments).env("LD_LIBRARY_PATH", first(front.path()));
     command.envs([
-        (variables::DRIVER, driver.into_os_string()),
+        (variables::DRIVER, driver.clone().into_os_string()),
         (variables::RECORDS, records.clone().into_os_string()),
         (variables::RUN, front.run().into()),
         (variables::AFTER_READY, options.after_ready.clone().into()),
@@ -101,12 +101,7 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     let mut messages = Messages::new().ok();
     command.envs(messages.iter().flat_map(Messages::variables));
     let constant = variables::constant(command.get_envs());
-    let stub = shared_object(
-        "libcuda.so.1",
-        &[],
-        &[(variables::CONSTANT, &constant)],
-        &needed.each_ref().map(|path| &**path),
-    );
+    let stub = shared_object("libcuda.so.1", &[], &[(variables::CONSTANT, &constant)], &needed);
     front.put(&stub)?;
     let blocked = signals::outlive(&mut command);
     let mut running = command.spawn().map_err(|error| Shared::NotRun { program: program.clone(), error })?;

@@ -1,7 +1,10 @@
 //! What the command answers where it cannot do what was asked: what is wrong, what to do, and an exit code that is no success.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::process::Output;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Output};
 
 use tests::{cargo_kernels_command, fails, scratch_folder};
 
@@ -32,6 +35,22 @@ fn a_watch_is_of_folders() {
     assert!(said.contains("1.rec` is a file: `watch` takes the folder of the records"), "{said}");
     assert!(said.contains("`merge "), "{said}");
     fails(answer(&["watch", "/no/such/folder"]), 3);
+}
+
+#[test]
+fn a_library_that_the_loader_would_not_find_is_refused() {
+    let packed = packed();
+    let from = Path::new(packed.get_program()).parent().expect("a folder");
+    let to = scratch_folder().join(OsStr::from_bytes(b"not-\xff-text"));
+    fs::create_dir_all(to.join("sim")).expect("a folder");
+    for file in ["cargo-kernels", "libkernel_registry_hooks.so", "sim/libcuda.so.1"] {
+        fs::hard_link(from.join(file), to.join(file)).expect("the same file");
+    }
+    let mut command = Command::new(to.join("cargo-kernels"));
+    let output = command.args(packed.get_args()).args(["echo", "it ran"]).output().expect("the tool runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text(&output.stdout).is_empty(), "{said}");
+    assert!(said.contains("libkernel_registry_hooks.so") && said.contains("is not UTF-8"), "{said}");
 }
 
 #[test]

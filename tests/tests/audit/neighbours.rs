@@ -250,7 +250,10 @@ cuda.cuCtxSynchronize()
     let (mut command, _) = beside_driver(&["--hang-after", "0.2"]);
     let (output, said) = said(command.args(["python3", "-c", program]).env("DRIVER_WAITS", "1"));
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "0"), "{said}");
-    assert!(said.matches("HANG: `cuCtxSynchronize`").count() == 2 && said.contains("1 x image loaded"), "{said}");
+    assert!(
+        said.matches("HANG: `cuCtxSynchronize`").count() == 2 && said.contains("1 x image loaded"),
+        "{said}"
+    );
 }
 
 #[test]
