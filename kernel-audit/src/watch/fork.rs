@@ -1,6 +1,8 @@
 //! Forks: what belongs to the parent starts anew in the child, and nothing is found there that another thread was in the middle of.
 
 use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -105,9 +107,20 @@ extern "C" fn after_in_child() {
     after_in_parent();
 }
 
+unsafe extern "C" {
+    /// What `pthread_atfork` calls. At the end of a library its functions are taken back.
+    fn __register_atfork(
+        before: extern "C" fn(),
+        in_parent: extern "C" fn(),
+        in_child: extern "C" fn(),
+        library: *const c_void,
+    ) -> c_int;
+}
+
 fn register() {
-    // SAFETY: the functions are called without arguments, and stay where they are.
-    unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+    // Of no library: glibc ends a process in which a thread forks while another one exits, and functions are taken back between.
+    // SAFETY: the functions are called without arguments, and stay where they are: the hooks are never unloaded.
+    unsafe { __register_atfork(before, after_in_parent, after_in_child, ptr::null()) };
 }
 
 /// Before any call, and so before any fork that could divide one.

@@ -405,6 +405,42 @@ int main(void) {
     }
 }
 
+#[test]
+fn a_process_that_exits_while_a_thread_forks_ends_as_it_says() {
+    let program = "
+static P context;
+static void *work(void *none) { cuCtxSetCurrent(context); for (;;) load(); }
+static void *leave(void *none) { usleep(2000); exit(5); }
+int main(void) {
+    for (int round = 0; round < 60; round++) {
+        pid_t process = fork();
+        if (process == 0) {
+            alarm(20);
+            context = start();
+            pthread_t thread;
+            for (int i = 0; i < 4; i++) pthread_create(&thread, 0, work, 0);
+            pthread_create(&thread, 0, leave, 0);
+            for (;;) {
+                pid_t child = fork();
+                if (child == 0) _exit(0);
+                waitpid(child, 0, 0);
+            }
+        }
+        int status;
+        waitpid(process, &status, 0);
+        if (status != 5 << 8) { printf(\"round %d: %x\\n\", round, status); return 1; }
+    }
+    puts(\"done\");
+}";
+    // It still ends when the hooks have.
+    let driver = format!("{DRIVER}\n__attribute__((destructor)) static void end(void) {{ usleep(20000); }}");
+    let (mut command, folder) = beside_driver(&["--events", "10"]);
+    compiled(&folder, "libcuda.so.1", &driver, &[&SHARED[..], &["-Wl,-soname,libcuda.so.1"]].concat());
+    let program = compiled(&folder, "program", &format!("{PROGRAM}{program}"), &[]);
+    let (output, said) = said(command.arg(program));
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "done"), "{said}");
+}
+
 /// As with `mlockall` in a program that may lock little memory.
 #[test]
 fn a_program_without_memory_for_a_record_runs_unwatched() {
