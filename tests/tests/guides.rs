@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kernel_registry_cuda::rules::FIRST_LAUNCH;
 use tests::guide::{blocks, documents, page, pages, workspace};
@@ -19,6 +19,15 @@ fn visit(folder: &Path, extension: &str, found: &mut Vec<String>) {
     }
 }
 
+/// The folders of the crates that are published, and of the chores, which know messages of other tools.
+fn crates() -> impl Iterator<Item = PathBuf> {
+    let folders = fs::read_dir(workspace()).unwrap().map(|entry| entry.unwrap().path());
+    folders.filter(|folder| {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        folder.join("src").is_dir() && ["kernel", "xtask"].iter().any(|word| name.contains(word))
+    })
+}
+
 /// The text without the breaks of long literals.
 fn joined(source: &str) -> String {
     let mut lines = source.split("\\\n");
@@ -29,14 +38,8 @@ fn joined(source: &str) -> String {
 #[test]
 fn messages_of_the_troubleshooting_page_are_in_the_sources() {
     let mut sources = Vec::new();
-    for entry in fs::read_dir(workspace()).unwrap() {
-        let sources_of = entry.unwrap().path().join("src");
-        // The chores know messages of other tools.
-        let is_crate = ["kernel", "xtask"].iter().any(|word| sources_of.to_string_lossy().contains(word))
-            && sources_of.is_dir();
-        if is_crate {
-            visit(&sources_of, "rs", &mut sources);
-        }
+    for folder in crates() {
+        visit(&folder.join("src"), "rs", &mut sources);
     }
     visit(&workspace().join("tests/compile-fail/ui"), "stderr", &mut sources);
     let sources: Vec<String> = sources.iter().map(|source| joined(source)).collect();
@@ -224,4 +227,24 @@ fn figures_that_are_cited_were_measured() {
         }
     }
     assert!(count > 20, "{count}");
+}
+
+/// Names of tests in ARCHITECTURE.md are words with underscores between backticks.
+#[test]
+fn the_architecture_names_tests_that_exist() {
+    let mut sources = Vec::new();
+    for folder in ["tests", "fuzz", "benches"].into_iter().map(|name| workspace().join(name)).chain(crates()) {
+        visit(&folder, "rs", &mut sources);
+    }
+    let architecture = page("ARCHITECTURE.md");
+    let words = architecture.split('`').skip(1).step_by(2);
+    let is_test = |word: &&str| {
+        word.matches('_').count() > 2 && word.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+    };
+    let named: Vec<_> = words.filter(is_test).collect();
+    assert!(named.len() > 10, "{named:?}");
+    for name in named {
+        let function = format!("fn {name}(");
+        assert!(sources.iter().any(|source| source.contains(&function)), "there is no test `{name}`");
+    }
 }
