@@ -3,9 +3,13 @@
 //! A module can be cut: a text with some of its kernels, and with all of its functions and declarations, is a module again.
 //! `kernel-registry-image` says whether its kernels work without each other.
 
+pub mod lexer;
+
 use core::fmt;
 use core::iter::once;
 use core::ops::Range;
+
+use lexer::{Kind, Lexer, opaque_length};
 
 /// A kernel in the text of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,22 +147,23 @@ impl<'a> Kernels<'a> {
     /// The next token. Blanks, comments and strings are none.
     fn token(&mut self) -> Result<Option<Token<'a>>, MalformedPtx> {
         loop {
-            let rest = self.rest();
-            let Some(&first) = rest.first() else { return Ok(None) };
-            if is_word(first) {
-                let length = rest.iter().take_while(|byte| is_word(**byte)).count();
-                self.at += length;
-                return Ok(Some(Token::Word(&rest[..length])));
-            }
-            match first {
-                0 => return Ok(None),
-                b'"' | b'/' => self.skip_text()?,
-                b if b.is_ascii_whitespace() => self.at += 1,
-                punct if punct.is_ascii_punctuation() => {
-                    self.at += 1;
-                    return Ok(Some(Token::Punct(punct)));
+            let Some(next) = Lexer::new(self.text, self.at).next() else {
+                self.at = self.text.len();
+                return Ok(None);
+            };
+            self.at = next.range.start;
+            match next.kind {
+                Kind::Text => self.skip_text()?,
+                Kind::Word => {
+                    self.at = next.range.end;
+                    return Ok(Some(Token::Word(&self.text[next.range])));
                 }
-                _ => return Err(self.malformed()),
+                Kind::Sign(0) => return Ok(None),
+                Kind::Sign(sign) if sign.is_ascii_punctuation() => {
+                    self.at = next.range.end;
+                    return Ok(Some(Token::Punct(sign)));
+                }
+                Kind::Sign(_) | Kind::Open => return Err(self.malformed()),
             }
         }
     }
@@ -182,23 +187,12 @@ impl<'a> Kernels<'a> {
         Ok(())
     }
 
-    /// Steps over a string or a comment, or over a slash that begins none.
+    /// Steps over a string or a comment, or over a slash that begins none. ptxas reads no escapes, so a string with a
+    /// backslash is an error.
     fn skip_text(&mut self) -> Result<(), MalformedPtx> {
         let rest = self.rest();
-        let length = match rest {
-            [b'/', b'/', ..] => Some(rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())),
-            [b'/', b'*', body @ ..] => body.windows(2).position(|end| end == b"*/").map(|at| 2 + at + 2),
-            [b'/', ..] => Some(1),
-            // Without escapes, which ptxas does not read either.
-            _ => rest
-                .iter()
-                .skip(1)
-                .position(|byte| matches!(byte, b'"' | b'\\' | b'\n'))
-                .and_then(|at| (rest[1 + at] == b'"').then_some(1 + at + 1)),
-        };
-        let length = length.ok_or_else(|| self.malformed())?;
-        // A zero would end the text for the driver.
-        if rest[..length].contains(&0) {
+        let length = opaque_length(rest).ok_or_else(|| self.malformed())?.max(1);
+        if rest.starts_with(b"\"") && rest[..length].iter().any(|byte| matches!(byte, b'\\' | b'\n')) {
             return Err(self.malformed());
         }
         self.at += length;
@@ -214,15 +208,11 @@ impl<'a> Kernels<'a> {
     }
 }
 
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%' | b'.')
-}
-
 /// The first byte that matters within braces. Compilers look at many bytes of a chunk at once.
 fn find_special(text: &[u8]) -> Option<usize> {
     let is_special = |byte: &u8| matches!(byte, b'{' | b'}' | b'"' | b'/' | 0);
-    let mut chunks = text.chunks(64);
-    let at = chunks.position(|chunk| chunk.iter().fold(false, |found, byte| found | is_special(byte)))? * 64;
+    let mut chunks = text.chunks(32);
+    let at = chunks.position(|chunk| chunk.iter().fold(false, |found, byte| found | is_special(byte)))? * 32;
     text[at..].iter().position(is_special).map(|within| at + within)
 }
 

@@ -1,10 +1,12 @@
-//! PTX text as words and punctuation.
+//! PTX text as words and punctuation, without comments and strings.
 
-/// Splits PTX into tokens, without comments and string literals.
+use kernel_registry_format::ptx::lexer::{self, Kind};
+
+/// A lexer that passes over what no PTX has.
 #[derive(Clone, Debug)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
-    at: usize,
+    tokens: lexer::Lexer<'a>,
 }
 
 /// A piece of PTX.
@@ -18,17 +20,17 @@ pub(super) enum Token<'a> {
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Lexer { text, at: 0 }
+        Lexer { text, tokens: lexer::Lexer::new(text.as_bytes(), 0) }
     }
 
     /// How much of the text has been read, in bytes.
     pub(super) fn offset(&self) -> usize {
-        self.at
+        self.tokens.offset()
     }
 
     /// The line of the token that comes next, counted from 1, for an error.
     pub(super) fn place(&self) -> String {
-        let before = self.text[..self.at].bytes();
+        let before = self.text.bytes().take(self.offset());
         format!("line {}", 1 + before.filter(|byte| *byte == b'\n').count())
     }
 
@@ -46,68 +48,18 @@ impl<'a> Lexer<'a> {
         }
         found
     }
-
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
-
-    /// Steps over what comes before the first occurrence of an end mark, and over the mark.
-    fn skip_past(&mut self, end: &str) {
-        self.at += self.rest().find(end).map_or(self.rest().len(), |at| at + end.len());
-    }
-
-    fn skip_string(&mut self) {
-        self.at += 1;
-        while let Some(found) = self.rest().find(['"', '\\']) {
-            let escape = self.rest().as_bytes()[found] == b'\\';
-            self.at += found + 1;
-            match escape {
-                // The character behind, which may take several bytes.
-                true => self.at += self.rest().chars().next().map_or(0, char::len_utf8),
-                false => return,
-            }
-        }
-        self.at = self.text.len();
-    }
 }
 
 impl<'a> Iterator for Lexer<'a> {
     type Item = Token<'a>;
 
     fn next(&mut self) -> Option<Token<'a>> {
-        loop {
-            let rest = self.rest();
-            let first = rest.chars().next()?;
-            if first.is_whitespace() || first == '\0' || !first.is_ascii() {
-                self.at += first.len_utf8();
-            } else if rest.starts_with("//") {
-                self.skip_past("\n");
-            } else if rest.starts_with("/*") {
-                self.at += 2;
-                self.skip_past("*/");
-            } else if first == '"' {
-                self.skip_string();
-            } else if is_word(first as u8) {
-                let length = word_length(rest.as_bytes());
-                self.at += length;
-                return Some(Token::Word(&rest[..length]));
-            } else {
-                self.at += 1;
-                return Some(Token::Punct(first as u8));
-            }
-        }
+        self.tokens.find_map(|token| match token.kind {
+            Kind::Word => Some(Token::Word(&self.text[token.range])),
+            Kind::Sign(sign) if sign != 0 && sign.is_ascii() => Some(Token::Punct(sign)),
+            _ => None,
+        })
     }
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%' | b'.')
-}
-
-/// `.param.u64` are two words, as there may be a space between them; `ld.param.u64` is one.
-fn word_length(text: &[u8]) -> usize {
-    let directive = text[0] == b'.';
-    let more = |byte: &u8| is_word(*byte) && !(directive && *byte == b'.');
-    1 + text[1..].iter().take_while(|byte| more(byte)).count()
 }
 
 /// A number as PTX writes it: `12`, `0x0c`, `12U`.

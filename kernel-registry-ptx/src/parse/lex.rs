@@ -1,4 +1,6 @@
-//! The lexer: text to words, numbers and punctuation, each with its line.
+//! Text to words, numbers and signs, each with its line.
+
+use kernel_registry_format::ptx::lexer::{Kind, Lexer};
 
 use crate::error::LoadError;
 
@@ -17,56 +19,30 @@ pub(crate) enum Token<'a> {
 
 pub(crate) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, LoadError> {
     let mut found = Vec::new();
-    let mut rest = text;
-    let mut line = 1;
-    while let Some(first) = rest.chars().next() {
-        let length = if first.is_whitespace() {
-            first.len_utf8()
-        } else if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if let Some(comment) = rest.strip_prefix("/*") {
-            comment.find("*/").map_or(rest.len(), |end| end + 4)
-        } else {
-            let (token, length) =
-                token(rest).ok_or_else(|| LoadError::syntax(line, rest.lines().next().unwrap_or("")))?;
-            found.push((token, line));
-            length
+    let (mut line, mut counted) = (1, 0);
+    for token in Lexer::new(text.as_bytes(), 0) {
+        let start = token.range.start;
+        line += text.as_bytes()[counted..start].iter().filter(|byte| **byte == b'\n').count() as u32;
+        counted = start;
+        let read = match token.kind {
+            Kind::Word => word(&text[token.range]),
+            Kind::Text => Some(Token::Text(&text[start + 1..token.range.end - 1])),
+            Kind::Sign(sign) => SIGNS.contains(&sign).then(|| Token::Sign(sign.into())),
+            Kind::Open => None,
         };
-        line += rest[..length].matches('\n').count() as u32;
-        rest = &rest[length..];
+        let wrong = || LoadError::syntax(line, text[start..].lines().next().unwrap_or(""));
+        found.push((read.ok_or_else(wrong)?, line));
     }
     Ok(found)
 }
 
-/// The first token of `rest`, and its length.
-fn token(rest: &str) -> Option<(Token<'_>, usize)> {
-    let first = rest.chars().next()?;
-    if first == '"' {
-        let end = rest[1..].find('"')? + 2;
-        return Some((Token::Text(&rest[1..end - 1]), end));
-    }
-    if first.is_ascii_digit() {
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
-        return Some((number(&rest[..end])?, end));
-    }
-    if first.is_ascii_alphabetic() || "_$%.".contains(first) {
-        return Some(word(rest));
-    }
-    ",;:{}()[]<>|@!+-=".contains(first).then_some((Token::Sign(first), 1))
-}
+const SIGNS: &[u8] = b",;:{}()[]<>|@!+-=";
 
-/// A double colon belongs to the word (`shared::cta`), a single one ends a label. A dot begins a new directive, but not
-/// a new word of an opcode: `.reg.b32` is two words, `add.u32` one.
-fn word(rest: &str) -> (Token<'_>, usize) {
-    let bytes = rest.as_bytes();
-    let mut end = 1;
-    loop {
-        match bytes.get(end) {
-            Some(b'.') if rest.starts_with('.') => return (Token::Word(&rest[..end]), end),
-            Some(b) if b.is_ascii_alphanumeric() || b"_$.%".contains(b) => end += 1,
-            Some(b':') if bytes.get(end + 1) == Some(&b':') => end += 2,
-            _ => return (Token::Word(&rest[..end]), end),
-        }
+fn word(text: &str) -> Option<Token<'_>> {
+    if text.starts_with(|first: char| first.is_ascii_digit()) {
+        number(text)
+    } else {
+        Some(Token::Word(text))
     }
 }
 

@@ -1,0 +1,167 @@
+//! The lexer of PTX: text to words, strings and signs. Everything that reads PTX splits it here.
+
+use core::ops::Range;
+
+/// A token, and its bytes in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: Kind,
+    /// Where it is, in bytes from the start of the text.
+    pub range: Range<usize>,
+}
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A directive (`.entry`), an opcode with its modifiers (`ld.shared::cta.u32`), a name, a register or a number.
+    Word,
+    /// A string with its quotes. A quote behind a backslash belongs to it.
+    Text,
+    /// Any other byte, also one that no PTX has.
+    Sign(u8),
+    /// A string or a comment that does not end, or that has a zero in it: all the rest of the text.
+    Open,
+}
+
+/// Splits a text into tokens. Blanks and comments are none.
+///
+/// ```
+/// use kernel_registry_format::ptx::lexer::Lexer;
+///
+/// let text = ".reg.b32 %r1; // a register";
+/// let tokens: Vec<_> = Lexer::new(text.as_bytes(), 0).map(|token| &text[token.range]).collect();
+/// assert_eq!(tokens, [".reg", ".b32", "%r1", ";"]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Lexer<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Lexer<'a> {
+    /// Begins at a place of the text, in bytes.
+    #[inline]
+    pub fn new(text: &'a [u8], at: usize) -> Self {
+        Lexer { text, at }
+    }
+
+    /// How far the text has been read, in bytes.
+    pub fn offset(&self) -> usize {
+        self.at
+    }
+}
+
+impl Iterator for Lexer<'_> {
+    type Item = Token;
+
+    #[inline]
+    fn next(&mut self) -> Option<Token> {
+        loop {
+            let rest = self.text.get(self.at..)?;
+            let start = self.at;
+            let (kind, length) = match *rest.first()? {
+                first if is_word(first) => (Kind::Word, word_length(rest)),
+                first if first.is_ascii_whitespace() => {
+                    self.at += 1;
+                    continue;
+                }
+                first @ (b'/' | b'"') => match opaque_length(rest) {
+                    Some(0) => (Kind::Sign(first), 1),
+                    Some(length) if first == b'"' => (Kind::Text, length),
+                    Some(length) => {
+                        self.at += length;
+                        continue;
+                    }
+                    None => (Kind::Open, rest.len()),
+                },
+                first => (Kind::Sign(first), 1),
+            };
+            self.at += length;
+            return Some(Token { kind, range: start..self.at });
+        }
+    }
+}
+
+/// The length of the comment or the string with which a text begins: 0 if there is neither, `None` if it does not end. A zero in it
+/// would end the text for the driver.
+#[inline]
+pub(super) fn opaque_length(text: &[u8]) -> Option<usize> {
+    let length = match text {
+        [b'/', b'/', ..] => text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len()),
+        [b'/', b'*', body @ ..] => 2 + body.windows(2).position(|end| end == b"*/")? + 2,
+        [b'"', ..] => string_length(text)?,
+        _ => 0,
+    };
+    (!text[..length].contains(&0)).then_some(length)
+}
+
+fn string_length(text: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        at += match text.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => 2,
+            _ => 1,
+        };
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%' | b'.')
+}
+
+/// A dot begins a new directive, but no new word in an opcode: `.reg.b32` is two words, `add.u32` one. A double colon is within a
+/// word (`shared::cta`), a single one is behind a label.
+#[inline]
+fn word_length(text: &[u8]) -> usize {
+    let is_directive = text[0] == b'.';
+    let mut length = 1;
+    loop {
+        match text.get(length) {
+            Some(b'.') if is_directive => return length,
+            Some(byte) if is_word(*byte) => length += 1,
+            Some(b':') if text.get(length + 1) == Some(&b':') => length += 2,
+            _ => return length,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+
+    fn read(text: &str) -> Vec<(Kind, &str)> {
+        Lexer::new(text.as_bytes(), 0).map(|token| (token.kind, &text[token.range])).collect()
+    }
+
+    #[test]
+    fn words_are_directives_opcodes_and_names() {
+        let words = |text| read(text).into_iter().map(|(_, token)| token).collect::<Vec<_>>();
+        assert_eq!(words(".visible.entry\t_Z1kv("), [".visible", ".entry", "_Z1kv", "("]);
+        assert_eq!(
+            words("$L_1: ld.shared::cta.v2.u32 {%r1, _}"),
+            ["$L_1", ":", "ld.shared::cta.v2.u32", "{", "%r1", ",", "_", "}"]
+        );
+        assert_eq!(words("0f3F800000-8.0/4"), ["0f3F800000", "-", "8.0", "/", "4"]);
+    }
+
+    #[test]
+    fn comments_are_no_tokens_and_strings_are_one() {
+        let file = (Kind::Text, r#""C:\ // {\"""#);
+        assert_eq!(read("/* \" */ // \"\n\"C:\\ // {\\\"\"//"), [file]);
+        assert_eq!(read("x\0"), [(Kind::Word, "x"), (Kind::Sign(0), "\0")]);
+    }
+
+    #[test]
+    fn what_does_not_end_is_the_last_token() {
+        for open in ["\"a b", "/* a", "/*/", "\"a\\\"", "\"\\", "\"a\0\"", "// \0\n", "/*\0*/"] {
+            assert_eq!(read(open), [(Kind::Open, open)]);
+        }
+        assert_eq!(Lexer::new(b"text", 9).next(), None);
+    }
+}
