@@ -81,7 +81,6 @@ fn streams_fork_and_join() {
     expect_eq!((status(origin), status(other)), (0, 0));
     // Capturing ran nothing.
     assert!(noted(log).is_empty());
-    expect_eq!(list("cuGraphGetNodes", graph).len(), 6);
     run(graph);
     expect_eq!(noted(log), [1, 2, 3, 4]);
 }
@@ -108,7 +107,6 @@ fn all_kinds_of_work_are_captured() {
     ok("cuStreamWriteValue32_v2", &[stream, word, 5, 0]);
     ok("cuStreamWaitValue32_v2", &[stream, word, 5, 1]);
     let graph = graph_of(stream);
-    expect_eq!(kinds(graph), [2, 1, 1, 3, 1, 12, 12]);
     run(graph);
     expect_eq!(*host, [21, 21, 21, 42]);
     expect_eq!(words(a, 4), *host);
@@ -187,8 +185,8 @@ fn captures_cannot_be_merged() {
 fn calls_that_wait_cannot_be_captured() {
     let _alone = alone();
     let stream = stream();
-    let graph = get("cuGraphCreate", &[0]);
-    let executable = instantiate(graph);
+    begin(stream, RELAXED);
+    let executable = instantiate(graph_of(stream));
     for (name, arguments) in [
         ("cuStreamSynchronize", &[stream][..]),
         ("cuStreamQuery", &[stream]),

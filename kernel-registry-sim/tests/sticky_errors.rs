@@ -39,10 +39,12 @@ impl World {
         let context = context(ordinal);
         let module = device::module();
         let library = device::get("cuLibraryLoadData", &[place(&mut *image())]);
-        let graph = device::get("cuGraphCreate", &[]);
+        let stream = stream();
+        ok("cuStreamBeginCapture_v2", &[stream, 1]);
+        let graph = device::last("cuStreamEndCapture", &[stream]);
         World {
             context,
-            stream: stream(),
+            stream,
             event: event(),
             memory: memory(4),
             pinned: device::get("cuMemHostAlloc", &[64]),
@@ -122,7 +124,6 @@ impl World {
             ("cuLibraryLoadData", vec![room, text], true),
             ("cuKernelGetFunction", vec![room, of_library], false),
             ("cuKernelGetAttribute", vec![room, 4, of_library, 0], true),
-            ("cuGraphCreate", vec![room, 0], true),
             ("cuGraphInstantiateWithFlags", vec![room, graph, 0], false),
             ("cuGraphLaunch", vec![executable, stream], false),
             ("cuStreamBeginCapture_v2", vec![stream, 0], false),

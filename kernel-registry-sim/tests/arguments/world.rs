@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_void};
 
-use super::device::{self, get, last, list, ok};
+use super::device::{self, get, last, ok};
 use super::signatures::{Argument, Function, Kind};
 
 const TEXT: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .u32 v = 5;\n\
@@ -27,7 +27,6 @@ pub struct World {
     link: usize,
     graph: usize,
     executable: usize,
-    node: usize,
     pool: usize,
     device_memory: usize,
     pinned: usize,
@@ -69,7 +68,6 @@ impl World {
             link: 0,
             graph: 0,
             executable: 0,
-            node: 0,
             pool: 0,
             device_memory: 0,
             pinned: 0,
@@ -111,7 +109,6 @@ impl World {
         ok("cuStreamBeginCapture_v2", &[self.stream, 1]);
         ok("cuMemsetD8Async", &[self.device_memory, 0, ROOM, self.stream]);
         self.graph = last("cuStreamEndCapture", &[self.stream]);
-        self.node = list("cuGraphGetNodes", self.graph)[0];
         self.executable = get("cuGraphInstantiateWithFlags", &[self.graph, 0]);
     }
 
@@ -141,7 +138,7 @@ impl World {
     }
 
     pub fn handles(&self) -> Vec<usize> {
-        let libraries = [self.library, self.kernel, self.link, self.graph, self.executable, self.node];
+        let libraries = [self.library, self.kernel, self.link, self.graph, self.executable];
         let loaded = [self.context, self.other, self.stream, self.event, self.module, self.function];
         [&loaded[..], &libraries, &[self.pool, self.device_memory, self.pinned]].concat()
     }
@@ -212,7 +209,6 @@ impl World {
                 "link" => self.link,
                 "graph" => self.graph,
                 "executable" => self.executable,
-                "node" => self.node,
                 "pool" => self.pool,
                 _ => self.stream,
             },

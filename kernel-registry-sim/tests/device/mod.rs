@@ -160,20 +160,6 @@ pub fn run(graph: usize) {
     ok("cuGraphExecDestroy", &[executable]);
 }
 
-/// The items that a function lists. It is called for their number first, then for the items.
-pub fn list(name: &str, of: usize) -> Vec<usize> {
-    let count = last(name, &[of, 0]);
-    let (mut found, mut room) = (vec![0; count + 1], count + 1);
-    ok(name, &[of, place(&mut *found), place(&mut room)]);
-    expect_eq!((room, found.pop()), (count, Some(0)));
-    found
-}
-
-/// The kind of each node of a graph.
-pub fn kinds(graph: usize) -> Vec<usize> {
-    list("cuGraphGetNodes", graph).into_iter().map(|node| last("cuGraphNodeGetType", &[node])).collect()
-}
-
 /// Kernels: `push` appends a number to a list, whose first word is its length; `await` waits until a word is not 0; `store`
 /// writes a word, and `load` copies one.
 const KERNELS: &str = "\

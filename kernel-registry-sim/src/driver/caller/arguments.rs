@@ -42,12 +42,6 @@ impl<T> Out<T> {
         if self.is_null() { Ok(()) } else { self.set(value) }
     }
 
-    /// Whether that many values can be written.
-    pub(crate) fn has_room(&self, count: usize) -> bool {
-        let bytes = count.checked_mul(size_of::<T>());
-        bytes.is_some_and(|bytes| caller::allows(self.address(), bytes, Access::Write))
-    }
-
     /// Casts the pointer, where another argument decides the type of what it points to.
     pub(crate) fn cast<U>(&self) -> Out<U> {
         Out(self.0.cast())

@@ -1,4 +1,4 @@
-//! Functions of graphs: asking about them, instantiating and launching them.
+//! Functions of graphs that were captured: instantiating and launching them.
 
 use crate::driver::caller::arguments::Out;
 use crate::driver::handles::Handle;
@@ -12,33 +12,7 @@ const AUTO_FREE: u64 = 1;
 const DEVICE_LAUNCH: u64 = 4;
 
 calls! {
-    10000 fn cuGraphCreate(made: Out<Handle>, flags: u32) = {
-        let mut state = begin()?;
-        made.ready()?;
-        if flags != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        made.set(state.graphs.create())
-    };
-
     10000 fn cuGraphDestroy(graph: Handle) = begin()?.graphs.remove(graph);
-
-    10000 fn cuGraphGetNodes(graph: Handle, found: Out<Handle>, count: Out<usize>) = {
-        let state = begin()?;
-        let nodes = state.graphs.nodes(graph)?;
-        if found.is_null() {
-            return count.set(nodes.len());
-        }
-        // As many as there is room for, and zeros behind them.
-        let room = count.get()?;
-        if room > nodes.len() && !found.has_room(room) {
-            return Err(Code::INVALID_VALUE);
-        }
-        found.set_all(nodes.iter().copied().chain(std::iter::repeat(0)), room)?;
-        count.set(nodes.len().min(room))
-    };
-
-    10000 fn cuGraphNodeGetType(node: Handle, kind: Out<u32>) = kind.set(begin()?.graphs.kind(node)?);
 
     11040 fn cuGraphInstantiateWithFlags(executable: Out<Handle>, graph: Handle, flags: u64) = {
         let mut state = begin()?;

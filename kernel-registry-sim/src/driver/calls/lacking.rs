@@ -69,12 +69,12 @@ lacking! {
     10000: cuDestroyExternalMemory cuDestroyExternalSemaphore cuDeviceGetLuid
         cuExternalMemoryGetMappedBuffer cuExternalMemoryGetMappedMipmappedArray cuGraphAddChildGraphNode
         cuGraphAddDependencies cuGraphAddEmptyNode cuGraphAddHostNode cuGraphAddKernelNode
-        cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphChildGraphNodeGetGraph cuGraphClone
-        cuGraphDestroyNode cuGraphGetEdges cuGraphGetRootNodes cuGraphHostNodeGetParams
+        cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphChildGraphNodeGetGraph cuGraphClone cuGraphCreate
+        cuGraphDestroyNode cuGraphGetEdges cuGraphGetNodes cuGraphGetRootNodes cuGraphHostNodeGetParams
         cuGraphHostNodeSetParams cuGraphInstantiate cuGraphKernelNodeGetParams cuGraphKernelNodeSetParams
         cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams cuGraphMemsetNodeGetParams
         cuGraphMemsetNodeSetParams cuGraphNodeFindInClone cuGraphNodeGetDependencies
-        cuGraphNodeGetDependentNodes cuGraphRemoveDependencies cuImportExternalMemory
+        cuGraphNodeGetDependentNodes cuGraphNodeGetType cuGraphRemoveDependencies cuImportExternalMemory
         cuImportExternalSemaphore cuSignalExternalSemaphoresAsync cuStreamBeginCapture
         cuWaitExternalSemaphoresAsync;
     10010: cuGraphExecKernelNodeSetParams cuStreamGetCaptureInfo;

@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::capture_state::{Capture, MODE, Mode, Part};
-use super::nodes::Task;
+use super::nodes::Node;
 use crate::driver::handles::Handle;
 use crate::driver::process::state::State;
 use crate::driver::report::failures;
@@ -35,7 +35,7 @@ impl State {
             self.invalidate(part.capture);
             return Err(Code::STREAM_CAPTURE_UNMATCHED);
         }
-        let joined = self.graphs.before(&part.after);
+        let joined = self.graphs.before(capture.graph, &part.after)?;
         let parts = self.streams.iter().filter_map(|(_, stream)| stream.capture.as_ref());
         let is_joined = parts.filter(|other| other.capture == part.capture).flat_map(|other| &other.after);
         let is_joined = is_joined.into_iter().all(|node| joined.contains(node));
@@ -104,7 +104,7 @@ impl State {
         }
         let (context, part) = (found.context, found.capture.clone().ok_or(Code::ILLEGAL_STATE)?);
         let graph = self.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?.graph;
-        let node = self.graphs.add(graph, Task { work, context }, part.after)?;
+        let node = self.graphs.add(graph, Node { work, context, after: part.after })?;
         if let Some(part) = &mut self.streams.get_mut(stream)?.capture {
             part.after = vec![node];
         }

@@ -43,6 +43,6 @@ pub(crate) struct Capture {
 #[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) capture: u64,
-    /// The nodes that the next one comes after.
-    pub(crate) after: Vec<Handle>,
+    /// The nodes that the next one comes after, by their places in the graph.
+    pub(crate) after: Vec<usize>,
 }

@@ -1,6 +1,6 @@
-//! Launching a graph: its steps become work in streams.
+//! Launches of graphs: their nodes become work in streams.
 
-use super::nodes::{Step, Task};
+use super::nodes::Node;
 use crate::driver::handles::Handle;
 use crate::driver::process::state::State;
 use crate::driver::report::failures;
@@ -14,32 +14,32 @@ impl State {
         let found = self.graphs.executables.get_mut(executable)?;
         let (frees, last) = (found.frees, found.last);
         // Taken out meanwhile, because a copy of them all would cost more than the launch.
-        let steps = std::mem::take(&mut found.steps);
-        let may_launch = if frees { Ok(()) } else { self.may_allocate(&steps) };
-        let launched = may_launch.and_then(|()| self.launch_steps(&steps, last, stream));
+        let nodes = std::mem::take(&mut found.nodes);
+        let may_launch = if frees { Ok(()) } else { self.may_allocate(&nodes) };
+        let launched = may_launch.and_then(|()| self.launch_nodes(&nodes, last, stream));
         let found = self.graphs.executables.get_mut(executable)?;
-        found.steps = steps;
+        found.nodes = nodes;
         found.last = Some((stream, launched?));
         Ok(())
     }
 
     /// Refuses a launch that would allocate memory while an earlier launch's allocation of it is not freed.
-    fn may_allocate(&self, steps: &[Step]) -> Answer {
+    fn may_allocate(&self, nodes: &[Node]) -> Answer {
         let memory = self.memory.lock();
-        let is_there = |step: &Step| match &step.task.work {
+        let is_there = |node: &Node| match &node.work {
             Work::Appear(allocation, true) => {
                 memory.of_graphs.get(&allocation.address()).is_some_and(|known| known.will_be_there)
             }
             _ => false,
         };
-        if steps.iter().any(is_there) { Err(Code::INVALID_VALUE) } else { Ok(()) }
+        if nodes.iter().any(is_there) { Err(Code::INVALID_VALUE) } else { Ok(()) }
     }
 
-    /// Submits steps behind the end of an earlier launch, and says where they end.
+    /// Submits nodes behind the end of an earlier launch, and says where they end.
     ///
-    /// Each chain of steps goes into one queue: the first into that of the stream, the others into internal streams, which wait for
-    /// each other as the steps do. The stream goes on when all are done.
-    fn launch_steps(&mut self, steps: &[Step], last: Option<(Handle, Seq)>, stream: Handle) -> Answer<Seq> {
+    /// Each chain of nodes goes into one queue: the first into that of the stream, the others into internal streams, which wait for
+    /// each other as the nodes do. The stream goes on when all are done.
+    fn launch_nodes(&mut self, nodes: &[Node], last: Option<(Handle, Seq)>, stream: Handle) -> Answer<Seq> {
         if self.streams.get(stream)?.part.is_some() {
             return failures::not_simulated("the launch of a graph in a stream of a green context");
         }
@@ -51,11 +51,11 @@ impl State {
         let context = self.streams.get(stream)?.context;
         let mut lanes = vec![Lane { stream, context, tail: None, seq: begin }];
         let mut places: Vec<(usize, Seq)> = Vec::new();
-        for (place, step) in steps.iter().enumerate() {
-            let context = step.task.context;
+        for (place, node) in nodes.iter().enumerate() {
+            let context = node.context;
             let fits = |lane: &Lane| match lane.tail {
-                Some(tail) => step.after.contains(&tail),
-                None => step.after.is_empty(),
+                Some(tail) => node.after.contains(&tail),
+                None => node.after.is_empty(),
             };
             let lane = match lanes.iter().position(|lane| lane.context == context && fits(lane)) {
                 Some(lane) => lane,
@@ -64,14 +64,14 @@ impl State {
                     lanes.len() - 1
                 }
             };
-            for before in &step.after {
+            for before in &node.after {
                 let (other, seq) = places[*before];
                 if other != lane {
                     let work = Work::WaitFor { stream: lanes[other].stream, seq };
                     self.submit(lanes[lane].stream, work, None)?;
                 }
             }
-            let seq = self.submit_task(lanes[lane].stream, &step.task)?;
+            let seq = self.submit_node(lanes[lane].stream, node)?;
             (lanes[lane].tail, lanes[lane].seq) = (Some(place), seq);
             places.push((lane, seq));
         }
@@ -82,7 +82,7 @@ impl State {
         Ok(end)
     }
 
-    /// An internal stream for a chain of steps, which is removed when they are done.
+    /// An internal stream for a chain of nodes, which is removed when they are done.
     fn add_lane(&mut self, context: Handle, stream: Handle, begin: Seq) -> Answer<Lane> {
         let device = self.context(context)?.device;
         let lane = Stream { closed: true, ..Stream::new(context, device, Order::NonBlocking) };
@@ -91,23 +91,23 @@ impl State {
         Ok(Lane { stream: lane, context, tail: None, seq })
     }
 
-    fn submit_task(&mut self, stream: Handle, task: &Task) -> Answer<Seq> {
+    fn submit_node(&mut self, stream: Handle, node: &Node) -> Answer<Seq> {
         let mut behind = None;
-        match &task.work {
+        match &node.work {
             Work::Launch(launch) => {
                 // All else that a launch may need was set up with the graph.
                 if let Ok(function) = self.functions.get(launch.function) {
                     behind = self.streams.behind(function.device, function.loaded, WaitReason::Load);
                 }
                 let last = self.streams.last;
-                self.sound(task.context)?.launched.get_or_insert(last);
+                self.sound(node.context)?.launched.get_or_insert(last);
             }
             Work::Appear(allocation, is_there) => {
                 self.memory.lock().will_be_there(allocation.address(), *is_there);
             }
             _ => {}
         }
-        self.submit(stream, task.work.clone(), behind)
+        self.submit(stream, node.work.clone(), behind)
     }
 }
 
