@@ -36,7 +36,7 @@ struct Arrays<'a> {
 // SAFETY: `check` returns pointers into an array of atomics, which outlives the grid. A pointer has the address that was asked
 // for, so it is aligned in the same way.
 unsafe impl Memory for Arrays<'_> {
-    fn check(&self, address: u64, size: u64, _write: bool) -> Result<*mut u8, MemoryFault> {
+    fn check(&self, address: u64, size: u64) -> Result<*mut u8, MemoryFault> {
         let found = self.arrays.iter().find_map(|array| {
             let offset = address.checked_sub(address_of(array))?;
             let fits = offset.checked_add(size)? <= size_of_val(*array) as u64;

@@ -16,7 +16,7 @@
 //!
 //! // SAFETY: no address is allowed.
 //! unsafe impl Memory for Nothing {
-//!     fn check(&self, _: u64, _: u64, _: bool) -> Result<*mut u8, MemoryFault> {
+//!     fn check(&self, _: u64, _: u64) -> Result<*mut u8, MemoryFault> {
 //!         Err(MemoryFault::Unallocated)
 //!     }
 //!     fn malloc(&self, _: u64) -> u64 {

@@ -75,7 +75,7 @@ impl Shape {
     }
 
     /// The rows and columns of a part.
-    pub(crate) fn of(self, part: Part) -> (usize, usize) {
+    pub(crate) fn part_size(self, part: Part) -> (usize, usize) {
         match part {
             Part::A => (self.m, self.k),
             Part::B => (self.k, self.n),

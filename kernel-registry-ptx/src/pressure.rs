@@ -42,7 +42,7 @@ impl Program {
         if callers.contains(&function) {
             return Some(0);
         }
-        let blocks = Blocks::of(self, function)?;
+        let blocks = Blocks::find(self, function)?;
         let widths = &self.functions[function].widths;
         callers.push(function);
         let mut most = 0;
@@ -134,7 +134,7 @@ struct Blocks {
 
 impl Blocks {
     /// `None` if the function is too large.
-    fn of(program: &Program, function: usize) -> Option<Self> {
+    fn find(program: &Program, function: usize) -> Option<Self> {
         let range = program.range(function);
         let registers = program.functions[function].registers;
         let ops = &program.instructions[range.clone()];

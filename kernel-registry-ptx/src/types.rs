@@ -66,9 +66,9 @@ impl Type {
     /// The value of a register after bits of this type were loaded.
     pub(crate) fn extend(self, bits: u64) -> u64 {
         match self {
-            Self::S8 => i8::of(bits).bits(),
-            Self::S16 => i16::of(bits).bits(),
-            Self::S32 => i32::of(bits).bits(),
+            Self::S8 => i8::from_register(bits).bits(),
+            Self::S16 => i16::from_register(bits).bits(),
+            Self::S32 => i32::from_register(bits).bits(),
             _ => bits,
         }
     }
@@ -76,14 +76,14 @@ impl Type {
 
 /// A Rust type that a register can hold.
 pub(crate) trait Scalar: Copy {
-    fn of(bits: u64) -> Self;
+    fn from_register(bits: u64) -> Self;
     fn bits(self) -> u64;
 }
 
 macro_rules! scalar {
     ($($integer:ty),*) => {$(
         impl Scalar for $integer {
-            fn of(bits: u64) -> Self {
+            fn from_register(bits: u64) -> Self {
                 bits as Self
             }
             // By way of `i64` signed numbers keep their sign, and others get zeros.
@@ -97,7 +97,7 @@ macro_rules! scalar {
 scalar!(i8, i16, i32, i64, u8, u16, u32, u64);
 
 impl Scalar for bool {
-    fn of(bits: u64) -> Self {
+    fn from_register(bits: u64) -> Self {
         bits & 1 != 0
     }
     fn bits(self) -> u64 {
@@ -106,7 +106,7 @@ impl Scalar for bool {
 }
 
 impl Scalar for f32 {
-    fn of(bits: u64) -> Self {
+    fn from_register(bits: u64) -> Self {
         Self::from_bits(bits as u32)
     }
     fn bits(self) -> u64 {
@@ -115,7 +115,7 @@ impl Scalar for f32 {
 }
 
 impl Scalar for f64 {
-    fn of(bits: u64) -> Self {
+    fn from_register(bits: u64) -> Self {
         Self::from_bits(bits)
     }
     fn bits(self) -> u64 {
@@ -176,7 +176,7 @@ macro_rules! lanes {
     ($how:pat, |$a:ident: $A:ty| $value:expr) => {
         Compute::One(|$how, lanes, result, a| {
             each(lanes, |lane| {
-                let $a = <$A as Scalar>::of(a[lane].get());
+                let $a = <$A as Scalar>::from_register(a[lane].get());
                 result[lane].set(Scalar::bits($value));
             })
         })
@@ -184,8 +184,8 @@ macro_rules! lanes {
     ($how:pat, |$a:ident: $A:ty, $b:ident: $B:ty| $value:expr) => {
         Compute::Two(|$how, lanes, result, a, b| {
             each(lanes, |lane| {
-                let $a = <$A as Scalar>::of(a[lane].get());
-                let $b = <$B as Scalar>::of(b[lane].get());
+                let $a = <$A as Scalar>::from_register(a[lane].get());
+                let $b = <$B as Scalar>::from_register(b[lane].get());
                 result[lane].set(Scalar::bits($value));
             })
         })
@@ -193,9 +193,9 @@ macro_rules! lanes {
     ($how:pat, |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| $value:expr) => {
         Compute::Three(|$how, lanes, result, a, b, c| {
             each(lanes, |lane| {
-                let $a = <$A as Scalar>::of(a[lane].get());
-                let $b = <$B as Scalar>::of(b[lane].get());
-                let $c = <$C as Scalar>::of(c[lane].get());
+                let $a = <$A as Scalar>::from_register(a[lane].get());
+                let $b = <$B as Scalar>::from_register(b[lane].get());
+                let $c = <$C as Scalar>::from_register(c[lane].get());
                 result[lane].set(Scalar::bits($value));
             })
         })
@@ -203,10 +203,10 @@ macro_rules! lanes {
     ($how:pat, |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty, $d:ident: $D:ty| $value:expr) => {
         Compute::Four(|$how, lanes, result, [a, b, c, d]| {
             each(lanes, |lane| {
-                let $a = <$A as Scalar>::of(a[lane].get());
-                let $b = <$B as Scalar>::of(b[lane].get());
-                let $c = <$C as Scalar>::of(c[lane].get());
-                let $d = <$D as Scalar>::of(d[lane].get());
+                let $a = <$A as Scalar>::from_register(a[lane].get());
+                let $b = <$B as Scalar>::from_register(b[lane].get());
+                let $c = <$C as Scalar>::from_register(c[lane].get());
+                let $d = <$D as Scalar>::from_register(d[lane].get());
                 result[lane].set(Scalar::bits($value));
             })
         })

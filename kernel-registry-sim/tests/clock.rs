@@ -63,7 +63,7 @@ fn rate(device: usize) -> u64 {
 }
 
 fn install() {
-    Config::of([Device::h200(), Device::t4()]).deadlock(Deadlock::Fail).install().unwrap();
+    Config::with_devices([Device::h200(), Device::t4()]).deadlock(Deadlock::Fail).install().unwrap();
 }
 
 #[test]

@@ -27,7 +27,7 @@ type Contexts = Vec<Arc<CudaContext>>;
 /// needs; the turn is dropped last.
 fn devices() -> Result<(Turn, Contexts), Box<dyn Error>> {
     let turn = serial::take();
-    Config::of([Device::h200(), Device::t4(), Device::h100_1g()]).install()?;
+    Config::with_devices([Device::h200(), Device::t4(), Device::h100_1g()]).install()?;
     Ok((turn, kernel_registry::contexts()?))
 }
 

@@ -28,7 +28,7 @@ const REST: u32 = Partition::REST;
 /// An H200, an A100 and a T4. Tests take turns, because one counts what others make; the turn is dropped last.
 fn devices() -> Result<(Turn, Contexts), Box<dyn Error>> {
     let turn = serial::take();
-    Config::of([Device::h200(), Device::a100(), Device::t4()]).install()?;
+    Config::with_devices([Device::h200(), Device::a100(), Device::t4()]).install()?;
     Ok((turn, kernel_registry::contexts()?))
 }
 

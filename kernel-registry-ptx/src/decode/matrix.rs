@@ -162,7 +162,7 @@ impl<'a> Decoder<'a, '_> {
     ) -> Decoding<Matrix> {
         let element = Element::named(element).ok_or(Reason::Instruction)?;
         let registers = self.registers(operand, element, written)?;
-        let (rows, columns) = shape.of(part);
+        let (rows, columns) = shape.part_size(part);
         let matrix = Matrix { rows, columns, element, layout, registers };
         let (held, size) = (32 * matrix.elements(), rows * columns);
         let fits =
@@ -199,14 +199,14 @@ fn integer(element: Element) -> fn(u64) -> i64 {
 
 fn widened(element: Element) -> fn(u64) -> f64 {
     match element {
-        Element::F16 => |bits| F16::of(bits).wide(),
-        Element::Bf16 => |bits| Bf16::of(bits).wide(),
-        Element::E4m3 => |bits| E4m3::of(bits).wide(),
-        Element::E5m2 => |bits| E5m2::of(bits).wide(),
+        Element::F16 => |bits| F16::from_register(bits).wide(),
+        Element::Bf16 => |bits| Bf16::from_register(bits).wide(),
+        Element::E4m3 => |bits| E4m3::from_register(bits).wide(),
+        Element::E5m2 => |bits| E5m2::from_register(bits).wide(),
         // Of an f32, its highest 19 bits.
-        Element::Tf32 => |bits| f32::of(bits & !0x1fff).wide(),
+        Element::Tf32 => |bits| f32::from_register(bits & !0x1fff).wide(),
         Element::F64 => f64::from_bits,
-        _ => |bits| f32::of(bits).wide(),
+        _ => |bits| f32::from_register(bits).wide(),
     }
 }
 

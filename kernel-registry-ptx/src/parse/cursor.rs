@@ -43,18 +43,18 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes the next token if it is this one.
-    fn is(&mut self, token: Token<'_>) -> bool {
+    fn take_if(&mut self, token: Token<'_>) -> bool {
         let found = self.peek() == Some(token);
         self.next += usize::from(found);
         found
     }
 
     pub(crate) fn sign(&mut self, sign: char) -> bool {
-        self.is(Token::Sign(sign))
+        self.take_if(Token::Sign(sign))
     }
 
     pub(crate) fn directive(&mut self, name: &str) -> bool {
-        self.is(Token::Word(name))
+        self.take_if(Token::Word(name))
     }
 
     pub(crate) fn expect(&mut self, sign: char) -> Parsed<()> {

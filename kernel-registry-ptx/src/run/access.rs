@@ -47,7 +47,7 @@ impl Warp {
         };
         if global
             && high - low <= TOGETHER
-            && let Ok(span) = Span::new(context.memory, low, high - low + whole, write)
+            && let Ok(span) = Span::new(context.memory, low, high - low + whole)
         {
             return Ok(self.access_span(context, op, lanes, base, &addresses, &span));
         }
@@ -55,7 +55,7 @@ impl Warp {
             // All lanes have the same arguments.
             for (part, to) in to.iter().enumerate() {
                 let lane = lanes.trailing_zeros() as usize;
-                let bytes = self.own(context, lane, Place::Parameter(low), part as u64 * size, size);
+                let bytes = self.slice_at(context, lane, Place::Parameter(low), part as u64 * size, size);
                 let bits = kind.extend(read(bytes.map_err(|kind| (lane, kind))?));
                 each(lanes, |lane| self.row(context, base, *to)[lane].set(bits));
             }
@@ -66,7 +66,7 @@ impl Warp {
             let one = 1 << lane;
             changed |= match address.space.place(addresses[lane], frame) {
                 Place::Global(address) => {
-                    let span = Span::new(context.memory, address, whole, write)
+                    let span = Span::new(context.memory, address, whole)
                         .map_err(|why| (lane, FaultKind::Global { address, size: whole, write, why }))?;
                     self.access_span(context, op, one, base, &addresses, &span)
                 }
@@ -197,7 +197,7 @@ impl Warp {
             Op::Load { to, kind, .. } => {
                 let size = kind.size();
                 for (part, to) in to.iter().enumerate() {
-                    let bytes = self.own(context, lane, place, part as u64 * size, size)?;
+                    let bytes = self.slice_at(context, lane, place, part as u64 * size, size)?;
                     let bits = read(bytes);
                     self.row(context, base, *to)[lane].set(kind.extend(bits));
                 }
@@ -207,14 +207,14 @@ impl Warp {
                 let (size, mut changed) = (kind.size(), false);
                 for (part, from) in from.iter().enumerate() {
                     let value = get(self, context, *from);
-                    let bytes = self.own(context, lane, place, part as u64 * size, size)?;
+                    let bytes = self.slice_at(context, lane, place, part as u64 * size, size)?;
                     changed |= write(bytes, value);
                 }
                 Ok(changed)
             }
             Op::Atomic { to, update, kind, operands: [a, b], .. } => {
                 let (a, b) = (get(self, context, *a), get(self, context, *b));
-                let bytes = self.own(context, lane, place, 0, kind.size())?;
+                let bytes = self.slice_at(context, lane, place, 0, kind.size())?;
                 let old = read(bytes);
                 let changed = write(bytes, update(old, a, b));
                 if let Some(to) = to {
@@ -227,7 +227,7 @@ impl Warp {
     }
 
     /// A slice of shared or local memory, or of the arguments.
-    pub(crate) fn own<'r>(
+    pub(crate) fn slice_at<'r>(
         &'r mut self,
         context: &'r mut Context<'_>,
         lane: usize,
@@ -264,10 +264,10 @@ impl Warp {
         size: u64,
     ) -> Result<u64, FaultKind> {
         match place {
-            Place::Global(address) => Span::new(context.memory, address, size, false)
+            Place::Global(address) => Span::new(context.memory, address, size)
                 .map(|span| span.load(address, size))
                 .map_err(|why| FaultKind::Global { address, size, write: false, why }),
-            place => self.own(context, lane, place, 0, size).map(|bytes| read(bytes)),
+            place => self.slice_at(context, lane, place, 0, size).map(|bytes| read(bytes)),
         }
     }
 
@@ -281,10 +281,10 @@ impl Warp {
         value: u64,
     ) -> Result<bool, FaultKind> {
         match place {
-            Place::Global(address) => Span::new(context.memory, address, size, true)
+            Place::Global(address) => Span::new(context.memory, address, size)
                 .map(|span| span.store(address, size, value))
                 .map_err(|why| FaultKind::Global { address, size, write: true, why }),
-            place => self.own(context, lane, place, 0, size).map(|bytes| write(bytes, value)),
+            place => self.slice_at(context, lane, place, 0, size).map(|bytes| write(bytes, value)),
         }
     }
 

@@ -24,7 +24,7 @@ impl Warp {
                 self.intrinsic_of(context, what, lane, frame, arguments).map_err(|kind| (lane, kind))?;
             if let Some(place) = results.first() {
                 let size = if what == Intrinsic::Malloc { 8 } else { 4 };
-                let bytes = self.own(context, lane, Place::Local(frame + place), 0, size);
+                let bytes = self.slice_at(context, lane, Place::Local(frame + place), 0, size);
                 write(bytes.map_err(|kind| (lane, kind))?, result);
             }
         }
@@ -40,7 +40,7 @@ impl Warp {
         arguments: &[u64],
     ) -> Result<u64, FaultKind> {
         let argument = |warp: &mut Self, context: &mut Context<'_>, number: usize, size| {
-            warp.own(context, lane, Place::Local(frame + arguments[number]), 0, size).map(|bytes| read(bytes))
+            warp.slice_at(context, lane, Place::Local(frame + arguments[number]), 0, size).map(|bytes| read(bytes))
         };
         match what {
             Intrinsic::Printf => {

@@ -15,15 +15,15 @@ use crate::types::Scalar;
 ///
 /// # Safety
 ///
-/// The pointer that [`Memory::check`] returns must be valid for atomic reads of that many bytes, and for writes if they were asked
-/// for, until the [`Grid::step`](crate::Grid::step) that asked returns; and aligned as the address is, up to 8 bytes.
+/// The pointer that [`Memory::check`] returns must be valid for atomic reads and writes of that many bytes, until the
+/// [`Grid::step`](crate::Grid::step) that asked returns; and aligned as the address is, up to 8 bytes.
 pub unsafe trait Memory {
     /// Checks that a kernel may access these bytes, and returns a pointer to them.
     ///
     /// # Errors
     ///
     /// The access is not allowed.
-    fn check(&self, address: u64, size: u64, write: bool) -> Result<*mut u8, MemoryFault>;
+    fn check(&self, address: u64, size: u64) -> Result<*mut u8, MemoryFault>;
 
     /// `malloc` of a kernel: an address, or 0 if there is no memory left.
     fn malloc(&self, size: u64) -> u64;
@@ -85,7 +85,6 @@ pub(crate) struct Span {
     start: u64,
     size: u64,
     pointer: *mut u8,
-    write: bool,
 }
 
 macro_rules! by_size {
@@ -116,9 +115,9 @@ macro_rules! by_size {
 }
 
 impl Span {
-    pub(crate) fn new(memory: &dyn Memory, start: u64, size: u64, write: bool) -> Result<Self, MemoryFault> {
-        let pointer = memory.check(start, size, write)?;
-        Ok(Self { start, size, pointer, write })
+    pub(crate) fn new(memory: &dyn Memory, start: u64, size: u64) -> Result<Self, MemoryFault> {
+        let pointer = memory.check(start, size)?;
+        Ok(Self { start, size, pointer })
     }
 
     /// A pointer for an access of `size` bytes, which must lie in the span and be aligned.
@@ -134,17 +133,16 @@ impl Span {
     #[inline(always)]
     pub(crate) fn load(&self, address: u64, size: u64) -> u64 {
         let place = self.place(address, size);
-        // SAFETY: `place` is aligned and within what the implementor of `Memory` promised to be valid for atomic reads.
+        // SAFETY: `place` is aligned and within what the implementor of `Memory` promised to be valid for atomic accesses.
         by_size!(size, Atomic, T => unsafe { Atomic::from_ptr(place.cast::<T>()) }.load(Ordering::Acquire).bits())
     }
 
     /// Stores a value, and returns whether that changed the memory.
     #[inline(always)]
     pub(crate) fn store(&self, address: u64, size: u64, value: u64) -> bool {
-        assert!(self.write, "memory was checked for reading");
         let place = self.place(address, size);
         by_size!(size, Atomic, T => {
-            // SAFETY: as in `load`, and it was checked for writing.
+            // SAFETY: as in `load`.
             let atomic = unsafe { Atomic::from_ptr(place.cast::<T>()) };
             let changed = atomic.load(Ordering::Relaxed) != value as T;
             atomic.store(value as T, Ordering::Release);
@@ -154,10 +152,9 @@ impl Span {
 
     /// Updates a value atomically. Returns the old value, and whether the memory changed.
     pub(crate) fn update(&self, address: u64, size: u64, update: Update, a: u64, b: u64) -> (u64, bool) {
-        assert!(self.write, "memory was checked for reading");
         let place = self.place(address, size);
         by_size!(size, Atomic, T => {
-            // SAFETY: as in `store`.
+            // SAFETY: as in `load`.
             let atomic = unsafe { Atomic::from_ptr(place.cast::<T>()) };
             let new = |old: T| update(old.bits(), a, b) as T;
             let old = atomic

@@ -19,7 +19,7 @@ pub struct Device {
 
 // SAFETY: `check` returns pointers into vectors that tests keep until the grid has ended, or into the heap, which lives as long.
 unsafe impl Memory for Device {
-    fn check(&self, address: u64, size: u64, _: bool) -> Result<*mut u8, MemoryFault> {
+    fn check(&self, address: u64, size: u64) -> Result<*mut u8, MemoryFault> {
         let inside = |start: u64, length: u64| address >= start && address - start + size <= length;
         let lent = self.lent.lock().unwrap().iter().any(|&(start, length)| inside(start, length));
         let owned = self.heap.lock().unwrap().iter().any(|b| inside(b.as_ptr() as u64, 8 * b.len() as u64));

@@ -16,7 +16,7 @@ use timing::Timing;
 /// ```
 /// use kernel_registry_sim::{Config, Device};
 ///
-/// Config::of([Device::h200(), Device::t4()]).driver((12, 4)).install()?;
+/// Config::with_devices([Device::h200(), Device::t4()]).driver((12, 4)).install()?;
 /// # Ok::<(), kernel_registry_sim::InstallError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -47,13 +47,13 @@ pub enum Deadlock {
 impl Default for Config {
     /// One H200 with a driver of CUDA 13.0 that loads lazily, as was measured.
     fn default() -> Self {
-        Config::of([Device::h200()])
+        Config::with_devices([Device::h200()])
     }
 }
 
 impl Config {
     /// These devices, with the default driver.
-    pub fn of(devices: impl IntoIterator<Item = Device>) -> Self {
+    pub fn with_devices(devices: impl IntoIterator<Item = Device>) -> Self {
         Config {
             devices: devices.into_iter().collect(),
             version: 13_000,
@@ -91,7 +91,8 @@ impl Config {
                 VARIABLES.join(", ")
             );
         }
-        let mut config = Config::of(variable("DEVICES", devices).unwrap_or_else(|| vec![Device::h200()]));
+        let mut config =
+            Config::with_devices(variable("DEVICES", devices).unwrap_or_else(|| vec![Device::h200()]));
         if let Some(arch) = variable("ARCH", parsed) {
             config = config.arch(arch);
         }
@@ -124,20 +125,20 @@ impl Config {
 
     /// The architecture of all devices, such as 90.
     pub fn arch(self, arch: u32) -> Self {
-        self.each(|device| device.arch(arch))
+        self.map_devices(|device| device.arch(arch))
     }
 
     /// The multiprocessors of each device.
     pub fn processors(self, processors: u32) -> Self {
-        self.each(|device| device.processors(processors))
+        self.map_devices(|device| device.processors(processors))
     }
 
     /// The bytes of memory that each device has.
     pub fn memory(self, memory: u64) -> Self {
-        self.each(|device| device.memory(memory))
+        self.map_devices(|device| device.memory(memory))
     }
 
-    fn each(self, with: impl FnMut(Device) -> Device) -> Self {
+    fn map_devices(self, with: impl FnMut(Device) -> Device) -> Self {
         Config { devices: self.devices.into_iter().map(with).collect(), ..self }
     }
 

@@ -143,6 +143,6 @@ pub(crate) fn start() {
 fn break_current(call: &str, code: Code) {
     if let Some(CurrentContext { context, .. }) = CurrentContext::peek() {
         let words = format!("{call} brings about {code}, as it was told to");
-        Simulator::get().lock().broke(context, code, &words, Launcher::this());
+        Simulator::get().lock().broke(context, code, &words, Launcher::current());
     }
 }

@@ -19,7 +19,7 @@ macro_rules! codes {
         }
 
         /// The name and the text of a code, as NVIDIA's driver has them.
-        pub(crate) fn words(code: u32) -> Option<(&'static CStr, &'static CStr)> {
+        pub(crate) fn describe(code: u32) -> Option<(&'static CStr, &'static CStr)> {
             let (name, words) = match code {
                 0 => ("CUDA_SUCCESS\0", "no error\0"),
                 $($value => (concat!("CUDA_ERROR_", stringify!($name), "\0"), concat!($words, "\0")),)*
@@ -96,7 +96,8 @@ codes! {
 impl Code {
     /// The code of this name, such as `CUDA_ERROR_UNKNOWN`.
     pub(crate) fn named(name: &str) -> Option<Code> {
-        let is_it = |code: &u32| words(*code).is_some_and(|(found, _)| found.to_bytes() == name.as_bytes());
+        let is_it =
+            |code: &u32| describe(*code).is_some_and(|(found, _)| found.to_bytes() == name.as_bytes());
         (1..1000).find(is_it).map(Code)
     }
 
@@ -108,7 +109,7 @@ impl Code {
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match words(self.0) {
+        match describe(self.0) {
             Some((name, _)) => f.write_str(&name.to_string_lossy()),
             None => write!(f, "the result {}", self.0),
         }

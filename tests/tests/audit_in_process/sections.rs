@@ -217,7 +217,7 @@ fn names(tried: &[(&'static str, CUresult)]) -> Vec<&'static str> {
 #[test]
 fn another_device_is_not_disturbed() {
     apart("sections::another_device_is_not_disturbed", &[], || {
-        Config::of([Device::h200(), Device::h200()]).install()?;
+        Config::with_devices([Device::h200(), Device::h200()]).install()?;
         assert_eq!(install()?, Installed::Now);
         let [first, second] = [kernel_registry::context(0)?, kernel_registry::context(1)?];
         second.bind_to_thread()?;

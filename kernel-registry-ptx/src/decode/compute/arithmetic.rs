@@ -124,7 +124,9 @@ fn short_product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
 /// The products of four bytes each, added up: `[type of a, type of b]`.
 fn dot(kinds: [Type; 2]) -> Compute {
     fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
-        let byte = |lane: u32| A::of(u64::from(a >> lane)).into() * B::of(u64::from(b >> lane)).into();
+        let byte = |lane: u32| {
+            A::from_register(u64::from(a >> lane)).into() * B::from_register(u64::from(b >> lane)).into()
+        };
         c.wrapping_add((byte(0) + byte(8) + byte(16) + byte(24)) as u32)
     }
     match kinds {
@@ -138,8 +140,10 @@ fn dot(kinds: [Type; 2]) -> Compute {
 /// The products of two halves with two bytes each, which are the lower or the upper ones, added up.
 fn short_dot(kinds: [Type; 2], high: bool) -> Compute {
     fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
-        let term =
-            |lane: u32| A::of(u64::from(a >> (16 * lane))).into() * B::of(u64::from(b >> (8 * lane))).into();
+        let term = |lane: u32| {
+            A::from_register(u64::from(a >> (16 * lane))).into()
+                * B::from_register(u64::from(b >> (8 * lane))).into()
+        };
         c.wrapping_add((term(0) + term(1)) as u32)
     }
     match (kinds, high) {

@@ -9,7 +9,7 @@ pub(crate) fn update(name: &str, kind: Type, global: bool) -> Option<Update> {
     macro_rules! update {
         ($T:ty: |$a:ident, $b:ident, $c:ident| $value:expr) => {
             Some(|a, b, c| {
-                let ($a, $b, $c) = (<$T>::of(a), <$T>::of(b), <$T>::of(c));
+                let ($a, $b, $c) = (<$T>::from_register(a), <$T>::from_register(b), <$T>::from_register(c));
                 let _ = ($a, $c);
                 <$T as Scalar>::bits($value)
             })

@@ -41,7 +41,7 @@ pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
             any_float!(from, F => any_float!(to, T => lanes!(how, |a: F| {
                 let rounded = to_whole(a.enter(how), how.rounding);
                 if size_of::<F>() == 8 && rounded.is_nan() && !how.saturate {
-                    T::of(a.quiet().bits())
+                    T::from_register(a.quiet().bits())
                 } else {
                     T::finish(How { rounding: Rounding::Near, ..how }, rounded, || 0.0)
                 }
@@ -58,7 +58,7 @@ pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
             any_float!(from, F => any_integer!(to, I => if wide {
                 lanes!(how, |a: F| {
                     let whole = to_whole(a.enter(how), how.rounding);
-                    if whole.is_nan() { I::of(1 << (I::BITS - 1)).bits() } else { (whole as I).bits() }
+                    if whole.is_nan() { I::from_register(1 << (I::BITS - 1)).bits() } else { (whole as I).bits() }
                 })
             } else {
                 // The cast of Rust takes what does not fit to the nearest end, and NaN to zero, as PTX does.
@@ -97,11 +97,11 @@ fn cast<F: Number, T: Number>(how: How, value: F) -> T {
             let sign = value.bits() >> (8 * size_of::<F>() - 1) << (8 * size_of::<T>() - 1);
             let said = value.bits() << (52 - F::MANTISSA) & ((1 << 52) - 1);
             let exponent = u64::MAX >> (65 - 8 * size_of::<T>()) & u64::MAX << T::MANTISSA;
-            return T::of(sign | exponent | (said | 1 << 51) >> (52 - T::MANTISSA));
+            return T::from_register(sign | exponent | (said | 1 << 51) >> (52 - T::MANTISSA));
         }
         // One format is the upper half of the other.
         if F::MANTISSA == 7 && T::MANTISSA == 23 {
-            return T::of(value.bits() << 16);
+            return T::from_register(value.bits() << 16);
         }
     }
     T::finish(how, value.enter(how), || 0.0)

@@ -21,7 +21,7 @@ pub(crate) struct Pair<T>(pub T, pub T);
 macro_rules! scalar {
     ($($name:ident: $bits:ty),*) => {$(
         impl Scalar for $name {
-            fn of(bits: u64) -> Self {
+            fn from_register(bits: u64) -> Self {
                 Self(bits as $bits)
             }
             fn bits(self) -> u64 {
@@ -34,8 +34,8 @@ macro_rules! scalar {
 scalar!(F16: u16, Bf16: u16);
 
 impl<T: Scalar> Scalar for Pair<T> {
-    fn of(bits: u64) -> Self {
-        Self(T::of(bits & 0xffff), T::of(bits >> 16 & 0xffff))
+    fn from_register(bits: u64) -> Self {
+        Self(T::from_register(bits & 0xffff), T::from_register(bits >> 16 & 0xffff))
     }
     fn bits(self) -> u64 {
         self.0.bits() | self.1.bits() << 16
@@ -321,13 +321,13 @@ macro_rules! float {
                 .or_nan([other, third, self])
             }
             fn negate(self) -> Self {
-                if self.wide().is_nan() { self.quiet() } else { Self::of(self.bits() ^ $sign) }
+                if self.wide().is_nan() { self.quiet() } else { Self::from_register(self.bits() ^ $sign) }
             }
             fn magnitude(self) -> Self {
-                if self.wide().is_nan() { self.quiet() } else { Self::of(self.bits() & !$sign) }
+                if self.wide().is_nan() { self.quiet() } else { Self::from_register(self.bits() & !$sign) }
             }
             fn flushed(self, how: How) -> Self {
-                if how.flush && self.wide().abs() < Self::NORMAL { Self::of(self.bits() & $sign) } else { self }
+                if how.flush && self.wide().abs() < Self::NORMAL { Self::from_register(self.bits() & $sign) } else { self }
             }
             fn smaller(self, how: How, other: Self) -> Self {
                 choose(self, other, how, |a, b| a < b || a == b && a.is_sign_negative())

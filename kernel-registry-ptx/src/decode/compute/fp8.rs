@@ -140,6 +140,6 @@ fn eighths<T: Number>(how: How, high: f64, low: f64) -> u16 {
 
 /// The two halves of a pair of 8 bits each.
 fn halves<T: Number>(how: How, pair: u16) -> Pair<F16> {
-    let half = |bits: u16| F16::finish_exact(how, T::of(bits.into()).wide(), 0.0);
+    let half = |bits: u16| F16::finish_exact(how, T::from_register(bits.into()).wide(), 0.0);
     Pair(half(pair & 0xff), half(pair >> 8))
 }

@@ -93,7 +93,7 @@ impl<T: Copy> In<T> {
     }
 
     /// Reads an array, if its length is not absurd. An empty one may have any address.
-    pub(crate) fn all(&self, count: usize) -> Answer<Vec<T>> {
+    pub(crate) fn read_all(&self, count: usize) -> Answer<Vec<T>> {
         const MOST: usize = 1 << 16;
         if count > MOST {
             return Err(Code::INVALID_VALUE);
@@ -171,7 +171,7 @@ impl Arguments {
     /// Copies the arguments into one buffer, each to its offset.
     pub(crate) fn get(&self, parameters: &[(usize, usize)]) -> Answer<Vec<u8>> {
         let size = parameters.iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
-        let addresses = In::from(self.0.cast::<usize>()).all(parameters.len())?;
+        let addresses = In::from(self.0.cast::<usize>()).read_all(parameters.len())?;
         let mut bytes = vec![0; size];
         for (address, (offset, size)) in addresses.into_iter().zip(parameters) {
             let to = &mut bytes[*offset..offset + size];
@@ -201,7 +201,7 @@ impl JitOptions {
     /// The options for a driver of this version, which refuses newer ones.
     pub(crate) fn get(count: u32, options: &In<u32>, values: &In<usize>, version: i32) -> Answer<Self> {
         const SPLIT_COMPILE: u32 = 34;
-        let (options, values) = (options.all(count as usize)?, values.all(count as usize)?);
+        let (options, values) = (options.read_all(count as usize)?, values.read_all(count as usize)?);
         if version < 13_000 && options.contains(&SPLIT_COMPILE) {
             return Err(Code::INVALID_VALUE);
         }

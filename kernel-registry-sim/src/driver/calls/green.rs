@@ -91,7 +91,7 @@ calls! {
     12040 fn cuDevResourceGenerateDesc(description: Out<Handle>, resources: In<Resource>, count: u32) = {
         let mut state = begin()?;
         let mut joined: Option<(usize, Span)> = None;
-        for words in resources.all(count as usize)? {
+        for words in resources.read_all(count as usize)? {
             let (device, span) = parsed(&state, &words)?;
             joined = match joined {
                 None => Some((device, span)),

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use crate::driver::caller::arguments::Out;
 use crate::driver::graph::capture_state::{MODE, Mode};
 use crate::driver::process::simulator::{Simulator, begin};
-use crate::driver::result::{Code, words};
+use crate::driver::result::{Code, describe};
 use crate::driver::stream::worker;
 
 calls! {
@@ -19,13 +19,13 @@ calls! {
     2020 fn cuDriverGetVersion(version: Out<i32>) = version.set(Simulator::get().version);
 
     6000 fn cuGetErrorName(code: Code, text: Out<*const c_char>) = {
-        let found = words(code.0);
+        let found = describe(code.0);
         text.set(found.map_or(std::ptr::null(), |(name, _)| name.as_ptr()))?;
         found.map(|_| ()).ok_or(Code::INVALID_VALUE)
     };
 
     6000 fn cuGetErrorString(code: Code, text: Out<*const c_char>) = {
-        let found = words(code.0);
+        let found = describe(code.0);
         text.set(found.map_or(std::ptr::null(), |(_, words)| words.as_ptr()))?;
         found.map(|_| ()).ok_or(Code::INVALID_VALUE)
     };

@@ -42,7 +42,7 @@ impl Config {
     fn shape(&self) -> Answer<Shape> {
         let Config { grid, block, shared, attributes, count, .. } = *self;
         let mut shape = Shape { grid, block, cluster: None, shared, cooperative: false };
-        for attribute in In::from(attributes).all(count as usize)? {
+        for attribute in In::from(attributes).read_all(count as usize)? {
             shape.apply(attribute)?;
         }
         Ok(shape)

@@ -35,7 +35,7 @@ impl State {
             self.invalidate(part.capture);
             return Err(Code::STREAM_CAPTURE_UNMATCHED);
         }
-        let joined = self.graphs.before(capture.graph, &part.after)?;
+        let joined = self.graphs.ancestors(capture.graph, &part.after)?;
         let parts = self.streams.iter().filter_map(|(_, stream)| stream.capture.as_ref());
         let is_joined = parts.filter(|other| other.capture == part.capture).flat_map(|other| &other.after);
         let is_joined = is_joined.into_iter().all(|node| joined.contains(node));

@@ -97,7 +97,7 @@ impl State {
             Work::Launch(launch) => {
                 // All else that a launch may need was set up with the graph.
                 if let Ok(function) = self.functions.get(launch.function) {
-                    behind = self.streams.behind(function.device, function.loaded, WaitReason::Load);
+                    behind = self.streams.work_before(function.device, function.loaded, WaitReason::Load);
                 }
                 let last = self.streams.last;
                 self.sound(node.context)?.launched.get_or_insert(last);

@@ -59,7 +59,7 @@ impl Graphs {
     }
 
     /// These nodes of a graph, and all that come before them.
-    pub(crate) fn before(&self, graph: Handle, nodes: &[usize]) -> Answer<BTreeSet<usize>> {
+    pub(crate) fn ancestors(&self, graph: Handle, nodes: &[usize]) -> Answer<BTreeSet<usize>> {
         let graph = self.graphs.get(graph)?;
         let mut found = BTreeSet::new();
         let mut next = nodes.to_vec();

@@ -133,7 +133,8 @@ impl State {
         if is_first && has_large_frame && self.waits_for_word(device, stream) {
             all.push((None, WaitReason::FirstLaunch));
         }
-        let all = all.into_iter().filter_map(|(ready, because)| self.streams.behind(device, ready, because));
+        let all =
+            all.into_iter().filter_map(|(ready, because)| self.streams.work_before(device, ready, because));
         Ok(all.max_by_key(|behind| behind.until))
     }
 

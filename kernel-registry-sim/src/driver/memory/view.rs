@@ -64,7 +64,7 @@ impl<'m> View<'m> {
 // SAFETY: allowed addresses are in memory of this process that kernels may write. It is valid until it is freed, and the driver
 // frees it only between the turns of kernels. The pointer has the same address, so the alignment is the same.
 unsafe impl Memory for View<'_> {
-    fn check(&self, address: u64, size: u64, _write: bool) -> Result<*mut u8, MemoryFault> {
+    fn check(&self, address: u64, size: u64) -> Result<*mut u8, MemoryFault> {
         let address = address as usize;
         self.access(address, size as usize)?;
         Ok(std::ptr::with_exposed_provenance_mut(address))

@@ -84,7 +84,7 @@ impl Failure {
             return;
         }
         self.written.store(true, Ordering::Relaxed);
-        match self.name.as_ref().filter(|_| !self.launcher.is_this()) {
+        match self.name.as_ref().filter(|_| !self.launcher.is_current()) {
             Some(name) => report(&format!("{}; launched by thread `{name}`", self.words)),
             None => report(&self.words),
         }

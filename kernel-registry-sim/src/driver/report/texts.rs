@@ -19,11 +19,11 @@ thread_local! {
 
 impl Launcher {
     /// The calling thread.
-    pub(crate) fn this() -> Self {
+    pub(crate) fn current() -> Self {
         Launcher(THIS.try_with(Arc::downgrade).unwrap_or_default())
     }
 
-    pub(crate) fn is_this(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         THIS.try_with(|this| self.0.as_ptr() == Arc::as_ptr(this)).unwrap_or(false)
     }
 
@@ -80,7 +80,7 @@ fn take(is_due: impl Fn(&Text) -> bool) -> String {
 /// Takes what kernels of the calling thread have printed, and those of threads that have ended.
 pub(crate) fn take_own() -> String {
     if watched::has(watched::TEXTS) {
-        take(|text| text.launcher.is_this() || text.launcher.has_ended())
+        take(|text| text.launcher.is_current() || text.launcher.has_ended())
     } else {
         String::new()
     }

@@ -43,7 +43,7 @@ impl Streams {
         if stream.queue.is_empty() {
             stream.still_since = clock::latest();
         }
-        let launcher = Launcher::this();
+        let launcher = Launcher::current();
         stream.queue.push_back(Item { seq: self.last, work, behind, state: Doing::Waiting, launcher });
         self.wakeup.notify();
         Ok(self.last)
@@ -70,7 +70,7 @@ impl Streams {
     }
 
     /// The work that must end before something is ready. `None` if it is ready.
-    pub(crate) fn behind(&self, device: usize, ready: Ready, because: WaitReason) -> Option<Behind> {
+    pub(crate) fn work_before(&self, device: usize, ready: Ready, because: WaitReason) -> Option<Behind> {
         let until = ready.unwrap_or(self.last);
         self.is_busy(device, until).then_some(Behind { until, because, reported: false })
     }

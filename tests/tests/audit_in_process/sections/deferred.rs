@@ -72,7 +72,7 @@ fn many_frees_are_deferred_and_all_are_made() {
 #[test]
 fn memory_of_a_context_that_is_gone_is_not_freed() {
     apart("sections::deferred::memory_of_a_context_that_is_gone_is_not_freed", &[], || {
-        Config::of([Device::h200(), Device::h200()]).install()?;
+        Config::with_devices([Device::h200(), Device::h200()]).install()?;
         assert_eq!(install()?, Installed::Now);
         let [first, second] = [kernel_registry::context(0)?, kernel_registry::context(1)?];
         first.bind_to_thread()?;

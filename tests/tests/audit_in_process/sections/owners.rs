@@ -5,7 +5,7 @@ use super::*;
 const WRONG: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 
 fn two_devices() -> Result<[Arc<CudaContext>; 2], Box<dyn Error>> {
-    Config::of([Device::h200(), Device::h200()]).install()?;
+    Config::with_devices([Device::h200(), Device::h200()]).install()?;
     assert_eq!(install()?, Installed::Now);
     let [first, second] = [kernel_registry::context(0)?, kernel_registry::context(1)?];
     second.bind_to_thread()?;

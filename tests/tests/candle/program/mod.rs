@@ -17,7 +17,7 @@ use tensors::Try;
 const TIMES: u64 = 4;
 
 pub fn run() -> Result<(), Box<dyn Error>> {
-    Config::of([Device::a100()]).install()?;
+    Config::with_devices([Device::a100()]).install()?;
     let context = kernel_registry::context(0)?;
     let warm = kernel_registry::warm_all(&context)?;
     println!("{} kernels are warm", warm.report().kernels.len());

@@ -29,7 +29,7 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
 }
 
 /// A function, and no library's kernel.
-fn own(state: &mut State, function: Handle) -> Answer<Handle> {
+fn checked(state: &mut State, function: Handle) -> Answer<Handle> {
     let context = state.functions.get(function)?.context;
     state.sound(context).map(|_| function)
 }
@@ -170,7 +170,7 @@ calls! {
     12040 fn cuFuncLoad(function: Handle) = {
         // As when the function is taken by its name: the call returns, and beside a running kernel the first launch waits.
         let mut state = begin()?;
-        let function = own(&mut state, function)?;
+        let function = checked(&mut state, function)?;
         state.load_behind(function)
     };
 
@@ -186,23 +186,23 @@ calls! {
 
     2020 fn cuFuncGetAttribute(value: Out<i32>, which: u32, function: Handle) = {
         let mut state = begin()?;
-        let function = own(&mut state, function)?;
+        let function = checked(&mut state, function)?;
         let function = state.functions.get(function)?;
         value.set(function.attribute(state.devices[function.device].kind.arch, which)?)
     };
 
     9000 fn cuFuncSetAttribute(function: Handle, which: u32, value: i32) = {
         let mut state = begin()?;
-        let function = own(&mut state, function)?;
+        let function = checked(&mut state, function)?;
         taken(&state, function)?;
         set_attribute(&mut state, function, which, value)
     };
 
     12040 fn cuFuncGetParamInfo(function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) = {
         let mut state = begin()?;
-        let function = own(&mut state, function)?;
+        let function = checked(&mut state, function)?;
         parameter(&state, function, index, (&offset, &size))
     };
 
-    3000 fn cuFuncSetCacheConfig(function: Handle, _config: u32) = own(&mut *begin()?, function).map(drop);
+    3000 fn cuFuncSetCacheConfig(function: Handle, _config: u32) = checked(&mut *begin()?, function).map(drop);
 }
