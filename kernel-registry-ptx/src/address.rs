@@ -8,8 +8,8 @@ pub const MOST_SHARED: u64 = 228 << 10;
 /// The most bytes of local memory that a thread can have.
 pub const MOST_LOCAL: u64 = 512 << 10;
 
-/// Bytes of shared memory behind the kernel's own, which `%reserved_smem_offset_0` and the next half of it, by
-/// `%reserved_smem_offset_1`, are the address of.
+/// Bytes of reserved shared memory, behind the kernel's own. `%reserved_smem_offset_0` is the address of its
+/// first half, `%reserved_smem_offset_1` of its second.
 pub(crate) const RESERVED: u64 = 1 << 10;
 
 /// The generic address of the first byte of a thread's local memory.
@@ -41,7 +41,7 @@ pub(crate) enum Space {
     Frame,
     /// The arguments of the kernel.
     Parameter,
-    /// Any of the others, as the address says.
+    /// Any of the other spaces: the address says which.
     Generic,
 }
 

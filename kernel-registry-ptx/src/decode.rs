@@ -36,7 +36,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// If something in it is not PTX, or is declared with a type that is not simulated: with its line.
+    /// If something in it is not PTX, or is declared with a type that is not simulated. The error has the line.
     pub fn load(text: &str) -> Result<Self, LoadError> {
         let parsed = syntax::parse(text)?;
         let mut module = Shared::default();

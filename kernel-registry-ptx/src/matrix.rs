@@ -52,7 +52,7 @@ impl Element {
         }
     }
 
-    /// How many are in a register: registers have 32 bits, but for an f64.
+    /// How many elements a register holds. It has 32 bits, or 64 for f64.
     pub(crate) fn per_register(self) -> usize {
         (32 / self.bits()).max(1)
     }
@@ -67,7 +67,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Of `m16n8k8`.
+    /// Parses a shape such as `m16n8k8`.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let (m, rest) = name.strip_prefix('m')?.split_once('n')?;
         let (n, k) = rest.split_once('k')?;
@@ -84,7 +84,7 @@ impl Shape {
     }
 }
 
-/// Shapes, the types of A and B, and those of C and D: of `mma`, then of `wmma`.
+/// A row of the tables of `mma` and `wmma`: shapes, the types of A and B, and those of C and D.
 type Row = (&'static str, &'static str, &'static str);
 pub(crate) const MMA: &[Row] = &[
     ("m16n8k8 m16n8k16", "f16", "f16 f32"),
@@ -117,7 +117,8 @@ pub(crate) enum Part {
 pub(crate) enum Layout {
     /// As PTX defines it for `mma` and `ldmatrix`.
     Fragment(Part),
-    /// One element after the other, and again from the first where lanes have more. PTX leaves that of `wmma` open.
+    /// One element after the other. Where the lanes have room for more, the matrix begins again. PTX leaves the
+    /// layout of `wmma` open.
     Linear,
 }
 
@@ -163,11 +164,12 @@ impl Matrix {
 
 /// How elements are multiplied and added up. Functions take the bits of an element.
 pub(crate) enum Product {
-    /// In f64, which holds products of narrower formats, and then rounded once; or `fused`, with a rounding at each step.
+    /// Computed in f64, which holds products of narrower formats, and rounded once at the end. If it is `fused`,
+    /// each step is rounded.
     Float { a: fn(u64) -> f64, b: fn(u64) -> f64, c: fn(u64) -> f64, d: fn(f64) -> u64, fused: bool },
-    /// In whole numbers: `saturate` keeps a sum in its range.
+    /// Computed in whole numbers. `saturate` keeps the sum in its range.
     Integer { a: fn(u64) -> i64, b: fn(u64) -> i64, saturate: bool },
-    /// The count of bits of which one is set, or both.
+    /// Counts the bits that are set in one of two factors (`xor`), or in both.
     Bits { xor: bool },
 }
 
@@ -175,11 +177,12 @@ pub(crate) enum Product {
 pub(crate) enum Together {
     /// D = A * B + C
     Multiply { d: Matrix, a: Matrix, b: Matrix, c: Matrix, product: Product },
-    /// Between memory and a matrix: elements of a row are `stride` apart, or those of a column.
+    /// A transfer between memory and a matrix, whose rows are `stride` elements apart, or its columns.
     Whole { stores: bool, matrix: Matrix, address: Address, stride: Slot, by_columns: bool },
-    /// Between memory and matrices of 8 by 8, for each of which 8 lanes have the addresses of its rows.
+    /// A transfer between memory and matrices of 8 by 8. For each of them, 8 lanes have the addresses of its
+    /// rows.
     Rows { stores: bool, matrix: Matrix, address: Address, transposed: bool },
-    /// From a matrix of 8 by 8 to its transpose.
+    /// Transposes a matrix of 8 by 8.
     Transpose { to: Matrix, from: Matrix },
 }
 

@@ -41,7 +41,7 @@ pub(crate) enum Op {
         address: Address,
         operands: [Slot; 2],
     },
-    /// Reads a clock, whose changes do not count as progress.
+    /// Reads a clock. Its changes do not count as progress.
     Clock {
         to: Slot,
         /// Whether it counts cycles, or nanoseconds.
@@ -120,7 +120,7 @@ pub(crate) type Compute3 = fn(How, u32, &Row, &Row, &Row, &Row);
 pub(crate) type Compute4 = fn(How, u32, &Row, [&Row; 4]);
 
 impl Op {
-    /// None if the number of operands is not that of the function.
+    /// Makes an operation, or `None` if the function takes another number of operands.
     pub(crate) fn compute(function: Compute, how: How, to: Slot, from: &[Slot]) -> Option<Self> {
         Some(match (function, from) {
             (Compute::One(f), &[a]) => Self::One(f, how, to, a),
@@ -204,7 +204,7 @@ pub(crate) enum Vote {
     Ballot,
 }
 
-/// Functions that the driver provides to kernels.
+/// A function that the driver provides to kernels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Intrinsic {
     Printf,

@@ -1,23 +1,24 @@
-//! Estimates the registers of a kernel by liveness: the most that hold a value which is still read.
+//! Estimates the registers of a kernel by a liveness analysis: it counts the registers whose values are still
+//! read, and takes the most.
 //!
-//! A compiler does better by computing values again, and worse by loading early, so this is an estimate. Without it every kernel would take
-//! the same part of a multiprocessor.
+//! This is an estimate, because a compiler saves registers by computing values again, and spends them by loading
+//! early. Without it every kernel would take the same part of a multiprocessor.
 
 use crate::op::{Callee, Instruction, Op};
 use crate::program::Program;
 use crate::slot::{Rows, Slot};
 
-/// Registers that the machine needs for itself: the stack pointer, one that is always free.
+/// Registers that the machine needs for itself: the stack pointer, and one that stays free.
 const OWN: u32 = 2;
 
-/// Registers are given in steps of this many.
+/// Registers are allocated in multiples of this.
 const STEP: u32 = 2;
 
-/// The fewest and the most of a thread.
+/// The fewest and the most registers of a thread.
 const FEWEST: u32 = 8;
 const MOST: u32 = 255;
 
-/// Beyond this many words of liveness nothing is computed.
+/// The most words of liveness sets that are computed. Larger functions get a guess.
 const LARGEST: usize = 1 << 24;
 
 /// The estimate for functions that are too large.
@@ -99,14 +100,14 @@ impl Registers {
         self.0[register / 64] & 1 << (register % 64) != 0
     }
 
-    /// Whether it was not in it.
+    /// Adds a register, and returns whether it is new.
     fn insert(&mut self, register: usize) -> bool {
         let is_new = !self.has(register);
         self.0[register / 64] |= 1 << (register % 64);
         is_new
     }
 
-    /// Whether it was in it.
+    /// Removes a register, and returns whether it was there.
     fn remove(&mut self, register: usize) -> bool {
         let was_there = self.has(register);
         self.0[register / 64] &= !(1 << (register % 64));
@@ -133,7 +134,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// `None` if the function is too large.
+    /// Finds the blocks of a function, and what is alive in them. `None` if the function is too large.
     fn find(program: &Program, function: usize) -> Option<Self> {
         let range = program.range(function);
         let registers = program.functions[function].registers;
@@ -179,7 +180,7 @@ impl Blocks {
         alive
     }
 
-    /// Finds more registers that are alive. False if there are none.
+    /// One round of the backward data-flow analysis. Returns whether it found more registers that are alive.
     fn advance(&mut self, program: &Program) -> bool {
         let mut more = false;
         for index in (0..self.all.len()).rev() {

@@ -60,7 +60,7 @@ pub(crate) struct Function {
     pub entry: bool,
     pub start: u32,
     pub registers: usize,
-    /// How many registers of the machine each takes: none for a predicate, two for 64 bits.
+    /// How many registers of the machine each register takes: none for a predicate, two for 64 bits.
     pub widths: Vec<u8>,
     /// Bytes of local memory: variables, parameters of functions, arguments of calls.
     pub frame: u64,
@@ -75,14 +75,14 @@ pub(crate) struct Function {
     pub local: u64,
     pub max_threads: Option<u64>,
     pub cluster: Option<[u64; 3]>,
-    /// For each register whether its value depends on a clock.
+    /// Whether the value of each register depends on a clock.
     pub timed: Vec<bool>,
     /// The first instruction that the interpreter does not have.
     pub lacking: Option<Lacking>,
 }
 
 impl Function {
-    /// Whether it can be called with arguments of these sizes, for results of these.
+    /// Whether it can be called with parameters and results of these sizes.
     pub(crate) fn takes(&self, sizes: &Sizes) -> bool {
         let same = |places: &[(u64, u64)], sizes: &[u64]| places.iter().map(|(_, size)| size).eq(sizes);
         !self.entry && same(&self.parameters, &sizes.parameters) && same(&self.returns, &sizes.returns)
@@ -121,7 +121,8 @@ pub(crate) struct Reach {
     pub lacking: Option<usize>,
 }
 
-/// What the interpreter does not have: an instruction, or one with such types and modifiers; or a register or function.
+/// Something that the interpreter does not have: an instruction, perhaps only with such types and modifiers, a
+/// register or a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lacking {
     /// The line of the instruction in the PTX, from 1.
@@ -187,7 +188,7 @@ impl Program {
         self.kernels.get(kernel).map(|kernel| kernel.reach.shared)
     }
 
-    /// Its variables, for which the caller allocates memory.
+    /// The variables of the program. The caller allocates memory for them.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
@@ -209,7 +210,8 @@ impl Program {
         self.functions[function].start as usize..end
     }
 
-    /// Whether a loop of these instructions reads a clock, and nothing that other threads change.
+    /// Whether a loop of these instructions only waits for a clock: it reads one, and nothing that other threads
+    /// change.
     pub(crate) fn is_delay(&self, body: Range<usize>) -> bool {
         let ops = || self.instructions[body.clone()].iter().map(|instruction| &instruction.op);
         let waits_for_others = |op: &Op| match op {
@@ -279,7 +281,7 @@ impl Module {
     ///
     /// # Panics
     ///
-    /// If there are not as many.
+    /// If the number of addresses is not that of the variables.
     pub fn new(program: Arc<Program>, addresses: Vec<u64>) -> Self {
         assert_eq!(program.variables.len(), addresses.len(), "a module needs an address for each variable");
         Self { program, addresses }

@@ -2,15 +2,15 @@
 
 use crate::address::Space;
 
-/// A register: an index, and in the two highest bits whose rows it indexes.
+/// A register: an index, and in the two highest bits the owner of the rows that it indexes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot(pub u32);
 
-/// Whose rows a slot indexes.
+/// The owner of the rows that a slot indexes.
 pub(crate) enum Rows {
     /// The registers of the running function.
     Register,
-    /// Those of the whole grid: its special registers, and the constants of the program.
+    /// The rows of the whole grid: its special registers, and the constants of the program.
     Grid,
     Block,
     Warp,
@@ -37,7 +37,8 @@ impl Slot {
     }
 }
 
-/// The special registers of a grid, in the order of their rows. The last is our own: the start of dynamic shared memory.
+/// The special registers of a grid, in the order of their rows. The last one is not PTX's: the start of dynamic
+/// shared memory.
 pub(crate) const GRID: &str = "%ntid.x %ntid.y %ntid.z %nctaid.x %nctaid.y %nctaid.z %nclusterid.x %nclusterid.y %nclusterid.z \
     %cluster_nctaid.x %cluster_nctaid.y %cluster_nctaid.z %cluster_nctarank %dynamic_smem_size %total_smem_size %nwarpid \
     %is_explicit_cluster %gridid %smid %nsmid %envreg1 %envreg2 %aggr_smem_size %reserved_smem_offset_begin \

@@ -32,7 +32,7 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// Untyped bits are unsigned integers here, as all operations treat them.
+    /// The type of this name. Untyped bits become unsigned integers, because all operations treat them so.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "u8" | "b8" => Self::U8,
@@ -86,7 +86,7 @@ macro_rules! scalar {
             fn from_register(bits: u64) -> Self {
                 bits as Self
             }
-            // By way of `i64` signed numbers keep their sign, and others get zeros.
+            // The cast to `i64` extends signed numbers by their sign, and others by zeros.
             fn bits(self) -> u64 {
                 self as i64 as u64
             }
@@ -146,7 +146,8 @@ pub(crate) struct How {
     pub relu: bool,
 }
 
-/// A function of rows, for a set of lanes (one bit each): the result first, then the operands.
+/// A function that computes a row from others, for a set of lanes with a bit each. It takes the row of the result
+/// first, then the operands.
 #[derive(Clone, Copy)]
 pub(crate) enum Compute {
     One(fn(How, u32, &Row, &Row)),

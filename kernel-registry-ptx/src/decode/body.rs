@@ -68,7 +68,7 @@ impl<'a> Decoder<'a, '_> {
                 _ => {}
             }
         }
-        // Each call takes some of the stack, so that calls without parameters come to its end too.
+        // Each call takes some of the stack, so that endless calls without parameters overflow it too.
         let least = if function.entry { 0 } else { 16 };
         self.function.frame = self.function.frame.max(least).next_multiple_of(16);
         Ok(Decoded { function: self.function, instructions: self.instructions })
@@ -83,7 +83,8 @@ impl<'a> Decoder<'a, '_> {
         });
     }
 
-    /// Finds the labels, which are used before their instruction is known. Each brace of inline assembly has its own.
+    /// Finds the labels, because branches use them before their instruction is known. Each brace of inline
+    /// assembly has labels of its own.
     fn find_labels(&mut self, body: &[Statement<'a>]) -> Result<(), LoadError> {
         let mut opened = 0;
         let mut scopes = vec![0];

@@ -5,8 +5,8 @@ use crate::op::Op;
 use crate::program::Program;
 use crate::slot::{Rows, Slot};
 
-/// Marks, in each function, the registers that depend on a clock: those that a clock is read into, and all
-/// that are computed from them. A loop that changes only such registers is waiting.
+/// Marks the registers of each function that depend on a clock: those that a clock is read into, and all that are
+/// computed from them. A loop that changes only such registers is waiting.
 pub(crate) fn mark(program: &mut Program) {
     let clock = |function: usize| {
         program.instructions[program.range(function)].iter().any(|found| matches!(found.op, Op::Clock { .. }))
@@ -23,7 +23,7 @@ pub(crate) fn mark(program: &mut Program) {
     }
 }
 
-/// For each register of a function whether it depends on a clock, or on the frame if `frames` may hold clock values.
+/// Whether each register of a function depends on a clock, or on the frame if `frames` may hold clock values.
 fn timed(program: &Program, function: usize, frames: bool) -> Vec<bool> {
     let mut timed = vec![false; program.functions[function].registers];
     let register = |slot: &Slot| matches!(slot.rows(), Rows::Register).then(|| slot.index());

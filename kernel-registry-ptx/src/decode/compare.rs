@@ -61,7 +61,7 @@ impl<'a> Decoder<'a, '_> {
             }
             _ => return Err(Reason::Operands),
         }
-        // Written last, because the target may be the predicate that is combined.
+        // The targets are written last, because one may be the predicate that is combined.
         match (to, &found[..]) {
             (Operand::Pair(first, second), &[one, other]) if predicate => {
                 let (first, second) =
@@ -91,7 +91,7 @@ impl<'a> Decoder<'a, '_> {
     }
 }
 
-/// How a type says true: 1.0 in floating point, otherwise all bits set; in each half of a pair.
+/// The value of true in a type: 1.0 in floating point, otherwise all bits set. A pair has it in each half.
 fn answer(result: Type, halves: bool) -> Option<Compute> {
     Some(match (result, halves) {
         (Type::Pred, false) => lanes!(_, |a: bool| a),

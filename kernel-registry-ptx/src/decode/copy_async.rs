@@ -1,4 +1,4 @@
-//! Decodes `cp.async`: copies from global to shared memory, which are done at once, as is allowed.
+//! Decodes `cp.async`: copies from global to shared memory. They are done at once, which PTX allows.
 
 use crate::address::Space;
 use crate::decode::decoder::{Decoder, Decoding};
@@ -106,7 +106,8 @@ impl<'a> Decoder<'a, '_> {
         self.emit(Op::Store { from: parts, kind: Type::U32, address: to });
     }
 
-    /// Copies as many bytes as a register says, and writes zeros behind them. A predicate that holds means no bytes.
+    /// Copies as many bytes as a register says, and writes zeros behind them. If the operand is a predicate and
+    /// holds, no bytes are copied.
     fn copy_some(&mut self, to: Address, from: Address, size: u64, some: &Operand<'a>) -> Decoding<()> {
         let some = if self.fits(some, WORD, false).is_ok() {
             self.source(some, Type::U32)?

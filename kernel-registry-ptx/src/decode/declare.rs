@@ -25,7 +25,7 @@ pub(crate) struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// A name that is neither a register nor in the text: PTX or another module may define it, or nothing does.
+    /// The error for a name that is neither a register nor in the text. PTX or another module may define it.
     pub(crate) fn unknown(&self, name: &str) -> Reason {
         let predefined = name.strip_prefix('%').is_some_and(|name| {
             let stem = name.split(['.', '_']).next().unwrap_or(name);

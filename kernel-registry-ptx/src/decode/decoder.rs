@@ -27,7 +27,7 @@ pub(crate) struct Decoder<'a, 'm> {
     pub(super) scopes: Vec<Scope<'a>>,
     pub(super) opened: usize,
     pub(super) frame: u64,
-    /// Ids of labels by scope and name, and the instruction of each id, once it is known.
+    /// Ids of labels by scope and name, and the instruction of each id as soon as it is known.
     pub(super) labels: HashMap<(usize, &'a str), usize>,
     pub(super) targets: Vec<u32>,
     pub(super) tables: HashMap<&'a str, Vec<&'a str>>,
@@ -304,7 +304,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         to
     }
 
-    /// Several registers as one value of that type, the first in the low bits.
+    /// Packs several registers into one value of that type, the first in the low bits.
     pub(crate) fn packed(&mut self, parts: &[Operand<'a>], kind: Type) -> Decoding<Slot> {
         let to = self.register();
         let size = kind.size() * 8 / parts.len().max(1) as u64;

@@ -39,7 +39,7 @@ impl Kind {
         known.then_some(Self { size: bits / 8, class })
     }
 
-    /// How many registers of the machine hold one: none a predicate.
+    /// How many registers of the machine hold such a value: none for a predicate.
     pub(crate) fn width(self) -> u8 {
         match (self.class, self.size) {
             (Class::Predicate, _) => 0,
@@ -71,7 +71,8 @@ pub(crate) struct Form {
     pub operands: &'static str,
 }
 
-/// The modifiers of forms that are checked. A form with another one is not decoded, and nothing is said about it.
+/// The modifiers of forms that are checked. An instruction with another modifier is lacking, and its form is not
+/// checked.
 const MODIFIERS: &str = "lo hi wide cc rn rz rm rp rni rzi rmi rpi ftz sat NaN relu approx full xorsign abs \
     finite infinite number notanumber normal subnormal eq ne lt le gt ge ls hs equ neu ltu leu gtu geu num nan \
     and or xor add min max inc dec cas exch popc any all uni ballot up down bfly idx l r clamp wrap shiftamt \
@@ -80,7 +81,7 @@ const MODIFIERS: &str = "lo hi wide cc rn rz rm rp rni rzi rmi rpi ftz sat NaN r
     L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B L2::128B L2::256B \
     L2::evict_normal L2::evict_first L2::evict_last sync aligned warp arrive wait red";
 
-/// Whether it is a type or a modifier of some form. No instruction with 128 bits is.
+/// Whether it is a type or a modifier of some form. Types of 128 bits are of none.
 pub(crate) fn is_known(part: &str) -> bool {
     Kind::named(part).is_some_and(|kind| kind.size < 16)
         || MODIFIERS.split_whitespace().any(|known| known == part)

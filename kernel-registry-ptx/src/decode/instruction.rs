@@ -125,7 +125,7 @@ impl<'a> Decoder<'a, '_> {
             self.copy(to, from);
             return Ok(());
         };
-        // Unpacked from a copy, because the source may be one of the parts.
+        // A copy is unpacked, because the source may be one of the parts.
         let whole = self.register();
         self.copy(whole, from);
         let size = kind.size() * 8 / parts.len().max(1) as u64;
@@ -177,7 +177,8 @@ impl<'a> Decoder<'a, '_> {
         })
     }
 
-    /// Takes modifiers about order and caches: accesses are done in order, on memory itself.
+    /// Takes modifiers about order and caches, which change nothing: accesses are done in order, on memory
+    /// itself.
     fn ordering(opcode: &mut Opcode<'a>) {
         opcode.ignore(
             "weak volatile relaxed acquire release acq_rel mmio cta cluster gpu sys nc ca cg cs lu cv \
@@ -275,7 +276,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// Extended-precision arithmetic: the carry flag is a register.
+    /// Decodes extended-precision arithmetic, for which the carry flag is a register.
     fn with_carry(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let takes = opcode.name.len() == 4;
         let sets = !takes || opcode.take("cc");
@@ -326,7 +327,7 @@ impl<'a> Decoder<'a, '_> {
     }
 }
 
-/// What braces hold, if it is one operand.
+/// The operand in braces, if there is one alone.
 fn only<'o, 'a>(operand: &'o Operand<'a>) -> &'o Operand<'a> {
     match operand {
         Operand::Vector(parts) if parts.len() == 1 => &parts[0],

@@ -151,7 +151,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(Together::Whole { stores, matrix, address, stride, by_columns })
     }
 
-    /// A matrix of a product. The registers must hold it: in fragments once.
+    /// A matrix of a product. Its registers must hold it: fragments exactly once.
     fn part(
         &mut self,
         (shape, part): (Shape, Part),
@@ -203,7 +203,7 @@ fn widened(element: Element) -> fn(u64) -> f64 {
         Element::Bf16 => |bits| Bf16::from_register(bits).wide(),
         Element::E4m3 => |bits| E4m3::from_register(bits).wide(),
         Element::E5m2 => |bits| E5m2::from_register(bits).wide(),
-        // Of an f32, its highest 19 bits.
+        // A tf32 is the highest 19 bits of an f32.
         Element::Tf32 => |bits| f32::from_register(bits & !0x1fff).wide(),
         Element::F64 => f64::from_bits,
         _ => |bits| f32::from_register(bits).wide(),

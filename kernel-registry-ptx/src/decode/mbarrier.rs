@@ -69,7 +69,7 @@ impl<'a> Decoder<'a, '_> {
                 };
                 self.update(Some(to), address, update, [count; 2]);
             }
-            // How long a thread may sleep is left out.
+            // The operand that limits how long a thread sleeps is ignored.
             (Some("test_wait" | "try_wait"), [to, at, phase, ..]) => {
                 let to = self.target(to)?;
                 let (address, now) = (self.address(space, at)?, self.register());
@@ -99,7 +99,7 @@ impl<'a> Decoder<'a, '_> {
         self.update(None, address, |old, bytes, _| settle(expect(old, bytes.wrapping_neg())), [bytes; 2]);
     }
 
-    /// One arrival, when the copies before it are done: they are.
+    /// Counts one arrival after the copies before it, which are done already.
     pub(crate) fn arrive_behind_copies(&mut self, address: Address) {
         let one = self.bits(1);
         self.update(None, address, |old, count, _| arrive(old, count), [one; 2]);

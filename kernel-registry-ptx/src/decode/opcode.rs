@@ -32,7 +32,7 @@ impl<'a> Opcode<'a> {
         Some(self.modifiers.remove(place))
     }
 
-    /// Takes modifiers that mean nothing here, which are listed with spaces between.
+    /// Takes modifiers that mean nothing here. The list has spaces between them.
     pub(crate) fn ignore(&mut self, modifiers: &str) {
         self.modifiers.retain(|found| modifiers.split(' ').all(|modifier| modifier != *found));
     }

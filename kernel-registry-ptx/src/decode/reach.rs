@@ -1,4 +1,4 @@
-//! Walks the calls of a kernel: which shared memory it needs, and how much stack.
+//! Finds the shared memory and the stack that a kernel needs, by a depth-first search along its calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,12 +30,12 @@ pub(crate) fn reach(kernel: usize, program: &Program, shared: &[(u64, u64)]) -> 
 /// How many nested calls are followed; deeper ones count as recursion.
 const DEEPEST: usize = 200;
 
-/// A depth-first walk along calls.
+/// A depth-first search along calls.
 struct Walk<'p> {
     program: &'p Program,
-    /// The functions that led here.
+    /// The functions on the path to this one.
     open: Vec<usize>,
-    /// Bytes of frames and of local variables from there on.
+    /// Bytes of frames and of local variables, for each function with all that it calls.
     known: BTreeMap<usize, (u64, u64)>,
     recursive: bool,
 }

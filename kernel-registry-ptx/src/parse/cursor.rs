@@ -1,4 +1,4 @@
-//! A token cursor.
+//! A cursor over the tokens of a text.
 
 use crate::error::LoadError;
 use crate::parse::lex::{Token, tokens};
@@ -77,10 +77,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// One or more items, with commas between them.
-    pub(crate) fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
-        let mut found = vec![one(self)?];
+    pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut found = vec![item(self)?];
         while self.sign(',') {
-            found.push(one(self)?);
+            found.push(item(self)?);
         }
         Ok(found)
     }

@@ -20,7 +20,7 @@ pub(crate) struct Variable<'a> {
     /// The elements of a `.v2` or `.v4`; 1 otherwise.
     pub vector: u64,
     pub name: &'a str,
-    /// The product of all dimensions, 0 for `[]`; none where it is no array.
+    /// The product of all dimensions, or 0 for `[]`. `None` if it is no array.
     pub count: Option<u64>,
     pub initial: Vec<Operand<'a>>,
     pub line: u32,
@@ -99,7 +99,7 @@ pub(crate) fn parse(text: &str) -> Parsed<Text<'_>> {
 const DEEPEST: u32 = 16;
 
 impl<'a> Cursor<'a> {
-    /// The version, which the lexer took for a decimal number.
+    /// The version of PTX. The lexer reads it as a decimal number.
     fn version(&mut self) -> Parsed<(u64, u64)> {
         let Some(Token::Double(bits)) = self.take() else { return self.unexpected() };
         let tenths = (f64::from_bits(bits) * 10.0).round() as u64;

@@ -9,7 +9,7 @@ use crate::run::warp::{Context, Lane};
 use crate::slot::{Address, Slot};
 use crate::types::each;
 
-/// The addresses of a whole warp are checked at once if they are no further apart.
+/// The largest distance between addresses of a warp that are checked together.
 const TOGETHER: u64 = 4096;
 
 impl Warp {
@@ -81,7 +81,7 @@ impl Warp {
         Ok(changed)
     }
 
-    /// Copies a number of bytes from one address to another: in units of 16, as `cp.async.bulk` must.
+    /// Copies bytes from one address to another, in multiples of 16, as `cp.async.bulk` must.
     fn copy(
         &mut self,
         context: &mut Context<'_>,
@@ -113,7 +113,7 @@ impl Warp {
         Ok(changed)
     }
 
-    /// The address of each lane, the lowest and the highest.
+    /// Computes the address of each lane, and the lowest and the highest of them.
     #[inline]
     fn addresses(
         &self,
@@ -307,7 +307,8 @@ fn for_each_lane(lanes: u32, mut visit: impl FnMut(usize) -> Lane<()>) -> Lane<(
     Ok(())
 }
 
-/// Reads a number of 1, 2, 4 or 8 bytes, each with code of its own, because copies of variable length are slow.
+/// Reads a number of 1, 2, 4 or 8 bytes. Each size has code of its own, because copies of variable length are
+/// slow.
 pub(crate) fn read(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => u64::from(a),

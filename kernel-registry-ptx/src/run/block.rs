@@ -27,7 +27,7 @@ pub(crate) struct Barrier {
     /// How often it was passed.
     pub generation: u64,
     arrived: u32,
-    /// How many have to arrive, if it is not all.
+    /// How many threads must arrive. `None` means all.
     expected: Option<u32>,
     votes: Votes,
     /// The votes when it was last passed.
@@ -45,7 +45,7 @@ impl Block {
         }
     }
 
-    /// Starts it at a place of the grid. Its `reserved` last bytes of shared memory are zero then.
+    /// Starts the block at a place of the grid, with zeros in the last `reserved` bytes of its shared memory.
     pub(crate) fn start(&mut self, index: [u32; 3], special: [u32; 10], threads: u32, reserved: usize) {
         self.index = index;
         let own = self.shared.len() - reserved;
@@ -76,7 +76,7 @@ impl Barrier {
         self.pass(live);
     }
 
-    /// Lets all pass if the last one is there.
+    /// Lets all threads pass if the last one has arrived.
     pub(crate) fn pass(&mut self, live: u32) {
         if self.arrived > 0 && self.arrived >= self.expected.unwrap_or(live) {
             self.last = std::mem::take(&mut self.votes);

@@ -68,7 +68,7 @@ impl Warp {
 }
 
 fn act(what: Collective, lanes: u32, to: &Row, also: Option<&Row>, [a, b, c]: [&Row; 3]) {
-    // Read before anything is written, as the result may be an operand.
+    // The values are read before anything is written, because the result may be an operand.
     let values: [u64; 32] = std::array::from_fn(|lane| a[lane].get());
     let set = |row: &Row, value: u64| each(lanes, |lane| row[lane].set(value));
     let yes = lanes & mask(|lane| values[lane] & 1 == 1);

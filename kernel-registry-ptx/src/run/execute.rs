@@ -58,7 +58,7 @@ impl Warp {
             _ => {
                 let next =
                     self.control(index, context, lanes).map_err(|(lane, kind)| Stopped { at, lane, kind })?;
-                // Lanes whose guard does not hold are a split of their own now.
+                // The lanes whose guard does not hold have become a split of their own.
                 return Ok(if lanes == all { next } else { Next::Parts });
             }
         }

@@ -26,9 +26,11 @@ pub struct LaunchParameters {
     pub dynamic_shared: u32,
     /// Bytes of local memory that a thread has for the frames of functions that are called.
     pub stack: u64,
-    /// How many blocks run at once: all of a cooperative launch must. Whole clusters are started, at least one.
+    /// How many blocks run at once. All blocks of a cooperative launch must. Only whole clusters are started, and
+    /// at least one.
     pub resident: u32,
-    /// The address of 64 bytes of zeros, by which the blocks of a cooperative launch wait for each other; 0 for other launches.
+    /// The address of 64 bytes of zeros, by which the blocks of a cooperative launch wait for each other. It is 0
+    /// for other launches.
     pub barrier: u64,
     /// The arguments, each at the offset that [`Program::parameters`](crate::Program::parameters) says.
     pub arguments: Vec<u8>,
@@ -67,7 +69,7 @@ pub struct Grid {
     /// Special registers and constants.
     rows: Vec<Row>,
     running: VecDeque<Cluster>,
-    /// Clusters that have ended, to be used again.
+    /// Clusters that have ended, whose memory is used again.
     spare: Vec<Cluster>,
     /// How many clusters have started.
     started: u64,

@@ -40,7 +40,8 @@ impl Warp {
         arguments: &[u64],
     ) -> Result<u64, FaultKind> {
         let argument = |warp: &mut Self, context: &mut Context<'_>, number: usize, size| {
-            warp.slice_at(context, lane, Place::Local(frame + arguments[number]), 0, size).map(|bytes| read(bytes))
+            warp.slice_at(context, lane, Place::Local(frame + arguments[number]), 0, size)
+                .map(|bytes| read(bytes))
         };
         match what {
             Intrinsic::Printf => {

@@ -175,21 +175,21 @@ fn multiply(
     }
 }
 
-/// One result for each row of A and column of B, from the element of C and the pairs of factors.
+/// Computes a result for each row of A and column of B. `combine` gets the element of C and the pairs of factors.
 fn products<T: Copy>(
     a: &Matrix,
     left: &[T],
     b: &Matrix,
     right: &[T],
     sum: &[u64],
-    one: impl Fn(u64, &mut dyn Iterator<Item = (T, T)>) -> u64,
+    combine: impl Fn(u64, &mut dyn Iterator<Item = (T, T)>) -> u64,
 ) -> Vec<u64> {
     let (rows, columns) = (a.rows, b.columns);
     (0..rows * columns)
         .map(|at| {
             let row = &left[at / columns * a.columns..][..a.columns];
             let column = right[at % columns..].iter().step_by(columns);
-            one(sum[at], &mut row.iter().copied().zip(column.copied()))
+            combine(sum[at], &mut row.iter().copied().zip(column.copied()))
         })
         .collect()
 }

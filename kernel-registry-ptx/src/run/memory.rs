@@ -41,7 +41,7 @@ pub unsafe trait Memory {
     /// Nanoseconds since some fixed moment, for `%globaltimer`.
     fn now(&self) -> u64;
 
-    /// Cycles of the processor since then, for `%clock64`. By default it has one a nanosecond.
+    /// Cycles of the processor since then, for `%clock64`. By default there is one in each nanosecond.
     fn cycles(&self) -> u64 {
         self.now()
     }

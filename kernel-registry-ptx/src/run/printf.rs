@@ -68,7 +68,7 @@ pub(crate) fn format<E>(
             }
             Ok(number)
         };
-        // A negative width asks for the left side, and a negative precision for none.
+        // A negative width means the left side, and a negative precision means none.
         let width = word(&mut rest)?;
         how.left |= width < 0;
         how.width = MOST.min(width.unsigned_abs() as usize);
@@ -174,7 +174,7 @@ impl Conversion {
         }
     }
 
-    /// The bits of a number without a sign: `0x1.8p+1` is three.
+    /// A number without its sign in hexadecimal: `0x1.8p+1` is three.
     fn hexadecimal(&self, value: f64) -> String {
         let bits = value.to_bits();
         // Subnormal numbers have the exponent of the smallest normal ones, and no bit before the point.
@@ -183,7 +183,7 @@ impl Conversion {
         let mantissa = bits & ((1 << 52) - 1) | u64::from(normal) << 52;
         let places = self.precision.unwrap_or_else(|| 13 - (mantissa.trailing_zeros() as usize / 4).min(13));
         let dropped = 4 * 13_usize.saturating_sub(places);
-        // To the nearest, and to the even one of two.
+        // Rounds to the nearest, and a tie to even.
         let half = (1 << dropped >> 1) - u64::from(dropped > 0 && mantissa >> dropped & 1 == 0);
         let rounded = (mantissa + half) >> dropped << dropped;
         let digits = format!("{:013x}", rounded & ((1 << 52) - 1));

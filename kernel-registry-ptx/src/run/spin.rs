@@ -15,7 +15,7 @@ pub(crate) struct Spin {
     limit: u32,
     /// Comparing pauses until `now` reaches this.
     next: u64,
-    /// When the hash last repeated, and the number of instructions in between.
+    /// The value of `now` when the hash last repeated, and the number of instructions since it was seen before.
     circle: Option<(u64, u64)>,
 }
 

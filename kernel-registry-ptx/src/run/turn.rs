@@ -3,7 +3,7 @@
 use crate::run::warp::{Context, Next, Split, Stopped, Wait, Warp};
 use crate::types::each;
 
-/// How often the lowest split may go first while another one waits.
+/// How often in a row the lowest split may run first while another one waits.
 const TIMEOUT: u32 = 256;
 
 impl Warp {
@@ -20,7 +20,7 @@ impl Warp {
         (self.spin.now - begun, Ok(()))
     }
 
-    /// The split that goes next, if one can.
+    /// Chooses the split that runs next. `None` if none can.
     fn choose(&mut self, context: &Context<'_>) -> Option<usize> {
         self.wake(context);
         if self.splits.len() > 1 {
@@ -95,7 +95,7 @@ impl Warp {
         let at = self.splits[index].at;
         let others = self.splits.iter().filter(|other| other.calls.len() == depth && other.at > at);
         let meeting = others.map(|other| other.at).min().unwrap_or(usize::MAX);
-        // With other splits, each iteration of a loop is a new choice.
+        // If there are other splits, each iteration of a loop is a new choice.
         let alone = self.splits.len() == 1;
         self.splits[index].ran = self.spin.now;
         loop {

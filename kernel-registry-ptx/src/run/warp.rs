@@ -27,11 +27,11 @@ pub(crate) struct Warp {
     /// Bytes of local memory a lane.
     pub local_size: u64,
     pub splits: Vec<Split>,
-    /// The lanes that are threads of the block.
+    /// The lanes that are threads of the block, as a mask.
     all: u32,
     /// The threads that have not ended, as a mask.
     pub live: u32,
-    /// How many choices in a row left a split waiting.
+    /// How many choices in a row have left a split waiting.
     pub timeout: u32,
     pub spin: Spin,
 }
@@ -99,7 +99,7 @@ pub(crate) enum Wait {
     No,
     /// For lanes of the warp, at the instruction where the split is.
     Lanes,
-    /// For a barrier to get beyond a generation; then votes go to a register.
+    /// For a barrier to get beyond a generation. Then a register gets the result of the vote.
     Barrier {
         id: usize,
         generation: u64,
@@ -175,7 +175,7 @@ impl Warp {
         [0, 1, 2].map(|axis| self.special[axis][lane].get() as u32)
     }
 
-    /// Makes lanes of a split one of their own, at another instruction.
+    /// Splits lanes off, which continue at another instruction.
     pub(crate) fn part(&mut self, index: usize, lanes: u32, at: usize) {
         let split = &mut self.splits[index];
         split.lanes &= !lanes;
@@ -217,7 +217,7 @@ impl Warp {
         }
     }
 
-    /// A hash of where all threads are and of their registers, but for those that depend on a clock.
+    /// A hash of the places of all threads and of their registers, except those that depend on a clock.
     fn hash(&self, program: &Program) -> u64 {
         let mut hash = 0u64;
         let mut add = |value: u64| hash = (hash.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);

@@ -40,7 +40,7 @@ pub(crate) fn read(from: usize, bytes: usize) -> Answer<Vec<u8>> {
     const MOST: usize = 1 << 36;
     let mut read = Vec::new();
     if bytes > MOST || read.try_reserve_exact(bytes).is_err() {
-        // An absurd size is the caller's mistake; a large one that is mapped is not.
+        // A large size is a mistake only where the memory is not mapped.
         let is_there = allows(from, bytes, Access::Read);
         return Err(if is_there { Code::OUT_OF_MEMORY } else { Code::INVALID_VALUE });
     }
@@ -75,7 +75,7 @@ pub(crate) fn read_text(from: usize) -> Answer<Vec<u8>> {
     Err(Code::INVALID_VALUE)
 }
 
-/// The permission to access mapped memory.
+/// A permission of mapped memory.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Access {
     Read,
@@ -83,7 +83,8 @@ pub(crate) enum Access {
     Execute,
 }
 
-/// Whether all of these bytes are mapped with that permission. True if `/proc/self/maps` cannot be read.
+/// Whether all of these bytes are mapped with that permission. If `/proc/self/maps` cannot be read, they count as
+/// mapped.
 pub(crate) fn allows(address: usize, bytes: usize, access: Access) -> bool {
     let Some(end) = address.checked_add(bytes) else { return false };
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return true };
@@ -152,12 +153,12 @@ unsafe fn copy(way: Way, ours: *mut u8, theirs: usize, bytes: usize) {
     }
 }
 
-/// Whether the system lets no process copy memory.
+/// Whether the system forbids processes to copy memory by these calls.
 fn is_forbidden(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
 
-/// Copies by a system call, and returns how many bytes that were. 0 are an error of the caller.
+/// Copies by a system call, and returns the number of bytes. 0 means that the caller's address is wrong.
 ///
 /// # Safety
 ///

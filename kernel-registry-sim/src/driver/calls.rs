@@ -74,7 +74,7 @@ fn find(name: &str, version: i32) -> Option<&'static Entry> {
     entries().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))
 }
 
-// These search the table, so they are in its file.
+// These functions search the table, so they are in its file.
 calls! {
     11030 fn cuGetProcAddress(name: Name, function: Out<*const ()>, version: i32, _flags: u64) = {
         let newest = Simulator::get().version;
@@ -121,7 +121,7 @@ mod tests {
             (name, since.parse::<i32>().expect("a number"))
         });
         let listed: BTreeMap<_, _> = listed.collect();
-        // Functions that the driver keeps for old programs, and functions of `cudaProfiler.h`.
+        // The header lacks functions that the driver keeps for old programs, and those of `cudaProfiler.h`.
         const BESIDE: [&str; 5] = [
             "cuGraphInstantiate",
             "cuStreamBeginCapture",

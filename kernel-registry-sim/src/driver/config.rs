@@ -1,4 +1,4 @@
-//! The configuration of the simulated driver: which devices, how old a driver, and what goes wrong.
+//! The configuration of the simulated driver: its devices, its version, and what goes wrong.
 
 pub(crate) mod device;
 pub(crate) mod faults;
@@ -33,7 +33,7 @@ pub struct Config {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// What happens after a deadlock was reported.
+/// What the driver does after it has reported a deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadlock {
     /// The wait goes on: a kernel with a time limit may end it.
@@ -52,7 +52,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// These devices, with the default driver.
+    /// A driver of the default version with these devices.
     pub fn with_devices(devices: impl IntoIterator<Item = Device>) -> Self {
         Config {
             devices: devices.into_iter().collect(),
@@ -117,23 +117,23 @@ impl Config {
         }
     }
 
-    /// This many devices, all like the first one.
+    /// Sets the number of devices. All are like the first one.
     pub fn devices(self, devices: usize) -> Self {
         let first = self.devices.into_iter().next().unwrap_or_else(Device::h200);
         Config { devices: vec![first; devices], ..self }
     }
 
-    /// The architecture of all devices, such as 90.
+    /// Sets the architecture of all devices, such as 90.
     pub fn arch(self, arch: u32) -> Self {
         self.map_devices(|device| device.arch(arch))
     }
 
-    /// The multiprocessors of each device.
+    /// Sets the number of multiprocessors of each device.
     pub fn processors(self, processors: u32) -> Self {
         self.map_devices(|device| device.processors(processors))
     }
 
-    /// The bytes of memory that each device has.
+    /// Sets the memory of each device, in bytes.
     pub fn memory(self, memory: u64) -> Self {
         self.map_devices(|device| device.memory(memory))
     }
@@ -142,12 +142,12 @@ impl Config {
         Config { devices: self.devices.into_iter().map(with).collect(), ..self }
     }
 
-    /// The version of CUDA that the driver supports, such as (12, 4). Functions that are newer are not there.
+    /// Sets the version of CUDA that the driver supports, such as (12, 4). It has no newer functions.
     pub fn driver(self, (major, minor): (u32, u32)) -> Self {
         Config { version: (major * 1000 + minor * 10).cast_signed(), ..self }
     }
 
-    /// Whether kernels are loaded with their image, as with `CUDA_MODULE_LOADING=EAGER`.
+    /// Sets whether kernels are loaded with their image, as with `CUDA_MODULE_LOADING=EAGER`.
     pub fn eager(self, eager: bool) -> Self {
         Config { eager, ..self }
     }
@@ -157,26 +157,27 @@ impl Config {
         Config { deadlock, ..self }
     }
 
-    /// Whether a fault of a kernel ends its own context alone. By default it ends every context of the process, on all devices,
-    /// and no new one can be made, as with NVIDIA's driver. Tests that go on after a fault contain it.
+    /// Sets whether a kernel's fault breaks its own context alone. By default it breaks every context of the
+    /// process, on all devices, and no new one can be made, as with NVIDIA's driver. Tests that go on after a
+    /// fault contain it.
     pub fn contained(self, contained: bool) -> Self {
         Config { contained, ..self }
     }
 
-    /// The time that compiling a KiB of PTX takes, in images without machine code for the device; by default none is added.
-    /// As was measured, threads compile in parallel by `cuLibraryLoadData`, and one at a time by `cuModuleLoadData`. A real
-    /// driver takes about 7 ms for a kernel of 4 KiB of machine code.
+    /// Sets the time that compiling a KiB of PTX takes, in images without machine code for the device. By default
+    /// it takes none. Threads compile in parallel in `cuLibraryLoadData`, and one at a time in
+    /// `cuModuleLoadData`, as was measured. A real driver takes about 7 ms for a kernel of 4 KiB of machine code.
     pub fn jit(self, jit: Duration) -> Self {
         Config { jit, ..self }
     }
 
-    /// Delays each call, and each turn of a kernel, by a pseudo-random time of up to `longest`. Equal seeds give equal delays;
-    /// other seeds let threads run in another order.
+    /// Delays each call, and each turn of a kernel, by a pseudo-random time of up to `longest`. Equal seeds give
+    /// equal delays. Other seeds make threads run in another order.
     pub fn timing(self, seed: u64, longest: Duration) -> Self {
         Config { timing: Some(Timing::new(seed, longest)), ..self }
     }
 
-    /// Adds a fault that is there from the beginning.
+    /// Adds a fault, which is injected from the beginning.
     pub fn fault(mut self, fault: Fault) -> Self {
         self.faults.push(fault);
         self

@@ -16,21 +16,21 @@ pub(crate) struct Handles<T> {
     objects: BTreeMap<Handle, T>,
 }
 
-/// The distance of two handles.
+/// How far apart two handles are.
 const STEP: usize = 64;
 
 impl<T> Handles<T> {
-    /// Each kind has numbers of its own, so that one is not taken for another.
+    /// Each kind of object has numbers of its own, so that no handle is taken for one of another kind.
     pub(crate) fn new(kind: usize) -> Self {
         Handles { unknown: Code::INVALID_HANDLE, next: (kind << 40) | STEP, objects: BTreeMap::new() }
     }
 
-    /// For objects where the driver answers a wrong handle with `CUDA_ERROR_INVALID_VALUE`.
+    /// Handles of objects for which the driver answers a wrong handle with `CUDA_ERROR_INVALID_VALUE`.
     pub(crate) fn of_values(kind: usize) -> Self {
         Handles { unknown: Code::INVALID_VALUE, ..Handles::new(kind) }
     }
 
-    /// A handle that was never used.
+    /// Returns a handle that was never used.
     pub(crate) fn reserve(&mut self) -> Handle {
         self.next += STEP;
         self.next - STEP
@@ -42,12 +42,12 @@ impl<T> Handles<T> {
         handle
     }
 
-    /// Inserts an object under a handle that was reserved, or that was another object's.
+    /// Inserts an object under a handle that was reserved, or that a removed object had.
     pub(crate) fn insert_at(&mut self, handle: Handle, object: T) {
         self.objects.insert(handle, object);
     }
 
-    /// The lowest unused handle, except handles that are kept free.
+    /// The lowest handle without an object for which `is_kept` is false.
     pub(crate) fn lowest_free(&mut self, is_kept: impl Fn(Handle) -> bool) -> Handle {
         let first = (self.next >> 40 << 40) | STEP;
         let free = |handle: &Handle| !self.objects.contains_key(handle) && !is_kept(*handle);

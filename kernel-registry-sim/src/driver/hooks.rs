@@ -1,5 +1,5 @@
-//! Hooks around each call of the driver: faults, delays, recordings, the lock of a load, and texts that its thread has to write.
-//! Without any, a call costs one look at a flag.
+//! Hooks around each call of the driver: faults, delays, recordings, the lock of a load, and texts that the
+//! calling thread has to write. A call without them costs one look at a flag.
 
 pub(crate) mod control;
 pub(crate) mod trace;
@@ -26,11 +26,11 @@ pub(crate) struct Hooks {
     pub(crate) rules: Vec<Arc<Rule>>,
     pub(crate) traces: Vec<Arc<Trace>>,
     timing: Option<Timing>,
-    /// How often each function was called, by which delays are chosen.
+    /// How often each function was called: delays depend on it.
     numbers: BTreeMap<&'static str, u64>,
 }
 
-/// Calls the body of a driver function, with the hooks that there are.
+/// Calls the body of a driver function inside the hooks.
 #[inline]
 pub(crate) fn called(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     let code = if watched::is_any() { call_watched(name, body) } else { body().into() };

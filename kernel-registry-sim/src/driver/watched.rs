@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Bits of what there is. A library that was opened as a file is watched until its configuration is known.
+/// The bits that are set. A library that was opened as a file is watched until its configuration is known.
 static WATCHED: AtomicU8 = AtomicU8::new(if cfg!(feature = "export") { HOOKS } else { 0 });
 
 /// There are faults, delays or recordings.
@@ -15,19 +15,19 @@ pub(crate) const TEXTS: u8 = 4;
 /// A context has failed.
 pub(crate) const FAILED: u8 = 8;
 
-/// Whether there is this.
+/// Whether one of these bits is set.
 pub(crate) fn has(what: u8) -> bool {
     WATCHED.load(Ordering::Relaxed) & what != 0
 }
 
-/// Whether there is anything.
+/// Whether any bit is set.
 #[inline]
 pub(crate) fn is_any() -> bool {
     WATCHED.load(Ordering::Relaxed) != 0
 }
 
-/// Says whether there is something. Of [`WAITING`] only the holder of the state's lock says so, of [`TEXTS`]
-/// that of the texts' lock.
+/// Sets bits or clears them. [`WAITING`] is set and cleared only under the state's lock, [`TEXTS`] only under
+/// that of the texts.
 pub(crate) fn set(what: u8, is_there: bool) {
     if is_there {
         WATCHED.fetch_or(what, Ordering::Relaxed);

@@ -90,7 +90,7 @@ macro_rules! product {
 fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     match opcode.take_any(&["lo", "hi", "wide"])? {
         "lo" => integer!(kind, T => product!(opcode, T => T, |a, b| a.wrapping_mul(b))),
-        // The product of two u64 fits as bits, which is all that the shift takes.
+        // The product of two u64 overflows i128 in its sign alone, and the shift takes the right bits.
         "hi" => integer!(kind, T => product!(opcode, T => T, |a, b| {
             ((a as i128).wrapping_mul(b as i128) >> T::BITS) as T
         })),
@@ -121,7 +121,7 @@ fn short_product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     })
 }
 
-/// The products of four bytes each, added up: `[type of a, type of b]`.
+/// `dp4a`: the sum of the products of four bytes each. The types are those of a and b.
 fn dot(kinds: [Type; 2]) -> Compute {
     fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
         let byte = |lane: u32| {
@@ -137,7 +137,7 @@ fn dot(kinds: [Type; 2]) -> Compute {
     }
 }
 
-/// The products of two halves with two bytes each, which are the lower or the upper ones, added up.
+/// `dp2a`: the sum of the products of two halves and two bytes: the lower two bytes, or the upper two.
 fn short_dot(kinds: [Type; 2], high: bool) -> Compute {
     fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
         let term = |lane: u32| {
@@ -181,7 +181,7 @@ fn exact(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// A number with the sign that the product of two others has.
+/// A number with the sign of a product.
 fn signed(a: f32, b: f32, value: f32) -> f32 {
     let sign = (a.to_bits() ^ b.to_bits()) & 1 << 31;
     if value.is_nan() { value } else { f32::from_bits(value.to_bits() ^ sign) }
@@ -189,7 +189,7 @@ fn signed(a: f32, b: f32, value: f32) -> f32 {
 
 fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     match (opcode.name, kind) {
-        // This quotient is within the error bounds of the approximate ones.
+        // The exact quotient is within the error bounds of the approximate one.
         ("div", Type::F32) if opcode.take("approx") => {
             // The inverse of a large divisor is flushed to zero, and then multiplied.
             Some(lanes!(how, |a: f32, b: f32| {
@@ -257,7 +257,7 @@ fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// Approximations of f64 with `.ftz`: they read and write only the upper half, and have a NaN of their own.
+/// An approximation of f64. With `.ftz` it reads and writes only the upper half, and has a NaN of its own.
 fn upper_half(how: How, a: f64, function: impl FnOnce(f64) -> f64) -> f64 {
     let upper = |value: f64| f64::from_bits(value.to_bits() & !0xffff_ffff);
     if !how.flush {

@@ -60,7 +60,7 @@ pub(crate) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
             };
             (0..8).fold(0, |all, bit| all | term(bit))
         })),
-        // From an address of one block's shared memory to the same place in another's.
+        // Maps an address of one block's shared memory to the same place in another block's.
         "mapa" => {
             opcode.ignore("shared::cluster");
             Some(lanes!(_, |a: u64, rank: u32| peer(a, rank)))
@@ -115,7 +115,8 @@ fn find(shift: bool, kind: Type) -> Option<Compute> {
     })
 }
 
-/// `count` bits of `value` from `at`; beyond its `size` bits, and above the field, there is the sign.
+/// The field of `count` bits of `value` from `at`. Bits above the field, and beyond the `size` bits of the value,
+/// are the sign.
 fn extract(value: u64, at: u32, count: u32, size: u32, signed: bool) -> u64 {
     let field = value.checked_shr(at).unwrap_or(0) & low(count);
     let top = at.saturating_add(count).wrapping_sub(1).min(size - 1);

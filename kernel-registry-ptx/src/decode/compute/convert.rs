@@ -61,7 +61,7 @@ pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
                     if whole.is_nan() { I::from_register(1 << (I::BITS - 1)).bits() } else { (whole as I).bits() }
                 })
             } else {
-                // The cast of Rust takes what does not fit to the nearest end, and NaN to zero, as PTX does.
+                // Rust's cast saturates, and makes NaN zero, as PTX does.
                 lanes!(how, |a: F| to_whole(a.enter(how), how.rounding) as I)
             }))
         }
@@ -73,8 +73,8 @@ pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     Some((function, how))
 }
 
-/// What the driver's compiler has no instruction for: saturation to a range that takes all values anyway, and bf16
-/// from and to short integers.
+/// Whether the driver's compiler refuses the conversion: saturation to a range that has all values anyway, and
+/// bf16 from and to short integers.
 fn refused(to: Type, from: Type, how: How) -> bool {
     let signed = |kind| matches!(kind, Type::S8 | Type::S16 | Type::S32 | Type::S64);
     let whole = |kind| signed(kind) || matches!(kind, Type::U8 | Type::U16 | Type::U32 | Type::U64);
@@ -116,7 +116,7 @@ fn to_whole(value: f64, rounding: Rounding) -> f64 {
     }
 }
 
-/// 64 bits do not fit an f64, so what that loses takes part in the rounding.
+/// Converts an integer. 64 bits do not fit an f64, so the lost part takes part in the rounding.
 fn from_integer<T: Number>(how: How, value: i128) -> T {
     let near = value as f64;
     T::finish_exact(how, near, (value - near as i128) as f64)

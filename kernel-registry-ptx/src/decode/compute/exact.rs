@@ -1,6 +1,6 @@
-//! Exact sums, by whose sign directed rounding is decided.
+//! Exact sums: their signs decide directed rounding.
 
-/// The sign of `a * b + c + d`, with no rounding before it: 1, -1 or 0. It is 0, too, if one of them is not finite.
+/// The sign of `a * b + c + d`, computed without rounding: 1, -1 or 0. It is also 0 if one of them is not finite.
 pub(crate) fn sign_of_sum(a: f64, b: f64, c: f64, d: f64) -> f64 {
     if ![a, b, c, d].into_iter().all(f64::is_finite) {
         return 0.0;
@@ -13,8 +13,8 @@ pub(crate) fn sign_of_sum(a: f64, b: f64, c: f64, d: f64) -> f64 {
     }
 }
 
-/// `magnitude` times two to the power of `exponent`. The highest bit that is set is always the same one, so that
-/// whatever has the larger exponent is larger.
+/// `magnitude` times two to the power of `exponent`. The highest set bit is always the same one, so the number
+/// with the larger exponent is larger.
 #[derive(Clone, Copy)]
 struct Wide {
     negative: bool,
@@ -25,7 +25,7 @@ struct Wide {
 impl Wide {
     fn new(negative: bool, magnitude: u128, exponent: i32) -> Self {
         if magnitude == 0 {
-            // Smaller than all others.
+            // Zero is smaller than all others.
             return Self { negative, magnitude, exponent: i32::MIN / 2 };
         }
         // A sum needs one bit more.
@@ -45,8 +45,8 @@ impl Wide {
         Self::new(negative, a_bits * b_bits, a_exponent + b_exponent)
     }
 
-    /// The sum. Its last bit is set if anything was lost, which is less than what this bit stands for; all f64 have
-    /// zeros there, so the sum is on the right side of each.
+    /// Adds two numbers. A sticky bit, the last one, is set if anything was lost. All f64 have zeros there, so
+    /// the sum is on the right side of each.
     fn plus(self, other: Self) -> Self {
         let key = |value: &Self| (value.exponent, value.magnitude);
         let (large, small) = if key(&self) < key(&other) { (other, self) } else { (self, other) };
@@ -57,7 +57,7 @@ impl Wide {
     }
 }
 
-/// Shifts to the right, and sets the last bit if one was lost.
+/// Shifts to the right, and sets the last bit if a set bit was lost.
 fn lower(magnitude: u128, by: u32) -> u128 {
     let kept = magnitude.checked_shr(by).unwrap_or(0);
     let back = kept.checked_shl(by).unwrap_or(0);

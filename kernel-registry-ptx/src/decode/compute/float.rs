@@ -1,8 +1,8 @@
 //! IEEE 754 floating point, in four formats and four rounding modes.
 //!
-//! Values are widened to f64, where the sum, the product, the quotient and the root of narrower formats round the same
-//! way twice as once. Where they do not (fma, directed rounding) the f64 is nudged to an odd last bit, which
-//! remembers that something was lost: rounding that gives what rounding the exact value gives.
+//! Values are widened to f64. For sums, products, quotients and roots of narrower formats, rounding to f64 first
+//! changes nothing. For fma and directed rounding it does, so the f64 is rounded to odd: its last bit is set if
+//! anything was lost, and rounding it again gives what the exact value gives.
 
 use crate::decode::compute::exact::sign_of_sum;
 use crate::types::{How, Rounding, Scalar};
@@ -17,7 +17,7 @@ pub(crate) struct Bf16(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pair<T>(pub T, pub T);
 
-/// A number that is known by its bits.
+/// A number that is stored as its bits.
 macro_rules! scalar {
     ($($name:ident: $bits:ty),*) => {$(
         impl Scalar for $name {
@@ -51,7 +51,7 @@ pub(crate) trait Number: Scalar {
     /// The bits of a mantissa.
     const MANTISSA: u32;
     fn wide(self) -> f64;
-    /// `near` is the exact value rounded to f64, `rest` has the sign of what that lost.
+    /// Rounds a value: `near` is the exact value rounded to f64, and `rest` has the sign of what that lost.
     fn round(near: f64, rest: f64, rounding: Rounding) -> Self;
 
     /// Replaces a NaN result by the one that hardware derives from the operands.
@@ -70,7 +70,7 @@ pub(crate) trait Number: Scalar {
         if how.flush && wide.abs() < Self::NORMAL { 0f64.copysign(wide) } else { wide }
     }
 
-    /// Rounds a result; `rest` is asked where it matters.
+    /// Rounds a result. `rest` is called only where it matters.
     #[inline(always)]
     fn finish(how: How, near: f64, rest: impl FnOnce() -> f64) -> Self {
         let rest = if how.rounding == Rounding::Near { 0.0 } else { rest() };
@@ -111,9 +111,9 @@ impl Number for f64 {
     const NAN: Self = f64::from_bits(0xfff8_0000_0000_0000);
     const NORMAL: f64 = f64::MIN_POSITIVE;
     const MANTISSA: u32 = 52;
-    /// Unlike narrower formats, f64 keeps the payload of a NaN: that of the first operand that is a NaN, made quiet.
-    /// Hardware looks at the operands of a product from the last to the first, and at a third one in between.
-    /// All of it as integers, because the compiler is free to choose the bits of a NaN that it computes.
+    /// Unlike narrower formats, f64 keeps the payload of a NaN: that of the first operand that is a NaN, made
+    /// quiet. Hardware looks at the operands of a product from the last to the first, and at a third one in
+    /// between. This works on integers, because the compiler may choose the bits of a NaN that it computes.
     #[inline(always)]
     fn or_nan<const N: usize>(self, operands: [Self; N]) -> Self {
         let is_nan = |bits: &u64| bits & !(1 << 63) > 0x7ff0_0000_0000_0000;
@@ -187,7 +187,8 @@ impl Number for Bf16 {
     }
 }
 
-/// If something was lost, the neighbour with an odd last bit on the side of the exact value.
+/// Rounds to odd: if something was lost, this is the neighbour with an odd last bit on the side of the exact
+/// value.
 #[inline(always)]
 fn odd(near: f64, rest: f64) -> f64 {
     let bits = near.to_bits();
@@ -200,7 +201,7 @@ fn odd(near: f64, rest: f64) -> f64 {
     }
 }
 
-/// Rounds to a format with so many bits of mantissa and exponent, and answers its bits.
+/// Rounds to a format with so many bits of mantissa and exponent, and returns the bits.
 pub(crate) fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u32) -> u64 {
     let sign = value.to_bits() >> 63;
     let infinite = ((1u64 << exponent) - 1) << mantissa;
@@ -240,7 +241,8 @@ pub(crate) fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u3
     place(if away { infinite } else { infinite - 1 })
 }
 
-/// The sum to the nearest. Where nothing remains of two numbers, the zero has the sign of the direction.
+/// The sum, rounded to the nearest. If two numbers cancel out, the direction of rounding decides the sign of the
+/// zero.
 #[inline(always)]
 fn sum(how: How, a: f64, b: f64) -> f64 {
     let sum = a + b;
@@ -251,7 +253,7 @@ fn sum(how: How, a: f64, b: f64) -> f64 {
     }
 }
 
-/// Has the sign of what `sum` lost. A sum that overflowed lost all beyond the largest number.
+/// A number with the sign of what `sum` lost. A sum that overflowed lost all beyond the largest number.
 fn rest_of_sum(a: f64, b: f64, sum: f64) -> f64 {
     if sum.is_infinite() {
         return if a.is_finite() && b.is_finite() { -sum } else { 0.0 };
@@ -293,7 +295,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn sub(self, how: How, other: Self) -> Self {
-                // Not the sum with the negative, which would turn the sign of a NaN.
+                // This is not the sum with the negative, which would turn the sign of a NaN.
                 let (a, b) = (self.enter(how), -other.enter(how));
                 Self::finish(how, sum(how, a, b), || rest_of_sum(a, b, a + b)).or_nan([other, self])
             }
@@ -349,7 +351,7 @@ float! {
     f64, 1 << 63;
 }
 
-/// Functions of pairs that do the same to both numbers.
+/// Defines functions of pairs that do the same to both numbers.
 macro_rules! of_each {
     ($($name:ident($($how:ident)? $(; $operand:ident)*);)*) => {$(
         fn $name(self $(, $how: How)? $(, $operand: Self)*) -> Self {

@@ -1,4 +1,4 @@
-//! Conversions to formats that only they have: floating point of 8 bits, tf32, and packed integers.
+//! Conversions to and from formats that no arithmetic has: floating point of 8 bits, tf32, and packed integers.
 
 use crate::decode::compute::float::{Bf16, F16, Number, Pair, narrow, scalar};
 use crate::decode::opcode::Opcode;
@@ -56,7 +56,7 @@ pub(crate) fn is_narrow(parts: &[&str]) -> bool {
     parts.iter().any(|part| NAMES.contains(part))
 }
 
-/// `cvt.pack`: two numbers, saturated, behind those that a third operand has.
+/// `cvt.pack`: saturates two numbers, and puts them below those of a third operand.
 fn pack(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     fn packed(a: i32, b: i32, behind: u32, (bits, low, high): (u32, i32, i32)) -> u32 {
         let part = |value: i32| value.clamp(low, high) as u32 & (u32::MAX >> (32 - bits));
@@ -86,7 +86,7 @@ fn pack(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     Some((function, How::default()))
 }
 
-/// `cvt` from or to a pair of 8 bits each, to tf32, or of several numbers to one.
+/// `cvt` from or to a pair of numbers of 8 bits, to tf32, or from several numbers to one.
 pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     let name = opcode.take_any(&NAMES)?;
     if name == "pack" {

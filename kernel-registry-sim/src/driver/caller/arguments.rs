@@ -72,7 +72,7 @@ impl<T: Copy> Out<T> {
     }
 }
 
-/// A pointer to a structure or an array of numbers and pointers, so that any bytes are a valid value.
+/// A pointer to a structure, or to an array, of numbers and pointers: any bytes are a valid value.
 #[repr(transparent)]
 pub(crate) struct In<T>(*const T);
 
@@ -119,7 +119,7 @@ impl Name {
     }
 }
 
-/// Writes a text and a zero, cut to the room that there is.
+/// Writes as much of a text as there is room for, and a zero.
 pub(crate) fn write_text(to: Out<u8>, room: usize, text: &str) -> Answer {
     let end = text.len().min(room.checked_sub(1).ok_or(Code::INVALID_VALUE)?);
     to.set_all(text.bytes().take(end).chain([0]), room)
@@ -133,14 +133,14 @@ impl Image {
     /// Copies the image: PTX up to a zero, or a fatbin or an ELF file as long as its header says.
     pub(crate) fn get(&self) -> Answer<Vec<u8>> {
         let address = self.0.expose_provenance();
-        // Only a text can be shorter.
+        // Only a text can be shorter than that.
         let Ok(magic) = caller::read(address, 4) else { return caller::read_text(address) };
         let size = if magic == FATBIN {
             let header = caller::read(address, 16)?;
             number(&header, 8, 8).checked_add(16)
         } else if magic == *b"\x7fELF" {
             let header = caller::read(address, 64)?;
-            // The section headers are the end of what compilers write; the program headers, of what `nvlink` does.
+            // Files of compilers end with the section headers, those of `nvlink` with the program headers.
             let end = |at, size, count| {
                 let all = number(&header, size, 2) * number(&header, count, 2);
                 number(&header, at, 8).checked_add(all)
@@ -193,7 +193,7 @@ impl Packed {
     }
 }
 
-/// Options of the JIT compiler: each a number and a value.
+/// Options of the JIT compiler: a number and a value each.
 #[derive(Clone)]
 pub(crate) struct JitOptions(pub(crate) Vec<(u32, usize)>);
 
@@ -241,7 +241,7 @@ impl HostFunction {
     }
 }
 
-/// A callback that says how much dynamic shared memory a block of so many threads has.
+/// A callback from the number of threads of a block to the bytes of its dynamic shared memory.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct SharedMemory(Option<unsafe extern "C" fn(i32) -> usize>);

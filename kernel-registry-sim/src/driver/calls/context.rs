@@ -11,12 +11,12 @@ use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::wait::WaitReason;
 use crate::driver::stream::worker::after_turn;
 
-/// A context, or the current one.
+/// The context that a caller means: 0 is the current one.
 fn meant(context: Handle) -> Answer<Handle> {
     if context == 0 { CurrentContext::get() } else { Ok(context) }
 }
 
-/// A new context, current in this thread.
+/// Makes a context, which becomes current in this thread.
 fn create(context: &Out<Handle>, flags: u32, ordinal: i32) -> Answer {
     let mut state = begin()?;
     let device = device(&state, ordinal)?;
@@ -51,7 +51,7 @@ fn end_primary(mut state: Locked, device: usize) -> Answer {
     Ok(())
 }
 
-/// One more user of the primary context, which is made if there is none.
+/// Counts one more user of the primary context, and makes the context if there is none.
 pub(crate) fn retain(state: &mut State, device: usize) -> Answer {
     let handle = state.devices[device].primary;
     if state.contexts.get(handle).is_err() {
@@ -62,7 +62,7 @@ pub(crate) fn retain(state: &mut State, device: usize) -> Answer {
     Ok(())
 }
 
-/// One user fewer. The last one destroys it.
+/// Counts one user fewer of the primary context, and destroys the context after the last one.
 pub(crate) fn release(mut state: Locked, device: usize) -> Answer {
     let left = state.devices[device].references.checked_sub(1).ok_or(Code::INVALID_CONTEXT)?;
     state.devices[device].references = left;
@@ -135,7 +135,7 @@ calls! {
         if CurrentContext::peek().is_some_and(|current| current.handle() == context) {
             CurrentContext::pop()?;
         }
-        // A sticky error is no reason to keep it.
+        // A context with a sticky error is destroyed too.
         state = match synchronize(state, context) {
             Ok(state) => state,
             Err(_) => begin()?,

@@ -45,7 +45,7 @@ calls! {
         let state = begin()?;
         device(&state, one)?;
         device(&state, other)?;
-        // No device uses another one's memory here.
+        // No simulated device can use another one's memory.
         can.set(0)
     };
 }
@@ -56,7 +56,8 @@ fn uuid_of(device: usize) -> [u8; 16] {
     uuid
 }
 
-/// `CUdevice_attribute`: as an H200 answers, and by the kind of device where they differ.
+/// The value of a `CUdevice_attribute`: what an H200 answers, or what follows from the kind of device where
+/// devices differ.
 fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
     let room = kind.room();
     Some(match which {

@@ -12,7 +12,7 @@ use crate::driver::stream::wait::Seq;
 
 const DISABLE_TIMING: u32 = 2;
 
-/// Where an event was recorded, if it was. It is an error if that was in a capture.
+/// Where an event was recorded, or `None` if it never was. An event of a capture is an error.
 fn recorded(state: &mut State, event: Handle) -> Answer<Option<(Handle, Seq)>> {
     let context = state.events.get(event)?.context;
     state.sound(context)?;

@@ -21,7 +21,7 @@ type Resource = [u32; 36];
 /// `CU_DEV_RESOURCE_TYPE_SM`.
 const SM: u32 = 1;
 
-/// Multiprocessors of a device. What a split made cannot be split again.
+/// Describes multiprocessors of a device. The result of a split cannot be split again.
 fn resource(device: usize, span: Span, is_split: bool, (least, alignment): (u32, u32)) -> Resource {
     let mut words = [0; 36];
     words[..4].copy_from_slice(&[SM, device as u32, span.first, is_split.into()]);
@@ -29,7 +29,7 @@ fn resource(device: usize, span: Span, is_split: bool, (least, alignment): (u32,
     words
 }
 
-/// The device and the multiprocessors, if the device has them.
+/// Reads a description: the device, and multiprocessors that it has.
 fn parsed(state: &State, words: &Resource) -> Answer<(usize, Span)> {
     if words[0] != SM {
         return Err(Code::INVALID_RESOURCE_TYPE);
@@ -40,7 +40,7 @@ fn parsed(state: &State, words: &Resource) -> Answer<(usize, Span)> {
     if is_there { Ok((device, Span { first, count })) } else { Err(Code::INVALID_RESOURCE_CONFIGURATION) }
 }
 
-/// The least size of a part, and what its size is a multiple of.
+/// The smallest size of a part, and the number that its size is a multiple of.
 fn granularity(device: &Device) -> (u32, u32) {
     match device.arch {
         90.. => (8, 8),

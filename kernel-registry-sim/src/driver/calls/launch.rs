@@ -72,7 +72,7 @@ impl Shape {
     }
 }
 
-/// The arguments of a launch are pointers to each, and not `packed` in one buffer.
+/// Refuses a launch whose arguments are `packed` in one buffer: only pointers to each are simulated.
 pub(crate) fn not_packed(packed: &Packed) -> Answer {
     if packed.is_null() {
         return Ok(());

@@ -18,7 +18,7 @@ struct Needs {
     shared: usize,
     /// The most dynamic shared memory that it opted in to.
     max_dynamic: usize,
-    /// It opted in to non-portable cluster sizes.
+    /// Whether it opted in to non-portable cluster sizes.
     large_clusters: bool,
     carveout: Option<u32>,
     /// The multiprocessors.
@@ -26,7 +26,7 @@ struct Needs {
 }
 
 impl Needs {
-    /// Those of a kernel, which is loaded for that: with a library's kernel every function here may wait.
+    /// The needs of a kernel, which this loads: with a library's kernel every function here may wait.
     fn find(function: Handle, call: &'static str) -> Answer<Self> {
         let (state, function) = load(begin()?, function, CurrentContext::get()?, call)?;
         let function = state.functions.get(function)?;
@@ -76,7 +76,7 @@ fn occupancy(blocks: &Out<i32>, function: Handle, block: i32, shared: usize, cal
     blocks.set(needs.blocks(block, shared)? as i32)
 }
 
-/// The block size with the highest occupancy, the largest of several, and the number of blocks that fills the device.
+/// The largest block size with the highest occupancy, and the number of blocks that fills the device.
 fn best(
     (grid, block): (&Out<i32>, &Out<i32>),
     function: Handle,

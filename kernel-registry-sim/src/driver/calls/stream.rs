@@ -11,7 +11,8 @@ use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::queue::{Order, Stream, Until, Work};
 use crate::driver::stream::wait::{Seq, WaitReason};
 
-/// How many streams can be alive before making one more waits for the device: 34 did not, and 36 did.
+/// The most streams of a context that are made without waiting for the device: with 34 making another did not
+/// wait, with 36 it did.
 const STREAMS: usize = 34;
 
 fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> Answer {
@@ -23,7 +24,7 @@ fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> 
     if flags > 1 {
         return Err(Code::INVALID_VALUE);
     }
-    // With the one that is made, and without two that are the context's own.
+    // Counts the new stream, and leaves out the two that are the context's own.
     let streams = state.streams.iter().filter(|(_, stream)| stream.context == context && !stream.closed);
     let alive = streams.count().saturating_sub(1);
     if alive > STREAMS.max(state.sound(context)?.most_streams) {
@@ -90,7 +91,7 @@ calls! {
         let (mut state, stream) = begin_with(stream)?;
         state.not_captured(stream)?;
         let last = state.streams.last;
-        // The default stream is done when blocking streams are, and they when it is.
+        // The default stream waits for the blocking ones, and they wait for it.
         wait(state, stream, last).map(drop)
     };
 

@@ -35,7 +35,7 @@ pub(crate) struct Speed {
     pub(crate) cache: u32,
 }
 
-/// Defines a constructor for each device, and the lookup by name. Memory is what the driver says, about.
+/// Defines a constructor for each device, and the lookup by name. The memory is about what the driver says.
 macro_rules! known {
     ($($key:literal $function:ident: $name:literal, $arch:literal, $processors:literal x, $memory:literal MiB,
         $clock:literal / $memory_clock:literal MHz, $bus:literal bits, $cache:literal MiB;)*) => {
@@ -78,22 +78,22 @@ impl Device {
         Device { name: name.to_owned(), arch, processors, memory, speed }
     }
 
-    /// Another architecture, such as 80 for sm_80.
+    /// Sets the architecture, such as 80 for sm_80.
     pub fn arch(self, arch: u32) -> Self {
         Device { name: format!("device of sm_{arch}"), arch, ..self }
     }
 
-    /// Another number of multiprocessors.
+    /// Sets the number of multiprocessors.
     pub fn processors(self, processors: u32) -> Self {
         Device { processors, ..self }
     }
 
-    /// Other memory, in bytes.
+    /// Sets the memory, in bytes.
     pub fn memory(self, memory: u64) -> Self {
         Device { memory, ..self }
     }
 
-    /// What its multiprocessors have room for. An architecture that has no row has that of the one before.
+    /// What a multiprocessor has room for. An architecture without a row of its own has that of the one before.
     pub(crate) fn room(&self) -> fit::Device {
         let rows = fit::Device::all();
         let row = rows.iter().rev().find(|row| row.sm <= self.arch).unwrap_or(&rows[0]);

@@ -100,7 +100,7 @@ impl Rule {
         Rule { fault, calls: AtomicU64::new(0), hits: AtomicU64::new(0) }
     }
 
-    /// Counts a call, and says what the fault does to it.
+    /// Counts a call, and returns what the fault does to it.
     pub(crate) fn meets(&self, entry: &str) -> Option<Outcome> {
         if !is_called(entry, &self.fault.call) {
             return None;
@@ -141,14 +141,14 @@ impl fmt::Display for FaultError {
 
 impl Error for FaultError {}
 
-// `main` and `unwrap` print it by this, for people too.
+// `main` and `unwrap` print this text, which is for people too.
 impl fmt::Debug for FaultError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// Reads a fault, without looking whether there is such a call.
+/// Parses a fault. The function need not exist.
 pub(crate) fn parse(text: &str) -> Option<Fault> {
     let (calls, outcome) = text.split_once('=')?;
     let outcome = match (outcome.strip_prefix('+'), outcome.strip_prefix("later:")) {

@@ -26,7 +26,7 @@ impl State {
         Ok(())
     }
 
-    /// Ends a capture: the graph, or why it is invalid.
+    /// Ends a capture. Returns the graph, or why it is invalid.
     pub(crate) fn end_capture(&mut self, stream: Handle) -> Answer<Handle> {
         let part = self.streams.get(stream)?.capture.clone().ok_or(Code::ILLEGAL_STATE)?;
         let capture = self.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?;
@@ -119,7 +119,8 @@ impl State {
         }
     }
 
-    /// Refuses work for the default stream while a blocking stream is captured, which it would have to wait for.
+    /// Refuses work for the default stream while a blocking stream is captured: it would have to wait for that
+    /// stream.
     pub(crate) fn not_implied(&mut self, stream: Handle) -> Answer {
         let Some(capture) = self.blocking_capture(stream)? else { return Ok(()) };
         self.refuse(capture, Code::STREAM_CAPTURE_IMPLICIT)
@@ -149,8 +150,8 @@ impl State {
         Err(Code::STREAM_CAPTURE_UNSUPPORTED)
     }
 
-    /// Refuses unsafe calls, such as allocations, while something is captured, as the modes of the capture and of this thread
-    /// say; then the capture is invalid.
+    /// Refuses an unsafe call, such as an allocation, if a capture forbids it, and invalidates that capture. The
+    /// modes of the capture and of this thread decide.
     pub(crate) fn may_disturb(&mut self) -> Answer {
         let (this, mode) = (thread::current().id(), MODE.get());
         let forbids = |capture: &Capture| match mode {
@@ -167,7 +168,7 @@ impl State {
         Err(Code::STREAM_CAPTURE_UNSUPPORTED)
     }
 
-    /// Refuses that a captured stream waits for an event that was recorded outside of the capture.
+    /// Refuses a captured stream's wait for an event that was recorded outside of the capture.
     pub(crate) fn isolated(&mut self, stream: Handle) -> Answer {
         if let Some(part) = self.streams.get(stream)?.capture.clone() {
             self.invalidate(part.capture);

@@ -9,11 +9,11 @@ use crate::driver::stream::queue::{Order, Stream, Work};
 use crate::driver::stream::wait::{Seq, WaitReason};
 
 impl State {
-    /// Gives an executable graph to a stream.
+    /// Launches an executable graph in a stream.
     pub(crate) fn launch_graph(&mut self, executable: Handle, stream: Handle) -> Answer {
         let found = self.graphs.executables.get_mut(executable)?;
         let (frees, last) = (found.frees, found.last);
-        // Taken out meanwhile, because a copy of them all would cost more than the launch.
+        // The nodes are taken out meanwhile: a copy of them would cost more than the launch.
         let nodes = std::mem::take(&mut found.nodes);
         let may_launch = if frees { Ok(()) } else { self.may_allocate(&nodes) };
         let launched = may_launch.and_then(|()| self.launch_nodes(&nodes, last, stream));
@@ -95,7 +95,7 @@ impl State {
         let mut behind = None;
         match &node.work {
             Work::Launch(launch) => {
-                // All else that a launch may need was set up with the graph.
+                // All else that a launch needs was set up when the graph was captured.
                 if let Ok(function) = self.functions.get(launch.function) {
                     behind = self.streams.work_before(function.device, function.loaded, WaitReason::Load);
                 }
@@ -111,11 +111,11 @@ impl State {
     }
 }
 
-/// A chain of steps.
+/// A chain of nodes.
 struct Lane {
     stream: Handle,
     context: Handle,
-    /// The place of its last step.
+    /// The place of its last node.
     tail: Option<usize>,
     seq: Seq,
 }

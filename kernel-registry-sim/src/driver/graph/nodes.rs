@@ -29,7 +29,7 @@ pub(crate) struct Executable {
     pub(crate) nodes: Vec<Node>,
     /// Whether a launch frees what the last one has allocated.
     pub(crate) frees: bool,
-    /// Where its last launch ends: the next one waits for that.
+    /// The stream and the place where its last launch ends. The next launch waits for that.
     pub(crate) last: Option<(Handle, Seq)>,
 }
 
@@ -58,7 +58,7 @@ impl Graphs {
         Ok(nodes.len() - 1)
     }
 
-    /// These nodes of a graph, and all that come before them.
+    /// These nodes of a graph and all of their ancestors.
     pub(crate) fn ancestors(&self, graph: Handle, nodes: &[usize]) -> Answer<BTreeSet<usize>> {
         let graph = self.graphs.get(graph)?;
         let mut found = BTreeSet::new();

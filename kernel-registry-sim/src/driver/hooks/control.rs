@@ -11,7 +11,7 @@ use crate::driver::hooks;
 use crate::driver::names::is_called;
 
 impl Fault {
-    /// Injects the fault, for all threads, until the guard that is returned is dropped.
+    /// Injects the fault for all threads. Dropping the guard removes it.
     pub fn inject(self) -> Result<Injected, FaultError> {
         self.check()?;
         let rule = Arc::new(Rule::new(self));

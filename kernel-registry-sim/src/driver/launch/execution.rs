@@ -10,7 +10,7 @@ use crate::driver::memory::blocks::{Block, Kind, Shared};
 use crate::driver::memory::view::View;
 use crate::driver::result::Code;
 
-/// The most blocks of a grid that run at once. It is limited by this machine's memory and speed.
+/// The most blocks of a grid that run at once: this machine's memory and speed limit them.
 fn most(launch: &Launch) -> u64 {
     const MOST_THREADS: u64 = 256 << 10;
     const MOST_STACK: u64 = 64 << 20;
@@ -24,7 +24,7 @@ pub(crate) struct Execution {
     grid: Grid,
     /// Its place in the order in which kernels started.
     order: u64,
-    /// See [`most`]. All of a cooperative launch run at once.
+    /// The most blocks that run at once, see [`most`]. `None` for a cooperative launch, whose blocks all do.
     most: Option<u64>,
     budget: u64,
     _barrier: Option<GridBarrier>,
@@ -58,10 +58,10 @@ pub(crate) enum Step {
     Fault { code: Code, words: String },
 }
 
-/// Instructions per turn. They take about a millisecond.
+/// Instructions in a turn, which take about a millisecond.
 const BUDGET: u64 = 50_000;
 
-/// Instructions per turn of a kernel that spun in its last turn: enough to find out whether it still spins.
+/// Instructions in a turn of a kernel that spun in its last turn: enough to find out whether it still spins.
 const SHORT_BUDGET: u64 = 300;
 
 impl Execution {
@@ -89,7 +89,7 @@ impl Execution {
         self.order
     }
 
-    /// Says how many of its blocks have room on the device now. Those that run go on in any case.
+    /// Sets how many of its blocks have room on the device now. Those that run go on in any case.
     pub(crate) fn set_room(&mut self, blocks: u64) {
         if let Some(most) = self.most {
             self.grid.set_resident(most.min(blocks) as u32);
@@ -97,7 +97,7 @@ impl Execution {
     }
 
     pub(crate) fn step(&mut self, view: &View<'_>) -> Step {
-        // A panic of the interpreter becomes a driver error. Without one the program would wait for ever.
+        // A panic of the interpreter becomes a driver error. Otherwise the program would wait for ever.
         let stepped = panic::catch_unwind(AssertUnwindSafe(|| self.grid.step(self.budget, view)));
         let Ok(status) = stepped else {
             return Step::Fault {

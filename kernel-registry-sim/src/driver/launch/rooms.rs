@@ -1,4 +1,4 @@
-//! How many blocks of a kernel have room beside those of the kernels that were started before.
+//! Room on the multiprocessors: how many blocks of a kernel fit beside the kernels that were started before it.
 
 use kernel_registry_cuda::fit::{self, Processor};
 
@@ -70,7 +70,7 @@ impl State {
 
 /// The blocks of a launch that have room on these multiprocessors, beside the grids that run.
 fn blocks(room: &fit::Device, launch: &Launch, on: Span, running: &[Running<'_>]) -> u64 {
-    // The same kernels run on all multiprocessors between two of these.
+    // Between two of these edges, the same kernels run on every multiprocessor.
     let mut edges: Vec<u32> = running.iter().flat_map(|other| [other.on.first, other.on.end()]).collect();
     edges.retain(|edge| on.contains(*edge));
     edges.extend([on.first, on.end()]);
@@ -86,7 +86,7 @@ fn blocks(room: &fit::Device, launch: &Launch, on: Span, running: &[Running<'_>]
 
 /// Blocks that fit on `count` multiprocessors if each running grid is spread evenly.
 fn blocks_on(room: &fit::Device, launch: &Launch, count: u32, running: &[&Running<'_>]) -> u64 {
-    // A multiprocessor with the fewest blocks of each, and one with the most.
+    // One multiprocessor has the fewest blocks of each kernel, the other the most.
     let mut processors = [Processor::new(room), Processor::new(room)];
     let mut fuller = 0;
     for Running { launch, on, .. } in running {

@@ -104,7 +104,7 @@ impl Launch {
         Ok(())
     }
 
-    /// A cooperative grid is on the device as a whole.
+    /// Checks that a cooperative grid fits on the device as a whole.
     pub(crate) fn check_grid(&self, device: &Device) -> Answer {
         if self.shape.cooperative && self.threads() > device.threads() {
             return Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE);

@@ -9,7 +9,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// At least one, also on a device that is said to have none.
+    /// All multiprocessors of a device, but at least one.
     pub(crate) fn whole(device: &Device) -> Self {
         Span { first: 0, count: device.processors.max(1) }
     }

@@ -16,7 +16,8 @@ use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::queue::Work;
 use crate::driver::stream::wait::{Behind, WaitReason};
 
-/// An image with a frame above this makes the first launch of a context wait: 8 KiB did not, and 32 KiB did; nothing between was measured.
+/// The first launch of a context waits if its image has a frame above this. With 8 KiB it did not, with 32 KiB it
+/// did; nothing between was measured.
 const SMALL_FRAME: u32 = 9 << 10;
 
 /// How many launches a stream queues before the next one waits for room.
@@ -31,7 +32,7 @@ pub(crate) fn launch(
     arguments: impl FnOnce(&Kernel) -> Answer<Vec<u8>>,
 ) -> Answer<Locked> {
     let (context, part) = state.streams.get(stream).map(|stream| (stream.context, stream.part))?;
-    // Other kernels are loaded while their stream waits.
+    // All other kernels are loaded by their stream, which waits for that.
     if state.is_of_new_library(function, context) {
         (state, function) = load(state, function, context, "cuLaunchKernel")?;
     }
@@ -42,7 +43,7 @@ pub(crate) fn launch(
         launch.check_grid(&kind.clone().processors(span.count))?;
     }
     let work = Work::Launch(Box::new(launch));
-    // A node's set-up happens when its graph is made.
+    // A captured kernel is set up with its graph.
     if state.is_captured(stream)? {
         state.load_behind(function)?;
         state.submit(stream, work, None)?;
@@ -61,7 +62,7 @@ pub(crate) fn launch(
 }
 
 impl State {
-    /// Makes and checks a launch, as far as that does not depend on earlier ones.
+    /// Makes a launch and checks what does not depend on earlier launches.
     pub(crate) fn prepare(
         &mut self,
         function: Handle,
@@ -138,7 +139,8 @@ impl State {
         Ok(all.max_by_key(|behind| behind.until))
     }
 
-    /// The device whose stacks must grow for a launch, which the calling thread waits for.
+    /// The device whose stacks must grow for a launch: the calling thread waits for it. `None` if they are large
+    /// enough.
     fn grows_stack(&mut self, function: Handle) -> Answer<Option<(usize, WaitReason)>> {
         let found = self.functions.get(function)?;
         let (device, frame) = (found.device, u64::from(found.image.kernels[found.kernel].frame));

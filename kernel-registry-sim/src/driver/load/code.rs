@@ -60,7 +60,7 @@ pub(crate) struct Function {
     pub(crate) module: Handle,
     pub(crate) image: Arc<Image>,
     pub(crate) kernel: usize,
-    /// When it is loaded: kernels load lazily.
+    /// The place in the order of submission after which it is loaded.
     pub(crate) loaded: Ready,
     /// The most dynamic shared memory that it may be launched with.
     pub(crate) max_shared: u32,
@@ -97,7 +97,7 @@ pub(crate) struct Link {
     pub(crate) arch: u32,
     pub(crate) options: JitOptions,
     pub(crate) texts: Vec<u8>,
-    /// The result, which is the program's until it destroys this, with a zero at the end.
+    /// The linked text with a zero at its end. The program uses it until it destroys the link.
     pub(crate) linked: Option<Box<[u8]>>,
 }
 

@@ -1,4 +1,4 @@
-//! Compiling images, for a simulated time.
+//! Compiles images, which takes simulated time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -19,7 +19,7 @@ pub(crate) enum Compiling {
     Serial,
 }
 
-/// A compiler. It takes long, and does not hold the lock of the state.
+/// A compiler. It works without the lock of the state, because it takes long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compiler {
     version: i32,

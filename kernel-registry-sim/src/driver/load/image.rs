@@ -35,7 +35,7 @@ pub(crate) struct Kernel {
     pub(crate) needs: Needs,
     /// Bytes of stack that a thread needs when the kernel is launched.
     pub(crate) frame: u32,
-    /// The frame that the driver tells by its attribute, without the kernels that it launches.
+    /// The frame that the driver's attribute says, without the frames of kernels that it launches.
     pub(crate) local: u32,
     /// Bytes of shared memory of a block, without the dynamic one.
     pub(crate) shared: u32,
@@ -67,7 +67,7 @@ impl Image {
             ImageKind::Cubin => Vec::new(),
             ImageKind::Fatbin => kernel_registry_image::ptx_of_fatbin(bytes).map_err(invalid)?,
         };
-        // The newest that fits, as the driver would take it.
+        // The newest text that fits: the driver takes that one too.
         let fitting = texts.iter().filter_map(|text| {
             let variant = kernel_registry_image::read(text.as_bytes()).ok()?.variants.into_iter().next()?;
             variant.runs_on((arch / 10, arch % 10)).then_some((variant, text))
@@ -139,7 +139,7 @@ impl Kernel {
     fn new(entry: &Entry, program: &Program) -> Self {
         let parameter =
             |param: &kernel_registry_image::ParamLayout| (param.offset as usize, param.size as usize);
-        // Of recursive calls the driver counts no frame but the kernel's own.
+        // If calls are recursive, the driver counts the kernel's own frame alone.
         let frame = match program.is_recursive(&entry.symbol) {
             Some(true) => bounded(program.own_frame(&entry.symbol)),
             _ => bounded(program.frame(&entry.symbol)),
@@ -158,7 +158,7 @@ impl Kernel {
     }
 }
 
-/// Saturates: so many bytes no device has.
+/// Saturates at a number of bytes that no device has.
 fn bounded(bytes: Option<u64>) -> u32 {
     u32::try_from(bytes.unwrap_or(0)).unwrap_or(u32::MAX)
 }

@@ -1,5 +1,5 @@
-//! The driver's lock of a context: held while a kernel is loaded, a stack grows or memory is freed. Calls of other threads that
-//! take it wait too, until nothing runs on the device.
+//! The driver's lock of a context. A thread holds it while it loads a kernel, lets a stack grow or frees memory.
+//! Calls of other threads that take it wait too, until nothing runs on the device.
 
 use crate::driver::handles::Handle;
 use crate::driver::names::is_called;
@@ -25,7 +25,7 @@ pub(crate) const TAKE_IT: [&str; 12] = [
     "cuStreamCreate",
 ];
 
-/// Exceptions, which do not take it.
+/// Functions of these families that do not take it.
 pub(crate) const PASS: [&str; 2] = ["cuMemAllocAsync", "cuMemAllocFromPoolAsync"];
 
 pub(crate) fn takes_it(function: &str) -> bool {
@@ -46,7 +46,7 @@ pub(crate) fn wait_for_load(function: &'static str) {
     }
 }
 
-/// The load that holds the lock of a context: for which device it waits, and up to which place.
+/// The device that the holder of a context's lock waits for, and up to which place. `None` if nobody holds it.
 fn load_that_waits(state: &State, context: Handle) -> Option<(usize, Seq)> {
     let is_it = |waiting: &&Waiting| {
         waiting.holds_lock_of(context) && state.streams.is_busy(waiting.device, waiting.until)

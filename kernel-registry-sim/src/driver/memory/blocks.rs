@@ -14,7 +14,7 @@ use crate::driver::result::{Answer, Code};
 pub(crate) struct Block {
     pub(crate) bytes: usize,
     pub(crate) kind: Kind,
-    /// The context with which it is freed.
+    /// The context whose end frees it.
     pub(crate) context: Handle,
     pub(crate) device: usize,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Memory {
     pub(crate) of_graphs: BTreeMap<usize, Known>,
 }
 
-/// Bytes of allocations, which each allocation asks for.
+/// Bytes of all allocations. They are counted, because each allocation looks at them.
 #[derive(Default)]
 struct Used {
     of_devices: BTreeMap<usize, u64>,
@@ -146,7 +146,8 @@ impl Memory {
         block.copied().ok_or(Code::INVALID_VALUE)
     }
 
-    /// Frees an allocation. A kernel whose turn it is may have its address already, so the pages stay until the turn is over.
+    /// Frees an allocation. A kernel may be using its address in this turn, so the pages stay until the turn is
+    /// over.
     pub(crate) fn free(&mut self, address: usize) {
         if self.of_graphs.contains_key(&address) {
             return self.appear(address, false);
@@ -163,7 +164,7 @@ impl Memory {
         const MOST_KEPT: usize = 1 << 40;
         self.forget_graphs();
         for (address, bytes) in self.freed.drain(..) {
-            // A failure is harmless: the driver gives these pages to no program.
+            // A failure does no harm: no program gets these pages.
             let _ = pages(Some(address), bytes, libc::PROT_NONE);
             self.kept.push_back((address, bytes));
             self.kept_bytes += bytes;
@@ -176,7 +177,7 @@ impl Memory {
         }
     }
 
-    /// Frees what a context has.
+    /// Frees all memory of a context.
     pub(crate) fn free_all_of(&mut self, context: Handle) {
         let addresses: Vec<_> =
             self.blocks.iter().filter(|(_, block)| block.context == context).map(|(at, _)| *at).collect();
@@ -226,12 +227,12 @@ impl Memory {
         Ok(allocation)
     }
 
-    /// The allocation of graphs at this address.
+    /// The graph's allocation at this address.
     pub(crate) fn of_graph(&self, address: usize) -> Answer<Allocation> {
         self.of_graphs.get(&address).map(|known| known.allocation.clone()).ok_or(Code::INVALID_VALUE)
     }
 
-    /// Lets kernels access such memory, or ends that.
+    /// Lets kernels access memory of a graph, or ends that.
     pub(crate) fn appear(&mut self, address: usize, is_there: bool) {
         if let Some(block) = self.blocks.remove(&address) {
             self.used.count(block, |used, bytes| *used -= bytes);
@@ -336,7 +337,7 @@ impl Memory {
     }
 }
 
-/// This address was valid when work was submitted, and is not any more.
+/// An address that was valid when work was submitted, and is not any more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Gone(pub(crate) usize);
 

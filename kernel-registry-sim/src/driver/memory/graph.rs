@@ -1,9 +1,9 @@
-//! Memory that graphs allocate and free by nodes: its address is fixed when the allocating node is made.
+//! Memory that nodes of graphs allocate and free. Its address is fixed when the allocating node is made.
 
 use std::sync::Arc;
 
-/// The address of such memory, shared by the nodes and steps that allocate and free it. When all of them are gone, so is the
-/// memory, unless it is allocated at that time.
+/// The address of such memory. The nodes that allocate and free it share it. The memory is freed with the last of
+/// them, or later if it is allocated then.
 #[derive(Clone)]
 pub(crate) struct Allocation(pub(crate) Arc<usize>);
 
@@ -13,9 +13,9 @@ impl Allocation {
     }
 }
 
-/// What the driver knows of it beside its block.
+/// What the driver knows of such memory beside its block.
 pub(crate) struct Known {
     pub(crate) allocation: Allocation,
-    /// Whether it is allocated once all is done that was submitted.
+    /// Whether it will be allocated when all submitted work is done.
     pub(crate) will_be_there: bool,
 }

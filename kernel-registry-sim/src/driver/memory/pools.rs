@@ -17,7 +17,7 @@ pub(crate) struct Pool {
     pub(crate) device: usize,
     /// The most bytes that were allocated from it at once.
     pub(crate) most_used: u64,
-    /// How much it should keep: remembered, and of no effect.
+    /// How much it should keep. This is remembered, and has no effect.
     threshold: u64,
 }
 

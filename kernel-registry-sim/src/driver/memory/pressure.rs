@@ -23,7 +23,7 @@ pub fn leave_memory(device: usize, bytes: u64) -> MemoryPressure {
     pressure
 }
 
-/// Keeps memory of a device taken.
+/// A guard that keeps memory of a device taken.
 #[derive(Debug)]
 #[must_use = "the memory is free again when this is dropped"]
 pub struct MemoryPressure {

@@ -10,7 +10,7 @@ use crate::driver::handles::Handle;
 use crate::driver::process::clock;
 use crate::driver::report::texts::{self, Launcher};
 
-/// The memory as a kernel sees it during a turn. It caches the allocations of the last accesses, because looking each one up
+/// The memory as a kernel sees it during a turn. It caches the allocations of the last accesses: looking up each
 /// would take longer than all the rest.
 pub(crate) struct View<'m> {
     memory: &'m Shared,

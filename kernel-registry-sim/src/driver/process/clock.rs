@@ -1,5 +1,6 @@
-//! Simulated time: it runs while the worker thread computes, and in its short pauses. It stands still while that thread is not
-//! scheduled, sleeps for a test, or is stopped with the process: on a busy machine a device is slow, but its time is too.
+//! Simulated time. It runs while the worker thread computes, and in its short pauses. It stands still while that
+//! thread is not scheduled, sleeps for a test, or is stopped with the process. So on a busy machine a device is
+//! slow, and its time is too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,7 +18,7 @@ pub(crate) fn now() -> Duration {
     now
 }
 
-/// The time as far as other threads know it.
+/// The time that the worker thread last read, for all other threads.
 pub(crate) fn latest() -> Duration {
     Duration::from_nanos(LATEST.load(Ordering::Relaxed))
 }

@@ -20,7 +20,7 @@ use crate::driver::hooks;
 /// The symbol that tells this library from NVIDIA's.
 const MARKER: &CStr = c"kernelRegistrySimulatedDriver";
 
-/// By this function an audit asks for the driver's names.
+/// The function by which an audit asks for the driver's names.
 const STEP_BACK: &str = "kernelRegistrySimulatedDriverStepsBack";
 
 /// The marker in the library that `cargo kernels sim` builds.
@@ -64,7 +64,8 @@ impl Config {
             let version = self.version;
             Simulator::start(self);
             hooks::start();
-            // Both files stay open until both are loaded: the loader takes an equal descriptor for an equal library.
+            // Both files stay open until both are loaded, because the loader takes a path with the same descriptor
+            // for the same library.
             let files = [file(NAMES[0], version)?, file(NAMES[1], version)?];
             for file in &files {
                 drivers.push(open(file)?);
@@ -79,11 +80,11 @@ impl Config {
     }
 }
 
-/// Gives up the names of the driver, so that a library with this driver behind it can have them: that of an audit. Returns the
+/// Gives the names of the driver to an audit, whose library then stands in front of this driver. Returns the
 /// descriptor of a file with this driver, which stays open, or -1 if the names are in use.
 extern "C" fn step_back() -> libc::c_int {
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
-    // What is behind keeps the driver's name for debuggers; the library before it is found first.
+    // The file keeps the driver's name, which debuggers show. The audit's library is found first.
     let Ok(behind) = file(NAMES[1], Simulator::config().version) else { return -1 };
     drop(installed.take());
     match NAMES.into_iter().find_map(|name| opened(name, libc::RTLD_NOLOAD)) {
@@ -124,7 +125,7 @@ fn file(name: &CStr, version: i32) -> Result<File, InstallError> {
 }
 
 fn open(file: &File) -> Result<Driver, InstallError> {
-    // Not `/proc/self`: a debugger opens the file too, and would open its own.
+    // The path is not `/proc/self`, because a debugger that opens it would find its own file.
     let path = format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd());
     let path = CString::new(path).map_err(|error| InstallError::File(error.into()))?;
     // SAFETY: the library has no code that could run, and its symbols are functions of this program.

@@ -12,7 +12,7 @@ use crate::driver::result::{Answer, Code};
 
 /// The driver of this process.
 pub(crate) struct Simulator {
-    /// As in its configuration.
+    /// The version in its configuration.
     pub(crate) version: i32,
     state: Mutex<State>,
 }
@@ -28,8 +28,8 @@ static INITIALISED: AtomicBool = AtomicBool::new(false);
 /// Set in a child that was forked after `cuInit`.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Runs in a forked child, where neither the worker thread exists nor a thread that holds a lock. As with NVIDIA's driver, the
-/// child cannot use a driver that was initialised before; otherwise it gets a new one.
+/// Runs in a forked child, which has neither the worker thread nor the threads that held locks. As with NVIDIA's
+/// driver, the child cannot use a driver that was initialised before. Otherwise it gets a new one.
 extern "C" fn forked() {
     if INITIALISED.load(Ordering::Relaxed) {
         FORKED.store(true, Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl Simulator {
         if FORKED.load(Ordering::Relaxed) { Err(Code::NOT_INITIALIZED) } else { Ok(Simulator::get()) }
     }
 
-    /// From now on a forked child cannot use the driver.
+    /// Notes that a forked child cannot use the driver from now on.
     pub(crate) fn note_initialised() {
         INITIALISED.store(true, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ pub(crate) fn begin_with(stream: Handle) -> Answer<(Locked, Handle)> {
     Ok((state, stream))
 }
 
-/// Waits for a change of the state, without its lock. Kernels of the thread may print meanwhile.
+/// Waits for a change of the state, without its lock, and writes what kernels of the thread have printed.
 pub(crate) fn wait_for_change(state: Locked) -> Locked {
     let wakeup = state.wakeup.clone();
     let text = texts::take_own();

@@ -42,9 +42,9 @@ pub(crate) struct State {
     pub(crate) captures: BTreeMap<u64, Capture>,
     pub(crate) pools: Pools,
     pub(crate) memory: Shared,
-    /// A sticky error of the whole process: then no context can be made.
+    /// A sticky error of the whole process, after which no context can be made.
     pub(crate) broken: Option<Arc<Failure>>,
-    /// Failures that no thread may have written yet.
+    /// Failures that may still have to be written.
     pub(crate) failures: Vec<Arc<Failure>>,
     pub(crate) waiting: BTreeMap<u64, Waiting>,
     /// How many turns kernels have had, and whether one is in progress.
@@ -88,7 +88,8 @@ pub(crate) struct Context {
     pub(crate) error: Option<Arc<Failure>>,
 }
 
-/// Multiprocessors with streams of their own; all else is the device's primary context.
+/// A green context: multiprocessors with streams of their own. It shares all else with the device's primary
+/// context.
 pub(crate) struct Green {
     pub(crate) id: u64,
     pub(crate) device: usize,
@@ -224,7 +225,7 @@ impl State {
         self.greens.get(handle).map_err(|_| error)
     }
 
-    /// A context that is alive, which may be a green one, as threads have it current.
+    /// A context that is alive, or a green one, as it becomes current in a thread.
     pub(crate) fn for_threads(&mut self, handle: Handle) -> Answer<CurrentContext> {
         if !self.greens.has_given(handle) {
             self.context(handle)?;
@@ -270,8 +271,8 @@ impl State {
         self.streams.push(stream, work, behind)
     }
 
-    /// Gives a context a sticky error, and all others too unless faults are contained. Their work is dropped. The
-    /// launcher is the thread that submitted what failed.
+    /// Gives a context a sticky error, and all others too unless faults are contained. Drops their work.
+    /// `launcher` is the thread that submitted the failed work.
     pub(crate) fn broke(&mut self, handle: Handle, code: Code, words: &str, launcher: Launcher) {
         let failure = Failure::new(code, words, launcher);
         self.failures.push(failure.clone());
@@ -287,12 +288,12 @@ impl State {
         {
             stream.queue.clear();
         }
-        // Streams that were destroyed stayed only for their work.
+        // Destroyed streams stayed only for their work, which is gone.
         self.streams.retain(|stream| !stream.closed || contained && stream.context != handle);
         self.wakeup.notify();
     }
 
-    /// The work at the head of a stream failed, and with it its context.
+    /// Breaks the context of a stream, because the work at its head failed.
     pub(crate) fn failed(&mut self, stream: Handle, code: Code, words: &str) {
         let Ok(stream) = self.streams.get(stream) else { return };
         let launcher = stream.queue.front().map(|item| item.launcher.clone()).unwrap_or_default();

@@ -1,14 +1,14 @@
-//! The wake-up handle: threads wait on it for a change of the state. Each change wakes them.
+//! A condition variable: threads wait on it for a change of the state, and each change wakes them.
 
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A condition variable for the lock of the state. Clones are the same one.
+/// The condition variable that belongs to the lock of the state. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Wakeup(Arc<Condvar>);
 
 impl Wakeup {
-    /// Something was submitted, or is done.
+    /// Wakes all threads, because work was submitted or is done.
     pub(crate) fn notify(&self) {
         self.0.notify_all();
     }

@@ -1,5 +1,5 @@
-//! Why contexts have failed. Each thread writes it when a call returns that error to it, so that it is in the output of the test
-//! that launched the kernel, and of others that fail for it.
+//! Why contexts have failed. A thread writes it when a call returns the error to it. So it is in the output of
+//! the test that launched the kernel, and of others that fail because of it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ pub(crate) fn report_at_once(words: &str) {
 
 impl Failure {
     pub(crate) fn new(code: Code, words: &str, launcher: Launcher) -> Arc<Self> {
-        // The library that is opened as a file is out of the harness's sight.
+        // A test harness does not capture the output of a library that was opened as a file.
         let at_once = cfg!(feature = "export");
         if at_once {
             report(words);
@@ -70,7 +70,7 @@ impl Failure {
         Arc::new(Failure { code, words, launcher, name, since: Instant::now(), written: at_once.into() })
     }
 
-    /// Writes it, if the calling thread has not yet.
+    /// Writes the failure, unless the calling thread already has.
     pub(crate) fn write(self: &Arc<Self>) {
         let is_new = WRITTEN.try_with(|written| {
             let mut written = written.borrow_mut();
@@ -90,7 +90,7 @@ impl Failure {
         }
     }
 
-    /// Writes it if no thread has for long. Says whether that is still to come.
+    /// Writes the failure if no thread has for a long time. Returns whether it still has to be written.
     pub(crate) fn write_old(&self) -> bool {
         let is_old = self.since.elapsed() > TIMEOUT;
         if is_old && !self.written.swap(true, Ordering::Relaxed) {

@@ -1,5 +1,6 @@
-//! What kernels print. The worker thread runs them, but the text belongs to the thread that launched: a test harness shows what a
-//! thread writes with the test that runs in it. So a text is kept until its thread calls the driver, or waits in it.
+//! What kernels print. The worker thread runs them, but the thread that launched them has to write the text: a
+//! test harness shows it with the test of that thread. So a text is kept until its thread calls the driver, or
+//! waits in it.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -52,7 +53,8 @@ fn lock() -> MutexGuard<'static, Vec<Text>> {
     TEXTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds what a kernel prints. The library that is opened as a file is out of the harness's sight, and writes at once.
+/// Keeps what a kernel prints. A library that was opened as a file writes it at once, because no test harness
+/// captures its output.
 pub(crate) fn add(launcher: &Launcher, words: &str) {
     if cfg!(feature = "export") {
         print!("{words}");
@@ -68,7 +70,7 @@ pub(crate) fn add(launcher: &Launcher, words: &str) {
     watched::set(watched::TEXTS, true);
 }
 
-/// Takes the texts for which this holds.
+/// Takes the texts for which `is_due` is true.
 fn take(is_due: impl Fn(&Text) -> bool) -> String {
     let mut texts = lock();
     let (due, left) = mem::take(&mut *texts).into_iter().partition::<Vec<_>, _>(is_due);
@@ -77,7 +79,7 @@ fn take(is_due: impl Fn(&Text) -> bool) -> String {
     due.into_iter().map(|text| text.words).collect()
 }
 
-/// Takes what kernels of the calling thread have printed, and those of threads that have ended.
+/// Takes the texts of the calling thread, and of threads that have ended.
 pub(crate) fn take_own() -> String {
     if watched::has(watched::TEXTS) {
         take(|text| text.launcher.is_current() || text.launcher.has_ended())
@@ -94,7 +96,7 @@ pub(crate) fn write() {
     }
 }
 
-/// Writes what its thread has left too long, past the harness. Says whether there is more.
+/// Writes texts that their threads have left too long, past the harness. Returns whether there are more.
 pub(crate) fn write_old() -> bool {
     if watched::has(watched::TEXTS) {
         let _ = io::stdout().write_all(take(|text| text.since.elapsed() > TIMEOUT).as_bytes());

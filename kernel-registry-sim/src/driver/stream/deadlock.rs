@@ -17,10 +17,11 @@ use crate::driver::report::failures::{report, report_at_once};
 use crate::driver::result::{Answer, Code};
 use crate::driver::watched;
 
-/// How long nothing must have moved, in simulated time, before it is a deadlock: another thread of the host may be about to end it.
+/// How long, in simulated time, nothing may move before it counts as a deadlock. Another thread of the host may
+/// be about to end the wait.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Waits until all work is over that occupies a device and was submitted before.
+/// Waits until all work that occupies a device now is done.
 pub(crate) fn wait_for_device(
     state: Locked,
     device: usize,
@@ -31,7 +32,7 @@ pub(crate) fn wait_for_device(
     wait_until(state, device, until, call, because)
 }
 
-/// Waits until all work is over that occupies a device and was submitted up to a place in the order.
+/// Waits until all work that occupies a device is done, up to a place in the order of submission.
 pub(crate) fn wait_until(
     mut state: Locked,
     device: usize,
@@ -152,7 +153,7 @@ fn stuck(streams: &Streams, device: usize, until: Seq) -> Option<String> {
         }
         reasons.push(reason(handle, stream));
     }
-    // Nothing is in the way any more: the thread that waits has not noticed yet.
+    // If there is no reason any more, the waiting thread has not noticed yet.
     (!reasons.is_empty()).then(|| reasons.join(", and "))
 }
 

@@ -64,7 +64,7 @@ impl Streams {
         until > 0 && self.iter().any(|(_, stream)| stream.device == device && stream.is_busy(until))
     }
 
-    /// Whether a stream has done all work up to that place, as one that is gone has.
+    /// Whether a stream has done all work up to that place. A stream that is gone has.
     pub(crate) fn has_done(&self, stream: Handle, seq: Seq) -> bool {
         self.get(stream).map_or(true, |stream| stream.has_done(seq))
     }
@@ -75,7 +75,8 @@ impl Streams {
         self.is_busy(device, until).then_some(Behind { until, because, reported: false })
     }
 
-    /// Whether work waits for other streams: the default stream and blocking ones do theirs in the order of submission.
+    /// Whether work waits for other streams: the default stream and blocking streams do their work in the order
+    /// of submission.
     pub(crate) fn waits_for_others(&self, stream: &Stream, item: &Item) -> bool {
         let others = match stream.order {
             Order::NonBlocking => return false,

@@ -24,7 +24,7 @@ pub(crate) struct Stream {
     pub(crate) queue: VecDeque<Item>,
     /// Its place in a capture, while it is captured.
     pub(crate) capture: Option<Part>,
-    /// The caller has destroyed it; it stays until its work is done.
+    /// Whether the caller has destroyed it. It stays until its work is done.
     pub(crate) closed: bool,
     /// When it last made progress, in simulated time.
     pub(crate) still_since: Duration,
@@ -123,7 +123,7 @@ impl Until {
 
     pub(crate) fn holds(self, word: u32, value: u32) -> bool {
         match self {
-            // Cyclic: the sign of the difference.
+            // The comparison is cyclic: it takes the sign of the difference.
             Until::AtLeast => word.wrapping_sub(value).cast_signed() >= 0,
             Until::Equal => word == value,
             Until::And => word & value != 0,
@@ -133,7 +133,7 @@ impl Until {
 }
 
 impl Work {
-    /// Whether it occupies the device: calls that wait for the device wait for it.
+    /// Whether it occupies the device, so that calls which wait for the device wait for it.
     pub(crate) fn occupies(&self) -> bool {
         matches!(self, Work::Launch(_) | Work::WaitValue { .. })
     }

@@ -9,10 +9,10 @@ use crate::driver::handles::Handle;
 /// The place of work in the order in which all work was submitted. 0 is before all.
 pub(crate) type Seq = u64;
 
-/// Up to which place work must end before something is ready. `None` until it is first asked for.
+/// The place up to which work must be done before something is ready. `None` until somebody needs it.
 pub(crate) type Ready = Option<Seq>;
 
-/// Work that has to be over before: all that occupies the device, up to a place.
+/// Work that must be done first: all that occupies the device, up to a place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Behind {
     pub(crate) until: Seq,
@@ -30,7 +30,7 @@ pub(crate) struct Waiting {
     pub(crate) until: Seq,
     pub(crate) because: WaitReason,
     pub(crate) reported: bool,
-    /// The deadlock, if it was broken: it shall not wait any longer.
+    /// The deadlock that was broken here: this call must not wait any longer.
     pub(crate) gave_up: Option<String>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) enum WaitReason {
 }
 
 impl WaitReason {
-    /// Whether the driver's lock of the context is held meanwhile.
+    /// Whether the waiting thread holds the driver's lock of the context.
     pub(crate) fn holds_lock(self) -> bool {
         matches!(self, WaitReason::Load | WaitReason::Library | WaitReason::Free | WaitReason::Stack { .. })
     }

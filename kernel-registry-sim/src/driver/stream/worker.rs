@@ -17,7 +17,7 @@ use crate::driver::process::state::State;
 use crate::driver::report::texts::{self, Launcher, TIMEOUT};
 use crate::driver::result::{Answer, Code};
 
-/// How long the thread sleeps if it could do nothing: words in memory change without a notice.
+/// How long the thread sleeps when it has nothing to do: nobody tells it when a word in memory changes.
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// `cuInit`: starts the worker thread.
@@ -84,7 +84,7 @@ fn run() {
     }
 }
 
-/// Waits for the end of the current turn: afterwards no kernel uses memory that was freed before.
+/// Waits for the end of the current turn. No kernel uses memory after it that was freed before.
 pub(crate) fn after_turn(mut state: Locked) {
     // The worker thread unmaps the pages even if it has nothing else to do.
     state.wakeup.notify();
@@ -122,7 +122,7 @@ struct Turn {
 }
 
 impl State {
-    /// Does the work at the head of a stream, if it can begin now. Says whether there may be more.
+    /// Does the work at the head of a stream, if it can begin now. Returns whether there may be more.
     fn advance(&mut self, handle: Handle) -> bool {
         let Ok(stream) = self.streams.get(handle) else { return false };
         let Some(item) = stream.queue.front() else { return false };
@@ -134,7 +134,7 @@ impl State {
             return false;
         }
         let head = self.streams.get_mut(handle).ok().and_then(|stream| stream.queue.front_mut());
-        // It may be a copy of many bytes.
+        // The work is taken out, because a clone may copy many bytes.
         let work = head.map(|item| std::mem::replace(&mut item.work, Work::Nothing));
         work.is_some_and(|work| self.perform(handle, work))
     }
@@ -261,7 +261,7 @@ impl State {
         turns
     }
 
-    /// Takes the result of a turn. Says whether the kernel made progress.
+    /// Takes the result of a turn, and returns whether the kernel made progress.
     fn end_turn(&mut self, turn: Turn, step: Step) -> bool {
         let Ok(stream) = self.streams.get_mut(turn.stream) else { return true };
         let Some(item) = stream.queue.front_mut().filter(|item| item.seq == turn.seq) else { return true };

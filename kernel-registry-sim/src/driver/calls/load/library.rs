@@ -20,7 +20,7 @@ fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'stati
     library.ready()?;
     let images = compile_for_all(bytes, options)?;
     let mut state = begin()?;
-    // With eager loading the code goes to the devices now.
+    // Eager loading takes the code to the devices now.
     if state.config.eager {
         let devices: BTreeSet<_> = state.contexts.iter().map(|(_, context)| context.device).collect();
         for device in devices {
@@ -122,7 +122,7 @@ calls! {
     12000 fn cuKernelSetAttribute(which: u32, value: i32, kernel: Handle, ordinal: i32) = {
         let state = begin()?;
         let device = device(&state, ordinal)?;
-        // Other than the query this loads the kernel.
+        // Unlike the query this call loads the kernel.
         let (mut state, function) = of_library(state, kernel, "cuKernelSetAttribute")?;
         set_attribute(&mut state, function, which, value)?;
         state.kernels.get_mut(kernel)?.set.insert((device, which), value);

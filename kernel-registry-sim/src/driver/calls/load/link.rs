@@ -1,4 +1,5 @@
-//! Functions that link images. Only PTX is linked: the texts become one, which the program gets in place of machine code.
+//! Functions that link images. Only PTX can be linked: the result is one text with all of the others, in place of
+//! machine code.
 
 use std::fs;
 
@@ -63,7 +64,8 @@ calls! {
             (link.arch, link.options.clone(), link.texts.clone(), Compiler::new(&state, Compiling::Parallel))
         };
         image.ready()?;
-        // Each was compiled before: together they have a name twice, which a linker would tell apart if it is private.
+        // Each text alone was compiled, so together they have a name twice. A real linker would keep private names
+        // apart.
         if let Err(refused) = compiler.compile(&texts, arch) {
             tell(&refused, &options);
             return not_simulated("linking PTX with names in common");

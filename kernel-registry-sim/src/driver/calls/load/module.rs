@@ -28,7 +28,7 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
     module.set(state.add_module(context, image, None)?)
 }
 
-/// A function, and no library's kernel.
+/// Refuses a library's kernel, and a function whose context has a sticky error.
 fn checked(state: &mut State, function: Handle) -> Answer<Handle> {
     let context = state.functions.get(function)?.context;
     state.sound(context).map(|_| function)
@@ -168,7 +168,8 @@ calls! {
     };
 
     12040 fn cuFuncLoad(function: Handle) = {
-        // As when the function is taken by its name: the call returns, and beside a running kernel the first launch waits.
+        // As with a function that was found by its name, the call returns, and the first launch waits for a
+        // running kernel.
         let mut state = begin()?;
         let function = checked(&mut state, function)?;
         state.load_behind(function)
@@ -178,7 +179,7 @@ calls! {
         let mut state = begin()?;
         let context = state.functions.get(function)?.context;
         state.sound(context)?;
-        // So the driver says also while the loading waits for other work.
+        // The driver says so even while the load waits for other work.
         loaded.set(state.functions.get(function)?.loaded.is_some().into())
     };
 

@@ -12,7 +12,7 @@ use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::wait::WaitReason;
 use crate::driver::stream::worker::after_turn;
 
-/// Allocates, if there is room: on the device, or in this machine for host and managed memory.
+/// Allocates memory if there is room for it: on the device, or in this machine for host and managed memory.
 pub(crate) fn allocate(state: &State, block: Block) -> Answer<usize> {
     let room = match block.kind {
         Kind::Device | Kind::Pooled(_) => state.free_memory(block.device),
@@ -35,7 +35,7 @@ fn allocate_to(pointer: &Out<usize>, bytes: usize, kind: Kind) -> Answer {
     pointer.set(allocate(&state, Block { bytes, kind, context, device })?)
 }
 
-/// Frees memory, after waiting for the device unless it is of a pool. Null is ignored.
+/// Frees memory. This waits for the device, unless the memory is a pool's. Null is ignored.
 fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer {
     let mut state = begin()?;
     if address == 0 {

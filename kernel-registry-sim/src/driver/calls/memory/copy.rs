@@ -10,7 +10,7 @@ use crate::driver::process::simulator::{Locked, begin, begin_with};
 use crate::driver::result::{Answer, Code};
 use crate::driver::stream::queue::{Source, Work};
 
-/// Whose memory an end of a copy is.
+/// Whose memory one side of a copy is.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Device,
@@ -27,7 +27,7 @@ fn copy(to: (usize, Place), from: (usize, Place), bytes: usize, stream: Handle, 
     if [to, from].iter().any(|(address, _)| *address == 0) {
         return Err(Code::INVALID_VALUE);
     }
-    // Whether the driver allocated the memory, which it must have for that of a device.
+    // Whether the driver allocated the memory. A device has no other.
     let is_known = |(address, place)| {
         let memory = state.memory.lock();
         let is_known = memory.has(address, bytes);
@@ -43,7 +43,7 @@ fn copy(to: (usize, Place), from: (usize, Place), bytes: usize, stream: Handle, 
     if to_known || is_captured {
         return finish(state, stream, Work::Copy { to: to.0, from, bytes }, waits);
     }
-    // Through our own buffer, so that a bad address of the caller stays the caller's error.
+    // The bytes go through our own buffer, so that a wrong address of the caller is an error of this call.
     let (context, device) = state.streams.get(stream).map(|stream| (stream.context, stream.device))?;
     let between = state.memory.lock().allocate(Block { bytes, kind: Kind::Host, context, device })?;
     let done = finish(state, stream, Work::Copy { to: between, from, bytes }, true);

@@ -1,4 +1,4 @@
-//! Where memory is: the structures by which a caller names a device, or the host.
+//! Locations of memory: the structures by which a caller names a device, or the host.
 
 use crate::driver::calls::device::device;
 use crate::driver::process::state::State;
@@ -31,7 +31,7 @@ impl Location {
     }
 }
 
-/// The fields with which `CUmemPoolProps` begins.
+/// The first fields of `CUmemPoolProps`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Origin {
