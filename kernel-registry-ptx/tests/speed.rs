@@ -10,7 +10,7 @@ use common::{Arguments, Device, launch, run};
 use processor_time::fastest;
 
 const N: usize = 1 << 20;
-/// Test builds check arithmetic and bounds as they go; here they take 60 ms.
+/// Test builds check arithmetic and bounds, and take 60 ms here.
 const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 100 });
 
 #[test]

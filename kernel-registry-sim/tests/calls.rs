@@ -72,7 +72,7 @@ fn pools_know_what_is_used() {
     ok("cuStreamSynchronize", &[stream]);
     expect_eq!([attribute(used), attribute(most), attribute(threshold)], [0, 3 << 19, 1 << 30]);
 
-    // Streams allocate from it once the device is told so.
+    // Streams allocate from the new pool once it is chosen for the device.
     let usual = get("cuDeviceGetDefaultMemPool", &[device]);
     if device != 0 {
         expect_eq!(call("cuDeviceSetMemPool", &[0, pool]), INVALID_VALUE, "another device's");
@@ -94,7 +94,7 @@ fn pools_know_what_is_used() {
 #[test]
 fn a_stream_allocates_on_its_own_device() {
     if on_a_gpu() {
-        // It has one device.
+        // A GPU machine may have one device.
         return;
     }
     context(1);
@@ -108,7 +108,7 @@ fn a_stream_allocates_on_its_own_device() {
 #[test]
 fn a_device_has_no_access_to_the_memory_of_another() {
     if on_a_gpu() {
-        // It has one device, and is of no use any more after an illegal address.
+        // A GPU machine may have one device, whose context is of no use after an illegal address.
         return;
     }
     let far = context(1);

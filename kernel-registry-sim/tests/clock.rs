@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use device::{context, get, launch, memory, ok, place, stream};
 use kernel_registry_sim::{Config, Deadlock, Device};
 
-/// `both` waits for some nanoseconds, and writes how many cycles and nanoseconds that took; `gap` waits as
-/// long, and writes the longest time between two looks; `cycles` waits for some cycles.
+/// `both` waits for some nanoseconds, and writes how many cycles and nanoseconds that took. `gap` waits as long,
+/// and writes the longest time between two reads of the clock. `cycles` waits for some cycles.
 const KERNELS: &str = "\
 .version 8.0
 .target sm_75
@@ -91,7 +91,7 @@ fn a_kernel_that_waits_for_a_clock_alone_is_no_deadlock() {
         let (kernel, stream, other) = (kernel(name), stream(), memory(4));
         let begun = Instant::now();
         launch(kernel, stream, arguments);
-        // It would fail in a deadlock.
+        // In a deadlock this call would fail.
         ok("cuMemFree_v2", &[other]);
         assert!(begun.elapsed() >= Duration::from_secs_f64(SECONDS), "{name}: {:?}", begun.elapsed());
         ok("cuStreamSynchronize", &[stream]);

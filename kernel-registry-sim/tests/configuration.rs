@@ -1,4 +1,4 @@
-//! A driver and devices that are configured, and not the default.
+//! A configured driver with configured devices.
 
 use std::error::Error;
 
@@ -13,7 +13,7 @@ kernel_registry::link_kernels!(kernels);
 fn an_old_driver_with_two_old_devices_that_loads_eagerly() -> Result<(), Box<dyn Error>> {
     let config = Config::default().driver((12, 0)).devices(2).arch(80).processors(108).memory(40 << 30);
     config.eager(true).install()?;
-    // It stays as it was.
+    // A second configuration changes nothing.
     Config::default().install()?;
     let contexts = kernel_registry::contexts()?;
     assert_eq!(contexts.len(), 2);

@@ -17,7 +17,7 @@ use sys::CUresult;
 
 kernel_registry::link_kernels!(kernels);
 
-/// Faults and records are of the whole process.
+/// Takes a turn, because faults and recordings concern the whole process.
 fn alone() -> Turn {
     let turn = serial::take();
     let config = Config::from_environment().contained(true);
@@ -104,7 +104,7 @@ fn a_launch_that_is_refused_asks_nothing_of_the_driver() -> Result<(), Box<dyn E
     Ok(())
 }
 
-/// After a result that blames a kernel a context has it for good, and the next one has not.
+/// A result that blames a kernel stays in its context, and a new context is without it.
 #[test]
 fn a_result_that_blames_a_kernel_stays() -> Result<(), Box<dyn Error>> {
     let _turn = alone();
@@ -198,7 +198,7 @@ fn four_threads_at_once() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// As was measured: libraries are compiled in as many threads as ask for it, and modules one after the other.
+/// Libraries are compiled in all threads that load one, modules one after the other, as was measured.
 #[test]
 fn only_libraries_are_compiled_in_parallel() {
     child::run("compile_in_four_threads", &[("KERNEL_REGISTRY_SIM_JIT", "100ms")]);

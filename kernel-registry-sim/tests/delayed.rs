@@ -1,4 +1,4 @@
-//! A simulator that computes seldom: what takes long because of that is no deadlock.
+//! A simulator whose worker thread is delayed. What takes long because of that is no deadlock.
 
 mod device;
 mod resident;
@@ -16,7 +16,7 @@ fn a_kernel_that_had_no_turn_is_not_stuck() {
     context(0);
     let waits = memory(4);
     let resident = Resident::start(Duration::from_millis(1500));
-    // It would fail in a deadlock.
+    // In a deadlock this call would fail.
     ok("cuMemFree_v2", &[waits]);
     assert!(resident.is_over());
     resident.release();

@@ -1,4 +1,4 @@
-//! Kernels that stay, with the device header and its host side, on a device with four multiprocessors.
+//! Resident kernels with the device header and its host side, on a device with four multiprocessors.
 
 mod serial;
 
@@ -124,7 +124,8 @@ fn values_go_to_the_block_with_the_fewest() -> Outcome {
     assert_eq!(queue.push(task).map_err(|full| full.capacity), Err(6));
     assert!(!queue.is_done(first));
 
-    // As if the second block had done its values. The lanes follow a line of the cache, and have two.
+    // Acts as if the second block had done its values. The lanes are behind the first cache line, and take two
+    // lines each.
     let done = PointerTo::<Queue<Task>>::address(&queue) as usize + 64 + 128 + 64;
     // SAFETY: the word is there, and no kernel runs.
     let done = unsafe { AtomicU64::from_ptr(ptr::with_exposed_provenance_mut(done)) };
@@ -153,7 +154,7 @@ fn a_value_of_a_larger_queue_is_not_of_this_one() {
     two.is_done(last.expect("three values"));
 }
 
-/// More blocks than there is room for, which come one after the other, and after the stop.
+/// More blocks than there is room for: some begin after others have ended, and after the stop.
 #[test]
 fn who_waits_for_a_stopped_grid_waits_for_all_of_its_values() -> Outcome {
     const BLOCKS: u32 = 200;
@@ -283,7 +284,7 @@ fn a_kernel_without_a_limit_or_with_another_grid_ends_at_once() -> Outcome {
     unsafe { worker::launch(&stream, worker::config(3).block(32), &control, address)? };
     stream.synchronize()?;
     assert_eq!(control.presence(), Presence::Ended(Ended::OtherLayout));
-    // Also if the kernel was stopped before it began.
+    // The same holds if the kernel was stopped before it began.
     control.reset();
     control.stop();
     assert_eq!(ended(&control, &stream, 3)?, Presence::Ended(Ended::OtherLayout));
@@ -351,7 +352,7 @@ fn blocks_that_find_no_room_are_named() -> Outcome {
     assert_eq!(control.presence(), Presence::There);
     control.stop();
     stream.synchronize()?;
-    // Those that came after the others had left were never there together with them.
+    // Blocks that came after the others had left were never there together with them.
     assert_eq!(control.arrived(), Err(missing.clone()));
 
     // Now the kernel itself finds out, and ends.

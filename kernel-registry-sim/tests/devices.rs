@@ -171,7 +171,7 @@ fn occupancy_is_the_devices() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The kernel with the largest frame is named, with the numbers, and the others are warm.
+/// The error names the kernel with the largest frame, with numbers. The others are warm.
 #[test]
 fn a_stack_that_is_too_dear_is_the_error_of_its_kernel() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
@@ -184,13 +184,14 @@ fn a_stack_that_is_too_dear_is_the_error_of_its_kernel() -> Result<(), Box<dyn E
     assert!(matches!(report.failures[0].cause, Cause::StackBudget { needed: 0x1080_0000, .. }), "{words}");
     assert!(words.contains("264 MiB") && words.contains("Warmup::stack_budget"), "{words}");
     assert_eq!(report.kernels.len(), kernel_registry::kernels()?.len() - 1);
-    // It is a budget, and the memory is there.
+    // The budget is just large enough, and the memory is there.
     Warmup::new().stack_budget(264 << 20).warm(&contexts[0])?;
     drop(pressure);
     Ok(())
 }
 
-/// Every kernel says that there is no memory, and what to do; as soon as there is some, they are warm.
+/// The error of every kernel says that there is no memory, and what to do. As soon as there is some, they are
+/// warm.
 #[test]
 fn no_memory_for_code_is_the_error_of_each_kernel() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;

@@ -1,5 +1,5 @@
-//! Fork: before `cuInit` the child gets a driver of its own, and afterwards it has none, as with NVIDIA's. Nothing waits for
-//! a lock that another thread had.
+//! Fork. Before `cuInit` a child gets a driver of its own, and afterwards it has none, as with NVIDIA's. Nothing
+//! waits for a lock that another thread had.
 
 mod device;
 mod saxpy_check;
@@ -27,7 +27,7 @@ kernel_registry::link_kernels!(kernels);
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Does that in a child of this process, and answers what went wrong there: nothing, if the text is empty.
+/// Runs `body` in a child of this process, and returns what went wrong there. An empty text means nothing.
 fn in_child(body: impl FnOnce() -> Outcome) -> String {
     let mut ends = [0; 2];
     // SAFETY: the array has room for both ends of the pipe. After the fork the child calls what is fork-safe in glibc, Rust's
@@ -75,7 +75,7 @@ fn is_told(context: &Arc<CudaContext>, warm: &Warm, x: &CudaSlice<f32>, y: &mut 
 
 const NOT_INITIALIZED: u32 = 3;
 
-/// Null is found out before or after.
+/// Some functions notice null first, others the fork.
 fn every_function_refuses() -> Outcome {
     let mut refused = 0;
     let simulated = signatures::simulated().into_iter().map(|function| function.name);
@@ -135,7 +135,7 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
             })
         });
         let wrong = children.find(|words| !words.is_empty());
-        // Before anything is asserted: the threads would go on for ever.
+        // This comes before all assertions, because the threads would go on for ever.
         ends.store(true, Ordering::Relaxed);
         assert_eq!(wrong, None);
     });

@@ -46,7 +46,8 @@ fn what_is_no_graph_is_refused() {
     expect_eq!(call("cuGraphLaunch", &[graph, 0]), INVALID_VALUE);
 }
 
-/// A graph that allocates memory, stores to it, copies that elsewhere, and frees it or not.
+/// A graph that allocates memory, stores to it, copies from it, and frees it if `frees` says so. Returns the
+/// memory too.
 fn allocates(target: usize, frees: bool) -> (usize, usize) {
     let (stream, store) = (stream(), kernel("store"));
     ok("cuStreamBeginCapture_v2", &[stream, 1]);
@@ -73,7 +74,7 @@ fn memory_that_a_graph_allocates() {
     run(graph);
     expect_eq!(words(target, 1), [11]);
     expect_eq!(call("cuMemFree_v2", &[inside]), INVALID_VALUE, "the graph has freed it");
-    // It can be freed elsewhere, and must be before it is allocated again.
+    // The memory can be freed elsewhere, and must be freed before the graph allocates it again.
     let (graph, inside) = allocates(target, false);
     let executable = instantiate(graph);
     ok("cuDeviceGraphMemTrim", &[device(1)]);
@@ -88,7 +89,7 @@ fn memory_that_a_graph_allocates() {
     ok("cuStreamSynchronize", &[stream]);
     expect_eq!(words(inside, 1), [11]);
     ok("cuMemFree_v2", &[inside]);
-    // The memory is the graph's, and of one that is instantiated at a time.
+    // A graph with memory of its own has one instance at a time.
     let mut made = 0_usize;
     let made = place(&mut made);
     expect_eq!(call("cuGraphInstantiateWithFlags", &[made, graph, 0]), NOT_SUPPORTED);

@@ -1,4 +1,5 @@
-//! An instruction that the interpreter lacks refuses its kernel when that is launched, and no other kernel of the module.
+//! A kernel with an instruction that the interpreter lacks is refused when it is launched. Other kernels of its
+//! module run.
 
 mod child;
 mod device;
@@ -52,7 +53,7 @@ fn refused_at_launch() {
     for _ in 0..2 {
         assert_eq!(call("cuLaunchKernel", &texel), NOT_SUPPORTED);
     }
-    // It is no sticky error.
+    // The error is not sticky.
     launch(function(module, c"five"), stream, &[result as u64]);
     ok("cuStreamSynchronize", &[stream]);
     assert_eq!(words(result, 1), [5]);

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 use device::*;
 
-/// Calls a function that the other one has.
+/// A text that calls a function of the other text.
 const CALLER: &str = ".version 8.0
 .target sm_75
 .address_size 64

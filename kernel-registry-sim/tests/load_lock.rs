@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use device::*;
 use resident::Resident;
 
-/// How long the other thread has to come to where it waits.
+/// How much time the other thread gets to begin its wait.
 const HEAD_START: Duration = Duration::from_millis(50);
 
-/// The longest that the call takes while another thread launches a kernel that is not loaded, or a kernel stays until then.
+/// The longest time that the call takes, while another thread launches a kernel that is not loaded beside a
+/// resident kernel.
 fn longest_call(expected: bool, mut call: impl FnMut()) -> Duration {
     let name = &mut *b"store\0".to_vec();
     let library = get("cuLibraryLoadData", &[place(&mut *image()), 0, 0, 0, 0, 0, 0]);
@@ -26,7 +27,7 @@ fn longest_call(expected: bool, mut call: impl FnMut()) -> Duration {
     });
     thread::sleep(HEAD_START);
     let mut longest = Duration::ZERO;
-    // Again as long as it may have been too early.
+    // The call is repeated, because it may have come too early.
     while longest == Duration::ZERO || expected && !resident.is_over() {
         let begun = Instant::now();
         call();

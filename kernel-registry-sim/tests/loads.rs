@@ -1,5 +1,5 @@
-//! Calls that load a kernel or a library wait for the device; with one that is loaded, none of them does. `KERNEL_REGISTRY_SIM=0` asks
-//! NVIDIA's driver.
+//! Calls that load a kernel or a library wait for the device. If it is loaded already, none of them does. With
+//! `KERNEL_REGISTRY_SIM=0` the tests call NVIDIA's driver.
 
 mod device;
 mod resident;

@@ -21,7 +21,8 @@ type Contexts = (Turn, Vec<Arc<CudaContext>>);
 const THREADS: usize = 64;
 const DEVICES: usize = 3;
 
-/// Tests take turns: while one warms, another's receipt cannot be checked, and contexts of one are missing in another's count.
+/// Tests take turns: a receipt cannot be checked while another test warms, and contexts of one test would count
+/// in another.
 fn contexts() -> Result<Contexts, Box<dyn Error + Send + Sync>> {
     let turn = serial::take();
     Config::default().devices(DEVICES).install()?;
@@ -47,7 +48,7 @@ fn in_threads(body: impl Fn(usize) -> Outcome + Sync) {
     });
 }
 
-/// Adds `times` the multiples of `x` to a vector of its own, and looks whether that is what came of it.
+/// Adds twice `x` to a vector of its own, `times` times, and checks the result.
 fn launches(stream: &Arc<CudaStream>, thread: usize, times: usize) -> Outcome {
     const N: u32 = 300;
     let x: Vec<f32> = (0..N).map(|i| (i as usize + thread) as f32).collect();

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_void};
 
-/// NVIDIA's own libraries open `libcuda.so.1`, cudarc `libcuda.so`: it is one driver. Closing it, as the first of them may, leaves it
+/// NVIDIA's own libraries open `libcuda.so.1`, cudarc `libcuda.so`. Both are one driver, and closing it leaves it
 /// to the others.
 #[test]
 fn both_names_are_one_driver() {

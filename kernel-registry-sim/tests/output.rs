@@ -1,4 +1,4 @@
-//! Tests of tests: what kernels print, and why they fail, is in the output of the test that launched them.
+//! The output of tests has what the kernels printed that they launched, and why those failed.
 
 mod device;
 
@@ -62,8 +62,8 @@ fn kernel(name: &str) -> usize {
     get("cuModuleGetFunction", &[module, place(&mut *CString::new(name).unwrap().into_bytes_with_nul())])
 }
 
-/// Runs the ignored tests whose names begin so, in one process and in threads, and returns what the harness shows of each: all
-/// of them fail. The text before the first section is of none.
+/// Runs the ignored tests whose names begin so, in threads of one process. All of them fail. Returns what the
+/// harness shows of each; the text before the first section belongs to none.
 fn sections(prefix: &str, threads: &str) -> BTreeMap<String, String> {
     let mut command = Command::new("timeout");
     command.arg("60").arg(std::env::current_exe().unwrap()).env("RUST_BACKTRACE", "0");
@@ -188,7 +188,7 @@ fn alone_a_text() {
     panic!("the harness shows the output of tests that fail");
 }
 
-/// The thread that launches has ended when the kernel runs.
+/// The launching thread has ended when the kernel runs.
 #[test]
 #[ignore = "run by another test, in a child process: it fails"]
 fn alone_in_a_thread() {

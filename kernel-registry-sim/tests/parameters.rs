@@ -1,4 +1,4 @@
-//! Kernels with parameters beyond numbers and slices, launched.
+//! Launches kernels whose parameters are more than numbers and slices.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -142,7 +142,7 @@ impl Stays {
     }
 }
 
-/// For a kernel that has to run, on a busy machine, and for one that has to wait.
+/// Time limits: for a kernel that must run, on a busy machine, and for one that must wait.
 const LONG: Duration = Duration::from_secs(50);
 const SHORT: Duration = Duration::from_millis(500);
 
@@ -203,7 +203,7 @@ fn kernels_compute_in_a_part_and_occupancy_is_the_parts() -> Tested {
         let stream = part.stream()?;
         assert_eq!(stream.context(), part.context());
         assert_eq!(sms_of(stream.clone())?, Some(part.sms()));
-        // One slice is of another stream, for whose work cudarc makes this one wait.
+        // One slice belongs to another stream, and cudarc makes this stream wait for that one.
         let x = context.default_stream().clone_htod(&[1.0_f32; N as usize])?;
         let mut y = stream.clone_htod(&[2.0_f32; N as usize])?;
         // SAFETY: both vectors have `N` elements.
@@ -218,7 +218,7 @@ fn kernels_compute_in_a_part_and_occupancy_is_the_parts() -> Tested {
 
 /// A grid whose blocks wait for each other needs room in its part.
 #[test]
-fn a_kernel_that_stays_is_checked_in_its_part() -> Tested {
+fn a_resident_kernel_is_checked_in_its_part() -> Tested {
     let (_turn, contexts) = devices()?;
     let context = &contexts[0];
     let warm = warm_all(context)?;
@@ -241,7 +241,7 @@ fn a_kernel_that_stays_is_checked_in_its_part() -> Tested {
         assert!(matches!(error, ResidentError::OtherPart { .. }), "{error}");
     }
     let section = launch(spin(16).within(&small), &stream)?;
-    // The other part is as free as before, and this one is full.
+    // This part is full, and the other one as free as before.
     let beside = launch(spin(248).within(&rest), &rest.stream()?)?;
     let full = spin(1).within(&small).check(&warm).expect_err("no room is left");
     assert!(matches!(full, ResidentError::GridTooLarge { capacity: 0, .. }), "{full}");
@@ -300,7 +300,7 @@ fn a_part_is_there_as_long_as_its_streams_are_used() -> Tested {
     assert_eq!(sms_of(stream.clone())?, Some(8));
     assert_eq!(stream.clone_dtoh(&slice)?, [1, 2]);
 
-    // With unfinished work as well.
+    // The same with unfinished work.
     let stays = Stays::start(stream, 8)?;
     let Stays { stream, control } = stays;
     drop((slice, stream));
@@ -315,7 +315,7 @@ fn a_part_is_there_as_long_as_its_streams_are_used() -> Tested {
 }
 
 #[test]
-fn a_split_beside_a_kernel_that_stays_is_an_error() -> Tested {
+fn a_split_beside_a_resident_kernel_is_an_error() -> Tested {
     let (_turn, contexts) = devices()?;
     let context = &contexts[0];
     let warmup = Warmup::new().only(|kernel| kernel == spin_until_flag::INFO);

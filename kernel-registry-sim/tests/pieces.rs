@@ -104,7 +104,7 @@ fn kernels_that_share_nothing_are_compiled_apart() -> Outcome {
     separate_results(&other)
 }
 
-/// In a process of its own, because libraries belong to the process.
+/// This runs in a process of its own, because libraries belong to the process.
 #[test]
 fn an_application_can_have_whole_images() {
     let words = child::run("whole_images", &[]);
@@ -117,7 +117,7 @@ fn whole_images() -> Outcome {
     let (_turn, context) = context()?;
     let (_, libraries) = warm(only(&SEPARATE[..1]).whole_images(), &context)?;
     assert_eq!(libraries, 1);
-    // Late loads obey it too, and what is loaded is not cut.
+    // Late loads obey it too, and an image that is loaded is not cut.
     separate_results(&context)?;
     let (_, libraries) = warm(only(SEPARATE), &context)?;
     assert_eq!(libraries, 0);
@@ -180,7 +180,8 @@ fn a_kernel_that_is_refused_leaves_other_pieces_alone() -> Outcome {
     Ok(())
 }
 
-/// NVIDIA's driver can report only now that it does not compile a piece. If it takes the image, that serves instead.
+/// NVIDIA's driver may report only now that it does not compile a piece. If it takes the whole image, that stands
+/// in.
 #[test]
 fn the_whole_image_stands_in_for_a_piece_that_is_refused() -> Outcome {
     let (_turn, context) = context()?;

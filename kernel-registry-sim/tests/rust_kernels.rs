@@ -1,4 +1,4 @@
-//! Kernels whose body is Rust take the lengths of their slices: launched, with slices of unlike lengths.
+//! Kernels whose body is Rust take the lengths of their slices. They are launched with slices of unlike lengths.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn the_kernel_sees_the_length_of_each_slice() -> Result<(), Box<dyn Error>> {
     halves(launched!(scale, stream, 64, 64, |x, y| (&x.slice(..20), &mut y)));
     halves(launched!(scale_in_parts, stream, 64, 64, |x, y| (&x, &mut y.slice_mut(44..))));
     halves(launched!(scale_if_any, stream, 64, 64, |x, y| (Nullable(Some(&x.slice(9..29))), &mut y)));
-    // No slice has no elements.
+    // A missing slice has no elements.
     assert_eq!(
         launched!(scale_if_any, stream, 64, 64, |x, y| {
             drop(x);

@@ -13,7 +13,7 @@ use processor_time::fastest;
 kernel_registry::link_kernels!(kernels);
 
 const N: usize = 1 << 20;
-/// Test builds check arithmetic and bounds as they go; here they take 75 ms.
+/// Test builds check arithmetic and bounds, and take 75 ms here.
 const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 100 });
 
 #[test]

@@ -16,7 +16,7 @@ const PRINTF_FIFO: usize = 1;
 const HEAP: usize = 2;
 const LOCAL_SIZE: usize = 3;
 
-/// A context of its own, as it begins.
+/// Takes a turn, and makes a new context.
 fn alone() -> Turn {
     let turn = serial::take();
     context(0);
@@ -42,7 +42,7 @@ fn told(function: usize) -> usize {
     get("cuFuncGetAttribute", &[LOCAL_SIZE, function])
 }
 
-/// Whether the first launch waits for a kernel that stays.
+/// Whether the first launch waits for a resident kernel.
 fn first_launch_waits(expected: bool, function: usize, arguments: &[u64]) -> bool {
     waits(expected, || {
         let stream = stream();
@@ -51,8 +51,8 @@ fn first_launch_waits(expected: bool, function: usize, arguments: &[u64]) -> boo
     })
 }
 
-/// A kernel with a frame of that many bytes, which calls a function that calls itself unless its argument is 0: calls need more than the
-/// stack that the driver provides.
+/// A kernel with a frame of that many bytes. It calls a function that calls itself unless its argument is 0, and
+/// such calls need more than the stack that the driver provides.
 fn recursive(frame: usize) -> String {
     format!(
         ".version 8.0 .target sm_80 .address_size 64
@@ -95,7 +95,7 @@ fn recursive_calls_need_more_than_the_driver_tells() {
     }
 }
 
-/// A kernel that could launch others needs a stack for those, and not for others of its image.
+/// A kernel that could launch others needs a stack for those alone, not for all others of its image.
 #[test]
 fn launching_kernels_need_the_frames_of_those_that_they_launch() {
     let _turn = alone();
@@ -118,7 +118,7 @@ fn launching_kernels_need_the_frames_of_those_that_they_launch() {
     }
 }
 
-/// No launch of a kernel by a kernel is simulated, and none is left out in silence.
+/// Launches by kernels are not simulated, and each is an error.
 #[test]
 fn a_launch_by_a_kernel_is_an_error_in_the_simulator() {
     if on_a_gpu() {

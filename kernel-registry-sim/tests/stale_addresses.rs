@@ -1,4 +1,4 @@
-//! Addresses and handles that are stale when they are used: freed and unmapped memory, objects of destroyed contexts.
+//! Stale addresses and handles: freed and unmapped memory, and objects of destroyed contexts.
 
 mod serial;
 
@@ -26,8 +26,8 @@ fn made<T: Copy>(call: impl FnOnce(*mut T) -> CUresult, nothing: T) -> T {
     made
 }
 
-/// A context of its own for each test, current in this thread, with a kernel. Tests take turns: the address of a context that is
-/// destroyed is that of the next one.
+/// A context for one test, current in this thread, with a kernel. Tests take turns, because a new context gets
+/// the address of a destroyed one.
 struct Own {
     context: sys::CUcontext,
     stream: sys::CUstream,
@@ -97,7 +97,7 @@ fn pages() -> *mut u8 {
     }
 }
 
-/// Takes pages away, in whose place nothing else comes.
+/// Forbids access to pages. Nothing else takes their place.
 fn forbid(pages: *mut u8) {
     // SAFETY: only this test has these pages.
     assert_eq!(unsafe { libc::mprotect(pages.cast(), PAGE, libc::PROT_NONE) }, 0);
@@ -121,7 +121,7 @@ fn copies_from_and_to_nowhere_are_refused() {
         }
         assert_eq!(sys::cuMemcpyHtoD_v2(memory, pages.cast(), 4 * PAGE + 1), CUDA_ERROR_INVALID_VALUE);
         assert_eq!(sys::cuMemcpyHtoD_v2(memory, pages.cast(), usize::MAX), CUDA_ERROR_INVALID_VALUE);
-        // A caller's mistake is no error of the context, and nothing is left of it.
+        // A caller's mistake is no error of the context, and leaves nothing behind.
         assert_eq!(sys::cuMemcpyHtoD_v2(memory, pages.cast(), PAGE), CUDA_SUCCESS);
         assert_eq!(sys::cuMemcpyDtoH_v2(pages.cast(), memory, PAGE), CUDA_SUCCESS);
     }
@@ -150,7 +150,7 @@ fn memory_that_is_freed_while_a_stream_waits() {
         ]
     };
     for (what, used) in uses {
-        // By another context's stream, so that it is freed while the stream waits.
+        // Another context's stream frees it, while the stream waits.
         let other = Own::new();
         // SAFETY: the words stay until the context is destroyed.
         let gone = unsafe { made(|to| sys::cuMemAlloc_v2(to, PAGE), 0) };
@@ -186,7 +186,7 @@ fn a_stream_that_is_destroyed_with_work_left() {
     }
 }
 
-/// No further call is needed for that.
+/// The pages are given back without a further call.
 #[test]
 fn pages_that_are_freed_are_given_back() {
     let _turn = serial::take();
@@ -358,7 +358,7 @@ fn what_belonged_to_a_context_that_is_destroyed() {
 
         assert_eq!(sys::cuCtxDestroy_v2(own.context), CUDA_SUCCESS);
         assert_eq!(sys::cuCtxDestroy_v2(own.context), CUDA_ERROR_CONTEXT_IS_DESTROYED);
-        // It was current, so none is now.
+        // The destroyed context was current, so none is now.
         let mut current = own.context;
         assert_eq!(sys::cuCtxGetCurrent(&mut current), CUDA_SUCCESS);
         assert!(current.is_null());

@@ -29,7 +29,7 @@ fn every_kernel_of_the_sample_crate_is_warm_and_launches() -> Result<(), Box<dyn
     let report = warm.report();
     assert!(report.verified && report.loads_lazily);
     assert_eq!(report.kernels.len(), kernel_registry::kernels()?.len());
-    // A frame of 2 KiB: 264 MiB more on such a device, as was measured.
+    // A frame of 2 KiB takes 264 MiB more on such a device, as was measured.
     assert!(report.stack >= 2048);
     assert!(before - context.mem_get_info()?.0 >= 264 << 20);
     saxpy_check::saxpy(&context, 10_000)
@@ -58,7 +58,7 @@ fn handles_of_destroyed_objects_are_refused() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An access beyond the end ends its context, and leaves the others alone if that is contained.
+/// An access beyond the end breaks its context, and no others if faults are contained.
 #[test]
 fn a_fault_is_an_error_of_its_context() -> Result<(), Box<dyn Error>> {
     let (_turn, context) = device()?;

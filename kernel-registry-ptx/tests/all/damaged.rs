@@ -1,4 +1,5 @@
-//! Damaged and absurd texts: loading them is an error or succeeds, but never panics or takes the memory that they ask for.
+//! Damaged and absurd texts. Loading them fails or succeeds, but never panics, and never takes as much memory as
+//! they ask for.
 
 use std::sync::Arc;
 
@@ -99,7 +100,7 @@ fn absurd_launches_are_refused() {
     assert!(Grid::new(&module, "k", grid).is_err());
 }
 
-/// Each function calls the next one, and all the last.
+/// Each function calls the next one and the last one.
 #[test]
 fn long_chains_of_calls_do_not_exhaust_the_stack() {
     let functions: String = (0..20_000)

@@ -1,4 +1,5 @@
-//! The tests of this crate in one program, but for those of recordings and generated programs, and of speed.
+//! The tests of this crate in one program. Those of recordings, generated programs and speed have programs of
+//! their own.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -102,7 +102,7 @@ fn bits(format: &str, value: i32) -> u64 {
         "bf16" => bf16::from_f32(value as f32).to_bits().into(),
         "f32" | "tf32" => (value as f32).to_bits().into(),
         "f64" => f64::from(value).to_bits(),
-        // Those are the upper halves of an f16, and an f16 with another exponent.
+        // An e5m2 is the upper half of an f16, and an e4m3 is an f16 with another exponent.
         "e5m2" => u64::from(f16::from_f32(value as f32).to_bits() >> 8),
         "e4m3" => {
             let half = f16::from_f32(value as f32 / 256.0).to_bits();
@@ -237,7 +237,7 @@ fn products() {
     assert_eq!(tried, 44);
 }
 
-/// Sums of whole numbers wrap, or stay at the end of their range.
+/// Sums of whole numbers wrap around, or saturate.
 #[test]
 fn saturation() {
     for (modifier, expected) in [("", i32::MIN + 15), (".satfinite", i32::MAX)] {
@@ -281,7 +281,7 @@ fn matrices_of_8_by_8() {
             }
         }
     }
-    // Back to where they were.
+    // The matrices are stored to where they were.
     let stores = format!(
         "{stored}ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r4, %r5, %r6, %r7}}, [%r81]; add.u32 %r82, %r81, 1024;\n\
          stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r82], {{%r4, %r5, %r6, %r7}};\n\

@@ -4,7 +4,7 @@ use crate::common::results;
 
 /// The lowest `bits` bits of an instruction's result.
 fn result(instruction: &str, operands: &[u64], bits: u32) -> u64 {
-    // Each operand is in a register as wide as the instruction takes it: the first choice with which it loads is right.
+    // Each operand is in a register of the width that the instruction takes. The first choice that loads is right.
     let kinds = ["%r", "%d", "%h", "%p"];
     let count = operands.len() as u32 + 1;
     let mut refused = String::new();
@@ -29,7 +29,7 @@ fn result(instruction: &str, operands: &[u64], bits: u32) -> u64 {
     panic!("{instruction}: {refused}");
 }
 
-/// Puts bits into a register, as many as it has.
+/// Puts the lowest bits of a value into a register.
 fn set(name: &str, value: u64) -> String {
     match &name[..2] {
         "%p" => format!("setp.ne.u64 {name}, {}, 0;\n", value & 1),
@@ -163,7 +163,7 @@ fn single_precision() {
             ("add.sat.f32", &[f(0.75), f(0.5)], f(1.0)),
             ("mul.sat.f32", &[f(f32::NAN), f(0.5)], 0),
             ("sub.f32", &[f(1.0), f(1.0)], 0),
-            // One rounding, where a product and a sum would make two.
+            // This rounds once, where a product and a sum would round twice.
             ("fma.rn.f32", &[f(third), f(3.0), f(-1.0)], f(third.mul_add(3.0, -1.0))),
             ("fma.rn.f32", &[0x3f80_0001, 0x3f80_0001, 0x3380_0000], 0x3f80_0003),
             ("fma.rz.f32", &[0x3f80_0001, 0x3f80_0001, 0x3380_0000], 0x3f80_0002),

@@ -7,7 +7,7 @@ fn load(instruction: &str) -> Result<(), String> {
     program.lacking("a").map_or(Ok(()), |lacking| Err(lacking.to_string()))
 }
 
-/// A kernel with registers of each type, and that line, which is the seventh.
+/// A kernel with registers of each type, whose seventh line is the instruction.
 fn program(instruction: &str) -> Result<Program, LoadError> {
     let text = format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n\n.visible .entry a(.param .u64 q) {{\n\
@@ -33,7 +33,7 @@ fn refused_with_the_line() {
     }
 }
 
-/// What only a compiler knows to be wrong: the kernel is loaded and cannot be launched.
+/// Mistakes that only a compiler finds. The kernel is loaded, and cannot be launched.
 #[test]
 fn not_launched() {
     for instruction in LACKING.lines() {
@@ -43,7 +43,7 @@ fn not_launched() {
     }
 }
 
-/// Whatever is in one kernel, the others can be launched; unless they call it.
+/// Whatever is in one kernel or function, kernels that do not call it can be launched.
 #[test]
 fn a_kernel_is_refused_alone() {
     let program = Program::load(

@@ -69,7 +69,7 @@ fn values_count_while_they_are_read_later() {
     let (few, many) = (sum(8, "u32"), sum(40, "u32"));
     assert_eq!(many - few, 32);
     assert_eq!(sum(40, "u64") - sum(8, "u64"), 64);
-    // One after the other they share a register.
+    // Values that are alive one after the other share a register.
     let loads = "ld.param.u32 %a, [p]; st.shared.u32 [v], %a; ".repeat(50);
     assert_eq!(registers(&format!(".visible .entry k(.param .u32 p) {{ .reg .u32 %a; {loads} ret; }}")), 8);
 }

@@ -57,7 +57,7 @@ fn axpy_and_scal() {
 fn dot_and_nrm2() {
     let device = Device::default();
     let module = prebuilt(&device, "blas1");
-    // Whole numbers, so that every order of the additions gives the same.
+    // The numbers are whole, so that every order of the additions gives the same.
     let (mut x, mut y, mut out) = (numbers(3000), numbers(3000), [0f32; 2]);
     let expected: f32 = x.iter().map(|x| x * x).sum();
     let (px, py, po) = (device.lend(&mut x), device.lend(&mut y), device.lend(&mut out));
@@ -231,7 +231,7 @@ fn blocks_that_wait_for_each_other() {
     assert_eq!(a, expected);
     assert_eq!(state, [20, 1]);
 
-    // Not all blocks at once: those that run wait in vain, which is seen long before the deadline.
+    // The blocks do not all run at once. Those that run wait in vain, which is seen long before the deadline.
     state.fill(0);
     let few = LaunchParameters { resident: 2, ..launch(5, 32, arguments) };
     let mut grid = Grid::new(&module, &kernel(&module, "smooth"), few).unwrap();
@@ -293,7 +293,7 @@ fn a_flag_that_another_thread_sets() {
     });
     finish(&mut grid, &device).unwrap();
     host.join().unwrap();
-    // Not told to end, and both blocks have left.
+    // The kernel was not stopped, and both blocks have left.
     assert_eq!((control[0], &control[16..]), (0, &[2, 2][..]));
 
     let arguments = Arguments::default().u64(place + 4).u32(77).done();
@@ -317,7 +317,7 @@ fn a_worker_with_a_queue() {
     queue[40..43].copy_from_slice(&task(0, 60));
     queue[46..49].copy_from_slice(&task(60, 40));
     let mut control = control(2);
-    // Stopped, but first it does what was pushed.
+    // The kernel was stopped, but first it does what was pushed.
     control[0] = 1;
     let arguments = Arguments::default().u64(device.lend(&mut control)).u64(device.lend(&mut queue)).done();
     run(&device, &module, &kernel(&module, "worker"), launch(2, 64, arguments)).unwrap();

@@ -93,7 +93,7 @@ fn lanes_that_come_late_are_waited_for() {
                 L: shfl.sync.bfly.b32 %r8, %r1, 16, 31, -1;";
     let expected: Vec<u32> = (0..32).map(|lane| if lane < 16 { lane + 116 } else { lane - 16 }).collect();
     assert_eq!(lane_results(body), expected);
-    // The same barrier at two places.
+    // Threads meet at the same barrier from two places.
     let body = "setp.lt.u32 %p0, %r0, 16;\n@%p0 bra L;\nbar.warp.sync -1; mov.u32 %r8, 1; bra M;\n\
                 L: bar.warp.sync -1; mov.u32 %r8, 2;\nM: add.u32 %r8, %r8, 1;";
     assert_eq!(lane_results(body)[15..17], [3, 2]);
@@ -105,7 +105,7 @@ fn barriers_count_and_vote() {
                 bar.red.or.pred %p2, 0, %p0; selp.u32 %r2, 1000, 0, %p1; selp.u32 %r3, 500, 0, %p2;\n\
                 add.u32 %r8, %r1, %r2; add.u32 %r8, %r8, %r3; st.global.u32 [%rd0], %r8;";
     assert!(results(body, 100).unwrap().iter().all(|words| words[0] == 540));
-    // A count is one of whole warps, and lanes that are no threads vote neither way.
+    // A count is of whole warps, and lanes that are no threads vote neither way.
     let body = "setp.lt.u32 %p0, %r0, 40; bar.red.and.pred %p1, 0, 64, %p0; selp.u32 %r8, 1, 0, %p1;\n\
                 st.global.u32 [%rd0], %r8;";
     assert!(results(body, 40).unwrap().iter().all(|words| words[0] == 1));
@@ -114,7 +114,8 @@ fn barriers_count_and_vote() {
     assert_eq!(results(body, 64).unwrap().iter().map(|words| words[0]).sum::<u64>(), 32);
 }
 
-/// The rest comes to the next instruction as a split of its own, which has to be met there.
+/// The lanes without the guard come to the next instruction as a split of their own, and the others must meet
+/// them there.
 #[test]
 fn lanes_with_a_guard_meet_the_others_behind_it() {
     let body = "setp.lt.u32 %p0, %r0, 16;\n@%p0 vote.sync.any.pred %p1, %p0, 0xffff;\nactivemask.b32 %r8;";
@@ -174,7 +175,7 @@ fn variables_hold_addresses() {
     assert_eq!(out[0], 9);
 }
 
-/// So an H200's driver has it.
+/// An H200's driver has it so.
 #[test]
 fn a_variable_that_is_defined_nowhere_is_zero() {
     let text = kernel("ld.global.u32 %r1, [far]; st.global.u32 [%rd0], %r1;");
@@ -232,7 +233,7 @@ fn faults_name_the_line_of_the_source() {
     assert_eq!(fault("calls").place, None, "the function has no lines");
 }
 
-/// Whether a kernel is found to go in circles within some steps.
+/// Whether a kernel is found to spin within some steps.
 fn circles(body: &str) -> bool {
     let device = Device::default();
     let mut out = vec![[0u64; 2]; 32];
@@ -255,7 +256,7 @@ fn only_spinning_is_no_progress() {
         circles("setp.lt.u32 %p1, %r0, 1;\n@%p1 bra L;\nbar.sync 0; exit;\nL: bra L;"),
         "others wait at a barrier"
     );
-    // So does one that waits for a clock before it looks again.
+    // A kernel that waits for a clock before it looks again spins too.
     let pause = "mov.u64 %rd5, %clock64;\nM: mov.u64 %rd6, %clock64; sub.s64 %rd6, %rd6, %rd5; setp.lt.s64 %p1, %rd6, 50000;\n\
                  @%p1 bra M;";
     assert!(circles(&format!("L: {pause} {wait}")));
@@ -265,7 +266,7 @@ fn only_spinning_is_no_progress() {
         "mov.u64 %rd5, %globaltimer;\nM: nanosleep.u32 99; ld.param.u64 %rd7, [out];\n\
          mov.u64 %rd6, %globaltimer; sub.s64 %rd6, %rd6, %rd5; setp.lt.u64 %p1, %rd6, %rd7;\n@%p1 bra M;"
     ));
-    // A counter makes it end; so does writing.
+    // A counter makes it end, and writes are progress.
     assert!(!circles(&format!("mov.u32 %r3, 0;\nL: add.u32 %r3, %r3, 1; {wait}")));
     assert!(!circles(&format!("mov.u32 %r3, 0;\nL: atom.global.add.u32 %r4, [%rd0+8], 1; {wait}")));
 }

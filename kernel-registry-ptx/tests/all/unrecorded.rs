@@ -31,7 +31,7 @@ fn value(code: u8, mantissa: u32) -> f64 {
     if code >> 7 == 0 { magnitude } else { -magnitude }
 }
 
-/// The code of the nearest finite number, and of two the even one.
+/// The code of the nearest finite number. A tie goes to the even code.
 fn nearest(number: f64, mantissa: u32) -> u8 {
     let number = number.clamp(-1e6, 1e6);
     let codes = (0..=255u8).filter(|code| value(*code, mantissa).is_finite());
@@ -166,7 +166,7 @@ fn barriers_expect_bytes() {
     assert_eq!(one(body), 110);
 }
 
-/// From global memory to shared memory, and from there back.
+/// Copies from global memory to shared memory and back.
 #[test]
 fn bulk_copies() {
     let body = ".shared .b64 bar; .shared .align 16 .b8 pool[64]; mov.u32 %r1, bar; mov.u32 %r2, pool;\n\
@@ -189,7 +189,7 @@ fn one_register_in_braces() {
     assert_eq!(results(body, 1).unwrap(), [[7, 7]]);
 }
 
-/// A thread that leaves is not expected in the next phase.
+/// A thread that drops out is not expected in the next phase.
 #[test]
 fn arrivals_are_dropped() {
     let wait = |parity: u32| {
@@ -221,7 +221,7 @@ fn vector_atomics() {
     assert_eq!([sums as u32, (sums >> 32) as u32].map(f32::from_bits), [4.0, 6.0]);
 }
 
-/// Each block has its own, which is zero at its start.
+/// Each block has reserved memory of its own, which is zero at its start.
 #[test]
 fn reserved_shared_memory() {
     let body = ".shared .b32 own; mov.u32 %r1, %reserved_smem_offset_1; ld.shared.u32 %r8, [%r1];\n\

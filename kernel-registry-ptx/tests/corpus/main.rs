@@ -1,4 +1,5 @@
-//! Ordinary kernels, as two compilers write them, against what Rust computes: `cuda/*.cu`, by `cargo xtask prebuilt`.
+//! Ordinary kernels as two compilers write them, compared with what Rust computes. `cargo xtask prebuilt`
+//! compiles `cuda/*.cu`.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,13 +19,13 @@ use std::sync::Arc;
 use common::{Arguments, Device, launch, run};
 use kernel_registry_ptx::{LaunchParameters, Module};
 
-/// A source, by one of the compilers.
+/// A source as one of the compilers compiled it.
 struct Compiled {
     device: Device,
     module: Arc<Module>,
 }
 
-/// Does the same with what NVRTC of CUDA 12.0 and nvcc of 13.0 make of a source.
+/// Checks what NVRTC of CUDA 12.0 and nvcc of 13.0 make of a source.
 fn each(source: &str, check: impl Fn(&Compiled)) {
     for image in [format!("prebuilt/cuda__{source}.cu.ptx"), format!("nvcc/{source}.ptx")] {
         println!("{image}");
@@ -55,7 +56,7 @@ impl Compiled {
     }
 }
 
-/// Numbers without order, the same each time.
+/// Pseudo-random numbers, the same each time.
 fn mixed(n: usize) -> impl Iterator<Item = u32> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     (0..n).map(move |_| {

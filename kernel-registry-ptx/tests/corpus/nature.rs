@@ -31,7 +31,7 @@ fn mandelbrot() {
             LaunchParameters { grid: [4, 6, 1], block: [16, 8, 1], ..launch(1, 1, arguments) },
         );
         let steps = |column: usize, row: usize| {
-            // The compiler may join the first product and sum, as it has one rounding less.
+            // The compiler may fuse the first product and sum, which rounds once less.
             let a = (3.0 * column as f64 / width as f64) - 2.0;
             let b = (3.0 * row as f64 / height as f64) - 1.5;
             let (mut x, mut y, mut steps) = (0.0f64, 0.0f64, 0u16);

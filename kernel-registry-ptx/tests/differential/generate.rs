@@ -81,7 +81,7 @@ fn wrap(body: &str) -> String {
     }
     for i in 0..4 {
         writeln!(text, "mov.b64 %l{i}, {{%r{}, %r{}}};", 2 * i, 2 * i + 1).unwrap();
-        // Which of two different NaN an operation of f64 answers is up to the compiler, so there is but one.
+        // The compiler chooses which of two NaNs an operation of f64 returns, so there is only one.
         writeln!(text, "setp.nan.f32 %p1, %f{i}, %f{i};\nselp.f32 %t, 0f40490fdb, %f{i}, %p1;").unwrap();
         writeln!(text, "cvt.f64.f32 %d{i}, %t;\ncvt.u16.u32 %h{i}, %r{i};").unwrap();
     }
@@ -141,7 +141,7 @@ fn statement(random: &mut Random, about: u64, out: &mut String) {
             writeln!(out, "ld.shared.{} {c}, [%t];\nbar.sync 0;", random.of(&["u32", "s16", "u8"])).unwrap();
         }
         4 => {
-            // Whose turn it is does not matter to the sum.
+            // The order of the threads does not matter to the sum.
             let operation = random
                 .of(&["add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32", "max.s32", "min.u32"]);
             let (a, b) = (r(random), r(random));
@@ -150,7 +150,7 @@ fn statement(random: &mut Random, about: u64, out: &mut String) {
             writeln!(out, "ld.shared.u32 {b}, [%t];\nbar.sync 0;").unwrap();
         }
         ATOMICS => {
-            // Each operation has words of its own, as only then the order of the threads does not matter.
+            // Each operation has words of its own, so that the order of the threads does not matter.
             let operations = ["add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32", "max.s32"];
             let which = random.below(operations.len() as u64) as usize;
             let (a, b) = (r(random), r(random));
@@ -262,7 +262,7 @@ fn integer(random: &mut Random, out: &mut String) {
 fn float(random: &mut Random, out: &mut String) {
     let (to, a, b, c) = (f(random), f(random), f(random), f(random));
     let (dto, da, db, dc) = (d(random), d(random), d(random), d(random));
-    // A compiler knows what the minimum of a number and itself is, but not that it would change a NaN.
+    // The operands differ: a compiler knows the minimum of a number and itself, but forgets that it changes a NaN.
     let other = format!("%f{}", (a.as_bytes()[2] - b'0' + 1 + random.below(7) as u8) % 8);
     let r = r(random);
     let mode = random.of(&["rn", "rz", "rm", "rp"]);
@@ -291,7 +291,7 @@ fn float(random: &mut Random, out: &mut String) {
     writeln!(out, "{written}").unwrap();
 }
 
-/// Sixteen bits, alone and two together.
+/// A statement on floats of 16 bits, alone and in pairs.
 fn half(random: &mut Random, out: &mut String) {
     let (to, a, b, c) = (h(random), h(random), h(random), h(random));
     let (rto, ra, rb, rc) = (r(random), r(random), r(random), r(random));

@@ -69,7 +69,7 @@ fn what_a_gpu_refuses() {
     }
 }
 
-/// Where an instruction answers something else than it may: a line with the first of those operands.
+/// Lists wrong results of an instruction: a line with the first such operands.
 fn differences(instruction: &Instruction, found: &[u8], expected: &[u8]) -> Option<String> {
     let size = instruction.result.size();
     let mut all = instruction

@@ -23,7 +23,7 @@ impl Recording {
         Some(Self { results })
     }
 
-    /// Puts a result behind those that a file has.
+    /// Appends a result to a file.
     pub fn add(file: &mut Vec<u8>, case: &Case, result: &[u8]) {
         file.extend(case.key().to_le_bytes());
         file.extend((result.len() as u32).to_le_bytes());

@@ -31,7 +31,7 @@ pub fn samples() -> Vec<Case> {
     let output = |bytes: &[u8]| Argument::Output(bytes.to_vec());
     let zeros = |size| Argument::Output(vec![0; size]);
 
-    // Sums of several blocks would depend on whose turn it is, so that sums into one place have one block.
+    // Sums of several blocks would depend on their order, so sums into one place have one block.
     let mut cases = vec![
         case(BLAS1, "saxpy", 5, 96, vec![u32(890), f32(0.3), input(&x32), output(&y32)]),
         case(BLAS1, "daxpy", 2, 64, vec![u32(390), f64(0.3), input(&x64), output(&y64)]),

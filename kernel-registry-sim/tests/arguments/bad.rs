@@ -3,7 +3,7 @@
 use super::signatures::Kind;
 use super::world::World;
 
-/// Addresses at which there is nothing, or not enough, or nothing that may be written.
+/// Bad addresses: nothing is mapped there, or not enough, or nothing that may be written.
 pub struct Addresses {
     freed: usize,
     forbidden: usize,

@@ -23,7 +23,7 @@ use world::World;
 
 const CHILD: &str = "ARGUMENTS_TEST_IS_CHILD";
 
-/// Runs the test of this name in a child, which has to succeed; or answers `true` in that child.
+/// Runs the test of this name in a child, which must succeed. Returns `true` in that child.
 fn is_child(test: &str) -> bool {
     if env::var_os(CHILD).is_some() {
         // SAFETY: this ends the process if it hangs.
@@ -63,7 +63,7 @@ fn is_followed(function: &Function, argument: &Argument) -> bool {
     }
 }
 
-/// Undoes what a call did. One that failed did nothing, unless that was to end the context or a capture.
+/// Undoes what a call did. A call that failed did nothing, but it may have broken the context or a capture.
 fn undo(world: &mut World, function: &Function, words: &[usize], code: u32) {
     if code == 0 && function.name.starts_with("cuCtxCreate") {
         ok("cuCtxDestroy_v2", &[World::handle_at(words[0])]);
@@ -109,7 +109,7 @@ fn every_argument_of_every_function() {
             assert_eq!(driver::call(&name, &[bad; 11]), device::NOT_SUPPORTED, "{name}");
         }
     }
-    // Otherwise the arguments that are not the bad one are bad too.
+    // Otherwise the other arguments would be bad too.
     assert!(succeeded.len() > 120, "only {} functions succeed: {succeeded:?}", succeeded.len());
     assert!(calls > 2000, "{calls}");
 }

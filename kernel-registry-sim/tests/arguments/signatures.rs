@@ -62,12 +62,12 @@ fn sources() -> Vec<String> {
     files.into_iter().map(|file| fs::read_to_string(file).unwrap()).collect()
 }
 
-/// Whether the driver has what came with a version of CUDA, unless it is told to be another.
+/// Whether the driver of the default version has the functions of this version of CUDA.
 fn is_there(since: u32) -> bool {
     since <= 13_000
 }
 
-/// Functions that do something: `2000 fn cuInit(flags: u32) = {`.
+/// The functions that are simulated. Their sources look like `2000 fn cuInit(flags: u32) = {`.
 pub fn simulated() -> Vec<Function> {
     let mut found = Vec::new();
     for source in sources() {
@@ -91,7 +91,7 @@ pub fn simulated() -> Vec<Function> {
     found
 }
 
-/// Functions that say that they are not simulated.
+/// The functions that are not simulated, and say so.
 pub fn lacking() -> Vec<String> {
     let sources = sources();
     let lists = sources.iter().filter_map(|source| source.split_once("\nlacking! {")?.1.split_once("\n}"));

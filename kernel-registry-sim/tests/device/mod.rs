@@ -1,5 +1,5 @@
-//! Calls functions of the simulated driver by name. So tests can call functions that some versions of cudarc lack, with
-//! arguments that its types forbid.
+//! Calls functions of the driver by name: also those that some versions of cudarc lack, and with arguments that
+//! its types forbid.
 #![allow(dead_code, unused_imports, unused_macros)] // Each test uses what it needs.
 
 use std::ffi::CString;
@@ -80,7 +80,7 @@ pub fn last(name: &str, others: &[usize]) -> usize {
     value
 }
 
-/// Where something is, for the driver to read and to write.
+/// The address of a value, which the driver reads and writes.
 pub fn place<T: ?Sized>(value: &mut T) -> usize {
     ptr::from_mut(value).cast::<u8>().expose_provenance()
 }
@@ -90,12 +90,13 @@ pub fn on_a_gpu() -> bool {
     std::env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "0")
 }
 
-/// The device that a test has for itself: of those of the simulated driver, or the first one of NVIDIA's.
+/// A device of the simulated driver, or the first one of NVIDIA's.
 pub fn device(ordinal: usize) -> usize {
     if on_a_gpu() { 0 } else { ordinal }
 }
 
-/// Fails the test, and on a GPU only in the end: so one run says all that NVIDIA's driver does otherwise.
+/// Fails the test. On a GPU it fails only at the end, so that one run says all that NVIDIA's driver does
+/// differently.
 #[track_caller]
 pub fn differs(what: &str) {
     assert!(on_a_gpu(), "{what}");
@@ -111,7 +112,7 @@ pub fn differs(what: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// `assert_eq`, after which a test goes on on a GPU.
+/// Like `assert_eq`, but on a GPU the test goes on.
 macro_rules! expect_eq {
     ($found:expr, $expected:expr $(, $($what:tt)+)?) => {
         match (&$found, &$expected) {
@@ -126,7 +127,7 @@ macro_rules! expect_eq {
 }
 pub(crate) use expect_eq;
 
-/// Installs the driver, with three devices, so that a test can have one alone, and is alone with what goes wrong.
+/// Installs the driver with three devices, so that a test can have one for itself. Faults are contained.
 pub fn install() {
     if !on_a_gpu() {
         Config::default().devices(3).contained(true).install().unwrap();
@@ -160,8 +161,8 @@ pub fn run(graph: usize) {
     ok("cuGraphExecDestroy", &[executable]);
 }
 
-/// Kernels: `push` appends a number to a list, whose first word is its length; `await` waits until a word is not 0; `store`
-/// writes a word, and `load` copies one.
+/// Kernels. `push` appends a number to a list, whose first word is its length. `await` waits until a word is not
+/// 0. `store` writes a word, and `load` copies one.
 const KERNELS: &str = "\
 .version 8.0
 .target sm_80
@@ -208,7 +209,7 @@ pub fn module() -> usize {
     get("cuModuleLoadData", &[place(&mut *image())])
 }
 
-/// A kernel of them in the current context.
+/// One of those kernels in the current context.
 pub fn kernel(name: &str) -> usize {
     let mut name = CString::new(name).unwrap().into_bytes_with_nul();
     get("cuModuleGetFunction", &[module(), place(&mut *name)])

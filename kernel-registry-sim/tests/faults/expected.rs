@@ -14,7 +14,7 @@ pub const RESULTS: [(u32, &str); 5] = [
     (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
 ];
 
-/// Whether a context is of no use after it.
+/// Whether this result breaks the context.
 pub fn ends_context(result: u32) -> bool {
     result == 700
 }
@@ -31,7 +31,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// For each call that was made of each function, and for all calls of each, all results.
+    /// All cases: each call of each function, and all calls of each function together, with each result.
     pub fn all(calls: &[kernel_registry_sim::Call]) -> Vec<Case> {
         let mut cases = Vec::new();
         for (place, call) in calls.iter().enumerate() {
@@ -44,7 +44,7 @@ impl Case {
         cases
     }
 
-    /// Does something during which the call fails: an error, if it was not called.
+    /// Runs `work` while the call fails. It is an error if the call was not made.
     pub fn during<T>(&self, work: impl FnOnce() -> T) -> Result<T, Box<dyn Error>> {
         let fault = Fault::fails(self.call, self.result);
         let fault = if self.number == 0 { fault } else { fault.nth(self.number) }.inject()?;
@@ -52,8 +52,9 @@ impl Case {
         if fault.hits() == 0 { Err("it was not called".into()) } else { Ok(done) }
     }
 
-    /// Whether a text names the result and the call, as cuda.h calls it, or else what cudarc puts around several. Where the
-    /// call's own failure is no error, but the context's end is, the next call is named.
+    /// Whether a text names the result and the call. The call has its name in cuda.h, or that of cudarc's
+    /// function which makes several. If the call's own failure is no error, but the broken context is, the text
+    /// names the next call.
     pub fn is_named_in(&self, text: &str) -> bool {
         if self.is_tolerated() && ends_context(self.result) {
             return text.contains(self.name);
@@ -84,7 +85,7 @@ impl Case {
         starts.iter().any(|start| self.call.starts_with(start))
     }
 
-    /// Whether it need not be an error.
+    /// Whether a program may succeed in spite of it.
     pub fn is_tolerated(&self) -> bool {
         match self.call {
             // Tells whether an earlier context still exists. If this fails, that context is forgotten.
@@ -96,11 +97,11 @@ impl Case {
             _ if self.number == 0 => false,
             // An image is loaded a second time, to ask why the first time failed.
             "cuLibraryLoadData" | "cuModuleLoadDataEx" => true,
-            // The first of each is about the context itself.
+            // The first call of each function is about the context itself.
             _ if self.number == 1 => false,
             // Whether an earlier context is still there, as above.
             "cuCtxGetId" => true,
-            // A thread that helps to compile leaves it to others if it cannot.
+            // A thread that helps to compile leaves the work to others if this fails.
             "cuCtxGetCurrent" | "cuCtxSetCurrent" => true,
             // That too; and in the end it gives a thread its mode back.
             "cuThreadExchangeStreamCaptureMode" => true,

@@ -33,7 +33,7 @@ fn what_is_done_once_fails() {
             cases.extend(RESULTS.map(|(result, _)| format!("{call} {number} {result}")));
         }
     }
-    // Two at once: each of them waits for its threads much of the time.
+    // Two processes run at once, because each waits for its threads much of the time.
     thread::scope(|scope| {
         for some in cases.chunks(cases.len().div_ceil(2)) {
             scope.spawn(move || some.iter().for_each(|case| drop(start(case))));

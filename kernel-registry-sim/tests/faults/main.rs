@@ -1,5 +1,6 @@
-//! Every call of the driver that a program makes through kernel-registry fails once with each of several results: that is an
-//! error which names it, nothing panics, hangs or leaks, and trying again succeeds.
+//! Makes every call of the driver that a program makes through kernel-registry fail, with each of several
+//! results. Each failure is an error that names the call. Nothing panics, hangs or leaks, and trying again
+//! succeeds.
 
 #[path = "../child/mod.rs"]
 mod child;
@@ -20,7 +21,7 @@ use kernel_registry_sim::Config;
 
 kernel_registry::link_kernels!(kernels);
 
-/// Faults are there for the whole process: tests that have some take turns.
+/// Takes a turn, because faults concern the whole process.
 fn alone() -> serial::Turn {
     let turn = serial::take();
     let config = Config::from_environment().contained(true);
@@ -28,7 +29,7 @@ fn alone() -> serial::Turn {
     turn
 }
 
-/// Does something in a thread of its own, which is not waited for any longer than this.
+/// Runs `work` in a thread of its own, and waits for it no longer than `limit`.
 fn within<T: Send + 'static>(limit: Duration, what: String, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = mpsc::channel();
     let thread = thread::spawn(move || {

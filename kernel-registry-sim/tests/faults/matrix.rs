@@ -13,7 +13,8 @@ use super::expected::{Case, ends_context};
 use super::program::{self, Vectors};
 use super::{alone, child, within};
 
-/// The calls of getting a context, of warming in it, of launching, of asking whether all is well, and of dropping everything.
+/// Records the calls of each step: getting a context, warming in it, launching, asking for errors, and dropping
+/// everything.
 fn record() -> Result<[Vec<Call>; 5], Box<dyn Error>> {
     let recording = record_calls();
     let context = kernel_registry::context(0)?;
@@ -37,7 +38,7 @@ fn record() -> Result<[Vec<Call>; 5], Box<dyn Error>> {
 /// The live objects after a program without faults: its libraries, and nothing else.
 fn settled() -> Result<Live, Box<dyn Error>> {
     program::run()?;
-    // The second one begins with libraries that are loaded.
+    // The second program finds the libraries loaded.
     program::run()?;
     let live = live();
     assert_eq!((live.contexts, live.streams, live.modules, live.allocations), (0, 0, 0, 0));
@@ -71,7 +72,7 @@ fn nothing_is_left(than: Live) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Checks that nothing is left, and that a program now succeeds and leaves nothing, either.
+/// Checks that nothing is left, and that a program succeeds now and leaves nothing either.
 fn all_is_well(before: Live) -> Result<(), Box<dyn Error>> {
     nothing_is_left(before)?;
     program::run().map_err(|error| format!("in a new context: {error}"))?;
@@ -110,7 +111,7 @@ fn warming_fails() -> Result<(), Box<dyn Error>> {
     warming_fails_with(|_| true)
 }
 
-/// Such a driver gets other calls: none tells whether a kernel is loaded, and kernels are loaded with their image.
+/// An older driver gets other calls: none tells whether a kernel is loaded. Kernels are loaded with their image.
 #[test]
 fn warming_fails_on_an_older_driver_that_loads_eagerly() {
     let older = [("KERNEL_REGISTRY_SIM_DRIVER", "12.0"), ("CUDA_MODULE_LOADING", "EAGER")];
@@ -143,7 +144,7 @@ fn warming_fails_with(is_meant: impl Fn(&Case) -> bool) -> Result<(), Box<dyn Er
     Ok(())
 }
 
-/// Whether a kernel is there at once, and not after it was warmed late.
+/// Whether a kernel is warm, and is not warmed late.
 fn is_warm(context: &Arc<CudaContext>) -> bool {
     let recording = record_calls();
     saxpy::INFO.cu_function(context).is_ok()
@@ -220,7 +221,8 @@ fn launching_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
             launches = 0;
             true
         }
-        // Before and after the launch cudarc records and waits for events. What fails there it keeps for its next call.
+        // Before and after the launch cudarc records and waits for events. It keeps a failure of these for its
+        // next call.
         Ok(()) => {
             if context.check_err().is_ok() {
                 return Err("it is no error, now or later".into());

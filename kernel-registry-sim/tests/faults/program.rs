@@ -50,7 +50,7 @@ impl Vectors {
     }
 }
 
-/// All of it.
+/// Runs the whole program.
 pub fn run() -> Result<(), Box<dyn Error>> {
     let context = kernel_registry::context(0)?;
     run_in(&context)

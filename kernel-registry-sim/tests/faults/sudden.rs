@@ -13,7 +13,7 @@ use super::program::{self, Vectors};
 const ILLEGAL_ADDRESS: u32 = 700;
 const LAUNCH_FAILED: u32 = 719;
 
-/// Does something, after which programs go on, and nothing is left of it.
+/// Runs `work`, and checks that programs run after it and that it leaves nothing behind.
 fn leaves_nothing(work: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
     let _turn = alone();
     program::run()?;
@@ -53,7 +53,7 @@ fn a_kernel_that_goes_wrong_ends_its_context() -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Kernels of this library go wrong as all others.
+/// Kernels of this library can fail like all others.
 #[test]
 fn a_kernel_that_goes_wrong_while_others_are_warmed_is_an_error() -> Result<(), Box<dyn Error>> {
     leaves_nothing(|| {
@@ -107,7 +107,7 @@ fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// A kernel that is warmed when it is launched fails like one that is warmed in time, and the next launch is as good as new.
+/// A kernel that is warmed at its launch fails like one that is warmed in time, and the next launch succeeds.
 #[test]
 fn a_kernel_that_is_late_fails_in_words() -> Result<(), Box<dyn Error>> {
     leaves_nothing(|| {

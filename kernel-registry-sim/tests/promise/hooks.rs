@@ -45,7 +45,8 @@ fn a_hook_cannot_warm_its_own_context() -> Outcome {
     Ok(())
 }
 
-/// A warm-up of this context in a hook's thread: it would wait for the hook, which waits for it.
+/// Checks that a warm-up of this context in a hook's thread is refused: it would wait for the hook, which waits
+/// for it.
 fn is_refused(warmed: Result<Warm, WarmError>) -> Result<(), String> {
     match warmed {
         Err(WarmError::InHook { hook }) if hook.ends_with("::hooks::hook") => Ok(()),
@@ -116,7 +117,7 @@ fn other_threads_wait_for_a_hook() -> Outcome {
     Ok(())
 }
 
-/// A kernel that the warm-up does not select would be warmed late, which is the same.
+/// Warming late a kernel that the warm-up does not select is the same.
 #[test]
 fn a_hook_cannot_launch_what_is_not_warm() -> Outcome {
     let alone = alone()?;

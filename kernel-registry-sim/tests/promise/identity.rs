@@ -1,4 +1,5 @@
-//! Contexts that are reset, destroyed and made again, and modules that are unloaded: nothing of before is used.
+//! Contexts that are reset, destroyed and made again, and modules that are unloaded. Nothing that was there
+//! before is used.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,7 +12,7 @@ use kernels::waiting::touch;
 
 use super::{Outcome, alone, another, launch_saxpy, reset};
 
-/// The handle of before can be that of another kernel after.
+/// After a reset another kernel may have the old handle.
 #[test]
 fn a_prepared_launch_does_not_survive_a_reset() -> Outcome {
     let alone = alone()?;
@@ -38,7 +39,7 @@ fn a_prepared_launch_does_not_survive_a_reset() -> Outcome {
     Ok(())
 }
 
-/// It looks again when some context is forgotten, and finds that its own is still there.
+/// When any context ends it looks again, and finds that its own is still there.
 #[test]
 fn a_prepared_launch_survives_the_end_of_other_contexts() -> Outcome {
     let alone = alone()?;

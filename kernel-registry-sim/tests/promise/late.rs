@@ -72,7 +72,7 @@ fn a_late_load_does_not_undo_a_denial_during_it() -> Outcome {
     Ok(())
 }
 
-/// Whoever is told of a late load may launch kernels, this one too, and in another thread.
+/// The application's function for late loads may launch kernels, even this one, and in another thread.
 #[test]
 fn the_application_may_launch_the_kernel_that_it_is_told_of() -> Outcome {
     for elsewhere in [false, true] {

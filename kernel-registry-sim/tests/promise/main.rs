@@ -25,13 +25,13 @@ kernel_registry::link_kernels!(kernels);
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// The only running test: hooks, faults and the driver belong to the whole process.
+/// A turn in which no other test runs: hooks, faults and the driver belong to the whole process.
 struct Alone {
     context: Arc<CudaContext>,
     _turn: MutexGuard<'static, ()>,
 }
 
-/// The primary context, as if it had never been there.
+/// Takes a turn with a new primary context.
 fn alone() -> Result<Alone, Box<dyn Error>> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

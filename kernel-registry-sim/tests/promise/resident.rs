@@ -1,4 +1,4 @@
-//! A resident kernel, which stays until it is told to end.
+//! A resident kernel, which runs until it is stopped.
 
 use std::error::Error;
 use std::sync::Arc;

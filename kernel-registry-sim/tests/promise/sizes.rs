@@ -20,7 +20,7 @@ fn they_are_enlarged_before_they_are_fixed() -> Outcome {
     Warmup::new().printf_fifo(32 * MIB).heap(64 * MIB).warm(&alone.context)?;
     assert!(limit(CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE) >= 32 * MIB);
     assert!(limit(CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE) >= 64 * MIB);
-    // As much or less is no reason to set it again.
+    // A size that is no larger is not set again.
     Warmup::new().printf_fifo(MIB).heap(64 * MIB).warm(&alone.context)?;
     Ok(())
 }

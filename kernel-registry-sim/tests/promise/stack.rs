@@ -1,4 +1,5 @@
-//! The stack of each thread: a change of its limit makes the next launch wait, which has to be one of the library's own.
+//! The stack of each thread. A change of its limit makes the next launch wait, so the library launches a kernel
+//! of its own.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -46,7 +47,7 @@ fn runs_beside_a_waiting_stream(warm: &Warm) -> Result<bool, Box<dyn std::error:
 fn a_launch_does_not_pay_for_a_stack_that_a_later_warm_up_raised() -> Outcome {
     let alone = alone()?;
     only_touch().warm(&alone.context)?;
-    // Nothing that this kernel needs is new but its stack.
+    // This kernel needs nothing new but its stack.
     let warm = Warmup::new().only(|kernel| kernel == shuffle::INFO).warm(&alone.context)?;
     assert!(warm.report().stack >= 2048);
     assert!(runs_beside_a_waiting_stream(&warm)?);

@@ -1,4 +1,4 @@
-//! Kernels whose functions are taken while another kernel runs.
+//! Kernels whose functions are looked up while another kernel runs.
 
 use std::thread;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn a_kernel_is_not_warm_before_the_others_have_ended() -> Outcome {
     let slow = Fault::delays("cuModuleGetFunction", Duration::from_millis(600)).nth(1).inject()?;
     let (warmed, resident) = thread::scope(|scope| {
         let resident = scope.spawn(|| {
-            // The image is loaded, and its kernel is about to be taken.
+            // The image is loaded, and its kernel is about to be looked up.
             thread::sleep(Duration::from_millis(300));
             Resident::start_warm(&alone.context).map_err(|error| error.to_string())
         });

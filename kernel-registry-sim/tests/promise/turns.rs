@@ -65,7 +65,7 @@ fn slow_compilation() -> Outcome {
     Ok(())
 }
 
-/// In eager mode compiling ends with loading, which waits; timeout holds for that.
+/// In eager mode compiling ends with loading, which waits. The timeout limits that.
 #[test]
 fn a_compilation_that_waits_for_the_device_is_given_up() {
     child::run("turns::eager", &[]);

@@ -1,4 +1,4 @@
-//! A resident kernel, which stays on the device until it is told to end, or its time is over.
+//! A resident kernel, which runs until it is released, or its time is over.
 #![allow(dead_code)] // Each test uses what it needs.
 
 use std::ptr;
@@ -22,13 +22,13 @@ fn word(address: usize) -> &'static AtomicU32 {
 }
 
 impl Resident {
-    /// In the current context. It goes after that time at the latest.
+    /// Starts one in the current context. It ends after that time at the latest.
     pub fn start(longest: Duration) -> Self {
         let await_flag = kernel("await");
         Self::on(longest, |stream, flag| launch(await_flag, stream, &[flag as u64]))
     }
 
-    /// A stream that is given this, which lasts until the word at the flag is 1.
+    /// Occupies a stream until the word at the flag is 1.
     fn on(longest: Duration, occupy: impl FnOnce(usize, usize)) -> Self {
         let (stream, flag) = (stream(), get("cuMemHostAlloc", &[4, 2]));
         word(flag).store(0, Ordering::SeqCst);
@@ -43,12 +43,12 @@ impl Resident {
         Resident { stream, flag, over, timer }
     }
 
-    /// Whether its time was over before it was told to go.
+    /// Whether its time was over before it was released.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::SeqCst)
     }
 
-    /// Tells it to go, and waits until it is gone.
+    /// Releases it, and waits until it has ended.
     pub fn release(self) {
         word(self.flag).store(1, Ordering::SeqCst);
         self.timer.thread().unpark();
@@ -57,12 +57,12 @@ impl Resident {
     }
 }
 
-/// Whether something waits for a resident kernel: it is expected to, or not to.
+/// Whether an operation waits for a resident kernel. `expected` says how long to look.
 pub fn waits(expected: bool, operation: impl FnOnce()) -> bool {
     has_to_wait(Resident::start(longest(expected)), operation)
 }
 
-/// Whether something waits for a stream in which a wait for a word is pending: it is expected to, or not to.
+/// Whether an operation waits for a stream that waits for a word. `expected` says how long to look.
 pub fn waits_for_word(expected: bool, operation: impl FnOnce()) -> bool {
     let wait = |stream, flag| ok("cuStreamWaitValue32_v2", &[stream, flag, 1, 1]);
     has_to_wait(Resident::on(longest(expected), wait), operation)

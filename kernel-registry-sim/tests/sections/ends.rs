@@ -1,4 +1,4 @@
-//! The end of a kernel that stays, and what is done afterwards.
+//! The end of a resident kernel, and what is done afterwards.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU32;
@@ -99,7 +99,7 @@ fn memory_is_freed_after_a_kernel_that_ended_late() -> Outcome {
 fn a_panic_after_the_launch_leaves_no_kernel_unguarded() -> Outcome {
     let ready = ready()?;
     let (stream, words) = (&ready.stream, ready.words);
-    // Not the one that the section stops.
+    // This is not the control block that the section stops.
     let control = Control::new(&ready.context, 1)?;
     control.limit(Duration::from_secs(5));
     let checked = spin(1, 1).stop_within(Duration::from_millis(50)).check(&ready.warm)?;
@@ -146,7 +146,7 @@ fn waiting_for_blocks_ends_with_the_kernel() -> Outcome {
     let launch = |launch: &Starting<'_, _>| unsafe { touch::launch(&ready.stream, launch, out.at()) };
     let section = checked.launch(&ready.stream, launch)?;
     let begun = Instant::now();
-    // It takes no control block.
+    // This kernel takes no control block.
     assert!(section.wait_for_blocks(Duration::from_secs(20)).is_err());
     assert!(begun.elapsed() < Duration::from_secs(10));
     Ok(section.stop()?)
@@ -203,7 +203,7 @@ fn many_threads_have_sections_at_once() -> Outcome {
                             drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1).expect("there is memory"));
                             section.stop().expect("it ends");
                         }
-                        // Another thread loads or frees: that is over soon.
+                        // Another thread loads or frees, which is over soon.
                         Err(ResidentError::Busy { .. } | ResidentError::NotWarm { .. }) => {}
                         Err(error) => panic!("{error}"),
                     }

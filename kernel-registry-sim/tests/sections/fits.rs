@@ -1,4 +1,4 @@
-//! What fits beside kernels that stay.
+//! What fits beside resident kernels.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ fn the_carveout_is_set_if_that_helps() -> Outcome {
     assert!(error.to_string().contains("with a preferred carve-out of 100"), "{error}");
     assert_eq!(spin(132, 32).beside(touch::INFO, touch::config(1)).check(&ready.warm)?.fit().carveout, None);
 
-    // It runs, too.
+    // What fits runs, too.
     let section = ready.launch(beside())?;
     let out = Words::new()?;
     let stream = ready.context.new_stream()?;
@@ -83,7 +83,7 @@ fn all_warm_kernels_are_checked() -> Outcome {
 }
 
 #[test]
-fn two_kernels_that_stay_share_the_device() -> Outcome {
+fn two_resident_kernels_share_the_device() -> Outcome {
     let ready = ready()?;
     let first = ready.launch(spin(132, 1024))?;
     let other = ready.context.new_stream()?;
@@ -136,7 +136,7 @@ fn room_that_was_taken_since_the_check_is_noticed() -> Outcome {
     Ok(section.stop()?)
 }
 
-/// 100 kernels beside one that stays: the check takes less than a millisecond on an idle machine.
+/// The check of 100 kernels beside a resident one takes less than a millisecond on an idle machine.
 #[test]
 fn a_check_is_fast() -> Outcome {
     let ready = ready()?;
@@ -174,7 +174,7 @@ fn carve_outs_of_earlier_launches_count() -> Outcome {
 }
 
 #[test]
-fn many_kernels_that_stay_are_counted_in_errors() -> Outcome {
+fn many_resident_kernels_are_counted_in_errors() -> Outcome {
     let ready = ready()?;
     let mut sections = Vec::new();
     let error = loop {

@@ -1,4 +1,4 @@
-//! What is refused before the launch, and while the kernel stays.
+//! What is refused before the launch, and while the kernel is resident.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn a_launch_that_fails_leaves_no_section() -> Outcome {
     Ok(())
 }
 
-/// The function is given a stream, and can use another one, or none.
+/// The function gets a stream, but may launch in another one, or not at all.
 #[test]
 fn a_launch_that_never_was_is_an_error() -> Outcome {
     let ready = ready()?;
@@ -97,13 +97,13 @@ fn a_launch_that_never_was_is_an_error() -> Outcome {
     assert!(matches!(error, ResidentError::NotLaunched { .. }), "{error}");
     // Nothing is left of it.
     let section = ready.launch(spin(1, 1))?;
-    let second = ready.launch(spin(1, 1)).expect_err("its stream has a kernel that stays");
+    let second = ready.launch(spin(1, 1)).expect_err("its stream has a resident kernel");
     assert!(matches!(second, ResidentError::Launch(LaunchError::WouldWait { .. })), "{second}");
     Ok(section.stop()?)
 }
 
 #[test]
-fn a_stream_has_one_kernel_that_stays() -> Outcome {
+fn a_stream_has_one_resident_kernel() -> Outcome {
     let ready = ready()?;
     let section = ready.launch(spin(1, 1))?;
     let error = ready.launch(spin(1, 1)).expect_err("it would start afterwards");
@@ -127,7 +127,7 @@ fn a_launch_in_another_stream_is_refused() -> Outcome {
 }
 
 #[test]
-fn a_kernel_does_not_stay_in_a_graph() -> Outcome {
+fn a_resident_kernel_is_not_captured() -> Outcome {
     let ready = ready()?;
     ready.stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
     let launched = ready.launch(spin(1, 1));
@@ -139,7 +139,7 @@ fn a_kernel_does_not_stay_in_a_graph() -> Outcome {
 }
 
 #[test]
-fn calls_that_would_wait_are_refused_while_it_stays() -> Outcome {
+fn calls_that_would_wait_are_refused_while_it_is_resident() -> Outcome {
     let turn = serial::take();
     Config::default().install()?;
     let context = kernel_registry::context(0)?;

@@ -1,4 +1,4 @@
-//! Kernels that stay: what is checked before, refused meanwhile and done afterwards.
+//! Resident kernels: what is checked before, refused meanwhile and done afterwards.
 
 mod ends;
 mod fits;
@@ -44,7 +44,7 @@ impl Words {
     }
 }
 
-/// Waits for what a kernel's end brings about in another thread.
+/// Waits for something that happens in another thread when a kernel ends.
 fn soon(mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -89,7 +89,8 @@ impl Ready {
         Ok(section)
     }
 
-    /// A kernel that its section cannot stop: it reads another control block, which is to be kept until the kernel has ended.
+    /// A kernel that its section cannot stop, because it reads another control block. That must be kept until the
+    /// kernel has ended.
     fn launch_unstoppable(&self, stop_within: Duration) -> Outcome<(Section, Control)> {
         let control = Control::new(&self.context, 1)?;
         control.limit(Duration::from_secs(5));
