@@ -1,6 +1,6 @@
 //! PTX text as words and punctuation, without comments and strings.
 
-use kernel_registry_format::ptx::lexer::{self, Kind};
+use kernel_registry_cuda::ptx::lexer::{self, Kind};
 
 /// A lexer that passes over what no PTX has.
 #[derive(Clone, Debug)]

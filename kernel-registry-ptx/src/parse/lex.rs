@@ -1,6 +1,6 @@
 //! Text to words, numbers and signs, each with its line.
 
-use kernel_registry_format::ptx::lexer::{Kind, Lexer};
+use kernel_registry_cuda::ptx::lexer::{Kind, Lexer};
 
 use crate::error::LoadError;
 

@@ -27,7 +27,7 @@ pub enum Kind {
 /// Splits a text into tokens. Blanks and comments are none.
 ///
 /// ```
-/// use kernel_registry_format::ptx::lexer::Lexer;
+/// use kernel_registry_cuda::ptx::lexer::Lexer;
 ///
 /// let text = ".reg.b32 %r1; // a register";
 /// let tokens: Vec<_> = Lexer::new(text.as_bytes(), 0).map(|token| &text[token.range]).collect();
