@@ -7,6 +7,7 @@ mod describe;
 
 pub(crate) use describe::hex;
 
+use kernel_registry_image::Signature;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
@@ -36,22 +37,18 @@ struct Summary {
 }
 
 /// An image, of a binary or alone.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Image {
     /// None for an image alone, as is what follows.
-    #[serde(default)]
     binary: Option<String>,
     #[serde(rename = "crate")]
     pub(crate) package: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) file: String,
-    #[serde(default)]
     kind: Option<ImageKind>,
-    #[serde(default)]
     bytes: u64,
-    #[serde(default)]
     kernels: usize,
-    #[serde(default)]
     variants: usize,
     pub(crate) unread: Vec<UnreadVariant>,
 }
@@ -143,11 +140,11 @@ pub(crate) struct Param {
 }
 
 /// An image as a kernel's record describes it.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct RecordedImage {
     pub(crate) file: String,
     pub(crate) bytes: u64,
-    #[serde(default)]
     variants: Vec<String>,
 }
 
@@ -165,58 +162,53 @@ pub(crate) struct ImageKernel {
 }
 
 /// A parameter as an image has it.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct ImageParam {
-    #[serde(default)]
     offset: u32,
     pub(crate) size: u32,
-    #[serde(default)]
     align: Option<u32>,
     /// Its type in PTX.
     pub(crate) ptx: Option<String>,
 }
 
 /// A kernel in one variant of its image.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Variant {
     pub(crate) kind: VariantKind,
     /// The architecture, such as `sm_90a`.
     pub(crate) target: String,
-    #[serde(default)]
     pub(crate) ptx: Option<String>,
-    #[serde(default)]
     pub(crate) toolkit: Option<String>,
     pub(crate) resources: Option<Resources>,
-    #[serde(default)]
     pub(crate) limits: Limits,
-    #[serde(default)]
     pub(crate) needs: Vec<String>,
-    #[serde(default)]
     pub(crate) frames: Frames,
     pub(crate) code_bytes: Option<u32>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum VariantKind {
+    #[default]
     Ptx,
     Cubin,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Resources {
     pub(crate) registers: u32,
     pub(crate) static_shared: u32,
-    #[serde(default)]
-    reserved_shared: u32,
-    #[serde(default)]
+    pub(crate) reserved_shared: u32,
     pub(crate) constants: u32,
     pub(crate) local_frame: u32,
     pub(crate) stack: Option<u32>,
 }
 
 /// Limits for launches.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Limits {
     pub(crate) max_threads: Option<u32>,
     pub(crate) required_threads: Option<[u32; 3]>,
@@ -226,7 +218,7 @@ pub(crate) struct Limits {
 }
 
 /// Stack beyond what the driver reports.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Frames {
     pub(crate) recursive: Option<u32>,
     pub(crate) launched: Option<u32>,
@@ -255,5 +247,22 @@ impl<'de> Deserialize<'de> for Kernel {
             false => serde_json::from_value(value).map(Kernel::Alone),
         };
         kernel.map_err(de::Error::custom)
+    }
+}
+
+impl ImageKernel {
+    /// Its name in C++, with template arguments and without parameters, or else its symbol.
+    pub(crate) fn name(&self) -> String {
+        Signature::of(&self.symbol).map_or_else(|| self.symbol.clone(), |signature| signature.name)
+    }
+}
+
+impl Variant {
+    /// `sm_90` or `sm_75 PTX`
+    pub(crate) fn name(&self) -> String {
+        match self.kind {
+            VariantKind::Cubin => self.target.clone(),
+            VariantKind::Ptx => format!("{} PTX", self.target),
+        }
     }
 }

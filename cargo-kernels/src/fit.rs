@@ -1,6 +1,5 @@
 //! `cargo kernels fit`: computes which kernels fit beside a resident kernel.
 
-mod budget;
 mod json;
 mod kernels;
 mod report;

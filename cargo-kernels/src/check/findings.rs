@@ -52,7 +52,7 @@ pub(super) enum FindingKind {
     Unread,
 }
 
-/// FindingKind a finding concerns.
+/// What a finding is about.
 pub(super) enum Subject<'a> {
     Declaration {
         binary: &'a Path,
@@ -106,13 +106,7 @@ impl<'a> Report<'a> {
             match image {
                 Some(Some(image)) => {
                     if let Err(missing) = self.compare(binary, kernel, image, file) {
-                        self.add(
-                            binary,
-                            kernel,
-                            FindingKind::Missing,
-                            vec![file.to_owned()],
-                            missing.to_string(),
-                        );
+                        self.add_about(binary, kernel, FindingKind::Missing, &[file], missing.to_string());
                     }
                 }
                 Some(None) => {
@@ -120,7 +114,7 @@ impl<'a> Report<'a> {
                         "its image `{file}` is not in the binary: check the one that the linker wrote, \
                          before it is packed"
                     );
-                    self.add(binary, kernel, FindingKind::Unchecked, vec![file.to_owned()], message);
+                    self.add_about(binary, kernel, FindingKind::Unchecked, &[file], message);
                 }
                 None => {
                     let message = match kernel.image {
@@ -128,7 +122,7 @@ impl<'a> Report<'a> {
                         Some(_) => "it was compiled without an image: check a build that has one",
                     };
                     let message = message.to_owned();
-                    self.add(binary, kernel, FindingKind::Unchecked, Vec::new(), message);
+                    self.add_about(binary, kernel, FindingKind::Unchecked, &[], message);
                 }
             }
         }
@@ -149,14 +143,9 @@ impl<'a> Report<'a> {
         self.add_unread(&linked.image, &binary.path.display().to_string());
         let count = linked.kernels().map_or(0, |kernels| kernels.len());
         if count > 0 && binary.linked.handed_over() != HandedOver::All {
-            let images = vec![binary.path.display().to_string()];
             let message = sentence(count, binary.linked.handed_over());
-            self.findings.push(Finding {
-                kind: FindingKind::Unwarmed,
-                subject: Subject::Image,
-                images,
-                message,
-            });
+            let file = binary.path.display().to_string();
+            self.add(FindingKind::Unwarmed, Subject::Image, &[&file], message);
         }
     }
 
@@ -176,14 +165,14 @@ impl<'a> Report<'a> {
             }
             // A program's kernels may be spread over several files, so one of the images must have it, not all.
             if missing.len() == images.len() {
-                let names = images.iter().map(|file| file.name.clone()).collect();
+                let names: Vec<_> = images.iter().map(|file| &*file.name).collect();
                 let message = match missing.as_slice() {
                     [error] => error.to_string(),
                     several => {
                         format!("no kernel `{}` in any of {} images", readable(kernel.symbol), several.len())
                     }
                 };
-                self.add(binary, kernel, FindingKind::Missing, names, message);
+                self.add_about(binary, kernel, FindingKind::Missing, &names, message);
             }
         }
         for ImageFile { name, image } in images {
@@ -212,24 +201,28 @@ impl<'a> Report<'a> {
             }
         };
         for (about, message) in wrong {
-            self.add(binary, kernel, FindingKind::Mismatch(about), vec![file.to_owned()], message);
+            self.add_about(binary, kernel, FindingKind::Mismatch(about), &[file], message);
         }
         if let Some(partial) = compare::partial(kernel, symbol, image) {
             let message = format!("`{}` of `{file}` is only {partial}", readable(kernel.symbol));
-            self.add(binary, kernel, FindingKind::Partial, vec![file.to_owned()], message);
+            self.add_about(binary, kernel, FindingKind::Partial, &[file], message);
         }
         Ok(symbol.to_owned())
     }
 
-    fn add(
+    fn add_about(
         &mut self,
         binary: &'a Contents<'a>,
         kernel: &'a KernelRecord<'a>,
         kind: FindingKind,
-        images: Vec<String>,
+        images: &[&str],
         message: String,
     ) {
-        let subject = Subject::Declaration { binary: &binary.path, kernel };
+        self.add(kind, Subject::Declaration { binary: &binary.path, kernel }, images, message);
+    }
+
+    fn add(&mut self, kind: FindingKind, subject: Subject<'a>, images: &[&str], message: String) {
+        let images = images.iter().map(|image| (*image).to_owned()).collect();
         self.findings.push(Finding { kind, subject, images, message });
     }
 
@@ -237,13 +230,7 @@ impl<'a> Report<'a> {
         let mut unread = Unread::default();
         unread.add(file, &UnreadVariant::in_image(image));
         for message in &unread.sentences {
-            let (subject, images) = (Subject::Image, vec![file.to_owned()]);
-            self.findings.push(Finding {
-                kind: FindingKind::Unread,
-                subject,
-                images,
-                message: message.clone(),
-            });
+            self.add(FindingKind::Unread, Subject::Image, &[file], message.clone());
         }
         self.unread.merge(unread);
     }
@@ -256,8 +243,7 @@ impl<'a> Report<'a> {
                 let name = entry.signature.as_ref().map_or(entry.symbol.clone(), ToString::to_string);
                 let message = format!("`{name}` of `{file}` is declared nowhere");
                 let subject = Subject::Entry { symbol: entry.symbol.clone() };
-                let images = vec![file.to_owned()];
-                self.findings.push(Finding { kind: FindingKind::Unused, subject, images, message });
+                self.add(FindingKind::Unused, subject, &[file], message);
             }
         }
     }

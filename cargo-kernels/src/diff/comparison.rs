@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::figure::{self, Change, Figure};
 use super::signature::{self, SignatureChange};
-use super::snapshot::{Kernel, Snapshot, Variant};
+use super::snapshot::{Kernel, Snapshot};
+use crate::document::Variant;
 use kernel_registry_command::many;
 
 /// Two builds, and how their kernels differ.
@@ -83,12 +84,8 @@ impl<'a> Comparison<'a> {
 
     /// The figures of a variant, if one changed.
     fn figures(&mut self, old: &'a Variant, new: &'a Variant) -> Option<ChangedVariant<'a>> {
-        let mut index = 0;
-        let figures = Figure::ALL.map(|figure| {
-            let change = Change { figure, old: old.amounts[index], new: new.amounts[index] };
-            index += 1;
-            change
-        });
+        let change = |figure: Figure| Change { figure, old: figure.amount(old), new: figure.amount(new) };
+        let figures = Figure::ALL.map(change);
         for change in figures.iter().filter(|change| change.old.is_some() && change.new.is_some()) {
             if !self.compared.contains(&change.figure) {
                 self.compared.push(change.figure);
@@ -215,15 +212,26 @@ fn key(kernel: &Kernel, by_path: bool) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::diff::figure::Amount;
-    use crate::document::VariantKind;
+    use crate::document::{Resources, VariantKind};
 
     /// A kernel with the figures in the order of [`Figure::ALL`] for each architecture.
     pub(in crate::diff) fn kernel(path: &str, variants: &[(&str, [Option<u32>; 5])]) -> Kernel {
-        let variant = |(target, amounts): &(&str, [Option<u32>; 5])| Variant {
-            kind: if amounts[0].is_some() { VariantKind::Cubin } else { VariantKind::Ptx },
-            target: (*target).to_owned(),
-            amounts: amounts.map(|amount| amount.map(Amount::exactly)),
+        let variant = |(target, amounts): &(&str, [Option<u32>; 5])| {
+            let [registers, local_frame, stack, static_shared, code_bytes] = *amounts;
+            let resources = |registers| Resources {
+                registers,
+                local_frame: local_frame.unwrap_or_default(),
+                static_shared: static_shared.unwrap_or_default(),
+                stack,
+                ..Resources::default()
+            };
+            Variant {
+                kind: if registers.is_some() { VariantKind::Cubin } else { VariantKind::Ptx },
+                target: (*target).to_owned(),
+                resources: registers.map(resources),
+                code_bytes,
+                ..Variant::default()
+            }
         };
         Kernel {
             path: Some(path.to_owned()),

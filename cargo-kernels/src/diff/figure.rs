@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::document::{Resources, Variant};
+
 /// What a kernel uses in one variant of its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Figure {
@@ -42,6 +44,19 @@ impl Figure {
 
     pub(super) const fn key(self) -> &'static str {
         self.names()[2]
+    }
+
+    /// What a kernel uses of it in a variant, as far as known.
+    pub(super) fn amount(self, variant: &Variant) -> Option<Amount> {
+        let of = |amount: fn(Resources) -> u32| variant.resources.map(amount).map(Amount::exactly);
+        let stack = variant.resources.and_then(|resources| resources.stack);
+        match self {
+            Figure::Registers => of(|resources| resources.registers),
+            Figure::Frame => of(|resources| resources.local_frame),
+            Figure::Stack => variant.frames.recursive.map(Amount::at_least).or(stack.map(Amount::exactly)),
+            Figure::Shared => of(|resources| resources.static_shared),
+            Figure::Code => variant.code_bytes.map(Amount::exactly),
+        }
     }
 
     const fn unit(self) -> &'static str {
@@ -147,6 +162,8 @@ impl fmt::Display for Change {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn change(old: Option<Amount>, new: Option<Amount>) -> Change {
@@ -180,5 +197,22 @@ mod tests {
         assert_eq!(both(least(64), known(16)), (true, false));
         assert_eq!(both(None, known(16)), (false, false));
         assert_eq!(both(known(16), None), (false, false));
+    }
+
+    #[test]
+    fn a_stack_is_known_a_least_or_unknown() {
+        let stack = |variant: Value| Figure::Stack.amount(&serde_json::from_value(variant).unwrap());
+        let resources = json!({ "registers": 8, "static_shared": 0, "local_frame": 16, "stack": 24 });
+        assert_eq!(
+            stack(json!({ "kind": "cubin", "target": "sm_90", "resources": resources })),
+            Some(Amount::exactly(24))
+        );
+        let recursive = json!({ "registers": 8, "static_shared": 0, "local_frame": 16, "stack": null });
+        let frames = json!({ "recursive": 8240, "launched": null });
+        assert_eq!(
+            stack(json!({ "kind": "cubin", "target": "sm_90", "resources": recursive, "frames": frames })),
+            Some(Amount::at_least(8240))
+        );
+        assert_eq!(stack(json!({ "kind": "ptx", "target": "sm_90", "resources": null })), None);
     }
 }

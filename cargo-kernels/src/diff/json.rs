@@ -6,7 +6,8 @@ use super::comparison::{Changed, ChangedVariant};
 use super::figure::{Amount, Change};
 use super::limits::Refusal;
 use super::report::Report;
-use super::snapshot::{Kernel, Snapshot, Variant};
+use super::snapshot::{Kernel, Snapshot};
+use crate::document::Variant;
 use crate::json::joined;
 
 /// Raised by every change that could break a reader.

@@ -3,8 +3,9 @@
 use super::comparison::Comparison;
 use super::figure::{Change, Figure};
 use super::growth::Growth;
-use super::snapshot::{Kernel, Variant};
+use super::snapshot::Kernel;
 use crate::cli::{Diff, DiffLimits};
+use crate::document::Variant;
 
 /// What changes are refused.
 #[derive(Default)]

@@ -8,8 +8,7 @@ use kernel_registry_format::is_control;
 use kernel_registry_image::Signature;
 use serde_json::Value;
 
-use super::figure::{Amount, Figure};
-use crate::document::{self, Declaration, Document, ImageKernel, SCHEMA, VariantKind};
+use crate::document::{self, Declaration, Document, ImageKernel, SCHEMA, Variant};
 use crate::failure::Failure;
 use crate::shown;
 use crate::unread::Unread;
@@ -55,26 +54,6 @@ pub(super) struct Param {
     pub(super) element_size: Option<u32>,
     /// Its type in PTX.
     pub(super) ptx: Option<String>,
-}
-
-/// A kernel in one variant of its image.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Variant {
-    pub(super) kind: VariantKind,
-    /// The architecture, such as `sm_90a`.
-    pub(super) target: String,
-    /// In the order of [`Figure::ALL`].
-    pub(super) amounts: [Option<Amount>; Figure::ALL.len()],
-}
-
-impl Variant {
-    /// `sm_90` or `sm_75 PTX`
-    pub(super) fn name(&self) -> String {
-        match self.kind {
-            VariantKind::Cubin => self.target.clone(),
-            VariantKind::Ptx => format!("{} PTX", self.target),
-        }
-    }
 }
 
 impl Kernel {
@@ -201,7 +180,7 @@ impl From<document::Kernel> for Kernel {
                     rust: Some(signature).filter(|signature| !signature.is_empty()),
                     cuda: kernel.cuda,
                     params: params.into_iter().map(Param::from).collect(),
-                    variants: kernel.variants.into_iter().map(Variant::from).collect(),
+                    variants: kernel.variants,
                     ..Kernel::default()
                 }
             }
@@ -216,7 +195,7 @@ impl From<document::Kernel> for Kernel {
                     symbol,
                     cuda,
                     params: params.into_iter().map(param).collect(),
-                    variants: variants.into_iter().map(Variant::from).collect(),
+                    variants,
                     ..Kernel::default()
                 }
             }
@@ -228,21 +207,6 @@ impl From<document::Param> for Param {
     fn from(param: document::Param) -> Self {
         let document::Param { ty, length, size, element_size, .. } = param;
         Param { ty: Some(ty), length, size, element_size, ptx: None }
-    }
-}
-
-impl From<document::Variant> for Variant {
-    fn from(variant: document::Variant) -> Self {
-        let of = |amount: fn(document::Resources) -> u32| variant.resources.map(amount).map(Amount::exactly);
-        let stack = variant.resources.and_then(|resources| resources.stack);
-        let amount = |figure| match figure {
-            Figure::Registers => of(|resources| resources.registers),
-            Figure::Frame => of(|resources| resources.local_frame),
-            Figure::Stack => variant.frames.recursive.map(Amount::at_least).or(stack.map(Amount::exactly)),
-            Figure::Shared => of(|resources| resources.static_shared),
-            Figure::Code => variant.code_bytes.map(Amount::exactly),
-        };
-        Variant { kind: variant.kind, target: variant.target, amounts: Figure::ALL.map(amount) }
     }
 }
 
@@ -282,26 +246,6 @@ mod tests {
         let document = serde_json::from_value(document).unwrap();
         let snapshot = Snapshot::from_document(document, Path::new("x.json")).unwrap();
         assert_eq!((snapshot.image_bytes, snapshot.kernels.len()), (200, 3));
-    }
-
-    #[test]
-    fn a_stack_is_known_a_least_or_unknown() {
-        let stack = |variant: Value| {
-            let variant: document::Variant = serde_json::from_value(variant).unwrap();
-            Variant::from(variant).amounts[2]
-        };
-        let resources = json!({ "registers": 8, "static_shared": 0, "local_frame": 16, "stack": 24 });
-        assert_eq!(
-            stack(json!({ "kind": "cubin", "target": "sm_90", "resources": resources })),
-            Some(Amount::exactly(24))
-        );
-        let recursive = json!({ "registers": 8, "static_shared": 0, "local_frame": 16, "stack": null });
-        let frames = json!({ "recursive": 8240, "launched": null });
-        assert_eq!(
-            stack(json!({ "kind": "cubin", "target": "sm_90", "resources": recursive, "frames": frames })),
-            Some(Amount::at_least(8240))
-        );
-        assert_eq!(stack(json!({ "kind": "ptx", "target": "sm_90", "resources": null })), None);
     }
 
     #[test]

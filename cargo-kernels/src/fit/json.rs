@@ -30,7 +30,8 @@ fn gpu(gpu: &GpuReport<'_>) -> Value {
         "fuller_multiprocessors": residency.fuller,
     });
     let budgets = gpu.budgets.iter().map(|budget| {
-        (budget.resource.key().to_owned(), json!({ "total": budget.total, "taken": budget.taken }))
+        let key = budget.name.replace("shared memory", "shared_bytes");
+        (key, json!({ "total": budget.total, "taken": budget.taken }))
     });
     json!({
         "gpu": format!("sm_{}", gpu.device.sm),

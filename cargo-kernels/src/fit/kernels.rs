@@ -1,11 +1,12 @@
 //! The kernels of all files, with the figures of their machine code.
 
-use kernel_registry_image::{Entry, Limits, Resources, Target, Variant, VariantKind};
+use kernel_registry_image::Target;
 
 use crate::cli::Fit;
+use crate::document::{self, DeclaredKernel, Limits, Resources, Variant, VariantKind};
 use crate::failure::Failure;
 use crate::kernel_name::{is_cuda_name, is_path, nearest};
-use crate::shown::{Compiled, with_compiled};
+use crate::shown;
 use crate::unread::Unread;
 
 pub(super) struct Kernels {
@@ -36,17 +37,13 @@ pub(super) struct Code {
 impl Kernels {
     pub(super) fn read(options: &Fit) -> Result<Self, Failure> {
         let mut all = Kernels { kernels: Vec::new(), unread: Unread::default() };
-        let mut add = |path| {
-            with_compiled(path, &options.build, |compiled, unread| {
-                all.kernels.extend(compiled.iter().map(Kernel::from_compiled));
-                all.unread.merge(unread);
-            })
+        let documents = match options.path.is_empty() {
+            true => vec![shown::describe_package(&options.build)?],
+            false => options.path.iter().map(|path| shown::describe_file(path)).collect::<Result<_, _>>()?,
         };
-        for path in &options.path {
-            add(Some(path))?;
-        }
-        if options.path.is_empty() {
-            add(None)?;
+        for document in documents {
+            all.unread.merge(document.unread());
+            all.kernels.extend(document.kernels.into_iter().map(Kernel::from));
         }
         Ok(all)
     }
@@ -81,29 +78,28 @@ impl Kernels {
     }
 }
 
-impl Kernel {
-    fn from_compiled(compiled: &Compiled<'_>) -> Self {
-        let first = compiled.variants.first().map(|(_, entry)| *entry);
-        let symbol = match (&compiled.declared, first) {
-            (Some(declared), _) => declared.symbol,
-            (None, first) => first.map_or("", |entry| &entry.symbol),
+impl From<document::Kernel> for Kernel {
+    fn from(kernel: document::Kernel) -> Self {
+        let (name, symbol, variants, declaration) = match kernel {
+            document::Kernel::Declared(kernel) => {
+                let DeclaredKernel { declaration, variants, .. } = *kernel;
+                (declaration.place.path.clone(), declaration.symbol.clone(), variants, Some(declaration))
+            }
+            document::Kernel::Alone(kernel) => (kernel.name(), kernel.symbol, kernel.variants, None),
         };
-        let name = match (&compiled.declared, first) {
-            (Some(declared), _) => declared.path,
-            (None, first) => first.map_or("", Entry::name),
-        };
-        let declared = compiled.declared.as_ref();
         Kernel {
-            name: name.to_owned(),
-            symbol: symbol.to_owned(),
-            is_declared: declared.is_some(),
-            block: declared.and_then(|kernel| kernel.block).map(product),
-            shared: declared.and_then(|kernel| kernel.shared),
-            code: compiled.variants.iter().filter_map(Code::from_variant).collect(),
-            variants: compiled.variants.iter().map(|(variant, _)| name_of(variant)).collect(),
+            name,
+            symbol,
+            is_declared: declaration.is_some(),
+            block: declaration.as_ref().and_then(|kernel| kernel.block).map(product),
+            shared: declaration.as_ref().and_then(|kernel| kernel.shared),
+            variants: variants.iter().map(name_of).collect(),
+            code: variants.into_iter().filter_map(Code::from_variant).collect(),
         }
     }
+}
 
+impl Kernel {
     /// The architectures of its machine code, ascending.
     pub(super) fn architectures(&self) -> Vec<u32> {
         let mut all: Vec<_> = self.code.iter().map(|code| code.target.sm).collect();
@@ -145,10 +141,9 @@ impl Kernel {
 }
 
 impl Code {
-    fn from_variant((variant, entry): &(&Variant, &Entry)) -> Option<Self> {
-        let is_code = variant.kind == VariantKind::Cubin;
-        let resources = entry.resources.filter(|_| is_code)?;
-        Some(Code { target: variant.target, resources, limits: entry.limits.clone() })
+    fn from_variant(variant: Variant) -> Option<Self> {
+        let resources = variant.resources.filter(|_| variant.kind == VariantKind::Cubin)?;
+        Some(Code { target: variant.target.parse().ok()?, resources, limits: variant.limits })
     }
 
     /// Blocks of the cluster that it must be launched with.
@@ -160,8 +155,8 @@ impl Code {
 /// As nvcc calls it.
 fn name_of(variant: &Variant) -> String {
     match variant.kind {
-        VariantKind::Ptx { .. } => variant.target.to_string().replacen("sm_", "compute_", 1),
-        VariantKind::Cubin => variant.target.to_string(),
+        VariantKind::Ptx => variant.target.replacen("sm_", "compute_", 1),
+        VariantKind::Cubin => variant.target.clone(),
     }
 }
 

@@ -4,7 +4,6 @@ use kernel_registry_cuda::fit::{
     Device, Launch, Processor, Product, Residency, Room, Shortage, beside, residency,
 };
 
-use super::budget::{Budget, budgets};
 use super::kernels::{Code, Kernel, Kernels};
 use crate::cli::Fit;
 use crate::failure::Failure;
@@ -23,9 +22,17 @@ pub(super) struct GpuReport<'a> {
     /// None of them if the resident kernel does not fit itself.
     pub(super) companions: Vec<(Launched<'a>, Room)>,
     /// A multiprocessor with the fewest blocks of the resident kernel.
-    pub(super) budgets: Vec<Budget>,
+    pub(super) budgets: [Budget; 4],
     pub(super) carveout: Option<u32>,
     pub(super) refusals: Vec<String>,
+}
+
+/// One thing that blocks run out of.
+pub(super) struct Budget {
+    pub(super) name: &'static str,
+    pub(super) total: u32,
+    /// By the blocks of the resident kernel.
+    pub(super) taken: u32,
 }
 
 /// A kernel and its launch.
@@ -132,6 +139,18 @@ impl<'a> GpuReport<'a> {
         let (budgets, carveout) = (budgets(&device, &processor), processor.carveout());
         Ok(GpuReport { resident, residency, companions, budgets, carveout, refusals, device })
     }
+}
+
+/// What a multiprocessor has, and how much of it is taken. Shared memory is that of the carve-out.
+fn budgets(device: &Device, processor: &Processor<'_>) -> [Budget; 4] {
+    let registers = processor.registers().min(device.registers);
+    let shared = processor.carveout().unwrap_or(device.shared);
+    [
+        Budget { name: "threads", total: device.threads, taken: processor.threads() },
+        Budget { name: "blocks", total: device.blocks, taken: processor.blocks() },
+        Budget { name: "registers", total: device.registers, taken: registers },
+        Budget { name: "shared memory", total: shared, taken: processor.shared() },
+    ]
 }
 
 /// Why the resident grid does not fit.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use kernel_registry_cuda::fit::{Device, Launch, Residency};
 
-use super::report::{GpuReport, Report};
+use super::report::{Budget, GpuReport, Report};
 use crate::table;
 
 const HEADINGS: [&str; 7] = ["BESIDE IT", "BLOCK", "REGISTERS", "SHARED", "ON EACH", "AT ONCE", "LIMIT"];
@@ -26,18 +26,18 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
 }
 
 /// The multiprocessors of a device, and the product that has so many.
-pub(super) fn processors(device: &Device) -> String {
+fn processors(device: &Device) -> String {
     let product = device.product.map(|product| format!(" ({product})")).unwrap_or_default();
     format!("{} multiprocessors{product}", device.processors)
 }
 
 /// Static and dynamic shared memory of a block.
-pub(super) fn shared(launch: &Launch) -> String {
+fn shared(launch: &Launch) -> String {
     format!("{}+{} B", launch.static_shared, launch.dynamic_shared)
 }
 
 /// How the blocks of the resident kernel are spread.
-pub(super) fn spread(residency: &Residency) -> String {
+fn spread(residency: &Residency) -> String {
     match (residency.least, residency.fuller) {
         _ if !residency.fits() => "not all are there at once".to_owned(),
         (least, 0) => format!("{least} on each multiprocessor"),
@@ -90,10 +90,11 @@ fn write_gpu(gpu: &GpuReport<'_>, out: &mut impl Write) -> io::Result<()> {
 fn write_bars(gpu: &GpuReport<'_>, out: &mut impl Write) -> io::Result<()> {
     let blocks = gpu.residency.least.min(gpu.residency.per_processor);
     writeln!(out, "\n    A multiprocessor with {blocks} of its blocks (#):")?;
-    for budget in &gpu.budgets {
-        let filled = (budget.share(budget.taken) * WIDTH as f64).ceil() as usize;
+    for Budget { name, total, taken } in &gpu.budgets {
+        let share = (f64::from(*taken) / f64::from(*total.max(&1))).min(1.0);
+        let filled = (share * WIDTH as f64).ceil() as usize;
         let bar = "#".repeat(filled) + &".".repeat(WIDTH - filled);
-        writeln!(out, "    {:<14} {bar} {} of {}", budget.resource.name(), budget.taken, budget.total)?;
+        writeln!(out, "    {name:<14} {bar} {taken} of {total}")?;
     }
     Ok(())
 }

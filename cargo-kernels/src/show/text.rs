@@ -2,8 +2,6 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_image::Signature;
-
 use crate::binary::Contents;
 use crate::document::{
     Declaration, DeclaredKernel, Document, ImageKernel, ImageKind, ImageParam, Kernel, Limits, Place,
@@ -39,9 +37,7 @@ pub(super) fn write(
                 }
             }
             Kernel::Alone(kernel) => {
-                let signature = Signature::of(&kernel.symbol);
-                let name = signature.as_ref().map_or(&kernel.symbol, |signature| &signature.name);
-                write_kernel(name, &kernel.file, image_facts(kernel), &kernel.variants, out)?;
+                write_kernel(&kernel.name(), &kernel.file, image_facts(kernel), &kernel.variants, out)?;
             }
         }
     }
