@@ -29,13 +29,13 @@ fn is_for_cuda(elf: &[u8]) -> bool {
 }
 
 impl<'a> Alone<'a> {
-    /// The image in this file, or that of the kernels which nvcc linked into a program that declares none. None if it is something else.
+    /// Reads the image in this file, or the kernels that nvcc linked into a program without declared kernels. None for other files.
     pub(crate) fn read(file: &'a Path) -> Result<Option<Self>, Failure> {
         let bytes = Mapped::open(file)?;
         if let Ok(contents) = Contents::read(file, &bytes)
             && contents.kernels.is_empty()
             && contents.newer.is_none()
-            && let Some(Alone { bytes, image, .. }) = Alone::of_linked(&contents)
+            && let Some(Alone { bytes, image, .. }) = Alone::from_linked(&contents)
         {
             return Ok(Some(Alone { file, bytes, image }));
         }
@@ -48,8 +48,8 @@ impl<'a> Alone<'a> {
         }
     }
 
-    /// The kernels that nvcc linked into a binary, as those of one image.
-    pub(crate) fn of_linked(binary: &'a Contents<'_>) -> Option<Self> {
+    /// The kernels that nvcc linked into a binary, as one image.
+    pub(crate) fn from_linked(binary: &'a Contents<'_>) -> Option<Self> {
         let sections = &binary.linked.sections;
         let bytes = sections.iter().map(|section| section.len()).sum();
         let alone = || Alone { file: &binary.path, bytes, image: read_linked(sections) };

@@ -27,7 +27,7 @@ pub(crate) struct Built {
 pub(crate) struct Binary {
     pub(crate) path: PathBuf,
     pub(crate) package: PackageId,
-    /// Whether it holds its dependencies.
+    /// Whether its dependencies are linked into it.
     pub(crate) is_linked: bool,
 }
 

@@ -17,7 +17,7 @@ use kernel_registry_command::terminal::{self, Terminal};
 /// The files to read.
 pub(crate) struct Files {
     mapped: Vec<(PathBuf, Mapped)>,
-    /// If cargo built them.
+    /// What cargo built, if it built them.
     built: Option<Built>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Files, Failure>
     Ok(Files { mapped: mapped?, built: Some(built) })
 }
 
-/// Reads the binaries that have declared kernels. It is an error if none has any. Warns of dependencies whose kernels were not linked.
+/// Reads the binaries that have declared kernels, and fails if none has any. Warns of dependencies whose kernels were not linked.
 pub(crate) fn read(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
     read_where(files, |_| false)
 }
@@ -95,7 +95,7 @@ fn read_where(files: &Files, also: impl Fn(&Contents<'_>) -> bool) -> Result<Vec
 }
 
 /// Keeps only the kernels of one package, if it is named.
-pub(crate) fn of_package<'a>(
+pub(crate) fn keep_package<'a>(
     mut binaries: Vec<Contents<'a>>,
     package: Option<&str>,
 ) -> Result<Vec<Contents<'a>>, Failure> {

@@ -15,7 +15,7 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     let images = options.image.iter().map(|path| ImageFile::open(path)).collect::<Result<Vec<_>, _>>()?;
     let files = binaries::open(options.binaries.path.as_deref(), &options.binaries.build)?;
     let checked =
-        binaries::of_package(binaries::read_with_registry(&files)?, options.binaries.package.as_deref())?;
+        binaries::keep_package(binaries::read_with_registry(&files)?, options.binaries.package.as_deref())?;
     let declarations = checked.iter().map(|binary| binary.kernels.len()).sum();
     let mut report = Report { declarations, images: 0, findings: Vec::new(), unread: Unread::default() };
     if images.is_empty() {

@@ -1,5 +1,5 @@
-//! The command line, parsed by clap: what was asked. Options whose values are parsed have files of their own. The module of each
-//! command says what they mean.
+//! The command line, parsed by clap. Options whose values are parsed have files of their own. The module of each command says what
+//! they mean.
 
 mod build;
 mod fit;
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Check(Check),
     /// Compare the kernels of two builds: added, removed, signatures, registers, stack, shared memory, code
     Diff(Diff),
-    /// Compute which kernels fit beside one that stays on the GPU, without a GPU
+    /// Compute which kernels fit beside a resident kernel, without a GPU
     Fit(Fit),
     /// Write a Rust module that declares the kernels of an image or a CUDA source, or check that one is up to date
     Declare(Declare),

@@ -12,7 +12,7 @@ pub(crate) struct Compared<'a> {
 
 /// Compares a declaration with the kernel of its symbol, or else of its C++ name. `file` is the image's name in
 /// messages.
-pub(crate) fn with<'a>(
+pub(crate) fn compare<'a>(
     kernel: &KernelRecord<'_>,
     image: &'a Image,
     file: &str,
@@ -33,7 +33,7 @@ pub(crate) fn partial(kernel: &KernelRecord<'_>, symbol: &str, image: &Image) ->
 
 fn find<'a>(symbol: &str, image: &'a Image, file: &str) -> Result<&'a Entry, FindError> {
     let found = image.find(symbol, file);
-    let (Err(FindError::Missing { unread, .. }), Some(signature)) = (&found, Signature::of(symbol)) else {
+    let (Err(FindError::Missing { unread, .. }), Some(signature)) = (&found, Signature::parse(symbol)) else {
         return found;
     };
     let unread = unread.clone();
@@ -90,7 +90,7 @@ mod tests {
         let compared = |x| {
             let params = [x];
             let kernel = KernelRecord { symbol: "k", params: Params::new(&params), ..KernelRecord::EMPTY };
-            let mismatches = with(&kernel, &image, "k.ptx").unwrap().mismatches;
+            let mismatches = compare(&kernel, &image, "k.ptx").unwrap().mismatches;
             mismatches.into_iter().map(|mismatch| mismatch.message).collect::<Vec<_>>()
         };
         assert_eq!(compared(x.with_length(SliceLength::Next)), [""; 0]);

@@ -253,7 +253,7 @@ impl<'de> Deserialize<'de> for Kernel {
 impl ImageKernel {
     /// Its name in C++, with template arguments and without parameters, or else its symbol.
     pub(crate) fn name(&self) -> String {
-        Signature::of(&self.symbol).map_or_else(|| self.symbol.clone(), |signature| signature.name)
+        Signature::parse(&self.symbol).map_or_else(|| self.symbol.clone(), |signature| signature.name)
     }
 }
 

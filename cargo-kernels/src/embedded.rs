@@ -49,7 +49,7 @@ impl<'a> Embedded<'a> {
             let length = usize::try_from(recorded.len).unwrap_or(usize::MAX);
             of_length.entry(length).or_default().push((recorded, kernels));
         }
-        let search = Search::of(binary.data, of_length.keys().copied());
+        let search = Search::new(binary.data, of_length.keys().copied());
         let mut found = BTreeMap::new();
         for (length, declared) in of_length {
             let images: Vec<Rc<Image>> = search.images(length).into_iter().map(Rc::new).collect();
@@ -87,7 +87,7 @@ impl<'a> Found<'a> {
             kernels
                 .iter()
                 .filter(|kernel| {
-                    compare::with(kernel, image, "").is_ok_and(|compared| compared.mismatches.is_empty())
+                    compare::compare(kernel, image, "").is_ok_and(|compared| compared.mismatches.is_empty())
                 })
                 .count()
         };

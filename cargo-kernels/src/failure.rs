@@ -8,7 +8,7 @@ use kernel_registry_command::{Failure as Shared, many};
 use kernel_registry_format::{Malformed, VERSION};
 use kernel_registry_image::{Error, FindError};
 
-/// What the help of commands says of [`Failure::code`].
+/// The part of each command's help about [`Failure::code`].
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes: 0 done, 2 wrong usage, 3 no such file, 4 permission denied, 5 not a binary or image, 6 truncated or damaged,
 7 no kernels, or none of this name, 8 records newer than this tool, 9 the build failed, 10 images disagree with
@@ -222,7 +222,7 @@ fn none_named(name: &str, near: &[String]) -> String {
     }
 }
 
-/// Whether committed images are not those of the sources.
+/// Whether committed images differ from what the sources compile to.
 fn is_drift(error: &kernel_registry_build::Error) -> bool {
     matches!(error, kernel_registry_build::Error::Drift { .. })
 }

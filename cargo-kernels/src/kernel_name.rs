@@ -18,7 +18,7 @@ pub(crate) fn is_path(path: &str, name: &str) -> bool {
 
 /// Whether a name is a kernel's name in C++.
 pub(crate) fn is_cuda_name(symbol: &str, name: &str) -> bool {
-    Signature::of(symbol).is_some_and(|signature| signature.names().contains(&name))
+    Signature::parse(symbol).is_some_and(|signature| signature.names().contains(&name))
 }
 
 /// Of kernels with their names and their paths: the paths most similar to this name, best first.

@@ -17,8 +17,8 @@ use kernel_registry_command::many;
 pub(crate) fn run(options: &List) -> Result<(), Failure> {
     let files = binaries::open(options.binaries.path.as_deref(), &options.binaries.build)?;
     let listed =
-        binaries::of_package(binaries::read_with_linked(&files)?, options.binaries.package.as_deref())?;
-    let linked: Vec<_> = listed.iter().map(Alone::of_linked).collect();
+        binaries::keep_package(binaries::read_with_linked(&files)?, options.binaries.package.as_deref())?;
+    let linked: Vec<_> = listed.iter().map(Alone::from_linked).collect();
     binaries::print(|out| match options.json {
         true => crate::json::write(&json::document(&listed, &linked), out),
         false => write(&listed, &linked, out),

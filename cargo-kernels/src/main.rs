@@ -1,8 +1,8 @@
 //! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; compares those of two
-//! builds; computes which fit alongside a resident kernel; declares the kernels of an image; makes images that are committed, and
+//! builds; computes which fit beside a resident kernel; declares the kernels of an image; makes images that are committed, and
 //! packages with kernels; diagnoses the machine; runs programs on a simulated driver; and watches their driver calls.
 //!
-//! `cli` says what was asked. The commands are `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `new`, `doctor`,
+//! `cli` parses the command line. The commands are `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `new`, `doctor`,
 //! `sim`, `audit` and `completions`. They share, and no arrow points from these back to a command:
 //!
 //! - binaries: `artifacts` (builds with cargo), `binary` (its records), `binaries` (several files),

@@ -89,7 +89,7 @@ pub(crate) fn run(options: &New) -> Result<(), Failure> {
     })
 }
 
-/// Why this is no name for the package.
+/// Why a package cannot have this name.
 fn invalid(name: &str) -> Option<&'static str> {
     const TAKEN: [&str; 11] = [
         "alloc",
@@ -132,14 +132,14 @@ fn relative(from: &Path, to: &Path) -> PathBuf {
     up.chain(to.components().skip(shared)).collect()
 }
 
-/// Makes a git repository, unless the folder is in one. The package is as good without it, as where there is no git.
+/// Makes a git repository, unless the folder is in one. Failures are ignored: the package works without one.
 fn make_repository(folder: &Path) {
     if !folder.ancestors().any(|folder| folder.join(".git").exists()) {
         let _ = Command::new("git").args(["init", "--quiet"]).arg(folder).stderr(Stdio::null()).status();
     }
 }
 
-/// Whether cargo refuses the package: a workspace around it does not have it as a member.
+/// Whether cargo refuses the package, because a workspace around it does not have it as a member.
 fn is_refused(manifest: &Path) -> bool {
     let mut command = MetadataCommand::new();
     command.cargo_path(cargo()).manifest_path(manifest).no_deps();

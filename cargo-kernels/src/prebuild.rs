@@ -55,7 +55,7 @@ fn print(line: Arguments<'_>) -> Result<(), Failure> {
     binaries::print(|out| writeln!(out, "{line}"))
 }
 
-/// The package that is named, or else the one of the current folder, or else all of the workspace.
+/// The named package, or else that of the current folder, or else all packages of the workspace.
 fn chosen<'a>(
     workspace: &'a Metadata,
     options: &Package,
@@ -81,7 +81,7 @@ fn nearest() -> Option<PathBuf> {
     artifacts::package_folder(here.ancestors()).map(|folder| folder.join("Cargo.toml"))
 }
 
-/// Relative to the current folder, if it is below that.
+/// The path, relative to the current folder if it is below that.
 fn shown(path: &Path) -> PathBuf {
     let here = env::current_dir().ok();
     here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned)).unwrap_or_else(|| path.to_owned())

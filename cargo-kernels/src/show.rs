@@ -26,7 +26,7 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     let whole = binaries::all_read(&binaries);
     let Some(is_called) = called(name, &binaries) else {
         // Or nvcc linked it.
-        let linked = binaries.iter().filter_map(Alone::of_linked);
+        let linked = binaries.iter().filter_map(Alone::from_linked);
         if let Some((alone, name)) = linked.zip(name).find(|(alone, name)| alone.named(name).is_ok()) {
             return show_image(&alone, Some(name), options);
         }
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     };
     if name.is_none() && binaries.iter().all(|binary| binary.kernels.is_empty()) {
         // Programs that the package builds, all of whose kernels nvcc linked.
-        let mut linked = binaries.iter().filter_map(Alone::of_linked);
+        let mut linked = binaries.iter().filter_map(Alone::from_linked);
         return linked.try_for_each(|alone| show_image(&alone, None, options)).and(whole);
     }
     // Only the images of matches are searched for.

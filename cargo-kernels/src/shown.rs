@@ -50,7 +50,7 @@ pub(crate) fn describe(
         );
         images.extend(embedded.iter().filter_map(|(recorded, found)| {
             let image = document::Image::new(recorded.file.to_owned(), recorded.len, found.image.as_ref()?);
-            Some(image.of_binary(binary, recorded.package, recorded.version))
+            Some(image.in_binary(binary, recorded.package, recorded.version))
         }));
     }
     Document::new(kernels, images)
@@ -68,7 +68,7 @@ fn describe_kernel(
         variants.filter_map(|variant| Some((variant, variant.entry(kernel.symbol)?))).collect();
     DeclaredKernel {
         declaration: Declaration::new(binary, kernel),
-        cuda: Signature::of(kernel.symbol).map(|signature| signature.to_string()),
+        cuda: Signature::parse(kernel.symbol).map(|signature| signature.to_string()),
         ptx_types: variants.iter().find_map(|(_, entry)| ptx_types(entry)),
         image_kind: image.map(|image| image.kind.into()),
         certain: found.is_some_and(|found| found.is_certain),

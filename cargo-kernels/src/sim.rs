@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     Err(Shared::NotRun { program: program.clone(), error }.into())
 }
 
-/// Variables for the calls of the program. They must not affect the calls made here to describe the driver.
+/// Variables that affect driver calls. They are for the calls of the program, not for those that describe the driver here.
 const OF_CALLS: [&str; 2] = ["KERNEL_REGISTRY_SIM_FAULTS", "KERNEL_REGISTRY_SIM_TIMING"];
 
 /// The variables that configure the driver.

@@ -1,4 +1,4 @@
-//! Dependencies that declare kernels of which a program has none: rustc links no crate that the code never names.
+//! Finds dependencies whose kernels a program lacks: rustc links no crate that the code never names.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -18,11 +18,11 @@ pub(crate) struct Unlinked {
     /// Name and version of the package.
     package: String,
     kernels: usize,
-    /// The way to it from the binary: each crate, and the package that has to name it.
+    /// The path to it from the binary: each crate, and the package that has to name it.
     way: Vec<(String, String)>,
 }
 
-/// All of them, for the binaries that cargo built. These are the ones with kernels.
+/// Finds all, for the binaries that cargo built. `with_kernels` are the binaries with kernels.
 pub(crate) fn find(built: &Built, with_kernels: &[Contents<'_>]) -> Vec<Unlinked> {
     let Some(graph) = &built.graph else { return Vec::new() };
     let mut libraries = Libraries { built, known: HashMap::new() };
@@ -57,7 +57,7 @@ fn identity(kernel: &KernelRecord<'_>) -> Identity {
 /// A package that a binary depends on, directly or not.
 struct Used<'a> {
     package: &'a PackageId,
-    /// The shortest way to it: what each crate is called, and by which package.
+    /// The shortest path to it: the name of each crate, and the package that uses this name.
     way: Vec<(String, &'a PackageId)>,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct UnreadVariant {
     pub(crate) reason: String,
 }
 
-/// What could not be read of all images that a command reads.
+/// What a command could not read of its images.
 #[derive(Clone, Default)]
 pub(crate) struct Unread {
     images: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Unread {
 }
 
 impl UnreadVariant {
-    /// Those of an image.
+    /// Lists those of an image.
     pub(crate) fn in_image(image: &Image) -> Vec<Self> {
         let variants = image.unread.iter();
         variants
@@ -51,7 +51,7 @@ impl Unread {
         self.sentences.extend(other.sentences);
     }
 
-    /// An error if there are any.
+    /// Fails if there are any.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match *self {
             Unread { variants: 0, .. } => Ok(()),

@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(symbol) = std::str::from_utf8(bytes) {
-        if let Some(signature) = Signature::of(symbol) {
+        if let Some(signature) = Signature::parse(symbol) {
             assert!(signature.to_string().len() <= 64 * symbol.len() + 256);
         }
     }

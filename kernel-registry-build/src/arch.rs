@@ -53,7 +53,7 @@ impl Targets {
         self.real().chain(self.ptx()).flat_map(move |arch| ["-gencode".to_owned(), code(arch)])
     }
 
-    /// The virtual architecture that all targets can run. Committed images are PTX for this one.
+    /// The lowest virtual architecture: all targets can run its PTX. Committed images are PTX for it.
     pub(crate) fn lowest(&self) -> String {
         let lowest = self.real().chain(self.ptx()).min_by_key(|arch| arch.target.sm);
         lowest.map_or(format!("compute_{OLDEST}"), |arch| format!("compute_{}", arch.name()))
@@ -73,7 +73,7 @@ impl Arch {
         self.target.to_string().replacen("sm_", "", 1)
     }
 
-    /// The flags that an entry of a fatbin has for it.
+    /// The flags of its entry in a fatbin.
     pub(crate) fn fatbin_flags(&self) -> u64 {
         match self.target.portability {
             Portability::Exact => flag::ARCH,

@@ -46,7 +46,7 @@ impl Build {
         Build::default()
     }
 
-    /// Compiles this source. Where files are named, others in `cuda/` are not compiled.
+    /// Compiles this source. If files are named, others in `cuda/` are not compiled.
     pub fn file(mut self, source: impl AsRef<Path>) -> Self {
         self.files.push(source.as_ref().to_owned());
         self
@@ -66,7 +66,7 @@ impl Build {
 
     /// Adds PTX for an architecture, like `compute_75`, which every newer device can take.
     ///
-    /// Where `arch` was called and this was not, it is the lowest of those.
+    /// If only `arch` was called, there is PTX for the lowest of its architectures.
     pub fn ptx(mut self, arch: impl Into<String>) -> Self {
         self.ptx.push(arch.into());
         self
@@ -135,8 +135,8 @@ impl Build {
         self
     }
 
-    /// Whether to tell cargo, on standard output, what to watch and what the compiler warned of. It is so by
-    /// default; where it is not a build script that compiles, the [`Report`](crate::Report) says the same.
+    /// Whether to tell cargo, on standard output, what to watch and what the compiler warned of. The default is to tell. Outside of
+    /// build scripts, the [`Report`](crate::Report) has the same.
     pub fn cargo_output(mut self, yes: bool) -> Self {
         self.quiet = !yes;
         self
@@ -148,7 +148,7 @@ impl Build {
         self
     }
 
-    /// Forgets all variables of the environment: only those count that are set afterwards.
+    /// Ignores all variables of the environment. Only those that are set afterwards count.
     pub fn env_clear(mut self) -> Self {
         self.environment.clear();
         self

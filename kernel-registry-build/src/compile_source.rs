@@ -19,12 +19,12 @@ pub(crate) struct SourceImage {
     pub(crate) origin: String,
     pub(crate) warnings: Vec<String>,
     pub(crate) files: Vec<PathBuf>,
-    /// Not taken over from an earlier build.
+    /// Whether this build compiled it. Otherwise it is an earlier build's.
     pub(crate) compiled: bool,
 }
 
 impl SourceImage {
-    /// No image, for this reason.
+    /// A source without an image, for this reason.
     pub(crate) fn none(reason: String) -> Self {
         SourceImage { origin: reason, ..SourceImage::default() }
     }
@@ -89,7 +89,7 @@ impl Compiler {
         fs::rename(&temporary, &path).map_err(Error::file("write", &path))?;
         if let Some(stamps) = Fingerprint::stamp(&files, started) {
             let (origin, warnings) = (origin.clone(), warnings.clone());
-            let device_header = device_header.then(fingerprint::of_device_header);
+            let device_header = device_header.then(fingerprint::hash_device_header);
             Fingerprint { key, origin, files: stamps, device_header, warnings }.write(&path)?;
         }
         Ok(SourceImage { image: Some(image), origin, warnings, files, compiled: true })

@@ -21,7 +21,7 @@ pub(crate) fn warnings(text: &str) -> Vec<String> {
     seen.into_iter().flatten().map(|&line| line.to_owned()).collect()
 }
 
-/// The source line, the caret and the notes stand below a message, indented.
+/// Whether a line belongs to the message above it: the source line, the caret and the notes are indented.
 fn continues(line: &str) -> bool {
     line.starts_with([' ', '\t'])
 }

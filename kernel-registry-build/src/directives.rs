@@ -23,7 +23,7 @@ pub(crate) struct Include {
     pub(crate) text: String,
 }
 
-/// The directives of a text, under any conditions.
+/// The directives of a text. Conditions are ignored.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Directives {
     pub(crate) includes: Vec<Include>,
@@ -35,8 +35,8 @@ pub(crate) struct Directives {
 const HAS_INCLUDE: &str = "__has_include";
 
 impl Directives {
-    /// Finds them line by line, so that no quote or comment that is misunderstood hides what follows: a directive in a
-    /// comment of several lines counts.
+    /// Finds them line by line, so that a misread quote or comment hides nothing that follows. So a directive in a comment of
+    /// several lines counts, too.
     pub(crate) fn parse(text: &str) -> Self {
         let mut found = Directives::default();
         let text = text.replace("\\\r\n", "").replace("\\\n", "").replace("%:", "#");
@@ -48,11 +48,13 @@ impl Directives {
                     next: word == "include_next",
                     text: line.trim().to_owned(),
                 }),
-                "if" | "elif" => found.includes.extend(asked(rest).map(|(header, next)| Include {
-                    header,
-                    next,
-                    text: line.trim().to_owned(),
-                })),
+                "if" | "elif" => {
+                    found.includes.extend(find_has_includes(rest).map(|(header, next)| Include {
+                        header,
+                        next,
+                        text: line.trim().to_owned(),
+                    }))
+                }
                 "define" => {
                     let (name, value) = identifier(blank(rest));
                     // A parenthesis that follows at once begins parameters.
@@ -94,8 +96,8 @@ fn bodies(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The headers that a condition asks for: `__has_include`.
-fn asked(condition: &str) -> impl Iterator<Item = (Header, bool)> {
+/// Finds the headers that a condition names with `__has_include`.
+fn find_has_includes(condition: &str) -> impl Iterator<Item = (Header, bool)> {
     condition.match_indices(HAS_INCLUDE).filter_map(|(at, name)| {
         let rest = &condition[at + name.len()..];
         let next = rest.strip_prefix("_next");
@@ -109,7 +111,7 @@ fn asked(condition: &str) -> impl Iterator<Item = (Header, bool)> {
     })
 }
 
-/// Without the spaces and comments that it begins with.
+/// Removes spaces and comments at the beginning.
 fn blank(text: &str) -> &str {
     let text = text.trim_start();
     match text.strip_prefix("/*").and_then(|comment| comment.split_once("*/")) {

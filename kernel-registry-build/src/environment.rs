@@ -64,7 +64,7 @@ impl Environment {
         self.get("PROFILE").is_some_and(|profile| profile == "release")
     }
 
-    /// Lets a child see what we see.
+    /// Gives a child process these variables.
     pub(crate) fn give(&self, command: &mut Command) {
         if self.cleared {
             command.env_clear();

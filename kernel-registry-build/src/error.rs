@@ -70,7 +70,7 @@ pub enum Error {
         /// Its value.
         value: String,
     },
-    /// The compiler that was asked for by name is not there.
+    /// The compiler that a variable names is not there.
     NoCompiler {
         /// Its name.
         asked: &'static str,
@@ -129,9 +129,9 @@ pub enum Error {
         /// The Python wheel that has it, with its version, if it is one of the toolkit's.
         wheel: Option<String>,
     },
-    /// Prebuilt images are made with NVRTC, and there is none.
+    /// There is no NVRTC, which makes prebuilt images.
     NoNvrtc,
-    /// NVRTC is newer than prebuilt images may be made with.
+    /// NVRTC is too new to make prebuilt images.
     TooNew {
         /// NVRTC, with its version.
         compiler: String,
@@ -141,7 +141,7 @@ pub enum Error {
         /// Each source or file, with its difference.
         sources: Vec<(String, String)>,
     },
-    /// A file of a build script is of another version of this crate.
+    /// Another version of this crate wrote a file of a build script.
     OtherVersion {
         /// The file.
         path: PathBuf,
@@ -304,7 +304,7 @@ const NVRTC_12_0: &str = "install NVRTC 12.0 by `pip install --no-deps --target 
      nvidia-cuda-nvrtc-cu12==12.0.140 nvidia-cuda-runtime-cu12==12.0.146`, and run \
      `cargo kernels prebuild --nvrtc nvrtc-12.0`";
 
-/// What is said where no virtual environment is active, in which a compiler could be.
+/// The hint if no virtual environment is active: a compiler could be in one.
 pub(crate) const NO_PYTHON: &str = ", nor an active virtual environment (`VIRTUAL_ENV`) that could have one";
 
 /// The remedy if there is neither a compiler nor a prebuilt image. The version is one whose PTX every driver from CUDA 12.0 on
@@ -335,7 +335,7 @@ fn list(sources: &[(String, String)]) -> String {
     same_reason.collect::<Vec<_>>().join(", ")
 }
 
-/// First what the compiler said of each source, at the end one sentence for all of those.
+/// Writes what the compiler said of each source, then one sentence for all.
 fn paragraphs(errors: &[Error]) -> String {
     let (mut said, mut others) = (Vec::new(), Vec::new());
     let (mut rejected, mut by) = (Vec::new(), "");

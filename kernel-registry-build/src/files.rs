@@ -1,4 +1,4 @@
-//! Writes files atomically, and only if that changes them.
+//! Writes files atomically, and only if they change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process;
 
 use crate::{Error, Result};
 
-/// Writes a file, unless it has these bytes.
+/// Writes a file, unless it already has these bytes.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     if fs::read(path).is_ok_and(|there| there == bytes) {
         return Ok(());
@@ -16,7 +16,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::rename(&temporary, path).map_err(Error::file("write", path))
 }
 
-/// Where a file is made before it gets its place.
+/// The temporary file that is renamed into place.
 pub(crate) fn temporary(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", process::id()));

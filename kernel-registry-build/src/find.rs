@@ -9,7 +9,7 @@ use crate::environment::{Environment, PYTHON};
 /// Where distributions and NVIDIA's installer put the toolkit.
 const STANDARD: &str = "/usr/local/cuda";
 
-/// The candidates for nvcc, the first that exists is to be taken.
+/// The candidates for nvcc, in the order of preference.
 pub(crate) fn nvcc_candidates(environment: &Environment) -> Vec<PathBuf> {
     let in_bin = |root: PathBuf| root.join("bin").join(NVCC);
     let mut candidates: Vec<PathBuf> = told(environment).map(in_bin).collect();
@@ -75,10 +75,10 @@ pub(crate) fn builtins_beside(nvrtc: &Path) -> Option<PathBuf> {
     named(folder, "libnvrtc-builtins.so").pop().or_else(|| named(folder, "nvrtc-builtins64_").pop())
 }
 
-/// By these a folder of headers is known. Each is of another wheel.
+/// Headers that mark a folder of headers. Each is in another wheel.
 const TOOLKIT_HEADERS: [&str; 3] = ["cuda_fp16.h", "crt/host_defines.h", "cuda/std/type_traits"];
 
-/// Where the headers can be that belong to an NVRTC, like `cuda_fp16.h`.
+/// The folders that can have an NVRTC's headers, like `cuda_fp16.h`.
 pub(crate) fn includes_beside(nvrtc: &Path, environment: &Environment) -> Vec<PathBuf> {
     let root = nvrtc.parent().and_then(Path::parent);
     // Of the Python wheels up to CUDA 12, each has its own folder.

@@ -32,28 +32,27 @@ pub(crate) struct Fingerprint {
 pub(crate) struct Stamp {
     pub(crate) path: PathBuf,
     length: u64,
-    /// Since 1970. Equal time and length spare us reading the file.
+    /// Since 1970. A file with equal time and length is not read again.
     modified: Duration,
     hash: String,
 }
 
 impl Fingerprint {
-    /// The files as they are now; `None` if one of them changed since that time, because the compiler may have seen its
-    /// earlier content.
+    /// The files as they are now. `None` if one of them changed since that time: the compiler may have read its earlier content.
     pub(crate) fn stamp(files: &[PathBuf], since: SystemTime) -> Option<Vec<Stamp>> {
         let since = since.duration_since(UNIX_EPOCH).ok()?;
         files.iter().map(|path| Stamp::take(path).filter(|stamp| stamp.modified <= since)).collect()
     }
 
-    /// The fingerprint of an image, if that is up to date.
+    /// The fingerprint of an image, if the image is up to date.
     pub(crate) fn current(image: &Path, key: &str) -> Option<Self> {
         let there = Self::parse(&fs::read_to_string(beside(image)).ok()?)?;
-        let has_header = there.device_header.iter().all(|hash| *hash == of_device_header());
+        let has_header = there.device_header.iter().all(|hash| *hash == hash_device_header());
         let holds = there.key == key && has_header && image.is_file() && there.files.iter().all(Stamp::holds);
         holds.then_some(there)
     }
 
-    /// Puts it beside the image.
+    /// Writes it beside the image.
     pub(crate) fn write(&self, image: &Path) -> Result<()> {
         files::replace(&beside(image), self.print().as_bytes())
     }
@@ -133,7 +132,7 @@ impl Stamp {
     }
 }
 
-/// The hash of bytes, as text. Prebuilt images are trusted by it, so it is one that nobody can forge.
+/// The hash of bytes, as text. Prebuilt images are trusted by it, so it is a cryptographic hash.
 pub(crate) fn hash(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in hmac_sha256::Hash::hash(bytes) {
@@ -143,11 +142,11 @@ pub(crate) fn hash(bytes: &[u8]) -> String {
 }
 
 /// The hash of the device header.
-pub(crate) fn of_device_header() -> String {
+pub(crate) fn hash_device_header() -> String {
     hash(device_header::TEXT.as_bytes())
 }
 
-/// The hash of a list of texts, which depends on where each of them ends.
+/// The hash of a list of texts. It depends on where each of them ends.
 pub(crate) fn hash_all<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String {
     let mut all = Vec::new();
     for part in parts {
@@ -189,7 +188,7 @@ mod tests {
             key: "key".into(),
             origin: "nvcc 13.0.88".into(),
             files: Fingerprint::stamp(std::slice::from_ref(&source), SystemTime::now()).unwrap(),
-            device_header: Some(of_device_header()),
+            device_header: Some(hash_device_header()),
             warnings: vec!["  two spaces".into(), String::new()],
         };
         fingerprint.write(&image).unwrap();

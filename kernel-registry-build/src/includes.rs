@@ -10,7 +10,7 @@ use crate::directives::{Directives, Header, Include};
 use crate::options::Options;
 use crate::source::tidy;
 
-/// The headers that a source and its headers include, under any conditions.
+/// The headers that a source and its headers include. Conditions are ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Includes {
     /// The source and the headers that were found, in the order of their discovery.
@@ -95,7 +95,7 @@ impl Includes {
         self.files.into_iter().map(|file| file.path)
     }
 
-    /// The warning that changes of a header go unnoticed when the source is compiled here.
+    /// The warning that changes of a header go unnoticed.
     pub(crate) fn unnoticed(&self, source: &str) -> Option<String> {
         let (file, directive) = self.unfollowed.first()?;
         Some(format!(
@@ -104,7 +104,7 @@ impl Includes {
         ))
     }
 
-    /// Adds the files that the directive can mean; whether they could be looked for.
+    /// Adds the files that the directive can mean. Returns whether it could be followed.
     fn add(&mut self, package: &Path, by: &File, header: &Header, next: bool, folders: &[Folder]) -> bool {
         let (name, quoted) = match header {
             Header::Quoted(name) => (name, true),
@@ -227,7 +227,7 @@ fn values<'a>(flags: &'a [String], long: &str, short: &str, joined: bool) -> Vec
     values
 }
 
-/// The way from a folder to a file, with slashes.
+/// The relative path from a folder to a file, with slashes.
 fn relative(folder: &Path, file: &Path) -> String {
     let (mut folder, mut file) = (folder.components().peekable(), file.components().peekable());
     while folder.peek().is_some() && folder.peek() == file.peek() {

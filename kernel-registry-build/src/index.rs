@@ -9,7 +9,7 @@ use kernel_registry_format::index::{self, Entry};
 use crate::fingerprint;
 use crate::{Result, files};
 
-/// Adds to the index of this folder, which is begun anew by each process.
+/// Adds to the index of this folder. Each process begins a new index.
 pub(crate) fn write<'a>(folder: &Path, entries: impl IntoIterator<Item = Entry<'a>>) -> Result<()> {
     // A build script may compile one set of files with these options and another with those.
     static WRITTEN: Mutex<BTreeMap<PathBuf, BTreeMap<String, String>>> = Mutex::new(BTreeMap::new());

@@ -6,7 +6,7 @@ use crate::environment::Environment;
 use crate::options::Options;
 use crate::source::Source;
 
-/// One source to compile, with all that decides on the result.
+/// One source to compile, with everything that can change the result.
 pub(crate) struct Job<'a> {
     pub(crate) package: &'a Path,
     pub(crate) source: &'a Source,

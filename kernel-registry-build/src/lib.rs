@@ -17,31 +17,30 @@
 //!    (`nvidia/cu13` in `VIRTUAL_ENV` or `CONDA_PREFIX`). It needs a C++ compiler of the host, to preprocess.
 //! 2. **NVRTC**, a library, in the same places or where the system's loader finds it. It needs nothing of the
 //!    host, and has none of the host's headers. An architecture that it does not know has no machine code, with a warning.
-//! 3. **[Committed images](#committed-images)**, made by `cargo kernels prebuild`, while they are of the sources as they are.
+//! 3. **[Committed images](#committed-images)**, made by `cargo kernels prebuild`, while they match the sources.
 //!
-//! Both make a fat binary: machine code for each architecture that was asked for, and PTX. PTX alone is text with NVRTC.
+//! Both compilers make a fat binary: machine code for each requested architecture, and PTX. For PTX alone, NVRTC writes a text.
 //! Committed images are PTX of the lowest architecture.
 //!
 //! `KERNEL_REGISTRY_COMPILER` chooses: `nvcc`, `nvrtc`, `prebuilt`, or `none` for a build without images.
-//! Where there is nothing for a source, a release build fails, while others go on with one warning, so that
-//! `cargo check`, documentation and editors work anywhere.
+//! If none of them has an image for a source, a release build fails. Other builds go on with one warning, so that `cargo check`,
+//! documentation and editors work anywhere.
 //!
-//! Cargo watches the compiler and the variables that name one: `KERNEL_REGISTRY_COMPILER`, `CUDA_HOME` and `CUDA_PATH`; `PATH` and
-//! `LD_LIBRARY_PATH` only while an image is missing, because they differ between shells and editors, and each change
-//! would compile the package again. After a change of `PATH` that is to choose another compiler, or the installation of
-//! one where none was, touch build.rs or set `CUDA_HOME`.
+//! Cargo watches the compiler, and the variables that name one: `KERNEL_REGISTRY_COMPILER`, `CUDA_HOME` and `CUDA_PATH`. It watches
+//! `PATH` and `LD_LIBRARY_PATH` only while an image is missing: they differ between shells and editors, and each change would
+//! compile the package again. If you install a first compiler, or choose another by `PATH`, touch build.rs or set `CUDA_HOME`.
 //!
 //! # Architectures
 //!
-//! By default machine code for sm_80 and sm_90, and PTX of compute_75 for all other devices. [`Build::arch`] and
-//! [`Build::ptx`] ask for others, [`Build::arch_for`] and [`Build::ptx_for`] for those of one file, and a
-//! source can say it by itself, in one of its first 20 lines:
+//! The default is machine code for sm_80 and sm_90, and PTX of compute_75 for all other devices. [`Build::arch`] and
+//! [`Build::ptx`] choose others, [`Build::arch_for`] and [`Build::ptx_for`] those of one file. A source can choose
+//! its own, in one of its first 20 lines:
 //!
 //! ```text
 //! // kernel-registry: arch=sm_90,sm_100 ptx=compute_90
 //! ```
 //!
-//! Of a file, the first of these counts: `arch_for` and `ptx_for`, its own line, `arch` and `ptx`, the default.
+//! For each file the first of these counts: `arch_for` and `ptx_for`, its own line, `arch` and `ptx`, the default.
 //!
 //! # What is made
 //!
@@ -54,20 +53,20 @@
 //! 3. where it comes from: `nvcc 13.0.88`, `NVRTC 12.0`, `prebuilt`; or why there is none;
 //! 4. and more: the types of each `extern "C"` kernel that the source tells for certain: `scale(unsigned int, ?, float*)`.
 //!
-//! The names of images are to be read there and not guessed. A file beside each image says what it was made of:
-//! while source, included headers, options and compiler stay the same, it is not made again. The file `builds` has the options of
-//! the build script, for `cargo kernels prebuild` ([`Build::recorded`]).
+//! Read the names of images there; do not guess them. A file beside each image says what it was made of: while source, included
+//! headers, options and compiler are the same, it is not made again. The file `builds` has the options of the build script,
+//! for `cargo kernels prebuild` ([`Build::recorded`]).
 //!
 //! # The device header
 //!
 //! `#include <kernel_registry.cuh>` works in every source: the header for resident kernels, whose host side is in
-//! kernel-registry (`Control`, `Queue`). It comes with this crate, unless a folder of yours has a file of that name. Another version of
-//! it compiles the sources that include it anew.
+//! kernel-registry (`Control`, `Queue`). It comes with this crate, unless a folder of yours has a file of that name. A new version
+//! of it recompiles the sources that include it.
 //!
 //! # Committed images
 //!
-//! A committed image is taken while its bytes and everything that it was made of are as recorded in `prebuilt/index`. The headers are
-//! those that source and headers include, under any conditions.
+//! A committed image is used while its bytes, and everything that it was made of, are as recorded in `prebuilt/index`. Its headers are
+//! those that the source and its headers include; conditions are ignored.
 //!
 //! | changed | what happens |
 //! |---|---|
@@ -78,7 +77,7 @@
 //! | a header of the compiler's own toolkit, like `cuda_fp16.h` | nothing: it came with the compiler that made the image |
 //! | a header whose name is computed, like `#include STR(x)` | cannot be seen: each build warns of it. A macro that stands for a name is followed. |
 //!
-//! So name folders of headers by paths relative to the package where they are part of the same repository.
+//! So name folders of headers in the same repository by paths relative to the package.
 //!
 //! # Kernels that nobody declares
 //!

@@ -63,7 +63,7 @@ pub fn linked() {
     }
 }
 
-/// Whether the package has targets that are linked and that others use.
+/// Whether the package has linked targets, and whether it has targets that others use.
 fn has_programs() -> bool {
     let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
     let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap_or_default();
@@ -82,8 +82,8 @@ fn has_programs() -> bool {
 /// }
 /// ```
 ///
-/// A relative path is one in `OUT_DIR`, where the file is rewritten, or else in the package: then the rewritten file is put into `OUT_DIR`,
-/// and cargo is told to search there first. In each object the names of the functions by which nvcc's code registers
+/// A relative path is looked up in `OUT_DIR`, where the file is rewritten, or else in the package: then the rewritten file goes to
+/// `OUT_DIR`, and cargo is told to search there first. In each object the names of the functions by which nvcc's code registers
 /// kernels are replaced by kernel-registry's, of the same length.
 ///
 /// The library has to use kernel-registry; `use kernel_registry as _;` is enough.
@@ -126,7 +126,7 @@ fn rewrite(from: &Path, to: &Path) -> Result<()> {
     write(to, &bytes)
 }
 
-/// Writes a new file in the place of the one that is there, which may be a link to one of another project.
+/// Replaces a file by a new one. The old one may be a link to a file of another project.
 fn write(to: &Path, bytes: &[u8]) -> Result<()> {
     let part = to.with_extension("part");
     fs::write(&part, bytes).map_err(Error::file("write", &part))?;

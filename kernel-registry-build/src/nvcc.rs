@@ -15,16 +15,16 @@ use crate::job::{Compiled, Job};
 use crate::source::tidy;
 use crate::{Error, Result, files};
 
-/// What images of this compiler are called.
+/// The file extension of this compiler's images.
 pub(crate) const EXTENSION: &str = "fatbin";
 
 /// The folder beside the images that is on the include path.
 const OWN_HEADERS: &str = "include";
 
-/// The endings of preprocessed sources; nvcc makes one for each architecture.
+/// The extensions of preprocessed sources. nvcc writes one file for each architecture.
 const PREPROCESSED: &str = ".cpp1.ii";
 
-/// An nvcc that was started once, for its version.
+/// An nvcc whose version is known.
 #[derive(Debug)]
 pub(crate) struct Nvcc {
     program: PathBuf,
@@ -50,7 +50,7 @@ impl Nvcc {
         &self.program
     }
 
-    /// Everything that can make its images differ from another compiler's.
+    /// Identifies the compiler by everything that can change its images.
     pub(crate) fn key(&self, job: &Job<'_>) -> String {
         let variables = OF_NVCC.iter().map(|name| {
             let value = job.environment.get(name).unwrap_or_default();
@@ -133,7 +133,7 @@ pub(crate) fn write_headers(folder: &Path) -> Result<()> {
     files::replace(&folder.join(device_header::NAME), device_header::TEXT.as_bytes())
 }
 
-/// All but the names of files.
+/// All arguments but the names of files.
 fn arguments(job: &Job<'_>) -> Vec<String> {
     let options = job.options;
     let mut arguments = vec!["-fatbin".to_owned()];
@@ -152,8 +152,8 @@ fn version(text: &str) -> Option<String> {
     full.split_whitespace().next().map(str::to_owned)
 }
 
-/// The files that the preprocessor read besides the source, from its output in this folder. Each has a flag for system headers,
-/// as after `-isystem`. There are always some, so an empty set means that there was no output.
+/// The files that the preprocessor read besides the source, from its output in this folder, each with a flag for system headers,
+/// as after `-isystem`. There are always some: an empty set means that there was no output.
 fn entered(folder: &Path) -> io::Result<BTreeSet<(PathBuf, bool)>> {
     let mut files = BTreeSet::new();
     for entry in fs::read_dir(folder)? {
@@ -165,8 +165,8 @@ fn entered(folder: &Path) -> io::Result<BTreeSet<(PathBuf, bool)>> {
     Ok(files)
 }
 
-/// The files of line markers: `# 1 "a.cuh" 1` where the preprocessor enters one, with a 3 behind if it is the
-/// system's. What a `#line` of the source names has no such flag.
+/// The files of line markers: `# 1 "a.cuh" 1` where the preprocessor enters a file, with a 3 behind if it is the
+/// system's. A file that a `#line` of the source names has no such flag.
 fn markers(text: &str) -> impl Iterator<Item = (PathBuf, bool)> {
     text.split("\n# 1 \"").skip(1).filter_map(|rest| {
         let (name, flags) = rest.split('\n').next()?.rsplit_once('"')?;
@@ -198,7 +198,7 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// A command line that a shell takes.
+/// A command line as a shell reads it.
 fn shown(command: &Command) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,+:@%".contains(c);
     let words = [command.get_program()].into_iter().chain(command.get_args());

@@ -19,7 +19,7 @@ use crate::nvrtc_library::{Answer, Library};
 use crate::wheels::wheel_of;
 use crate::{Error, Result, diagnostics, find, fingerprint};
 
-/// What images of this compiler are called.
+/// The file extensions of this compiler's images.
 pub(crate) fn extension(targets: &Targets) -> &'static str {
     if is_text(targets) { "ptx" } else { "fatbin" }
 }
@@ -35,7 +35,7 @@ const TARGET_NAMESPACE: &str = "2nv6target";
 /// An NVRTC that was found. It is loaded when it is first needed.
 #[derive(Debug)]
 pub(crate) struct Nvrtc {
-    /// None where the loader knows it by name alone.
+    /// None if only the loader knows where it is.
     file: Option<PathBuf>,
     /// The folders of headers like `cuda_fp16.h`.
     includes: Vec<PathBuf>,
@@ -86,7 +86,7 @@ impl Nvrtc {
         })
     }
 
-    /// Everything that can make its images differ from another compiler's. This does not load the library's file.
+    /// Identifies the compiler by everything that can change its images. Does not load the library.
     pub(crate) fn key(&self, job: &Job<'_>) -> Result<String> {
         let identity = match &self.file {
             Some(file) => fingerprint::identity(file),
@@ -98,7 +98,7 @@ impl Nvrtc {
         Ok(fingerprint::hash_all([identity].into_iter().chain(includes).chain(targets).chain(words)))
     }
 
-    /// Writes the image into a file: PTX, or a fatbin if machine code is asked for, or PTX of several architectures.
+    /// Writes the image into a file: PTX, or a fatbin for machine code or several architectures.
     pub(crate) fn compile(&self, job: &Job<'_>, image: &Path) -> Result<(String, Compiled)> {
         let unit = Unit::read(job)?;
         let targets = &job.source.targets;
@@ -141,7 +141,7 @@ impl Nvrtc {
         Ok((name, compiled))
     }
 
-    /// The PTX of a source for the lowest architecture that is asked for.
+    /// The PTX of a source for the lowest requested architecture.
     pub(crate) fn ptx(&self, job: &Job<'_>) -> Result<Vec<u8>> {
         let unit = Unit::read(job)?;
         Ok(self.run(job, &unit, &job.source.targets.lowest())?.ptx)
@@ -214,7 +214,7 @@ impl Unit {
     }
 }
 
-/// What came of one architecture.
+/// The result for one architecture.
 struct Made {
     ptx: Vec<u8>,
     /// Empty for `compute_90` and its like.
@@ -247,10 +247,10 @@ fn rejected(job: &Job<'_>, compiler: String, arch: &str, log: String, includes: 
     }
 }
 
-/// Without the constants of a header that NVRTC 12 puts in front of every source, where no code uses them.
+/// Removes unused constants of a header that NVRTC 12 puts in front of every source.
 ///
-/// They would be in each PTX, and where all kernels are templates, their names hold the number of our process, so that
-/// no two images were equal. To define the header's include guard keeps it out, but `cuda_fp16.h` needs its macros.
+/// Otherwise each PTX has them. Where all kernels are templates, their names hold the number of our process, so that no two
+/// images would be equal. Defining the header's include guard is no way out: `cuda_fp16.h` needs its macros.
 fn without_target_constants(ptx: Vec<u8>) -> Vec<u8> {
     let Ok(text) = str::from_utf8(&ptx) else { return ptx };
     let constant = |line: &str| line.starts_with(".global ") && line.contains(TARGET_NAMESPACE);
@@ -264,7 +264,7 @@ fn include(folder: &Path) -> String {
     format!("--include-path={}", folder.display())
 }
 
-/// All options that are the same in each folder and for each architecture. `assembled`: machine code is made.
+/// All options that are the same in each folder and for each architecture. `assembled` says whether machine code is made.
 fn arguments(job: &Job<'_>, assembled: bool) -> Vec<String> {
     let options = job.options;
     let mut arguments: Vec<String> = options.std.iter().map(|std| format!("--std={std}")).collect();
@@ -273,9 +273,9 @@ fn arguments(job: &Job<'_>, assembled: bool) -> Vec<String> {
     arguments
 }
 
-/// Flags for stages of nvcc that NVRTC does not have, with a value of their own.
+/// Flags with a value, for stages of nvcc that NVRTC does not have.
 const OF_HOST: &[&str] = &["-Xcompiler", "--compiler-options", "-ccbin", "--compiler-bindir"];
-/// Flags for stages that NVRTC does not have, without a value.
+/// Flags without a value, for such stages.
 const OF_HOST_ALONE: &[&str] = &[
     "--expt-relaxed-constexpr",
     "-expt-relaxed-constexpr",

@@ -33,7 +33,7 @@ const NAMES: &[&str] = if cfg!(windows) {
     &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]
 };
 
-/// The NVRTC library. Once loaded it stays until the process ends.
+/// The NVRTC library. It remains loaded until the process ends.
 #[derive(Debug)]
 pub(crate) struct Library {
     create: Create,
@@ -51,7 +51,7 @@ pub(crate) struct Library {
 
 /// The result of a compilation.
 pub(crate) enum Answer {
-    /// The cubin is empty where only PTX was asked for.
+    /// The cubin is empty if only PTX was requested.
     Compiled {
         ptx: Vec<u8>,
         cubin: Vec<u8>,
@@ -207,7 +207,7 @@ fn load(name: &std::ffi::OsStr) -> Result<Shared, String> {
     unsafe { Shared::new(name) }.map_err(|error| error.to_string())
 }
 
-/// Keeps a library loaded for ever, because its functions are called through plain pointers, from any thread.
+/// Never unloads a library, because its functions are called through plain pointers, from any thread.
 fn keep(shared: Shared) {
     std::mem::forget(shared);
 }

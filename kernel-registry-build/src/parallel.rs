@@ -8,7 +8,7 @@ use jobserver::{Acquired, Client};
 
 use crate::environment::Environment;
 
-/// Calls `work` for each task, in any order, and answers in the order of the tasks.
+/// Calls `work` for each task, in any order. Returns results in the order of the tasks.
 pub(crate) fn each<T: Sync, R: Send>(
     environment: &Environment,
     tasks: &[T],
@@ -60,7 +60,7 @@ fn with_tokens(client: Client, more: usize, worker: &(impl Fn() + Sync)) {
     });
 }
 
-/// How many at most: cargo's `-j`, else the cores.
+/// The most threads: cargo's `-j`, or the number of cores.
 fn workers(environment: &Environment) -> usize {
     let jobs = environment.get("NUM_JOBS").and_then(|jobs| jobs.to_str()?.parse().ok());
     jobs.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get)

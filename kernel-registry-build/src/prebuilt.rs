@@ -31,15 +31,15 @@ const HEADING: &str = "# what the images of this folder were made of: cargo kern
 /// prebuild` calls this, with the builds of the package's build script.
 ///
 /// `builds` have to be those of the build script ([`Build::recorded`]), because their options are part of what makes an image
-/// current. `nvrtc` is the library, or a folder that has it: its own, a toolkit, or one of `pip install --target`; without
-/// it the one is used that a build would find. It has to be one of CUDA 12.0, so that every driver from then on
-/// loads the images. Returns the files that changed.
+/// current. `nvrtc` is the library, or a folder that has it: its own, a toolkit, or one of `pip install --target`; by default
+/// the one that a build would find. It has to be NVRTC 12.0, so that every driver of CUDA 12.0 and newer loads the images.
+/// Returns the files that changed.
 ///
 /// A source whose kernels are all instances of templates must not use variables of an anonymous namespace: the
 /// compiler puts the number of its process into their names, and [`check_prebuilt`] would never find the same image.
 ///
-/// `prebuilt/index` has the hashes of source, headers, options and image. [What is compared](crate#committed-images) with them
-/// tells where headers should be.
+/// `prebuilt/index` has the hashes of source, headers, options and image. The [table of what is compared](crate#committed-images)
+/// says where headers should be.
 ///
 /// The current folder of the process is the package's while this runs, because the names of files that
 /// `assert` puts into an image must not depend on where the package is.
@@ -59,7 +59,7 @@ const HEADING: &str = "# what the images of this folder were made of: cargo kern
 ///
 /// # Errors
 ///
-/// Where a source does not compile, or NVRTC is too new.
+/// If a source does not compile, or NVRTC is too new.
 pub fn write_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<Vec<PathBuf>> {
     let wanted = wanted(package, builds, nvrtc)?;
     let folder = package.join(PREBUILT);
@@ -205,7 +205,7 @@ impl State {
             hashes.entry(file.name.clone()).and_modify(both).or_insert_with(|| hash.clone());
         }
         if includes.device_header {
-            hashes.insert(device_header::NAME.to_owned(), fingerprint::of_device_header());
+            hashes.insert(device_header::NAME.to_owned(), fingerprint::hash_device_header());
         }
         let unfollowed = includes.unfollowed.first().map(|(file, directive)| {
             format!("the header in `{directive}` ({file}) is not compared, because its name is computed")
@@ -238,8 +238,8 @@ fn is_foreign(name: &str) -> bool {
     name.starts_with('<')
 }
 
-/// Why an image is stale, or else why it may be stale. A machine without a compiler may lack files outside of the package, or have
-/// other versions of them.
+/// Why an image is stale, or why it may be. A machine without a compiler may lack files outside of the package, or have other
+/// versions of them.
 fn compared(source: &str, then: &Hashes, now: &Hashes) -> std::result::Result<Option<String>, String> {
     let own = |hashes: &Hashes| -> Hashes {
         let counts = |name: &String| !is_foreign(name) && (!is_outside(name) || now.contains_key(name));
@@ -270,14 +270,14 @@ fn hash_of(source: &Source, Options { std, includes: _, defines, flags }: &Optio
     fingerprint::hash_all(all.chain(iter::once(count(flags))).chain(flags.iter().cloned()))
 }
 
-/// The first thing that is no longer as it was.
+/// The first input that has changed.
 fn difference(source: &str, then: &Hashes, now: &Hashes) -> Option<String> {
     let changed = |name: &&String| then.get(*name).is_some_and(|hash| now.get(*name) != Some(hash));
     // The source comes first, because a change in it explains other headers.
     let names = [source.to_owned()];
     let name = names.iter().chain(then.keys()).find(changed);
     match name {
-        Some(name) if name == OPTIONS => Some("other options are asked for now".to_owned()),
+        Some(name) if name == OPTIONS => Some("the options have changed".to_owned()),
         Some(name) if now.contains_key(name) => Some(format!("`{name}` changed since it was made")),
         Some(name) if is_outside(name) => Some(format!("it was made with `{name}`, which is not found here")),
         Some(name) => Some(format!("`{name}` is not included any more")),
@@ -302,7 +302,7 @@ fn parse(text: &str) -> BTreeMap<String, Recorded> {
     sources
 }
 
-/// Every file that belongs into the folder.
+/// The files that belong into the folder.
 fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTreeMap<String, Vec<u8>>> {
     let package = &fs::canonicalize(package).map_err(Error::file("find", package))?;
     let nvrtc = compiler(builds, nvrtc)?;
@@ -312,7 +312,7 @@ fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTre
     let mut errors = Vec::new();
     for build in builds {
         let Build { options, environment, .. } = build;
-        let (sources, _) = source::all(build, package)?;
+        let (sources, _) = source::find_sources(build, package)?;
         let images = inside(package, || {
             parallel::each(environment, &sources, |source| {
                 let ptx = nvrtc.ptx(&Job { package, source, options, environment })?;
@@ -354,8 +354,8 @@ fn compiler(builds: &[Build], place: Option<&Path>) -> Result<Nvrtc> {
     }
 }
 
-/// Without the numbers of calls: NVRTC counts all of a process, in the order in which threads compiled them. Comments lose them,
-/// and the names of prototypes get those of their file.
+/// Removes the numbers of calls, which NVRTC counts over all threads of a process: comments lose them, and prototypes are
+/// numbered within their file.
 fn uncounted(ptx: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(ptx);
     let lines = text.split('\n').map(|line| line.split_once(" // callseq").map_or(line, |(code, _)| code));
@@ -378,12 +378,12 @@ fn uncounted(ptx: &[u8]) -> Vec<u8> {
 /// What the names of prototypes begin with.
 const PROTOTYPE: &str = "prototype_";
 
-/// Whether drivers of CUDA 12.0 refuse it, which know PTX up to 8.0.
+/// Whether drivers of CUDA 12.0 refuse the image: they know PTX up to 8.0.
 fn is_too_new(ptx: &[u8]) -> bool {
     ptx::version(ptx).is_none_or(|version| version > (8, 0))
 }
 
-/// The files of the folder that we would have written once, but not now.
+/// The files of the folder that an earlier run wrote and that are no longer needed.
 fn strangers(folder: &Path, wanted: &BTreeMap<String, Vec<u8>>) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(Error::file("read", folder))?;
     let ours = |path: &PathBuf| path.to_string_lossy().ends_with(".ptx");
@@ -402,7 +402,7 @@ fn normalised(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().enumerate().filter(|&(i, &byte)| byte != b'\r' || !ends(i)).map(|(_, &byte)| byte).collect()
 }
 
-/// Does something with the package as the current folder.
+/// Calls a function with the package as the current folder.
 fn inside<T>(package: &Path, work: impl FnOnce() -> T) -> Result<T> {
     // There is one for the whole process.
     static CURRENT: Mutex<()> = Mutex::new(());
@@ -447,10 +447,7 @@ mod tests {
             "`b.cuh` changed since it was made"
         );
         assert_eq!(say(&[("a.cu", "1"), ("options", "3")]), "`b.cuh` is not included any more");
-        assert_eq!(
-            say(&[("a.cu", "1"), ("b.cuh", "2"), ("options", "9")]),
-            "other options are asked for now"
-        );
+        assert_eq!(say(&[("a.cu", "1"), ("b.cuh", "2"), ("options", "9")]), "the options have changed");
         let new = [("a.cu", "1"), ("b.cuh", "2"), ("c.cuh", "2"), ("options", "3")];
         assert_eq!(say(&new), "`c.cuh` is included now");
     }

@@ -21,7 +21,7 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read that the build script left, or another version of this crate wrote it.
+    /// If the build script's file cannot be read, or another version of this crate wrote it.
     pub fn recorded(out_dir: impl AsRef<Path>) -> Result<Vec<Build>> {
         let path = out_dir.as_ref().join(FOLDER).join(FILE);
         match fs::read_to_string(&path) {
@@ -32,7 +32,7 @@ impl Build {
     }
 }
 
-/// Adds a build to the file of this folder, which is begun anew by each process.
+/// Adds a build to the file of this folder. Each process begins a new file.
 pub(crate) fn write(folder: &Path, build: &Build) -> Result<()> {
     static WRITTEN: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);

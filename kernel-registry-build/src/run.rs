@@ -20,9 +20,9 @@ use crate::{Build, Error, Image, Report, Result, files, nvcc, parallel, prebuilt
 /// Messages for cargo, printed at the end.
 #[derive(Default)]
 struct Notes {
-    /// Files and folders.
+    /// Files and folders to watch.
     watched: BTreeSet<PathBuf>,
-    /// Variables, besides those that are always watched.
+    /// Variables to watch, besides those that are always watched.
     variables: Vec<&'static str>,
     warnings: Vec<String>,
 }
@@ -71,7 +71,7 @@ fn run(build: &Build) -> Result<Report> {
 
 fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> Result<Report> {
     notes.watched.insert(package.join("build.rs"));
-    let (sources, folders) = source::all(build, package)?;
+    let (sources, folders) = source::find_sources(build, package)?;
     notes.watched.extend(folders);
     notes.watched.extend(sources.iter().map(|source| package.join(&source.path)));
     fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
@@ -108,7 +108,7 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         }
         Chosen::Nothing(reason) => sources.iter().map(|_| Ok(SourceImage::none(reason.clone()))).collect(),
     };
-    let outcomes = all(outcomes)?;
+    let outcomes = collect_images(outcomes)?;
     let report = report(folder, sources, outcomes, notes);
     let without: Vec<(String, String)> = report
         .images
@@ -139,7 +139,7 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
     Ok(report)
 }
 
-/// Notes whether cargo is given the variable without which the index counts as stale.
+/// Notes whether cargo gets the variable without which the index counts as stale.
 fn announce(folder: &Path, build: &Build) -> Result<()> {
     let path = folder.join(ANNOUNCED);
     if !build.quiet {
@@ -151,7 +151,7 @@ fn announce(folder: &Path, build: &Build) -> Result<()> {
     }
 }
 
-/// The variables of a Python environment that has the compiler: another environment may have another one.
+/// The variables of the Python environment that has the compiler: another environment may have another compiler.
 fn leading_to(compiler: &Compiler, environment: &Environment) -> impl Iterator<Item = &'static str> {
     let file = compiler.file().map(Path::to_owned);
     // The compiler's path has no links.
@@ -184,7 +184,7 @@ fn committed(
     }
 }
 
-fn all(outcomes: Vec<Result<SourceImage>>) -> Result<Vec<SourceImage>> {
+fn collect_images(outcomes: Vec<Result<SourceImage>>) -> Result<Vec<SourceImage>> {
     let (mut good, mut errors) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match outcome {
@@ -207,7 +207,7 @@ fn report(folder: &Path, sources: Vec<Source>, outcomes: Vec<SourceImage>, notes
     report
 }
 
-/// Whether cargo runs this and takes lines of errors. For a package that names an older Rust than 1.84 it refuses them.
+/// Whether cargo runs this and takes lines of errors. It refuses them for a package with a Rust version older than 1.84.
 fn takes_errors(build: &Build) -> bool {
     let rust = build.environment.get("CARGO_PKG_RUST_VERSION").unwrap_or_default();
     let rust = rust.to_string_lossy();

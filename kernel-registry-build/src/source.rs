@@ -29,7 +29,7 @@ pub(crate) fn package(build: &Build) -> Result<PathBuf> {
 }
 
 /// The sources of a build, with the folders to watch for new ones.
-pub(crate) fn all(build: &Build, package: &Path) -> Result<(Vec<Source>, Vec<PathBuf>)> {
+pub(crate) fn find_sources(build: &Build, package: &Path) -> Result<(Vec<Source>, Vec<PathBuf>)> {
     let folder = package.join(SOURCES);
     let (files, folders) = if !build.files.is_empty() {
         (build.files.clone(), Vec::new())

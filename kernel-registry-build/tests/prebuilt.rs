@@ -129,8 +129,8 @@ fn an_image_is_taken_while_it_is_of_the_sources() {
 
     package.write("cuda/a.cu", &SOURCE.replace('\n', "\r\n"));
     release.try_compile().unwrap();
-    assert!(refusal(&release.clone().define("N", "2")).contains("stale: other options are asked for now"));
-    assert!(refusal(&release.clone().ptx("compute_90")).contains("stale: other options are asked for now"));
+    assert!(refusal(&release.clone().define("N", "2")).contains("stale: the options have changed"));
+    assert!(refusal(&release.clone().ptx("compute_90")).contains("stale: the options have changed"));
     package.write("cuda/h.cuh", "// other\n");
     assert!(refusal(&release).contains("stale: `cuda/h.cuh` changed since it was made"));
     package.write("cuda/h.cuh", "#include \"new.cuh\"\n");

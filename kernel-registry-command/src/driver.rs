@@ -37,7 +37,7 @@ const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so
 /// A symbol that only the driver of kernel-registry-sim has.
 const SIMULATED: &str = "kernelRegistrySimulatedDriver";
 
-/// The loaded driver. It has threads of its own, so it stays until the process ends.
+/// The loaded driver. It has threads of its own, so it is never unloaded.
 pub struct Library {
     shared: ManuallyDrop<libloading::Library>,
     /// Receives the name of each call before the call is made.
@@ -150,7 +150,7 @@ impl Library {
         Ok(Device { library: self, handle })
     }
 
-    /// Of the context that is current in this thread, as is the next one.
+    /// The free memory of the context that is current in this thread.
     pub fn free_memory(&self) -> Answer<u64> {
         let (mut free, mut total) = (0_usize, 0_usize);
         call!(self, cuMemGetInfo_v2(*mut usize = &mut free, *mut usize = &mut total))?;
@@ -195,7 +195,7 @@ impl Library {
         if name.is_null() {
             return "an error without a name".to_owned();
         }
-        // SAFETY: the driver's names are literals, which end with a zero and stay as long as it does.
+        // SAFETY: the driver's names are literals, which end with a zero and are there as long as it is.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     }
 }

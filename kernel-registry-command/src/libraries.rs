@@ -1,8 +1,8 @@
 //! Builds the simulated driver, and the audit's hooks, as shared libraries, from packages of one line in the user's target
 //! directory.
 //!
-//! Cargo installs programs but no libraries, so they cannot be installed with this command. It builds them from the checkout that it was
-//! built from, or else from the sources in itself; one from a registry has none, and takes the packages there.
+//! Cargo installs programs but no libraries, so this command builds them: from the checkout that it was built from, or else from the
+//! sources in itself. A command from a registry has no sources in itself, and takes the packages from there.
 
 use std::env;
 use std::fs;
@@ -26,7 +26,7 @@ pub struct Shared {
     /// `lib<name>.so`
     library: &'static str,
     linking: &'static [&'static str],
-    /// Crates whose speed matters, each with its `opt-level`. The rest is built in half the time without.
+    /// Crates whose speed matters, each with its `opt-level`. The others are not optimised, which halves the time of the build.
     fast: &'static [(&'static str, u8)],
 }
 
@@ -69,7 +69,7 @@ pub struct Built {
     pub library: PathBuf,
 }
 
-/// The library, if it is in the folder of this command: on machines without Rust.
+/// The library, if it is in the folder of this command, as on machines without Rust.
 pub fn beside(shared: &Shared) -> Option<PathBuf> {
     let beside = env::current_exe().ok()?.with_file_name(format!("lib{}.so", shared.library));
     beside.is_file().then_some(beside)

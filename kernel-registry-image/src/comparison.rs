@@ -167,13 +167,13 @@ pub fn compare_count(declared: usize, entry: &Entry, file: &str) -> Result<(), M
 pub enum BlockRule {
     /// Blocks of this shape.
     Exactly([u32; 3]),
-    /// Blocks of so many threads or fewer.
+    /// Blocks of at most this many threads.
     AtMost(u32),
 }
 
 impl BlockRule {
     /// The rule of a kernel, if its launch bounds set one.
-    pub fn of(entry: &Entry) -> Option<BlockRule> {
+    pub fn from_entry(entry: &Entry) -> Option<BlockRule> {
         let required = entry.limits.required_threads.map(BlockRule::Exactly);
         required.or(entry.limits.max_threads.map(BlockRule::AtMost))
     }
@@ -200,7 +200,7 @@ impl BlockRule {
 
 /// Compares the declared block with the kernel's launch bounds.
 pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
-    match BlockRule::of(entry) {
+    match BlockRule::from_entry(entry) {
         Some(rule) if !rule.allows(block) => {
             let [x, y, z] = block;
             let message = format!("{}, and this one has {x} x {y} x {z}", rule.message(entry));
@@ -232,7 +232,7 @@ impl Param<'_> {
         }
     }
 
-    /// Size and alignment of this side, if they differ, in words. The sizes of numbers are known to all.
+    /// Size and alignment of this side in words, if they differ. Numbers need none: everybody knows their sizes.
     fn own_layout(&self, about: About) -> String {
         match self.layout {
             Some([size, align]) if about == About::Layout && RustType::named(self.element()).is_none() => {
@@ -266,7 +266,7 @@ impl Param<'_> {
         matches!(self.pass, Pass::Slice | Pass::SliceMut) && self.spelled.ends_with('>')
     }
 
-    /// The type that is expected, or `None` if any will do. An error says what differs, and how to declare it instead.
+    /// Returns the expected type, or `None` if any will do. An error says what differs, and how to declare it instead.
     fn expected(
         &self,
         cuda: Option<&CudaType>,
@@ -352,7 +352,7 @@ impl Param<'_> {
     }
 }
 
-/// The kernel's signature in C++ or C, or its name. Long ones are cut, because the message of every parameter can contain it.
+/// The kernel's signature in C++ or C, or its name. Long ones are cut, because each parameter's message can contain it.
 fn whole(entry: &Entry) -> String {
     const LONGEST: usize = 1000;
     let mut whole = match entry.typed_signature() {

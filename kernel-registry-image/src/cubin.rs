@@ -20,10 +20,10 @@ use info::{Attribute, Attributes};
 /// Shared memory that the system reserves in each block from sm_90 on.
 const RESERVED_SHARED: u32 = 1024;
 
-/// The version of the format since CUDA 13. A newer one may tell needs in another way.
+/// The version of the format since CUDA 13. Newer versions may record needs in another way.
 const NEWEST_ABI: u8 = 8;
 
-/// What the linker says of kernels with recursive functions.
+/// What the linker records for kernels with recursive functions.
 const UNKNOWN_STACK: u32 = u32::MAX;
 
 /// Reads a cubin.
@@ -37,7 +37,7 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
     let stacks = calls.stacks(|function| functions.frame(function));
     // A linked image holds the functions that launch kernels; those that print, say, are always the driver's.
     let callees = elf.functions.iter().filter(|function| !function.is_kernel);
-    let needs = calls.needs(callees.map(|function| (function.index, needs::of_function(function.name))));
+    let needs = calls.needs(callees.map(|function| (function.index, needs::function_needs(function.name))));
     let mut entries = Vec::new();
     for kernel in elf.functions.iter().filter(|function| function.is_kernel) {
         let mut entry = Entry::new(kernel.name);
@@ -140,10 +140,10 @@ struct Functions {
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     registers: Option<u32>,
-    /// As `.nv.info` says. For the functions beside a kernel this is about the kernel.
+    /// From `.nv.info`. For functions beside a kernel it is the kernel's.
     frame: u32,
     stack: Option<u32>,
-    /// As `.debug_frame` says.
+    /// From `.debug_frame`.
     described: Option<u32>,
 }
 
@@ -193,16 +193,16 @@ impl Functions {
         self.known.get(&function).map_or(0, Known::frame)
     }
 
-    /// The largest frame or stack of any.
+    /// The largest frame or stack of any function.
     fn largest(&self) -> Option<u32> {
         let bounded = |known: &Known| known.stack.filter(|stack| *stack != UNKNOWN_STACK).unwrap_or(0);
         self.known.values().map(|known| known.frame().max(known.frame).max(bounded(known))).max()
     }
 
-    /// The least stack of a kernel that has no bound: the frames of one pass through its calls.
+    /// The least stack of a kernel without a bound: the frames of one pass through its calls.
     ///
-    /// CUDA 13 does not say that there is no bound, where it compiles a kernel with the functions that it calls: it
-    /// leaves their frames out of what it says of the kernel's.
+    /// Where CUDA 13 compiles a kernel together with the functions that it calls, it does not record that there is no bound: it
+    /// leaves their frames out of the kernel's.
     fn recursive(&self, kernel: &Function<'_>, stacks: &BTreeMap<u32, Stack>) -> Option<u32> {
         let known = self.known.get(&kernel.index)?;
         let beside = self.beside.get(&kernel.place.section).copied().unwrap_or(0);

@@ -26,7 +26,7 @@ pub enum CudaType {
     Other(String),
 }
 
-/// Pointers to pointers are followed to this depth.
+/// How deep pointers to pointers are followed.
 const MAX_DEPTH: u32 = 32;
 
 impl CudaType {
@@ -59,7 +59,7 @@ impl CudaType {
     }
 }
 
-/// A type and whether it is const and volatile itself, which counts only behind a pointer.
+/// A type, and its own `const` and `volatile`, which count only behind a pointer.
 fn qualified(mut text: &str, depth: u32) -> (CudaType, bool, bool) {
     let whole = text;
     let (mut is_const, mut is_volatile) = (false, false);

@@ -1,7 +1,7 @@
 //! The ELF file that a cubin is: sections by name, and functions by symbol.
 //!
-//! Names and sections can share their bytes, and then a small file holds much. In a cubin they do not, so each must
-//! fit into the file beside all others.
+//! In other ELF files names and sections can share bytes, so that a small file holds much. In a cubin they do not, so each
+//! must fit into the file beside all others.
 
 use std::collections::BTreeSet;
 
@@ -21,15 +21,15 @@ use crate::error::printable;
 type Header = FileHeader64<LittleEndian>;
 const LE: LittleEndian = LittleEndian;
 
-/// Of `st_other` of a function: it is a kernel.
+/// The bit of a function's `st_other` that marks a kernel.
 const STO_CUDA_ENTRY: u8 = 0x10;
 
-/// Types of the sections for variables in code that the linker has not seen: global ones without a value, and shared.
+/// The section types of variables in code that is not linked yet: global ones without a value, and shared ones.
 const SHT_CUDA_GLOBAL: SectionType = SectionType(0x7000_0007);
 const SHT_CUDA_SHARED: SectionType = SectionType(0x7000_000a);
 
-/// How the names of a second description of a cubin begin, since sm_100. Some of its sections share the bytes of the
-/// first one's. Nothing here is read from it.
+/// How the section names of a second description begin, which cubins have since sm_100. Some of its sections share bytes with
+/// the first description. Nothing here is read from it.
 const MERCURY: &[u8] = b".nv.merc.";
 
 pub(crate) fn is_elf(image: &[u8]) -> bool {
@@ -41,22 +41,22 @@ pub(crate) fn is_cubin(image: &[u8]) -> bool {
     is_elf(image) && bytes::u16_at(image, 18).map(Machine) == Some(EM_CUDA)
 }
 
-/// Where the last table, section or segment ends. Each header that is looked at costs its size in `effort`.
+/// Where the last table, section or segment ends. Reading a header takes its size from `effort`.
 pub(crate) fn end(image: &[u8], effort: &mut usize) -> Option<usize> {
     let header = Header::parse(image).ok()?;
-    let tables = Tables::of(header, image).ok()?;
+    let tables = Tables::read(header, image).ok()?;
     *effort = effort.checked_sub(usize::try_from(tables.size).ok()?)?;
     usize::try_from(tables.end.max(end_of_parts(header, image).ok()?)).ok()
 }
 
-/// The headers of segments and of sections, in the file.
+/// The tables of segments and sections in the file.
 struct Tables {
     end: u64,
     size: u64,
 }
 
 impl Tables {
-    fn of(header: &Header, image: &[u8]) -> object::read::Result<Self> {
+    fn read(header: &Header, image: &[u8]) -> object::read::Result<Self> {
         let size = |header: u16, count: u64| u64::from(header) * count;
         let segments = size(header.e_phentsize(LE), header.phnum(LE, image)?.into());
         let sections = size(header.e_shentsize(LE), header.shnum(LE, image)?.into());
@@ -65,7 +65,7 @@ impl Tables {
     }
 }
 
-/// Where the last segment or section ends, whose headers are in the file.
+/// Where the last segment or section ends.
 fn end_of_parts(header: &Header, image: &[u8]) -> object::read::Result<u64> {
     let segments = header.program_headers(LE, image)?.iter().map(|segment| segment.file_range(LE));
     let sections = header.section_headers(LE, image)?.iter().filter(|section| is_in_file(section));
@@ -74,7 +74,7 @@ fn end_of_parts(header: &Header, image: &[u8]) -> object::read::Result<u64> {
     Ok(ends.max().unwrap_or(0))
 }
 
-/// The driver reads all that the headers name, and does not ask whether it is there.
+/// Checks that all that the headers name is in the file: the driver reads it without asking.
 fn check_end(header: &Header, image: &[u8]) -> Result<(), Error> {
     let malformed = |error: object::read::Error| Error::malformed("the ELF headers", error.to_string());
     let available = image.len() as u64;
@@ -82,7 +82,7 @@ fn check_end(header: &Header, image: &[u8]) -> Result<(), Error> {
         true => Ok(()),
         false => Err(Error::Truncated { place: "the cubin", needed, available }),
     };
-    is_there(Tables::of(header, image).map_err(malformed)?.end)?;
+    is_there(Tables::read(header, image).map_err(malformed)?.end)?;
     is_there(end_of_parts(header, image).map_err(malformed)?)
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Elf<'a> {
     pub(crate) abi: u8,
     /// `e_flags`.
     pub(crate) flags: u32,
-    /// `e_version`, which up to CUDA 12 is the toolkit's: 124 for 12.4.
+    /// `e_version`: up to CUDA 12 the toolkit's version, 124 for 12.4.
     pub(crate) version: u32,
     /// Whether it is the object file of a separate compilation, which has yet to be linked.
     pub(crate) is_object: bool,
@@ -115,7 +115,7 @@ pub(crate) struct CodeAddress {
 /// A section of a cubin.
 pub(crate) struct Section<'a> {
     pub(crate) name: &'a str,
-    /// Its bytes. Empty for those that take no place in the file, and for Mercury's.
+    /// Its bytes. Empty for sections that take no place in the file, and for Mercury's.
     pub(crate) data: &'a [u8],
     /// Its size in memory.
     pub(crate) size: u64,
@@ -197,7 +197,7 @@ fn place(symbol: &Sym64<LittleEndian>) -> CodeAddress {
     CodeAddress { section: symbol.st_shndx(LE).0, address: symbol.st_value(LE) }
 }
 
-/// The bytes of the file that are left for parts which do not overlap.
+/// How many bytes of the file are left for parts, which do not overlap.
 struct Room(usize);
 
 impl Room {

@@ -1,11 +1,10 @@
 //! Finds images within other bytes, such as those of a program that carries them.
 //!
-//! Nothing has to say where an image lies, only how long it is: fatbins and cubins begin with their magic numbers,
-//! and PTX with `.version`, behind comments. What lies around an image is not part of it, so each candidate has to
-//! be one from its first byte to its last.
+//! Only the length of an image has to be known, not its place: fatbins and cubins begin with their magic numbers, and PTX
+//! with `.version`, behind comments. Each candidate has to be an image from its first byte to its last.
 //!
-//! Where images may begin and end is noted once, and compared with all lengths at once. So a search reads little but
-//! images, and the time for many images is in proportion to their bytes.
+//! One pass notes where images may begin and end, and compares that with all lengths. So a search reads little but images, and
+//! its time is in proportion to their bytes.
 
 mod span;
 mod text;
@@ -17,11 +16,11 @@ use kernel_registry_cuda::fatbin;
 use crate::{Image, elf, read};
 use span::{End, Start};
 
-/// Bytes that are looked at to find where images end, for each byte that there is. Images overlap neither each other
-/// nor themselves, so only bytes that are no program's need more.
+/// How many bytes are read to find the ends of images, for each byte of the program. Images do not overlap, so only hostile
+/// bytes need more.
 const EFFORT: usize = 8;
 
-/// Places that are noted at most for one length among those that begin within it of each other.
+/// The most places that are noted for one length within that length.
 const OVERLAPPING: u8 = 4;
 
 /// A search for images of certain lengths, wherever they lie.
@@ -31,7 +30,7 @@ const OVERLAPPING: u8 = 4;
 ///
 /// let ptx = "// mine\n.version 8.0 .target sm_75 .entry n(.param .u32 n) { ret; }\n";
 /// let program = format!("text before{ptx}text behind");
-/// let images = Search::of(program.as_bytes(), [ptx.len()]).images(ptx.len());
+/// let images = Search::new(program.as_bytes(), [ptx.len()]).images(ptx.len());
 /// assert_eq!(images.len(), 1);
 /// assert_eq!(images[0].variants[0].entries[0].symbol, "n");
 /// ```
@@ -56,7 +55,7 @@ struct Places {
 /// A place where an image may lie.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// The number of its [`Start`], which begins one image.
+    /// The number of its [`Start`]. Each start begins one image.
     start: usize,
     begin: usize,
 }
@@ -71,12 +70,12 @@ struct Starts<'a> {
     ends: Vec<End>,
 }
 
-/// The last byte with which an end may be where the image ends.
+/// The last byte of an image that ends at an end.
 type Latest = fn(&End) -> usize;
 
 impl<'a> Search<'a> {
-    /// Looks through all bytes for images of these lengths, once.
-    pub fn of(bytes: &'a [u8], lengths: impl IntoIterator<Item = usize>) -> Self {
+    /// Searches all bytes once, for images of these lengths.
+    pub fn new(bytes: &'a [u8], lengths: impl IntoIterator<Item = usize>) -> Self {
         let mut places: BTreeMap<usize, Places> =
             lengths.into_iter().map(|length| (length, Places::default())).collect();
         let lengths: Vec<usize> = places.keys().copied().collect();
@@ -142,7 +141,7 @@ impl<'a> Starts<'a> {
         if end == start { 0 } else { at }
     }
 
-    /// A cubin says itself where it ends.
+    /// Adds the cubin at this place, whose header says where it ends.
     fn add_cubin(&mut self, at: usize, effort: &mut usize) {
         if let Some(end) = elf::end(&self.bytes[at..], effort) {
             let index = self.ends.len();
@@ -151,7 +150,7 @@ impl<'a> Starts<'a> {
         }
     }
 
-    /// Notes where images of these lengths, in ascending order, can lie that begin at one of these starts.
+    /// Notes where images of these lengths, in ascending order, can lie if they begin at these starts.
     fn places(
         &self,
         among: &[Start],
@@ -203,7 +202,7 @@ impl Found<'_> {
         images.into_iter().map(|(image, _)| image).collect()
     }
 
-    /// Reads the images at these places, the first that is one for each start. Says whether there was any.
+    /// Reads the images at these places, at most one for each start. Returns whether there was any.
     fn read_all(&mut self, places: &[Candidate]) -> bool {
         let mut last = None;
         for Candidate { start, begin } in places.iter().copied() {

@@ -31,13 +31,13 @@ pub struct Entry {
     pub code_size: u32,
     /// Whether LLVM made it, as Rust compilers do, and nvcc does not: it may take the lengths of slices.
     pub(crate) is_of_llvm: bool,
-    /// Whether the signature has the types of the parameters.
+    /// Whether the types in the signature are those of the parameters.
     is_typed: bool,
 }
 
 impl Entry {
     pub(crate) fn new(symbol: &str) -> Self {
-        let signature = Signature::of_variant(symbol);
+        let signature = Signature::parse_once(symbol);
         let is_typed = signature.as_ref().is_some_and(|signature| signature.params.is_empty());
         Entry { symbol: symbol.to_owned(), is_typed, signature, ..Entry::default() }
     }
@@ -112,8 +112,8 @@ impl ParamLayout {
             && is_float.zip(self.is_float()).is_none_or(|(here, there)| here == there)
     }
 
-    /// Whether PTX says that it is floating point, or that it is not. Signs it does not tell, nor what addresses point to,
-    /// nor anything of types such as `.b32` and `.b8[16]`.
+    /// Whether PTX says that it is floating point, or that it is not. PTX tells neither signs, nor what addresses point to, nor
+    /// anything about types such as `.b32` and `.b8[16]`.
     pub(crate) fn is_float(&self) -> Option<bool> {
         match self.ptx_type.as_deref()? {
             "f32" | "f64" => Some(true),

@@ -41,7 +41,7 @@ pub enum Error {
         /// The number of the form.
         number: u16,
     },
-    /// Two kernels of a variant have the same symbol, so that nothing tells which one a launch would get.
+    /// Two kernels of a variant have the same symbol, so a launch could get either.
     Duplicate {
         /// Where the second one is: a line of PTX, or the symbol table.
         place: String,
@@ -55,7 +55,7 @@ pub enum Error {
         /// The name, or its beginning.
         name: String,
     },
-    /// Unpacked, part of the image is larger than this crate accepts.
+    /// Part of the image unpacks to more than this crate accepts.
     TooLarge {
         /// Bytes that it would have, as far as known.
         size: u64,

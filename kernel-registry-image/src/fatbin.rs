@@ -8,10 +8,10 @@ use crate::signature::once_each;
 use crate::unpack::{MAX_PLAIN_SIZE, Packing, unpack};
 use crate::{Error, Image, ImageKind, ParamLayout, Portability, Unread, Variant, cubin, ptx};
 
-/// Bytes for each byte of a file. Compilers pack by 5 to 20.
+/// How many bytes each byte of a file may unpack to. Compilers reach 5 to 20.
 const MAX_GROWTH: u64 = 32;
 
-/// Bytes that may still come of packed entries.
+/// How many bytes may still be unpacked.
 struct Budget {
     /// The number of the current container.
     container: usize,
@@ -25,7 +25,7 @@ impl Budget {
         Budget { container: 0, of_container: MAX_PLAIN_SIZE, of_file }
     }
 
-    /// Allows as many bytes for this container as no other one has.
+    /// Begins the allowance of a container.
     fn enter(&mut self, container: usize) {
         if self.container != container {
             (self.container, self.of_container) = (container, MAX_PLAIN_SIZE);
@@ -42,8 +42,8 @@ impl Budget {
     }
 }
 
-/// Reads all containers of a file. Entries that cannot be read are no reason to refuse the others, unless there are
-/// none, or one is cut off: the driver may choose it, and read beyond its end.
+/// Reads all containers of a file. Entries that cannot be read are left out. It is an error if no entry can be read, or if one is
+/// cut off, because the driver may choose that entry and read beyond its end.
 pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
     let (mut variants, mut unread, mut budget) = (Vec::new(), Vec::new(), Budget::for_file(image));
     let entries = entries(image)?;
@@ -67,8 +67,8 @@ pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
     }
 }
 
-/// Reads one variant of a fatbin: the machine code of the newest architecture, or else the PTX of the newest. That is a fraction of the
-/// work where only is asked what all variants have in common: parameters, recursion, needs.
+/// Reads one variant of a fatbin: the machine code of the newest architecture, or else the PTX of the newest. This takes a fraction
+/// of the time, and is enough for what all variants have in common: parameters, recursion, needs.
 ///
 /// # Errors
 ///
@@ -147,7 +147,7 @@ fn plain<'a>(entry: &Entry<'a>, budget: &mut Budget) -> Result<Cow<'a, [u8]>, Er
     Ok(plain?.into())
 }
 
-/// Bytes of memory that variants take, about.
+/// The memory that variants take, in bytes, as an estimate.
 fn size(variants: &[Variant]) -> u64 {
     let of_entry = |entry: &crate::Entry| {
         size_of_val(entry) + entry.symbol.len() + entry.params.len() * size_of::<ParamLayout>()

@@ -5,13 +5,13 @@ use std::fmt;
 use crate::names::{EntryIndex, Names};
 use crate::{Entry, Image, Signature, near};
 
-/// Names that an error lists at most.
+/// The most names in an error.
 const LISTED: usize = 8;
 
 impl Image {
     /// The kernel that is called `name`: its symbol, or its C++ name with or without namespaces and template
-    /// arguments. Hashes of the source's path in a symbol may be others: see [`stable_symbol`](crate::stable_symbol). `file` is what errors call
-    /// the image. Of a kernel in several variants it is the one in PTX, if any.
+    /// arguments. Hashes of the source's path in a symbol do not count: see [`stable_symbol`](crate::stable_symbol). Errors call the
+    /// image `file`. If several variants have the kernel, PTX is preferred.
     ///
     /// The first search builds an index of all names, so that thousands of searches among thousands of kernels are
     /// fast. Later changes of `variants` do not change the index; a clone builds its own.

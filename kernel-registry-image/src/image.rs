@@ -9,9 +9,9 @@ use crate::{Error, Needs, StackFrames, Variant, VariantKind};
 pub struct Image {
     /// What kind of file it is.
     pub kind: ImageKind,
-    /// What it holds, in the order of the file. A fatbin can be without any that this crate reads.
+    /// Its variants, in the order of the file. A fatbin can have none that this crate reads.
     pub variants: Vec<Variant>,
-    /// Variants of a fatbin that cannot be read, such as those of newer CUDA toolkits. There are others then.
+    /// Variants of a fatbin that cannot be read, such as those of newer CUDA toolkits. At least one other can be read.
     pub unread: Vec<Unread>,
     pub(crate) index: Index,
 }
@@ -68,7 +68,7 @@ impl Image {
         self.kind == ImageKind::Ptx && matches!(self.variants.as_slice(), [variant] if variant.separable)
     }
 
-    /// Stack frames of a kernel that the driver does not report: the most of all variants.
+    /// Stack frames of a kernel that the driver does not report: the largest in any variant.
     pub fn stack_frames(&self, symbol: &str) -> StackFrames {
         self.named(symbol).into_iter().fold(StackFrames::KNOWN, |most, entry| StackFrames {
             recursive: most.recursive.max(entry.frames.recursive),

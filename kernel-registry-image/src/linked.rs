@@ -15,8 +15,8 @@ pub const SECTION: &str = ".nv_fatbin";
 /// The section of object files that holds device code before the device linker (`-rdc=true`): no image.
 pub const RELOCATABLE_SECTION: &str = "__nv_relfatbin";
 
-/// Reads all containers of such sections, in all cores, as one image. A container that cannot be read is among its unread variants, and
-/// what follows one whose length is damaged is not found.
+/// Reads all containers of these sections as one image, on all cores. Containers that cannot be read are among its unread
+/// variants. Behind a container with a damaged length nothing is found.
 pub fn read_linked(sections: &[&[u8]]) -> Image {
     let mut damaged = Vec::new();
     let containers: Vec<&[u8]> =

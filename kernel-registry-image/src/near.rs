@@ -2,13 +2,13 @@
 
 use crate::Entry;
 
-/// Names offered at most.
+/// The most names that are offered.
 const MOST: usize = 3;
 
 /// Names of kernels that are like `name`, the most similar first, for an error message.
 ///
 /// `name` is compared with symbols and with C++ names, with and without namespaces and template
-/// arguments; what comes back is the C++ name, or the symbol of an `extern "C"` kernel.
+/// arguments. Returns C++ names, and symbols for `extern "C"` kernels.
 ///
 /// ```
 /// let ptx = ".version 8.0 .target sm_75 .entry _Z5saxpyjfPKfPf() { ret; } .entry other() { ret; }";

@@ -7,34 +7,34 @@ use crate::Needs;
 /// The call graph of a variant. Functions have numbers: in cubins those of their symbols.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    /// Callee and caller, each at least once. There can be one for every word of a hostile text.
+    /// Callee and caller, perhaps several times. A hostile text can have one for each of its words.
     pub(crate) edges: Vec<(u32, u32)>,
-    /// A function, and one that takes its address: the second may have all needs of the first.
+    /// A function, and a function that takes its address and so may have all of its needs.
     references: Vec<(u32, u32)>,
     pub(crate) address_taken: BTreeSet<u32>,
 }
 
-/// In place of a function, the one place through which all calls through pointers go.
+/// The node of the graph through which all calls through pointers go.
 pub(crate) const POINTER: u32 = u32::MAX;
 
 impl Calls {
-    /// `caller` calls `callee`.
+    /// Adds a call.
     pub(crate) fn call(&mut self, caller: u32, callee: u32) {
         add(&mut self.edges, (callee, caller));
     }
 
-    /// `function` takes the address of `pointed`.
+    /// Adds that `function` takes the address of `pointed`.
     pub(crate) fn refer(&mut self, function: u32, pointed: u32) {
         add(&mut self.references, (pointed, function));
         self.take_address(pointed);
     }
 
-    /// `caller` calls through a pointer.
+    /// Adds a call through a pointer.
     pub(crate) fn call_pointer(&mut self, caller: u32) {
         self.call(caller, POINTER);
     }
 
-    /// `function` is among those that a pointer can lead to.
+    /// Adds that a pointer can lead to `function`.
     pub(crate) fn take_address(&mut self, function: u32) {
         self.address_taken.insert(function);
     }
@@ -79,7 +79,7 @@ fn add(edges: &mut Vec<(u32, u32)>, edge: (u32, u32)) {
 }
 
 /// The needs of a kernel that calls a function of this name.
-pub(crate) fn of_function(name: &str) -> Needs {
+pub(crate) fn function_needs(name: &str) -> Needs {
     let launches = ["cudaLaunchDevice", "cudaGetParameterBuffer", "__cudaCDP2"];
     let mut needs = Needs::NONE;
     needs.printf = name == "vprintf";

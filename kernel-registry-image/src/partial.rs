@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::{Image, Target, VariantKind};
 
-/// Where an image has a kernel, and where not.
+/// Which variants of an image have a kernel, and which do not.
 ///
 /// ```
 /// let module = |sm: u32, kernels: &str| format!(".version 8.0 .target sm_{sm} {kernels} .entry base() {{ ret; }}\n");
@@ -48,13 +48,13 @@ impl Image {
 }
 
 impl Partial {
-    /// The least compute capability that has the kernel, 90 for 9.0, if no variant from there on lacks it.
+    /// The least compute capability with the kernel, 90 for 9.0, if all variants from there on have it.
     pub fn min_arch(&self) -> Option<u32> {
         let least = self.with.first()?.sm;
         self.without.last().is_none_or(|newest| newest.sm < least).then_some(least)
     }
 
-    /// Whether a declaration with this least compute capability says so already.
+    /// Whether a declaration with this least compute capability allows for it.
     pub fn is_declared(&self, min_arch: Option<u32>) -> bool {
         self.min_arch().zip(min_arch).is_some_and(|(least, declared)| declared >= least)
     }

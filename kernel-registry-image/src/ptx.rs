@@ -42,7 +42,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Variant>, Error> {
     Ok(variants)
 }
 
-/// Whether the function that finds the places to cut at finds these kernels, and no others.
+/// Whether the function that cuts PTX finds exactly these kernels.
 fn can_be_cut(bytes: &[u8], entries: &[Entry]) -> bool {
     let mut found = kernels(bytes);
     let all =
@@ -50,13 +50,13 @@ fn can_be_cut(bytes: &[u8], entries: &[Entry]) -> bool {
     all && found.next().is_none()
 }
 
-/// Tools hand PTX around with and without a NUL at its end. What is not UTF-8 can only be in comments.
+/// PTX comes with and without a NUL at its end. Bytes that are not UTF-8 can only be in comments.
 fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     String::from_utf8_lossy(&bytes[..end])
 }
 
-/// The release that a comment of the compiler names, among what precedes `.version`.
+/// The release that the compiler names in a comment before `.version`.
 fn toolkit(comments: &str) -> Option<String> {
     let (_, release) = comments.rsplit_once("Cuda compilation tools, release ")?;
     let number: String = release.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
@@ -71,30 +71,30 @@ struct Parser<'a> {
 #[derive(Default)]
 struct Functions<'a> {
     numbers: BTreeMap<&'a str, u32>,
-    /// Bytes of the variables in local memory, for functions that have some.
+    /// Bytes of variables in local memory, for functions that have some.
     locals: BTreeMap<u32, u32>,
     calls: Calls,
     sharing: Sharing<'a>,
 }
 
 impl<'a> Functions<'a> {
-    /// The number of a function, which it gets when it is first declared.
+    /// The number of a function. A new function gets the next one.
     fn declare(&mut self, name: &'a str) -> u32 {
         let next = self.numbers.len() as u32;
         *self.numbers.entry(name).or_insert(next)
     }
 }
 
-/// Kernels that a module may have however short they are, and the bytes of text that each needs beyond.
-/// This bounds the memory that a text takes. The shortest kernel that does anything is longer.
+/// How many kernels a module may have in any case, and how many bytes of text each further one needs. This bounds the memory
+/// that a text takes. The shortest useful kernel is longer.
 const SMALL_KERNELS: usize = 1000;
 const KERNEL_TEXT: usize = 64;
 
-/// Bytes in which a function saves registers of its caller. How many it saves is decided when machine code is made of it.
+/// Bytes in which a function saves its caller's registers, as an estimate: the assembler decides how many it saves.
 const SAVED: u32 = 64;
 
 impl<'a> Parser<'a> {
-    /// Everything behind a `.version` up to the next one.
+    /// Reads everything behind a `.version` up to the next one.
     fn module(&mut self, toolkit: Option<String>) -> Result<Variant, Error> {
         let version = self.version()?;
         let start = self.lexer.offset();
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
         let stacks =
             calls.stacks(|function| locals.get(&function).map_or(SAVED, |bytes| bytes.saturating_add(SAVED)));
         let largest = stacks.values().map(|stack| stack.bytes).chain(locals.values().copied()).max();
-        let named = numbers.iter().map(|(name, number)| (*number, needs::of_function(name)));
+        let named = numbers.iter().map(|(name, number)| (*number, needs::function_needs(name)));
         let needs = calls.needs(named);
         for entry in &mut entries {
             let Some(number) = numbers.get(entry.symbol.as_str()) else { continue };
@@ -173,7 +173,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A function up to the end of its body, or of its declaration.
+    /// Reads a function up to the end of its body, or of its declaration.
     fn function(&mut self, functions: &mut Functions<'a>) -> Result<(), Error> {
         // What it returns: `.func (.param .b32 result) name (..)`.
         if self.lexer.eat(b'(') {
@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
         Err(self.malformed(format!("the text ends within the function `{name}`")))
     }
 
-    /// A body behind its `{`: only the functions that it mentions matter.
+    /// Reads a body behind its `{`. Only the functions that it mentions matter.
     fn body(&mut self, name: &'a str, functions: &mut Functions<'a>) -> Result<(), Error> {
         let caller = functions.declare(name);
         let mut depth = 1u32;

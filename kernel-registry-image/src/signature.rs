@@ -30,12 +30,11 @@ pub struct Signature {
     pub anonymous_namespace: bool,
 }
 
-/// Longer symbols are left alone.
+/// The longest symbol that is read.
 const MAX_SYMBOL: usize = 32 * 1024;
 
-/// A mangled name can refer to earlier parts of itself, so that its text doubles with every few
-/// bytes. No more text is made than this for each byte of the symbol. Names of Thrust's kernels
-/// for lambdas in templates reach 29.
+/// The most bytes of text for each byte of a symbol. A mangled name can refer to earlier parts of itself, so that its text doubles
+/// with every few bytes. Names of Thrust's kernels for lambdas in templates reach 29.
 const MAX_EXPANSION: usize = 64;
 
 /// A kernel as C++ declares it, if its symbol tells; other texts as they are.
@@ -47,12 +46,12 @@ const MAX_EXPANSION: usize = 64;
 /// assert_eq!(readable("saxpy"), "saxpy");
 /// ```
 pub fn readable(symbol: &str) -> String {
-    Signature::of(symbol).map_or_else(|| symbol.to_owned(), |signature| signature.to_string())
+    Signature::parse(symbol).map_or_else(|| symbol.to_owned(), |signature| signature.to_string())
 }
 
 impl Signature {
     /// Reads a symbol. `None` if it is not the mangled name of a function.
-    pub fn of(symbol: &str) -> Option<Signature> {
+    pub fn parse(symbol: &str) -> Option<Signature> {
         if symbol.len() > MAX_SYMBOL || symbol.contains(is_control) {
             return None;
         }
@@ -77,7 +76,7 @@ impl Signature {
 }
 
 thread_local! {
-    /// The signatures of the image that this thread reads, if it has several variants: each has the same symbols.
+    /// The signatures of the image that this thread reads, if it has several variants, which share their symbols.
     static KNOWN: RefCell<Option<HashMap<String, Option<Signature>>>> = const { RefCell::new(None) };
 }
 
@@ -96,13 +95,13 @@ pub(crate) fn once_each<T>(read: impl FnOnce() -> T) -> T {
 }
 
 impl Signature {
-    /// [`of`](Self::of), or what an earlier variant of the image gave.
-    pub(crate) fn of_variant(symbol: &str) -> Option<Signature> {
+    /// As [`parse`](Self::parse). Each symbol of the variants of an image is parsed once.
+    pub(crate) fn parse_once(symbol: &str) -> Option<Signature> {
         KNOWN.with_borrow_mut(|known| match known {
-            None => Signature::of(symbol),
+            None => Signature::parse(symbol),
             Some(known) => match known.get(symbol) {
                 Some(signature) => signature.clone(),
-                None => known.entry(symbol.to_owned()).or_insert(Signature::of(symbol)).clone(),
+                None => known.entry(symbol.to_owned()).or_insert(Signature::parse(symbol)).clone(),
             },
         })
     }
@@ -202,7 +201,7 @@ fn split_template(name: &str) -> (&str, Vec<&str>) {
     }
 }
 
-/// Where the bracket opens that ends right behind the text.
+/// Finds the bracket that opens the one which closes right behind the text.
 fn opening(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     for (index, byte) in text.bytes().enumerate().rev() {

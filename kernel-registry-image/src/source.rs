@@ -1,8 +1,8 @@
 //! Reads the kernels of a CUDA source: their parameters with names, and with the types that `extern "C"` names do not
 //! carry.
 //!
-//! It reads text as it is written, or as a preprocessor leaves it. It is no C++ compiler: of code that it does not
-//! understand it says nothing, or that it is not certain.
+//! It reads text as it is written, or as a preprocessor leaves it. It is no C++ compiler: code that it does not understand is
+//! left out, or marked as not certain.
 //!
 //! ```
 //! use kernel_registry_image::source::{c_signatures, kernels};

@@ -36,7 +36,7 @@ pub fn stable_symbol(symbol: &str) -> Cow<'_, str> {
     if copied == 0 { Cow::Borrowed(symbol) } else { Cow::Owned(stable + &symbol[copied..]) }
 }
 
-/// The symbol behind `__nv_static_22__ac454b6f_4_a_cu_..`, whose number is the length of what names the file.
+/// The symbol behind `__nv_static_22__ac454b6f_4_a_cu_..`. The number is the length of the part that names the file.
 fn behind_file(symbol: &str) -> Option<&str> {
     let (length, behind) = symbol.strip_prefix(STATIC)?.split_once('_')?;
     behind.get(length.parse().ok()?..)?.strip_prefix('_')

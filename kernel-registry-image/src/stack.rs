@@ -9,15 +9,15 @@ use crate::needs::{Calls, POINTER};
 pub(crate) struct Stack {
     /// The largest sum of frames on one pass through the calls.
     pub(crate) bytes: u32,
-    /// Whether a function on the way can call itself, so that there is no bound.
+    /// Whether a function on the way can call itself: then there is no bound.
     pub(crate) is_recursive: bool,
 }
 
 impl Calls {
     /// The stack of each function that calls others or is called, given the frame of each.
     ///
-    /// Functions that call each other count once each. Of those that do so through pointers only the largest counts:
-    /// a class with a hundred virtual functions would need gigabytes otherwise. This is linear in the number of calls.
+    /// Functions that call each other count once each. Among those that call each other through pointers only the largest counts:
+    /// otherwise a class with a hundred virtual functions would need gigabytes. This is linear in the number of calls.
     pub(crate) fn stacks(&self, frame: impl Fn(u32) -> u32) -> BTreeMap<u32, Stack> {
         let through_pointers = self.address_taken.iter().map(|function| (POINTER, *function));
         let mut calls: Vec<(u32, u32)> =
@@ -37,19 +37,19 @@ impl Calls {
     }
 }
 
-/// A depth-first search for groups of functions that call each other (Gabow's algorithm).
+/// Finds strongly connected components, the functions that call each other, by Gabow's algorithm.
 struct Search<'a, F> {
     /// Caller and callee, in order.
     calls: &'a [(u32, u32)],
     frame: F,
     found: BTreeMap<u32, State>,
-    /// Functions whose group is not complete, and in it the first of each group.
+    /// Gabow's two stacks: open nodes, and component starts.
     open: Vec<u32>,
     roots: Vec<usize>,
 }
 
 enum State {
-    /// The place among the open functions.
+    /// The index among the open nodes.
     Open(usize),
     Done(Stack),
 }
@@ -88,7 +88,7 @@ impl<F: Fn(u32) -> u32> Search<'_, F> {
         (function, self.calls.partition_point(|(caller, _)| *caller < function))
     }
 
-    /// Completes the group of a function, if it was the first of it.
+    /// Completes the component that begins with this function, if one does.
     fn leave(&mut self, function: u32) {
         let Some(State::Open(place)) = self.found.get(&function) else { return };
         let place = *place;

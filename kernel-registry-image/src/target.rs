@@ -54,8 +54,8 @@ impl Target {
     /// Whether machine code for this target runs on a device of this compute capability.
     ///
     /// Machine code runs on devices with the same major number and no lower minor number, with
-    /// suffix `a` on the target's own capability alone. Integrated devices (Tegra, Jetson) are an
-    /// exception which is not made here: they may refuse code for others, and others theirs.
+    /// suffix `a` on the target's own capability alone. Integrated devices (Tegra, Jetson) and others may
+    /// refuse each other's code; this is not considered here.
     pub fn binary_runs_on(&self, (major, minor): (u32, u32)) -> bool {
         let own = self.capability();
         match self.portability {

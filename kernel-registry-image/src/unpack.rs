@@ -6,8 +6,8 @@ use ruzstd::decoding::StreamingDecoder;
 
 use crate::Error;
 
-/// Bytes to which the packed entries of a container may unpack together. Those of all containers of a file may unpack to as many, and to 32
-/// more for each byte of the file.
+/// The most bytes to which the entries of one container may unpack together. All containers of a file may unpack to as many, plus
+/// 32 for each byte of the file.
 pub const MAX_PLAIN_SIZE: u64 = 256 << 20;
 
 /// How an entry is packed.
@@ -17,10 +17,10 @@ pub(crate) enum Packing {
     Zstd,
 }
 
-/// No image packs better than this. It is also the most that LZ4 can do.
+/// The best ratio of any image. LZ4 can do no better.
 const MAX_RATIO: u64 = 255;
 
-/// Unpacks an entry that claims to have `plain_size` bytes, unless these are more than `most`.
+/// Unpacks an entry that claims to have `plain_size` bytes. More than `most` are refused.
 pub(crate) fn unpack(packing: Packing, packed: &[u8], plain_size: u64, most: u64) -> Result<Vec<u8>, Error> {
     let limit = (packed.len() as u64).saturating_mul(MAX_RATIO).min(most);
     if plain_size > limit {

@@ -14,8 +14,8 @@ pub struct Variant {
     pub toolkit: Option<String>,
     /// Its kernels, in the order of the file.
     pub entries: Vec<Entry>,
-    /// Each of its kernels can be compiled without the others: it is a PTX text of its own, and they share no variable, no texture, and no
-    /// address of a function. False where that is not certain.
+    /// Whether each of its kernels can be compiled without the others: it is a PTX text of its own, and the kernels share no
+    /// variable, no texture and no address of a function. False if that is not certain.
     pub separable: bool,
 }
 

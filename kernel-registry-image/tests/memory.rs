@@ -101,7 +101,7 @@ fn memory_is_in_proportion_to_the_image() {
     {
         let bytes = part.repeat(500_000 / part.len()).into_bytes();
         for length in [part.len(), bytes.len() / 2] {
-            let peak = peak_of(|| drop(Search::of(&bytes, [length]).images(length)));
+            let peak = peak_of(|| drop(Search::new(&bytes, [length]).images(length)));
             proportional(&format!("images of {length} bytes in {part}"), peak, bytes.len());
         }
     }

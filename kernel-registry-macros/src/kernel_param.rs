@@ -1,4 +1,4 @@
-//! `#[derive(KernelParam)]`: structs that lie in memory as C lays them out, of fields that a kernel can take.
+//! `#[derive(KernelParam)]`: structs with the layout of C, whose fields a kernel can take.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -35,7 +35,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     quote!(#errors #implementation)
 }
 
-/// How Rust was told to lay the struct out.
+/// The layout that the struct's attributes ask for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     C,

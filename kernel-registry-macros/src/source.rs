@@ -11,14 +11,14 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    pub(crate) fn of(span: Span) -> Self {
+    pub(crate) fn from_span(span: Span) -> Self {
         let start = span.start();
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Position { file: span.file(), line: number(start.line), column: number(start.column + 1) }
     }
 }
 
-/// The attributes that decide whether the item is compiled: `#[cfg(..)]`, alone or in `#[cfg_attr(..)]`.
+/// The attributes that decide whether the item is compiled: `#[cfg(..)]`, or a `#[cfg_attr(..)]` with it.
 pub(crate) fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
     let removes = |attr: &&Attribute| match &attr.meta {
         Meta::List(list) if list.path.is_ident("cfg_attr") => {

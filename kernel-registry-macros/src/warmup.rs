@@ -111,7 +111,7 @@ fn register(item: &ItemFn, Args { order, krate }: &Args) -> TokenStream {
     let path = format!("::{}", ident.unraw());
     let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    let Position { file, line, .. } = Position::of(ident.span());
+    let Position { file, line, .. } = Position::from_span(ident.span());
     let (order, line) = (Literal::i32_unsuffixed(*order), Literal::u32_unsuffixed(line));
     // An error in what it takes or returns is shown there.
     let span = match &item.sig.output {

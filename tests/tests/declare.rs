@@ -329,7 +329,7 @@ fn what_cannot_be_declared_says_why() {
     assert_eq!(fails(declare(&["nothing.cu"]), 3), "there is no file `nothing.cu`");
     assert_eq!(fails(declare(&["Cargo.toml"]), 5).lines().count(), 1);
     let with_flags = fails(declare(&["kernels/cuda/spin.cu", "--", "-std=c++20"]), 9);
-    assert!(with_flags.contains("other options are asked for now"), "{with_flags}");
+    assert!(with_flags.contains("the options have changed"), "{with_flags}");
     // There is no compiler, and no prebuilt image of it.
     let message = fails(declare(&["tests/fixtures/declared/images/named.cu"]), 9);
     assert!(

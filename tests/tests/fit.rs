@@ -33,7 +33,7 @@ fn text(args: &[&str], code: i32) -> String {
 fn a_small_worker_leaves_room() {
     let beside = format!("{REDUCE}@256");
     let expected = "\
-worker stays on sm_90, 132 multiprocessors (H100 SXM, H200)
+worker is resident on sm_90, 132 multiprocessors (H100 SXM, H200)
     132 blocks of 256 threads, 20 registers, 32+0 B of shared memory
     room for 1056 blocks, 8 on each, limited by threads; 1 on each multiprocessor
 
@@ -118,7 +118,7 @@ fn mistakes_are_named() {
         "{message}"
     );
     let pcie = text(&["--grid", "132", "--block", "256", "--gpu", "H100 PCIe"], 0);
-    assert!(pcie.starts_with("worker stays on sm_90, 114 multiprocessors (H100 PCIe)\n"), "{pcie}");
+    assert!(pcie.starts_with("worker is resident on sm_90, 114 multiprocessors (H100 PCIe)\n"), "{pcie}");
     let output = fit(&[&grid[..], &["--gpu", "sm_70"]].concat());
     assert_eq!(output.status.code(), Some(2));
 }

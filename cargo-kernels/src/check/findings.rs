@@ -96,7 +96,7 @@ impl<'a> Report<'a> {
     /// Compares every declaration with its image in the binary.
     pub(super) fn compare_with_own(&mut self, binary: &'a Contents<'a>) {
         let embedded = Embedded::find(binary, |_| true);
-        let linked = Alone::of_linked(binary);
+        let linked = Alone::from_linked(binary);
         for kernel in &binary.kernels {
             let file = kernel.image.map_or("code that nvcc linked", |image| image.file);
             let image = match (kernel.image, &linked) {
@@ -190,7 +190,7 @@ impl<'a> Report<'a> {
         image: &Image,
         file: &str,
     ) -> Result<String, FindError> {
-        let (symbol, wrong) = match compare::with(kernel, image, file) {
+        let (symbol, wrong) = match compare::compare(kernel, image, file) {
             Err(missing @ FindError::Missing { .. }) => return Err(missing),
             Err(error) => (kernel.symbol, vec![(None, error.to_string())]),
             Ok(compared) => {

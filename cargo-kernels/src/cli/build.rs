@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// The options of a build, which a path makes needless.
+/// The options of a build. They conflict with a path.
 pub(crate) const OF_BUILDS: [&str; 12] = [
     "bin",
     "release",

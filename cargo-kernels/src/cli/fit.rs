@@ -12,7 +12,7 @@ use crate::failure::EXIT_CODES;
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Fit {
-    /// The kernel that stays: its path or its last parts, its symbol, or its C++ name
+    /// The resident kernel: its path or its last parts, its symbol, or its C++ name
     pub(crate) kernel: String,
 
     /// Executables, shared libraries, archives, object files or images to read; by default the package is built and its
@@ -72,7 +72,7 @@ impl Fit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Companions(Vec<Companion>);
 
-/// A kernel that should run beside the one that stays.
+/// A kernel that should run beside the resident kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Companion {
     pub(crate) name: String,
@@ -111,15 +111,15 @@ fn companions(text: &str) -> Result<Companions, &'static str> {
     Ok(Companions(names.map(|name| name.trim().parse()).collect::<Result<_, _>>()?))
 }
 
-/// The GPU that is asked for.
+/// The GPU that an option names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GpuChoice {
     pub(crate) sm: u32,
-    /// If it is asked for by its name.
+    /// Its product, if the option names one.
     pub(crate) product: Option<&'static Product>,
 }
 
-/// A product or an architecture of the tables.
+/// Reads a product or an architecture of the tables.
 fn gpu(text: &str) -> Result<GpuChoice, String> {
     if let Some(product) = Product::named(text) {
         if Device::of(product.sm).is_none() {

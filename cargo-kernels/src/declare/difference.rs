@@ -1,8 +1,8 @@
-//! Compares the declarations of two modules, whatever their comments and their format.
+//! Compares the declarations of two modules. Comments and format do not count.
 
 use std::collections::BTreeMap;
 
-/// What is in one module only, or differs: a line each, sorted by name.
+/// Lists the items that only one module has, or that differ, one line each, sorted by name.
 pub(super) fn between(old: &str, new: &str) -> Vec<String> {
     let (old, new) = (items(old), items(new));
     let mut lines = BTreeMap::new();

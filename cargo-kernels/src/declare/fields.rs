@@ -8,7 +8,7 @@ use super::known_types::{VOID, number, ready};
 use super::names;
 use super::source::Field;
 
-/// Structs in structs, but not endlessly.
+/// How deep structs in structs are followed.
 const MAX_DEPTH: u32 = 16;
 
 /// The structs of a CUDA source, by their names without namespaces.
@@ -38,7 +38,7 @@ struct FieldType {
     align: u32,
 }
 
-/// The struct of this name, if all of its fields can be written in Rust. `name` gives the Rust name of a struct in it.
+/// Lays a struct out, if all of its fields can be written in Rust. `name` gives the Rust name of a struct in it.
 pub(super) fn lay_out(known: &Known, cuda: &str, name: &dyn Fn(&str) -> String) -> Option<Fields> {
     nested(known, cuda, name, MAX_DEPTH)
 }

@@ -16,7 +16,7 @@ use crate::cli::Declare;
 use crate::failure::Failure;
 use crate::unread::Unread;
 
-/// In every file that is written.
+/// The mark in every file that this command writes.
 const MARK: &str = "// Written by `cargo kernels declare`.";
 
 /// The file of a folder's own module.
@@ -127,7 +127,7 @@ fn module_name(part: &OsStr) -> String {
     names::function(&names::snake(&part.to_string_lossy()))
 }
 
-/// The name of the module of the structs: no file or folder has it.
+/// The name of the module of the structs, which no file or folder has.
 fn structs_module(folder: &Path, sources: &[PathBuf]) -> String {
     let first = |file: &PathBuf| {
         let relative = file.strip_prefix(folder).ok()?.with_extension("");
@@ -151,7 +151,7 @@ fn written(target: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files.iter().filter_map(|path| path.strip_prefix(target).ok().map(Path::to_owned)).collect())
 }
 
-/// The files of these kinds in a folder and in those in it, sorted.
+/// The files of these kinds below a folder, sorted.
 fn below(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, Failure> {
     let unreadable = Failure::of_io(folder);
     let mut files = Vec::new();

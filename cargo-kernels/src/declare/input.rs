@@ -1,4 +1,4 @@
-//! What is declared: an image, or a CUDA source, which is compiled to have one.
+//! The input: an image, or a CUDA source, which is compiled to an image.
 
 use std::path::{self, Path, PathBuf};
 use std::{env, fs, process};
@@ -13,14 +13,14 @@ use crate::failure::Failure;
 use crate::unread::{Unread, UnreadVariant};
 use kernel_registry_command::Mapped;
 
-/// All that is known of the kernels of one file.
+/// Everything that is known about the kernels of one file.
 pub(super) struct Unit {
     /// The file.
     pub(super) path: PathBuf,
     pub(super) input: Input,
     pub(super) image: Image,
     pub(super) source: Source,
-    /// What of the image cannot be read.
+    /// The variants that cannot be read.
     pub(super) unread: Unread,
 }
 
@@ -39,18 +39,18 @@ impl Unit {
     }
 }
 
-/// What the declarations say of an image.
+/// How declarations name an image.
 pub(super) struct Input {
     /// The argument that names image or source, such as `file = "cuda/x.cu"`.
     pub(super) code: String,
-    /// The path in it.
+    /// The path in that argument.
     pub(super) path: String,
     /// The CUDA source, if one is known.
     pub(super) source: Option<PathBuf>,
 }
 
 impl Input {
-    /// With the bytes of the image.
+    /// The input with the bytes of its image.
     fn read(options: &Declare) -> Result<(Input, Vec<u8>), Failure> {
         let file = &options.file;
         let is_source = file.extension().is_some_and(|extension| extension == "cu");

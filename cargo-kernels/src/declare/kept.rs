@@ -1,8 +1,8 @@
-//! What people added to a file that was written before, and what the next one keeps of it.
+//! Reads what people added to an earlier file, so that the new file keeps it.
 //!
-//! The kernel of a declaration is the one that it finds in the image now. What the image and the source say is written
-//! anew; what they leave open stays as it is in the file: the kernel's name in Rust, arguments, types that are as good,
-//! documentation, attributes, comments, fields of structs, and items that are nobody else's.
+//! A declaration belongs to the kernel that it finds in the image now. What the image and the source say is written anew. The rest
+//! is kept: the kernel's name in Rust, arguments, types that are as good, documentation, attributes, comments, fields of structs,
+//! and all other items.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,34 +22,34 @@ use super::known_types::VOID;
 use super::types::ParamType;
 use crate::failure::Failure;
 
-/// Arguments of `#[gpu_kernel]` that are always written anew.
+/// Arguments of `#[gpu_kernel]` that are never kept.
 const WRITTEN: [&str; 5] = ["file", "image", "name", "instances", "arch"];
 
-/// A file that was written before.
+/// An earlier file.
 #[derive(Default)]
 pub(super) struct Kept {
     /// Lines of the module's documentation, and its attributes.
     pub(super) inner: Vec<String>,
     pub(super) uses: Vec<String>,
-    /// Structs with other fields than bytes.
+    /// Structs whose fields people wrote.
     pub(super) structs: BTreeMap<String, String>,
     pub(super) others: Vec<String>,
     kernels: Vec<OldDeclaration>,
 }
 
-/// A declaration in it.
+/// A declaration in an earlier file.
 #[derive(Default)]
 pub(super) struct OldDeclaration {
     pub(super) name: String,
     pub(super) vis: String,
     pub(super) comments: Vec<String>,
     pub(super) attributes: Vec<String>,
-    /// Arguments that are not always written anew: their keys and their texts.
+    /// The keys and texts of arguments that can be kept.
     arguments: Vec<(String, String)>,
     docs: Vec<String>,
     generics: Vec<String>,
     params: Vec<(String, String)>,
-    /// What it is called in the image, and its instances.
+    /// Its name in the image, and its instances.
     wanted: String,
     instances: Vec<String>,
 }
@@ -80,7 +80,7 @@ impl Kept {
         let mut end = None;
         for item in &file.items {
             let range = item.span().byte_range();
-            // What is before the first one is the head of the file.
+            // Comments before the first item belong to the file header.
             let comments = end.map_or_else(Vec::new, |end| comments(&text[end..range.start]));
             end = Some(range.end);
             kept.enter(item, &text[range], comments, text);
@@ -116,7 +116,7 @@ impl Kept {
         self.kernels.iter().find(is_one)
     }
 
-    /// The names of declarations that have additions, but no kernel any more.
+    /// The names of declarations with additions whose kernels are gone.
     pub(super) fn lost<'a>(&'a self, names: &BTreeSet<&str>) -> impl Iterator<Item = &'a str> {
         let names: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let has_more = |kernel: &&OldDeclaration| {
@@ -205,7 +205,7 @@ impl OldDeclaration {
         self.arguments.iter().filter(|(key, _)| is_new(key)).map(|(_, text)| text.clone()).collect()
     }
 
-    /// The documentation: what is written anew in its old place.
+    /// The documentation, with the new text in the place of the old.
     pub(super) fn docs(&self, written: Vec<String>) -> Vec<String> {
         let line = |line: &String| line.strip_prefix(' ').unwrap_or(line).to_owned();
         let lines: Vec<String> = self.docs.iter().map(line).collect();
@@ -226,8 +226,7 @@ impl OldDeclaration {
         docs
     }
 
-    /// The parameters: names where only their places are known otherwise, and types that are as good. `is_vague` says that the
-    /// image tells no types.
+    /// The parameters. Keeps names that nothing else tells, and types that are as good. `is_vague` says that the image tells no types.
     pub(super) fn params(
         &self,
         written: Vec<(String, ParamType)>,
@@ -251,7 +250,8 @@ impl OldDeclaration {
     }
 }
 
-/// Whether a type says what this one says, or more: a pointer for a slice, one that may be null, or one where nothing is known.
+/// Whether an old type says as much as the new one, or more: a pointer for a slice, one that may be null, or any type where
+/// nothing is known.
 fn is_as_good(old: &str, new: &ParamType, is_vague: bool) -> bool {
     let (pass, element) = shape(old);
     let is_const = |pass: Pass| matches!(pass, Pass::Slice | Pass::Pointer);
@@ -293,7 +293,7 @@ fn plain(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-/// Whether a paragraph of a declaration's documentation is one that this command writes.
+/// Whether this command wrote a paragraph of documentation.
 fn is_written(line: &str) -> bool {
     let starts = ["The template `", "A kernel for each type, such as `", "For blocks of at most "];
     let whole = ["Types are those of PTX:", "Machine code tells sizes only"];
@@ -301,13 +301,13 @@ fn is_written(line: &str) -> bool {
         || starts.iter().chain(&whole).any(|start| line.starts_with(start))
 }
 
-/// Whether a struct is the bytes that stand for unknown fields.
+/// Whether a struct is only bytes, which stand for unknown fields.
 fn is_bytes(item: &ItemStruct) -> bool {
     matches!(&item.fields, Fields::Unnamed(fields) if fields.unnamed.len() == 1
         && matches!(&fields.unnamed[0].ty, syn::Type::Array(_)))
 }
 
-/// Whether this command writes the import.
+/// Whether this command wrote an import.
 fn is_import(written: &str) -> bool {
     [
         "use kernel_registry::{KernelParam, gpu_kernel};",
@@ -337,7 +337,7 @@ fn source<'a>(text: &'a str, node: &impl Spanned) -> &'a str {
     text.get(node.span().byte_range()).unwrap_or_default()
 }
 
-/// The lines of a gap between items that are comments.
+/// The comment lines between two items.
 fn comments(gap: &str) -> Vec<String> {
     gap.lines().map(str::trim).filter(|line| line.starts_with("//")).map(str::to_owned).collect()
 }

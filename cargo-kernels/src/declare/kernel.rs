@@ -8,9 +8,9 @@ use super::source::{Function, Source};
 
 /// One kernel of an image.
 pub(super) struct Kernel<'a> {
-    /// What the variant says that tells most: PTX tells types and alignments, machine code only sizes.
+    /// From the variant that tells most: PTX tells types and alignments, machine code only sizes.
     pub(super) entry: &'a Entry,
-    /// The least compute capability that it is compiled for, if there are older variants without it.
+    /// The least compute capability that has it, if older variants lack it.
     pub(super) min_arch: Option<u32>,
     /// This kernel in the CUDA source.
     pub(super) source: Option<&'a Function>,
@@ -41,7 +41,7 @@ impl Kernel<'_> {
 }
 
 /// The kernels of an image, sorted by name, so that the order of the compiler does not matter.
-pub(super) fn all<'a>(image: &'a Image, source: &'a Source) -> Vec<Kernel<'a>> {
+pub(super) fn collect_kernels<'a>(image: &'a Image, source: &'a Source) -> Vec<Kernel<'a>> {
     let oldest = image.variants.iter().map(|variant| variant.target.sm).min();
     let mut kernels: BTreeMap<(&str, &str), (&Entry, u32)> = BTreeMap::new();
     for variant in &image.variants {

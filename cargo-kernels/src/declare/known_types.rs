@@ -1,4 +1,4 @@
-//! Rust types for those of C++ and of CUDA that need no definition.
+//! Rust types for types of C++ and CUDA that need no definition.
 
 use kernel_registry_format::RustType;
 use kernel_registry_image::Scalar;
@@ -14,7 +14,7 @@ pub(super) fn number(scalar: Scalar) -> &'static str {
     NUMBERS.into_iter().find(accepts).unwrap_or("u8")
 }
 
-/// Sixteen-bit floating point: the crate `half` has it.
+/// The types of sixteen-bit floating point in the crate `half`.
 pub(super) fn half(name: &str) -> Option<String> {
     match name {
         "__half" => Some("half::f16".to_owned()),
@@ -23,7 +23,7 @@ pub(super) fn half(name: &str) -> Option<String> {
     }
 }
 
-/// CUDA's own types, which kernel-registry has ready.
+/// The types of kernel-registry for CUDA's own.
 pub(super) fn ready(name: &str) -> Option<String> {
     let ready = match name {
         "__half" | "__nv_bfloat16" => return half(name),

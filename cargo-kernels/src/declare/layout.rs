@@ -19,7 +19,7 @@ impl Layout {
         Layout { size, align: align.unwrap_or_else(guess), is_certain: align.is_some() }
     }
 
-    /// The layout that both say it is, if they agree.
+    /// Joins two layouts, if they agree.
     pub(super) fn or(self, other: Layout) -> Option<Layout> {
         match (self.is_certain, other.is_certain) {
             _ if self.size != other.size => None,

@@ -14,13 +14,13 @@ use super::structs::{Shared, Structs};
 use super::template::{self, Arg, Generic, Group, Typed};
 use super::types::{self, ParamType};
 
-/// All that is written.
+/// Everything that is written.
 pub(super) struct Module<'a> {
-    /// What the file that was written before has.
+    /// What the earlier file has.
     pub(super) kept: &'a Kept,
     /// The image or source, as the declarations call it.
     pub(super) path: String,
-    /// The argument that says so.
+    /// The argument that names it.
     pub(super) code: String,
     /// Whether a CUDA source was read.
     pub(super) has_source: bool,
@@ -35,7 +35,7 @@ pub(super) struct Declaration<'a> {
     /// Lines of documentation.
     pub(super) docs: Vec<String>,
     pub(super) name: String,
-    /// The name in the image, if it is another one.
+    /// The name in the image, if it differs.
     pub(super) wanted: Option<String>,
     pub(super) generics: Vec<Generic>,
     /// The arguments of each instance, and its name in the image if they do not tell.
@@ -44,16 +44,16 @@ pub(super) struct Declaration<'a> {
     pub(super) block: Option<[u32; 3]>,
     /// The parameters, each with its type.
     pub(super) params: Vec<(String, String)>,
-    /// Whether its name, of `extern "C"`, leaves open which types the parameters are.
+    /// Whether the types of its parameters are not known, as with an `extern "C"` name.
     pub(super) is_vague: bool,
-    /// The declaration of this kernel in the file that was written before.
+    /// The declaration of this kernel in the earlier file.
     pub(super) before: Option<&'a kept::OldDeclaration>,
 }
 
 impl<'a> Module<'a> {
     pub(super) fn build(unit: &'a Unit, shared: &'a Shared, kept: &'a Kept) -> Module<'a> {
         let Unit { input, image, source, .. } = unit;
-        let kernels = kernel::all(image, source);
+        let kernels = kernel::collect_kernels(image, source);
         let mut structs = Structs::new(taken(image), &source.structs, shared);
         types::enter_values(&kernels, &mut structs);
         let mut left_out = Vec::new();
@@ -92,7 +92,7 @@ impl<'a> Module<'a> {
     }
 }
 
-/// The declaration of each group in the file that was written before. None is that of two.
+/// The declaration of each group in the earlier file. No declaration belongs to two groups.
 fn before<'a>(groups: &[Group<'_>], image: &Image, kept: &'a Kept) -> Vec<Option<&'a kept::OldDeclaration>> {
     let mut taken = HashSet::new();
     let find = |group: &Group<'_>| {
@@ -132,7 +132,7 @@ fn obstacle(image: &Image, entry: &Entry, params: &[ParamType], file: &str) -> O
     })
 }
 
-/// Names for the declaration of a group, the best one first. None depends on other kernels, and the last one is of no other.
+/// Names for the declaration of a group, the best one first. They do not depend on other kernels, and the last one is unique.
 fn candidates(group: &Group<'_>) -> Vec<String> {
     let entry = first(group).kernel.entry;
     let symbol = stable_symbol(&entry.symbol);
@@ -220,8 +220,8 @@ fn param_names(source: Option<&Function>, entry: &Entry) -> Vec<String> {
     names::distinct(&candidates)
 }
 
-/// The value of `name = ..`: the shortest name that finds only this kernel in the image. `None` if the Rust name does. That of
-/// a template's instance has the arguments, because there may be more instances one day.
+/// The value of `name = ..`: the shortest name that finds only this kernel in the image. `None` if the Rust name does. The name of
+/// a template's instance has the arguments, because more instances may come.
 fn wanted(called: &str, entry: &Entry, image: &Image) -> Option<String> {
     let names: &[&str] = match entry.signature.as_ref().map(|signature| (signature, signature.names())) {
         Some((signature, [name, ..])) if !signature.template_args.is_empty() => &[name],

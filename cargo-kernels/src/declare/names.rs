@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 
-/// Words that are no identifiers, and names that the declarations use themselves.
+/// Words that are not identifiers, and names that the declarations use.
 const RESERVED: [&str; 7] = ["_", "self", "Self", "super", "crate", "KernelParam", "half"];
 
 /// Names that begin paths in the declarations.
 const PATHS: [&str; 2] = ["core", "kernel_registry"];
 
-/// Bytes of names that are derived from C++ names. Those of templates can have any length.
+/// The most bytes of names that are derived from C++ names, which can have any length.
 pub(super) const LONGEST: usize = 80;
 
-/// Characters of C++ names and signatures in documentation.
+/// The most characters of C++ names and signatures in documentation.
 const LONGEST_IN_DOCS: usize = 400;
 
 /// The name of a kernel: as it is, if that is an identifier.
@@ -34,7 +34,7 @@ pub(crate) fn is_keyword(word: &str) -> bool {
     word == "gen" || syn::parse_str::<syn::Ident>(word).is_err()
 }
 
-/// The name of a parameter or field: `N` could be that of a constant.
+/// The name of a parameter or field, without capitals: `N` could be a constant.
 pub(super) fn variable(name: &str) -> String {
     match name.contains(|c: char| c.is_ascii_uppercase()) {
         true => function(&snake(name)),
@@ -68,12 +68,12 @@ pub(super) fn snake(name: &str) -> String {
     }
 }
 
-/// A name that is not too long: of two that begin alike, each has a hash of its own.
+/// Shortens a long name. It ends with a hash, so that two names with the same beginning differ.
 fn cut(name: &str) -> String {
     if name.len() <= LONGEST { name.to_owned() } else { hashed(name, name) }
 }
 
-/// The name of a kernel, with a hash of what no other kernel has.
+/// The name of a kernel with a hash of its identity.
 pub(super) fn with_hash(name: &str, identity: &str) -> String {
     hashed(&snake(name), identity)
 }
@@ -150,8 +150,8 @@ pub(super) fn is_generic(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase()) && name[1..].bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Chooses one of several names for each, from the first on, so that all differ. What has no other name left gets a
-/// number.
+/// Chooses a name for each from its candidates, the first ones preferred, so that all differ. If no candidate is left, the name
+/// gets a number.
 pub(super) fn distinct(candidates: &[Vec<String>]) -> Vec<String> {
     let mut levels = vec![0; candidates.len()];
     loop {

@@ -1,4 +1,4 @@
-//! The structs that the files of a folder share: those on which they agree, which are defined once, in a module of their own.
+//! Finds the structs on which the files of a folder agree. They are defined once, in a module of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::module::{Module, taken};
 use super::names;
 use super::structs::{Shared, Structs};
 
-/// The structs of these files. Where files differ about a struct, it is not shared: each file defines its own.
+/// Collects the structs of these files. If files differ about a struct, it is not shared: each file defines its own.
 pub(super) fn structs_of(units: &[Unit]) -> Shared {
     let (alone, kept) = (Shared::default(), Kept::default());
     let (mut fields, mut differing) = (Known::new(), BTreeSet::new());
@@ -22,7 +22,8 @@ pub(super) fn structs_of(units: &[Unit]) -> Shared {
     fields.retain(|name, _| !differing.contains(name));
     let mut layouts: BTreeMap<String, Option<Layout>> = BTreeMap::new();
     for unit in units {
-        for known in Module::build(unit, &alone, &kept).structs.all().filter(|known| !known.cuda.is_empty()) {
+        for known in Module::build(unit, &alone, &kept).structs.list().filter(|known| !known.cuda.is_empty())
+        {
             let layout = layouts.entry(known.cuda.to_owned()).or_insert(known.layout);
             match (*layout, known.layout) {
                 (Some(one), Some(other)) => match one.or(other) {

@@ -19,7 +19,7 @@ use kernel_registry_command::terminal;
 #[derive(Default)]
 pub(super) struct Source {
     pub(super) kernels: HashMap<String, Vec<Function>>,
-    /// The structs of plain fields, likewise.
+    /// The structs of plain fields, by their names without namespaces.
     pub(super) structs: HashMap<String, Vec<Field>>,
 }
 
@@ -52,9 +52,8 @@ impl Source {
         Source { kernels, structs: source::structs(text) }
     }
 
-    /// The kernel of the source for one of an image: the only one of its name with as many parameters
-    /// of these sizes, or with these types.
-    /// Of several it is the first, if their parameters have the same names.
+    /// Finds the kernel of an image in the source: the only one with its name, and with as many parameters of these sizes, or with
+    /// these types. If several fit, it is the first, provided that their parameters have the same names.
     pub(super) fn function(&self, entry: &Entry) -> Option<&Function> {
         let signature = entry.signature.as_ref();
         let name = signature.map_or(entry.symbol.as_str(), |signature| signature.names()[2]);

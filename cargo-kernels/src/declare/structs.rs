@@ -15,14 +15,14 @@ pub(super) struct Structs<'a> {
     taken: HashSet<String>,
     /// The fields that a source tells.
     fields: &'a Known,
-    /// The alignments that are known of structs, by name and size.
+    /// Known alignments of structs, by name and size.
     aligns: BTreeMap<(String, u32), Layout>,
-    /// The structs that other modules have as well, and those of them that are used here.
+    /// The structs that modules share, and which of them are used here.
     shared: &'a Shared,
     used: BTreeSet<String>,
 }
 
-/// The structs that modules share, by their C++ names, each with its name in Rust. Those of a single file are none.
+/// The structs that modules share, by their C++ names, each with its name in Rust. A single file shares none.
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) structs: BTreeMap<String, (Option<Layout>, String)>,
@@ -36,7 +36,7 @@ impl Shared {
         self.structs.values().map(|(_, name)| name.as_str())
     }
 
-    /// The name in Rust of a struct that has this layout, or of which nothing is known.
+    /// The Rust name of a shared struct, if its layout agrees with this one, or this one is not known.
     pub(super) fn name(&self, cuda: &str, layout: Option<Layout>) -> Option<&str> {
         let (known, name) = self.structs.get(cuda)?;
         let is_same = match (known, layout) {
@@ -71,14 +71,14 @@ impl<'a> Structs<'a> {
         Structs { all, taken, fields, aligns, shared, used }
     }
 
-    /// Learns the alignment of the struct that a parameter is, for all parameters that are the same.
+    /// Learns the alignment of a struct that is passed by value, for all parameters of this struct.
     pub(super) fn learn(&mut self, cuda: &str, layout: &ParamLayout) {
         let new = Layout::from_image(layout);
         let known = self.aligns.entry((cuda.to_owned(), layout.size)).or_insert(new);
         *known = known.or(new).unwrap_or(*known);
     }
 
-    /// The struct that a parameter is.
+    /// Names the struct that a parameter passes by value.
     pub(super) fn value(&mut self, cuda: &str, layout: &ParamLayout) -> String {
         let learned = self.aligns.get(&(cuda.to_owned(), layout.size)).copied();
         let layout = Layout::from_image(layout);
@@ -86,12 +86,12 @@ impl<'a> Structs<'a> {
         self.name(cuda, Some(layout))
     }
 
-    /// The struct that a parameter points to.
+    /// Names the struct that a parameter points to.
     pub(super) fn pointee(&mut self, cuda: &str, [size, align]: [u32; 2]) -> String {
         self.name(cuda, Some(Layout { size, align, is_certain: true }))
     }
 
-    /// The struct of this name, if some kernel takes it by value, or the source tells its fields.
+    /// Names a struct, if some kernel takes it by value, or the source tells its fields.
     pub(super) fn known(&mut self, cuda: &str) -> Option<String> {
         if let Some((layout @ Some(_), _)) = self.shared.structs.get(cuda) {
             return Some(self.name(cuda, *layout));
@@ -107,8 +107,8 @@ impl<'a> Structs<'a> {
         }
     }
 
-    /// All of them, sorted.
-    pub(super) fn all(&self) -> impl Iterator<Item = Struct<'_>> {
+    /// Lists all structs, sorted.
+    pub(super) fn list(&self) -> impl Iterator<Item = Struct<'_>> {
         let rust_name = |cuda: &str| {
             let mut named = self.all.iter().filter(|((name, _), _)| name == cuda);
             named.find_map(|((_, layout), name)| layout.map(|_| name.clone())).unwrap_or_default()
@@ -126,12 +126,12 @@ impl<'a> Structs<'a> {
         (fields.size == size && (fields.align == align || !is_certain)).then_some(fields)
     }
 
-    /// The Rust names of structs that are used here, and that other modules have as well.
+    /// The Rust names of shared structs that are used here.
     pub(super) fn used(&self) -> impl Iterator<Item = &str> {
         self.used.iter().map(String::as_str)
     }
 
-    /// The struct of this name and layout. Of one that only pointers point to, there is no layout.
+    /// Names a struct of this layout. The layout is not known if there are only pointers to it.
     pub(super) fn name(&mut self, cuda: &str, layout: Option<Layout>) -> String {
         if let Some(name) = self.shared.name(cuda, layout) {
             self.used.insert(name.to_owned());

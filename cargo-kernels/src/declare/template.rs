@@ -16,7 +16,7 @@ pub(super) struct Typed<'a> {
     pub(super) params: Vec<ParamType>,
 }
 
-/// What becomes one declaration.
+/// The kernels of one declaration.
 pub(super) enum Group<'a> {
     Single(Typed<'a>),
     Family(Family<'a>),
@@ -24,10 +24,10 @@ pub(super) enum Group<'a> {
 
 /// Instances of one template.
 pub(super) struct Family<'a> {
-    /// What no other family has.
+    /// A text that no other family has.
     pub(super) identity: String,
     pub(super) generics: Vec<Generic>,
-    /// The parameters, where elements can be generic parameters.
+    /// The parameters. Their elements can be generic parameters.
     pub(super) params: Vec<ParamType>,
     /// The first one stands for all: their limits are the same.
     pub(super) instances: Vec<(Vec<Arg>, Typed<'a>)>,
@@ -58,7 +58,7 @@ pub(super) enum Arg {
 }
 
 impl Arg {
-    /// The argument that C++ writes so. None if Rust has no equal.
+    /// Reads an argument as C++ writes it. None if Rust has no equal.
     pub(super) fn parse(cuda: &str) -> Option<Arg> {
         if let Ok(flag) = cuda.parse() {
             return Some(Arg::Flag(flag));
@@ -109,7 +109,7 @@ impl Arg {
     }
 }
 
-/// All that instances of one declaration have in common.
+/// What instances of one declaration have in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     template: String,
@@ -157,7 +157,7 @@ pub(super) fn gather(kernels: Vec<Typed<'_>>) -> Vec<Group<'_>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// The template arguments, if it is an instance whose arguments Rust can write; or the types in an `extern "C"` name.
+/// The template arguments of an instance, if Rust can write them; or the types in an `extern "C"` name.
 fn args(typed: &Typed<'_>) -> Option<Vec<Arg>> {
     let Entry { symbol, signature, .. } = typed.kernel.entry;
     let args = match signature {
@@ -191,7 +191,8 @@ pub(super) fn stem(symbol: &str) -> Option<&str> {
     (!types.is_empty() && !stem.is_empty()).then_some(stem)
 }
 
-/// Whether these are one declaration: of `extern "C"` kernels, several whose parameters have the types of the names.
+/// Whether these become one declaration. `extern "C"` kernels do if there are several, and their parameters have the types of their
+/// names.
 fn is_family(generics: &[Generic], params: &[ParamType], members: &[(usize, Vec<Arg>, Typed<'_>)]) -> bool {
     let is_used = |generic: &Generic| params.iter().any(|param| param.element == generic.name);
     let is_template = members.iter().all(|(_, _, typed)| typed.kernel.entry.signature.is_some());
@@ -203,7 +204,7 @@ fn key(typed: &Typed<'_>, args: &[Arg]) -> Key {
     Key {
         template: match &entry.signature {
             Some(signature) => signature.base_name.clone(),
-            // No template is called so.
+            // No template has such a name.
             None => format!("{}_*", suffixes(&entry.symbol).0),
         },
         generics: args.iter().map(Arg::constant).collect(),

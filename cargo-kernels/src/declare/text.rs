@@ -12,21 +12,21 @@ use super::names;
 use super::structs::{Struct, Structs};
 use super::template::Generic;
 
-/// Columns that rustfmt fills: in all, and with the arguments of an attribute.
+/// The columns that rustfmt fills: of a line, and of an attribute's arguments.
 const WIDTH: usize = 100;
 const ATTRIBUTE: usize = 70;
 
-/// What the head of a file says to people, behind the mark.
+/// The note to readers in the head of a file, behind the mark.
 pub(super) const KEEPS: &str = "What you add to it is kept when you update it:";
 
 /// The module of structs that other modules share.
 pub(super) fn structs(structs: &Structs<'_>, kept: &Kept, folder: &str, command: &str) -> String {
     let mut text = head(&format!("The structs of the kernels of `{}`.", printable(folder)), kept, command);
-    if structs.all().any(|known| known.layout.is_some()) {
+    if structs.list().any(|known| known.layout.is_some()) {
         text += "\nuse kernel_registry::KernelParam;\n";
     }
     kept.uses.iter().for_each(|import| text += &format!("{import}\n"));
-    structs.all().for_each(|known| structure(&known, kept, &mut text));
+    structs.list().for_each(|known| structure(&known, kept, &mut text));
     others(structs, kept, &mut text);
     text
 }
@@ -38,9 +38,9 @@ fn head(about: &str, kept: &Kept, command: &str) -> String {
     format!("//! {about}\n{inner}\n// Written by `cargo kernels declare`. {KEEPS}\n//     {command}\n")
 }
 
-/// Items that people added, but for structs that are written already.
+/// Items that people added, except structs that are written already.
 fn others(structs: &Structs<'_>, kept: &Kept, text: &mut String) {
-    let is_written = |name: &str| structs.all().any(|known| known.name == name);
+    let is_written = |name: &str| structs.list().any(|known| known.name == name);
     let more = kept.structs.iter().filter(|(name, item)| !is_written(name) && !item.contains("/// C++'s `"));
     more.map(|(_, item)| item).chain(&kept.others).for_each(|item| *text += &format!("\n{item}\n"));
 }
@@ -59,7 +59,7 @@ pub(super) fn module(module: &Module<'_>, import: &str, command: &str) -> String
         let line = format!("`{kernel}` is not declared: {reason}");
         let _ = write!(text, "//\n// {}\n", printable(&line));
     }
-    let imports = match module.structs.all().any(|known| known.layout.is_some()) {
+    let imports = match module.structs.list().any(|known| known.layout.is_some()) {
         true => "{KernelParam, gpu_kernel}",
         false => "gpu_kernel",
     };
@@ -71,13 +71,13 @@ pub(super) fn module(module: &Module<'_>, import: &str, command: &str) -> String
         all => text += &imported(import, all),
     }
     module.kept.uses.iter().for_each(|import| text += &format!("{import}\n"));
-    module.structs.all().for_each(|known| structure(&known, module.kept, &mut text));
+    module.structs.list().for_each(|known| structure(&known, module.kept, &mut text));
     module.declarations.iter().for_each(|kernel| declaration(kernel, &module.code, &mut text));
     others(&module.structs, module.kept, &mut text);
     text
 }
 
-/// Names from a module, in as many lines as rustfmt takes.
+/// An import of names, broken into lines as rustfmt does.
 fn imported(import: &str, names: &[&str]) -> String {
     let line = format!("pub use {import}::{{{}}};", names.join(", "));
     if line.len() <= WIDTH {
@@ -104,7 +104,7 @@ pub(super) fn printable(text: &str) -> String {
 fn mentions_half(module: &Module<'_>) -> bool {
     let of_half =
         |text: &str| ["half::", "types::Half2", "types::Bfloat162"].iter().any(|half| text.contains(half));
-    let fields = module.structs.all().filter_map(|known| known.fields).flatten();
+    let fields = module.structs.list().filter_map(|known| known.fields).flatten();
     let mut fields = fields.map(|field| field.ty);
     fields.any(|ty| of_half(&ty))
         || module.declarations.iter().any(|declaration| {

@@ -1,4 +1,4 @@
-//! Rust types for the parameters of kernels: those that the comparison of declarations with images asks for.
+//! Rust types for the parameters of kernels, as the comparison of declarations with images expects them.
 
 use kernel_registry_format::Pass;
 use kernel_registry_image::comparison::{Expected, Param, Verdict};
@@ -43,7 +43,7 @@ pub(super) fn param_types(kernel: &Kernel<'_>, structs: &mut Structs<'_>) -> Vec
     (0..kernel.entry.params.len()).map(|index| param(kernel, index, structs)).collect()
 }
 
-/// Enters the structs that kernels take by value, whose size is thereby known wherever there are pointers to them.
+/// First pass: registers structs that are passed by value, so that pointers to them have a size.
 pub(super) fn enter_values(kernels: &[Kernel<'_>], structs: &mut Structs<'_>) {
     for kernel in kernels {
         values(kernel).for_each(|(index, name)| structs.learn(name, &kernel.entry.params[index]));
@@ -53,7 +53,7 @@ pub(super) fn enter_values(kernels: &[Kernel<'_>], structs: &mut Structs<'_>) {
     }
 }
 
-/// The parameters that are of a named type, with its name.
+/// The parameters of named types, with these names.
 fn values<'a>(kernel: &'a Kernel<'_>) -> impl Iterator<Item = (usize, &'a str)> {
     (0..kernel.entry.params.len()).filter_map(|index| match kernel.cuda_type(index)? {
         CudaType::Named(name) => Some((index, name.as_str())),
@@ -80,7 +80,7 @@ fn param(kernel: &Kernel<'_>, index: usize, structs: &mut Structs<'_>) -> ParamT
     }
 }
 
-/// A parameter of which only PTX says something, or nothing but its size is known.
+/// The type of a parameter by its PTX type, or by its size alone.
 fn untyped(layout: &ParamLayout, structs: &mut Structs<'_>) -> ParamType {
     match (ptx_number(layout).as_deref(), layout) {
         (Some("u64" | "i64"), _) => ParamType::new(Pass::PointerMut, VOID),
@@ -93,8 +93,8 @@ fn untyped(layout: &ParamLayout, structs: &mut Structs<'_>) -> ParamType {
     }
 }
 
-/// The Rust type of a pointer: a slice of cudarc, or a raw pointer where a slice cannot be. The elements of a slice are
-/// neither pointers nor types of unknown size, and it is not for `volatile` memory, which others change meanwhile.
+/// The Rust type of a pointer: a slice of cudarc if possible, or else a raw pointer. Slices cannot have pointers or types of
+/// unknown size as elements, and are not for `volatile` memory, which others change meanwhile.
 fn pointer(
     to: &CudaType,
     is_const: bool,
@@ -144,7 +144,7 @@ fn device_header_type(ty: &CudaType, structs: &mut Structs<'_>) -> Option<String
     Some(format!("kernel_registry_resident::Queue<{value}>"))
 }
 
-/// What the type of a parameter, or of its elements, has to be.
+/// The type that a parameter, or its elements, must have.
 fn expected(entry: &Entry, index: usize, pass: Pass) -> Option<Expected> {
     let unknown = Param { name: "", spelled: "", pass, layout: None };
     match unknown.compare(index, entry, "") {
@@ -153,7 +153,7 @@ fn expected(entry: &Entry, index: usize, pass: Pass) -> Option<Expected> {
     }
 }
 
-/// The number type of a parameter in PTX: that of enumerations, and of types that depend on others.
+/// The number type of a parameter by its PTX type, for enumerations and dependent types.
 fn ptx_number(layout: &ParamLayout) -> Option<String> {
     let (kind, bits) = layout.ptx_type.as_deref()?.split_at_checked(1)?;
     let kind = match (kind, bits) {

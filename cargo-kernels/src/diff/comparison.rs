@@ -174,8 +174,8 @@ struct Pairs<'a> {
     removed: Vec<&'a Kernel>,
 }
 
-/// Pairs kernels by path, or by name in C++ if a side is an image without paths. Of several with one name, such as
-/// overloads, or builds of a kernel in several binaries, those with the same symbol are pairs, and then those in the same place.
+/// Pairs kernels by path, or by name in C++ if a side is an image without paths. If several share a name, as overloads and copies in
+/// several binaries do, those with the same symbol are pairs first, then those in the same place.
 fn pairs<'a>(old: &'a [Kernel], new: &'a [Kernel]) -> Pairs<'a> {
     let by_path = old.iter().chain(new).all(|kernel| kernel.path.is_some());
     let mut named: BTreeMap<String, [Vec<&Kernel>; 2]> = BTreeMap::new();
@@ -201,7 +201,7 @@ fn pairs<'a>(old: &'a [Kernel], new: &'a [Kernel]) -> Pairs<'a> {
     pairs
 }
 
-/// By what a kernel is found again.
+/// The name by which a kernel is found on the other side.
 fn key(kernel: &Kernel, by_path: bool) -> String {
     match &kernel.path {
         Some(path) if by_path => path.clone(),

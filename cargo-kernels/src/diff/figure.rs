@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::document::{Resources, Variant};
 
-/// What a kernel uses in one variant of its image.
+/// A resource that a kernel uses in one variant of its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Figure {
     /// Registers of a thread.
@@ -46,7 +46,7 @@ impl Figure {
         self.names()[2]
     }
 
-    /// What a kernel uses of it in a variant, as far as known.
+    /// Its value in a variant, if known.
     pub(super) fn amount(self, variant: &Variant) -> Option<Amount> {
         let of = |amount: fn(Resources) -> u32| variant.resources.map(amount).map(Amount::exactly);
         let stack = variant.resources.and_then(|resources| resources.stack);
@@ -71,7 +71,7 @@ impl Figure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Amount {
     pub(super) value: u32,
-    /// It is only the least: the stack of recursive calls has no bound.
+    /// Whether it is only the least: the stack of recursive calls has no bound.
     pub(super) is_least: bool,
 }
 

@@ -7,7 +7,7 @@ use super::snapshot::Kernel;
 use crate::cli::{Diff, DiffLimits};
 use crate::document::Variant;
 
-/// What changes are refused.
+/// The limits for changes.
 #[derive(Default)]
 pub(super) struct Limits {
     /// By how much figures may grow.

@@ -9,10 +9,10 @@ use super::report::Report;
 use crate::table::shortened;
 use kernel_registry_command::many;
 
-/// Rows and items that are shown; further ones are folded.
+/// How many rows and items are shown. Further ones are folded.
 const SHOWN: usize = 20;
 
-/// Bytes of a list and of the table, at most. There are six lists, and GitHub takes comments of 65,536 characters.
+/// The most bytes of a list and of the table. There are six lists, and GitHub takes comments of 65,536 characters.
 const LIST: usize = 5_000;
 const TABLE: usize = 25_000;
 
@@ -79,7 +79,7 @@ fn list(title: &str, items: impl Iterator<Item = String>, out: &mut impl Write) 
     folded(title, "", items, LIST, out)
 }
 
-/// Lines below a title and the head of a table: the first ones, those that are folded, and how many there is no room for.
+/// Writes lines below a title and the head of a table: the first lines, folded ones, and the number of those without room.
 fn folded(
     title: &str,
     head: &str,
@@ -139,7 +139,7 @@ fn in_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// A sentence of which no character means something in Markdown or HTML, except backquotes.
+/// A sentence whose characters mean nothing in Markdown or HTML, except backquotes.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (index, part) in text.split('`').enumerate() {

@@ -169,7 +169,7 @@ fn in_words(failure: Failure, path: &Path) -> Failure {
 
 impl From<document::Kernel> for Kernel {
     fn from(kernel: document::Kernel) -> Self {
-        let cuda_name = |symbol: &str| Signature::of(symbol).map(|signature| signature.name);
+        let cuda_name = |symbol: &str| Signature::parse(symbol).map(|signature| signature.name);
         match kernel {
             document::Kernel::Declared(kernel) => {
                 let Declaration { place, symbol, signature, params, .. } = kernel.declaration;

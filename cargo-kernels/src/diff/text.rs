@@ -28,7 +28,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     writeln!(out, "{}; images {}", comparison.counts(), comparison.image_bytes())
 }
 
-/// What is not a figure.
+/// Writes what is not a figure.
 fn write_lists(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let comparison = &report.comparison;
     let mut lines = Vec::new();

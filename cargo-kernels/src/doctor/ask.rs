@@ -31,7 +31,7 @@ pub(super) fn facts(manifest: Option<&Path>) -> Facts {
 /// Asks the driver in a separate thread, which is left behind if a call never returns.
 fn driver() -> Driver {
     let (calls, called) = mpsc::channel();
-    let asking = thread::spawn(move || asked(calls));
+    let asking = thread::spawn(move || ask_driver(calls));
     let mut call = "dlopen";
     loop {
         match called.recv_timeout(TIMEOUT) {
@@ -43,7 +43,7 @@ fn driver() -> Driver {
     asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn asked(calls: Sender<&'static str>) -> Driver {
+fn ask_driver(calls: Sender<&'static str>) -> Driver {
     let library = match Library::open(calls) {
         Ok(library) => library,
         Err(why) => return Driver::Missing { why },

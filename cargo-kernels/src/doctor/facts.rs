@@ -62,9 +62,9 @@ pub(super) struct Gpu {
     /// The number of threads that a multiprocessor holds.
     pub(super) threads: u32,
     pub(super) mode: ComputeMode,
-    /// The driver ends kernels after some seconds, because the GPU also draws a screen.
+    /// Whether the driver ends kernels after some seconds, because the GPU also draws a screen.
     pub(super) watchdog: bool,
-    /// Several processes share it through the Multi-Process Service.
+    /// Whether several processes share it through the Multi-Process Service.
     pub(super) mps: bool,
     pub(super) context: Result<Context, Refused>,
 }

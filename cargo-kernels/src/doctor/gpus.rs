@@ -1,4 +1,4 @@
-//! Checks the GPUs, and whether each lets kernels run as long as they like.
+//! Checks the GPUs, and whether each lets kernels run without a time limit.
 
 use kernel_registry_build::OLDEST;
 

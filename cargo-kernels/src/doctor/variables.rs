@@ -5,7 +5,7 @@ use super::line::Line;
 
 const ABOUT: &str = "variable";
 
-/// Bytes of compiled PTX that are few.
+/// Below this size, in bytes, the cache of compiled PTX is small.
 const SMALL_CACHE: u64 = 64 << 20;
 
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
@@ -32,7 +32,7 @@ const SWITCHES: [(&str, &str, &str); 11] = [
     ("CUDA_SCALE_LAUNCH_QUEUES", "changes how many launches a stream holds before the next one waits", ""),
     (
         "CUDA_DEVICE_WAITS_ON_EXCEPTION",
-        "a kernel that fails stays on the GPU for a debugger, and calls that wait for it never return",
+        "a kernel that fails remains on the GPU for a debugger, and calls that wait for it never return",
         "",
     ),
     (

@@ -29,7 +29,7 @@ impl Image {
         }
     }
 
-    pub(crate) fn of_binary(self, binary: &Contents<'_>, package: &str, version: &str) -> Self {
+    pub(crate) fn in_binary(self, binary: &Contents<'_>, package: &str, version: &str) -> Self {
         let binary = Some(binary.path.display().to_string());
         Image { binary, package: Some(package.to_owned()), version: Some(version.to_owned()), ..self }
     }

@@ -108,7 +108,7 @@ impl Kernel {
         all
     }
 
-    /// Its machine code that a GPU would run: the newest of those that it can.
+    /// The machine code that a GPU would run: the newest that it can.
     pub(super) fn code(&self, gpu: u32) -> Result<&Code, Failure> {
         let runs = self.code.iter().filter(|code| code.target.binary_runs_on((gpu / 10, gpu % 10)));
         runs.max_by_key(|code| code.target.sm).ok_or_else(|| self.no_code(Some(gpu)))
@@ -122,7 +122,7 @@ impl Kernel {
         Failure::NoMachineCode { kernel: self.name.clone(), gpu, there }
     }
 
-    /// The threads of its blocks: those that are given, or as the declaration or the code says.
+    /// The threads of its blocks: the given number, or that of the declaration or the code.
     pub(super) fn threads(&self, given: Option<u32>, code: &Code, gpu: u32) -> Result<u32, Failure> {
         let required = code.limits.required_threads.map(product);
         let threads = given.or(self.block).or(required);
@@ -152,7 +152,7 @@ impl Code {
     }
 }
 
-/// As nvcc calls it.
+/// The name that nvcc gives a variant.
 fn name_of(variant: &Variant) -> String {
     match variant.kind {
         VariantKind::Ptx => variant.target.replacen("sm_", "compute_", 1),

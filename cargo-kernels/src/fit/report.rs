@@ -19,7 +19,7 @@ pub(super) struct GpuReport<'a> {
     pub(super) device: Device,
     pub(super) resident: Launched<'a>,
     pub(super) residency: Residency,
-    /// None of them if the resident kernel does not fit itself.
+    /// Empty if the resident kernel itself does not fit.
     pub(super) companions: Vec<(Launched<'a>, Room)>,
     /// A multiprocessor with the fewest blocks of the resident kernel.
     pub(super) budgets: [Budget; 4],
@@ -31,7 +31,7 @@ pub(super) struct GpuReport<'a> {
 pub(super) struct Budget {
     pub(super) name: &'static str,
     pub(super) total: u32,
-    /// By the blocks of the resident kernel.
+    /// How much the blocks of the resident kernel take.
     pub(super) taken: u32,
 }
 
@@ -94,7 +94,7 @@ fn device(sm: u32, options: &Fit) -> Result<Device, Failure> {
     }
 }
 
-/// A launch of the smallest grid: one cluster.
+/// A launch of the smallest grid, which is one cluster.
 fn launch(
     kernel: &Kernel,
     code: &Code,

@@ -9,7 +9,7 @@ use crate::table;
 
 const HEADINGS: [&str; 7] = ["BESIDE IT", "BLOCK", "REGISTERS", "SHARED", "ON EACH", "AT ONCE", "LIMIT"];
 
-/// Characters of a bar.
+/// The length of a bar in characters.
 const WIDTH: usize = 40;
 
 pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -25,7 +25,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     report.unread.iter().try_for_each(|sentence| writeln!(out, "unread: {sentence}"))
 }
 
-/// The multiprocessors of a device, and the product that has so many.
+/// The number of multiprocessors of a device, and the product with that number.
 fn processors(device: &Device) -> String {
     let product = device.product.map(|product| format!(" ({product})")).unwrap_or_default();
     format!("{} multiprocessors{product}", device.processors)
@@ -49,7 +49,7 @@ fn spread(residency: &Residency) -> String {
 fn write_gpu(gpu: &GpuReport<'_>, out: &mut impl Write) -> io::Result<()> {
     let GpuReport { device, resident, residency, .. } = gpu;
     let Launch { grid, threads, registers, cluster, .. } = resident.launch;
-    writeln!(out, "{} stays on sm_{}, {}", resident.kernel.name, device.sm, processors(device))?;
+    writeln!(out, "{} is resident on sm_{}, {}", resident.kernel.name, device.sm, processors(device))?;
     let clusters = if cluster > 1 { format!(" in clusters of {cluster}") } else { String::new() };
     writeln!(
         out,

@@ -17,7 +17,7 @@ const NOTHING: &str = "-";
 const HEADINGS: [&str; 9] =
     ["VARIANT", "TOOLKIT", "REGISTERS", "SHARED", "CONSTANT", "FRAME", "STACK", "LAUNCH", "NEEDS"];
 
-/// Writes the kernels, the numbers of all, and in any case what was not read.
+/// Writes the kernels, for all also their number, and what could not be read.
 pub(super) fn write(
     document: &Document,
     binaries: &[Contents<'_>],

@@ -24,7 +24,7 @@ pub(super) enum Refused {
     Intermediate {
         member: String,
     },
-    /// Another name in the object ends with the function's.
+    /// Another name in the object ends with the function's name, and shares its text.
     SharedName {
         member: String,
     },
@@ -61,7 +61,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Renames the functions, and returns in how many objects. A file that was rewritten before stays as it is.
+/// Renames the functions, and returns in how many objects. A file that was rewritten before is not changed.
 pub(super) fn rename(bytes: &mut [u8]) -> Result<usize, Refused> {
     let archive = ArchiveFile::parse(&*bytes).map_err(|_| Refused::NotAnArchive)?;
     if archive.is_thin() {

@@ -22,8 +22,8 @@ pub(super) fn archive(arch: &str, names: &[&str]) -> Result<PathBuf, String> {
     if done.status.success() { Ok(archive) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
 }
 
-/// A function that jumps to the one that the linker calls `__real_`. That may be missing: then nothing registers kernels. It is weak, as that
-/// of kernel-registry: mold prefers one that is not, and of equal ones takes the first.
+/// A function that jumps to the one that the linker calls `__real_`, which is missing if nothing registers kernels. It is weak, as
+/// kernel-registry's is: mold prefers a strong one, and takes the first of equal ones.
 fn function(arch: &str, name: &str) -> String {
     let jump = match arch {
         "x86_64" => format!("jmp *kernel_registry_to_{name}(%rip)"),

@@ -44,7 +44,7 @@ fn drift_says_what_drifted() {
     let more = text(&package, "prebuilt/index") + "cuda/gone.cu\tcuda/gone.cu\t00\n";
     assert_eq!(said("prebuilt/index", &more), "prebuilt/index (it differs)");
     let other = check(&build.clone().define("N", "2")).unwrap_err().to_string();
-    assert_eq!(other.matches("(other options are asked for now)").count(), 1, "{other}");
+    assert_eq!(other.matches("(the options have changed)").count(), 1, "{other}");
     assert!(other.contains(": cuda/a.cu, cuda/b.cu ("), "{other}");
 }
 

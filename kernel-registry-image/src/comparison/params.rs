@@ -1,4 +1,4 @@
-//! Compares all parameters of a declaration with a kernel's, which may take lengths of slices besides.
+//! Compares all parameters of a declaration with a kernel's. The kernel may take the lengths of slices in addition.
 
 use kernel_registry_format::{Pass, SliceLength};
 
@@ -41,7 +41,7 @@ pub fn compare_params(declared: &[Param<'_>], entry: &Entry, file: &str) -> Resu
     Ok(Compared { length, verdicts })
 }
 
-/// The difference between a declaration that was compiled with one image, and a kernel that takes lengths in another way.
+/// The mismatch of a declaration and a kernel that take the lengths of slices in different ways.
 pub fn other_lengths(
     declared: Option<SliceLength>,
     there: Option<SliceLength>,
@@ -62,8 +62,8 @@ pub fn other_lengths(
     Mismatch { about: About::Count, message }
 }
 
-/// Where a kernel finds the lengths of slices. CUDA C++ has no slices, so a kernel whose types are known takes none, and neither
-/// does one that nvcc made: a declaration that lacks a parameter must not pass for one with lengths.
+/// Where a kernel finds the lengths of slices. CUDA C++ has no slices, so kernels with known types, and those of nvcc, take no
+/// lengths: a declaration that lacks a parameter must not pass for one with lengths.
 fn length(declared: &[Param<'_>], entry: &Entry) -> Option<SliceLength> {
     let slices = declared.iter().filter(|param| is_slice(param)).count();
     if slices == 0 || !entry.is_of_llvm || entry.signature.is_some() || !entry.c_params.is_empty() {

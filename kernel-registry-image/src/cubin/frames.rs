@@ -1,7 +1,7 @@
 //! The frames of functions, as `.debug_frame` describes them for debuggers.
 //!
-//! For kernels with recursive calls, `.nv.info` tells the frame of the kernel alone: of the functions that were
-//! compiled with it this is the only place that does.
+//! For kernels with recursive calls, `.nv.info` has only the frame of the kernel itself. The frames of the functions that were
+//! compiled with it are only here.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ pub(super) fn frames(elf: &Elf<'_>) -> BTreeMap<CodeAddress, u32> {
     placed.collect()
 }
 
-/// Where the code is that the description at an offset is of: relocations say so. Their addend is with them, or up to
-/// sm_89 in the description.
+/// Finds the code that the description at an offset is about, by its relocation. The addend is in the relocation, or up to sm_89
+/// in the description.
 fn places(elf: &Elf<'_>, section: &[u8]) -> BTreeMap<u64, CodeAddress> {
     let relocations = |name: &str, size: usize| {
         let data = elf.section(name).map_or(&[][..], |section| section.data);
@@ -54,7 +54,7 @@ fn descriptions(section: &[u8]) -> impl Iterator<Item = (u64, u32)> {
     std::iter::from_fn(next).flatten()
 }
 
-/// The largest frame that these instructions of DWARF set up, as far as they are known.
+/// The largest frame that these DWARF instructions set up. Unknown instructions are passed over.
 fn largest(instructions: &[u8]) -> u32 {
     let (mut rest, mut largest) = (instructions, 0);
     while let Some(frame) = step(&mut rest) {
@@ -63,7 +63,7 @@ fn largest(instructions: &[u8]) -> u32 {
     largest
 }
 
-/// Takes an instruction off. It is the frame's size, or 0 if it is about something else.
+/// Removes one instruction, and returns the frame size that it sets, or 0.
 fn step(rest: &mut &[u8]) -> Option<u32> {
     let [opcode] = bytes::array(take(rest, 1)?, 0)?;
     match opcode {

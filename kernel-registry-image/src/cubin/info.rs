@@ -14,9 +14,9 @@ pub(super) struct Attributes<'a> {
 /// One attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attribute<'a> {
-    /// What it tells: one of the constants below.
+    /// Its kind: one of the constants below.
     pub(super) kind: u8,
-    /// Its bytes; two for those that have a number in place of bytes.
+    /// Its bytes. An attribute with a number in place of bytes has two.
     pub(super) value: &'a [u8],
 }
 
@@ -40,7 +40,7 @@ pub(super) const REGCOUNT: u8 = 0x2f;
 pub(super) const CTA_PER_CLUSTER: u8 = 0x3d;
 /// The most blocks of a cluster.
 pub(super) const MAX_CLUSTER_RANK: u8 = 0x3f;
-/// A parameter of a kernel with many bytes of them.
+/// A parameter of a kernel whose parameters take many bytes.
 pub(super) const KPARAM_INFO_V2: u8 = 0x45;
 
 impl<'a> Attributes<'a> {

@@ -4,14 +4,14 @@ use crate::bytes;
 use crate::elf::Elf;
 use crate::{Error, Portability, Target};
 
-/// Up to CUDA 12: code for this very architecture (`sm_90a`).
+/// Up to CUDA 12: the code runs on this architecture only (`sm_90a`).
 const EF_ACCELERATED: u32 = 0x800;
 
 /// The architecture.
 ///
-/// Its number is in the header's flags. Whether it has a suffix is there up to CUDA 12; since
-/// CUDA 13 it is in the assembler's command line in a note, and an `a` also in `.nv.compat`. So an
-/// `sm_100f` without that note reads as `sm_100`, which runs on the same devices.
+/// The header's flags have its number, and up to CUDA 12 its suffix. Since CUDA 13 the suffix is in a note with the
+/// assembler's command line; an `a` is in `.nv.compat`, too. So an `sm_100f` without that note reads as `sm_100`, which
+/// runs on the same devices.
 pub(super) fn target(elf: &Elf<'_>) -> Result<Target, Error> {
     let (sm, accelerated) = match elf.abi {
         0..8 => (elf.flags & 0xff, elf.flags & EF_ACCELERATED != 0),
@@ -50,7 +50,7 @@ struct Tool<'a> {
     arguments: &'a str,
 }
 
-/// The tools that have left a note, as long as the notes make sense.
+/// The tools that left notes, up to the first note that makes no sense.
 fn tools<'a>(elf: &Elf<'a>) -> Vec<Tool<'a>> {
     /// The owner's name, which is the same everywhere, and the lengths before it.
     const OWNER: usize = 12 + "NVIDIA Corp\0".len();

@@ -6,11 +6,11 @@ use std::ops::Range;
 pub(super) struct Start {
     /// Where it may begin, the likeliest first.
     pub(super) beginnings: Vec<usize>,
-    /// Those of the ends that it may have.
+    /// The numbers of its possible ends.
     pub(super) ends: Range<usize>,
 }
 
-/// A place where an image may end, which is behind all that has to be in it.
+/// A place where an image may end: everything that has to be in it is before this place.
 pub(super) struct End {
     pub(super) earliest: usize,
     /// Behind zeros and space.

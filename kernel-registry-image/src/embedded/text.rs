@@ -7,7 +7,7 @@ use super::span::{End, Start};
 /// `.version`, with which the code of every PTX text begins.
 const VERSION: &[u8] = b".version";
 
-/// What follows a kernel or function within a text. It ends there only if none of these is behind it.
+/// Words that continue a text behind a kernel or function. Without one of these the text ends there.
 const STATEMENTS: [&[u8]; 13] = [
     b".visible",
     b".entry",
@@ -24,10 +24,10 @@ const STATEMENTS: [&[u8]; 13] = [
     b".pragma",
 ];
 
-/// Bytes of comments in front of `.version` that are looked through.
+/// How many bytes of comments in front of `.version` are searched.
 const MOST_COMMENTS: usize = 16 * 1024;
 
-/// Other `.version`s that these comments can name.
+/// How many other `.version`s these comments can name.
 const MOST_NAMED: usize = 4;
 
 /// Whether this is the word `.version`, and not the beginning of a longer one.
@@ -40,7 +40,7 @@ fn is_word(bytes: &[u8], word: &[u8]) -> bool {
     behind.is_some_and(u8::is_ascii_whitespace)
 }
 
-/// The texts of these `.version`s. Where they may end is added to `ends`.
+/// Finds the texts of these `.version`s. Adds their possible ends to `ends`.
 pub(super) fn starts(
     bytes: &[u8],
     versions: &[usize],
@@ -71,20 +71,20 @@ pub(super) fn starts(
     starts
 }
 
-/// A walk through a text, in which braces, strings and comments matter.
+/// Walks through a text, and knows braces, strings and comments.
 struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
     /// How many braces are open.
     depth: usize,
-    /// Bytes that may be looked at.
+    /// How many bytes may still be read.
     effort: &'a mut usize,
 }
 
 impl Walk<'_> {
     /// Walks up to the next module, and returns where its `.version` is. Ends before that are added.
     ///
-    /// A text holds no zeros, but at its end.
+    /// A text has zeros only at its end.
     fn module(&mut self, ends: &mut Vec<End>) -> Option<usize> {
         // The end that was added last, as long as nothing but space and comments is behind it.
         let mut open: Option<usize> = None;
@@ -144,7 +144,7 @@ fn string_length(text: &[u8]) -> usize {
     end.map_or(text.len(), |end| end + usize::from(text[end] != 0))
 }
 
-/// The length up to the first `mark` behind the first two bytes, and with it, or up to a zero.
+/// The length up to and with the first `mark` behind the first two bytes, or up to a zero.
 fn length_past(text: &[u8], mark: &[u8]) -> usize {
     for (index, byte) in text.iter().enumerate().skip(2) {
         if *byte == 0 {
@@ -157,8 +157,8 @@ fn length_past(text: &[u8], mark: &[u8]) -> usize {
     text.len()
 }
 
-/// Where a PTX text may begin whose `.version` is at `version`: there, or at space or comments before that, but not
-/// before `nearest`. The furthest comes first, because comments belong to the text rather than to what precedes it.
+/// The places where the PTX text with this `.version` may begin: there, or at space or comments before it, but not before
+/// `nearest`. The furthest comes first, because comments usually belong to the text that follows.
 fn beginnings(bytes: &[u8], nearest: usize, version: usize) -> Vec<usize> {
     let mut beginnings = vec![version];
     let mut at = version;

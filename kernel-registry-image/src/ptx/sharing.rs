@@ -1,8 +1,8 @@
 //! Whether the kernels of a module share anything, so that they must be compiled together.
 //!
-//! A variable that only this module can name is no obstacle if no code names it, or if it is one of the constants that
-//! compilers make, such as the text of a `printf`. Any other variable may be written by one kernel and read by another, or be
-//! set by the host. Unknown forms count as obstacles too.
+//! An obstacle is a variable through which kernels, or the host, may exchange values. A variable is none if only this module
+//! can name it, and either no code does, or it is a constant that compilers make, such as the text of a `printf`. Unknown forms
+//! count as obstacles.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ pub(super) struct Sharing<'a> {
     found: bool,
     variables: HashSet<&'a str>,
     statement: Statement,
-    /// The token before this one makes a name known outside of the module.
+    /// Whether the token before this one makes a name known outside of the module.
     is_linked: bool,
 }
 
@@ -37,7 +37,7 @@ const CONSTANTS: [&str; 3] = ["$str", "__unnamed_", "__cudart_"];
 const LARGEST: u32 = 4096;
 
 impl<'a> Sharing<'a> {
-    /// A token outside of functions, kernels and their declarations.
+    /// Reads a token outside of functions, kernels and their declarations.
     pub(super) fn token(&mut self, token: Token<'a>) {
         let is_linked = std::mem::take(&mut self.is_linked);
         match token {
@@ -56,7 +56,7 @@ impl<'a> Sharing<'a> {
         }
     }
 
-    /// A name or a number.
+    /// Reads a name or a number.
     fn word(&mut self, word: &'a str) {
         let is_number = word.starts_with(|first: char| first.is_ascii_digit());
         match self.statement {
@@ -71,7 +71,7 @@ impl<'a> Sharing<'a> {
         }
     }
 
-    /// A word in the body of a function or a kernel.
+    /// Reads a word in the body of a function or a kernel.
     pub(super) fn mention(&mut self, word: &str) {
         self.found |= matches!(word, ".global" | ".const") || self.variables.contains(word);
     }
@@ -82,7 +82,7 @@ impl<'a> Sharing<'a> {
     }
 }
 
-/// Whether a directive is known not to matter.
+/// Whether a directive has no influence on sharing.
 fn is_harmless(directive: &str) -> bool {
     match directive {
         ".version" | ".target" | ".address_size" | ".file" | ".pragma" | ".align" | ".v2" | ".v4" => true,

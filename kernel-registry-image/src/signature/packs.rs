@@ -1,25 +1,25 @@
 //! Parameter packs: `Dp3argIT_E` is one type for each argument in the pack `T_`.
 //!
 //! cpp_demangle writes the whole pack in place of `T_`, as in `arg<float, int>`. So each `Dp` is replaced by a qualifier, which
-//! counts as a substitution just as well and is written behind the type, and the places of `T_` are marked.
+//! counts as a substitution too and is written behind the type. The places of `T_` are marked.
 
 use std::fmt;
 
 use cpp_demangle::{BorrowedSymbol, DemangleNodeType, DemangleOptions, DemangleWrite};
 
-/// What stands for `Dp`: a qualifier of this name.
+/// The name of the qualifier that stands for `Dp`.
 const QUALIFIER: &str = "U8__pack__";
-/// How that is written behind its type.
+/// How the qualifier is written behind its type.
 const WRITTEN: &str = " __pack__";
 
-/// Around the text of a template parameter. Symbols with control characters are not read.
+/// The marks around the text of a template parameter. Symbols with control characters are refused before.
 const OPEN: char = '\u{1}';
 const CLOSE: char = '\u{2}';
 
-/// More packs than a kernel has. Each costs a pass over the symbol.
+/// The most packs in a symbol. Each costs a pass over it.
 const MAX_PACKS: usize = 32;
 
-/// The text of a mangled name, of so many bytes at most.
+/// Demangles a name, to at most this many bytes.
 pub(super) fn demangle(symbol: &str, limit: usize) -> Option<String> {
     let plain = written(symbol, limit, false)?;
     if !symbol.contains("Dp") {
@@ -46,8 +46,7 @@ pub(super) fn demangle(symbol: &str, limit: usize) -> Option<String> {
     }
 }
 
-/// The text as it is without this module's marks, without the `...` of a pack that is not known, and without spaces, on
-/// which the marks have an influence.
+/// The text without marks, without the `...` of an unknown pack, and without spaces, which depend on the marks.
 fn unmarked(text: &str) -> String {
     text.replace(WRITTEN, "").replace("...", "").replace([OPEN, CLOSE, ' '], "")
 }
@@ -59,7 +58,7 @@ fn written(symbol: &str, limit: usize, marks: bool) -> Option<String> {
     Some(writer.text)
 }
 
-/// Text that stops growing.
+/// A text with a limit.
 struct Writer {
     text: String,
     limit: usize,
@@ -122,7 +121,7 @@ fn expanded(text: &str, limit: usize) -> Option<String> {
     Some(written.replace([OPEN, CLOSE], ""))
 }
 
-/// Writes a pattern once for each element of the packs in it, but little more than the limit.
+/// Writes a pattern once for each element of the packs in it, up to about the limit.
 fn instances(pattern: &str, limit: usize, written: &mut String) -> Option<()> {
     let parts = parts(pattern);
     let is_auto = |part: &Part<'_>| matches!(part, Part::Pack(elements) if elements.iter().any(|element| element.starts_with("auto:")));

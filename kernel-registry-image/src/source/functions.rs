@@ -34,7 +34,7 @@ const ATTRIBUTES: [&str; 7] = [
 /// Words that can stand behind its parameters.
 const BEHIND: [&str; 3] = ["__attribute__", "noexcept", "requires"];
 
-/// Each kernel of a source. `plain` says of each token whether it is at file scope and under no condition.
+/// Finds each kernel of a source. `plain` has an item for each token.
 pub(super) fn kernels(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -> Vec<Function> {
     let mut found = Vec::new();
     let mut generics = Vec::new();
@@ -79,7 +79,7 @@ pub(super) fn macros<'a>(tokens: &[&'a str]) -> HashSet<&'a str> {
     tokens.iter().filter_map(name).collect()
 }
 
-/// The names of template parameters, with whose `<` these tokens begin. None if some have no name.
+/// The names of template parameters; the tokens begin with their `<`. Empty if some have no name.
 fn template<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
     let name = |param: &[&'a str]| match split(param, "=")[0] {
         [.., before, name] if *name != ">" && *before != "." => Some(*name),
@@ -89,7 +89,7 @@ fn template<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
     params.into_iter().map(name).collect::<Option<Vec<&str>>>().unwrap_or_default()
 }
 
-/// The kernel whose declaration goes on so: its name, the tokens of each parameter, and how many tokens it takes.
+/// Reads the rest of a kernel's declaration: its name, the tokens of each parameter, and how many tokens it takes.
 fn kernel<'a, 'b>(mut tokens: &'b [&'a str]) -> Option<(&'a str, Vec<&'b [&'a str]>, usize)> {
     let mut name = None;
     let all = tokens.len();

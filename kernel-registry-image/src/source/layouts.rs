@@ -9,9 +9,9 @@ use super::records::{Field, PlacedField};
 use super::{records_among_macros, structs};
 use crate::{CudaType, Image, Scalar};
 
-/// The structs of numbers, pointers, CUDA's vectors and arrays of these that a source spells out: at file scope, under no
+/// Finds the structs that a source spells out: of numbers, pointers, CUDA's vectors and arrays of these, at file scope, under no
 /// condition of the preprocessor, without attributes, macros and bit fields. `is_macro` says whether headers or options
-/// define a macro of this name. Returned is C++ on one line, with aliases resolved, or nothing.
+/// define a macro of this name. Returns C++ on one line, with aliases resolved; empty if there are none.
 ///
 /// ```
 /// use kernel_registry_image::source::certain_structs;
@@ -30,7 +30,7 @@ pub fn certain_structs(text: &str, is_macro: impl Fn(&str) -> bool) -> String {
     written.collect::<Vec<_>>().join(" ")
 }
 
-/// The places of the fields without fillers, and size and alignment of the struct, if it is laid out as the types of its fields ask.
+/// Lays a struct out by the types of its fields: the places of the fields without fillers, and size and alignment of the struct.
 fn place(fields: &[Field]) -> Option<(Vec<PlacedField>, [u32; 2])> {
     let (mut placed, mut size, mut align) = (Vec::new(), 0u32, 1);
     for field in fields {

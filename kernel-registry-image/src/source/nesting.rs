@@ -7,13 +7,13 @@ use super::tokens::is_directive;
 pub(super) enum Plain {
     No,
     Yes,
-    /// It is, inside of `extern "C" {`.
+    /// Yes, and inside of `extern "C" {`.
     InExternC,
 }
 
 pub(super) const EXTERN_C: [&str; 2] = ["extern", "\"C\""];
 
-/// Finds out for each token.
+/// Finds out for each token whether it is at file scope.
 pub(super) fn plain(tokens: &[&str]) -> Vec<Plain> {
     let (mut conditions, mut scopes) = (0u32, Vec::new());
     let mut all = Vec::with_capacity(tokens.len());
@@ -38,7 +38,7 @@ pub(super) fn plain(tokens: &[&str]) -> Vec<Plain> {
     all
 }
 
-/// Where the bracket closes that these tokens begin with. None if they begin with another one.
+/// Finds the bracket that closes the first token. None if the first token is another bracket.
 pub(super) fn closing(tokens: &[&str], open: &str, close: &str) -> Option<usize> {
     let mut depth = 0u32;
     tokens.first().filter(|first| **first == open)?;
@@ -49,7 +49,7 @@ pub(super) fn closing(tokens: &[&str], open: &str, close: &str) -> Option<usize>
     })
 }
 
-/// What is between the separators that are not inside of brackets.
+/// Splits tokens at separators, except inside of brackets.
 pub(super) fn split<'a, 'b>(tokens: &'b [&'a str], separator: &str) -> Vec<&'b [&'a str]> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0u32);
     for (index, token) in tokens.iter().enumerate() {

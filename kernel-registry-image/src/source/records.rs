@@ -33,8 +33,8 @@ pub struct PlacedField {
 #[derive(Clone)]
 pub(super) struct Record {
     pub(super) fields: Vec<Field>,
-    /// Whether it can have no other fields and no other layout: it is at file scope, under no condition of the
-    /// preprocessor, without attributes, and nothing in it is a macro.
+    /// Whether its fields and its layout are certain: it is at file scope, under no condition of the preprocessor, without
+    /// attributes, and nothing in it is a macro.
     pub(super) is_certain: bool,
 }
 

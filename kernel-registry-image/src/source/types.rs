@@ -19,7 +19,7 @@ pub struct Parameter {
     pub is_certain: bool,
 }
 
-/// Names that headers give to types, in case that no header was read.
+/// Names that standard headers give to types, for sources whose headers are not read.
 const STANDARD: [(&str, &str); 15] = [
     ("size_t", "unsigned long"),
     ("int8_t", "signed char"),
@@ -42,14 +42,14 @@ const STANDARD: [(&str, &str); 15] = [
 const BUILT_IN: [&str; 10] =
     ["void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned"];
 
-/// Words that say nothing of a type, or only what it is const or volatile.
+/// Words that are not part of a type's name.
 const QUALIFIERS: [&str; 8] =
     ["const", "volatile", "*", "__restrict__", "__restrict", "__grid_constant__", "struct", "enum"];
 
-/// Aliases lead to other aliases, but not endlessly.
+/// How many aliases of aliases are followed.
 const MAX_DEPTH: u32 = 16;
 
-/// A name with several meanings, in several scopes, has no tokens.
+/// Aliases by name. A name that means different things in different scopes has no tokens.
 type Aliases<'a, 'b> = HashMap<&'a str, Option<&'b [&'a str]>>;
 
 /// The names of types that a source defines.
@@ -102,7 +102,7 @@ impl<'a, 'b> Names<'a, 'b> {
         Names { is_macro, aliases, certain }
     }
 
-    /// Whether these words can only be the type that they seem to be.
+    /// Whether these words certainly mean the type that they name.
     fn are_certain(&self, words: &[&str], depth: u32) -> bool {
         words.iter().all(|word| match self.aliases.get(word) {
             _ if (self.is_macro)(word) => false,
@@ -128,7 +128,7 @@ fn statement<'a, 'b>(tokens: &'b [&'a str]) -> Option<&'b [&'a str]> {
     (end > 0 && tokens[end] == ";").then(|| &tokens[..end])
 }
 
-/// A parameter of these tokens: `const float * __restrict__ x`.
+/// Reads a parameter: `const float * __restrict__ x`.
 pub(super) fn parameter(tokens: &[&str], names: &Names<'_, '_>) -> Parameter {
     let declared = split(tokens, "=")[0];
     let mut words: Vec<&str> = Vec::new();

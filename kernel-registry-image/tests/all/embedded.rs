@@ -7,7 +7,7 @@ use kernel_registry_image::embedded::Search;
 use kernel_registry_image::{Image, read};
 
 fn found(bytes: &[u8], length: usize) -> Vec<Image> {
-    Search::of(bytes, [length]).images(length)
+    Search::new(bytes, [length]).images(length)
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn every_image_is_found_among_all_others() {
     assert!(images.len() > 40, "{}", images.len());
     // One behind the other, as a linker might lay them out at worst.
     let all = images.iter().flat_map(|(_, bytes)| bytes).copied().collect::<Vec<u8>>();
-    let search = Search::of(&all, images.iter().map(|(_, bytes)| bytes.len()));
+    let search = Search::new(&all, images.iter().map(|(_, bytes)| bytes.len()));
     for (name, bytes) in &images {
         let expected = read(bytes).unwrap();
         let mut found = search.images(bytes.len());
@@ -91,7 +91,7 @@ fn of_many_texts_each_is_read_once() {
     let texts: Vec<String> = (0..TEXTS).map(text).collect();
     let program = texts.join("\0 other bytes ");
     let start = Watch::start();
-    let search = Search::of(program.as_bytes(), texts.iter().map(String::len));
+    let search = Search::new(program.as_bytes(), texts.iter().map(String::len));
     let found: usize = texts.iter().map(|text| search.images(text.len()).len()).sum();
     let taken = start.taken();
     assert_eq!(found, TEXTS);

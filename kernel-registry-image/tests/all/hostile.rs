@@ -41,7 +41,7 @@ fn damage(name: &str, bytes: &[u8], places: usize) {
         let flip = [0xff, 0x01, 0x80, 0x20, 0x10][count % 5];
         damaged[at] ^= flip;
         survive(&format!("{name} with {flip:#x} flipped at {at}"), &damaged);
-        Search::of(&damaged, [bytes.len()]).images(bytes.len());
+        Search::new(&damaged, [bytes.len()]).images(bytes.len());
         damaged[at] = bytes[at];
     }
     // Headers decide most, so every byte of them, or every bit.
@@ -139,7 +139,7 @@ fn a_fatbin_with_a_cubin_that_is_cut_off_is_refused() {
 /// Finds images of several lengths, and forgets them.
 fn search(what: &str, bytes: &[u8], lengths: &[usize]) {
     let start = Watch::start();
-    let search = Search::of(bytes, lengths.iter().copied());
+    let search = Search::new(bytes, lengths.iter().copied());
     for length in lengths {
         search.images(*length);
     }
@@ -314,7 +314,7 @@ fn names_with_control_characters_are_refused() {
         for name in [format!("{c}k"), format!("a{c}b"), format!("_Z1k{c}"), format!("_Z3a{c}bi")] {
             let is_refused = matches!(read(&cubin(&name)), Err(Error::ControlCharacter { .. }));
             assert!(is_refused, "{name:?}");
-            assert_eq!(Signature::of(&name), None, "{name:?}");
+            assert_eq!(Signature::parse(&name), None, "{name:?}");
             // In PTX such a name ends before the character, or is none.
             let ptx = format!(".version 8.0 .target sm_90 .entry {name}() {{ ret; }}");
             for entry in read(ptx.as_bytes()).iter().flat_map(|image| &image.variants[0].entries) {
@@ -355,7 +355,7 @@ fn names_that_explode() {
         for count in [10, 100, 1000, 10_000] {
             let name = format!("_Z1fI{}", part.repeat(count));
             let start = Watch::start();
-            let _ = Signature::of(&name);
+            let _ = Signature::parse(&name);
             assert!(start.taken() < Duration::from_secs(5), "{part} {count}");
         }
     }
@@ -368,8 +368,8 @@ fn names_that_explode() {
     let start = Watch::start();
     // A long pattern for each element of a long pack.
     let name = format!("_Z1kIJ{}EEvDp15000{}IT_E", "i".repeat(10_000), "x".repeat(15_000));
-    assert_eq!(Signature::of(&name), None);
-    let _ = Signature::of(&doubling);
+    assert_eq!(Signature::parse(&name), None);
+    let _ = Signature::parse(&doubling);
     assert!(start.taken() < Duration::from_secs(5));
 }
 

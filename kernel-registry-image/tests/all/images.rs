@@ -268,10 +268,10 @@ fn odd_signatures_in_detail() {
     );
     assert_eq!(find("nothing").params, []);
     assert!(variant.entry("plain").unwrap().signature.is_none());
-    assert_eq!(Signature::of("plain"), None);
+    assert_eq!(Signature::parse("plain"), None);
     // A variable, a thunk and nonsense.
-    assert_eq!(Signature::of("_ZN2ns5valueE"), None);
-    assert_eq!(Signature::of("_Z"), None);
+    assert_eq!(Signature::parse("_ZN2ns5valueE"), None);
+    assert_eq!(Signature::parse("_Z"), None);
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn an_empty_parameter_pack_is_no_parameter() {
         ("_Z4bothIJEJEEvDpT_DpT0_", "both<>()"),
         ("_Z4heldIJEEv4PackIJiDpT_EEj", "held<>(Pack<int>, unsigned int)"),
     ] {
-        let signature = Signature::of(symbol).unwrap();
+        let signature = Signature::parse(symbol).unwrap();
         assert_eq!(signature.to_string(), expected, "{symbol}");
         assert!(!signature.template_args.contains(&String::new()), "{signature:?}");
         assert!(!signature.params.contains(&CudaType::parse("")), "{signature:?}");
@@ -335,7 +335,7 @@ fn parameter_packs_are_expanded() {
         ("_Z3lamIZ1gvEUlDpT_E_EvT_", "lam<g()::{lambda(auto:1...)#1}>(g()::{lambda(auto:1...)#1})"),
         ("_Z3DpTIJfiEEvDp2DpIT_E", "DpT<float, int>(Dp<float>, Dp<int>)"),
     ] {
-        let signature = Signature::of(symbol).unwrap();
+        let signature = Signature::parse(symbol).unwrap();
         let shown = signature.to_string().replace(" >", ">");
         assert_eq!(shown, expected, "{symbol}");
     }
@@ -345,7 +345,7 @@ fn parameter_packs_are_expanded() {
 #[test]
 fn a_name_that_repeats_itself_often_is_read() {
     let symbol = format!("_Z1kI400{}{}EvT_", "x".repeat(400), "S0_".repeat(40));
-    let signature = Signature::of(&symbol).unwrap();
+    let signature = Signature::parse(&symbol).unwrap();
     assert!(signature.name.len() > 20 * symbol.len());
     assert_eq!(signature.params, [CudaType::Named("x".repeat(400))]);
 }

@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     pub(crate) krate: Option<Argument<Path>>,
 }
 
-/// A key with its value, which is missing if it made no sense; that has been reported.
+/// A key with its value. The value is missing if it was wrong, which has been reported.
 #[derive(Clone)]
 pub(crate) struct Argument<T> {
     pub(crate) key: Ident,
@@ -52,7 +52,7 @@ pub(crate) enum Code {
     Linked,
 }
 
-/// What the arguments say of where the code is: one of these.
+/// The arguments that say where the code is. Only one may be given.
 #[derive(Default)]
 struct Codes {
     file: Option<Argument<LitStr>>,
@@ -61,7 +61,7 @@ struct Codes {
 }
 
 impl Codes {
-    fn one(self, errors: &mut Errors) -> Option<Code> {
+    fn choose(self, errors: &mut Errors) -> Option<Code> {
         let Codes { file, image, linked } = self;
         match (file, image, linked) {
             (Some(_), Some(Argument { key, .. }), _) => {
@@ -111,7 +111,7 @@ impl Arguments {
                 let _ = input.parse::<Token![,]>();
             }
         }
-        args.code = codes.one(errors);
+        args.code = codes.choose(errors);
         args
     }
 
@@ -168,7 +168,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// These arguments. Missing ones are taken from the surrounding module's.
+    /// Completes these arguments with those of the surrounding module.
     pub(crate) fn or(self, module: &Arguments) -> Self {
         let module = module.clone();
         Arguments {
@@ -184,8 +184,8 @@ impl Arguments {
         }
     }
 
-    /// The arguments that say something of one kernel, and so cannot be said of a whole module.
-    pub(crate) fn of_one_kernel(&self) -> impl Iterator<Item = &Ident> {
+    /// The keys of arguments that belong to one kernel, so that a module cannot have them.
+    pub(crate) fn keys_of_one_kernel(&self) -> impl Iterator<Item = &Ident> {
         let name = self.name.as_ref().map(|name| &name.key);
         let stack = self.stack.as_ref().map(|stack| &stack.key);
         let type_name = self.type_name.as_ref().map(|name| &name.key);
@@ -224,7 +224,7 @@ impl Parse for Instance {
     }
 }
 
-/// Most values are literals, for which the parser of expressions takes a long way.
+/// Reads a literal directly: most values are literals, and the parser of expressions is slow.
 fn value(input: ParseStream<'_>) -> syn::Result<Expr> {
     let ahead = input.fork();
     match ahead.parse::<Lit>() {

@@ -1,4 +1,4 @@
-//! All phases of a declaration but the last, code.
+//! Takes a declaration through all phases but the last, which writes code.
 
 use super::arguments::Arguments;
 use super::declaration::{Declaration, Name};
@@ -10,7 +10,7 @@ use crate::errors::Errors;
 /// A declaration that went through all phases but the last, code.
 pub(crate) enum Checked {
     Kernel(Box<Kernel>),
-    /// The name stays, so that its uses raise no further errors.
+    /// The name is kept, so that its uses raise no further errors.
     Broken(Box<Name>, Errors),
 }
 
@@ -45,7 +45,7 @@ fn phases(
     let declaration = Declaration::resolve(name, written, args, &mut errors);
     let image = Image::load(args, name, &mut errors);
     let (declaration, image) = errors.propagate(declaration.zip(image))?;
-    let verdicts = verdict::all(name, &declaration, &image, &mut errors);
+    let verdicts = verdict::compare_all(name, &declaration, &image, &mut errors);
     let verdicts = errors.propagate(verdicts)?;
     Ok((declaration, image, verdicts))
 }

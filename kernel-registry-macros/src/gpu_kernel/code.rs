@@ -70,9 +70,8 @@ fn ordinary(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// What the instances share needs a bound that only they meet: a trait of its own, because then it can say in an error
-/// which instances there are. It is in a module of a name that nobody uses: there neither the kernel nor anything beside it can have the
-/// names of the trait and its attributes.
+/// What the instances share needs a bound that only they meet: a trait of its own, whose error can list the instances. The trait is
+/// in a module with a name that nobody uses, so that its name, and those of its attributes, clash with nothing.
 fn generic(kernel: &Kernel) -> TokenStream {
     let Kernel { name, declaration, verdicts, .. } = kernel;
     let Name { krate, ident, cfgs, generics, .. } = name;
@@ -117,7 +116,7 @@ fn generic(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// The name and its functions: using it compiles as far as types go, and the errors that were reported stay the only ones.
+/// Writes the name and its functions for a broken declaration: uses of it compile, so that the reported errors are the only ones.
 fn expand_broken(name: &Name) -> TokenStream {
     let Name { krate, ident, cfgs, generics, params, .. } = name;
     let launch = params.as_ref().map(|params| launch(params, None, krate));
@@ -143,8 +142,8 @@ fn expand_broken(name: &Name) -> TokenStream {
     }
 }
 
-/// The type that stands for the kernel. It has braces, so that its name stays free for values after a
-/// glob import, and a field without a value, so that there is nothing to make. Errors and lints about
+/// The type that stands for the kernel. It has braces, so that values can have its name after a glob import, and a field without a
+/// value, so that nobody can make one. Errors and lints about
 /// it are shown at the kernel's name. A kernel that nothing refers to is registered all the same: it is not dead.
 fn type_item(name: &Name) -> TokenStream {
     let Name { vis, ident, generics, .. } = name;
@@ -181,8 +180,8 @@ fn used(generics: &[Generic]) -> TokenStream {
     quote!(#(#idents),*)
 }
 
-/// The parameters as `launch` has them, each with the function of `__private::pass` that makes the driver's argument of it.
-/// Behind a slice's function there is a second one, for the length, if that is an argument of its own.
+/// The parameters as `launch` has them, each with the function of `__private::pass` that turns it into the driver's argument.
+/// A slice has a second function for its length, if that is an argument of its own.
 fn launch(params: &[Param], length: Option<SliceLength>, krate: &TokenStream) -> TokenStream {
     let length = length.filter(|length| *length == SliceLength::Next).map(|_| quote!(, length));
     let params = params.iter().map(|Param { ident, element, pass, nullable, .. }| {

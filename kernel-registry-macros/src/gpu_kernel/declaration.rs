@@ -68,10 +68,10 @@ pub(crate) struct Instance {
 impl Name {
     pub(crate) fn resolve(written: &written::Declaration, args: &Arguments, errors: &mut Errors) -> Self {
         let written::Declaration { attrs, vis, sig, .. } = written;
-        let generics = generics::all(&sig.generics, errors);
+        let generics = generics::parse_generics(&sig.generics, errors);
         // Errors in the parameters of a generic kernel are reported with its instances.
         let mut own = Errors::default();
-        let params = param::all(&sig.inputs, &mut own);
+        let params = param::parse_params(&sig.inputs, &mut own);
         let params = own.is_empty().then(|| Rc::new(params));
         if generics.is_empty() {
             errors.append(own);
@@ -113,7 +113,7 @@ impl Declaration {
         Some(Declaration {
             summary: summary(&attrs),
             attrs,
-            position: Position::of(name.function.span()),
+            position: Position::from_span(name.function.span()),
             wanted: wanted?,
             min_arch: args.min_arch.as_ref().and_then(|arch| arch.value),
             instances,
@@ -155,7 +155,7 @@ fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors
         let mut own = Errors::default();
         let inputs: Vec<FnArg> =
             sig.inputs.iter().filter_map(|arg| generic_args.put_into_param(arg, &mut own)).collect();
-        let params = Rc::new(param::all(&inputs, &mut own));
+        let params = Rc::new(param::parse_params(&inputs, &mut own));
         instances.push(Instance::new(generic_args, params, args, &mut own));
         // An error in one instance is usually in all of them.
         if !own.is_empty() {
@@ -164,7 +164,7 @@ fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors
         }
     }
     if instances.is_empty() {
-        param::all(&sig.inputs, errors);
+        param::parse_params(&sig.inputs, errors);
     }
     instances
 }

@@ -58,7 +58,7 @@ fn instance(args: &GenericArgs, template: &str, image: &Image, file: &str) -> Re
     }
 }
 
-/// Whether these are the template arguments that C++ writes so.
+/// Whether these arguments are the ones that C++ writes this way.
 fn args_match(args: &GenericArgs, template_args: &[String]) -> bool {
     template_args.len() == args.values.len()
         && args.values.iter().zip(template_args).all(|((_, value), cuda)| match value {
@@ -67,7 +67,7 @@ fn args_match(args: &GenericArgs, template_args: &[String]) -> bool {
         })
 }
 
-/// Whether C++ calls this type so.
+/// Whether C++ gives this type that name.
 fn type_is(ty: &Type, cuda: &str) -> bool {
     let spelled = param::spelled_tokens(ty.to_token_stream());
     if let Some(number) = RustType::named(&spelled) {
@@ -84,7 +84,7 @@ fn type_is(ty: &Type, cuda: &str) -> bool {
     }
 }
 
-/// Whether C++ writes this number so: `128u`, `true`, `(unsigned char)5`.
+/// Whether C++ writes this number that way: `128u`, `true`, `(unsigned char)5`.
 fn const_is(value: &Expr, cuda: &str) -> bool {
     let bare = cuda.rsplit(')').next().unwrap_or(cuda);
     let written = match value {

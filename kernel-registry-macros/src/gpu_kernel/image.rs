@@ -15,14 +15,14 @@ use super::arguments::{Arguments, Code};
 use super::declaration::Name;
 use crate::errors::Errors;
 
-/// In front of a path: the folder in which the package's build script leaves its files.
+/// The prefix of paths in the folder of the build script's files.
 const OUT_DIR: &str = "$OUT_DIR/";
 
 /// The file that a declaration names, and its content.
 pub(crate) struct Image {
     /// The path as declared.
     pub(crate) file: String,
-    /// None where there is no compiler, and the build goes on without, and for a kernel that nvcc links.
+    /// None if the build has no compiler and goes on without, or if nvcc links the kernel.
     pub(crate) content: Option<Content>,
     /// Whether nvcc links the kernel, so that its code is known only to the program.
     pub(crate) is_linked: bool,
@@ -48,7 +48,7 @@ impl Image {
             return None;
         };
         let (path, find): (_, fn(&str) -> _) = match code {
-            Code::File(argument) => (argument.value.as_ref()?, of_source),
+            Code::File(argument) => (argument.value.as_ref()?, read_source_image),
             Code::Image(argument) => (argument.value.as_ref()?, compiled),
             Code::Linked => {
                 let file = "code that nvcc links".to_owned();
@@ -71,7 +71,7 @@ fn compiled(declared: &str) -> Result<Image, String> {
 }
 
 /// Looks up what the build script made of a source file, in the index that kernel-registry-build leaves.
-fn of_source(declared: &str) -> Result<Image, String> {
+fn read_source_image(declared: &str) -> Result<Image, String> {
     let source = locate(declared)?;
     fs::metadata(&source).map_err(|error| unreadable(declared, &source, &error))?;
     let out = env::var_os("OUT_DIR").ok_or_else(|| without_build_script(declared))?;
@@ -139,13 +139,13 @@ fn read(declared: &str, path: PathBuf, signatures: Vec<CSignature>, structs: &st
     Ok(Image { file: declared.to_owned(), content: Some(content), is_linked: false })
 }
 
-/// One state of a file.
+/// A file at one time.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Version {
     path: PathBuf,
     len: u64,
     modified: Option<SystemTime>,
-    /// What the source tells of its `extern "C"` kernels.
+    /// The signatures of its `extern "C"` kernels.
     signatures: Vec<CSignature>,
     /// The structs that the source spells out.
     structs: String,

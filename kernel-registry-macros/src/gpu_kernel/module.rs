@@ -13,7 +13,7 @@ use crate::source;
 
 /// Expands the attribute on a module. `errors` holds the errors in the attribute's arguments.
 pub(crate) fn expand(module: ItemMod, args: &Arguments, mut errors: Errors) -> TokenStream {
-    for key in args.of_one_kernel() {
+    for key in args.keys_of_one_kernel() {
         errors.at(key, format!("`{key}` belongs to one kernel: put it on the declaration"));
     }
     let module = expand_module(module, args, &mut errors);

@@ -45,7 +45,7 @@ pub(crate) enum Layout {
 }
 
 /// The verdict of each instance. None if there was an error.
-pub(crate) fn all(
+pub(crate) fn compare_all(
     name: &Name,
     declaration: &Declaration,
     image: &Image,
@@ -90,7 +90,7 @@ fn judge(
         layouts,
         length,
         block: instance.block.as_ref().and_then(|block| block_rule(block, entry, &mut own)),
-        default_block: match BlockRule::of(entry) {
+        default_block: match BlockRule::from_entry(entry) {
             Some(BlockRule::Exactly(block)) => Some(block),
             _ => None,
         },
@@ -158,7 +158,7 @@ fn layouts(
 
 /// Compares a block that is written in numbers with the kernel's launch bounds.
 fn block_rule(block: &Block, entry: &Entry, errors: &mut Errors) -> Option<(BlockRule, String)> {
-    let rule = BlockRule::of(entry)?;
+    let rule = BlockRule::from_entry(entry)?;
     if let Some(Err(mismatch)) = block.numbers().map(|block| compare_block(block, entry)) {
         errors.at(&block.axes[0], mismatch.message);
     }

@@ -14,7 +14,7 @@ pub(crate) struct Declaration {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) sig: Signature,
-    /// Parsed only to be refused in words.
+    /// Parsed only to refuse it with a message.
     pub(crate) body: Option<Block>,
 }
 
@@ -38,7 +38,7 @@ fn item(input: ParseStream<'_>) -> syn::Result<Item> {
     declaration(attrs, vis, input).map(Box::new).map(Item::Kernel)
 }
 
-/// Whether this is a function, perhaps with a mistake in it, whose own error says more than ours would.
+/// Whether this looks like a function. A mistake in it gets the parser's error, which says more than ours.
 fn looks_like_fn(ahead: ParseStream<'_>) -> bool {
     let ahead = ahead.fork();
     while !ahead.is_empty() && !ahead.peek(Token![fn]) {

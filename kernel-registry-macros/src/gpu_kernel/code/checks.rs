@@ -17,14 +17,14 @@ use crate::gpu_kernel::verdict::{Layout, Verdict};
 /// The calls that check an instance.
 pub(crate) fn emit(instance: &Instance, verdict: &Verdict, krate: &TokenStream) -> Vec<TokenStream> {
     let params = instance.params.iter().zip(&verdict.layouts);
-    let mut checks: Vec<_> = params.filter_map(|(param, layout)| of_param(param, layout, krate)).collect();
-    checks.extend(instance.block.as_ref().and_then(|block| of_block(block, verdict, krate)));
-    checks.extend(instance.shared.as_ref().and_then(|shared| of_shared(shared, verdict, krate)));
-    checks.extend(instance.stack.as_ref().and_then(|stack| of_stack(stack, krate)));
+    let mut checks: Vec<_> = params.filter_map(|(param, layout)| check_param(param, layout, krate)).collect();
+    checks.extend(instance.block.as_ref().and_then(|block| check_block(block, verdict, krate)));
+    checks.extend(instance.shared.as_ref().and_then(|shared| check_shared(shared, verdict, krate)));
+    checks.extend(instance.stack.as_ref().and_then(|stack| check_stack(stack, krate)));
     checks
 }
 
-fn of_param(param: &Param, layout: &Layout, krate: &TokenStream) -> Option<TokenStream> {
+fn check_param(param: &Param, layout: &Layout, krate: &TokenStream) -> Option<TokenStream> {
     let Layout::Checked(expected, message) = layout else { return None };
     let element = &param.element;
     let span = element.span();
@@ -59,8 +59,8 @@ fn of_param(param: &Param, layout: &Layout, krate: &TokenStream) -> Option<Token
     })
 }
 
-/// None for numbers, which the macro has checked.
-fn of_block(block: &Block, verdict: &Verdict, krate: &TokenStream) -> Option<TokenStream> {
+/// The check of a block. None for numbers, which the macro has checked.
+fn check_block(block: &Block, verdict: &Verdict, krate: &TokenStream) -> Option<TokenStream> {
     if block.numbers().is_some() {
         return None;
     }
@@ -83,17 +83,17 @@ fn of_block(block: &Block, verdict: &Verdict, krate: &TokenStream) -> Option<Tok
     })
 }
 
-fn of_shared(shared: &Expr, verdict: &Verdict, krate: &TokenStream) -> Option<TokenStream> {
+fn check_shared(shared: &Expr, verdict: &Verdict, krate: &TokenStream) -> Option<TokenStream> {
     let (most, message) = verdict.shared.as_ref().filter(|_| number(shared).is_none())?;
-    Some(of_bytes(shared, *most, message, krate))
+    Some(check_bytes(shared, *most, message, krate))
 }
 
-fn of_stack(stack: &Expr, krate: &TokenStream) -> Option<TokenStream> {
+fn check_stack(stack: &Expr, krate: &TokenStream) -> Option<TokenStream> {
     let is_expression = number(stack).is_none();
-    is_expression.then(|| of_bytes(stack, bytes::MOST_STACK, &bytes::stack_too_large(), krate))
+    is_expression.then(|| check_bytes(stack, bytes::MOST_STACK, &bytes::stack_too_large(), krate))
 }
 
-fn of_bytes(bytes: &Expr, most: u32, message: &str, krate: &TokenStream) -> TokenStream {
+fn check_bytes(bytes: &Expr, most: u32, message: &str, krate: &TokenStream) -> TokenStream {
     let span = bytes.span();
     let check = function("bytes", krate, span);
     quote_spanned!(span=> #check(#bytes, #most, #message))

@@ -55,7 +55,7 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
     bytes
 }
 
-/// A call that returns size and alignment of a parameter's type, or of what it points to. All of it has the span of the
+/// A call that returns size and alignment of a parameter's type, or of what it points to. It has the span of the
 /// type, so that an error in it is shown there.
 pub(crate) fn layout(param: &Param, layout: &Layout, krate: &TokenStream) -> TokenStream {
     let element = &param.element;

@@ -8,7 +8,7 @@ use crate::errors::Errors;
 /// The most local memory of a thread: CUDA's programming guide, table of compute capabilities.
 pub(crate) const MOST_STACK: u32 = 512 * 1024;
 
-/// The error message for more, which ends where the number of bytes follows.
+/// The error message for more. The number of bytes follows it.
 pub(crate) fn stack_too_large() -> String {
     format!("a thread can have a stack of {MOST_STACK} bytes at most, and this is ")
 }

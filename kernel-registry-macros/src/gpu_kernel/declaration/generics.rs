@@ -37,7 +37,7 @@ pub(crate) enum Value {
 }
 
 /// The generic parameters of a declaration. Reports those that a kernel cannot have.
-pub(crate) fn all(written: &Generics, errors: &mut Errors) -> Vec<Generic> {
+pub(crate) fn parse_generics(written: &Generics, errors: &mut Errors) -> Vec<Generic> {
     let mut generics = Vec::new();
     for param in &written.params {
         match param {

@@ -24,10 +24,13 @@ pub(crate) struct Param {
 }
 
 /// The parameters of a kernel.
-pub(crate) fn all<'a>(inputs: impl IntoIterator<Item = &'a FnArg>, errors: &mut Errors) -> Vec<Param> {
+pub(crate) fn parse_params<'a>(
+    inputs: impl IntoIterator<Item = &'a FnArg>,
+    errors: &mut Errors,
+) -> Vec<Param> {
     let mut params: Vec<Param> = Vec::new();
     for arg in inputs {
-        let Some(param) = one(arg, errors) else { continue };
+        let Some(param) = parse_param(arg, errors) else { continue };
         if params.iter().any(|other| other.name == param.name) {
             errors
                 .push(syn::Error::new(arg.span(), format!("there is a parameter `{}` already", param.name)));
@@ -37,7 +40,7 @@ pub(crate) fn all<'a>(inputs: impl IntoIterator<Item = &'a FnArg>, errors: &mut 
     params
 }
 
-fn one(arg: &FnArg, errors: &mut Errors) -> Option<Param> {
+fn parse_param(arg: &FnArg, errors: &mut Errors) -> Option<Param> {
     let FnArg::Typed(arg) = arg else {
         errors.at(arg, "a kernel is not a method: it takes no `self`");
         return None;

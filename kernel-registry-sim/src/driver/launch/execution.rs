@@ -118,7 +118,7 @@ impl Execution {
 
 /// The text of a fault, with the kernel's name as its source has it: `reduce<float, 128u>`.
 fn with_source_name(mut fault: Fault) -> String {
-    if let Some(signature) = Signature::of(&fault.kernel) {
+    if let Some(signature) = Signature::parse(&fault.kernel) {
         fault.kernel = signature.name;
     }
     fault.to_string()

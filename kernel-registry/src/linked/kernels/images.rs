@@ -44,7 +44,7 @@ fn described(image: Option<&Image>, symbol: &str) -> Described {
             Described { record: made::record(image, entry, &source), is_read: true }
         }
         None => {
-            let signature = Signature::of(symbol);
+            let signature = Signature::parse(symbol);
             unread(signature.as_ref().map_or(symbol, |signature| &signature.name), symbol)
         }
     }
