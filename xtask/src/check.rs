@@ -18,10 +18,10 @@ pub(crate) struct Options {
 
 pub(crate) fn check(options: &Options) -> Outcome {
     run(cargo().args(["fmt", "--all", "--check"]))?;
-    let lint = ["clippy", "--quiet", "--workspace", "--all-targets", "--locked"];
-    run(cargo().args(lint).args(["--", "-D", "warnings"]))?;
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     structure::check_structure(&metadata)?;
+    let lint = ["clippy", "--quiet", "--workspace", "--all-targets", "--locked"];
+    run(cargo().args(lint).args(["--", "-D", "warnings"]))?;
     let tests = tests(&metadata, &changed(options)?);
     if tests.is_empty() {
         println!("no crate changed: no tests");

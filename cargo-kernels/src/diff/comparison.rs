@@ -150,7 +150,7 @@ impl<'a> Comparison<'a> {
             let without = snapshot.kernels.iter().filter(|kernel| kernel.variants.is_empty()).count();
             if without > 0 {
                 notes.push(format!(
-                    "of {} in `{}` there is no image",
+                    "there is no image of {} in `{}`",
                     many(without, "kernel"),
                     snapshot.file
                 ));
