@@ -4,15 +4,19 @@ mod findings;
 mod json;
 mod text;
 
+use std::fs;
+use std::path::Path;
+
+use kernel_registry_image::Image;
+
 use crate::binaries;
 use crate::cli::Check;
 use crate::failure::Failure;
-use crate::image_file::ImageFile;
 use crate::unread::Unread;
 use findings::{Finding, FindingKind, Report};
 
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
-    let images = options.image.iter().map(|path| ImageFile::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let images = options.image.iter().map(|path| read_image(path)).collect::<Result<Vec<_>, _>>()?;
     let files = binaries::open(options.binaries.path.as_deref(), &options.binaries.build)?;
     let checked =
         binaries::keep_package(binaries::read_with_registry(&files)?, options.binaries.package.as_deref())?;
@@ -32,5 +36,14 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     match report.findings.iter().filter(disagrees).count() {
         0 => binaries::all_read(&checked).and(report.unread.check()),
         count => Err(Failure::Differences { count }),
+    }
+}
+
+/// Reads an image, and returns it with the file's name as given.
+fn read_image(path: &Path) -> Result<(String, Image), Failure> {
+    let bytes = fs::read(path).map_err(Failure::of_io(path))?;
+    match kernel_registry_image::read(&bytes) {
+        Ok(image) => Ok((path.display().to_string(), image)),
+        Err(error) => Err(Failure::Image { path: path.to_owned(), error }),
     }
 }

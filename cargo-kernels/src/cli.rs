@@ -180,7 +180,7 @@ pub(crate) struct Diff {
 }
 
 /// Limits for the kernels of both builds.
-#[derive(Args)]
+#[derive(Args, Default)]
 #[command(next_help_heading = "Limits (for each kernel and architecture of both builds)")]
 pub(crate) struct DiffLimits {
     /// By how much registers may grow: `+10%` or `+8`

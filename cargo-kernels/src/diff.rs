@@ -17,7 +17,6 @@ use crate::binaries;
 use crate::cli::Diff;
 use crate::failure::Failure;
 use comparison::Comparison;
-use limits::Limits;
 use report::Report;
 use snapshot::Snapshot;
 
@@ -26,7 +25,7 @@ pub(crate) use growth::Growth;
 pub(crate) fn run(options: &Diff) -> Result<(), Failure> {
     let (old, new) = (Snapshot::read(&options.old)?, Snapshot::read(&options.new)?);
     let comparison = Comparison::new(&old, &new);
-    let limits = Limits::from_options(options);
+    let limits = &options.limits;
     let refusals = limits.refusals(&comparison);
     let notes = comparison.notes().into_iter().chain(limits.notes(&comparison)).collect();
     let report = Report { comparison, refusals, notes };

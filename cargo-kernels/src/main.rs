@@ -6,10 +6,10 @@
 //! `sim`, `audit` and `completions`. They share, and no arrow points from these back to a command:
 //!
 //! - binaries: `artifacts` (builds with cargo), `binary` (its records), `binaries` (several files),
-//!   `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `kernel_name` (what kernels are asked for by);
-//! - images: `embedded` (of a record), `alone` (in no binary), `image_file`, `unread` (what cannot be read), `compare` (declaration
+//!   `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `kernel_name` (how people name kernels);
+//! - images: `embedded` (of a record), `alone` (in no binary), `unread` (what cannot be read), `compare` (declaration
 //!   and image);
-//! - kernels: `shown` (those asked for, with their images), `document` (their description, as text and JSON have it);
+//! - kernels: `shown` (describes those of files), `document` (their description, as text and JSON have it);
 //! - output: `table` (text), `json`, `failure` (errors and exit codes).
 //!
 //! What they share with the audit, which is the crate kernel-audit, is in kernel-registry-command.
@@ -30,7 +30,6 @@ mod document;
 mod embedded;
 mod failure;
 mod fit;
-mod image_file;
 mod json;
 mod kernel_name;
 mod linked;

@@ -12,7 +12,6 @@ use crate::binary::Contents;
 use crate::cli::{Check, Deny};
 use crate::compare;
 use crate::embedded::Embedded;
-use crate::image_file::ImageFile;
 use crate::linked::{HandedOver, sentence};
 use crate::unread::{Unread, UnreadVariant};
 use kernel_registry_image::readable;
@@ -150,14 +149,14 @@ impl<'a> Report<'a> {
     }
 
     /// Compares every declaration with each of the images that has its kernel.
-    pub(super) fn compare_with_files(&mut self, binaries: &'a [Contents<'a>], images: &[ImageFile]) {
+    pub(super) fn compare_with_files(&mut self, binaries: &'a [Contents<'a>], images: &[(String, Image)]) {
         self.images = images.len();
         let mut used = BTreeSet::new();
         for (binary, kernel) in
             binaries.iter().flat_map(|binary| binary.kernels.iter().map(move |k| (binary, k)))
         {
             let mut missing = Vec::new();
-            for ImageFile { name, image } in images {
+            for (name, image) in images {
                 match self.compare(binary, kernel, image, name) {
                     Ok(symbol) => drop(used.insert((name, symbol))),
                     Err(error) => missing.push(error),
@@ -165,7 +164,7 @@ impl<'a> Report<'a> {
             }
             // A program's kernels may be spread over several files, so one of the images must have it, not all.
             if missing.len() == images.len() {
-                let names: Vec<_> = images.iter().map(|file| &*file.name).collect();
+                let names: Vec<_> = images.iter().map(|(name, _)| name.as_str()).collect();
                 let message = match missing.as_slice() {
                     [error] => error.to_string(),
                     several => {
@@ -175,7 +174,7 @@ impl<'a> Report<'a> {
                 self.add_about(binary, kernel, FindingKind::Missing, &names, message);
             }
         }
-        for ImageFile { name, image } in images {
+        for (name, image) in images {
             self.add_unread(image, name);
             self.add_unused(image, name, |symbol| used.contains(&(name, symbol.to_owned())));
         }

@@ -4,18 +4,8 @@ use super::comparison::Comparison;
 use super::figure::{Change, Figure};
 use super::growth::Growth;
 use super::snapshot::Kernel;
-use crate::cli::{Diff, DiffLimits};
+use crate::cli::DiffLimits;
 use crate::document::Variant;
-
-/// The limits for changes.
-#[derive(Default)]
-pub(super) struct Limits {
-    /// By how much figures may grow.
-    pub(super) growth: Vec<(Figure, Growth)>,
-    /// Local frames may not grow: registers that were spilled are in them.
-    pub(super) no_new_spills: bool,
-    pub(super) no_removed: bool,
-}
 
 /// A change that exceeds a limit.
 pub(super) enum Refusal<'a> {
@@ -31,19 +21,16 @@ pub(super) enum Refusal<'a> {
     },
 }
 
-impl Limits {
-    /// The limits that the command line sets.
-    pub(super) fn from_options(options: &Diff) -> Self {
-        let DiffLimits { max_registers, max_stack, max_shared, max_code, no_new_spills, no_removed } =
-            options.limits;
-        let growth = [
-            (Figure::Registers, max_registers),
-            (Figure::Stack, max_stack),
-            (Figure::Shared, max_shared),
-            (Figure::Code, max_code),
+impl DiffLimits {
+    /// By how much figures may grow.
+    fn growths(&self) -> impl Iterator<Item = (Figure, Growth)> {
+        let growths = [
+            (Figure::Registers, self.max_registers),
+            (Figure::Stack, self.max_stack),
+            (Figure::Shared, self.max_shared),
+            (Figure::Code, self.max_code),
         ];
-        let growth = growth.into_iter().filter_map(|(figure, growth)| Some((figure, growth?)));
-        Limits { growth: growth.collect(), no_new_spills, no_removed }
+        growths.into_iter().filter_map(|(figure, growth)| Some((figure, growth?)))
     }
 
     pub(super) fn refusals<'a>(&self, comparison: &Comparison<'a>) -> Vec<Refusal<'a>> {
@@ -54,9 +41,9 @@ impl Limits {
         for (kernel, changed) in comparison.changed_variants() {
             let refusal = |change, limit| Refusal::Growth { kernel, variant: changed.variant, change, limit };
             for change in changed.figures {
-                let limits = self.growth.iter().filter(|(figure, _)| *figure == change.figure);
+                let limits = self.growths().filter(|(figure, _)| *figure == change.figure);
                 let exceeded = limits.filter(|(_, growth)| growth.is_exceeded(&change));
-                refusals.extend(exceeded.map(|(_, growth)| refusal(change, Some(*growth))));
+                refusals.extend(exceeded.map(|(_, growth)| refusal(change, Some(growth))));
                 if self.no_new_spills && change.figure == Figure::Frame && change.is_growth() {
                     refusals.push(refusal(change, None));
                 }
@@ -68,7 +55,7 @@ impl Limits {
     /// Warns of limits that nothing was held to.
     pub(super) fn notes(&self, comparison: &Comparison<'_>) -> Vec<String> {
         let frames = self.no_new_spills.then_some(("--no-new-spills", Figure::Frame));
-        let limits = self.growth.iter().map(|(figure, _)| (option(*figure), *figure)).chain(frames);
+        let limits = self.growths().map(|(figure, _)| (option(figure), figure)).chain(frames);
         let unchecked = limits.filter(|(_, figure)| !comparison.compared.contains(figure));
         let note = |(option, figure): (&str, Figure)| {
             format!(
@@ -199,10 +186,12 @@ mod tests {
             kernel("new", &[("sm_90", figures(255, 99))]),
         ]);
         let comparison = Comparison::new(&old, &new);
-        let limits = Limits {
-            growth: vec![(Figure::Registers, growth("+10%")), (Figure::Stack, growth("+32"))],
+        let limits = DiffLimits {
+            max_registers: Some(growth("+10%")),
+            max_stack: Some(growth("+32")),
             no_new_spills: true,
             no_removed: true,
+            ..DiffLimits::default()
         };
         let refusals = limits.refusals(&comparison);
         let words =
@@ -223,8 +212,8 @@ mod tests {
         let ptx = |text| kernel("k", &[("sm_75", [None, None, None, None, Some(text)])]);
         let (old, new) = (snapshot([ptx(100)]), snapshot([ptx(200)]));
         let comparison = Comparison::new(&old, &new);
-        let growth = vec![(Figure::Registers, growth("+0")), (Figure::Code, growth("+0"))];
-        let limits = Limits { growth, ..Limits::default() };
+        let nothing = Some(growth("+0"));
+        let limits = DiffLimits { max_registers: nothing, max_code: nothing, ..DiffLimits::default() };
         assert_eq!(limits.refusals(&comparison).len(), 1);
         let notes = limits.notes(&comparison);
         assert!(notes.len() == 1 && notes[0].starts_with("`--max-registers` was not checked"), "{notes:?}");
