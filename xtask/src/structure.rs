@@ -183,4 +183,10 @@ mod tests {
         let said = files("dependencies]\nhigh = { path = \"../high\" }");
         assert!(said.contains("`low` depends on `high`"), "{said}");
     }
+
+    #[test]
+    fn this_workspace_has_none() {
+        let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+        check_structure(&metadata).unwrap_or_else(|error| panic!("{error}"));
+    }
 }
