@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kernel_registry_format::{KernelRecord, LibraryRecord, Record, Records, section};
+use kernel_registry_format::{KernelRecord, LibraryRecord, Record, Records, is_control, section};
 use object::read::archive::ArchiveFile;
 use object::{FileKind, Object, ObjectSection};
 
@@ -120,7 +120,7 @@ impl<'data> Contents<'data> {
         let params = kernel.params.iter().flat_map(|param| [param.name, param.ty]);
         let image = image.iter().flat_map(|image| [image.file, image.variants]);
         let mut names = [path, symbol, package, version, file].into_iter().chain(params).chain(image);
-        match names.find(|name| name.contains(char::is_control)) {
+        match names.find(|name| name.contains(is_control)) {
             Some(name) => Err(Failure::ControlCharacter { path: self.path.clone(), name: name.to_owned() }),
             None => Ok(()),
         }

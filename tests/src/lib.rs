@@ -237,9 +237,14 @@ pub fn package(main: &str) -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
     let folder = scratch_folder();
     let registry = workspace.join("kernel-registry");
+    let resident = workspace.join("kernel-registry-resident");
+    let resident = main
+        .contains("kernel_registry_resident")
+        .then(|| format!("kernel-registry-resident.path = {resident:?}\n"))
+        .unwrap_or_default();
     let manifest = format!(
         "[package]\nname = \"changing\"\nedition = \"2024\"\n[workspace]\n\
-         [dependencies]\nkernel-registry.path = {registry:?}\n{CUDARC}"
+         [dependencies]\nkernel-registry.path = {registry:?}\n{resident}{CUDARC}"
     );
     fs::create_dir(folder.join("src")).expect("the target directory is writable");
     fs::write(folder.join("Cargo.toml"), manifest).expect("the target directory is writable");

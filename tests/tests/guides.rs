@@ -233,13 +233,15 @@ fn figures_that_are_cited_were_measured() {
 #[test]
 fn the_architecture_names_tests_that_exist() {
     let mut sources = Vec::new();
-    for folder in ["tests", "fuzz", "benches"].into_iter().map(|name| workspace().join(name)).chain(crates()) {
+    for folder in ["tests", "fuzz", "benches"].into_iter().map(|name| workspace().join(name)).chain(crates())
+    {
         visit(&folder, "rs", &mut sources);
     }
     let architecture = page("ARCHITECTURE.md");
     let words = architecture.split('`').skip(1).step_by(2);
     let is_test = |word: &&str| {
-        word.matches('_').count() > 2 && word.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+        word.matches('_').count() > 2
+            && word.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
     };
     let named: Vec<_> = words.filter(is_test).collect();
     assert!(named.len() > 10, "{named:?}");

@@ -202,21 +202,23 @@ fn damaged() {
     assert!(message.starts_with(&start) && message.ends_with(": no record begins here"), "{message}");
 }
 
-/// A line break would look like a kernel of its own.
+/// A line break would look like a kernel of its own, and U+202E turns what follows.
 #[test]
 fn names_with_control_characters_are_refused() {
-    let mut bytes = fs::read(linked()).unwrap();
-    let path = position(&bytes, section::ELF, b"twin_b::saxpy");
-    bytes[path + 6] = b'\n';
-    let path = file("control", &bytes);
-    assert_eq!(
-        fails(list(&path, &[]), 6),
-        format!(
-            "the kernels of `{}` cannot be read: the name \"twin_b\\n:saxpy\" in a record has control characters, which \
-             kernel-registry does not write",
-            path.display()
-        )
-    );
+    for (at, character, shown) in [(6, "\n", "twin_b\\n:saxpy"), (1, "\u{202e}", "t\\u{202e}_b::saxpy")] {
+        let mut bytes = fs::read(linked()).unwrap();
+        let path = position(&bytes, section::ELF, b"twin_b::saxpy") + at;
+        bytes[path..][..character.len()].copy_from_slice(character.as_bytes());
+        let path = file("control", &bytes);
+        assert_eq!(
+            fails(list(&path, &[]), 6),
+            format!(
+                "the kernels of `{}` cannot be read: the name \"{shown}\" in a record has control characters, which \
+                 kernel-registry does not write",
+                path.display()
+            )
+        );
+    }
 }
 
 #[test]
