@@ -1,4 +1,4 @@
-//! A safe interface to the NVRTC library. The only file here that calls foreign code.
+//! A safe interface to the NVRTC library. The only file here that calls foreign code; `unsafe` is also in `parallel`, for cargo's jobserver.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;

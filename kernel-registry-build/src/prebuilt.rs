@@ -1,4 +1,4 @@
-//! Images that are committed, for machines without a compiler.
+//! Images that are committed, for machines without a compiler. They have the same bytes on every machine, so that they can be checked.
 
 use std::collections::BTreeMap;
 use std::fs;

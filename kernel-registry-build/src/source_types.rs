@@ -1,5 +1,6 @@
 //! The types of `extern "C"` kernels, which their symbols do not tell, and the fields of structs, read from the source as it is
-//! written.
+//! written. The build script knows the macros of headers and options, which can change their meaning. A preprocessor would tell
+//! more, but would run for every source, and there is none for prebuilt images.
 
 use std::fs;
 use std::path::Path;

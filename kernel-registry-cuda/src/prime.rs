@@ -1,5 +1,8 @@
 //! Images with kernels that do nothing: `cuda/*.cu`. Launching them makes the driver set up what first launches wait for. Each takes one `int`, and does
 //! nothing with 0.
+//!
+//! They have machine code for sm_70, sm_80 and sm_90, and PTX for others. Compiling the smallest takes the driver 10 ms, and 75 ms in the
+//! first process after boot.
 
 use core::ffi::CStr;
 

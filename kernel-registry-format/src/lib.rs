@@ -1,5 +1,5 @@
 //! The record that each kernel leaves in the binary, and the index of images that a build step leaves: one model, one writer, one reader.
-//! Any tool that reads binaries may depend on it.
+//! Any tool that reads binaries may depend on it: it has no dependencies itself.
 //!
 //! | module | what |
 //! |---|---|

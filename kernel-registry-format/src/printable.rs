@@ -25,7 +25,7 @@ impl fmt::Display for Printable<'_> {
 }
 
 /// Whether a character controls how text is shown, so that no name has it: line breaks, escape sequences, directions, and the
-/// format characters of Unicode, which are not shown.
+/// format characters of Unicode, which are not shown. Readers of images and of the index refuse a name with one.
 ///
 /// ```
 /// use kernel_registry_format::is_control;

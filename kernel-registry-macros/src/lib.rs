@@ -2,6 +2,10 @@
 //!
 //! Each macro is a file of its own, beside a folder of the same name. `gpu_kernel` goes through phases:
 //! typed arguments, a frozen declaration, the facts of the image, a verdict with all errors, and then code.
+//!
+//! Expansions reach other crates by absolute paths, to `::core` and `::kernel_registry`. The names that they define are inside `const _`,
+//! apart from a kernel's type, and a module's `KERNELS` and `warm_all`. So they clash with nothing, and need no prelude; generic kernels
+//! do, for `#[diagnostic]`.
 
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,7 @@
 use proc_macro2::Span;
 use syn::{Attribute, Meta};
 
-/// Where an item stands in its source file.
+/// Where an item stands in its source file, by the span of its name: `line!()` would give the attribute, or the whole module.
 pub(crate) struct Position {
     pub(crate) file: String,
     pub(crate) line: u32,

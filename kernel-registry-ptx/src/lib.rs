@@ -1,8 +1,8 @@
 //! A PTX interpreter for the CPU: from PTX text, as nvcc and NVRTC write it, to results.
 //!
-//! [`Program::load`] decodes a text; what it does not know fails then, with its line. A [`Module`] is a program with an address
-//! for each variable. A [`Grid`] is one launch. It runs in steps, so a caller can run several at once, stop one, and see which
-//! waits for something that does not come.
+//! [`Program::load`] decodes a text; what is not PTX fails then, with its line. A kernel with an instruction that is not known is
+//! refused when it is launched. A [`Module`] is a program with an address for each variable. A [`Grid`] is one launch. It runs in
+//! steps, so a caller can run several at once, stop one, and see which waits for something that does not come.
 //!
 //! Addresses of global memory are those of the process. [`Memory`] says which of them a kernel may use.
 //!

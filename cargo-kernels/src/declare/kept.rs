@@ -2,7 +2,7 @@
 //!
 //! A declaration belongs to the kernel that it finds in the image now. What the image and the source say is written anew. The rest
 //! is kept: the kernel's name in Rust, arguments, types that are as good, documentation, attributes, comments, fields of structs,
-//! and all other items.
+//! and all other items. A file of additions beside it would be a second language for the same facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

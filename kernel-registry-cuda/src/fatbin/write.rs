@@ -1,4 +1,4 @@
-//! Writes a fatbin, uncompressed, as `fatbinary` of CUDA 13 does.
+//! Writes a fatbin, uncompressed, byte for byte as `fatbinary` of CUDA 13 does of the same cubins.
 
 use alloc::vec::Vec;
 

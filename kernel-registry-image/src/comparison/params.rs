@@ -63,7 +63,8 @@ pub fn other_lengths(
 }
 
 /// Where a kernel finds the lengths of slices. CUDA C++ has no slices, so kernels with known types, and those of nvcc, take no
-/// lengths: a declaration that lacks a parameter must not pass for one with lengths.
+/// lengths: a declaration that lacks a parameter must not pass for one with lengths. Otherwise the number or the sizes of the parameters
+/// decide. The macro writes the answer into the record, and launches obey it.
 fn length(declared: &[Param<'_>], entry: &Entry) -> Option<SliceLength> {
     let slices = declared.iter().filter(|param| is_slice(param)).count();
     if slices == 0 || !entry.is_of_llvm || entry.signature.is_some() || !entry.c_params.is_empty() {

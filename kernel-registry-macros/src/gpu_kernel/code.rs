@@ -143,7 +143,7 @@ fn expand_broken(name: &Name) -> TokenStream {
 }
 
 /// The type that stands for the kernel. It has braces, so that values can have its name after a glob import, and a field without a
-/// value, so that nobody can make one. Errors and lints about
+/// value, so that nobody can make one. An empty enum has no place for the marker of generic kernels. Errors and lints about
 /// it are shown at the kernel's name. A kernel that nothing refers to is registered all the same: it is not dead.
 fn type_item(name: &Name) -> TokenStream {
     let Name { vis, ident, generics, .. } = name;

@@ -29,7 +29,7 @@ pub(crate) struct Image {
 }
 
 pub(crate) struct Content {
-    /// The absolute path, for `include_bytes!`.
+    /// The absolute path, for `include_bytes!`, by which cargo notices that the image changes.
     pub(crate) path: String,
     pub(crate) len: u64,
     pub(crate) facts: Rc<kernel_registry_image::Image>,

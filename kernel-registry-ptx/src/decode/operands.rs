@@ -1,4 +1,5 @@
-//! Checks operands before they are decoded, and refuses what ptxas refuses.
+//! Checks operands before they are decoded, and refuses what ptxas refuses. An instruction that it does not know passes, or is called
+//! not simulated: no valid PTX is called wrong.
 
 use crate::decode::declare::Place;
 use crate::decode::decoder::{Decoder, Decoding};

@@ -1,4 +1,5 @@
-//! Detects warps that spin: their registers repeat, and they write no memory.
+//! Detects warps that spin: their registers other than clocks repeat, and they write no memory. A loop that only waits for a clock
+//! does not spin.
 
 /// Compares hashes of a warp's registers at backward jumps. If they repeat without a write to memory, only memory or a clock can end
 /// the loop.

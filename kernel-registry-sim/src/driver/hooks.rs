@@ -1,5 +1,5 @@
 //! Hooks around each call of the driver: faults, delays, recordings, the lock of a load, and texts that the
-//! calling thread has to write. A call without them costs one look at a flag.
+//! calling thread has to write. A call without them costs one look at a flag before, and one after.
 
 pub(crate) mod control;
 pub(crate) mod trace;

@@ -1,4 +1,5 @@
-//! Room on the multiprocessors: how many blocks of a kernel fit beside the kernels that were started before it.
+//! Room on the multiprocessors: how many blocks of a kernel fit beside the kernels that were started before it. A multiprocessor has the
+//! limits of [`fit`], by which the library says what fits.
 
 use kernel_registry_cuda::fit::{self, Processor};
 

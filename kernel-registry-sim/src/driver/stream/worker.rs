@@ -1,4 +1,5 @@
-//! The worker thread: it does the work at the heads of the streams, and runs kernels in turns.
+//! The worker thread: it does the work at the heads of the streams, and runs kernels in turns. During a turn it does not hold the lock of the
+//! state.
 
 use std::thread;
 use std::time::{Duration, Instant};
