@@ -179,8 +179,7 @@ pub(crate) enum Together {
     Multiply { d: Matrix, a: Matrix, b: Matrix, c: Matrix, product: Product },
     /// A transfer between memory and a matrix, whose rows are `stride` elements apart, or its columns.
     Whole { stores: bool, matrix: Matrix, address: Address, stride: Slot, by_columns: bool },
-    /// A transfer between memory and matrices of 8 by 8. For each of them, 8 lanes have the addresses of its
-    /// rows.
+    /// A transfer between memory and matrices of 8 by 8. For each of them, 8 lanes have the addresses of its rows.
     Rows { stores: bool, matrix: Matrix, address: Address, transposed: bool },
     /// Transposes a matrix of 8 by 8.
     Transpose { to: Matrix, from: Matrix },

@@ -210,8 +210,7 @@ impl Program {
         self.functions[function].start as usize..end
     }
 
-    /// Whether a loop of these instructions only waits for a clock: it reads one, and nothing that other threads
-    /// change.
+    /// Whether a loop of these instructions only waits for a clock: it reads one, and nothing that other threads change.
     pub(crate) fn is_delay(&self, body: Range<usize>) -> bool {
         let ops = || self.instructions[body.clone()].iter().map(|instruction| &instruction.op);
         let waits_for_others = |op: &Op| match op {

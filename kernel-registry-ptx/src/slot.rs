@@ -37,8 +37,7 @@ impl Slot {
     }
 }
 
-/// The special registers of a grid, in the order of their rows. The last one is not PTX's: the start of dynamic
-/// shared memory.
+/// The special registers of a grid, in the order of their rows. The last one is not PTX's: the start of dynamic shared memory.
 pub(crate) const GRID: &str = "%ntid.x %ntid.y %ntid.z %nctaid.x %nctaid.y %nctaid.z %nclusterid.x %nclusterid.y %nclusterid.z \
     %cluster_nctaid.x %cluster_nctaid.y %cluster_nctaid.z %cluster_nctarank %dynamic_smem_size %total_smem_size %nwarpid \
     %is_explicit_cluster %gridid %smid %nsmid %envreg1 %envreg2 %aggr_smem_size %reserved_smem_offset_begin \

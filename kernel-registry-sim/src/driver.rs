@@ -1,7 +1,10 @@
 //! The simulated driver.
 //!
-//! `calls` has the functions under their real names, one folder or file for each kind of object. What they do is in the folder of
-//! that kind, as methods of the state (`process/state.rs`). Imports lead one way: no file imports one that imports it.
+//! A call comes in at `calls`, which has the functions under their real names. `caller` reads its arguments, and `hooks` are around
+//! it. It locks the state in `process`, and acts on the objects in `memory`, `load`, `launch`, `stream` and `graph`. The worker thread
+//! (`stream/worker.rs`) does the work of all streams, and `report` writes what kernels print and why contexts have failed.
+//!
+//! Imports lead one way: no two files import each other, directly or through others.
 
 mod caller;
 mod calls;

@@ -124,8 +124,7 @@ fn values_go_to_the_block_with_the_fewest() -> Outcome {
     assert_eq!(queue.push(task).map_err(|full| full.capacity), Err(6));
     assert!(!queue.is_done(first));
 
-    // Acts as if the second block had done its values. The lanes are behind the first cache line, and take two
-    // lines each.
+    // Acts as if the second block had done its values. The lanes are behind the first cache line, and take two lines each.
     let done = PointerTo::<Queue<Task>>::address(&queue) as usize + 64 + 128 + 64;
     // SAFETY: the word is there, and no kernel runs.
     let done = unsafe { AtomicU64::from_ptr(ptr::with_exposed_provenance_mut(done)) };

@@ -190,8 +190,7 @@ fn a_stack_that_is_too_dear_is_the_error_of_its_kernel() -> Result<(), Box<dyn E
     Ok(())
 }
 
-/// The error of every kernel says that there is no memory, and what to do. As soon as there is some, they are
-/// warm.
+/// The error of every kernel says that there is no memory, and what to do. As soon as there is some, they are warm.
 #[test]
 fn no_memory_for_code_is_the_error_of_each_kernel() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;

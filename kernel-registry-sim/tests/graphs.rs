@@ -46,8 +46,7 @@ fn what_is_no_graph_is_refused() {
     expect_eq!(call("cuGraphLaunch", &[graph, 0]), INVALID_VALUE);
 }
 
-/// A graph that allocates memory, stores to it, copies from it, and frees it if `frees` says so. Returns the
-/// memory too.
+/// A graph that allocates memory, stores to it, copies from it, and frees it if `frees` says so. Returns the memory too.
 fn allocates(target: usize, frees: bool) -> (usize, usize) {
     let (stream, store) = (stream(), kernel("store"));
     ok("cuStreamBeginCapture_v2", &[stream, 1]);

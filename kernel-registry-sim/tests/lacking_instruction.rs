@@ -1,5 +1,4 @@
-//! A kernel with an instruction that the interpreter lacks is refused when it is launched. Other kernels of its
-//! module run.
+//! A kernel with an instruction that the interpreter lacks is refused when it is launched. Other kernels of its module run.
 
 mod child;
 mod device;

@@ -12,8 +12,7 @@ use resident::Resident;
 /// How much time the other thread gets to begin its wait.
 const HEAD_START: Duration = Duration::from_millis(50);
 
-/// The longest time that the call takes, while another thread launches a kernel that is not loaded beside a
-/// resident kernel.
+/// The longest time that the call takes, while another thread launches a kernel that is not loaded beside a resident kernel.
 fn longest_call(expected: bool, mut call: impl FnMut()) -> Duration {
     let name = &mut *b"store\0".to_vec();
     let library = get("cuLibraryLoadData", &[place(&mut *image()), 0, 0, 0, 0, 0, 0]);

@@ -21,8 +21,7 @@ type Contexts = (Turn, Vec<Arc<CudaContext>>);
 const THREADS: usize = 64;
 const DEVICES: usize = 3;
 
-/// Tests take turns: a receipt cannot be checked while another test warms, and contexts of one test would count
-/// in another.
+/// Tests take turns: a receipt cannot be checked while another test warms, and contexts of one test would count in another.
 fn contexts() -> Result<Contexts, Box<dyn Error + Send + Sync>> {
     let turn = serial::take();
     Config::default().devices(DEVICES).install()?;

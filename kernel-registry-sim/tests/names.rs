@@ -2,8 +2,7 @@
 
 use std::ffi::{CStr, c_void};
 
-/// NVIDIA's own libraries open `libcuda.so.1`, cudarc `libcuda.so`. Both are one driver, and closing it leaves it
-/// to the others.
+/// NVIDIA's own libraries open `libcuda.so.1`, cudarc `libcuda.so`. Both are one driver, and closing it leaves it to the others.
 #[test]
 fn both_names_are_one_driver() {
     kernel_registry_sim::install().unwrap();

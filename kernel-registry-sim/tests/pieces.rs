@@ -180,8 +180,7 @@ fn a_kernel_that_is_refused_leaves_other_pieces_alone() -> Outcome {
     Ok(())
 }
 
-/// NVIDIA's driver may report only now that it does not compile a piece. If it takes the whole image, that stands
-/// in.
+/// NVIDIA's driver may report only now that it does not compile a piece. If it takes the whole image, that stands in.
 #[test]
 fn the_whole_image_stands_in_for_a_piece_that_is_refused() -> Outcome {
     let (_turn, context) = context()?;

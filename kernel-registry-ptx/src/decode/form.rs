@@ -71,8 +71,7 @@ pub(crate) struct Form {
     pub operands: &'static str,
 }
 
-/// The modifiers of forms that are checked. An instruction with another modifier is lacking, and its form is not
-/// checked.
+/// The modifiers of forms that are checked. An instruction with another modifier is lacking, and its form is not checked.
 const MODIFIERS: &str = "lo hi wide cc rn rz rm rp rni rzi rmi rpi ftz sat NaN relu approx full xorsign abs \
     finite infinite number notanumber normal subnormal eq ne lt le gt ge ls hs equ neu ltu leu gtu geu num nan \
     and or xor add min max inc dec cas exch popc any all uni ballot up down bfly idx l r clamp wrap shiftamt \

@@ -177,8 +177,7 @@ impl<'a> Decoder<'a, '_> {
         })
     }
 
-    /// Takes modifiers about order and caches, which change nothing: accesses are done in order, on memory
-    /// itself.
+    /// Takes modifiers about order and caches, which change nothing: accesses are done in order, on memory itself.
     fn ordering(opcode: &mut Opcode<'a>) {
         opcode.ignore(
             "weak volatile relaxed acquire release acq_rel mmio cta cluster gpu sys nc ca cg cs lu cv \

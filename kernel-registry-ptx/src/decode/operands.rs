@@ -97,8 +97,7 @@ impl<'a> Decoder<'a, '_> {
         if right { Ok(()) } else { Err(Reason::Operands) }
     }
 
-    /// Checks that the elements of a vector fit, and have one width. In braces, an integer register fits floating
-    /// point too.
+    /// Checks that the elements of a vector fit, and have one width. In braces, an integer register fits floating point too.
     fn elements_fit(&mut self, elements: &[Operand<'a>], kind: Kind) -> Decoding<()> {
         let Some(first) = elements.first() else { return Err(Reason::Operands) };
         let mut registers = Vec::new();
@@ -116,8 +115,7 @@ impl<'a> Decoder<'a, '_> {
         if equal { Ok(()) } else { Err(Reason::Operands) }
     }
 
-    /// Checks an address. A name must be in the space of the access, and a register must be as wide as that space
-    /// needs.
+    /// Checks an address. A name must be in the space of the access, and a register must be as wide as that space needs.
     fn address_fits(&mut self, parts: &[&str], operand: &Operand<'a>) -> Decoding<()> {
         let Operand::Address(base, _) = operand else { return Err(Reason::Operands) };
         let any = |spaces: &[&str]| spaces.iter().any(|space| parts.contains(space));

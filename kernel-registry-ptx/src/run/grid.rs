@@ -26,8 +26,7 @@ pub struct LaunchParameters {
     pub dynamic_shared: u32,
     /// Bytes of local memory that a thread has for the frames of functions that are called.
     pub stack: u64,
-    /// How many blocks run at once. All blocks of a cooperative launch must. Only whole clusters are started, and
-    /// at least one.
+    /// How many blocks run at once. All blocks of a cooperative launch must. Only whole clusters are started, and at least one.
     pub resident: u32,
     /// The address of 64 bytes of zeros, by which the blocks of a cooperative launch wait for each other. It is 0
     /// for other launches.

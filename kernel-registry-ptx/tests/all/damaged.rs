@@ -1,5 +1,4 @@
-//! Damaged and absurd texts. Loading them fails or succeeds, but never panics, and never takes as much memory as
-//! they ask for.
+//! Damaged and absurd texts. Loading them fails or succeeds, but never panics, and never takes as much memory as they ask for.
 
 use std::sync::Arc;
 

@@ -114,8 +114,7 @@ fn barriers_count_and_vote() {
     assert_eq!(results(body, 64).unwrap().iter().map(|words| words[0]).sum::<u64>(), 32);
 }
 
-/// The lanes without the guard come to the next instruction as a split of their own, and the others must meet
-/// them there.
+/// The lanes without the guard come to the next instruction as a split of their own, and the others must meet them there.
 #[test]
 fn lanes_with_a_guard_meet_the_others_behind_it() {
     let body = "setp.lt.u32 %p0, %r0, 16;\n@%p0 vote.sync.any.pred %p1, %p0, 0xffff;\nactivemask.b32 %r8;";

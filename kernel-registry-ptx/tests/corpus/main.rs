@@ -1,5 +1,4 @@
-//! Ordinary kernels as two compilers write them, compared with what Rust computes. `cargo xtask prebuilt`
-//! compiles `cuda/*.cu`.
+//! Ordinary kernels as two compilers write them, compared with what Rust computes. `cargo xtask prebuilt` compiles `cuda/*.cu`.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -135,9 +135,8 @@ pub const EXACT: &[Row] = &[
     ("bfind<,.shiftamt>.<u64,s64>", "b64", "b32"),
     ("bfe.<u32,s32>", "b32 count count", "b32"),
     ("bfe.<u64,s64>", "b64 count count", "b64"),
-    // The table leaves out two constants that the driver's compiler gets wrong, against its manual and its own
-    // instructions: `bfe.s32` at a position beyond the register returns -1, and `bfi` with 32 bits from bit 31 on
-    // is ignored.
+    // The table leaves out two constants that the driver's compiler gets wrong, against its manual and its own instructions:
+    // `bfe.s32` at a position beyond the register returns -1, and `bfi` with 32 bits from bit 31 on is ignored.
     ("bfe.u32 %x, %a, <8,31,32,40>, <0,5,32,33>;", "b32", "b32"),
     ("bfe.s32 %x, %a, <8,31>, <0,5,32,33>;", "b32", "b32"),
     ("bfi.b32 %x, %a, %b, <8,32,40>, <0,5,32,33>;", "b32 b32", "b32"),

@@ -83,8 +83,7 @@ pub(crate) enum Access {
     Execute,
 }
 
-/// Whether all of these bytes are mapped with that permission. If `/proc/self/maps` cannot be read, they count as
-/// mapped.
+/// Whether all of these bytes are mapped with that permission. If `/proc/self/maps` cannot be read, they count as mapped.
 pub(crate) fn allows(address: usize, bytes: usize, access: Access) -> bool {
     let Some(end) = address.checked_add(bytes) else { return false };
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return true };

@@ -92,27 +92,27 @@ impl Config {
             );
         }
         let mut config =
-            Config::with_devices(variable("DEVICES", devices).unwrap_or_else(|| vec![Device::h200()]));
-        if let Some(arch) = variable("ARCH", parsed) {
+            Config::with_devices(read_variable("DEVICES", devices).unwrap_or_else(|| vec![Device::h200()]));
+        if let Some(arch) = read_variable("ARCH", parse) {
             config = config.arch(arch);
         }
-        if let Some(processors) = variable("PROCESSORS", parsed) {
+        if let Some(processors) = read_variable("PROCESSORS", parse) {
             config = config.processors(processors);
         }
-        if let Some(bytes) = variable("MEMORY", parsed) {
+        if let Some(bytes) = read_variable("MEMORY", parse) {
             config = config.memory(bytes);
         }
         if let Ok(visible) = env::var("CUDA_VISIBLE_DEVICES") {
-            config.devices = seen(&config.devices, &visible);
+            config.devices = visible_devices(&config.devices, &visible);
         }
         Config {
-            version: variable("DRIVER", version).unwrap_or(config.version),
+            version: read_variable("DRIVER", version).unwrap_or(config.version),
             eager: env::var("CUDA_MODULE_LOADING").is_ok_and(|mode| is_eager(&mode)),
-            deadlock: variable("DEADLOCK", deadlock).unwrap_or(config.deadlock),
-            contained: variable("FAILURES", failures).unwrap_or(config.contained),
-            jit: variable("JIT", timing::duration).unwrap_or(config.jit),
-            timing: variable("TIMING", parsed),
-            faults: variable("FAULTS", faults).unwrap_or_default(),
+            deadlock: read_variable("DEADLOCK", deadlock).unwrap_or(config.deadlock),
+            contained: read_variable("FAILURES", failures).unwrap_or(config.contained),
+            jit: read_variable("JIT", timing::duration).unwrap_or(config.jit),
+            timing: read_variable("TIMING", parse),
+            faults: read_variable("FAULTS", faults).unwrap_or_default(),
             ..config
         }
     }
@@ -157,9 +157,8 @@ impl Config {
         Config { deadlock, ..self }
     }
 
-    /// Sets whether a kernel's fault breaks its own context alone. By default it breaks every context of the
-    /// process, on all devices, and no new one can be made, as with NVIDIA's driver. Tests that go on after a
-    /// fault contain it.
+    /// Sets whether a kernel's fault breaks its own context alone. By default it breaks every context of the process, on all
+    /// devices, and no new one can be made, as with NVIDIA's driver. Tests that go on after a fault contain it.
     pub fn contained(self, contained: bool) -> Self {
         Config { contained, ..self }
     }
@@ -192,7 +191,7 @@ fn is_misspelled(name: &str) -> bool {
     name.strip_prefix("KERNEL_REGISTRY_SIM_").is_some_and(|name| !VARIABLES.contains(&name))
 }
 
-fn variable<T>(name: &str, parse: fn(&str) -> Option<T>) -> Option<T> {
+fn read_variable<T>(name: &str, parse: fn(&str) -> Option<T>) -> Option<T> {
     let name = format!("KERNEL_REGISTRY_SIM_{name}");
     let value = env::var(&name).ok()?;
     let parsed = parse(&value);
@@ -202,7 +201,7 @@ fn variable<T>(name: &str, parse: fn(&str) -> Option<T>) -> Option<T> {
     parsed
 }
 
-fn parsed<T: std::str::FromStr>(value: &str) -> Option<T> {
+fn parse<T: std::str::FromStr>(value: &str) -> Option<T> {
     value.parse().ok()
 }
 
@@ -214,7 +213,7 @@ fn devices(value: &str) -> Option<Vec<Device>> {
 }
 
 /// The devices that `CUDA_VISIBLE_DEVICES` names, up to the first that does not exist, as with the real driver.
-fn seen(devices: &[Device], visible: &str) -> Vec<Device> {
+fn visible_devices(devices: &[Device], visible: &str) -> Vec<Device> {
     let named = visible.split(',').map_while(|number| devices.get(number.trim().parse::<usize>().ok()?));
     named.cloned().collect()
 }
@@ -278,9 +277,9 @@ mod tests {
         let two = devices("h200, t4").unwrap();
         assert_eq!(two, [Device::h200(), Device::t4()]);
         assert_eq!(devices("h200,nothing"), None);
-        assert_eq!(seen(&two, "1"), [Device::t4()]);
-        assert_eq!(seen(&two, "1,0"), [Device::t4(), Device::h200()]);
-        assert_eq!(seen(&two, "0,7,1"), [Device::h200()]);
-        assert_eq!(seen(&two, ""), []);
+        assert_eq!(visible_devices(&two, "1"), [Device::t4()]);
+        assert_eq!(visible_devices(&two, "1,0"), [Device::t4(), Device::h200()]);
+        assert_eq!(visible_devices(&two, "0,7,1"), [Device::h200()]);
+        assert_eq!(visible_devices(&two, ""), []);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Hooks {
 
 /// Calls the body of a driver function inside the hooks.
 #[inline]
-pub(crate) fn called(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
+pub(crate) fn call(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     let code = if watched::is_any() { call_watched(name, body) } else { body().into() };
     if watched::has(watched::TEXTS | watched::FAILED) {
         write(code);
@@ -143,6 +143,6 @@ pub(crate) fn start() {
 fn break_current(call: &str, code: Code) {
     if let Some(CurrentContext { context, .. }) = CurrentContext::peek() {
         let words = format!("{call} brings about {code}, as it was told to");
-        Simulator::get().lock().broke(context, code, &words, Launcher::current());
+        Simulator::get().lock().break_context(context, code, &words, Launcher::current());
     }
 }

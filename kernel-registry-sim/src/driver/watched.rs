@@ -26,8 +26,7 @@ pub(crate) fn is_any() -> bool {
     WATCHED.load(Ordering::Relaxed) != 0
 }
 
-/// Sets bits or clears them. [`WAITING`] is set and cleared only under the state's lock, [`TEXTS`] only under
-/// that of the texts.
+/// Sets bits or clears them. [`WAITING`] is set and cleared only under the state's lock, [`TEXTS`] only under that of the texts.
 pub(crate) fn set(what: u8, is_there: bool) {
     if is_there {
         WATCHED.fetch_or(what, Ordering::Relaxed);

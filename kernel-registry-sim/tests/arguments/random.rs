@@ -10,8 +10,7 @@ use super::signatures::{self, Argument, Kind};
 use super::world::World;
 use super::{device, driver};
 
-/// A random number. No call takes long with it, as with a grid of a million blocks, or copies more than there is
-/// room for.
+/// A random number. No call takes long with it, as with a grid of a million blocks, or copies more than there is room for.
 fn number(random: &mut Random, argument: &Argument) -> usize {
     const HUGE: usize = usize::MAX;
     random.of(match argument.name.as_str() {

@@ -152,8 +152,7 @@ impl World {
     pub fn renew(&mut self) {
         self.stale = self.handles();
         self.stale.retain(|handle| ![self.context, self.other, self.pool].contains(handle));
-        // This call waits for nothing. Earlier ones may have made the other device's context current, and
-        // allocated there.
+        // This call waits for nothing. Earlier ones may have made the other device's context current, and allocated there.
         ok("cuDevicePrimaryCtxReset_v2", &[0]);
         ok("cuDevicePrimaryCtxReset_v2", &[1]);
         // Some of these may be destroyed already.

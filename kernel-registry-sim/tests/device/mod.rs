@@ -1,5 +1,4 @@
-//! Calls functions of the driver by name: also those that some versions of cudarc lack, and with arguments that
-//! its types forbid.
+//! Calls functions of the driver by name: also those that some versions of cudarc lack, and with arguments that its types forbid.
 #![allow(dead_code, unused_imports, unused_macros)] // Each test uses what it needs.
 
 use std::ffi::CString;
@@ -95,8 +94,7 @@ pub fn device(ordinal: usize) -> usize {
     if on_a_gpu() { 0 } else { ordinal }
 }
 
-/// Fails the test. On a GPU it fails only at the end, so that one run says all that NVIDIA's driver does
-/// differently.
+/// Fails the test. On a GPU it fails only at the end, so that one run says all that NVIDIA's driver does differently.
 #[track_caller]
 pub fn differs(what: &str) {
     assert!(on_a_gpu(), "{what}");

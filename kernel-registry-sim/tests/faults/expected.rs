@@ -52,9 +52,8 @@ impl Case {
         if fault.hits() == 0 { Err("it was not called".into()) } else { Ok(done) }
     }
 
-    /// Whether a text names the result and the call. The call has its name in cuda.h, or that of cudarc's
-    /// function which makes several. If the call's own failure is no error, but the broken context is, the text
-    /// names the next call.
+    /// Whether a text names the result and the call. The call has its name in cuda.h, or that of cudarc's function which makes
+    /// several. If the call's own failure is no error, but the broken context is, the text names the next call.
     pub fn is_named_in(&self, text: &str) -> bool {
         if self.is_tolerated() && ends_context(self.result) {
             return text.contains(self.name);

@@ -1,6 +1,5 @@
-//! Makes every call of the driver that a program makes through kernel-registry fail, with each of several
-//! results. Each failure is an error that names the call. Nothing panics, hangs or leaks, and trying again
-//! succeeds.
+//! Makes every call of the driver that a program makes through kernel-registry fail, with each of several results. Each failure is
+//! an error that names the call. Nothing panics, hangs or leaks, and trying again succeeds.
 
 #[path = "../child/mod.rs"]
 mod child;

@@ -13,8 +13,7 @@ use super::expected::{Case, ends_context};
 use super::program::{self, Vectors};
 use super::{alone, child, within};
 
-/// Records the calls of each step: getting a context, warming in it, launching, asking for errors, and dropping
-/// everything.
+/// Records the calls of each step: getting a context, warming in it, launching, asking for errors, and dropping everything.
 fn record() -> Result<[Vec<Call>; 5], Box<dyn Error>> {
     let recording = record_calls();
     let context = kernel_registry::context(0)?;
@@ -221,8 +220,7 @@ fn launching_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
             launches = 0;
             true
         }
-        // Before and after the launch cudarc records and waits for events. It keeps a failure of these for its
-        // next call.
+        // Before and after the launch cudarc records and waits for events. It keeps a failure of these for its next call.
         Ok(()) => {
             if context.check_err().is_ok() {
                 return Err("it is no error, now or later".into());

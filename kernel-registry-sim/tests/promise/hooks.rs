@@ -45,8 +45,7 @@ fn a_hook_cannot_warm_its_own_context() -> Outcome {
     Ok(())
 }
 
-/// Checks that a warm-up of this context in a hook's thread is refused: it would wait for the hook, which waits
-/// for it.
+/// Checks that a warm-up of this context in a hook's thread is refused: it would wait for the hook, which waits for it.
 fn is_refused(warmed: Result<Warm, WarmError>) -> Result<(), String> {
     match warmed {
         Err(WarmError::InHook { hook }) if hook.ends_with("::hooks::hook") => Ok(()),

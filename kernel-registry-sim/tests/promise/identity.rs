@@ -1,5 +1,4 @@
-//! Contexts that are reset, destroyed and made again, and modules that are unloaded. Nothing that was there
-//! before is used.
+//! Contexts that are reset, destroyed and made again, and modules that are unloaded. Nothing that was there before is used.
 
 use std::sync::Arc;
 use std::thread;

@@ -1,5 +1,4 @@
-//! The stack of each thread. A change of its limit makes the next launch wait, so the library launches a kernel
-//! of its own.
+//! The stack of each thread. A change of its limit makes the next launch wait, so the library launches a kernel of its own.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -89,8 +89,7 @@ impl Ready {
         Ok(section)
     }
 
-    /// A kernel that its section cannot stop, because it reads another control block. That must be kept until the
-    /// kernel has ended.
+    /// A kernel that its section cannot stop, because it reads another control block. That must be kept until the kernel has ended.
     fn launch_unstoppable(&self, stop_within: Duration) -> Outcome<(Section, Control)> {
         let control = Control::new(&self.context, 1)?;
         control.limit(Duration::from_secs(5));

@@ -115,8 +115,7 @@ fn find(shift: bool, kind: Type) -> Option<Compute> {
     })
 }
 
-/// The field of `count` bits of `value` from `at`. Bits above the field, and beyond the `size` bits of the value,
-/// are the sign.
+/// The field of `count` bits of `value` from `at`. Bits above the field, and beyond the `size` bits of the value, are the sign.
 fn extract(value: u64, at: u32, count: u32, size: u32, signed: bool) -> u64 {
     let field = value.checked_shr(at).unwrap_or(0) & low(count);
     let top = at.saturating_add(count).wrapping_sub(1).min(size - 1);

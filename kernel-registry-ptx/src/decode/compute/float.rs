@@ -187,8 +187,7 @@ impl Number for Bf16 {
     }
 }
 
-/// Rounds to odd: if something was lost, this is the neighbour with an odd last bit on the side of the exact
-/// value.
+/// Rounds to odd: if something was lost, this is the neighbour with an odd last bit on the side of the exact value.
 #[inline(always)]
 fn odd(near: f64, rest: f64) -> f64 {
     let bits = near.to_bits();
@@ -241,8 +240,7 @@ pub(crate) fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u3
     place(if away { infinite } else { infinite - 1 })
 }
 
-/// The sum, rounded to the nearest. If two numbers cancel out, the direction of rounding decides the sign of the
-/// zero.
+/// The sum, rounded to the nearest. If two numbers cancel out, the direction of rounding decides the sign of the zero.
 #[inline(always)]
 fn sum(how: How, a: f64, b: f64) -> f64 {
     let sum = a + b;

@@ -12,7 +12,7 @@ use crate::driver::stream::wait::WaitReason;
 use crate::driver::stream::worker::after_turn;
 
 /// The context that a caller means: 0 is the current one.
-fn meant(context: Handle) -> Answer<Handle> {
+fn resolve(context: Handle) -> Answer<Handle> {
     if context == 0 { CurrentContext::get() } else { Ok(context) }
 }
 
@@ -182,12 +182,12 @@ calls! {
         let mut state = begin()?;
         match state.green(context) {
             Ok(green) => id.set(green.id),
-            Err(_) => id.set(state.context(meant(context)?)?.id),
+            Err(_) => id.set(state.context(resolve(context)?)?.id),
         }
     };
 
     3020 fn cuCtxGetApiVersion(context: Handle, version: Out<u32>) = {
-        begin()?.context(meant(context)?)?;
+        begin()?.context(resolve(context)?)?;
         version.set(3020)
     };
 

@@ -56,8 +56,7 @@ fn uuid_of(device: usize) -> [u8; 16] {
     uuid
 }
 
-/// The value of a `CUdevice_attribute`: what an H200 answers, or what follows from the kind of device where
-/// devices differ.
+/// The value of a `CUdevice_attribute`: what an H200 answers, or what follows from the kind of device where devices differ.
 fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
     let room = kind.room();
     Some(match which {

@@ -14,7 +14,7 @@ macro_rules! calls {
     ($($since:literal fn $name:ident($($argument:ident: $type:ty),* $(,)?) = $body:expr;)*) => {
         $(#[cfg_attr(feature = "export", unsafe(no_mangle))]
         extern "C" fn $name($($argument: $type),*) -> $crate::driver::result::Code {
-            $crate::driver::hooks::called(stringify!($name), || -> $crate::driver::result::Answer { $body })
+            $crate::driver::hooks::call(stringify!($name), || -> $crate::driver::result::Answer { $body })
         })*
         pub(crate) const ALL: &[$crate::driver::calls::entry::Entry] =
             &[$($crate::driver::calls::entry::Entry { name: stringify!($name), since: $since, address: $name as *const () }),*];

@@ -13,7 +13,7 @@ use crate::driver::stream::wait::Seq;
 const DISABLE_TIMING: u32 = 2;
 
 /// Where an event was recorded, or `None` if it never was. An event of a capture is an error.
-fn recorded(state: &mut State, event: Handle) -> Answer<Option<(Handle, Seq)>> {
+fn find_recorded(state: &mut State, event: Handle) -> Answer<Option<(Handle, Seq)>> {
     let context = state.events.get(event)?.context;
     state.sound(context)?;
     let found = state.events.get(event)?;
@@ -71,14 +71,14 @@ calls! {
 
     2000 fn cuEventQuery(event: Handle) = {
         let mut state = begin()?;
-        let recorded = recorded(&mut state, event)?;
+        let recorded = find_recorded(&mut state, event)?;
         let is_done = |(stream, seq)| state.streams.has_done(stream, seq);
         if recorded.is_none_or(is_done) { Ok(()) } else { Err(Code::NOT_READY) }
     };
 
     2000 fn cuEventSynchronize(event: Handle) = {
         let mut state = begin()?;
-        match recorded(&mut state, event)? {
+        match find_recorded(&mut state, event)? {
             Some((stream, seq)) if state.streams.get(stream).is_ok() => wait(state, stream, seq).map(drop),
             _ => Ok(()),
         }

@@ -22,7 +22,7 @@ type Resource = [u32; 36];
 const SM: u32 = 1;
 
 /// Describes multiprocessors of a device. The result of a split cannot be split again.
-fn resource(device: usize, span: Span, is_split: bool, (least, alignment): (u32, u32)) -> Resource {
+fn describe(device: usize, span: Span, is_split: bool, (least, alignment): (u32, u32)) -> Resource {
     let mut words = [0; 36];
     words[..4].copy_from_slice(&[SM, device as u32, span.first, is_split.into()]);
     words[24..27].copy_from_slice(&[span.count, least, alignment]);
@@ -30,7 +30,7 @@ fn resource(device: usize, span: Span, is_split: bool, (least, alignment): (u32,
 }
 
 /// Reads a description: the device, and multiprocessors that it has.
-fn parsed(state: &State, words: &Resource) -> Answer<(usize, Span)> {
+fn parse(state: &State, words: &Resource) -> Answer<(usize, Span)> {
     if words[0] != SM {
         return Err(Code::INVALID_RESOURCE_TYPE);
     }
@@ -57,7 +57,7 @@ calls! {
             return Err(Code::INVALID_RESOURCE_TYPE);
         }
         let kind = &state.devices[device].kind;
-        all.set(resource(device, Span::whole(kind), false, granularity(kind)))
+        all.set(describe(device, Span::whole(kind), false, granularity(kind)))
     };
 
     12040 fn cuDevSmResourceSplitByCount(
@@ -65,7 +65,7 @@ calls! {
     ) = {
         let state = begin()?;
         let words = all.get()?;
-        let (device, span) = parsed(&state, &words)?;
+        let (device, span) = parse(&state, &words)?;
         if flags != 0 {
             return not_simulated("a split of multiprocessors with flags");
         }
@@ -82,17 +82,17 @@ calls! {
         }
         let made = count.get()?.min(most);
         let group = |number| Span { first: span.first + number * size, count: size };
-        groups.set_all((0..made).map(|number| resource(device, group(number), true, (0, 0))), made as usize)?;
+        groups.set_all((0..made).map(|number| describe(device, group(number), true, (0, 0))), made as usize)?;
         count.set(made)?;
         let left = Span { first: span.first + made * size, count: span.count - made * size };
-        rest.set_if_wanted(resource(device, left, true, (0, 0)))
+        rest.set_if_wanted(describe(device, left, true, (0, 0)))
     };
 
     12040 fn cuDevResourceGenerateDesc(description: Out<Handle>, resources: In<Resource>, count: u32) = {
         let mut state = begin()?;
         let mut joined: Option<(usize, Span)> = None;
         for words in resources.read_all(count as usize)? {
-            let (device, span) = parsed(&state, &words)?;
+            let (device, span) = parse(&state, &words)?;
             joined = match joined {
                 None => Some((device, span)),
                 Some((of, _)) if of != device => return Err(Code::INVALID_RESOURCE_CONFIGURATION),
@@ -142,7 +142,7 @@ calls! {
         if kind != SM {
             return Err(Code::INVALID_RESOURCE_TYPE);
         }
-        part.set(resource(device, span, false, granularity(&state.devices[device].kind)))
+        part.set(describe(device, span, false, granularity(&state.devices[device].kind)))
     };
 
     12040 fn cuStreamGetGreenCtx(stream: Handle, green: Out<Handle>) = {

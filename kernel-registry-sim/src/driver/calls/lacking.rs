@@ -22,7 +22,7 @@ macro_rules! lacking {
     ($($since:literal: $($name:ident)*;)*) => {
         $($(#[cfg_attr(feature = "export", unsafe(no_mangle))]
         extern "C" fn $name() -> Code {
-            $crate::driver::hooks::called(stringify!($name), || {
+            $crate::driver::hooks::call(stringify!($name), || {
                 Simulator::of_this_process()?;
                 not_simulated(lacking(stringify!($name)))
             })

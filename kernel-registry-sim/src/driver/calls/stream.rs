@@ -11,8 +11,7 @@ use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::queue::{Order, Stream, Until, Work};
 use crate::driver::stream::wait::{Seq, WaitReason};
 
-/// The most streams of a context that are made without waiting for the device: with 34 making another did not
-/// wait, with 36 it did.
+/// The most streams of a context that are made without waiting for the device: with 34 making another did not wait, with 36 it did.
 const STREAMS: usize = 34;
 
 fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> Answer {
@@ -51,7 +50,7 @@ pub(crate) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked
 }
 
 /// Submits work on a word in memory.
-fn word(stream: Handle, address: usize, work: Work) -> Answer {
+fn submit_word(stream: Handle, address: usize, work: Work) -> Answer {
     let (mut state, stream) = begin_with(stream)?;
     if !address.is_multiple_of(4) || !state.memory.lock().has(address, 4) {
         return Err(Code::INVALID_VALUE);
@@ -140,11 +139,11 @@ calls! {
 
     11070 fn cuStreamWaitValue32_v2(stream: Handle, address: usize, value: u32, flags: u32) = {
         let until = Until::from_flags(flags).ok_or(Code::INVALID_VALUE)?;
-        word(stream, address, Work::WaitValue { address, value, until })
+        submit_word(stream, address, Work::WaitValue { address, value, until })
     };
 
     11070 fn cuStreamWriteValue32_v2(stream: Handle, address: usize, value: u32, _flags: u32) = {
-        word(stream, address, Work::WriteValue { address, value })
+        submit_word(stream, address, Work::WriteValue { address, value })
     };
 
     10000 fn cuLaunchHostFunc(stream: Handle, function: HostFunction, data: usize) = {

@@ -119,8 +119,7 @@ impl State {
         }
     }
 
-    /// Refuses work for the default stream while a blocking stream is captured: it would have to wait for that
-    /// stream.
+    /// Refuses work for the default stream while a blocking stream is captured: it would have to wait for that stream.
     pub(crate) fn not_implied(&mut self, stream: Handle) -> Answer {
         let Some(capture) = self.blocking_capture(stream)? else { return Ok(()) };
         self.refuse(capture, Code::STREAM_CAPTURE_IMPLICIT)

@@ -11,7 +11,7 @@ use crate::driver::memory::view::View;
 use crate::driver::result::Code;
 
 /// The most blocks of a grid that run at once: this machine's memory and speed limit them.
-fn most(launch: &Launch) -> u64 {
+fn most_blocks(launch: &Launch) -> u64 {
     const MOST_THREADS: u64 = 256 << 10;
     const MOST_STACK: u64 = 64 << 20;
     let threads = launch.threads_of_block().max(1);
@@ -24,7 +24,7 @@ pub(crate) struct Execution {
     grid: Grid,
     /// Its place in the order in which kernels started.
     order: u64,
-    /// The most blocks that run at once, see [`most`]. `None` for a cooperative launch, whose blocks all do.
+    /// The most blocks that run at once, see [`most_blocks`]. `None` for a cooperative launch, whose blocks all do.
     most: Option<u64>,
     budget: u64,
     _barrier: Option<GridBarrier>,
@@ -80,7 +80,7 @@ impl Execution {
             arguments: launch.arguments.to_vec(),
         };
         let grid = Grid::new(&launch.code.0, &launch.kernel().name, parameters);
-        let most = (!shape.cooperative).then(|| most(launch));
+        let most = (!shape.cooperative).then(|| most_blocks(launch));
         let grid = grid.map_err(|error| error.to_string())?;
         Ok(Execution { grid, order, most, budget: BUDGET, _barrier: barrier })
     }
@@ -111,7 +111,9 @@ impl Execution {
                 self.budget = if progressed { BUDGET } else { SHORT_BUDGET };
                 Step::Running { progressed }
             }
-            Status::Fault(fault) => Step::Fault { code: code(&fault.kind), words: with_source_name(*fault) },
+            Status::Fault(fault) => {
+                Step::Fault { code: error_code(&fault.kind), words: with_source_name(*fault) }
+            }
         }
     }
 }
@@ -125,7 +127,7 @@ fn with_source_name(mut fault: Fault) -> String {
 }
 
 /// The driver's error for a fault.
-fn code(fault: &FaultKind) -> Code {
+fn error_code(fault: &FaultKind) -> Code {
     match fault {
         FaultKind::Global { .. } | FaultKind::Beyond { .. } | FaultKind::Free { .. } => Code::ILLEGAL_ADDRESS,
         FaultKind::Misaligned { .. } => Code::MISALIGNED_ADDRESS,

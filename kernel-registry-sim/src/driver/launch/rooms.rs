@@ -91,7 +91,7 @@ fn blocks_on(room: &fit::Device, launch: &Launch, count: u32, running: &[&Runnin
     let mut processors = [Processor::new(room), Processor::new(room)];
     let mut fuller = 0;
     for Running { launch, on, .. } in running {
-        let (taken, of_all) = (launch.taken(), u64::from(on.count));
+        let (taken, of_all) = (launch.usage(), u64::from(on.count));
         let blocks = [launch.blocks() / of_all, launch.blocks().div_ceil(of_all)];
         fuller = fuller.max((launch.blocks() % of_all) as u32).min(count);
         for (processor, blocks) in processors.iter_mut().zip(blocks) {
@@ -99,6 +99,6 @@ fn blocks_on(room: &fit::Device, launch: &Launch, count: u32, running: &[&Runnin
             processor.put(&taken, most.min(blocks.try_into().unwrap_or(u32::MAX)));
         }
     }
-    let [fewest, most] = processors.map(|processor| u64::from(processor.space(&launch.taken()).blocks));
+    let [fewest, most] = processors.map(|processor| u64::from(processor.space(&launch.usage()).blocks));
     u64::from(count - fuller) * fewest + u64::from(fuller) * most
 }

@@ -62,7 +62,7 @@ impl Launch {
     }
 
     /// What it takes of a device.
-    pub(crate) fn taken(&self) -> fit::Launch {
+    pub(crate) fn usage(&self) -> fit::Launch {
         fit::Launch {
             grid: self.blocks(),
             threads: self.threads_of_block().try_into().unwrap_or(u32::MAX),

@@ -139,8 +139,7 @@ impl State {
         Ok(all.max_by_key(|behind| behind.until))
     }
 
-    /// The device whose stacks must grow for a launch: the calling thread waits for it. `None` if they are large
-    /// enough.
+    /// The device whose stacks must grow for a launch: the calling thread waits for it. `None` if they are large enough.
     fn grows_stack(&mut self, function: Handle) -> Answer<Option<(usize, WaitReason)>> {
         let found = self.functions.get(function)?;
         let (device, frame) = (found.device, u64::from(found.image.kernels[found.kernel].frame));

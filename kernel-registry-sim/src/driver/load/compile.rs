@@ -53,7 +53,7 @@ impl Compiler {
 }
 
 /// Writes why an image was refused to the caller's log, or else to standard error.
-pub(crate) fn tell(refused: &Refused, options: &JitOptions) -> Code {
+pub(crate) fn report_refusal(refused: &Refused, options: &JitOptions) -> Code {
     if !options.write_log(&refused.log) {
         report(&format!("an image was refused: {}", refused.log));
     }

@@ -141,8 +141,8 @@ impl Kernel {
             |param: &kernel_registry_image::ParamLayout| (param.offset as usize, param.size as usize);
         // If calls are recursive, the driver counts the kernel's own frame alone.
         let frame = match program.is_recursive(&entry.symbol) {
-            Some(true) => bounded(program.own_frame(&entry.symbol)),
-            _ => bounded(program.frame(&entry.symbol)),
+            Some(true) => saturate(program.own_frame(&entry.symbol)),
+            _ => saturate(program.frame(&entry.symbol)),
         };
         Kernel {
             name: entry.symbol.clone(),
@@ -153,13 +153,13 @@ impl Kernel {
             needs: entry.needs,
             frame,
             local: frame,
-            shared: bounded(program.shared(&entry.symbol)),
+            shared: saturate(program.shared(&entry.symbol)),
         }
     }
 }
 
 /// Saturates at a number of bytes that no device has.
-fn bounded(bytes: Option<u64>) -> u32 {
+fn saturate(bytes: Option<u64>) -> u32 {
     u32::try_from(bytes.unwrap_or(0)).unwrap_or(u32::MAX)
 }
 

@@ -146,8 +146,7 @@ impl Memory {
         block.copied().ok_or(Code::INVALID_VALUE)
     }
 
-    /// Frees an allocation. A kernel may be using its address in this turn, so the pages stay until the turn is
-    /// over.
+    /// Frees an allocation. A kernel may be using its address in this turn, so the pages stay until the turn is over.
     pub(crate) fn free(&mut self, address: usize) {
         if self.of_graphs.contains_key(&address) {
             return self.appear(address, false);

@@ -1,6 +1,5 @@
-//! Simulated time. It runs while the worker thread computes, and in its short pauses. It stands still while that
-//! thread is not scheduled, sleeps for a test, or is stopped with the process. So on a busy machine a device is
-//! slow, and its time is too.
+//! Simulated time. It runs while the worker thread computes, and in its short pauses. It stands still while that thread is not
+//! scheduled, sleeps for a test, or is stopped with the process. So on a busy machine a device is slow, and its time is too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

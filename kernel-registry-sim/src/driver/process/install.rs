@@ -57,7 +57,7 @@ impl Config {
         }
         let mut drivers = Vec::new();
         self.faults.iter().try_for_each(Fault::check).map_err(InstallError::Fault)?;
-        if let Some(open) = NAMES.into_iter().find_map(|name| opened(name, libc::RTLD_NOLOAD)) {
+        if let Some(open) = NAMES.into_iter().find_map(|name| open_named(name, libc::RTLD_NOLOAD)) {
             open.is_simulated()?;
             drivers.push(open);
         } else {
@@ -66,13 +66,13 @@ impl Config {
             hooks::start();
             // Both files stay open until both are loaded, because the loader takes a path with the same descriptor
             // for the same library.
-            let files = [file(NAMES[0], version)?, file(NAMES[1], version)?];
+            let files = [make_library(NAMES[0], version)?, make_library(NAMES[1], version)?];
             for file in &files {
                 drivers.push(open(file)?);
             }
             // Another thread may have opened the real one meanwhile.
             for name in NAMES {
-                opened(name, 0).ok_or(InstallError::AlreadyOpen)?.is_simulated()?;
+                open_named(name, 0).ok_or(InstallError::AlreadyOpen)?.is_simulated()?;
             }
         }
         *installed = Some(drivers);
@@ -85,9 +85,9 @@ impl Config {
 extern "C" fn step_back() -> libc::c_int {
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     // The file keeps the driver's name, which debuggers show. The audit's library is found first.
-    let Ok(behind) = file(NAMES[1], Simulator::config().version) else { return -1 };
+    let Ok(behind) = make_library(NAMES[1], Simulator::config().version) else { return -1 };
     drop(installed.take());
-    match NAMES.into_iter().find_map(|name| opened(name, libc::RTLD_NOLOAD)) {
+    match NAMES.into_iter().find_map(|name| open_named(name, libc::RTLD_NOLOAD)) {
         None => behind.into_raw_fd(),
         Some(open) => {
             *installed = Some(vec![open]);
@@ -111,7 +111,7 @@ fn memory_file(name: &CStr) -> io::Result<File> {
 }
 
 /// A library of this name, in memory, with the functions of this program.
-fn file(name: &CStr, version: i32) -> Result<File, InstallError> {
+fn make_library(name: &CStr, version: i32) -> Result<File, InstallError> {
     let entries = calls::entries().filter(|entry| entry.since <= version);
     let mut symbols: Vec<_> =
         entries.map(|entry| (entry.name, entry.address.expose_provenance() as u64)).collect();
@@ -152,7 +152,7 @@ impl Drop for Driver {
 }
 
 /// Opens the library of this name, unless `flags` say that it must be open already.
-fn opened(name: &CStr, flags: libc::c_int) -> Option<Driver> {
+fn open_named(name: &CStr, flags: libc::c_int) -> Option<Driver> {
     // SAFETY: only a driver has this name, and loading one does what every program that uses a GPU does.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
     (!handle.is_null()).then(|| Driver(handle))

@@ -88,8 +88,7 @@ pub(crate) struct Context {
     pub(crate) error: Option<Arc<Failure>>,
 }
 
-/// A green context: multiprocessors with streams of their own. It shares all else with the device's primary
-/// context.
+/// A green context: multiprocessors with streams of their own. It shares all else with the device's primary context.
 pub(crate) struct Green {
     pub(crate) id: u64,
     pub(crate) device: usize,
@@ -273,7 +272,7 @@ impl State {
 
     /// Gives a context a sticky error, and all others too unless faults are contained. Drops their work.
     /// `launcher` is the thread that submitted the failed work.
-    pub(crate) fn broke(&mut self, handle: Handle, code: Code, words: &str, launcher: Launcher) {
+    pub(crate) fn break_context(&mut self, handle: Handle, code: Code, words: &str, launcher: Launcher) {
         let failure = Failure::new(code, words, launcher);
         self.failures.push(failure.clone());
         let contained = self.config.contained;
@@ -294,10 +293,10 @@ impl State {
     }
 
     /// Breaks the context of a stream, because the work at its head failed.
-    pub(crate) fn failed(&mut self, stream: Handle, code: Code, words: &str) {
+    pub(crate) fn break_context_of(&mut self, stream: Handle, code: Code, words: &str) {
         let Ok(stream) = self.streams.get(stream) else { return };
         let launcher = stream.queue.front().map(|item| item.launcher.clone()).unwrap_or_default();
-        self.broke(stream.context, code, words, launcher);
+        self.break_context(stream.context, code, words, launcher);
     }
 
     /// Free bytes of a device.

@@ -1,6 +1,5 @@
-//! What kernels print. The worker thread runs them, but the thread that launched them has to write the text: a
-//! test harness shows it with the test of that thread. So a text is kept until its thread calls the driver, or
-//! waits in it.
+//! What kernels print. The worker thread runs them, but the thread that launched them has to write the text: a test harness shows
+//! it with the test of that thread. So a text is kept until its thread calls the driver, or waits in it.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -53,8 +52,7 @@ fn lock() -> MutexGuard<'static, Vec<Text>> {
     TEXTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps what a kernel prints. A library that was opened as a file writes it at once, because no test harness
-/// captures its output.
+/// Keeps what a kernel prints. A library that was opened as a file writes it at once, because no test harness captures its output.
 pub(crate) fn add(launcher: &Launcher, words: &str) {
     if cfg!(feature = "export") {
         print!("{words}");

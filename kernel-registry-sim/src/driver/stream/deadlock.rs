@@ -64,10 +64,10 @@ pub(crate) fn wait_until(
 }
 
 /// Looks for calls and launches that wait for work that does not move, and reports each once.
-pub(crate) fn look(state: &mut State) {
+pub(crate) fn report_deadlocks(state: &mut State) {
     let mut found = Vec::new();
     for (id, waiting) in state.waiting.iter().filter(|(_, waiting)| !waiting.reported) {
-        if let Some(reasons) = stuck(&state.streams, waiting.device, waiting.until) {
+        if let Some(reasons) = describe_stuck(&state.streams, waiting.device, waiting.until) {
             let Waiting { call, thread, because, .. } = waiting;
             found.push((
                 Who::Call(*id),
@@ -81,7 +81,7 @@ pub(crate) fn look(state: &mut State) {
         if behind.reported || !matches!(item.state, Doing::Waiting) {
             continue;
         }
-        if let Some(reasons) = stuck(&state.streams, stream.device, behind.until) {
+        if let Some(reasons) = describe_stuck(&state.streams, stream.device, behind.until) {
             let name = launch.source_name();
             let because = behind.because;
             let words = format!("kernel `{name}` on stream {handle:#x} waits: {because}. But {reasons}");
@@ -138,13 +138,13 @@ fn give_up(state: &mut State, who: Who, words: String) {
         }
         Who::Launch(stream) => {
             let words = words + ". The launch is dropped, and its context fails";
-            state.failed(stream, Code::LAUNCH_TIMEOUT, &words);
+            state.break_context_of(stream, Code::LAUNCH_TIMEOUT, &words);
         }
     }
 }
 
 /// Describes the work that occupies a device, if none of it has made progress for a while.
-fn stuck(streams: &Streams, device: usize, until: Seq) -> Option<String> {
+fn describe_stuck(streams: &Streams, device: usize, until: Seq) -> Option<String> {
     let busy = streams.iter().filter(|(_, stream)| stream.device == device && stream.is_busy(until));
     let mut reasons = Vec::new();
     for (handle, stream) in busy {

@@ -75,8 +75,7 @@ impl Streams {
         self.is_busy(device, until).then_some(Behind { until, because, reported: false })
     }
 
-    /// Whether work waits for other streams: the default stream and blocking streams do their work in the order
-    /// of submission.
+    /// Whether work waits for other streams: the default stream and blocking streams do their work in the order of submission.
     pub(crate) fn waits_for_others(&self, stream: &Stream, item: &Item) -> bool {
         let others = match stream.order {
             Order::NonBlocking => return false,

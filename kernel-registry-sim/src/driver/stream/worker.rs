@@ -79,7 +79,7 @@ fn run() {
             }
         }
         if !moved {
-            deadlock::look(&mut state);
+            deadlock::report_deadlocks(&mut state);
             state = pause(state);
         }
     }
@@ -171,7 +171,7 @@ impl State {
                 *state = Doing::Running(Box::new(execution));
                 stream.still_since = clock::now();
             }
-            Err(words) => self.failed(handle, Code::LAUNCH_FAILED, &words),
+            Err(words) => self.break_context_of(handle, Code::LAUNCH_FAILED, &words),
         }
     }
 
@@ -211,7 +211,7 @@ impl State {
                 let words = format!(
                     "memory at {address:#x} was freed before stream {handle:#x} was done with it; keep it until then"
                 );
-                self.failed(handle, Code::ILLEGAL_ADDRESS, &words);
+                self.break_context_of(handle, Code::ILLEGAL_ADDRESS, &words);
             }
         }
         true
@@ -233,7 +233,7 @@ impl State {
         });
         if let Err(error) = called {
             let words = format!("a function of the host needs a thread: {error}; allow more threads");
-            self.failed(handle, Code::OPERATING_SYSTEM, &words);
+            self.break_context_of(handle, Code::OPERATING_SYSTEM, &words);
         }
     }
 
@@ -278,7 +278,7 @@ impl State {
                 self.streams.pop(turn.stream);
                 self.wakeup.notify();
             }
-            Step::Fault { code, words } => self.failed(turn.stream, code, &words),
+            Step::Fault { code, words } => self.break_context_of(turn.stream, code, &words),
         }
         true
     }

@@ -7,7 +7,7 @@ use crate::driver::caller::arguments::{Image, In, JitOptions, Name, Out};
 use crate::driver::calls::device::device;
 use crate::driver::handles::Handle;
 use crate::driver::load::code::{Images, Kernel, Library};
-use crate::driver::load::compile::{Compiler, Compiling, tell};
+use crate::driver::load::compile::{Compiler, Compiling, report_refusal};
 use crate::driver::load::lazy::{load as load_kernel, module_now};
 use crate::driver::process::current::CurrentContext;
 use crate::driver::process::simulator::{Locked, begin};
@@ -40,7 +40,7 @@ fn compile_for_all(bytes: &[u8], options: &JitOptions) -> Answer<Images> {
     let compiled = archs.into_iter().map(|arch| (arch, compiler.compile(bytes, arch)));
     let images: BTreeMap<_, _> = compiled.collect();
     match images.values().find_map(|image| image.as_ref().err()) {
-        Some(refused) if images.values().all(Result::is_err) => Err(tell(refused, options)),
+        Some(refused) if images.values().all(Result::is_err) => Err(report_refusal(refused, options)),
         _ => Ok(images
             .into_iter()
             .map(|(arch, image)| (arch, image.map_err(|refused| refused.code)))
@@ -54,7 +54,7 @@ fn module_here(library: Handle, call: &'static str) -> Answer<(Locked, Handle)> 
 }
 
 /// The function of a library's kernel in the current context, which is loaded.
-fn of_library(state: Locked, kernel: Handle, call: &'static str) -> Answer<(Locked, Handle)> {
+fn load_here(state: Locked, kernel: Handle, call: &'static str) -> Answer<(Locked, Handle)> {
     state.kernels.get(kernel)?;
     load_kernel(state, kernel, CurrentContext::get()?, call)
 }
@@ -103,7 +103,7 @@ calls! {
     };
 
     12000 fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) = {
-        let (_state, found) = of_library(begin()?, kernel, "cuKernelGetFunction")?;
+        let (_state, found) = load_here(begin()?, kernel, "cuKernelGetFunction")?;
         function.set(found)
     };
 
@@ -123,20 +123,20 @@ calls! {
         let state = begin()?;
         let device = device(&state, ordinal)?;
         // Unlike the query this call loads the kernel.
-        let (mut state, function) = of_library(state, kernel, "cuKernelSetAttribute")?;
+        let (mut state, function) = load_here(state, kernel, "cuKernelSetAttribute")?;
         set_attribute(&mut state, function, which, value)?;
         state.kernels.get_mut(kernel)?.set.insert((device, which), value);
         Ok(())
     };
 
     12040 fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) = {
-        let (state, function) = of_library(begin()?, kernel, "cuKernelGetParamInfo")?;
+        let (state, function) = load_here(begin()?, kernel, "cuKernelGetParamInfo")?;
         parameter(&state, function, index, (&offset, &size))
     };
 
     12000 fn cuKernelSetCacheConfig(kernel: Handle, _config: u32, ordinal: i32) = {
         let state = begin()?;
         device(&state, ordinal)?;
-        of_library(state, kernel, "cuKernelSetCacheConfig").map(drop)
+        load_here(state, kernel, "cuKernelSetCacheConfig").map(drop)
     };
 }

@@ -1,5 +1,4 @@
-//! Functions that link images. Only PTX can be linked: the result is one text with all of the others, in place of
-//! machine code.
+//! Functions that link images. Only PTX can be linked: the result is one text with all of the others, in place of machine code.
 
 use std::fs;
 
@@ -7,7 +6,7 @@ use crate::driver::caller;
 use crate::driver::caller::arguments::{In, JitOptions, Name, Out};
 use crate::driver::handles::Handle;
 use crate::driver::load::code::Link;
-use crate::driver::load::compile::{Compiler, Compiling, tell};
+use crate::driver::load::compile::{Compiler, Compiling, report_refusal};
 use crate::driver::process::current::CurrentContext;
 use crate::driver::process::simulator::begin;
 use crate::driver::report::failures::not_simulated;
@@ -28,7 +27,7 @@ fn add(link: Handle, kind: u32, image: impl FnOnce() -> Answer<Vec<u8>>) -> Answ
     }
     let mut text = image()?;
     text.retain(|byte| *byte != 0);
-    compiler.compile(&text, arch).map_err(|refused| tell(&refused, &options))?;
+    compiler.compile(&text, arch).map_err(|refused| report_refusal(&refused, &options))?;
     let mut state = begin()?;
     let link = state.links.get_mut(link)?;
     if link.linked.is_some() {
@@ -64,10 +63,9 @@ calls! {
             (link.arch, link.options.clone(), link.texts.clone(), Compiler::new(&state, Compiling::Parallel))
         };
         image.ready()?;
-        // Each text alone was compiled, so together they have a name twice. A real linker would keep private names
-        // apart.
+        // Each text alone was compiled, so together they have a name twice. A real linker would keep private names apart.
         if let Err(refused) = compiler.compile(&texts, arch) {
-            tell(&refused, &options);
+            report_refusal(&refused, &options);
             return not_simulated("linking PTX with names in common");
         }
         texts.push(0);

@@ -6,7 +6,7 @@ use crate::driver::caller::arguments::{Image, In, JitOptions, Name, Out};
 use crate::driver::config::device::Device;
 use crate::driver::handles::Handle;
 use crate::driver::load::code::{Function, attributes};
-use crate::driver::load::compile::{Compiler, Compiling, tell};
+use crate::driver::load::compile::{Compiler, Compiling, report_refusal};
 use crate::driver::load::image;
 use crate::driver::process::current::CurrentContext;
 use crate::driver::process::simulator::begin;
@@ -23,7 +23,7 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
         (device, state.devices[device].kind.arch, Compiler::new(&state, Compiling::Serial))
     };
     module.ready()?;
-    let image = compiler.compile(bytes, arch).map_err(|refused| tell(&refused, options))?;
+    let image = compiler.compile(bytes, arch).map_err(|refused| report_refusal(&refused, options))?;
     let mut state = wait_for_device(begin()?, device, call, WaitReason::Load)?;
     module.set(state.add_module(context, image, None)?)
 }
@@ -90,7 +90,7 @@ pub(crate) fn set_attribute(state: &mut State, function: Handle, which: u32, val
 }
 
 /// Refuses attributes of a function that is neither loaded nor being loaded.
-fn taken(state: &State, function: Handle) -> Answer {
+fn check_loaded(state: &State, function: Handle) -> Answer {
     match state.functions.get(function)?.loaded {
         Some(_) => Ok(()),
         None => Err(Code::FUNCTION_NOT_LOADED),
@@ -168,8 +168,7 @@ calls! {
     };
 
     12040 fn cuFuncLoad(function: Handle) = {
-        // As with a function that was found by its name, the call returns, and the first launch waits for a
-        // running kernel.
+        // As with a function that was found by its name, the call returns, and the first launch waits for a running kernel.
         let mut state = begin()?;
         let function = checked(&mut state, function)?;
         state.load_behind(function)
@@ -195,7 +194,7 @@ calls! {
     9000 fn cuFuncSetAttribute(function: Handle, which: u32, value: i32) = {
         let mut state = begin()?;
         let function = checked(&mut state, function)?;
-        taken(&state, function)?;
+        check_loaded(&state, function)?;
         set_attribute(&mut state, function, which, value)
     };
 
