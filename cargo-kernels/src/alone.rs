@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use kernel_registry_command::Mapped;
 use kernel_registry_image::linked::read_linked;
 use kernel_registry_image::{Entry, Error, Image, ParamLayout, Variant};
 use object::elf::EM_CUDA;
@@ -11,7 +12,6 @@ use crate::binary::Contents;
 use crate::document::{self, Document, ImageKernel, ImageParam};
 use crate::failure::Failure;
 use crate::unread::{Unread, UnreadVariant};
-use kernel_registry_command::Mapped;
 
 /// The image in a file of its own.
 pub(crate) struct Alone<'a> {

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cargo_metadata::{Artifact, CrateType, Message, Metadata, MetadataCommand, PackageId};
-
-use crate::cli::{Build, Package};
 use kernel_registry_command::cargo;
 
+use crate::cli::{Build, Package};
 use crate::failure::Failure;
 
 /// What `cargo build` made.

@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 use std::io::{self, BufWriter, StdoutLock};
 use std::path::{Path, PathBuf};
 
+use kernel_registry_command::Failure as Shared;
+use kernel_registry_command::Mapped;
+use kernel_registry_command::terminal::{self, Terminal};
+
 use crate::artifacts::{self, Built};
 use crate::binary::Contents;
 use crate::cli::Build;
 use crate::failure::Failure;
 use crate::linked::Fatbins;
 use crate::unlinked;
-use kernel_registry_command::Failure as Shared;
-use kernel_registry_command::Mapped;
-use kernel_registry_command::terminal::{self, Terminal};
 
 /// The files to read.
 pub(crate) struct Files {

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use kernel_registry_command::Failure as Shared;
 use kernel_registry_format::{KernelRecord, LibraryRecord, Record, Records, is_control, section};
 use object::read::archive::ArchiveFile;
 use object::{FileKind, Object, ObjectSection};
 
 use crate::copies::{self, Copy};
-use kernel_registry_command::Failure as Shared;
-
 use crate::failure::Failure;
 use crate::linked::Fatbins;
 

@@ -4,9 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use kernel_registry_format::{KernelRecord, LibraryRecord};
-
 use kernel_registry_command::many;
+use kernel_registry_format::{KernelRecord, LibraryRecord};
 
 /// One copy of kernel-registry. It finds and warms only the kernels that are registered with it.
 #[derive(Default)]

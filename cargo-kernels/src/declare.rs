@@ -30,12 +30,11 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use self::input::Unit;
+use self::structs::Shared;
 use crate::binaries;
 use crate::cli::Declare;
 use crate::failure::Failure;
-
-use self::input::Unit;
-use self::structs::Shared;
 
 pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
     if options.file.is_dir() {

@@ -18,7 +18,6 @@ mod variables;
 use crate::binaries;
 use crate::cli::Doctor;
 use crate::failure::Failure;
-
 use facts::Facts;
 use line::{Level, Line};
 

@@ -1,10 +1,9 @@
 //! Kernels that nvcc linked: they are in fatbins of a section of their own, and no record describes them.
 
+use kernel_registry_command::many;
 use kernel_registry_image::linked::{RELOCATABLE_SECTION, SECTION};
 use object::read::archive::ArchiveFile;
 use object::{FileKind, Object, ObjectSection, SectionKind};
-
-use kernel_registry_command::many;
 
 /// The fatbins in a binary.
 #[derive(Default)]

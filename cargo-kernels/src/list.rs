@@ -6,13 +6,14 @@ pub(crate) mod table;
 
 use std::io::{self, Write};
 
+use kernel_registry_command::many;
+
 use crate::alone::Alone;
 use crate::binaries;
 use crate::binary::Contents;
 use crate::cli::List;
 use crate::failure::Failure;
 use crate::linked::sentence;
-use kernel_registry_command::many;
 
 pub(crate) fn run(options: &List) -> Result<(), Failure> {
     let files = binaries::open(options.binaries.path.as_deref(), &options.binaries.build)?;

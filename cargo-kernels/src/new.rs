@@ -7,12 +7,12 @@ use std::path::{self, Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cargo_metadata::MetadataCommand;
+use kernel_registry_command::cargo;
 
 use crate::binaries;
 use crate::cli::{New, Vcs};
 use crate::declare::names::is_keyword;
 use crate::failure::Failure;
-use kernel_registry_command::cargo;
 
 /// Where cargo finds the crates, unless a checkout is named.
 const SOURCE: &str = concat!("git = \"", env!("CARGO_PKG_REPOSITORY"), "\"");

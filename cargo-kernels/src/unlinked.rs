@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt;
 
 use cargo_metadata::{DependencyKind, Metadata, PackageId};
+use kernel_registry_command::Mapped;
+use kernel_registry_command::many;
 use kernel_registry_format::KernelRecord;
 
 use crate::artifacts::{Binary, Built};
 use crate::binary::Contents;
-use kernel_registry_command::Mapped;
-use kernel_registry_command::many;
 
 /// A crate with kernels that is not in a binary.
 pub(crate) struct Unlinked {

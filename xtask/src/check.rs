@@ -127,7 +127,7 @@ mod tests {
         let sim = chosen(&["kernel-registry-sim/tests/stack.rs"]);
         assert_eq!(sim["kernel-registry-sim"], words(&["--lib", "--test", "stack"]));
         let format = chosen(&["kernel-registry-format/src/param.rs"]);
-        assert!(format["kernel-registry-format"].len() > 3, "{format:?}");
+        assert!(format["kernel-registry-format"].len() > 2, "{format:?}");
         assert_eq!(chosen(&["tests/fixtures/joined/src/main.rs"]).keys().collect::<Vec<_>>(), ["joined"]);
     }
 }

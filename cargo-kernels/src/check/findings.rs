@@ -5,6 +5,7 @@ use std::path::Path;
 
 use kernel_registry_format::KernelRecord;
 use kernel_registry_image::comparison::About;
+use kernel_registry_image::readable;
 use kernel_registry_image::{FindError, Image};
 
 use crate::alone::Alone;
@@ -14,7 +15,6 @@ use crate::compare;
 use crate::embedded::Embedded;
 use crate::linked::{HandedOver, sentence};
 use crate::unread::{Unread, UnreadVariant};
-use kernel_registry_image::readable;
 
 /// The result of the comparison.
 pub(super) struct Report<'a> {

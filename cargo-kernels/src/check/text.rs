@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::check::findings::{FindingKind, Report, Subject};
 use kernel_registry_command::many;
+
+use crate::check::findings::{FindingKind, Report, Subject};
 
 pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     for finding in &report.findings {

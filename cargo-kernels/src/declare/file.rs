@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use kernel_registry_command::terminal;
+
 use super::input::Unit;
 use super::kept::Kept;
 use super::module::Module;
@@ -10,7 +12,6 @@ use super::structs::Shared;
 use super::text;
 use crate::cli::Declare;
 use crate::failure::Failure;
-use kernel_registry_command::terminal;
 
 /// The text of a module. `command` is what writes it again, and `import` the path of the structs that modules share.
 /// `old` is the file that was written before.

@@ -4,6 +4,7 @@ use std::path::{self, Path, PathBuf};
 use std::{env, fs, process};
 
 use kernel_registry_build::Build;
+use kernel_registry_command::Mapped;
 use kernel_registry_image::Image;
 
 use super::source::Source;
@@ -11,7 +12,6 @@ use crate::artifacts::package_folder;
 use crate::cli::Declare;
 use crate::failure::Failure;
 use crate::unread::{Unread, UnreadVariant};
-use kernel_registry_command::Mapped;
 
 /// Everything that is known about the kernels of one file.
 pub(super) struct Unit {

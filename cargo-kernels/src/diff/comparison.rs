@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use kernel_registry_command::many;
+
 use super::figure::{self, Change, Figure};
 use super::signature::{self, SignatureChange};
 use super::snapshot::{Kernel, Snapshot};
 use crate::document::Variant;
-use kernel_registry_command::many;
 
 /// Two builds, and how their kernels differ.
 pub(super) struct Comparison<'a> {

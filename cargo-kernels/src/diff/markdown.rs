@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
+use kernel_registry_command::many;
+
 use super::comparison::Comparison;
 use super::figure::Change;
 use super::limits::Refusal;
 use super::report::Report;
 use crate::table::shortened;
-use kernel_registry_command::many;
 
 /// How many rows and items are shown. Further ones are folded.
 const SHOWN: usize = 20;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 
+use kernel_registry_command::{Failure as Shared, Mapped};
 use kernel_registry_format::is_control;
 use kernel_registry_image::Signature;
 use serde_json::Value;
@@ -12,7 +13,6 @@ use crate::document::{self, Declaration, Document, ImageKernel, SCHEMA, Variant}
 use crate::failure::Failure;
 use crate::shown;
 use crate::unread::Unread;
-use kernel_registry_command::{Failure as Shared, Mapped};
 
 /// The kernels of a build.
 pub(super) struct Snapshot {

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
+use kernel_registry_command::many;
+
 use super::comparison::Changed;
 use super::report::Report;
 use super::signature::SignatureChange;
 use crate::table;
-use kernel_registry_command::many;
 
 pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let Report { comparison, refusals, notes } = report;

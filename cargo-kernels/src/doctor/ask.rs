@@ -10,7 +10,6 @@ use std::time::Duration;
 use kernel_registry_command::driver::{Answer, Attribute, Device, Library, mapped_driver};
 
 use super::facts::{ComputeMode, Context, Driver, Facts, Found, Gpu, Started};
-
 use super::metadata;
 
 /// The longest that a call may take. Some take seconds, because many GPUs have to wake up.

@@ -1,8 +1,7 @@
 //! Checks the CUDA driver: is there one, which, does it start, is it new enough?
 
-use kernel_registry_cuda::CudaVersion;
-
 use kernel_registry_command::driver::Refused;
+use kernel_registry_cuda::CudaVersion;
 
 use super::facts::{Driver, Facts, Found};
 use super::line::Line;

@@ -5,11 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use cargo_metadata::{Metadata, MetadataCommand, Node};
+use kernel_registry_command::cargo;
 use kernel_registry_cuda::CudaVersion;
 
 use super::facts::{Cudarc, Package, cuda_version, version_of_feature};
-use kernel_registry_command::cargo;
-
 use crate::artifacts::package_folder;
 
 pub(super) fn package(manifest: Option<&Path>) -> Package {

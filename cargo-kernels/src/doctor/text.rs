@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::line::{self, Level, Line};
 use kernel_registry_command::many;
+
+use super::line::{self, Level, Line};
 
 pub(super) fn write(lines: &[Line], out: &mut impl Write) -> io::Result<()> {
     let width = lines.iter().map(|line| line.about.len()).max().unwrap_or_default();

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
+use kernel_registry_command::many;
+
 use crate::binary::Contents;
 use crate::copies;
 use crate::document::{Declaration, RecordedImage};
 use crate::table;
-use kernel_registry_command::many;
 
 /// Parameters come last, because they are the longest and need no padding there.
 const HEADINGS: [&str; 5] = ["KERNEL", "DECLARED AT", "LAUNCH", "IMAGE", "PARAMETERS"];

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use kernel_registry_command::many;
+
 use crate::binary::Contents;
 use crate::document::{
     Declaration, DeclaredKernel, Document, ImageKernel, ImageKind, ImageParam, Kernel, Limits, Place,
@@ -9,7 +11,6 @@ use crate::document::{
 };
 use crate::list::table::launch;
 use crate::table;
-use kernel_registry_command::many;
 
 /// Stands for a value that is unknown or not needed.
 const NOTHING: &str = "-";
