@@ -1,18 +1,21 @@
 //! Finds who called a hook: the first function on the stack that is not of the audit, the driver or the runtime API.
 
+mod cfi;
+pub(crate) mod unwind;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 use std::ops::DerefMut;
 use std::sync::Arc;
 
-use super::build_id;
-use super::cfi::{self, Rule};
-use super::locked::Locked;
-use super::mapped::{self, Mapped};
-use super::python::{self, Frame};
-use super::symbols::Symbols;
-use super::unwind::{Registers, Stack};
+use crate::watch::loader::build_id;
+use crate::watch::loader::mapped::{self, Mapped};
+use crate::watch::loader::symbols::Symbols;
+use crate::watch::process::locked::Locked;
+use crate::watch::python::{self, Frame};
+use cfi::Rule;
+use unwind::{Registers, Stack};
 
 /// The most frames that are read.
 const DEPTH: usize = 48;

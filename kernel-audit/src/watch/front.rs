@@ -18,10 +18,12 @@ use kernel_registry_cuda::shared_object;
 use crate::options::Audit;
 use crate::outcome::{InstallError, Installed};
 use crate::watch::hooks::HOOKS;
-use crate::watch::library::Library;
-use crate::watch::lookup::{READY, RECORD, own};
-use crate::watch::ready::kernel_registry_audit_ready;
-use crate::watch::{fork, real, recording, say, symbols, system};
+use crate::watch::hooks::lookup::{READY, RECORD, own};
+use crate::watch::loader::library::Library;
+use crate::watch::loader::{real, symbols};
+use crate::watch::process::{fork, say, system};
+use crate::watch::record::ready::kernel_registry_audit_ready;
+use crate::watch::record::recording;
 use crate::{environment, variables};
 
 /// The names by which programs open the driver. Most use the first, its `DT_SONAME`. cudarc tries the second one first.

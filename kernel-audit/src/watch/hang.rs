@@ -1,5 +1,11 @@
 //! Watches for calls that do not return, and explains them.
 
+pub(crate) mod busy;
+mod explanation;
+mod stack;
+pub(crate) mod unloaded;
+pub(crate) mod waits;
+
 use std::collections::{BTreeMap, HashMap};
 use std::process;
 use std::sync::Once;
@@ -12,15 +18,17 @@ use cudarc::driver::sys::CUresult;
 use crate::options::{Audit, OnHang};
 use crate::record::{Kind, RawEvent, Slot};
 use crate::watch::caller::Caller;
-use crate::watch::explanation::{self, Explanation, HangingCall};
-use crate::watch::locked::Locked;
-use crate::watch::recording::{
-    NewEvent, nanoseconds, now, samples_run_short, write_event, write_return, write_sample,
+use crate::watch::known::handles;
+use crate::watch::process::locked::Locked;
+use crate::watch::process::say::say;
+use crate::watch::process::threads;
+use crate::watch::record::recording::{
+    self, NewEvent, nanoseconds, now, samples_run_short, write_event, write_return, write_sample,
 };
-use crate::watch::say::say;
-use crate::watch::watched::{self, Stream};
-use crate::watch::{hook, known, ready, recording, stacks, threads, unloaded, waits};
+use crate::watch::record::watched::{self, Stream};
+use crate::watch::record::{call, ready};
 use crate::{environment, variables};
+use explanation::{Explanation, HangingCall};
 
 /// How often the calls in progress are looked at.
 const STEP: Duration = Duration::from_millis(50);
@@ -165,7 +173,7 @@ fn sample() {
     }
     for (stream, (launches, kernel)) in samples {
         let launches = u32::try_from(launches).unwrap_or(u32::MAX);
-        write_sample(now, stream, launches, &known::name_of(kernel).unwrap_or_default());
+        write_sample(now, stream, launches, &handles::name_of(kernel).unwrap_or_default());
     }
 }
 
@@ -174,7 +182,7 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
     let (hook, waited) = (call.call - 1, since.elapsed());
     let subject = slot.subject.load(Ordering::Relaxed);
     let (stream, thread) = (slot.stream.load(Ordering::Relaxed), slot.thread.load(Ordering::Relaxed));
-    let (name, kernel) = (hook::name(hook), known::name_of(subject));
+    let (name, kernel) = (call::name(hook), handles::name_of(subject));
     let explanation = explanation::explain(&HangingCall {
         name,
         kernel: kernel.as_deref(),
@@ -183,12 +191,12 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
         thread,
         others: &others(thread),
     });
-    let Caller { library, name: caller, stack } = stacks::capture(slot, hook::address(hook));
+    let Caller { library, name: caller, stack } = stack::capture(slot, call::address(hook));
     let stack: String = stack.lines().map(|frame| format!("\n    at {frame}")).collect();
     let text = format!("{}{stack}", explanation.so_far(waited));
     let took = nanoseconds(waited);
-    let (image, of_kernel) = known::image_of(subject).unwrap_or_default();
-    let loading = known::find_loading(thread).unwrap_or_default();
+    let (image, of_kernel) = handles::image_of(subject).unwrap_or_default();
+    let loading = handles::find_loading(thread).unwrap_or_default();
     let (subject, origin) =
         kernel.as_deref().map_or((loading.kind, loading.origin), |kernel| (kernel, of_kernel));
     let event = write_event(NewEvent {
@@ -229,7 +237,7 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
 fn others(thread: u32) -> Vec<(u32, &'static str)> {
     let in_call = watched::slots().filter_map(|(_, slot)| {
         let call = slot.call.load(Ordering::Relaxed).checked_sub(1)?;
-        Some((slot.thread.load(Ordering::Relaxed), hook::name(call)))
+        Some((slot.thread.load(Ordering::Relaxed), call::name(call)))
     });
     in_call.filter(|(other, _)| *other != thread).collect()
 }

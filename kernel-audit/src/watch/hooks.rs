@@ -6,6 +6,7 @@ mod guard;
 mod image;
 mod late;
 mod load;
+pub(crate) mod lookup;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Once;
@@ -14,11 +15,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudarc::driver::sys::{self, *};
 use kernel_registry_cuda::rules;
 
-use crate::watch::code::{image_at, image_in_file};
-use crate::watch::hook::{self, Call, Hook};
-use crate::watch::real::{Function, c_name};
-use crate::watch::watched::{self, during, timed};
-use crate::watch::{busy, devices, fork, hang, lookup, memory, ready, recording, section, streams, unloaded};
+use crate::watch::hang::{busy, unloaded};
+use crate::watch::known::code::{image_at, image_in_file};
+use crate::watch::known::{devices, memory, stream_counts};
+use crate::watch::loader::real::{Function, c_name};
+use crate::watch::process::fork;
+use crate::watch::record::call::{self, Call, Hook};
+use crate::watch::record::watched::{self, during, timed};
+use crate::watch::record::{ready, recording};
+use crate::watch::{hang, section};
 use context::{end_context, make_context};
 use image::{
     LibraryOptions, enumerate, get_function, get_kernel, load_library, load_module, unload_library,
@@ -33,7 +38,7 @@ fn begin(number: u32) -> bool {
     /// thread can.
     static WATCHES: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
-        hook::use_table(HOOKS);
+        call::use_table(HOOKS);
         [busy::forked, section::forked, unloaded::forked, watched::forked]
             .into_iter()
             .for_each(fork::in_child);
@@ -46,7 +51,7 @@ fn begin(number: u32) -> bool {
             }
         });
     });
-    let (is_possible, asks) = (recording::is_possible(), hook::name(number).starts_with("cuGetProcAddress"));
+    let (is_possible, asks) = (recording::is_possible(), call::name(number).starts_with("cuGetProcAddress"));
     if is_possible && !asks && !WATCHES.swap(true, Ordering::Relaxed) && !recording::is_forked() {
         hang::start();
     }
@@ -296,7 +301,7 @@ hooks! {
         |call, real| guard::create_stream(call, stream, real);
     4000 cuStreamDestroy => cuStreamDestroy_v2(stream: CUstream) |call, real| {
         watched::forget_stream(stream.addr() as u64);
-        streams::forget(stream.addr() as u64);
+        stream_counts::forget(stream.addr() as u64);
         timed(call.on(stream), real)
     };
     2000 cuStreamSynchronize => cuStreamSynchronize, cuStreamSynchronize_ptsz(stream: CUstream)

@@ -16,11 +16,13 @@ use cudarc::driver::sys::{CUlimit, CUresult};
 use crate::options::{Audit, PreloadAt};
 use crate::preload::{How, Origin, Preload};
 use crate::record::Kind;
-use crate::watch::known::Content;
-use crate::watch::locked::Locked;
-use crate::watch::recording::{self, NewEvent, now, write_event};
-use crate::watch::say::say;
-use crate::watch::{contexts, fork, known, stack, watched};
+use crate::watch::known::handles::{self, Content};
+use crate::watch::known::{contexts, limits};
+use crate::watch::process::fork;
+use crate::watch::process::locked::Locked;
+use crate::watch::process::say::say;
+use crate::watch::record::recording::{self, NewEvent, now, write_event};
+use crate::watch::record::watched;
 
 /// What was preloaded in this process.
 static STATE: Locked<State> = Locked::new();
@@ -103,7 +105,7 @@ pub(crate) fn forget(handle: u64) {
         let state = STATE.lock();
         if !state.in_use.contains(&handle) {
             // While the lock is held: nobody begins to use it.
-            return known::forget_image(handle);
+            return handles::forget_image(handle);
         }
         drop(state);
         thread::sleep(STEP);
@@ -183,11 +185,11 @@ pub(crate) fn answer_to_limit(which: CUlimit, bytes: usize, answer: CUresult) ->
     if answer != CUresult::CUDA_ERROR_INVALID_VALUE || !ANY.load(Ordering::Relaxed) || !is_set_up() {
         return answer;
     }
-    let its = stack::limit(which).unwrap_or(0);
+    let its = limits::limit(which).unwrap_or(0);
     if its >= bytes {
         return CUresult::CUDA_SUCCESS;
     }
-    if let (Some(name), Some(_)) = (stack::name_of(which), plan().filter(|plan| !plan.prime.is_nothing())) {
+    if let (Some(name), Some(_)) = (limits::name_of(which), plan().filter(|plan| !plan.prime.is_nothing())) {
         let line = name.split(' ').next().unwrap_or(name);
         say(&format!(
             "the {name} has {its} bytes since it was preloaded, and cannot get {bytes}: write `{line} {bytes}` into the preload, or record again"

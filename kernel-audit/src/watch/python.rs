@@ -11,8 +11,10 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
 use std::{mem, ptr};
 
-use crate::watch::locked::Locked;
-use crate::watch::{mapped, recording, symbols, system};
+use crate::watch::loader::{mapped, symbols};
+use crate::watch::process::locked::Locked;
+use crate::watch::process::system;
+use crate::watch::record::recording;
 
 /// Frames that are kept.
 const MOST: usize = 32;

@@ -17,14 +17,14 @@ use kernel_registry_cuda::OnWait;
 use kernel_registry_cuda::rules;
 
 use crate::record::Kind;
-use crate::watch::contexts;
-use crate::watch::devices::Devices;
-use crate::watch::hook::Call;
-use crate::watch::locked::Locked;
-use crate::watch::owners::Owner;
-use crate::watch::recording::{NewEvent, now};
-use crate::watch::say::say;
-use crate::watch::watched::{self, during};
+use crate::watch::known::contexts;
+use crate::watch::known::devices::Devices;
+use crate::watch::known::owners::Owner;
+use crate::watch::process::locked::Locked;
+use crate::watch::process::say::say;
+use crate::watch::record::call::Call;
+use crate::watch::record::recording::{NewEvent, now};
+use crate::watch::record::watched::{self, during};
 pub(crate) use deferred::Free;
 use deferred::{Deferred, Later};
 

@@ -7,11 +7,13 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
 use kernel_registry_cuda::rules;
 
 use super::guard;
-use crate::watch::hook::{Call, with_handle};
-use crate::watch::real::driver_function;
+use crate::watch::hang::busy;
+use crate::watch::known::{contexts, handles, owners, stream_counts};
+use crate::watch::loader::real::driver_function;
+use crate::watch::preload;
+use crate::watch::record::call::{Call, with_handle};
+use crate::watch::record::watched::{during, timed};
 use crate::watch::section::{self, ActiveSection};
-use crate::watch::watched::{during, timed};
-use crate::watch::{busy, contexts, known, owners, preload, streams};
 
 /// A call that ends a context, with all that is loaded there.
 pub(super) fn end_context(call: Call, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
@@ -27,9 +29,9 @@ fn forget_context(context: u64) {
     if context == 0 {
         return;
     }
-    known::forget_context(context, &owners::forget_context(context));
+    handles::forget_context(context, &owners::forget_context(context));
     preload::forget_context(context);
-    streams::forget_context(context);
+    stream_counts::forget_context(context);
     section::forget_context(context);
 }
 

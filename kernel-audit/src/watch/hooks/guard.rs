@@ -6,14 +6,14 @@ use kernel_registry_cuda::rules::{self, Rule};
 
 use super::late::{self, refusal};
 use crate::record::Kind;
-use crate::watch::devices::Devices;
-use crate::watch::hook::{Call, stored_handle, with_handle};
-use crate::watch::owners::Owner;
-use crate::watch::recording::{NewEvent, now};
-use crate::watch::say::say;
+use crate::watch::known::devices::Devices;
+use crate::watch::known::owners::{self, Owner};
+use crate::watch::known::{contexts, memory, stream_counts};
+use crate::watch::process::say::say;
+use crate::watch::record::call::{Call, stored_handle, with_handle};
+use crate::watch::record::recording::{NewEvent, now};
+use crate::watch::record::watched::{self, during, timed};
 use crate::watch::section::{self, ActiveSection, Free, Launch, Outcome, WaitingFrees};
-use crate::watch::watched::{self, during, timed};
-use crate::watch::{contexts, memory, owners, streams};
 
 /// The subject of a launch in the stream of the resident kernel.
 const BEHIND: &str = "launch in its stream";
@@ -299,8 +299,8 @@ pub(super) fn create_event(call: Call, out: *mut CUevent, real: impl FnOnce() ->
 /// A call that makes a stream.
 pub(super) fn create_stream(call: Call, out: *mut CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let context = contexts::current();
-    let section = if streams::begin(context) { section::find_in_current_context() } else { None };
+    let section = if stream_counts::begin(context) { section::find_in_current_context() } else { None };
     let result = wait(call, &rules::STREAMS, section, real);
-    streams::finish(context, stored_handle(result, out));
+    stream_counts::finish(context, stored_handle(result, out));
     result
 }

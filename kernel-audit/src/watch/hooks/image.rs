@@ -11,11 +11,14 @@ use super::{guard, late};
 use crate::preload::{How, hash};
 use crate::record::Kind;
 use crate::watch::caller::Caller;
-use crate::watch::code::Image;
-use crate::watch::hook::{Call, stored_handle, with_handle};
-use crate::watch::recording::{NewEvent, now};
-use crate::watch::watched::{self, timed};
-use crate::watch::{busy, contexts, known, origin, owners, preload, ready, recording, section, unloaded};
+use crate::watch::hang::{busy, unloaded};
+use crate::watch::known::code::Image;
+use crate::watch::known::{contexts, handles, origin, owners};
+use crate::watch::record::call::{Call, stored_handle, with_handle};
+use crate::watch::record::ready;
+use crate::watch::record::recording::{self, NewEvent, now};
+use crate::watch::record::watched::{self, timed};
+use crate::watch::{preload, section};
 
 /// Loads a module, with so many options for the driver's compiler.
 pub(super) fn load_module(
@@ -40,7 +43,7 @@ pub(super) fn load_library(
 ) -> CUresult {
     let how = (options == 0 && !own.has_others).then_some(How::Library);
     let result = load_image(call, out, code, how, is_eager().then_some(&rules::LIBRARY), real);
-    if own.keeps_code { with_handle(result, out, known::mark_kept) } else { result }
+    if own.keeps_code { with_handle(result, out, handles::mark_kept) } else { result }
 }
 
 /// What the options of a library say.
@@ -90,14 +93,14 @@ fn load_image<T>(
     let origin = found.and_then(|(how, hash, bytes)| origin::find(&bytes, hash, how));
     let origin = origin.map(|origin| origin.to_string()).unwrap_or_default();
     let event = NewEvent { origin: &origin, ..image_event(image.kind, image.bytes, rule) };
-    let loading = known::Loading { kind: image.kind, bytes: image.bytes, origin: origin.as_str().into() };
-    let (result, caller) = known::while_loading(watched::thread(), loading, || {
+    let loading = handles::Loading { kind: image.kind, bytes: image.bytes, origin: origin.as_str().into() };
+    let (result, caller) = handles::while_loading(watched::thread(), loading, || {
         late::make_call(call, event, late::LOAD_BEFORE, words, real)
     });
     with_handle(result, out, |handle| {
         let Caller { library, .. } = caller;
         let words = format!("{image}, loaded by {library} after {} ms", begun / 1_000_000);
-        known::add_image(handle, &words, &origin, content);
+        handles::add_image(handle, &words, &origin, content);
     })
 }
 
@@ -122,7 +125,7 @@ pub(super) fn unload_library(
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
     let call = call.about(library);
-    guard::unload_everywhere(call, known::is_kept(call.subject), forget_and_unload(library, real))
+    guard::unload_everywhere(call, handles::is_kept(call.subject), forget_and_unload(library, real))
 }
 
 fn forget_and_unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl FnOnce() -> CUresult {
@@ -146,7 +149,7 @@ pub(super) fn get_kernel<T>(
     if let Some(handle) = stored_handle(result, out).filter(|_| !kernel.is_null()) {
         // SAFETY: the driver has read the name, which ends with a zero.
         let kernel = unsafe { CStr::from_ptr(kernel) };
-        known::add_name(handle, &kernel.to_string_lossy(), library.addr() as u64);
+        handles::add_name(handle, &kernel.to_string_lossy(), library.addr() as u64);
     }
     result
 }
@@ -159,21 +162,21 @@ pub(super) fn get_module(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let result = use_library(call, library, real);
-    with_handle(result, out, |module| known::add_module(module, library.addr() as u64))
+    with_handle(result, out, |module| handles::add_module(module, library.addr() as u64))
 }
 
 /// A call that needs a library in the current context, and loads it there.
 pub(super) fn use_library(call: Call, library: CUlibrary, real: impl FnOnce() -> CUresult) -> CUresult {
     let (call, context) = (call.about(library), contexts::current());
-    if is_eager() || known::is_library_loaded(call.subject, context) {
+    if is_eager() || handles::is_library_loaded(call.subject, context) {
         return timed(call, real);
     }
-    let origin = known::origin_of(call.subject).unwrap_or_default();
+    let origin = handles::origin_of(call.subject).unwrap_or_default();
     let event = NewEvent { origin: &origin, ..image_event("library", 0, Some(&rules::LIBRARY_IN_CONTEXT)) };
     let words = || format!("`{}` of a library that is not loaded in this context", call.name());
     let (result, _) = late::make_call(call, event, late::LOAD_BEFORE, words, real);
     if result == CUresult::CUDA_SUCCESS {
-        known::mark_library_loaded(call.subject, context);
+        handles::mark_library_loaded(call.subject, context);
     }
     result
 }
@@ -191,8 +194,8 @@ pub(super) fn enumerate<T, I>(
         for index in 0..count as usize {
             // SAFETY: the program's array has so many places. It may have more than the image has kernels; those are null.
             let handle = unsafe { *out.add(index) };
-            if !handle.is_null() && known::name_of(handle.addr() as u64).is_none() {
-                known::add_name(handle.addr() as u64, &kernel_name(handle.cast()), image.addr() as u64);
+            if !handle.is_null() && handles::name_of(handle.addr() as u64).is_none() {
+                handles::add_name(handle.addr() as u64, &kernel_name(handle.cast()), image.addr() as u64);
             }
         }
     }
@@ -221,7 +224,7 @@ pub(super) fn get_function(
     let take = || {
         let result = get_kernel(call, out, module.cast(), function, real);
         with_handle(result, out, |function| {
-            known::add_function(call.subject, &kernel, function);
+            handles::add_function(call.subject, &kernel, function);
             unloaded::add_taken(function, running);
         })
     };
@@ -229,7 +232,7 @@ pub(super) fn get_function(
         return guard::take_unloaded(call, &kernel, &section, take);
     }
     if let Some(refused) = ready::refusal(|| late::describe(call, &kernel), late::LOAD_BEFORE) {
-        let origin = known::origin_of(call.subject).unwrap_or_default();
+        let origin = handles::origin_of(call.subject).unwrap_or_default();
         late::record_refused(call, NewEvent { origin: &origin, ..late::load_event(&kernel) }, refused);
         return refused;
     }
@@ -237,7 +240,7 @@ pub(super) fn get_function(
     if let Some(handle) = stored_handle(result, out)
         && is_loaded(contexts::key(handle, 0), handle)
     {
-        known::mark_loaded(contexts::key(handle, 0));
+        handles::mark_loaded(contexts::key(handle, 0));
         late::record_loaded(call.at(handle), &kernel, begun, result);
     }
     result
@@ -246,6 +249,6 @@ pub(super) fn get_function(
 /// Whether the function of this name is known to be loaded.
 fn is_known_to_be_loaded(module: u64, kernel: &str) -> bool {
     let is_loaded = |function| is_loaded(contexts::key(function, 0), function);
-    known::find_function(module, kernel).is_some_and(is_loaded)
-        || (recording::is_ready() || section::any()) && known::is_loaded_in(module, kernel)
+    handles::find_function(module, kernel).is_some_and(is_loaded)
+        || (recording::is_ready() || section::any()) && handles::is_loaded_in(module, kernel)
 }

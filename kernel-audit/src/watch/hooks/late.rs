@@ -6,12 +6,14 @@ use kernel_registry_cuda::rules::{self, Rule};
 
 use crate::record::Kind;
 use crate::watch::caller::Caller;
-use crate::watch::hook::Call;
-use crate::watch::recording::{NewEvent, now};
-use crate::watch::say::say;
+use crate::watch::hang::waits;
+use crate::watch::known::handles;
+use crate::watch::process::say::say;
+use crate::watch::record::call::Call;
+use crate::watch::record::ready;
+use crate::watch::record::recording::{self, NewEvent, now};
+use crate::watch::record::watched::{self, during, during_load, slow};
 use crate::watch::section::{self, ActiveSection};
-use crate::watch::watched::{self, during, during_load, slow};
-use crate::watch::{known, ready, recording, waits};
 
 /// Makes a call that loads or sets something, as `event` says, unless it is refused. `words` says the same to people, and `remedy` what to do
 /// before the program is ready. Returns the answer, and who called.
@@ -73,7 +75,7 @@ pub(super) fn describe(call: Call, kernel: &str) -> String {
 
 /// Records that a call has loaded a kernel.
 pub(super) fn record_loaded(call: Call, kernel: &str, begun: u64, result: CUresult) {
-    let (image, origin) = &known::image_of(call.subject).unwrap_or_default();
+    let (image, origin) = &handles::image_of(call.subject).unwrap_or_default();
     let (took, result) = (now() - begun, result as u32);
     watched::record_event(call, NewEvent { image, origin, begun, took, result, ..load_event(kernel) });
 }

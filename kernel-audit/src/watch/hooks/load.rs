@@ -10,13 +10,16 @@ use super::guard;
 use super::late;
 use crate::record::Kind;
 use crate::watch::caller::Caller;
-use crate::watch::hook::{Call, stored_handle};
-use crate::watch::real::{Function, stored};
-use crate::watch::recording::NewEvent;
-use crate::watch::stack::{self, Missing};
-use crate::watch::unloaded::{self, UnloadedLaunch};
-use crate::watch::watched::{self, count_launch, during, timed};
-use crate::watch::{busy, contexts, fork, known, preload, section};
+use crate::watch::hang::busy;
+use crate::watch::hang::unloaded::{self, UnloadedLaunch};
+use crate::watch::known::limits::{self, Missing};
+use crate::watch::known::{contexts, handles};
+use crate::watch::loader::real::{Function, stored};
+use crate::watch::process::fork;
+use crate::watch::record::call::{Call, stored_handle};
+use crate::watch::record::recording::NewEvent;
+use crate::watch::record::watched::{self, count_launch, during, timed};
+use crate::watch::{preload, section};
 
 /// Launches a kernel. If it was launched before, this neither locks nor allocates.
 #[inline]
@@ -49,7 +52,7 @@ fn launch_in_stream_of_section(
 #[inline]
 fn launch_kernel(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
     let key = contexts::key(call.subject, call.stream);
-    if known::is_launched(key) {
+    if handles::is_launched(key) {
         watched::launch(call, real)
     } else {
         launch_first(call, key, function, real)
@@ -69,13 +72,13 @@ fn launch_first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() 
             unloaded::add_launch(UnloadedLaunch::new(call, kernel, caller, running));
         }
         result
-    } else if let Some(missing) = during(call, || stack::missing(function)) {
+    } else if let Some(missing) = during(call, || limits::missing(function)) {
         enlarge(call, &kernel, missing, real)
     } else {
         timed(call, real)
     };
     if result == CUresult::CUDA_SUCCESS {
-        known::mark_launched(key);
+        handles::mark_launched(key);
     }
     result
 }
@@ -111,8 +114,8 @@ pub(super) fn load_kernel(
         return result;
     }
     if let Some(handle) = out.and_then(|out| stored_handle(result, out)) {
-        known::add_handle(handle, call.subject);
-        known::mark_loaded(contexts::key(handle, 0));
+        handles::add_handle(handle, call.subject);
+        handles::mark_loaded(contexts::key(handle, 0));
         unloaded::add_taken(handle, running.clone());
     }
     unloaded::add_taken(call.subject, running);
@@ -121,13 +124,13 @@ pub(super) fn load_kernel(
 
 /// Makes the call that loads a kernel, and records that. Returns the answer, and who called.
 fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> (CUresult, Caller) {
-    let (image, origin) = known::image_of(call.subject).unwrap_or_default();
+    let (image, origin) = handles::image_of(call.subject).unwrap_or_default();
     let event = NewEvent { image: &image, origin: &origin, ..late::load_event(kernel) };
     let (result, caller) =
         late::make_call(call, event, late::LOAD_BEFORE, || late::describe(call, kernel), real);
     if result == CUresult::CUDA_SUCCESS {
-        known::mark_loaded(key);
-        known::mark_image_loaded(call.subject, contexts::of_stream(call.stream));
+        handles::mark_loaded(key);
+        handles::mark_image_loaded(call.subject, contexts::of_stream(call.stream));
     }
     (result, caller)
 }
@@ -139,7 +142,7 @@ pub(super) fn set_limit(
     value: usize,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let Some(name) = stack::name_of(which) else { return timed(call, real) };
+    let Some(name) = limits::name_of(which) else { return timed(call, real) };
     let real = || preload::answer_to_limit(which, value, real());
     let is_stack = which == CUlimit::CU_LIMIT_STACK_SIZE;
     let subject = &format!("{name} of {value} bytes");
@@ -148,7 +151,7 @@ pub(super) fn set_limit(
     let event = NewEvent { rule, ..resize(subject) };
     let result = late::make_call(call, event, "do it before the program is ready", words, real).0;
     if is_stack && result == CUresult::CUDA_SUCCESS {
-        known::forget_launches();
+        handles::forget_launches();
     }
     result
 }
@@ -181,7 +184,7 @@ pub(super) fn is_loaded(key: u64, kernel: u64) -> bool {
 /// Whether a kernel is loaded, or will be without another call: its loading may wait for what ran when its handle was taken. The driver
 /// says of both that they are loaded.
 fn is_requested(key: u64, kernel: u64) -> bool {
-    is_eager() || known::is_loaded(key) || driver_says_loaded(kernel)
+    is_eager() || handles::is_loaded(key) || driver_says_loaded(kernel)
 }
 
 /// Whether the driver says that a function is loaded. It does not say it of a `CUkernel`.
@@ -263,7 +266,7 @@ pub(super) fn launch_on_all(
 /// The kernel's name, from the call that gave the handle or from the driver.
 pub(super) fn kernel_name(function: CUfunction) -> String {
     let handle = function.addr() as u64;
-    if let Some(name) = known::name_of(handle) {
+    if let Some(name) = handles::name_of(handle) {
         return name;
     }
     type GetName = unsafe extern "C" fn(*mut *const c_char, CUfunction) -> CUresult;
@@ -276,7 +279,7 @@ pub(super) fn kernel_name(function: CUfunction) -> String {
         if let Some(text) = text.filter(|text| !text.is_null()) {
             // SAFETY: the driver's text ends with a zero.
             let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-            known::add_name(handle, &text, 0);
+            handles::add_name(handle, &text, 0);
             return text;
         }
     }

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use crate::options::Audit;
 use crate::preload::{Origin, hash, images};
-use crate::watch::code;
-use crate::watch::locked::Locked;
-use crate::watch::mapped;
+use crate::watch::known::code;
+use crate::watch::loader::mapped;
+use crate::watch::process::locked::Locked;
 
 /// No image is longer, in bytes.
 const LONGEST: u64 = 1 << 30;

@@ -14,10 +14,13 @@ use super::{
     STATE, STEP, State, TIMEOUT, content_of, context_of, done, failed, file, image_done, wait_a_step,
 };
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Prime, Sizes};
-use crate::watch::owners::Owner;
-use crate::watch::real::driver_function;
-use crate::watch::recording::now;
-use crate::watch::{busy, contexts, known, owners, section, stack, watched};
+use crate::watch::hang::busy;
+use crate::watch::known::owners::{self, Owner};
+use crate::watch::known::{contexts, handles, limits};
+use crate::watch::loader::real::driver_function;
+use crate::watch::record::recording::now;
+use crate::watch::record::watched;
+use crate::watch::section;
 
 type Params = *mut *mut c_void;
 type Options = *mut CUjit_option;
@@ -190,7 +193,7 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
     let (this, begun) = ((origin.clone(), context), Instant::now());
     loop {
         let mut state = STATE.lock();
-        if let Some(handle) = known::find_images(content, is_here).get(copy).copied() {
+        if let Some(handle) = handles::find_images(content, is_here).get(copy).copied() {
             return Ok(InUse::new(&mut state, handle));
         }
         if !state.loading.contains(&this) || begun.elapsed() > TIMEOUT {
@@ -209,7 +212,7 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
     state.loading.retain(|other| *other != this);
     let handle = loaded?;
     let words = format!("{}, preloaded", words_of(origin));
-    known::add_image(handle, &words, &origin.to_string(), Some(content));
+    handles::add_image(handle, &words, &origin.to_string(), Some(content));
     if origin.how == How::Module {
         owners::add(handle);
     }
@@ -251,8 +254,8 @@ fn in_context(image: u64) -> Result<usize, Why> {
     let get = GET_MODULE.get().ok_or_else(too_old)?;
     // SAFETY: the library is loaded.
     let module = asked(ptr::null_mut(), |module| unsafe { get(module, handle(image)) })?;
-    known::add_module(address(module), image);
-    known::mark_library_loaded(image, contexts::current());
+    handles::add_module(address(module), image);
+    handles::mark_library_loaded(image, contexts::current());
     Ok(0)
 }
 
@@ -268,12 +271,12 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
             // SAFETY: the library is loaded, and the name ends with a zero.
             let kernel =
                 asked(ptr::null_mut(), |kernel| unsafe { get(kernel, handle(image), c_name.as_ptr()) })?;
-            known::add_name(address(kernel), name, image);
+            handles::add_name(address(kernel), name, image);
             // SAFETY: the driver has just returned the kernel.
             let function = asked(ptr::null_mut(), |function| unsafe { load(function, kernel) })?;
-            known::add_handle(address(function), address(kernel));
-            known::mark_loaded(contexts::key(address(kernel), 0));
-            known::mark_image_loaded(address(kernel), contexts::current());
+            handles::add_handle(address(function), address(kernel));
+            handles::mark_loaded(contexts::key(address(kernel), 0));
+            handles::mark_image_loaded(address(kernel), contexts::current());
             function
         }
         How::Module => {
@@ -281,8 +284,8 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
             // SAFETY: as above.
             let function =
                 asked(ptr::null_mut(), |function| unsafe { get(function, handle(image), c_name.as_ptr()) })?;
-            known::add_name(address(function), name, image);
-            known::add_function(image, name, address(function));
+            handles::add_name(address(function), name, image);
+            handles::add_function(image, name, address(function));
             // Beside running work the call before returns without having loaded it.
             if let Some(load) = LOAD_FUNCTION.get() {
                 // SAFETY: the driver has just returned the function.
@@ -291,14 +294,14 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
             function
         }
     };
-    known::mark_loaded(contexts::key(address(function), 0));
-    stack::frame(function).ok_or_else(|| "the driver does not tell its frame".to_owned())
+    handles::mark_loaded(contexts::key(address(function), 0));
+    limits::frame(function).ok_or_else(|| "the driver does not tell its frame".to_owned())
 }
 
 /// Raises a limit, if it is lower.
 fn raise(which: CUlimit, bytes: usize) {
-    let (Some(set), Some(name)) = (SET_LIMIT.get(), stack::name_of(which)) else { return };
-    if stack::limit(which).is_none_or(|limit| limit >= bytes) {
+    let (Some(set), Some(name)) = (SET_LIMIT.get(), limits::name_of(which)) else { return };
+    if limits::limit(which).is_none_or(|limit| limit >= bytes) {
         return;
     }
     let (subject, begun) = (format!("{name} of {bytes} bytes"), now());

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use cudarc::driver::sys::CUresult;
 
-use crate::watch::devices::Devices;
-use crate::watch::hook::Call;
-use crate::watch::owners::Owner;
+use crate::watch::known::devices::Devices;
+use crate::watch::known::owners::Owner;
+use crate::watch::record::call::Call;
 
 #[derive(Default)]
 pub(super) struct Deferred {

@@ -18,9 +18,9 @@ use kernel_registry_cuda::rules::Rule;
 
 use crate::options::Audit;
 use crate::record::{self, Kind, Layout, MAGIC, MOST, RawEvent, SAMPLES, Sample, Text, VERSION, size};
-use crate::watch::fork;
-use crate::watch::locked::Locked;
-use crate::watch::say::{self, say};
+use crate::watch::process::fork;
+use crate::watch::process::locked::Locked;
+use crate::watch::process::say::{self, say};
 
 /// Variables in which launchers tell a process its rank.
 const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];

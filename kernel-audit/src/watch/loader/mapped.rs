@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, ptr, slice};
 
-use crate::watch::fork;
+use crate::watch::process::fork;
 
 /// A file that the loader has mapped.
 pub(crate) struct Mapped<'a> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::watch::locked::Locked;
+use crate::watch::process::locked::Locked;
 
 /// Streams of a context that are made without waiting. Measured: with 34 none waited, with 36 all did.
 const MOST: usize = 34;

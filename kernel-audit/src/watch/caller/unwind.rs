@@ -5,7 +5,7 @@ use std::arch::asm;
 use std::ffi::c_void;
 use std::ptr;
 
-use crate::watch::cfi::{Place, Rule, Sum};
+use crate::watch::caller::cfi::{Place, Rule, Sum};
 
 /// The registers of a frame that lead to its caller.
 #[derive(Clone, Copy, Debug, Default)]

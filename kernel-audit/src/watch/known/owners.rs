@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::watch::contexts;
-use crate::watch::locked::Locked;
+use crate::watch::known::contexts;
+use crate::watch::process::locked::Locked;
 
 /// What memory or code belongs to, and is gone with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

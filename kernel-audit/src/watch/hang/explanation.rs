@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use kernel_registry_cuda::rules::{self, Rule};
 
-use crate::watch::watched::{Stream, WAIT};
-use crate::watch::{busy, known, recording, unloaded};
+use crate::watch::hang::{busy, unloaded};
+use crate::watch::known::handles;
+use crate::watch::record::recording;
+use crate::watch::record::watched::{Stream, WAIT};
 
 /// A call that has not returned.
 pub(super) struct HangingCall<'a> {
@@ -107,13 +109,13 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
         remedy: remedies.join("; or "),
         details,
         rule: rules.first().copied(),
-        resident: streams.iter().find_map(|stream| known::name_of(stream.kernel)).unwrap_or_default(),
+        resident: streams.iter().find_map(|stream| handles::name_of(stream.kernel)).unwrap_or_default(),
     }
 }
 
 fn last_launched(stream: &Stream) -> String {
     let Stream { handle, kernel, thread, .. } = stream;
-    let last = match known::name_of(*kernel) {
+    let last = match handles::name_of(*kernel) {
         _ if *kernel == WAIT => "what came last there is a wait for a word in memory".to_owned(),
         Some(kernel) => format!("the last kernel launched there is `{kernel}`"),
         None => format!("the last kernel launched there is {kernel:#x}"),

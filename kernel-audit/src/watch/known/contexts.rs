@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream};
 
-use crate::watch::locked::Locked;
-use crate::watch::real::{Function, driver_function, stored};
+use crate::watch::loader::real::{Function, driver_function, stored};
+use crate::watch::process::locked::Locked;
 
 /// All contexts that were seen.
 static SEEN: Locked<Vec<u64>> = Locked::new();

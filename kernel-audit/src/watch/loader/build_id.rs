@@ -1,6 +1,6 @@
 //! The build id of a library in this process: what its linker wrote to tell it from every other one, also of the same name.
 
-use crate::watch::mapped::Mapped;
+use crate::watch::loader::mapped::Mapped;
 
 /// The note's type, and the name of who defines it.
 const NT_GNU_BUILD_ID: u32 = 3;
@@ -34,7 +34,7 @@ fn id_among(mut notes: &[u8], align: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::mapped;
+    use crate::watch::loader::mapped;
 
     #[test]
     fn build_ids_are_found_among_notes() {

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{CUresult, CUstream, CUstreamCaptureStatus};
 
-use crate::watch::real::driver_function;
-use crate::watch::watched::{self, Stream, WAIT};
-use crate::watch::{contexts, known, threads};
+use crate::watch::known::{contexts, handles};
+use crate::watch::loader::real::driver_function;
+use crate::watch::process::threads;
+use crate::watch::record::watched::{self, Stream, WAIT};
 
 /// How long the driver may take to answer.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -104,7 +105,7 @@ fn asked_apart(
 /// What a stream does, with these forms of the verbs: `saxpy` runs in stream 0x7f00.
 pub(crate) fn in_words(stream: &Stream, waits: &str, runs: &str) -> String {
     let Stream { handle, kernel, .. } = stream;
-    match known::name_of(*kernel) {
+    match handles::name_of(*kernel) {
         _ if *kernel == WAIT => format!("stream {handle:#x} {waits} for a word in memory"),
         Some(kernel) => format!("`{kernel}` {runs} in stream {handle:#x}"),
         None => format!("kernel {kernel:#x} {runs} in stream {handle:#x}"),

@@ -6,10 +6,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::watch::caller::Caller;
-use crate::watch::hook::Call;
-use crate::watch::locked::Locked;
-use crate::watch::watched::{Stream, thread};
-use crate::watch::{busy, known};
+use crate::watch::hang::busy;
+use crate::watch::known::handles;
+use crate::watch::process::locked::Locked;
+use crate::watch::record::call::Call;
+use crate::watch::record::watched::{Stream, thread};
 
 /// The first launch of a kernel that was not loaded.
 #[derive(Clone)]
@@ -151,7 +152,7 @@ pub(crate) fn find_taken(busy: &[Stream]) -> Option<Taken> {
     let still = || functions.iter().filter(|(_, taken)| taken.still_waits(busy));
     let (_, TakenFunction { thread, running }) = still().next()?;
     // A library's kernel has two handles.
-    let kernels: BTreeSet<_> = still().filter_map(|(function, _)| known::name_of(*function)).collect();
+    let kernels: BTreeSet<_> = still().filter_map(|(function, _)| handles::name_of(*function)).collect();
     let count = kernels.len();
     (count > 0).then(|| Taken {
         kernels: kernels.into_iter().take(LISTED).collect(),

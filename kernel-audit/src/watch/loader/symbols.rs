@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 
-use crate::watch::mapped::{self, Mapped};
+use crate::watch::loader::mapped::{self, Mapped};
 
 const NEEDED: u64 = 1;
 const HASH: u64 = 4;

@@ -5,16 +5,18 @@ use std::sync::atomic::Ordering;
 use kernel_registry_cuda::rules::{self, Rule};
 
 use crate::record::Slot;
-use crate::watch::locked::Locked;
-use crate::watch::{busy, hook, known};
+use crate::watch::hang::busy;
+use crate::watch::known::handles;
+use crate::watch::process::locked::Locked;
+use crate::watch::record::call;
 
 /// What a call waited for.
-pub(super) struct Wait {
+pub(crate) struct Wait {
     thread: u32,
     sequence: u64,
-    pub(super) rule: &'static Rule,
+    pub(crate) rule: &'static Rule,
     /// A kernel that ran meanwhile.
-    pub(super) kernel: String,
+    pub(crate) kernel: String,
 }
 
 /// The calls in progress that waited, and those whose thread has not asked.
@@ -27,12 +29,12 @@ const MOST: usize = 64;
 const PASSED_OVER: [Rule; 2] = [rules::SYNCHRONIZE, rules::LOCKED];
 
 /// Asks what runs beside a call that may wait for it.
-pub(super) fn look(hook: u32, slot: &Slot, sequence: u64) {
+pub(crate) fn look(hook: u32, slot: &Slot, sequence: u64) {
     let is_loaded = slot.loads.load(Ordering::Relaxed) == 0;
-    let mut rules = rules::of(hook::name(hook), is_loaded);
+    let mut rules = rules::of(call::name(hook), is_loaded);
     let Some(rule) = rules.find(|rule| !PASSED_OVER.contains(rule)) else { return };
     let busy = busy::find_all().unwrap_or_default();
-    let Some(kernel) = busy.iter().find_map(|stream| known::name_of(stream.kernel)) else { return };
+    let Some(kernel) = busy.iter().find_map(|stream| handles::name_of(stream.kernel)) else { return };
     let mut waits = WAITS.lock();
     if waits.len() >= MOST {
         waits.remove(0);
@@ -41,7 +43,7 @@ pub(super) fn look(hook: u32, slot: &Slot, sequence: u64) {
 }
 
 /// What a thread's call waited for, once it has returned.
-pub(super) fn take(thread: u32, sequence: u64) -> Option<Wait> {
+pub(crate) fn take(thread: u32, sequence: u64) -> Option<Wait> {
     let mut waits = WAITS.lock();
     let index = waits.iter().position(|wait| (wait.thread, wait.sequence) == (thread, sequence))?;
     Some(waits.swap_remove(index))

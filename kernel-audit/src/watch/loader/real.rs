@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use cudarc::driver::sys::CUresult;
 
 use crate::options::Audit;
-use crate::watch::library::Library;
-use crate::watch::{fork, mapped, symbols};
+use crate::watch::loader::library::Library;
+use crate::watch::loader::{mapped, symbols};
+use crate::watch::process::fork;
 
 /// A function of the driver behind, looked up once. `F` is the type of a pointer to it.
 pub(crate) struct Function<F> {
@@ -94,9 +95,9 @@ macro_rules! driver_function {
         driver_function!(unbound static $function = $name($($ty),*));
     };
     (unbound static $function:ident = $name:ident($($ty:ty),*)) => {
-        static $function: $crate::watch::real::Function<unsafe extern "C" fn($($ty),*) -> CUresult> = {
+        static $function: $crate::watch::loader::real::Function<unsafe extern "C" fn($($ty),*) -> CUresult> = {
             // SAFETY: this is its type, by cudarc's bindings or by CUDA's documentation.
-            unsafe { $crate::watch::real::Function::new($crate::watch::real::c_name(concat!(stringify!($name), "\0"))) }
+            unsafe { $crate::watch::loader::real::Function::new($crate::watch::loader::real::c_name(concat!(stringify!($name), "\0"))) }
         };
     };
 }

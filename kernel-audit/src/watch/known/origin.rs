@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::options::Audit;
 use crate::preload::{How, Origin, keep_copy};
-use crate::watch::mapped;
-use crate::watch::recording::may_be;
+use crate::watch::loader::mapped;
+use crate::watch::record::recording::may_be;
 
 /// The origin of an image that a program gives to the driver: a part of a file that the loader has mapped, or a copy.
 pub(crate) fn find(image: &[u8], hash: u64, how: How) -> Option<Origin> {

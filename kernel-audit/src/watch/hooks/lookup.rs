@@ -7,12 +7,12 @@ use std::ptr;
 use cudarc::driver::sys::CUresult;
 
 use crate::record::Kind;
-use crate::watch::hook::{self, Hook};
-use crate::watch::locked::Locked;
+use crate::watch::loader::real;
 use crate::watch::preload::kernel_registry_audit_preload;
-use crate::watch::ready::{kernel_registry_audit_attach, kernel_registry_audit_ready};
-use crate::watch::real;
-use crate::watch::recording::{NewEvent, kernel_registry_audit_record, now, write_event};
+use crate::watch::process::locked::Locked;
+use crate::watch::record::call::{self, Hook};
+use crate::watch::record::ready::{kernel_registry_audit_attach, kernel_registry_audit_ready};
+use crate::watch::record::recording::{NewEvent, kernel_registry_audit_record, now, write_event};
 use crate::watch::section::{kernel_registry_audit_section_begin, kernel_registry_audit_section_end};
 
 /// The newest CUDA version whose functions the table of hooks knows.
@@ -73,7 +73,7 @@ pub(crate) unsafe fn replace(
         return result;
     }
     let is_there = |hook: &Hook| !symbol_of(hook).is_null();
-    match find(hook::all(), &symbol, version, flags & PER_THREAD != 0, is_there) {
+    match find(call::all(), &symbol, version, flags & PER_THREAD != 0, is_there) {
         // In a later version the name can mean a function of another type.
         Some(hook) if version <= NEWEST || is_exported(hook, theirs) => {
             // SAFETY: as above.

@@ -11,11 +11,14 @@ use cudarc::driver::sys::CUresult;
 
 use crate::options::Audit;
 use crate::record::{Kind, SLOTS, Slot};
-use crate::watch::caller::{self, Caller};
-use crate::watch::hook::{self, Call};
-use crate::watch::recording::{self, NewEvent, nanoseconds, now, record, write_event};
-use crate::watch::unwind::Registers;
-use crate::watch::{contexts, fork, system, waits};
+use crate::watch::caller;
+use crate::watch::caller::Caller;
+use crate::watch::caller::unwind::Registers;
+use crate::watch::hang::waits;
+use crate::watch::known::contexts;
+use crate::watch::process::{fork, system};
+use crate::watch::record::call::{self, Call};
+use crate::watch::record::recording::{self, NewEvent, nanoseconds, now, record, write_event};
 
 /// In a forked child this thread has no slot yet, and nothing was launched.
 pub(crate) fn forked() {
@@ -294,7 +297,7 @@ pub(crate) fn slow() -> u64 {
 
 /// Records an event of this thread, with its stack. Returns who called.
 pub(crate) fn record_event(call: Call, event: NewEvent<'_>) -> Caller {
-    let caller = caller::find(hook::address(call.hook));
+    let caller = caller::find(call::address(call.hook));
     let is_late = event.kind != Kind::Slow && recording::is_ready();
     write_event(NewEvent {
         call: call.name(),

@@ -6,10 +6,10 @@ use std::ptr;
 
 use cudarc::driver::sys::{CUdevice, CUdeviceptr, CUmemorytype, CUpointer_attribute, CUresult};
 
-use crate::watch::devices::{self, Devices};
-use crate::watch::locked::Locked;
-use crate::watch::owners::Owner;
-use crate::watch::real::{driver_function, stored};
+use crate::watch::known::devices::{self, Devices};
+use crate::watch::known::owners::Owner;
+use crate::watch::loader::real::{driver_function, stored};
+use crate::watch::process::locked::Locked;
 
 /// Whether memory was allocated by the driver, or registered.
 pub(crate) fn is_known(address: u64) -> bool {

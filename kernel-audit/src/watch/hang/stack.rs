@@ -13,9 +13,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::record::Slot;
-use crate::watch::caller::{self, Caller};
+use crate::watch::caller;
+use crate::watch::caller::Caller;
+use crate::watch::process::{fork, system};
 use crate::watch::python::{self, Frame, Interpreter};
-use crate::watch::{fork, system, watched};
+use crate::watch::record::watched;
 
 /// How long a thread may take to write down its frames.
 const MOMENT: Duration = Duration::from_millis(300);

@@ -7,7 +7,7 @@ use std::{fs, ptr, slice};
 
 use crate::options::Audit;
 use crate::record::PTX;
-use crate::watch::mapped;
+use crate::watch::loader::mapped;
 
 /// What an image is, by its first bytes.
 #[derive(Clone, Copy)]

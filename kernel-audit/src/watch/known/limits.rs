@@ -4,8 +4,8 @@ use std::ffi::c_int;
 
 use cudarc::driver::sys::{CUdevice, CUfunction, CUfunction_attribute, CUkernel, CUlimit, CUresult};
 
-use crate::watch::contexts;
-use crate::watch::real::{driver_function, stored};
+use crate::watch::known::contexts;
+use crate::watch::loader::real::{driver_function, stored};
 
 /// What a limit is called that waits for the device, or can be set only before a kernel needs it.
 pub(crate) fn name_of(limit: CUlimit) -> Option<&'static str> {

@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::watch::system::thread_number;
+use crate::watch::process::system::thread_number;
 
 /// How many forks lie between the first watched process and this one.
 pub(crate) fn generation() -> u32 {

@@ -16,7 +16,7 @@ use kernel_registry_format::Printable;
 
 use crate::wrapped::wrapped;
 
-use crate::watch::fork;
+use crate::watch::process::fork;
 use crate::{environment, variables};
 
 /// How long a message may wait for its reader.

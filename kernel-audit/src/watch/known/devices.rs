@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
 
-use crate::watch::contexts;
-use crate::watch::locked::Locked;
+use crate::watch::known::contexts;
+use crate::watch::process::locked::Locked;
 
 /// A set of devices: those whose kernels a call waits for. Devices 64 apart count as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,7 +7,7 @@ use gimli::{
     UnwindContextStorage, UnwindSection, UnwindTableRow, Vendor, X86_64,
 };
 
-use crate::watch::mapped::Mapped;
+use crate::watch::loader::mapped::Mapped;
 
 const IS_ARM: bool = cfg!(target_arch = "aarch64");
 /// The frame pointer.
@@ -135,7 +135,7 @@ mod tests {
     use std::mem;
 
     use super::*;
-    use crate::watch::mapped;
+    use crate::watch::loader::mapped;
 
     #[test]
     fn a_damaged_table_is_read_without_a_panic() {

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::watch::fork;
+use crate::watch::process::fork;
 
 /// A value behind a lock, made when it is first needed, and in a forked child again: another thread of the parent may have locked it in
 /// the middle of a change, so the parent's value is left as it is, and never freed.

@@ -6,8 +6,9 @@ use std::thread;
 use cudarc::driver::sys::CUresult;
 
 use crate::options::{AfterReady, Audit};
-use crate::watch::say::say;
-use crate::watch::{recording, threads};
+use crate::watch::process::say::say;
+use crate::watch::process::threads;
+use crate::watch::record::recording;
 
 /// Marks the program as ready. Programs in any language call it: Python by `ctypes.CDLL(None)`.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]

@@ -1,0 +1,7 @@
+//! What the audit needs of the process: threads, locks that a fork leaves usable, and the place for messages.
+
+pub(crate) mod fork;
+pub(crate) mod locked;
+pub(crate) mod say;
+pub(crate) mod system;
+pub(crate) mod threads;

@@ -1,0 +1,6 @@
+//! What goes into the record: calls in progress, launches, events, and when the program was ready.
+
+pub(crate) mod call;
+pub(crate) mod ready;
+pub(crate) mod recording;
+pub(crate) mod watched;
