@@ -4,6 +4,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::sync::OnceLock;
 
 use crate::variables;
 
@@ -18,9 +19,14 @@ fn obeyed(name: &str, is_privileged: bool) -> Option<OsString> {
     env::var_os(name).or_else(|| in_front(name)).filter(|_| !is_privileged)
 }
 
+/// Finds a variable in the library that `kernel-audit` put in front of the driver.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn in_front(name: &str) -> Option<OsString> {
-    variables::find(crate::watch::front::constant(), name).map(OsString::from)
+    use crate::watch::{loader::symbols, process::fork};
+
+    static CONSTANT: OnceLock<Vec<u8>> = OnceLock::new();
+    let find = || symbols::bytes_of(variables::CONSTANT.as_bytes()).unwrap_or_default();
+    variables::find(fork::once(&CONSTANT, find).as_slice(), name).map(OsString::from)
 }
 
 /// Other systems have no hooks.

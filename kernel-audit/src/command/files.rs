@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kernel_registry_command::terminal;
 
@@ -49,11 +49,6 @@ impl Reports {
         write_file(self.html.as_deref(), || html::page(audit))?;
         write_file(self.trace.as_deref(), || trace::text(audit))
     }
-}
-
-/// The path from the root: the program may have another working directory.
-pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(Failure::of_io(path))
 }
 
 /// Whether the standard output is meant, in place of a file.

@@ -17,9 +17,8 @@ use kernel_registry_image::{newest_variant, read as read_image};
 use tempfile::{Builder, NamedTempFile};
 
 use crate::command::failure::Failure;
-use crate::command::files::absolute;
 use crate::command::process::{Audit, Process, is_finding};
-use crate::command::program::trust::followed;
+use crate::command::program::trust::{absolute, followed};
 use crate::command::report::words::{Time, paragraph, short, subject};
 use kernel_registry_command::many;
 use kernel_registry_command::terminal;

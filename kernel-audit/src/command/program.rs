@@ -24,10 +24,9 @@ use kernel_registry_cuda::shared_object;
 
 use self::front::Front;
 use self::messages::Messages;
-use self::trust::followed;
+use self::trust::{absolute, followed};
 use super::cli::Run;
 use super::failure::Failure;
-use super::files::absolute;
 use super::libraries;
 use super::preload;
 use super::process::{self, Audit, Own, record_files};

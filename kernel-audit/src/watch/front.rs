@@ -20,8 +20,8 @@ use crate::outcome::{InstallError, Installed};
 use crate::watch::hooks::HOOKS;
 use crate::watch::hooks::lookup::{READY, RECORD, own};
 use crate::watch::loader::library::Library;
-use crate::watch::loader::{real, symbols};
-use crate::watch::process::{fork, say, system};
+use crate::watch::loader::real;
+use crate::watch::process::{say, system};
 use crate::watch::record::ready::kernel_registry_audit_ready;
 use crate::watch::record::recording;
 use crate::{environment, variables};
@@ -181,13 +181,6 @@ fn found_by_loader() -> io::Result<Found> {
             None => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
-}
-
-/// Returns the audit's variables from the library that `cargo kernels audit` put in front of the driver.
-pub(crate) fn constant() -> &'static [u8] {
-    static CONSTANT: OnceLock<Vec<u8>> = OnceLock::new();
-    let find = || symbols::bytes_of(variables::CONSTANT.as_bytes()).unwrap_or_default();
-    fork::once(&CONSTANT, find).as_slice()
 }
 
 /// Makes a library of this name in memory, whose functions are the hooks of this program.

@@ -22,10 +22,11 @@ use crate::watch::known::handles;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::say::say;
 use crate::watch::process::threads;
+use crate::watch::record::launches::{self, Stream};
 use crate::watch::record::recording::{
     self, NewEvent, nanoseconds, now, samples_run_short, write_event, write_return, write_sample,
 };
-use crate::watch::record::watched::{self, Stream};
+use crate::watch::record::slots;
 use crate::watch::record::{call, ready};
 use crate::{environment, variables};
 use explanation::{Explanation, HangingCall};
@@ -128,7 +129,7 @@ fn watch(timeout: Duration) {
     let child = process::id();
     let mut steps = 0_u32;
     while process::id() == child {
-        for (index, slot) in watched::slots() {
+        for (index, slot) in slots::slots() {
             let call = Seen::in_slot(slot);
             let its = watched.entry(index).or_insert_with(|| Watched::new(call));
             if call.call == 0 || call != its.call {
@@ -164,7 +165,7 @@ fn sample() {
     let mut counted = COUNTED.lock();
     let now = now();
     let mut samples = BTreeMap::new();
-    for (place, Stream { handle, kernel, launches, .. }) in watched::streams() {
+    for (place, Stream { handle, kernel, launches, .. }) in launches::streams() {
         let since = launches.wrapping_sub(counted.insert(place, launches).unwrap_or(0));
         if since > 0 {
             let (all, last) = samples.entry(handle).or_insert((0_u64, kernel));
@@ -235,7 +236,7 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
 
 /// The other threads that are in a call, and which.
 fn others(thread: u32) -> Vec<(u32, &'static str)> {
-    let in_call = watched::slots().filter_map(|(_, slot)| {
+    let in_call = slots::slots().filter_map(|(_, slot)| {
         let call = slot.call.load(Ordering::Relaxed).checked_sub(1)?;
         Some((slot.thread.load(Ordering::Relaxed), call::name(call)))
     });

@@ -21,7 +21,9 @@ use crate::watch::known::{devices, memory, stream_counts};
 use crate::watch::loader::real::{Function, c_name};
 use crate::watch::process::fork;
 use crate::watch::record::call::{self, Call, Hook};
-use crate::watch::record::watched::{self, during, timed};
+use crate::watch::record::events::timed;
+use crate::watch::record::launches;
+use crate::watch::record::slots::{self, during};
 use crate::watch::record::{ready, recording};
 use crate::watch::{hang, section};
 use context::{end_context, make_context};
@@ -39,7 +41,7 @@ fn begin(number: u32) -> bool {
     static WATCHES: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
         call::use_table(HOOKS);
-        [busy::forked, section::forked, unloaded::forked, watched::forked]
+        [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked]
             .into_iter()
             .for_each(fork::in_child);
         ready::start();
@@ -132,7 +134,7 @@ macro_rules! hooks {
 
 /// A call after which a stream waits for a word in memory.
 fn wait_for_word(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
-    watched::mark_waiting(stream.addr() as u64);
+    slots::mark_waiting(stream.addr() as u64);
     timed(call.on(stream), real)
 }
 
@@ -300,7 +302,7 @@ hooks! {
     5050 cuStreamCreateWithPriority => cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int)
         |call, real| guard::create_stream(call, stream, real);
     4000 cuStreamDestroy => cuStreamDestroy_v2(stream: CUstream) |call, real| {
-        watched::forget_stream(stream.addr() as u64);
+        launches::forget_stream(stream.addr() as u64);
         stream_counts::forget(stream.addr() as u64);
         timed(call.on(stream), real)
     };

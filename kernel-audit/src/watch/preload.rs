@@ -3,68 +3,29 @@
 
 mod file;
 mod load;
+mod outcome;
+mod state;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cudarc::driver::sys::{CUlimit, CUresult};
 
 use crate::options::{Audit, PreloadAt};
 use crate::preload::{How, Origin, Preload};
-use crate::record::Kind;
 use crate::watch::known::handles::{self, Content};
 use crate::watch::known::{contexts, limits};
 use crate::watch::process::fork;
-use crate::watch::process::locked::Locked;
 use crate::watch::process::say::say;
-use crate::watch::record::recording::{self, NewEvent, now, write_event};
-use crate::watch::record::watched;
-
-/// What was preloaded in this process.
-static STATE: Locked<State> = Locked::new();
+use outcome::{failed, record_rest};
+use state::{Progress, STATE, STEP, TIMEOUT, content_of, context_of, wait_a_step};
 
 /// Whether there is anything that the program could take.
 static ANY: AtomicBool = AtomicBool::new(false);
-
-#[derive(Default)]
-struct State {
-    /// The handles that the program has not taken.
-    images: HashMap<(Content, Context), Vec<u64>>,
-    /// How many images were loaded.
-    loads: u64,
-    /// The contexts in which it was done or is being done, by their ids: the next context can have the address of one that is gone.
-    contexts: HashMap<u64, Progress>,
-    /// The images that are being loaded.
-    loading: Vec<(Origin, Context)>,
-    /// The images that are used here now, and that another thread may want to unload.
-    in_use: Vec<u64>,
-    /// The libraries of our own kernels, by their images.
-    primes: HashMap<usize, u64>,
-    /// What became of kernels and images, in events that the record has no room for.
-    unrecorded: usize,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Begun,
-    /// Something ran on the device. The program can say when it is time again.
-    Left,
-    Done,
-}
-
-/// The address of a context, and its id.
-type Context = (u64, u64);
-
-const ALL: Context = (0, 0);
-
-/// The context that an image loaded now belongs to.
-fn context_of(how: How) -> Context {
-    if how == How::Module { contexts::current_with_id() } else { ALL }
-}
 
 /// What a preload calls an image, if it names one with these bytes, which have this hash.
 pub(crate) fn content(how: How, hash: u64, image: &[u8]) -> Option<Content> {
@@ -81,11 +42,6 @@ pub(crate) fn content(how: How, hash: u64, image: &[u8]) -> Option<Content> {
     let same = named.get(&(how, image.len() as u64, hash))?;
     let code = same.iter().filter_map(|origin| file::read(origin).ok()).find(|code| *code == image)?;
     Some(content_of(how, code))
-}
-
-/// What an image is called that was read from a file.
-fn content_of(how: How, code: &'static [u8]) -> Content {
-    (how, code.as_ptr().addr())
 }
 
 /// Takes the handle of an image that was preloaded. Each is taken once: the program may unload it.
@@ -152,12 +108,6 @@ pub extern "C" fn kernel_registry_audit_preload() -> i32 {
     in_context(context).map_or(-1, |count| i32::try_from(count).unwrap_or(i32::MAX))
 }
 
-/// How often a thread looks whether another one is ready.
-const STEP: Duration = Duration::from_millis(1);
-
-/// How long a thread waits for another one that preloads the same. The other one may wait for a kernel that this thread ends.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Preloads in a context, once. A second thread in the same context waits, so that it loads nothing late meanwhile. Returns how many kernels
 /// were loaded.
 pub(crate) fn in_context(context: u64) -> Option<usize> {
@@ -213,12 +163,6 @@ fn within<T>(context: u64, act: impl FnOnce() -> T) -> Option<T> {
     result
 }
 
-/// Waits a moment for another thread. As long as that gets on, this is no hang.
-fn wait_a_step() {
-    watched::get_on(STATE.lock().loads);
-    thread::sleep(STEP);
-}
-
 /// Begins with a context, or returns what became of it before.
 fn begin(id: u64) -> Option<Progress> {
     match STATE.lock().contexts.entry(id) {
@@ -228,45 +172,4 @@ fn begin(id: u64) -> Option<Progress> {
             None
         }
     }
-}
-
-/// Records that a kernel, or an image, was preloaded.
-fn done(subject: &str, image: &str, begun: u64) {
-    record(subject, image, NewEvent { begun, took: now() - begun, ..NewEvent::default() });
-}
-
-/// Records that an image was preloaded.
-fn image_done(origin: &Origin, words: &str, begun: u64) {
-    let origin = &origin.to_string();
-    record(load::IMAGE, words, NewEvent { begun, took: now() - begun, origin, ..NewEvent::default() });
-}
-
-/// Records that something was not preloaded, and why.
-fn failed(subject: &str, image: &str, why: &str) {
-    record(subject, image, NewEvent { begun: now(), result: u32::MAX, text: why, ..NewEvent::default() });
-}
-
-/// Leaves half of the record to the program.
-fn record(subject: &str, image: &str, event: NewEvent<'_>) {
-    if recording::is_half_full() {
-        STATE.lock().unrecorded += 1;
-    } else {
-        write(subject, image, event);
-    }
-}
-
-/// Records once how many events had no room.
-fn record_rest() {
-    static ONCE: AtomicBool = AtomicBool::new(false);
-    let unrecorded = STATE.lock().unrecorded;
-    if unrecorded > 0 && !ONCE.swap(true, Ordering::Relaxed) {
-        let text = "the record has no room to say what became of it; `--events NUMBER` makes more";
-        let event = NewEvent { begun: now(), result: u32::MAX, text, ..NewEvent::default() };
-        write(&format!("{unrecorded} more"), "", event);
-    }
-}
-
-fn write(subject: &str, image: &str, event: NewEvent<'_>) {
-    let (kind, call, context) = (Kind::Preload, "preload", contexts::current());
-    write_event(NewEvent { kind, call, context, subject, image, ..event });
 }

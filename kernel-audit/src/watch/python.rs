@@ -2,88 +2,19 @@
 //! nothing, and may be called in the handler of a signal and without the interpreter's lock, for the thread's own frames. Of others `locked` asks for
 //! the frames, if the thread holds the interpreter's lock.
 
+mod interpreter;
 mod locked;
 
-use std::collections::HashMap;
-use std::ffi::{CStr, c_int, c_void};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::fd::{AsRawFd, RawFd};
-use std::{mem, ptr};
+use std::os::fd::AsRawFd;
 
-use crate::watch::loader::{mapped, symbols};
-use crate::watch::process::locked::Locked;
 use crate::watch::process::system;
-use crate::watch::record::recording;
-
-/// Frames that are kept.
-const MOST: usize = 32;
+use interpreter::MOST;
+pub(crate) use interpreter::{Frame, Interpreter};
 
 /// Bytes that are read.
 const LONGEST: u64 = 32 << 10;
-
-/// No interpreter writes more: a hundred frames with two texts of 500 characters, each of ten bytes at most.
-const WRITTEN: usize = 1 << 21;
-
-/// A frame of a Python function.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
-    pub(crate) file: String,
-    pub(crate) line: u32,
-    pub(crate) function: String,
-}
-
-/// An interpreter in this process.
-#[derive(Clone, Copy)]
-pub(crate) struct Interpreter {
-    write: unsafe extern "C" fn(c_int, *mut c_void),
-    thread: unsafe extern "C" fn() -> *mut c_void,
-}
-
-impl Interpreter {
-    /// The interpreter, if there is one that runs and has the function.
-    pub(crate) fn find() -> Option<Self> {
-        type Write = unsafe extern "C" fn(c_int, *mut c_void);
-        type ThreadState = unsafe extern "C" fn() -> *mut c_void;
-        let (write, thread) = (symbol(c"_Py_DumpTraceback")?, symbol(c"PyGILState_GetThisThreadState")?);
-        // A signal can end the process that writes more than it may, also to a file in memory.
-        if !runs() || !recording::may_be(WRITTEN) {
-            return None;
-        }
-        // SAFETY: these are the types of CPython's functions of these names.
-        unsafe {
-            let write = mem::transmute::<*mut c_void, Write>(write);
-            let thread = mem::transmute::<*mut c_void, ThreadState>(thread);
-            Some(Interpreter { write, thread })
-        }
-    }
-
-    /// Whether it is the same one, and not one that was opened later in its place.
-    pub(crate) fn is(self, other: Self) -> bool {
-        let addresses = |its: Self| (its.write as *const c_void, its.thread as *const c_void);
-        addresses(self) == addresses(other)
-    }
-
-    /// Writes the frames of this thread into a file, if it has any.
-    pub(crate) fn write(self, file: RawFd) {
-        // SAFETY: it answers with this thread's state, or null. The thread is here, so its frames do not change meanwhile.
-        unsafe {
-            let thread = (self.thread)();
-            if !thread.is_null() {
-                (self.write)(file, thread);
-            }
-        }
-    }
-}
-
-/// Whether there is an interpreter that has begun and does not end.
-fn runs() -> bool {
-    type Ask = unsafe extern "C" fn() -> c_int;
-    // SAFETY: this is the type of the three functions, which only answer.
-    let yes = |ask: *mut c_void| unsafe { mem::transmute::<*mut c_void, Ask>(ask)() != 0 };
-    let is_ending = || symbol(c"Py_IsFinalizing").or_else(|| symbol(c"_Py_IsFinalizing"));
-    symbol(c"Py_IsInitialized").is_some_and(yes) && is_ending().is_some_and(|ask| !yes(ask))
-}
 
 /// The frames of this thread, the innermost first.
 pub(crate) fn frames() -> Vec<Frame> {
@@ -122,25 +53,6 @@ pub(crate) fn of_user(frames: &[Frame]) -> Option<&Frame> {
     const OTHERS: [&str; 4] = ["/site-packages/", "/dist-packages/", "/lib/python", "<frozen "];
     let is_users = |frame: &&Frame| !OTHERS.iter().any(|other| frame.file.contains(other));
     frames.iter().find(is_users).or(frames.first())
-}
-
-/// The functions that were asked for, as long as the files are the same.
-#[derive(Default)]
-struct Asked {
-    files: (u64, u64),
-    found: HashMap<&'static CStr, Option<usize>>,
-}
-
-/// A function of an interpreter in this process.
-fn symbol(name: &'static CStr) -> Option<*mut c_void> {
-    static ASKED: Locked<Asked> = Locked::new();
-    let files = mapped::counts();
-    let mut asked = ASKED.lock();
-    if asked.files != files {
-        *asked = Asked { files, found: HashMap::new() };
-    }
-    let find = || symbols::find(name).map(|address| address as usize);
-    asked.found.entry(name).or_insert_with(find).map(ptr::with_exposed_provenance_mut)
 }
 
 #[cfg(test)]

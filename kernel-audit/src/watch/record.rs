@@ -1,6 +1,8 @@
 //! What goes into the record: calls in progress, launches, events, and when the program was ready.
 
 pub(crate) mod call;
+pub(crate) mod events;
+pub(crate) mod launches;
 pub(crate) mod ready;
 pub(crate) mod recording;
-pub(crate) mod watched;
+pub(crate) mod slots;

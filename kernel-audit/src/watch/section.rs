@@ -23,8 +23,9 @@ use crate::watch::known::owners::Owner;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::say::say;
 use crate::watch::record::call::Call;
+use crate::watch::record::events;
 use crate::watch::record::recording::{NewEvent, now};
-use crate::watch::record::watched::{self, during};
+use crate::watch::record::slots::during;
 pub(crate) use deferred::Free;
 use deferred::{Deferred, Later};
 
@@ -200,7 +201,7 @@ fn deferred_event(call: Call, subject: &str, resident: &str) {
     let (kind, rule) = (Kind::Deferred, rules::of(call.name(), true).next());
     let event =
         NewEvent { kind, subject, begun: now(), resident, rule, is_finding: true, ..NewEvent::default() };
-    watched::record_event(call, event);
+    events::record_event(call, event);
 }
 
 /// Makes the deferred calls, until a section concerns all that are left.

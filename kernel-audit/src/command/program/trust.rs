@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::command::failure::Failure;
+
 /// The most links that are followed. The system has the same limit.
 const LINKS: usize = 40;
 
@@ -15,6 +17,11 @@ const OTHERS_WRITE: u32 = 0o022;
 const ALL_WRITE: u32 = 0o002;
 /// Mode bit: in this folder only the owner of a file may remove or replace it.
 const STICKY: u32 = 0o1000;
+
+/// The path from the root: the program may have another working directory.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(Failure::of_io(path))
+}
 
 /// Follows the links at a path. Fails if another user made one of them, or the file, in a folder where everybody may. That is the system's own
 /// rule (`fs.protected_symlinks`), but the system applies it only to files that are opened.

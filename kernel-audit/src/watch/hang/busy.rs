@@ -12,7 +12,7 @@ use cudarc::driver::sys::{CUresult, CUstream, CUstreamCaptureStatus};
 use crate::watch::known::{contexts, handles};
 use crate::watch::loader::real::driver_function;
 use crate::watch::process::threads;
-use crate::watch::record::watched::{self, Stream, WAIT};
+use crate::watch::record::launches::{self, Stream, WAIT};
 
 /// How long the driver may take to answer.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -151,7 +151,7 @@ fn busy(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
     // The default streams are those of the current context.
     for context in contexts::all() {
         contexts::within(context, || {
-            let used = watched::streams().filter(|(_, stream)| stream.kernel > 0 && wanted(stream));
+            let used = launches::streams().filter(|(_, stream)| stream.kernel > 0 && wanted(stream));
             busy.extend(used.filter(|(_, stream)| is_busy(stream)));
         });
     }

@@ -7,8 +7,8 @@ use kernel_registry_cuda::rules::{self, Rule};
 
 use crate::watch::hang::{busy, unloaded};
 use crate::watch::known::handles;
+use crate::watch::record::launches::{Stream, WAIT};
 use crate::watch::record::recording;
-use crate::watch::record::watched::{Stream, WAIT};
 
 /// A call that has not returned.
 pub(super) struct HangingCall<'a> {

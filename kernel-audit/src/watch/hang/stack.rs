@@ -13,11 +13,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::record::Slot;
-use crate::watch::caller;
-use crate::watch::caller::Caller;
+use crate::watch::caller::{self, Caller};
 use crate::watch::process::{fork, system};
 use crate::watch::python::{self, Frame, Interpreter};
-use crate::watch::record::watched;
+use crate::watch::record::slots;
 
 /// How long a thread may take to write down its frames.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -31,7 +30,7 @@ static ANSWERED: AtomicBool = AtomicBool::new(false);
 /// The caller of the hook that a thread of this process is in.
 pub(crate) fn capture(slot: &Slot, hook: *const c_void) -> Caller {
     let thread = slot.thread.load(Ordering::Relaxed);
-    caller::find_from(watched::place(slot), hook).in_python(&python_frames(thread).unwrap_or_default())
+    caller::find_from(slots::place(slot), hook).in_python(&python_frames(thread).unwrap_or_default())
 }
 
 /// The Python frames of a thread, if it has any and takes the signal.

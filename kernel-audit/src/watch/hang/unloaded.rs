@@ -10,7 +10,8 @@ use crate::watch::hang::busy;
 use crate::watch::known::handles;
 use crate::watch::process::locked::Locked;
 use crate::watch::record::call::Call;
-use crate::watch::record::watched::{Stream, thread};
+use crate::watch::record::launches::Stream;
+use crate::watch::record::slots::thread;
 
 /// The first launch of a kernel that was not loaded.
 #[derive(Clone)]

@@ -12,7 +12,8 @@ use crate::watch::known::{contexts, handles, owners, stream_counts};
 use crate::watch::loader::real::driver_function;
 use crate::watch::preload;
 use crate::watch::record::call::{Call, with_handle};
-use crate::watch::record::watched::{during, timed};
+use crate::watch::record::events::timed;
+use crate::watch::record::slots::during;
 use crate::watch::section::{self, ActiveSection};
 
 /// A call that ends a context, with all that is loaded there.

@@ -11,8 +11,9 @@ use crate::watch::known::owners::{self, Owner};
 use crate::watch::known::{contexts, memory, stream_counts};
 use crate::watch::process::say::say;
 use crate::watch::record::call::{Call, stored_handle, with_handle};
+use crate::watch::record::events::{self, timed};
 use crate::watch::record::recording::{NewEvent, now};
-use crate::watch::record::watched::{self, during, timed};
+use crate::watch::record::slots::during;
 use crate::watch::section::{self, ActiveSection, Free, Launch, Outcome, WaitingFrees};
 
 /// The subject of a launch in the stream of the resident kernel.
@@ -89,7 +90,7 @@ fn would_wait(
         }
     };
     let event = NewEvent { kind, begun, took, resident: &section.kernel, is_finding: true, ..event };
-    watched::record_event(call, NewEvent { result: result as u32, ..event });
+    events::record_event(call, NewEvent { result: result as u32, ..event });
     result
 }
 

@@ -15,9 +15,10 @@ use crate::watch::hang::{busy, unloaded};
 use crate::watch::known::code::Image;
 use crate::watch::known::{contexts, handles, origin, owners};
 use crate::watch::record::call::{Call, stored_handle, with_handle};
+use crate::watch::record::events::timed;
 use crate::watch::record::ready;
 use crate::watch::record::recording::{self, NewEvent, now};
-use crate::watch::record::watched::{self, timed};
+use crate::watch::record::slots;
 use crate::watch::{preload, section};
 
 /// Loads a module, with so many options for the driver's compiler.
@@ -94,7 +95,7 @@ fn load_image<T>(
     let origin = origin.map(|origin| origin.to_string()).unwrap_or_default();
     let event = NewEvent { origin: &origin, ..image_event(image.kind, image.bytes, rule) };
     let loading = handles::Loading { kind: image.kind, bytes: image.bytes, origin: origin.as_str().into() };
-    let (result, caller) = handles::while_loading(watched::thread(), loading, || {
+    let (result, caller) = handles::while_loading(slots::thread(), loading, || {
         late::make_call(call, event, late::LOAD_BEFORE, words, real)
     });
     with_handle(result, out, |handle| {

@@ -10,9 +10,10 @@ use crate::watch::hang::waits;
 use crate::watch::known::handles;
 use crate::watch::process::say::say;
 use crate::watch::record::call::Call;
+use crate::watch::record::events::{self, slow};
 use crate::watch::record::ready;
 use crate::watch::record::recording::{self, NewEvent, now};
-use crate::watch::record::watched::{self, during, during_load, slow};
+use crate::watch::record::slots::{self, during, during_load};
 use crate::watch::section::{self, ActiveSection};
 
 /// Makes a call that loads or sets something, as `event` says, unless it is refused. `words` says the same to people, and `remedy` what to do
@@ -29,7 +30,7 @@ pub(super) fn make_call(
     let resident = section.as_ref().map_or("", |(_, section)| &*section.kernel);
     let event = NewEvent { begun, resident, is_finding: section.is_some(), ..event };
     let record = |kind, took, resident, result| {
-        watched::record_event(call, NewEvent { kind, took, resident, result: result as u32, ..event })
+        events::record_event(call, NewEvent { kind, took, resident, result: result as u32, ..event })
     };
     if let Some((rule, section)) = &section
         && section.on_wait != OnWait::Report
@@ -42,10 +43,10 @@ pub(super) fn make_call(
         ready::end();
         return (refused, caller);
     }
-    let sequence = watched::sequence();
+    let sequence = slots::sequence();
     let result = if event.kind == Kind::Load { during_load(call, real) } else { during(call, real) };
     let took = now() - begun;
-    let wait = if took < slow() { None } else { waits::take(watched::thread(), sequence) };
+    let wait = if took < slow() { None } else { waits::take(slots::thread(), sequence) };
     let resident = wait.as_ref().filter(|_| section.is_none()).map_or(resident, |wait| &wait.kernel);
     if event.kind != Kind::Load || result == CUresult::CUDA_SUCCESS {
         return (result, record(event.kind, took, resident, result));
@@ -77,13 +78,13 @@ pub(super) fn describe(call: Call, kernel: &str) -> String {
 pub(super) fn record_loaded(call: Call, kernel: &str, begun: u64, result: CUresult) {
     let (image, origin) = &handles::image_of(call.subject).unwrap_or_default();
     let (took, result) = (now() - begun, result as u32);
-    watched::record_event(call, NewEvent { image, origin, begun, took, result, ..load_event(kernel) });
+    events::record_event(call, NewEvent { image, origin, begun, took, result, ..load_event(kernel) });
 }
 
 /// Records that a call which would load a kernel, as `event` says, was refused.
 pub(super) fn record_refused(call: Call, event: NewEvent<'_>, result: CUresult) {
     let (kind, result) = (Kind::Refused, result as u32);
-    watched::record_event(call, NewEvent { kind, begun: now(), result, ..event });
+    events::record_event(call, NewEvent { kind, begun: now(), result, ..event });
     ready::end();
 }
 

@@ -17,8 +17,9 @@ use crate::watch::known::{contexts, handles};
 use crate::watch::loader::real::{Function, stored};
 use crate::watch::process::fork;
 use crate::watch::record::call::{Call, stored_handle};
+use crate::watch::record::events::timed;
 use crate::watch::record::recording::NewEvent;
-use crate::watch::record::watched::{self, count_launch, during, timed};
+use crate::watch::record::slots::{self, count_launch, during};
 use crate::watch::{preload, section};
 
 /// Launches a kernel. If it was launched before, this neither locks nor allocates.
@@ -53,7 +54,7 @@ fn launch_in_stream_of_section(
 fn launch_kernel(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
     let key = contexts::key(call.subject, call.stream);
     if handles::is_launched(key) {
-        watched::launch(call, real)
+        slots::launch(call, real)
     } else {
         launch_first(call, key, function, real)
     }

@@ -10,16 +10,16 @@ use cudarc::driver::sys::{
 };
 use kernel_registry_cuda::prime;
 
-use super::{
-    STATE, STEP, State, TIMEOUT, content_of, context_of, done, failed, file, image_done, wait_a_step,
-};
+use super::file;
+use super::outcome::{IMAGE, done, failed, image_done};
+use super::state::{STATE, STEP, State, TIMEOUT, content_of, context_of, wait_a_step};
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Prime, Sizes};
 use crate::watch::hang::busy;
 use crate::watch::known::owners::{self, Owner};
 use crate::watch::known::{contexts, handles, limits};
 use crate::watch::loader::real::driver_function;
 use crate::watch::record::recording::now;
-use crate::watch::record::watched;
+use crate::watch::record::slots;
 use crate::watch::section;
 
 type Params = *mut *mut c_void;
@@ -47,9 +47,6 @@ const MOST: u32 = 64;
 
 /// How long to wait for other work on the device. It may be that of a resident kernel.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// What an image is called among what was preloaded.
-pub(super) const IMAGE: &str = "image";
 
 /// Why something was not preloaded.
 type Why = String;
@@ -133,7 +130,7 @@ fn find_running() -> Option<String> {
 fn one(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &mut usize) -> usize {
     let words = &words_of(origin);
     let begun = now();
-    watched::get_on(begun);
+    slots::get_on(begun);
     match image(origin, copy) {
         Ok(image) => {
             image_done(origin, words, begun);
@@ -170,7 +167,7 @@ fn of_image(how: How, image: u64, words: &str, kernels: &BTreeSet<String>, stack
     let mut count = 0;
     for name in kernels {
         let begun = now();
-        watched::get_on(begun);
+        slots::get_on(begun);
         match kernel(how, image, name) {
             Ok(frame) => {
                 *stack = frame.max(*stack);

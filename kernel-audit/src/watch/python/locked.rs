@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{mem, ptr, slice};
 
-use super::{Frame, MOST, runs, symbol};
+use super::interpreter::{Frame, MOST, runs, symbol};
 
 type Object = *mut c_void;
 type Of = unsafe extern "C" fn(Object) -> Object;

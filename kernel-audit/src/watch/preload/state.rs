@@ -1,0 +1,67 @@
+//! What was preloaded, and what threads are preloading.
+
+use std::collections::HashMap;
+use std::thread;
+use std::time::Duration;
+
+use crate::preload::{How, Origin};
+use crate::watch::known::contexts;
+use crate::watch::known::handles::Content;
+use crate::watch::process::locked::Locked;
+use crate::watch::record::slots;
+
+/// What was preloaded in this process.
+pub(super) static STATE: Locked<State> = Locked::new();
+
+#[derive(Default)]
+pub(super) struct State {
+    /// The handles that the program has not taken.
+    pub(super) images: HashMap<(Content, Context), Vec<u64>>,
+    /// How many images were loaded.
+    pub(super) loads: u64,
+    /// The contexts in which it was done or is being done, by their ids: the next context can have the address of one that is gone.
+    pub(super) contexts: HashMap<u64, Progress>,
+    /// The images that are being loaded.
+    pub(super) loading: Vec<(Origin, Context)>,
+    /// The images that are used here now, and that another thread may want to unload.
+    pub(super) in_use: Vec<u64>,
+    /// The libraries of our own kernels, by their images.
+    pub(super) primes: HashMap<usize, u64>,
+    /// What became of kernels and images, in events that the record has no room for.
+    pub(super) unrecorded: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    Begun,
+    /// Something ran on the device. The program can say when it is time again.
+    Left,
+    Done,
+}
+
+/// The address of a context, and its id.
+pub(super) type Context = (u64, u64);
+
+pub(super) const ALL: Context = (0, 0);
+
+/// The context that an image loaded now belongs to.
+pub(super) fn context_of(how: How) -> Context {
+    if how == How::Module { contexts::current_with_id() } else { ALL }
+}
+
+/// What an image is called that was read from a file.
+pub(super) fn content_of(how: How, code: &'static [u8]) -> Content {
+    (how, code.as_ptr().addr())
+}
+
+/// How often a thread looks whether another one is ready.
+pub(super) const STEP: Duration = Duration::from_millis(1);
+
+/// How long a thread waits for another one that preloads the same. The other one may wait for a kernel that this thread ends.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Waits a moment for another thread. As long as that gets on, this is no hang.
+pub(super) fn wait_a_step() {
+    slots::get_on(STATE.lock().loads);
+    thread::sleep(STEP);
+}

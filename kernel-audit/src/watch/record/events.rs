@@ -1,0 +1,49 @@
+//! Events of calls: who called, how long it took, and why.
+
+use cudarc::driver::sys::CUresult;
+
+use crate::options::Audit;
+use crate::record::Kind;
+use crate::watch::caller::{self, Caller};
+use crate::watch::hang::waits;
+use crate::watch::known::contexts;
+use crate::watch::record::call::{self, Call};
+use crate::watch::record::recording::{self, NewEvent, nanoseconds, now, write_event};
+use crate::watch::record::slots::{during, sequence, thread};
+
+/// Makes a call, and records it as slow if it was.
+pub(crate) fn timed(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+    let (sequence, begun) = (sequence(), now());
+    let result = during(call, real);
+    let took = now() - begun;
+    if took >= slow() {
+        let wait = waits::take(thread(), sequence);
+        let (rule, resident) = wait.as_ref().map_or((None, ""), |wait| (Some(wait.rule), &*wait.kernel));
+        let event = NewEvent { kind: Kind::Slow, begun, took, result: result as u32, ..NewEvent::default() };
+        record_event(call, NewEvent { rule, resident, ..event });
+    }
+    result
+}
+
+/// The time in nanoseconds from which calls are events.
+pub(crate) fn slow() -> u64 {
+    nanoseconds(Audit::chosen().slow)
+}
+
+/// Records an event of this thread, with its stack. Returns who called.
+pub(crate) fn record_event(call: Call, event: NewEvent<'_>) -> Caller {
+    let caller = caller::find(call::address(call.hook));
+    let is_late = event.kind != Kind::Slow && recording::is_ready();
+    write_event(NewEvent {
+        call: call.name(),
+        thread: thread(),
+        stream: call.stream,
+        context: contexts::current(),
+        is_finding: event.is_finding || is_late,
+        library: &caller.library,
+        caller: &caller.name,
+        text: &caller.stack,
+        ..event
+    });
+    caller
+}

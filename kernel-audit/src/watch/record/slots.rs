@@ -1,0 +1,172 @@
+//! Each thread's call in progress, in its slot of the record.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cudarc::driver::sys::CUresult;
+
+use crate::record::{SLOTS, Slot};
+use crate::watch::caller::unwind::Registers;
+use crate::watch::process::{fork, system};
+use crate::watch::record::call::Call;
+use crate::watch::record::launches::{self, increment};
+use crate::watch::record::recording::record;
+
+/// In a forked child this thread has no slot yet.
+pub(crate) fn forked() {
+    SLOT.set(ptr::null());
+}
+
+thread_local! {
+    /// This thread's slot, or null before its first call. It has no destructor, so reading it is one load, and needs no lock of the loader.
+    static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
+}
+
+/// Gives a thread's slot back when it ends.
+unsafe extern "C" fn leave(_: *mut c_void) {
+    // While the thread ends, it has none.
+    let slot = SLOT.replace(&NOBODY);
+    if slot.is_null() || ptr::eq(slot, &NOBODY) {
+        return;
+    }
+    // SAFETY: slots are in the record, which is never unmapped.
+    let slot = unsafe { &*slot };
+    let header = &record().header;
+    header.launches.fetch_add(slot.launches.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    header.calls.fetch_add(slot.sequence.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    slot.thread.store(0, Ordering::Release);
+}
+
+/// Lets this thread give its slot back at its end. Destructors of Rust's thread-local values take the loader's lock.
+fn leave_at_end() -> bool {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    let make = || {
+        let mut key = 0;
+        // SAFETY: it stores a number, and the function stays where it is.
+        (unsafe { libc::pthread_key_create(&mut key, Some(leave)) } == 0).then_some(key)
+    };
+    let key = fork::undivided(|| *KEY.get_or_init(make));
+    // SAFETY: the key is there. Its value only has to be one.
+    key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, (&raw const NOBODY).cast()) } == 0)
+}
+
+/// The slot of threads that found none free. Nobody reads it.
+// SAFETY: zeros are valid in a slot, which is made of atomics.
+static NOBODY: Slot = unsafe { MaybeUninit::zeroed().assume_init() };
+
+/// This thread's slot.
+#[inline]
+fn slot() -> &'static Slot {
+    let slot = SLOT.get();
+    let slot = if slot.is_null() { enter() } else { slot };
+    // SAFETY: slots are never freed.
+    unsafe { &*slot }
+}
+
+#[cold]
+fn enter() -> *const Slot {
+    let number = system::thread_number();
+    let free =
+        |slot: &&Slot| slot.thread.compare_exchange(0, number, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    let mut slots = if leave_at_end() { record().slots.iter() } else { [].iter() };
+    let slot = slots.find(free).map_or(&raw const NOBODY, ptr::from_ref);
+    if ptr::eq(slot, &NOBODY) {
+        record().header.unwatched_threads.fetch_add(1, Ordering::Relaxed);
+    }
+    SLOT.set(slot);
+    slot
+}
+
+/// Makes a call, which is in progress meanwhile.
+#[inline]
+pub(crate) fn during<T>(call: Call, real: impl FnOnce() -> T) -> T {
+    within(slot(), call, real)
+}
+
+/// Makes a call that loads the kernel which it is about.
+pub(crate) fn during_load(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+    let slot = slot();
+    slot.loads.store(1, Ordering::Relaxed);
+    let result = within(slot, call, real);
+    slot.loads.store(0, Ordering::Relaxed);
+    result
+}
+
+/// Makes a launch, which is counted, and is in progress meanwhile.
+#[inline]
+pub(crate) fn launch(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+    let slot = slot();
+    launches::count(slot, call.stream, call.subject);
+    within(slot, call, real)
+}
+
+#[inline]
+fn within<T>(slot: &Slot, call: Call, real: impl FnOnce() -> T) -> T {
+    slot.subject.store(call.subject, Ordering::Relaxed);
+    slot.stream.store(call.stream, Ordering::Relaxed);
+    // A hook can be called by the driver behind, or by another hook. Only this thread writes to its slot.
+    let outer = slot.call.load(Ordering::Relaxed);
+    let of_outer = (outer != 0).then(|| place(slot));
+    set_place(slot, Registers::here());
+    slot.call.store(call.hook + 1, Ordering::Relaxed);
+    let result = real();
+    slot.call.store(outer, Ordering::Relaxed);
+    if let Some(place) = of_outer {
+        set_place(slot, place);
+    }
+    increment(&slot.sequence);
+    result
+}
+
+/// Says where a thread calls the driver.
+#[inline]
+fn set_place(slot: &Slot, Registers { pc, sp, fp }: Registers) {
+    slot.pc.store(pc as u32, Ordering::Relaxed);
+    slot.sp.store(sp, Ordering::Relaxed);
+    slot.fp.store(fp as u32, Ordering::Relaxed);
+}
+
+/// Where a thread calls the driver. The code is in the same file as this, and what the frame pointer is needed for is in the same stack.
+pub(crate) fn place(slot: &Slot) -> Registers {
+    let near = |whole: u64, half: &AtomicU32| {
+        let half = half.load(Ordering::Relaxed);
+        whole.wrapping_add_signed(half.wrapping_sub(whole as u32).cast_signed().into())
+    };
+    let sp = slot.sp.load(Ordering::Relaxed);
+    Registers { pc: near(Registers::here().pc, &slot.pc), sp, fp: near(sp, &slot.fp) }
+}
+
+/// Says that this thread's call gets on with something else: it does not hang.
+pub(crate) fn get_on(with: u64) {
+    slot().subject.store(with, Ordering::Relaxed);
+}
+
+/// Counts a launch, and remembers which kernel this thread launched last in the stream.
+pub(crate) fn count_launch(stream: u64, kernel: u64) {
+    launches::count(slot(), stream, kernel);
+}
+
+/// Remembers that a stream waits for a word in memory.
+pub(crate) fn mark_waiting(stream: u64) {
+    launches::mark_waiting(slot(), stream);
+}
+
+/// How many calls this thread has made. Those in progress are not counted.
+pub(crate) fn sequence() -> u64 {
+    slot().sequence.load(Ordering::Relaxed)
+}
+
+/// The number of this thread, or 0 if no slot was free.
+pub(crate) fn thread() -> u32 {
+    slot().thread.load(Ordering::Relaxed)
+}
+
+/// The slots with a thread.
+pub(crate) fn slots() -> impl Iterator<Item = (usize, &'static Slot)> {
+    let slots = record().slots.iter().take(SLOTS).enumerate();
+    slots.filter(|(_, slot)| slot.thread.load(Ordering::Relaxed) > 0)
+}
