@@ -5,7 +5,6 @@ mod device;
 mod libraries;
 mod loaded;
 mod policy;
-mod primed;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
 use std::time::{Duration, Instant};
@@ -25,7 +24,6 @@ pub(crate) use loaded::Loaded;
 pub use loaded::WarmKernel;
 pub(crate) use policy::Policy;
 pub use policy::{Late, LateLoad};
-pub(crate) use primed::Primed;
 
 /// A context in which kernels were warmed.
 pub(crate) struct KnownContext {

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Primed;
+use kernel_registry_cuda::prime::Primed;
+
 use crate::driver::{Function, Module};
 use crate::table::Limits;
 use crate::{KernelInfo, KernelReport};

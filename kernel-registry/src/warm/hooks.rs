@@ -4,11 +4,12 @@ mod inside;
 
 use std::time::Instant;
 
+use kernel_registry_cuda::prime::Primed;
+
 use super::failure::{Cause, HookCause, HookFailure};
 use super::limits;
 use super::report::HookReport;
 use super::work::Work;
-use crate::contexts::Primed;
 use crate::driver::{self, LoadError};
 use crate::hook::{Hook, Preloaded, WarmContext};
 

@@ -1,12 +1,13 @@
 //! The stage that raises the context's limits for its kernels: printf buffer, heap, stack and dynamic shared memory.
 
 use cudarc::driver::sys::CUresult;
+use kernel_registry_cuda::prime::Primed;
 
 use super::error::{SetLimit, WarmError};
 use super::failure::Cause;
 use super::load::cause;
 use super::work::{Candidate, Sizes, Work};
-use crate::contexts::{Primed, WarmKernel};
+use crate::contexts::WarmKernel;
 use crate::driver::{Current, DriverCallError, Limit};
 
 /// Raises the limits, and returns the kernels whose needs they meet.

@@ -16,7 +16,6 @@ use super::failure::Cause;
 use super::handle::Handle;
 use super::pieces::{self, Cut};
 use super::plan::{Planned, PlannedImage};
-use super::prime;
 use super::progress::{Progress, Stage};
 use super::work::{Job, Work};
 use crate::contexts::{Libraries, Piece};
@@ -85,13 +84,11 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     if !sources.is_empty() {
         // Our own kernels are launched later, but compiled now, in parallel with the others.
         let arch = work.device.arch;
-        sources.extend(prime::image(work.needs(pending)).and_then(|image| {
-            match Route::choose(image, arch) {
-                Route::Library { text } => {
-                    Some(Source { piece: Libraries::find_or_add(image, arch).whole().clone(), is_text: text })
-                }
-                Route::Module => None,
+        sources.extend(work.needs(pending).image().and_then(|image| match Route::choose(image, arch) {
+            Route::Library { text } => {
+                Some(Source { piece: Libraries::find_or_add(image, arch).whole().clone(), is_text: text })
             }
+            Route::Module => None,
         }));
     }
 

@@ -5,14 +5,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ffi::CStr;
 
-use kernel_registry_cuda::prime::{ASSERT, FIRST, MALLOC, OUTPUT, PLAIN, PRINTF, SPECIAL};
+use kernel_registry_cuda::prime::{PLAIN, Primed};
 
 use super::code::Route;
 use super::handle::Handle;
 use super::plan::Planned;
-use crate::contexts::{self, Libraries, Primed};
+use crate::contexts::{self, Libraries};
 use crate::driver::{Code, Current, LoadError, Module, Stream};
 use crate::watch::Watch;
 
@@ -25,29 +24,7 @@ pub(super) fn needs(planned: &Planned) -> Primed {
     if unknown {
         return Primed::EVERYTHING;
     }
-    Primed { launch: true, printf, assert, malloc: heap }
-}
-
-/// The image of our own kernels that set this up, if there is anything to set up.
-pub(super) fn image(needs: Primed) -> Option<&'static [u8]> {
-    match needs {
-        Primed { launch: false, printf: false, assert: false, malloc: false } => None,
-        Primed { printf: false, assert: false, malloc: false, .. } => Some(PLAIN),
-        Primed { malloc: false, .. } => Some(OUTPUT),
-        _ => Some(SPECIAL),
-    }
-}
-
-/// Names of the kernels to launch. Each of them counts as `launch`.
-fn kernels(needs: Primed) -> impl Iterator<Item = &'static CStr> {
-    let special = needs.printf || needs.assert || needs.malloc;
-    let kernels = [
-        (needs.printf, PRINTF),
-        (needs.assert, ASSERT),
-        (needs.malloc, MALLOC),
-        (needs.launch && !special, FIRST),
-    ];
-    kernels.into_iter().filter(|(needed, _)| *needed).map(|(_, name)| name)
+    Primed::LAUNCH.or(Primed::new(printf, assert, heap))
 }
 
 /// Launches our kernels for these needs, each with one thread that does nothing, and waits for them. `loaded` holds the
@@ -59,7 +36,7 @@ pub(super) fn prime<E>(
     watch: &Watch<E>,
     loaded: &mut HashMap<usize, Module>,
 ) -> Result<(), LoadError> {
-    let Some(image) = image(needs) else { return Ok(()) };
+    let Some(image) = needs.image() else { return Ok(()) };
     let code = Code::new(image, false);
     let handle = match Route::choose(image, arch) {
         Route::Module => match loaded.entry(contexts::key(image)) {
@@ -77,7 +54,7 @@ pub(super) fn prime<E>(
     };
     watch.call("cuStreamCreate", OURS);
     let stream = Stream::new()?;
-    for name in kernels(needs) {
+    for name in needs.kernels() {
         watch.call(handle.call(), OURS);
         let function = handle.function(current, name)?;
         watch.call("cuLaunchKernel", OURS);
@@ -102,46 +79,4 @@ pub(super) fn settle<E>(
 /// kernels that other threads have launched since.
 pub(super) fn wait_for_all(current: &Current<'_>) -> Result<(), LoadError> {
     current.load_module(&Code::new(PLAIN, false)).map(drop)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOTHING: Primed = Primed { launch: false, printf: false, assert: false, malloc: false };
-    const LAUNCH: Primed = Primed::LAUNCH;
-    const PRINTF: Primed = Primed { printf: true, ..LAUNCH };
-
-    fn kernels(needs: Primed) -> Vec<&'static CStr> {
-        super::kernels(needs).collect()
-    }
-
-    #[test]
-    fn each_kernel_counts_as_a_launch() {
-        assert!(kernels(NOTHING).is_empty());
-        assert_eq!(kernels(LAUNCH), [c"first"]);
-        assert_eq!(kernels(PRINTF), [c"prime_printf"]);
-    }
-
-    #[test]
-    fn nothing_is_set_up_twice() {
-        let everything = Primed { assert: true, malloc: true, ..PRINTF };
-        assert_eq!(kernels(everything.but_not(PRINTF)), [c"prime_assert", c"prime_malloc"]);
-        assert_eq!(PRINTF.but_not(LAUNCH).or(LAUNCH.but_not(LAUNCH)), Primed { printf: true, ..NOTHING });
-        assert_eq!(everything.but_not(everything), NOTHING);
-    }
-
-    /// Does not need a driver.
-    #[test]
-    fn the_images_have_the_kernels() {
-        let everything = Primed { assert: true, malloc: true, ..PRINTF };
-        for needs in [LAUNCH, PRINTF, everything] {
-            let image = image(needs).unwrap();
-            for name in kernels(needs) {
-                let entry = format!(".visible .entry {}(", name.to_str().unwrap());
-                assert!(image.windows(entry.len()).any(|bytes| bytes == entry.as_bytes()), "{entry}");
-            }
-        }
-        assert_eq!(image(NOTHING), None);
-    }
 }

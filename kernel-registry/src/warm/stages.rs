@@ -1,5 +1,6 @@
 //! Runs the stages of a warm-up in order, in the thread that calls the driver.
 
+use kernel_registry_cuda::prime::Primed;
 use kernel_registry_cuda::rules::{self, Rule};
 
 use super::error::WarmError;
@@ -11,7 +12,7 @@ use super::report::{HookReport, Report, Unavailable};
 use super::verify::verify;
 use super::work::{Candidate, Job, Work};
 use super::{hooks, limits, load, prime, resolve};
-use crate::contexts::{Primed, WarmKernel};
+use crate::contexts::WarmKernel;
 use crate::driver::{Function, LoadError};
 use crate::lock::lock;
 use crate::sections::WouldWait;

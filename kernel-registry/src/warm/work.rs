@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUresult;
+use kernel_registry_cuda::prime::Primed;
 
 use super::failure::{Cause, Failure, HookFailure};
 use super::plan::{Plan, Planned};
 use super::progress::{Progress, Stage};
 use super::{prime, ptx_version, trace};
-use crate::contexts::{Device, KnownContext, Loaded, Primed, WarmKernel};
+use crate::contexts::{Device, KnownContext, Loaded, WarmKernel};
 use crate::driver::{ContextId, Current, Driver, DriverCallError, LoadError};
 use crate::sections::WouldWait;
 use crate::watch::Watch;

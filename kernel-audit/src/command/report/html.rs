@@ -356,9 +356,9 @@ mod tests {
             (event.call, event.resident) = (call.into(), "spin".into());
             event
         };
-        let mut report = Report::default();
-        report.events =
+        let events =
             vec![event(Kind::Slow, "cuMemFree_v2", false), event(Kind::Waits, "cuMemHostRegister_v2", true)];
+        let report = Report { events, ..Report::default() };
         let audit = Audit {
             processes: named(vec![report]),
             copies: Default::default(),

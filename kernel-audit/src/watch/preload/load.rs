@@ -8,7 +8,7 @@ use std::{ptr, thread};
 use cudarc::driver::sys::{
     CUfunction, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUlimit, CUmodule, CUresult, CUstream,
 };
-use kernel_registry_cuda::prime;
+use kernel_registry_cuda::prime::Primed;
 
 use super::file;
 use super::outcome::{IMAGE, done, failed, image_done};
@@ -310,15 +310,12 @@ fn raise(which: CUlimit, bytes: usize) {
 }
 
 /// Primes the current context: launches kernels that use printf, assert or malloc and do nothing, so that the driver sets these up now.
-fn set_up(what: Prime) {
-    if what.is_nothing() {
-        return;
-    }
+fn set_up(Prime { printf, assert, heap }: Prime) {
+    let wanted = Primed::new(printf, assert, heap);
+    let Some(image) = wanted.image() else { return };
     let begun = now();
-    let all = [(what.printf, prime::PRINTF), (what.assert, prime::ASSERT), (what.heap, prime::MALLOC)];
-    let names: Vec<_> = all.into_iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name).collect();
+    let names: Vec<_> = wanted.kernels().collect();
     let words = names.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ");
-    let image = if what.heap { prime::SPECIAL } else { prime::OUTPUT };
     match library_of_ours(image).and_then(|image| launch_each(image, &names)) {
         Ok(()) => done(&words, "", begun),
         Err(why) => failed(&words, "", &why),
