@@ -3,7 +3,7 @@
 //! | module | fact |
 //! |---|---|
 //! | [`rules`] | which driver calls wait for running kernels |
-//! | [`OnWait`] | what is done with a call that would wait for a resident kernel |
+//! | [`OnWait`], [`stream_mark`] | sections: what is done with a call that would wait for a resident kernel, and which streams are theirs |
 //! | [`fit`] | what the multiprocessors of each architecture have room for |
 //! | [`sticky`] | errors of the driver that end CUDA for the process |
 //! | [`CudaVersion`] | the PTX that came with each version of CUDA |
@@ -21,14 +21,14 @@ extern crate alloc;
 pub mod device_header;
 pub mod fatbin;
 pub mod fit;
-mod on_wait;
 pub mod prime;
 pub mod ptx;
 pub mod rules;
+mod sections;
 mod shared_object;
 pub mod sticky;
 mod version;
 
-pub use on_wait::OnWait;
+pub use sections::{OnWait, stream_mark};
 pub use shared_object::shared_object;
 pub use version::CudaVersion;

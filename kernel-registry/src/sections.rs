@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use cudarc::driver::{CudaContext, CudaStream};
 use kernel_registry_cuda::rules::{self, Rule};
+use kernel_registry_cuda::stream_mark;
 
 use crate::driver::ContextId;
 use crate::lock::lock;
@@ -87,7 +88,7 @@ impl State {
 
     fn mark_streams(&self) {
         let streams = self.live.iter().filter_map(|live| live.stream);
-        MARKS.store(streams.map(mark).fold(0, |marks, mark| marks | mark), Ordering::Relaxed);
+        MARKS.store(streams.fold(0, |marks, stream| marks | stream_mark(stream as u64)), Ordering::Relaxed);
     }
 }
 
@@ -149,18 +150,11 @@ impl Drop for Loading {
     }
 }
 
-/// One of 64 bits, which other streams may share.
-#[inline]
-fn mark(stream: usize) -> u64 {
-    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    1 << ((stream as u64).wrapping_mul(SPREAD) >> 58)
-}
-
 /// Refuses a launch in the stream of a resident kernel.
 #[inline]
 pub fn check_stream(stream: &CudaStream) -> Result<(), Box<WouldWait>> {
     let stream = stream.cu_stream().addr();
-    if MARKS.load(Ordering::Relaxed) & mark(stream) == 0 { Ok(()) } else { look(stream) }
+    if MARKS.load(Ordering::Relaxed) & stream_mark(stream as u64) == 0 { Ok(()) } else { look(stream) }
 }
 
 #[cold]

@@ -13,8 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream};
-use kernel_registry_cuda::OnWait;
-use kernel_registry_cuda::rules;
+use kernel_registry_cuda::{OnWait, rules, stream_mark};
 
 use crate::record::Kind;
 use crate::watch::known::contexts;
@@ -56,18 +55,12 @@ impl Section {
     }
 }
 
-/// One of 64 bits, which others may share.
-#[inline]
-fn bit(handle: u64) -> u64 {
-    1 << (handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
-}
-
 static STATE: Locked<State> = Locked::new();
 
 /// The devices with a section.
 static DEVICES: AtomicU64 = AtomicU64::new(0);
 
-/// The bits of the sections' streams.
+/// The marks of the sections' streams.
 static STREAMS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether events were recorded in the sections' streams.
@@ -92,7 +85,7 @@ impl State {
         events.retain(|_, number| sections.iter().any(|section| section.number == *number));
         let bits = |of: fn(&Section) -> u64| sections.iter().map(of).fold(0, |all, its| all | its);
         DEVICES.store(bits(|section| section.devices.0), Ordering::Relaxed);
-        STREAMS.store(bits(|section| bit(section.stream)), Ordering::Relaxed);
+        STREAMS.store(bits(|section| stream_mark(section.stream)), Ordering::Relaxed);
         EVENTS.store(!events.is_empty(), Ordering::Relaxed);
     }
 
@@ -286,7 +279,7 @@ pub(crate) fn find_in_context_of(stream: u64) -> Option<ActiveSection> {
 /// Whether a stream may be that of a section: false is certain.
 #[inline]
 pub(crate) fn may_own(stream: u64) -> bool {
-    STREAMS.load(Ordering::Relaxed) & bit(stream) != 0
+    STREAMS.load(Ordering::Relaxed) & stream_mark(stream) != 0
 }
 
 /// The section whose kernel runs in a stream.

@@ -1,4 +1,4 @@
-//! What an audit does beside a resident kernel. The library tells it by the code.
+//! Sections of resident kernels, as far as the library and the audit agree on them.
 
 /// What an audit does with calls that would wait for a resident kernel. The strictest is last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,4 +38,10 @@ impl OnWait {
             _ => OnWait::Refuse,
         }
     }
+}
+
+/// The mark of a stream in a set of 64 bits, which other streams may share. So a launch in another stream costs one load and a mask.
+#[inline]
+pub const fn stream_mark(handle: u64) -> u64 {
+    1 << (handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
 }
