@@ -130,7 +130,7 @@ impl<'data> Contents<'data> {
     }
 
     fn truncated(&self, error: object::Error) -> Failure {
-        Shared::Truncated { path: self.path.clone(), error }.into()
+        Shared::Truncated { path: self.path.clone(), source: error }.into()
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     terminal::say(format_args!("SIMULATED: {}", about::sentence(&driver).map_err(refused)?));
 
     let error = command.env("LD_LIBRARY_PATH", first(&folder)).exec();
-    Err(Shared::NotRun { program: program.clone(), error }.into())
+    Err(Shared::NotRun { program: program.clone(), source: error }.into())
 }
 
 /// Variables that affect driver calls. They are for the calls of the program, not for those that describe the driver here.

@@ -1,5 +1,6 @@
 //! The audit in a Rust program: puts the hooks in front of the driver, and reads what they recorded.
 
+use std::error::Error;
 use std::iter;
 
 use crate::causes::causes;
@@ -12,10 +13,10 @@ use self::elsewhere as front;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use crate::watch::front;
 
-/// Watches the driver calls of this process from now on, as `cargo kernels audit` does from outside. Call it before CUDA is used.
+/// Watches the driver calls of this process from now on, as `kernel-audit` does from outside. Call it before CUDA is used.
 ///
 /// From then on everything that opens `libcuda.so` in this process, cudarc included, finds the watched functions, and behind them
-/// the driver, or the [simulated driver](https://docs.rs/kernel-registry-sim) if that was installed first. If `cargo kernels audit`
+/// the driver, or the [simulated driver](https://docs.rs/kernel-registry-sim) if that was installed first. If `kernel-audit`
 /// runs the program, that stays in front, and this changes nothing: [`findings`] reads its record.
 ///
 /// The record of the process is in memory, 12 MB that are used as events come. It becomes a file only if
@@ -58,7 +59,7 @@ impl Audit {
 ///
 /// # Errors
 ///
-/// [`NotWatched::NotInstalled`]: neither [`install`] nor `cargo kernels audit` watches the program, or it has not opened the driver.
+/// [`NotWatched::NotInstalled`]: neither [`install`] nor `kernel-audit` watches the program, or it has not opened the driver.
 pub fn ready() -> Result<(), NotWatched> {
     front::ready().ok_or(NotWatched::NotInstalled)
 }
@@ -99,7 +100,9 @@ pub fn findings() -> Result<Vec<Event>, NotWatched> {
 /// There are findings: the message has the cause and the remedy of each kind, and the caller of the longest. Or the process is not watched.
 #[track_caller]
 pub fn assert_no_findings() {
-    let report = report().unwrap_or_else(|error| panic!("{error}"));
+    let report = report().unwrap_or_else(|error| {
+        panic!("{error}{}", error.source().map_or(String::new(), |cause| format!(" ({cause})")))
+    });
     let text = in_words(&report);
     assert!(text.is_empty(), "{text}");
 }

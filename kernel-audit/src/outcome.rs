@@ -14,7 +14,7 @@ pub enum Installed {
     Now,
     /// They were already, with the same options.
     Before,
-    /// `cargo kernels audit` runs the program, with its own options.
+    /// `kernel-audit` runs the program, with its own options.
     FromOutside,
 }
 
@@ -50,8 +50,7 @@ impl fmt::Display for InstallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InstallError::AlreadyOpen => f.write_str(
-                "the driver was opened before the audit was installed; call `install` first in `main`, or run the program by `cargo \
-                 kernels audit`",
+                "the driver was opened before the audit was installed; call `install` first in `main`, or run the program by `kernel-audit`",
             ),
             InstallError::OtherOptions => f.write_str(
                 "the audit was installed in this process before, with other options; install it once, in `main` or before the first test"
@@ -61,17 +60,15 @@ impl fmt::Display for InstallError {
                 "no CUDA driver was found ({reason}); install NVIDIA's driver, or the simulated one by \
                  `kernel_registry_sim::install` before"
             ),
-            InstallError::Child(error) => write!(
-                f,
-                "the driver's file was not found, because the child process that looks for it failed: {error}; name the file by \
-                 `Audit::driver`"
+            InstallError::Child(_) => f.write_str(
+                "the driver's file was not found, because the child process that looks for it failed; name the file by `Audit::driver`",
             ),
             InstallError::Forked => f.write_str(
                 "this process was forked from one that had used CUDA, and the driver does not work in the child; fork before CUDA is \
                  used, or start a new program",
             ),
-            InstallError::File(error) => {
-                write!(f, "the audit needs a file in memory: {error}; allow `memfd_create`")
+            InstallError::File(_) => {
+                f.write_str("the audit needs a file in memory, and could not make it; allow `memfd_create`")
             }
             InstallError::Loader { reason } => {
                 write!(f, "the hooks were not loaded: {reason}; is the driver's file right?")
@@ -81,8 +78,14 @@ impl fmt::Display for InstallError {
     }
 }
 
-/// The text has the cause, so there is no `source`.
-impl Error for InstallError {}
+impl Error for InstallError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            InstallError::Child(error) | InstallError::File(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 /// Why there is nothing to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +93,7 @@ impl Error for InstallError {}
 pub enum NotWatched {
     /// [`install`](crate::install()) was not called, or has failed.
     NotInstalled,
-    /// The `cargo kernels audit` that runs the program has another version.
+    /// The `kernel-audit` that runs the program has another version.
     NotRead(NotRead),
 }
 
@@ -99,13 +102,21 @@ impl fmt::Display for NotWatched {
         match self {
             NotWatched::NotInstalled => {
                 f.write_str(
-                    "this process is not watched; call `kernel_audit::install` first, or run it by `cargo kernels audit`",
+                    "this process is not watched; call `kernel_audit::install` first, or run it by `kernel-audit`",
                 )
             }
-            NotWatched::NotRead(why) => write!(f, "the record of this process cannot be read: {why}"),
+            NotWatched::NotRead(_) => f.write_str(
+                "the record of this process cannot be read; use one version of the audit in the program and in the command that runs it",
+            ),
         }
     }
 }
 
-/// The text has the cause, so there is no `source`.
-impl Error for NotWatched {}
+impl Error for NotWatched {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            NotWatched::NotInstalled => None,
+            NotWatched::NotRead(why) => Some(why),
+        }
+    }
+}

@@ -1,5 +1,6 @@
-//! Errors of what the commands share, each with a message and an exit code.
+//! Errors of what the commands share, each with a message and an exit code. The message of a cause is not part of it: [`with_causes`] adds that.
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io;
@@ -13,14 +14,14 @@ pub enum Failure {
     Missing { path: PathBuf },
     #[error("no permission to read `{path}`")]
     Denied { path: PathBuf },
-    #[error("`{path}` cannot be read: {error}")]
-    Unreadable { path: PathBuf, error: io::Error },
+    #[error("`{path}` cannot be read")]
+    Unreadable { path: PathBuf, source: io::Error },
     #[error("`{path}` is not a binary: expected an executable, shared library, archive or object file")]
     NotABinary { path: PathBuf },
-    #[error("`{path}` is a binary that is truncated or damaged: {error}")]
-    Truncated { path: PathBuf, error: object::Error },
-    #[error("`{path}` cannot be written: {error}")]
-    NotWritten { path: PathBuf, error: io::Error },
+    #[error("`{path}` is a binary that is truncated or damaged")]
+    Truncated { path: PathBuf, source: object::Error },
+    #[error("`{path}` cannot be written")]
+    NotWritten { path: PathBuf, source: io::Error },
     #[error("cargo could not describe the package: {error}")]
     Cargo { error: String },
     #[error(
@@ -37,15 +38,15 @@ pub enum Failure {
          to a folder without it"
     )]
     Separator { what: &'static str, path: PathBuf, separator: char, variable: &'static str },
-    #[error("`{}` cannot be run: {error}", .program.display())]
-    NotRun { program: OsString, error: io::Error },
+    #[error("`{}` cannot be run", .program.display())]
+    NotRun { program: OsString, source: io::Error },
     #[error(
         "`{0}` is not an option; see `--help`. Options come before the program, and a program of that name is `./{0}`",
         .option.display()
     )]
     NoOption { option: OsString },
-    #[error("the output could not be written: {error}")]
-    Output { error: io::Error },
+    #[error("the output could not be written")]
+    Output { source: io::Error },
 }
 
 impl Failure {
@@ -59,7 +60,7 @@ impl Failure {
             Failure::Truncated { .. } => 6,
             Failure::NotBuilt { .. } => 9,
             // As in shells and `env`, so that the program's own codes stay distinguishable.
-            Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
+            Failure::NotRun { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotRun { .. } => 126,
             _ => 1,
         }
@@ -70,17 +71,40 @@ impl Failure {
         move |error| match (error.kind(), path.to_owned()) {
             (io::ErrorKind::NotFound, path) => Failure::Missing { path },
             (io::ErrorKind::PermissionDenied, path) => Failure::Denied { path },
-            (_, path) => Failure::Unreadable { path, error },
+            (_, path) => Failure::Unreadable { path, source: error },
         }
     }
 
     /// Makes an error of writing this path a failure.
     pub fn not_written(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
-        move |error| Failure::NotWritten { path: path.to_owned(), error }
+        move |error| Failure::NotWritten { path: path.to_owned(), source: error }
     }
 
     /// Makes an error of running cargo a failure.
     pub fn of_cargo(error: impl Display) -> Self {
         Failure::Cargo { error: error.to_string() }
+    }
+}
+
+/// An error and its causes in one line.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let failure = Failure::not_written(Path::new("a"))(io::Error::other("no room"));
+        assert_eq!(with_causes(&failure), "`a` cannot be written: no room");
+        assert!(failure.source().is_some_and(|cause| cause.to_string() == "no room"));
     }
 }

@@ -17,7 +17,7 @@ use crate::mapped::Mapped;
 /// Writes a copy of the library to a folder; only the functions that are `offered` stay defined.
 pub fn fill(folder: &Path, library: &Path, offered: impl Fn(&CStr) -> bool) -> Result<(), Failure> {
     let mut bytes = Mapped::open(library)?.to_vec();
-    let unreadable = |error| Failure::Truncated { path: library.to_owned(), error };
+    let unreadable = |error| Failure::Truncated { path: library.to_owned(), source: error };
     hide(&mut bytes, |name| !offered(name)).map_err(unreadable)?;
     put(folder, &bytes)
 }

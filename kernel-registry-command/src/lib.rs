@@ -6,7 +6,7 @@
 //! - [`driver`]: the driver's functions that commands call;
 //! - [`libraries`]: builds the simulated driver and the audit's hooks; [`folder`] puts them where the loader looks, and [`simulator`] without
 //!   functions newer than the simulated version;
-//! - [`Failure`]: the errors of all these.
+//! - [`Failure`]: the errors of all these; [`with_causes`] prints an error with its causes.
 
 pub mod driver;
 mod failure;
@@ -21,7 +21,7 @@ pub mod simulator;
 mod start;
 pub mod terminal;
 
-pub use failure::Failure;
+pub use failure::{Failure, with_causes};
 pub use mapped::Mapped;
 pub use plural::many;
 pub use start::{cargo, finish, parse};

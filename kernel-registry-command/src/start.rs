@@ -1,14 +1,15 @@
 //! How a command begins and ends.
 
 use std::env;
+use std::error::Error;
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::{self, ExitCode};
 
 use clap::Parser;
 use kernel_registry_format::Printable;
 
+use crate::failure::with_causes;
 use crate::terminal;
 
 /// The command line. What is wrong with it is said in colours, unless arguments in it mean something to a terminal.
@@ -27,12 +28,12 @@ pub fn parse<P: Parser>(arguments: Vec<OsString>) -> P {
     })
 }
 
-/// Says why a command failed. Returns its exit code, which `code` knows of the failure.
-pub fn finish<F: Display>(outcome: Result<(), F>, code: impl FnOnce(&F) -> u8) -> ExitCode {
+/// Says why a command failed, with all causes. Returns its exit code, which `code` knows of the failure.
+pub fn finish<F: Error>(outcome: Result<(), F>, code: impl FnOnce(&F) -> u8) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            terminal::say(format_args!("error: {failure}"));
+            terminal::say(format_args!("error: {}", with_causes(&failure)));
             ExitCode::from(code(&failure))
         }
     }

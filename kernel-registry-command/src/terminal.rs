@@ -51,7 +51,7 @@ pub fn print(
     match write(&mut out).and_then(|()| out.flush()) {
         // The reader of a pipe may stop early, like `head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| Failure::Output { error }),
+        written => written.map_err(|error| Failure::Output { source: error }),
     }
 }
 

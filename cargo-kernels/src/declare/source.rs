@@ -101,7 +101,7 @@ fn preprocessed(nvcc: &Path, source: &Path, flags: &[String], image: &Image) -> 
         .arg(source)
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| Shared::NotRun { program: nvcc.into(), error })?;
+        .map_err(|error| Shared::NotRun { program: nvcc.into(), source: error })?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(Failure::NotPreprocessed { path: source.to_owned() }),

@@ -47,8 +47,8 @@ pub enum Failure {
         "there is no folder `{folder}`, so nobody can make the file of `--ready-file`: make it first, or name another"
     )]
     NoFolderOfMark { folder: PathBuf },
-    #[error("`{path}` cannot be preloaded: {why}")]
-    NoPreload { path: PathBuf, why: String },
+    #[error("`{path}` cannot be preloaded")]
+    NoPreload { path: PathBuf, source: io::Error },
     #[error("{}", nothing_to_merge(*.left_out))]
     NothingToMerge { left_out: usize },
     #[error("{} could not be read (see the warnings above), so findings may be missing", many(*.count, "record"))]

@@ -27,7 +27,7 @@ use kernel_registry_image::readable;
 /// Reads a preload. Its copies of images can have been moved with it.
 pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
     let mut preload = Preload::read(path).map_err(|error| match error.kind() {
-        ErrorKind::InvalidData => Failure::NoPreload { path: path.to_owned(), why: error.to_string() },
+        ErrorKind::InvalidData => Failure::NoPreload { path: path.to_owned(), source: error },
         _ => Failure::of_io(path)(error),
     })?;
     let folder = images(&absolute(path)?);

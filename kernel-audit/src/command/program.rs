@@ -19,7 +19,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
 use kernel_registry_command::simulator::first;
-use kernel_registry_command::{Failure as Shared, terminal};
+use kernel_registry_command::{Failure as Shared, terminal, with_causes};
 use kernel_registry_cuda::shared_object;
 
 use self::front::Front;
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     let given = match options.preload.as_deref().map(preload::read).transpose() {
         Ok(given) => given,
         Err(why) => {
-            terminal::say(format_args!("warning: nothing is preloaded: {why}"));
+            terminal::say(format_args!("warning: nothing is preloaded: {}", with_causes(&why)));
             None
         }
     };
@@ -103,7 +103,7 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     let stub = shared_object("libcuda.so.1", &[], &[(variables::CONSTANT, &constant)], &needed);
     front.put(&stub)?;
     let blocked = signals::outlive(&mut command);
-    let mut running = command.spawn().map_err(|error| Shared::NotRun { program: program.clone(), error })?;
+    let mut running = command.spawn().map_err(|error| Shared::NotRun { program: program.clone(), source: error })?;
     signals::program_runs(running.id(), blocked);
     let mut processes = Running::of_program(records.clone(), own.clone());
     let (status, messages) = thread::scope(|scope| {
@@ -120,7 +120,7 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
         (status, looks.join().unwrap_or_default())
     });
     let was_interrupted = signals::program_has_ended();
-    let status = status.map_err(|error| Shared::Output { error })?;
+    let status = status.map_err(|error| Shared::Output { source: error })?;
 
     let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| own.has(path)))?;
     (audit.was_said, audit.was_interrupted) = (true, was_interrupted);
