@@ -105,7 +105,7 @@ impl fmt::Display for Cause<'_> {
                 )?,
             }
         } else {
-            let (one, several) = match first.kind {
+            let (single, several) = match first.kind {
                 Kind::Load => ("kernel was loaded", "kernels were loaded"),
                 Kind::Image if self.rule == Some(&rules::LATE_LIBRARY) => {
                     ("library was loaded", "libraries were loaded")
@@ -118,7 +118,7 @@ impl fmt::Display for Cause<'_> {
                 Kind::Refused => ("call was refused, which came", "calls were refused, which came"),
                 _ => ("call was made", "calls were made"),
             };
-            let what = if count == 1 { one } else { several };
+            let what = if count == 1 { single } else { several };
             write!(f, "{count} {what} after the program was ready (")?;
             if count > 1 {
                 write!(f, "the longest: ")?;

@@ -165,25 +165,22 @@ impl Audit {
         fn number<T: FromStr>(text: Option<OsString>) -> Option<T> {
             text?.to_str()?.parse().ok()
         }
+        fn meaning<T: Copy>(text: Option<String>, words: &[(&str, T)]) -> Option<T> {
+            words.iter().find(|(word, _)| text.as_deref() == Some(*word)).map(|(_, meaning)| *meaning)
+        }
         let path = |name| variable(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         let seconds = |name| Duration::try_from_secs_f64(number(variable(name))?).ok();
         let text = |name| variable(name).and_then(|text| text.into_string().ok());
-        let after_ready = match text(variables::AFTER_READY).as_deref() {
-            Some("report") => Some(AfterReady::Report),
-            Some("refuse") => Some(AfterReady::Refuse),
-            Some("abort") => Some(AfterReady::Abort),
-            _ => None,
-        };
-        let on_hang = match text(variables::ON_HANG).as_deref() {
-            Some("report") => Some(OnHang::Report),
-            Some("abort") => Some(OnHang::Abort),
-            _ => None,
-        };
-        let preload_at = match text(variables::PRELOAD_AT).as_deref() {
-            Some("context") => Some(PreloadAt::Context),
-            Some("call") => Some(PreloadAt::Call),
-            _ => None,
-        };
+        let after_ready = meaning(
+            text(variables::AFTER_READY),
+            &[("report", AfterReady::Report), ("refuse", AfterReady::Refuse), ("abort", AfterReady::Abort)],
+        );
+        let on_hang =
+            meaning(text(variables::ON_HANG), &[("report", OnHang::Report), ("abort", OnHang::Abort)]);
+        let preload_at = meaning(
+            text(variables::PRELOAD_AT),
+            &[("context", PreloadAt::Context), ("call", PreloadAt::Call)],
+        );
         let slow = number(variable(variables::SLOW_MS)).map(Duration::from_millis);
         let is_word = |text: &String| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let run = text(variables::RUN).filter(is_word);

@@ -29,7 +29,6 @@ use std::str::FromStr;
 use kernel_registry_format::{Printable, is_control};
 
 use crate::fnv1a::fnv1a;
-
 use crate::record::open_plain;
 
 pub use copies::keep_copy;
@@ -79,13 +78,13 @@ pub struct Sizes {
 
 impl Sizes {
     /// Each with the word of its line.
-    fn named(&mut self) -> [(&'static str, &mut u64); 3] {
+    fn lines(&mut self) -> [(&'static str, &mut u64); 3] {
         [("stack", &mut self.stack), ("printf", &mut self.printf), ("heap", &mut self.heap)]
     }
 
     /// Raises each size to that of `other`, if that is larger.
     pub fn raise(&mut self, mut other: Sizes) {
-        for ((_, own), (_, other)) in self.named().into_iter().zip(other.named()) {
+        for ((_, own), (_, other)) in self.lines().into_iter().zip(other.lines()) {
             *own = (*own).max(*other);
         }
     }
@@ -260,7 +259,7 @@ impl fmt::Display for Preload {
             writeln!(f, "{origin}")?;
             kernels.iter().try_for_each(|kernel| writeln!(f, "    {kernel}"))?;
         }
-        for (word, bytes) in { self.sizes }.named() {
+        for (word, bytes) in { self.sizes }.lines() {
             if *bytes > 0 {
                 writeln!(f, "{word} {bytes}")?;
             }
@@ -297,7 +296,7 @@ impl FromStr for Preload {
                 let image = image.as_mut().filter(|_| is_a_word(name));
                 image.ok_or_else(|| malformed(number, line))?.kernels.insert(name.to_owned());
             } else if let Some((word, bytes)) = line.split_once(' ')
-                && let Some((_, size)) = preload.sizes.named().into_iter().find(|(its, _)| *its == word)
+                && let Some((_, size)) = preload.sizes.lines().into_iter().find(|(its, _)| *its == word)
             {
                 *size = bytes.parse::<u64>().map_err(|_| malformed(number, line))?.max(*size);
             } else if let Some(words) = line.strip_prefix("prime ") {
@@ -338,7 +337,7 @@ impl fmt::Display for Malformed {
         if *line == 1 && !text.to_string().starts_with("kernel-registry preload") {
             return write!(f, "line 1 is `{text}`, and a preload begins with `{HEADER}`");
         }
-        write!(f, "line {line} means nothing: `{text}`; record it again by `cargo kernels audit --record`")
+        write!(f, "line {line} means nothing: `{text}`; record it again by `kernel-audit --record`")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The variables of the environment by which `cargo kernels audit` configures the hooks in the program and its children. A privileged process,
+//! The variables of the environment by which `kernel-audit` configures the hooks in the program and its children. A privileged process,
 //! such as a set-user-ID program, obeys none of them. Test runners and services give their programs few variables, so the library in front of the
 //! driver has all of them, too.
 

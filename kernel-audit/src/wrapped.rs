@@ -1,8 +1,16 @@
 //! Text in lines that a terminal has room for.
 
+/// A text for the standard error output: in lines that have room there, if that is a terminal.
+pub(crate) fn wrapped_for_terminal(text: &str) -> String {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: there is room for the answer; the call fails for what is no terminal.
+    let is_terminal = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
+    if is_terminal && size.ws_col > 0 { wrapped(text, size.ws_col.into()) } else { text.to_owned() }
+}
+
 /// Breaks lines at spaces so that they have at most so many characters, where words allow that. What follows in a broken line is
 /// indented by two more spaces than it. A line that is indented by four spaces or more, such as a frame of a stack, stays whole.
-pub(crate) fn wrapped(text: &str, width: usize) -> String {
+fn wrapped(text: &str, width: usize) -> String {
     let mut to = String::new();
     for (number, line) in text.lines().enumerate() {
         if number > 0 {

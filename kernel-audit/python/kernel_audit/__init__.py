@@ -1,4 +1,4 @@
-"""Tells the audit of CUDA calls what a program does. Everything here does nothing if `kernel-audit` does not run the program.
+"""Tells the audit of CUDA calls what a program does. If `kernel-audit` does not run the program, all of this does nothing.
 
     kernel-audit --record late.preload -- python3 serve.py
     kernel-audit --preload late.preload --after-ready refuse -- python3 serve.py
@@ -76,7 +76,7 @@ def _handle(stream: Stream) -> int:
 
 @contextlib.contextmanager
 def section(stream: Stream, kernel: str = "", on_wait: OnWait = "refuse") -> Iterator[None]:
-    """While a kernel stays in this stream: calls that would wait for it are refused, reported or deferred.
+    """While a kernel is resident in this stream: calls that would wait for it are refused, reported or deferred.
 
     Begin it before the kernel is launched. At its end it waits until the stream is done, so tell the kernel to end before. After an exception
     it does not wait.

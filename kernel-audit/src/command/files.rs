@@ -12,11 +12,11 @@ use super::failure::Failure;
 use super::preload;
 use super::process::Audit;
 use super::program::trust::followed;
-use super::report::{html, json, page, trace};
+use super::report::{html, json, trace};
 use crate::preload::Preload;
 
 impl Reports {
-    /// Tells before a program runs, which can take hours, that a report cannot be written.
+    /// Fails before a program runs, which can take hours, if a report cannot be written.
     pub(crate) fn can_be_written(&self) -> Result<(), Failure> {
         let files = [&self.json, &self.html, &self.trace].into_iter().flatten();
         for path in files.filter(|path| !is_output(path)) {
@@ -56,7 +56,7 @@ pub(crate) fn is_output(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Tells before the program runs, which can take hours, that a report cannot be written. It makes no file.
+/// Fails before the program runs, which can take hours, if a report cannot be written. Makes no file.
 fn can_be_written(path: &Path) -> Result<(), Failure> {
     let opens = || match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -72,6 +72,5 @@ fn can_be_written(path: &Path) -> Result<(), Failure> {
 
 fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    followed(path).map_err(Failure::not_written(path))?;
-    page::write(path, &text())
+    followed(path).and_then(|_| fs::write(path, text())).map_err(Failure::not_written(path))
 }

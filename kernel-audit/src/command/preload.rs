@@ -9,20 +9,18 @@ use std::mem;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::preload::{How, IN_CONTEXT, Origin, Preload, Sizes, hash, images, keep_copy};
-use crate::record::{Event, Kind, open_plain};
+use kernel_registry_command::{many, terminal};
 use kernel_registry_cuda::rules;
 use kernel_registry_format::Needs;
-use kernel_registry_image::{newest_variant, read as read_image};
+use kernel_registry_image::{newest_variant, read as read_image, readable};
 use tempfile::{Builder, NamedTempFile};
 
 use crate::command::failure::Failure;
 use crate::command::process::{Audit, Process, is_finding};
 use crate::command::program::trust::{absolute, followed};
 use crate::command::report::words::{Time, paragraph, short, subject};
-use kernel_registry_command::many;
-use kernel_registry_command::terminal;
-use kernel_registry_image::readable;
+use crate::preload::{How, IN_CONTEXT, Origin, Preload, Sizes, hash, images, keep_copy};
+use crate::record::{Event, Kind, open_plain};
 
 /// Reads a preload. Its copies of images can have been moved with it.
 pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
@@ -40,7 +38,7 @@ pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
     Ok(preload)
 }
 
-/// Tells before the program runs, which can take hours, that a preload cannot be written.
+/// Fails before the program runs, which can take hours, if a preload cannot be written.
 pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
     successor(file).map(drop).map_err(Failure::not_written(file))
 }
@@ -91,7 +89,7 @@ pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result
     Ok(())
 }
 
-/// Writes a file in one piece, so that the old one stays until the new one is whole.
+/// Writes a file in one piece: the old one is replaced when the new one is whole.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let (path, mut new) = successor(file)?;
     new.write_all(text.as_bytes())?;
@@ -99,7 +97,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A new file in the same folder, which is deleted unless it replaces this one. A link stays, so the path is the one that it leads to.
+/// Makes a new file in the same folder, which is deleted unless it replaces this one. If this one is a link, the file that it leads to is replaced.
 fn successor(file: &Path) -> io::Result<(PathBuf, NamedTempFile)> {
     let path = followed(file)?;
     if path.exists() && !path.is_file() {
@@ -268,10 +266,10 @@ fn kernel(event: &Event) -> Option<&str> {
 /// The size that was set. That of printf and of the heap cannot be set any more once they are preloaded, so it counts also if it was not late.
 fn sizes(event: &Event, is_late: bool) -> Sizes {
     let mut sizes = Sizes::default();
-    let of = |name: &str| event.subject.strip_prefix(name)?.strip_suffix(" bytes")?.parse().ok();
-    sizes.stack = of("stack of ").filter(|_| is_late).unwrap_or(0);
-    sizes.printf = of("printf buffer of ").unwrap_or(0);
-    sizes.heap = of("heap of ").unwrap_or(0);
+    let size = |name: &str| event.subject.strip_prefix(name)?.strip_suffix(" bytes")?.parse().ok();
+    sizes.stack = size("stack of ").filter(|_| is_late).unwrap_or(0);
+    sizes.printf = size("printf buffer of ").unwrap_or(0);
+    sizes.heap = size("heap of ").unwrap_or(0);
     sizes
 }
 

@@ -5,17 +5,18 @@ use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use crate::record::{Event, Kind, LARGEST, Report, open_plain, read};
-use crate::{Cause, causes};
+use kernel_registry_command::Failure as Shared;
 
 use crate::command::failure::Failure;
 use crate::command::symbols;
-use kernel_registry_command::Failure as Shared;
+use crate::record::{Event, Kind, LARGEST, Report, open_plain, read};
+use crate::{Cause, causes};
 
 /// The folder beside records where processes keep copies of images.
 pub(crate) const IMAGES: &str = "images";
 
 /// What all records together say.
+#[derive(Default)]
 pub(crate) struct Audit {
     /// In the order of ranks, if all have one, or else of numbers.
     pub(crate) processes: Vec<Process>,
@@ -61,7 +62,7 @@ impl Audit {
         let (mut reports, mut left_out, mut copies) = (Vec::new(), Vec::new(), BTreeSet::new());
         for path in files {
             copies.insert(path.with_file_name(IMAGES));
-            let why = match bytes_of(&path) {
+            let why = match read_record(&path) {
                 Ok(bytes) if bytes.is_empty() => {
                     "it is empty, because there was no room for it on the disk".to_owned()
                 }
@@ -80,15 +81,7 @@ impl Audit {
             left_out.push(format!("`{}` is left out: {why}", path.display()));
         }
         symbols::resolve(&mut reports);
-        Ok(Audit {
-            processes: named(reports),
-            left_out,
-            copies,
-            has_ready_file: false,
-            was_said: false,
-            hangs_end: false,
-            was_interrupted: false,
-        })
+        Ok(Audit { processes: with_names(reports), left_out, copies, ..Audit::default() })
     }
 
     pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
@@ -197,8 +190,8 @@ pub(crate) fn is_late(event: &Event) -> bool {
     event.is_finding && event.kind != Kind::Hang && !event.waits_for_resident()
 }
 
-/// The bytes of a record. A larger file is none, and could fill the memory.
-fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads the bytes of a record. A file larger than any record is refused, because it could fill the memory.
+fn read_record(path: &Path) -> io::Result<Vec<u8>> {
     let (file, length) = open_plain(path)?;
     if length > LARGEST {
         return Err(io::Error::new(ErrorKind::FileTooLarge, "it is larger than any record"));
@@ -208,7 +201,8 @@ fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(crate) fn named(reports: Vec<Report>) -> Vec<Process> {
+/// Names processes so that their names differ, and puts them in order.
+pub(crate) fn with_names(reports: Vec<Report>) -> Vec<Process> {
     let first = reports.iter().map(|report| report.started).min().unwrap_or(0);
     let mut processes: Vec<_> = reports
         .into_iter()

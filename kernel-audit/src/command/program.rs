@@ -103,9 +103,10 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     let stub = shared_object("libcuda.so.1", &[], &[(variables::CONSTANT, &constant)], &needed);
     front.put(&stub)?;
     let blocked = signals::outlive(&mut command);
-    let mut running = command.spawn().map_err(|error| Shared::NotRun { program: program.clone(), source: error })?;
+    let mut running =
+        command.spawn().map_err(|error| Shared::NotRun { program: program.clone(), source: error })?;
     signals::program_runs(running.id(), blocked);
-    let mut processes = Running::of_program(records.clone(), own.clone());
+    let mut processes = Running::follow_program(records.clone(), own.clone());
     let (status, messages) = thread::scope(|scope| {
         let (running_still, has_ended) = mpsc::channel::<()>();
         let looks = scope.spawn(move || {

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::record::{Report, SharedText};
+use kernel_registry_command::Mapped;
+use kernel_registry_image::readable;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol, SymbolKind, elf};
 
-use kernel_registry_command::Mapped;
-use kernel_registry_image::readable;
+use crate::record::{Report, SharedText};
 
 /// Functions that make calls for others, in Rust programs.
 const INSIDE: [&str; 7] =
@@ -28,7 +28,7 @@ pub(crate) fn resolve(reports: &mut [Report]) {
     for event in reports.iter_mut().flat_map(|report| &mut report.events) {
         let recorded = [event.caller.clone(), event.text.clone()];
         let before = event.caller.len() + event.text.len();
-        let [caller, text] = named.entry(recorded).or_insert_with_key(|recorded| files.all_named(recorded));
+        let [caller, text] = named.entry(recorded).or_insert_with_key(|recorded| files.name_frames(recorded));
         let longer = (caller.len() + text.len()).saturating_sub(before);
         if longer <= room {
             room -= longer;
@@ -64,15 +64,15 @@ struct Symbols {
 }
 
 impl Files {
-    /// A caller and a stack, with functions.
-    fn all_named(&mut self, [recorded, stack]: &[SharedText; 2]) -> [SharedText; 2] {
-        let lines: Vec<_> = stack.lines().map(|line| self.named(line)).collect();
+    /// Names the functions in a caller and a stack.
+    fn name_frames(&mut self, [recorded, stack]: &[SharedText; 2]) -> [SharedText; 2] {
+        let lines: Vec<_> = stack.lines().map(|line| self.name_frame(line)).collect();
         let text = lines.join("\n");
         [caller(recorded, &text).into(), text.into()]
     }
 
-    /// A line of a stack with its function, if the file that the process had loaded is still there and tells it.
-    fn named(&mut self, line: &str) -> String {
+    /// Names the function in a line of a stack, if the file that the process had loaded is still there and tells it.
+    fn name_frame(&mut self, line: &str) -> String {
         let indent = &line[..line.len() - line.trim_start().len()];
         let frame = line.trim_start();
         let (at, frame) = frame.strip_prefix("at ").map_or(("", frame), |frame| ("at ", frame));
@@ -142,13 +142,13 @@ mod tests {
         let line = |id: &str| format!("    at {}{id}+{:#x}", program.display(), start - symbols.base + 1);
         let library = program.file_name().unwrap().to_string_lossy();
         let own = format!("#{}", hexadecimal(&symbols.build_id));
-        let named = Files::default().named(&line(&own));
+        let named = Files::default().name_frame(&line(&own));
         assert_eq!(named, format!("    at {library} {}+0x1", demangled(name)));
         assert!(named.contains("symbols::tests::functions_of_this_program_are_named"), "{named}");
         // Another file of this path, or one that cannot be told from others.
         for id in ["", "#", "#0123456789abcdef0123456789abcdef01234567"] {
             let nameless = format!("    at {library}+{:#x}", start - symbols.base + 1);
-            assert_eq!(Files::default().named(&line(id)), nameless);
+            assert_eq!(Files::default().name_frame(&line(id)), nameless);
         }
     }
 
@@ -156,8 +156,8 @@ mod tests {
     fn what_has_no_symbols_stays() {
         for line in ["", "    at libc.so.6 __libc_start_main+0x85", "libffi.so.8+0x6f7a", "a+0xzz", "/a+0xzz"]
         {
-            assert_eq!(Files::default().named(line), line);
+            assert_eq!(Files::default().name_frame(line), line);
         }
-        assert_eq!(Files::default().named("/no/such/file.so+0x10"), "file.so+0x10");
+        assert_eq!(Files::default().name_frame("/no/such/file.so+0x10"), "file.so+0x10");
     }
 }

@@ -6,18 +6,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::record::{Event, Report, Tail};
-use crate::rules::{self, LOCKED, SYNCHRONIZE};
+use kernel_registry_image::readable;
 
-use crate::command::process::{Own, Process, named, record_files};
+use crate::command::process::{Own, Process, record_files, with_names};
 use crate::command::report::comparison::names;
 use crate::command::report::words::{Time, caller, paragraph, subject};
-use kernel_registry_image::readable;
+use crate::record::{Event, Report, Tail};
+use crate::rules::{self, LOCKED, SYNCHRONIZE};
 
 /// How often the records of running processes are looked at.
 pub(crate) const STEP: Duration = Duration::from_millis(250);
 
-/// Processes that are listed.
+/// The most processes that are listed.
 const PROCESSES: usize = 8;
 
 /// The hangs of several processes in one text, if at least one hangs.
@@ -27,7 +27,7 @@ pub(crate) struct Together<'a> {
 }
 
 impl<'a> Together<'a> {
-    pub(crate) fn of(processes: &'a [Process]) -> Option<Self> {
+    pub(crate) fn find(processes: &'a [Process]) -> Option<Self> {
         let mut processes: Vec<_> = processes.iter().filter(|process| !process.report.ended).collect();
         let hangs = processes.iter().any(|process| longest(process).is_some());
         // Those that keep the others waiting come first.
@@ -36,7 +36,7 @@ impl<'a> Together<'a> {
     }
 }
 
-/// The hang that says most of a process: one that waits for the device, or else the longest.
+/// The hang of a process that matters most: the longest that waits for the device, or else the longest.
 fn longest(process: &Process) -> Option<&Event> {
     let hangs = process.report.events.iter().filter(|event| event.is_endless());
     hangs.max_by_key(|hang| (waits_for_device(hang), hang.took))
@@ -107,16 +107,17 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
 /// A hang: its process, its thread and when it began.
 type Key = (u32, u64, u32, u64);
 
-/// Records that are followed, also those that are not there yet.
+/// Record files being followed, including ones not created yet.
 #[derive(Default)]
 pub(crate) struct Running {
     folders: Vec<PathBuf>,
-    /// For a program that this command runs, on this machine and in no other container. A rank that another command runs can keep it waiting.
+    /// Which records are of the program that this command runs, on this machine and in no other container; `None` if others run the processes. Other
+    /// commands' ranks are followed too, because they can keep the program waiting.
     own: Option<Own>,
     followed: HashMap<PathBuf, Followed>,
     /// Records of processes that had ended before the first look.
     earlier: HashSet<PathBuf>,
-    /// How long each hang had taken when it was seen last. A hang of a process that was killed takes no longer.
+    /// How long each hang had taken at the last look. A killed process's hang stops growing, so it is not reported again.
     took: HashMap<Key, u64>,
     said: HashSet<Key>,
     /// Whether there was a look before.
@@ -127,7 +128,7 @@ pub(crate) struct Running {
 /// A record that is followed.
 struct Followed {
     tail: Tail,
-    /// Whether it was there before the first look: its process counts once it is seen to run.
+    /// Whether the file existed at the first look. Its process then counts only once it is seen to run.
     was_there: bool,
     /// The process that has the record in its memory, if that had to be found.
     process: Option<PathBuf>,
@@ -135,18 +136,18 @@ struct Followed {
 }
 
 impl Followed {
-    /// What it says of now, if its process counts.
+    /// Reads what the record says now, if its process counts.
     fn look(&mut self) -> Option<Report> {
         let mut report = self.tail.look().ok()??;
         if self.was_there && !self.tail.has_run() {
             return None;
         }
-        // One that was killed does not say that it ends, and neither does one that is stopped say that it runs.
+        // A killed process does not say that it ends, and a stopped one does not say that it runs.
         report.ended |= self.tail.is_quiet() && !self.is_in_memory();
         Some(report)
     }
 
-    /// Whether a process has the record in its memory. One of another machine or user is not seen.
+    /// Whether a process of this machine and user has the record in its memory.
     fn is_in_memory(&mut self) -> bool {
         let Some(record) = self.tail.inode().filter(|_| !self.is_gone) else { return false };
         if !self.process.as_deref().is_some_and(|maps| is_mapped(maps, record)) {
@@ -167,13 +168,13 @@ fn is_mapped(maps: &Path, inode: u64) -> bool {
 }
 
 impl Running {
-    /// Processes of a program that this command runs.
-    pub(crate) fn of_program(records: PathBuf, own: Own) -> Self {
+    /// Follows the processes of a program that this command runs.
+    pub(crate) fn follow_program(records: PathBuf, own: Own) -> Self {
         Running { folders: vec![records], own: Some(own), ..Running::default() }
     }
 
-    /// Processes that others run.
-    pub(crate) fn of_others(folders: Vec<PathBuf>) -> Self {
+    /// Follows processes that others run.
+    pub(crate) fn follow_others(folders: Vec<PathBuf>) -> Self {
         Running { folders, ..Running::default() }
     }
 
@@ -200,10 +201,10 @@ impl Running {
         self.has_looked = true;
     }
 
-    /// Looks at the records, and returns what is new: hangs that were not said before.
+    /// Looks at the records, and returns the hangs that were not reported before.
     pub(crate) fn look(&mut self) -> Option<String> {
         self.follow();
-        let mut processes = named(self.followed.values_mut().filter_map(Followed::look).collect());
+        let mut processes = with_names(self.followed.values_mut().filter_map(Followed::look).collect());
         self.have_ended = !processes.is_empty() && processes.iter().all(|process| process.report.ended);
         let mut hangs = HashSet::new();
         for Process { report, .. } in &mut processes {
@@ -217,7 +218,7 @@ impl Running {
                 goes_on
             });
         }
-        // One that was killed could not say that it ends.
+        // A killed process could not say that it ends.
         let is_there = |number: u32| Path::new("/proc").join(number.to_string()).exists();
         processes.retain(|Process { report, .. }| {
             self.own.is_none() || !report.events.is_empty() || is_there(report.process)
@@ -225,7 +226,7 @@ impl Running {
         if hangs.is_subset(&self.said) {
             return None;
         }
-        let together = Together::of(&processes)?.to_string();
+        let together = Together::find(&processes)?.to_string();
         self.said.extend(hangs);
         Some(together)
     }

@@ -19,7 +19,7 @@ pub(crate) fn watch(folders: &[PathBuf]) -> Result<(), Failure> {
             Shared::Missing { path }.into()
         });
     }
-    let mut processes = Running::of_others(folders.to_vec());
+    let mut processes = Running::follow_others(folders.to_vec());
     let mut is_first = true;
     loop {
         if let Some(hangs) = processes.look() {

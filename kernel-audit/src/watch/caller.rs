@@ -39,7 +39,7 @@ pub(crate) fn find(hook: *const c_void) -> Caller {
 impl Caller {
     /// Adds the thread's Python frames. If one of them is the user's, that function is the caller.
     pub(crate) fn in_python(self, frames: &[Frame]) -> Caller {
-        let Some(user) = python::of_user(frames) else { return self };
+        let Some(user) = python::find_users_frame(frames) else { return self };
         let name = |frame: &Frame| format!("{}:{} {}", frame.file, frame.line, frame.function);
         let short = user.file.rsplit('/').next().unwrap_or_default();
         let lines: String = frames.iter().map(|frame| format!("{}\n", name(frame))).collect();
@@ -160,7 +160,7 @@ fn describe(file: &Mapped<'_>, address: u64, inside: u64) -> Known {
     let function =
         function.map(|(name, start)| (String::from_utf8_lossy(name).into_owned(), address - start));
     let offset = address - file.begin();
-    let line = match (&function, build_id::of_file(file)) {
+    let line = match (&function, build_id::read(file)) {
         (Some((function, offset)), _) => format!("{library} {function}+{offset:#x}\n"),
         // Whoever reads the record can find the function in this file, by its offset.
         (None, Some(id)) => format!("{}#{id}+{offset:#x}\n", path.display()),

@@ -35,7 +35,7 @@ const STEP_BACK: &CStr = c"kernelRegistrySimulatedDriverStepsBack";
 /// The library in front of the driver, once there is one.
 static FRONT: OnceLock<Library> = OnceLock::new();
 
-/// Whether `FRONT` was put there by `cargo kernels audit`, and not by `install`.
+/// Whether `FRONT` was put there by `kernel-audit`, and not by `install`.
 static FROM_OUTSIDE: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
@@ -88,7 +88,7 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
 enum Behind {
     /// The driver that the hooks will call.
     Driver(PathBuf),
-    /// The hooks that `cargo kernels audit` put there.
+    /// The hooks that `kernel-audit` put there.
     Audit(Library),
 }
 
@@ -112,7 +112,7 @@ fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
         };
     }
     let chosen = chosen.map(Path::to_owned);
-    // If `cargo kernels audit` has set the variable, its hooks can be in front of that driver. The loader knows.
+    // If `kernel-audit` has set the variable, its hooks can be in front of that driver. The loader knows.
     let path = match chosen {
         Some(path) if environment::variable(variables::DRIVER).is_none() => path,
         chosen => match found_by_loader().map_err(InstallError::Child)? {

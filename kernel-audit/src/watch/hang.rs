@@ -52,7 +52,7 @@ pub(crate) fn start() {
         unsafe { libc::atexit(at_exit) };
     });
     let timeout = Audit::chosen().hang_after;
-    // The calls in progress are in the record all the same.
+    // Without the thread the calls in progress are still in the record.
     if let Err(error) = threads::start(move || watch(timeout)) {
         recording::mark_thread_lacking(
             &error,
@@ -96,7 +96,7 @@ impl Seen {
     }
 }
 
-/// A hang that goes on.
+/// A call that hangs now.
 struct Hang {
     slot: &'static Slot,
     call: Seen,
@@ -107,10 +107,10 @@ struct Hang {
     stack: String,
 }
 
-/// The hangs that go on.
+/// The calls that hang now.
 static HANGS: Locked<Vec<Hang>> = Locked::new();
 
-/// Records how long hangs have gone on, and which have ended.
+/// Records how long calls have been hanging, and which have returned.
 fn look_again() {
     HANGS.lock().retain(|Hang { slot, call, since, event, explanation, stack }| {
         let goes_on = Seen::in_slot(slot) == *call;
@@ -234,7 +234,7 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
     }
 }
 
-/// The other threads that are in a call, and which.
+/// The other threads that are in a call, each with the call's name.
 fn others(thread: u32) -> Vec<(u32, &'static str)> {
     let in_call = slots::slots().filter_map(|(_, slot)| {
         let call = slot.call.load(Ordering::Relaxed).checked_sub(1)?;

@@ -36,8 +36,8 @@ use load::{any_node, first_node, kernel_node, launch, load_kernel, load_node, se
 /// Prepares the process for its first call of a function. Returns whether it can be watched.
 fn begin(number: u32) -> bool {
     static ONCE: Once = Once::new();
-    /// Whether a thread watches. Programs ask for functions to find out whether there is a device, and then fork or unshare what only a process of one
-    /// thread can.
+    /// Whether the thread that watches was started. Asking for a function does not start it: a program may only want to know whether there is a
+    /// device, and then fork, or unshare what only a process of one thread can.
     static WATCHES: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
         call::use_table(HOOKS);
@@ -45,7 +45,7 @@ fn begin(number: u32) -> bool {
             .into_iter()
             .for_each(fork::in_child);
         ready::start();
-        // In a forked child again: it has no other threads.
+        // A forked child does this again, because it has no other threads.
         recording::with_each(|| {
             ready::look();
             if WATCHES.load(Ordering::Relaxed) || recording::is_forked() {
@@ -132,13 +132,13 @@ macro_rules! hooks {
     (@check [unbound] $name:ident $types:tt) => {};
 }
 
-/// A call after which a stream waits for a word in memory.
+/// Makes a stream wait for a word in memory.
 fn wait_for_word(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     slots::mark_waiting(stream.addr() as u64);
     timed(call.on(stream), real)
 }
 
-/// A launch of a graph.
+/// Launches a graph.
 fn launch_graph(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = call.on(stream);
     let real = || timed(call, real);

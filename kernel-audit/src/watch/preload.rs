@@ -24,10 +24,10 @@ use crate::watch::process::say::say;
 use outcome::{failed, record_rest};
 use state::{Progress, STATE, STEP, TIMEOUT, content_of, context_of, wait_a_step};
 
-/// Whether there is anything that the program could take.
+/// Whether anything was preloaded that the program could take.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// What a preload calls an image, if it names one with these bytes, which have this hash.
+/// Finds the image that the preload names with these bytes, which have this hash.
 pub(crate) fn content(how: How, hash: u64, image: &[u8]) -> Option<Content> {
     type Key = (How, u64, u64);
     static NAMED: OnceLock<HashMap<Key, Vec<&Origin>>> = OnceLock::new();
@@ -73,7 +73,7 @@ pub(crate) fn forget_context(context: u64) {
     STATE.lock().images.retain(|(_, (its, _)), _| *its != context);
 }
 
-/// What the file names, if there is one that can be read.
+/// The preload, if a file was given and can be read.
 fn plan() -> Option<&'static Preload> {
     static PLAN: OnceLock<Option<Preload>> = OnceLock::new();
     let read = || {
@@ -120,8 +120,8 @@ pub(crate) fn in_context(context: u64) -> Option<usize> {
         }
         wait_a_step();
     }
-    let all = || load::all(plan);
-    let (count, is_whole) = within(context, all).unwrap_or((0, false));
+    let load = || load::load_all(plan);
+    let (count, is_whole) = within(context, load).unwrap_or((0, false));
     record_rest();
     let progress = if is_whole { Progress::Done } else { Progress::Left };
     STATE.lock().contexts.insert(id, progress);
@@ -148,7 +148,7 @@ pub(crate) fn answer_to_limit(which: CUlimit, bytes: usize, answer: CUresult) ->
     answer
 }
 
-/// Does something in a context, whatever this thread captures. `None` if the context is gone, or the driver refuses it, which is recorded.
+/// Does something in a context, even if this thread is capturing. Returns `None` if the driver does not make the context current, and records that.
 fn within<T>(context: u64, act: impl FnOnce() -> T) -> Option<T> {
     let uncaptured = || {
         let mode = contexts::exchange_capture_mode(contexts::RELAXED);
@@ -163,7 +163,7 @@ fn within<T>(context: u64, act: impl FnOnce() -> T) -> Option<T> {
     result
 }
 
-/// Begins with a context, or returns what became of it before.
+/// Begins to preload in a context, or returns what became of that before.
 fn begin(id: u64) -> Option<Progress> {
     match STATE.lock().contexts.entry(id) {
         Entry::Occupied(entry) => Some(*entry.get()),

@@ -1,6 +1,6 @@
 //! The Python frames of a thread. CPython 3.11 and 3.12 export the function by which they write them when they crash: that takes no lock, allocates
-//! nothing, and may be called in the handler of a signal and without the interpreter's lock, for the thread's own frames. Of others `locked` asks for
-//! the frames, if the thread holds the interpreter's lock.
+//! nothing, and may be called in the handler of a signal and without the interpreter's lock, for the thread's own frames. For other
+//! versions `locked` asks for the frames, if the thread holds the interpreter's lock.
 
 mod interpreter;
 mod locked;
@@ -13,7 +13,7 @@ use crate::watch::process::system;
 use interpreter::MOST;
 pub(crate) use interpreter::{Frame, Interpreter};
 
-/// Bytes that are read.
+/// The most bytes that are read.
 const LONGEST: u64 = 32 << 10;
 
 /// The frames of this thread, the innermost first.
@@ -48,8 +48,8 @@ fn frame(line: &str) -> Option<Frame> {
     Some(Frame { file: file.to_owned(), line: line.parse().ok()?, function: function.to_owned() })
 }
 
-/// The frame of the user: the innermost one that is not of a package, nor of Python's own library.
-pub(crate) fn of_user(frames: &[Frame]) -> Option<&Frame> {
+/// Finds the frame of the user: the innermost one that is neither of a package nor of Python's own library.
+pub(crate) fn find_users_frame(frames: &[Frame]) -> Option<&Frame> {
     const OTHERS: [&str; 4] = ["/site-packages/", "/dist-packages/", "/lib/python", "<frozen "];
     let is_users = |frame: &&Frame| !OTHERS.iter().any(|other| frame.file.contains(other));
     frames.iter().find(is_users).or(frames.first())
@@ -80,9 +80,9 @@ mod tests {
             frame("/srv/serve.py"),
             frame("/srv/main.py"),
         ];
-        assert_eq!(of_user(&frames).map(|frame| &*frame.file), Some("/srv/serve.py"));
-        assert_eq!(of_user(&frames[..1]), frames.first());
-        assert_eq!(of_user(&[]), None);
+        assert_eq!(find_users_frame(&frames).map(|frame| &*frame.file), Some("/srv/serve.py"));
+        assert_eq!(find_users_frame(&frames[..1]), frames.first());
+        assert_eq!(find_users_frame(&[]), None);
     }
 
     #[test]

@@ -145,7 +145,7 @@ pub unsafe extern "C" fn kernel_registry_audit_section_begin(
         ));
         return 0;
     }
-    let devices = Devices::one(device);
+    let devices = Devices::from_device(device);
     let mut state = STATE.lock();
     state.last += 1;
     let number = state.last;
@@ -180,7 +180,7 @@ pub extern "C" fn kernel_registry_audit_section_end(section: u64) -> u64 {
     make()
 }
 
-/// The calls of a function that are recorded one by one when they are deferred in a section. The others are counted.
+/// How many deferred calls of a function are recorded one by one in a section. Further ones are counted.
 const LISTED: u64 = 100;
 
 fn record_rest(section: &Section) {
@@ -241,7 +241,7 @@ pub(crate) fn find_on_devices(devices: Devices) -> Option<ActiveSection> {
 
 /// The strictest section on a device.
 pub(crate) fn find_on_device(device: CUdevice) -> Option<ActiveSection> {
-    find_on_devices(Devices::one(device))
+    find_on_devices(Devices::from_device(device))
 }
 
 /// The strictest section on the device of the current context.
@@ -261,7 +261,7 @@ pub(crate) fn find_running_in(context: u64) -> Option<ActiveSection> {
     if !any() {
         return None;
     }
-    let (devices, contexts) = (Devices::one(contexts::device_of(context)?), contexts::all());
+    let (devices, contexts) = (Devices::from_device(contexts::device_of(context)?), contexts::list());
     // A green context, which is not among them, may be a part of the other.
     let is_apart = |section: &Section| {
         section.context != context && [section.context, context].iter().all(|its| contexts.contains(its))
@@ -273,7 +273,7 @@ pub(crate) fn find_running_in(context: u64) -> Option<ActiveSection> {
 /// The strictest section on the device of a stream's context.
 #[inline]
 pub(crate) fn find_in_context_of(stream: u64) -> Option<ActiveSection> {
-    if any() { find_in_context(contexts::of_stream(stream)) } else { None }
+    if any() { find_in_context(contexts::find_for_stream(stream)) } else { None }
 }
 
 /// Whether a stream may be that of a section: false is certain.
@@ -418,7 +418,7 @@ pub(crate) fn waiting_frees(device: CUdevice) -> Option<WaitingFrees> {
     if DEFERRED.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    let devices = Devices::one(device);
+    let devices = Devices::from_device(device);
     let mut state = STATE.lock();
     let (bytes, count) = state.deferred.waiting(devices);
     let kernel = find_strictest(&mut state.sections, devices)?.kernel.clone();

@@ -8,17 +8,17 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kernel_registry_command::folder;
+use kernel_registry_command::libraries;
 use tempfile::{Builder, TempDir};
 
 use crate::command::failure::Failure;
 use crate::command::program::trust::{own_folder, user};
-use kernel_registry_command::folder;
-use kernel_registry_command::libraries;
 
-/// The folder that stays.
+/// The name of the folder that remains.
 const NAME: &str = "kernel-registry-front";
 
-/// A younger folder may not be locked yet.
+/// The age below which a folder may not be locked yet.
 const YOUNG: Duration = Duration::from_secs(3600);
 
 /// The folder of one command. It goes when the command ends.
@@ -62,7 +62,7 @@ impl Front {
         self.folder.path()
     }
 
-    /// A name that no other command has.
+    /// A word that no other command has.
     pub(crate) fn run(&self) -> String {
         let name = self.path().file_name().unwrap_or_default().to_string_lossy();
         name.rsplit('-').next().unwrap_or_default().to_owned()
@@ -94,7 +94,7 @@ fn remove_left(parent: &Path, prefix: &str) {
     }
 }
 
-/// Folders of the user that stay. Services often have no home, or cannot write there.
+/// Folders of the user that outlive this command. Services often have no home, or cannot write there.
 fn parents() -> impl Iterator<Item = PathBuf> {
     let folder = |name| {
         let folders = env::var_os(name)?;

@@ -8,21 +8,21 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::variables;
-
 use kernel_registry_command::terminal;
+
+use crate::variables;
 
 /// Where messages arrive: a socket that processes reach whatever their user and their root are.
 pub(crate) struct Messages {
     socket: UnixDatagram,
     name: String,
-    /// With which each message begins. Others can see the name.
+    /// Each message begins with this word: others can see the socket's name.
     word: String,
     /// Processes without a record, each in a sentence.
     without_record: Vec<String>,
 }
 
-/// Processes without a record that are named.
+/// The most processes without a record that are named.
 const MOST: usize = 1000;
 
 impl Messages {

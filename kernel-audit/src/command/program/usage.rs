@@ -3,9 +3,10 @@
 use std::env;
 use std::ffi::OsString;
 
+use kernel_registry_command::terminal;
+
 use crate::command::cli::Run;
 use crate::command::failure::Failure;
-use kernel_registry_command::terminal;
 
 /// Options that few programs have. Behind the program they are likely a mistake.
 const OWN: [&str; 9] = [

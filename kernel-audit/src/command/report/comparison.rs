@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::ptr;
 
-use crate::record::Kind;
 use serde::{Serialize, Serializer};
 
 use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::words::milliseconds;
+use crate::record::Kind;
 
 /// A kernel, on the processes that loaded it.
 pub(crate) struct KernelLoads<'a> {

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::record::{Event, Kind};
 use serde::Serialize;
 
 use crate::command::process::is_late;
 use crate::command::report::words::milliseconds;
+use crate::record::{Event, Kind};
 
 /// Events that have something in common.
 #[derive(Clone, Copy, Serialize)]

@@ -6,7 +6,7 @@ mod timeline;
 use std::cmp::Reverse;
 use std::fmt::{self, Write as _};
 
-use crate::record::{Event, Kind, Report};
+use kernel_registry_image::readable;
 
 use self::summary::code;
 use crate::command::process::{Audit, Process, is_late};
@@ -14,7 +14,7 @@ use crate::command::report::comparison::{self, compare_kernels};
 use crate::command::report::groups::{self, Group};
 use crate::command::report::page::{Cell, Page, Table, Text};
 use crate::command::report::words::{self, Time, explanation_and_stack, processes, short, subject};
-use kernel_registry_image::readable;
+use crate::record::{Event, Kind, Report};
 
 /// Processes whose timelines are drawn.
 const TIMELINES: usize = 8;
@@ -51,13 +51,13 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
     if !audit.processes.is_empty() {
         write_timelines(page, audit)?;
     }
-    let late: Vec<_> = of_each(audit, is_late);
+    let late: Vec<_> = find_events(audit, is_late);
     if !late.is_empty() {
         page.write_str("<h2>Late after the program was ready</h2>\n")?;
         write_events(page, audit, "Late calls", late)?;
     }
     let waits = |event: &Event| event.is_finding && event.kind != Kind::Hang && event.waits_for_resident();
-    let resident: Vec<_> = of_each(audit, waits);
+    let resident: Vec<_> = find_events(audit, waits);
     if !resident.is_empty() {
         page.write_str("<h2>Calls that would have waited for a resident kernel</h2>\n")?;
         write_events(page, audit, "Calls while a kernel was resident", resident)?;
@@ -69,7 +69,7 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
     write_groups(page, "Kernels that were loaded", "Kernel", groups::kernels(audit.events()))?;
     write_groups(page, "Libraries that loaded something", "Library", groups::libraries(audit.events()))?;
     write_groups(page, "Functions that loaded something", "Function", groups::callers(audit.events()))?;
-    let others: Vec<_> = of_each(audit, |event| !event.is_finding && event.kind != Kind::Hang);
+    let others: Vec<_> = find_events(audit, |event| !event.is_finding && event.kind != Kind::Hang);
     if !others.is_empty() {
         page.write_str("<h2>Other calls</h2>\n")?;
         write_events(page, audit, "Other calls", others)?;
@@ -106,8 +106,8 @@ fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
     left_out(page, all.len(), ROWS)
 }
 
-/// Events, each with its process.
-fn of_each(audit: &Audit, which: impl Fn(&Event) -> bool) -> Vec<(&Process, &Event)> {
+/// Finds events of all processes, each with its process.
+fn find_events(audit: &Audit, which: impl Fn(&Event) -> bool) -> Vec<(&Process, &Event)> {
     with_processes(audit, |report| &report.events).filter(|(_, event)| which(event)).collect()
 }
 
@@ -115,12 +115,12 @@ fn with_processes(
     audit: &Audit,
     list: fn(&Report) -> &Vec<Event>,
 ) -> impl Iterator<Item = (&Process, &Event)> {
-    let of = |process| move |event| (process, event);
-    audit.processes.iter().flat_map(move |process| list(&process.report).iter().map(of(process)))
+    let with = |process| move |event| (process, event);
+    audit.processes.iter().flat_map(move |process| list(&process.report).iter().map(with(process)))
 }
 
 fn write_hangs(page: &mut String, audit: &Audit) -> fmt::Result {
-    let hangs = of_each(audit, |event| event.kind == Kind::Hang);
+    let hangs = find_events(audit, |event| event.kind == Kind::Hang);
     if hangs.is_empty() {
         return Ok(());
     }
@@ -235,14 +235,14 @@ fn write_timelines(page: &mut String, audit: &Audit) -> fmt::Result {
     page.write_str("<h2>Timeline</h2>\n")?;
     page.write_str(timeline::LEGEND)?;
     if audit.processes.len() > 1 {
-        write!(page, "<h3>All processes</h3>\n{}", timeline::of_all(audit))?;
+        write!(page, "<h3>All processes</h3>\n{}", timeline::draw_processes(audit))?;
     }
     // Those with findings, where there is no room for all.
     let mut drawn: Vec<_> = audit.processes.iter().collect();
     drawn.sort_by_key(|process| audit.processes.len() > TIMELINES && process.findings().next().is_none());
     let rest = drawn.split_off(TIMELINES.min(drawn.len()));
     for process in &drawn {
-        let timeline = timeline::of_one(process);
+        let timeline = timeline::draw_process(process);
         if audit.processes.len() == 1 {
             page.write_str(&timeline)?;
         } else {
@@ -339,7 +339,7 @@ mod tests {
     use crate::record::Report;
 
     use super::*;
-    use crate::command::process::named;
+    use crate::command::process::with_names;
 
     /// The headings of the tables that list a call.
     fn tables<'p>(page: &'p str, call: &str) -> Vec<&'p str> {
@@ -359,15 +359,7 @@ mod tests {
         let events =
             vec![event(Kind::Slow, "cuMemFree_v2", false), event(Kind::Waits, "cuMemHostRegister_v2", true)];
         let report = Report { events, ..Report::default() };
-        let audit = Audit {
-            processes: named(vec![report]),
-            copies: Default::default(),
-            left_out: Vec::new(),
-            has_ready_file: false,
-            was_said: false,
-            hangs_end: false,
-            was_interrupted: false,
-        };
+        let audit = Audit { processes: with_names(vec![report]), ..Audit::default() };
         let mut body = String::new();
         write_body(&mut body, &audit).expect("a string has room");
         assert_eq!(tables(&body, "cuMemFree_v2"), ["Other calls"]);

@@ -1,13 +1,13 @@
 //! The report for programs: docs/audit-json.md.
 
-use crate::{Cause, record};
+use kernel_registry_image::readable;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::command::process::{Audit, Process};
 use crate::command::report::comparison::{KernelLoads, compare_kernels};
 use crate::command::report::groups::{self, Group};
-use kernel_registry_image::readable;
+use crate::{Cause, record};
 
 const SCHEMA: u32 = 1;
 

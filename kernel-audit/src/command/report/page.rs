@@ -5,10 +5,6 @@
 mod table;
 
 use std::fmt;
-use std::fs;
-use std::path::Path;
-
-use crate::command::failure::Failure;
 
 pub(crate) use table::{Cell, Table};
 
@@ -51,11 +47,6 @@ impl fmt::Display for Page<'_> {
              </html>\n"
         )
     }
-}
-
-/// Writes a page to a file.
-pub(crate) fn write(path: &Path, page: &str) -> Result<(), Failure> {
-    fs::write(path, page).map_err(Failure::not_written(path))
 }
 
 /// Text in HTML, in an element or in an attribute with quotes.

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::Activity;
-
 use crate::command::process::Process;
+use crate::record::Activity;
 
 /// Launches in a stream between two times, in nanoseconds.
 #[derive(Clone, Copy)]

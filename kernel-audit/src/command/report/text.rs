@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use crate::causes;
-use crate::record::{Event, Kind};
+use kernel_registry_command::many;
+use kernel_registry_image::readable;
 
+use crate::causes;
 use crate::command::preload;
 use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::comparison::{self, compare_kernels};
@@ -13,8 +14,7 @@ use crate::command::report::words::{
     NOTHING_SEEN, Time, caller, explanation_and_stack, paragraph, processes, short, subject, while_resident,
 };
 use crate::command::together::Together;
-use kernel_registry_command::many;
-use kernel_registry_image::readable;
+use crate::record::{Event, Kind};
 
 /// Processes that are reported one by one.
 const PROCESSES: usize = 8;
@@ -70,7 +70,7 @@ impl fmt::Display for Audit {
         if self.processes.len() > 1 {
             write_comparison(f, self)?;
         }
-        if let Some(together) = Together::of(&self.processes) {
+        if let Some(together) = Together::find(&self.processes) {
             write!(f, "\n{together}")?;
         }
         let is_load = |event: &Event| matches!(event.kind, Kind::Load | Kind::Image);

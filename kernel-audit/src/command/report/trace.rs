@@ -1,14 +1,14 @@
 //! The timeline in the Trace Event format, which Perfetto and chrome://tracing open. Times are in microseconds since the first
 //! process began.
 
-use crate::record::{Event, Kind};
+use kernel_registry_image::readable;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::streams;
 use crate::command::report::words::short;
-use kernel_registry_image::readable;
+use crate::record::{Event, Kind};
 
 /// Streams are tracks too. Linux numbers no thread so high.
 const FIRST_STREAM: usize = 1 << 23;

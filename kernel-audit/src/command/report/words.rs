@@ -1,13 +1,13 @@
 //! How reports write names, times and numbers.
 
-use crate::record::Event;
-pub(crate) use crate::record::Time;
 use std::fmt;
 
 use kernel_registry_image::readable;
 use serde::Serializer;
 
-use crate::wrapped::wrapped;
+use crate::record::Event;
+pub(crate) use crate::record::Time;
+use crate::wrapped::wrapped_for_terminal;
 
 /// What an event is about: a kernel, a limit, or an image with its size.
 pub(crate) fn subject(event: &Event) -> String {
@@ -66,16 +66,5 @@ pub(crate) const NOTHING_SEEN: &str = "no call to the driver was seen, because t
 
 /// A text in lines that the terminal has room for.
 pub(crate) fn paragraph(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    match width() {
-        Some(width) => writeln!(f, "{}", wrapped(text, width)),
-        None => writeln!(f, "{text}"),
-    }
-}
-
-/// The characters in a line, if the standard error output is a terminal.
-fn width() -> Option<usize> {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: there is room for the answer; the call fails for what is no terminal.
-    let is_terminal = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
-    (is_terminal && size.ws_col > 0).then_some(size.ws_col.into())
+    writeln!(f, "{}", wrapped_for_terminal(text))
 }

@@ -17,10 +17,10 @@ use crate::watch::record::launches::{self, Stream, WAIT};
 /// How long the driver may take to answer.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Whether a thread asks that may be left behind.
+/// Whether a thread that may be left behind is asking.
 static ASKING_APART: AtomicBool = AtomicBool::new(false);
 
-/// Such a thread, until it has asked, or could not be started.
+/// Clears [`ASKING_APART`] once that thread has asked, or could not be started.
 struct AsksApart;
 
 impl Drop for AsksApart {
@@ -29,14 +29,14 @@ impl Drop for AsksApart {
     }
 }
 
-/// How many threads ask.
+/// How many threads are asking.
 static ASKING: AtomicU32 = AtomicU32::new(0);
 
-/// How many contexts end, or 1 more when the process does.
+/// How many contexts are ending, plus 1 once the process is.
 static ENDING: AtomicU32 = AtomicU32::new(0);
 
-/// Makes a call that ends a context. Nobody begins to ask about its streams meanwhile, but for a call that hangs.
-pub(crate) fn unasked<T>(call: impl FnOnce() -> T) -> T {
+/// Makes a call that ends a context. Meanwhile nobody begins to ask about streams, except beside a call that hangs.
+pub(crate) fn without_questions<T>(call: impl FnOnce() -> T) -> T {
     ENDING.fetch_add(1, Ordering::SeqCst);
     await_answers();
     let result = call();
@@ -44,13 +44,13 @@ pub(crate) fn unasked<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// From now on nobody asks: the driver ends with the process.
+/// From now on nobody asks, because the driver ends with the process.
 pub(crate) extern "C" fn end() {
     ENDING.fetch_add(1, Ordering::SeqCst);
     await_answers();
 }
 
-/// Waits for those who ask, unless the driver leaves them without an answer.
+/// Waits for the threads that are asking, but not for long: the driver may not answer them.
 fn await_answers() {
     let begun = Instant::now();
     while ASKING.load(Ordering::SeqCst) > 0 && begun.elapsed() < MOMENT / 5 {
@@ -65,25 +65,24 @@ pub(crate) fn forked() {
     ENDING.store(0, Ordering::SeqCst);
 }
 
-/// The busy streams but for one, asked in this thread, whose program is about to load a kernel.
+/// Returns the busy streams except this one. Asks in this thread, which is about to load a kernel.
 pub(crate) fn find_others(stream: Option<u64>) -> Vec<Stream> {
     ask(|its| Some(its.handle) != stream).unwrap_or_default()
 }
 
-/// All busy streams, asked in a thread that is left behind if the driver does not answer; then `None`, and as long as that
-/// thread is there, and while a context ends.
+/// Returns all busy streams. Asks in a thread of its own, which is left behind if the driver does not answer. Returns `None` in that case, as
+/// long as such a thread exists, and while a context ends.
 pub(crate) fn find_all() -> Option<Vec<Stream>> {
-    asked_apart(Duration::ZERO, || ask(|_| true))
+    ask_apart(Duration::ZERO, || ask(|_| true))
 }
 
-/// All busy streams beside a call that hangs, asked in such a thread too. The call may be one that ends a context: that is
-/// there as long as the call waits.
+/// Returns all busy streams beside a call that hangs, as [`find_all`] does, but also while a context ends: the call that hangs may be ending it.
 pub(crate) fn find_beside_hang() -> Option<Vec<Stream>> {
-    asked_apart(MOMENT, || Some(ask_beside_hang(|_| true)))
+    ask_apart(MOMENT, || Some(ask_beside_hang(|_| true)))
 }
 
-/// Asks in a thread of its own. There is one at a time: waits so long for one that was left behind.
-fn asked_apart(
+/// Asks in a thread of its own. There is only one such thread: `wait` says how long to wait for one that was left behind.
+fn ask_apart(
     wait: Duration,
     ask: impl FnOnce() -> Option<Vec<Stream>> + Send + 'static,
 ) -> Option<Vec<Stream>> {
@@ -115,16 +114,16 @@ pub(crate) fn in_words(stream: &Stream, waits: &str, runs: &str) -> String {
 /// Asks the streams in which kernels were launched. Those that are being captured are not asked, because that ends the capture.
 /// `None` while a context ends.
 fn ask(wanted: impl Fn(&Stream) -> bool) -> Option<Vec<Stream>> {
-    counted(|| (ENDING.load(Ordering::SeqCst) == 0).then(|| busy(wanted)))
+    while_counted(|| (ENDING.load(Ordering::SeqCst) == 0).then(|| busy(wanted)))
 }
 
 /// Asks as `ask` does, but also while a context ends.
 fn ask_beside_hang(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
-    counted(|| busy(wanted))
+    while_counted(|| busy(wanted))
 }
 
-/// Counts this thread among those that ask.
-fn counted<T>(ask: impl FnOnce() -> T) -> T {
+/// Counts this thread among those that are asking.
+fn while_counted<T>(ask: impl FnOnce() -> T) -> T {
     ASKING.fetch_add(1, Ordering::SeqCst);
     let answer = ask();
     ASKING.fetch_sub(1, Ordering::SeqCst);
@@ -149,7 +148,7 @@ fn busy(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
     let mode = contexts::exchange_capture_mode(contexts::RELAXED);
     let mut busy = HashMap::new();
     // The default streams are those of the current context.
-    for context in contexts::all() {
+    for context in contexts::list() {
         contexts::within(context, || {
             let used = launches::streams().filter(|(_, stream)| stream.kernel > 0 && wanted(stream));
             busy.extend(used.filter(|(_, stream)| is_busy(stream)));
@@ -172,7 +171,7 @@ mod tests {
         let (asked, (answer, answered)) = (Arc::new(AtomicU32::new(0)), mpsc::channel::<()>());
         let ask = |wait, until: Option<mpsc::Receiver<()>>| {
             let asked = asked.clone();
-            asked_apart(wait, move || {
+            ask_apart(wait, move || {
                 asked.fetch_add(1, Ordering::SeqCst);
                 until.map(|until| until.recv());
                 Some(Vec::new())

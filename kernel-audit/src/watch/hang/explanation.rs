@@ -30,25 +30,25 @@ pub(super) struct Explanation {
     pub(super) remedy: String,
     details: Vec<String>,
     pub(super) rule: Option<&'static Rule>,
-    /// A kernel that runs meanwhile, or nothing.
+    /// The name of a kernel that runs meanwhile, or an empty text.
     pub(super) resident: String,
 }
 
 impl Explanation {
-    /// Of a call that has waited for so long.
+    /// Explains a call that has been waiting for this time.
     pub(super) fn so_far(&self, waited: Duration) -> String {
         let Explanation { call, why, .. } = self;
         format!("{call}, has not returned for {:.1} s: {why}.{self}", waited.as_secs_f64())
     }
 
-    /// Of a call that waited for so long, and returned after all.
+    /// Explains a call that waited for this time, and then returned.
     pub(super) fn afterwards(&self, waited: Duration) -> String {
         let Explanation { call, why, .. } = self;
         format!("{call}, waited {:.2} s and then returned: {why}.{self}", waited.as_secs_f64())
     }
 }
 
-/// What follows the cause.
+/// Writes the remedy and the details.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.remedy.is_empty() {
@@ -123,7 +123,7 @@ fn last_launched(stream: &Stream) -> String {
     format!("Stream {handle:#x} is busy: {last}, by thread {thread}")
 }
 
-/// Whether a call may wait with the driver's lock.
+/// Whether a call may hold the driver's lock while it waits.
 fn keeps_lock(call: &str) -> bool {
     rules::of(call, false).any(|rule| *rule != rules::LOCKED && *rule != rules::SYNCHRONIZE)
 }

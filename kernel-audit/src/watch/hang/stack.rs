@@ -1,4 +1,4 @@
-//! The stack of another thread, which hangs. Where it called the driver is in its slot; its Python frames it writes down itself, in the handler of a
+//! The stack of another thread, which hangs. Its slot says where it called the driver. It writes down its Python frames itself, in the handler of a
 //! signal.
 
 use std::ffi::{c_int, c_void};
@@ -61,10 +61,10 @@ fn is_blocked(signal: c_int, thread: u32) -> Option<bool> {
     Some(u64::from_str_radix(blocked.trim(), 16).ok()? >> (signal - 1) & 1 == 1)
 }
 
-/// What the thread writes its Python frames with, too, or null. A thread may be late, so it is never freed.
+/// The interpreter, and the file to which the thread writes its Python frames; or null. A thread may be late, so this is never freed.
 static PYTHON: AtomicPtr<(Interpreter, Memory)> = AtomicPtr::new(ptr::null_mut());
 
-/// Lets the thread that is asked write down its Python frames, too, if there is an interpreter. Returns the file for them.
+/// Prepares what a thread needs to write down its Python frames, if there is an interpreter. Returns the file.
 fn ask_for_python() -> Option<&'static File> {
     let interpreter = Interpreter::find()?;
     let is_usable = |(its, file): &&(Interpreter, Memory)| its.is(interpreter) && file.is_ours();

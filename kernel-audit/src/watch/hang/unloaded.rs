@@ -30,7 +30,7 @@ impl UnloadedLaunch {
         UnloadedLaunch { kernel, stream: call.stream, thread: thread(), caller: caller.name, running }
     }
 
-    /// The launch with the streams that it still waits for, if it does.
+    /// Returns the launch with the streams that it still waits for, or `None` if it waits no more.
     fn still_waits(&self, busy: &[Stream]) -> Option<UnloadedLaunch> {
         let is_busy = busy.iter().any(|busy| busy.handle == self.stream);
         let mut still = self.clone();
@@ -106,7 +106,7 @@ impl TakenFunction {
 
 static WAITING: Locked<Waiting> = Locked::new();
 
-/// Whether there are any.
+/// Whether anything may be waiting.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// A function was taken from a module while these streams were busy.
@@ -163,12 +163,12 @@ pub(crate) fn find_taken(busy: &[Stream]) -> Option<Taken> {
     })
 }
 
-/// Forgets what waits no longer.
+/// Forgets what waits no more.
 pub(crate) fn forget_ended() {
     if !ANY.load(Ordering::Relaxed) {
         return;
     }
-    // A driver that does not answer has something that waits.
+    // If the driver does not answer, something waits.
     let Some(busy) = busy::find_all() else { return };
     let mut waiting = WAITING.lock();
     waiting.launches.retain(|_, launch| launch.still_waits(&busy).is_some());

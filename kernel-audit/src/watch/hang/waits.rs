@@ -19,13 +19,13 @@ pub(crate) struct Wait {
     pub(crate) kernel: String,
 }
 
-/// The calls in progress that waited, and those whose thread has not asked.
+/// Causes that the waiting threads have not collected yet.
 static WAITS: Locked<Vec<Wait>> = Locked::new();
 
-/// More are forgotten: their calls were not slow enough to be recorded.
+/// The most causes that are kept. Older ones are of calls that were not slow enough to be recorded.
 const MOST: usize = 64;
 
-/// Calls of these rules are passed over: they are expected to wait, or wait for another call.
+/// Rules that explain nothing here: these calls are expected to wait, or wait for another call.
 const PASSED_OVER: [Rule; 2] = [rules::SYNCHRONIZE, rules::LOCKED];
 
 /// Asks what runs beside a call that may wait for it.
@@ -42,7 +42,7 @@ pub(crate) fn look(hook: u32, slot: &Slot, sequence: u64) {
     waits.push(Wait { thread: slot.thread.load(Ordering::Relaxed), sequence, rule, kernel });
 }
 
-/// What a thread's call waited for, once it has returned.
+/// Collects what a thread's call waited for, once it has returned.
 pub(crate) fn take(thread: u32, sequence: u64) -> Option<Wait> {
     let mut waits = WAITS.lock();
     let index = waits.iter().position(|wait| (wait.thread, wait.sequence) == (thread, sequence))?;

@@ -21,7 +21,7 @@ pub(super) fn end_context(call: Call, context: CUcontext, real: impl FnOnce() ->
     let context = context.addr() as u64;
     guard::wait(call, &rules::CONTEXT, section::find_in_context(context), || {
         forget_context(context);
-        busy::unasked(real)
+        busy::without_questions(real)
     })
 }
 
@@ -59,7 +59,7 @@ fn may_end(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     driver_function!(static GET_STATE = cuDevicePrimaryCtxGetState(CUdevice, *mut c_uint, *mut c_int));
-    let result = guard::wait(call, &rules::CONTEXT, section, || busy::unasked(real));
+    let result = guard::wait(call, &rules::CONTEXT, section, || busy::without_questions(real));
     // Unless the driver says otherwise.
     let (mut flags, mut is_active) = (0, 1);
     if let Some(get_state) = GET_STATE.get() {

@@ -52,7 +52,7 @@ pub(super) fn synchronize_context(
     wait(call, &rules::WAITS_FOR_RESIDENT, section, real)
 }
 
-/// Takes the handle of a kernel that is not loaded. Its launch would wait for the resident kernel.
+/// Takes the handle of a kernel that is not loaded: its launch would wait for the resident kernel.
 pub(super) fn take_unloaded(
     call: Call,
     kernel: &str,
@@ -120,10 +120,10 @@ fn free_or_defer(
     }
 }
 
-/// The answer to a second free of an address.
+/// What a second free of an address returns.
 const FREED: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 
-/// Frees memory. `devices` are those whose kernels may use it, in a section, if the free waits for them.
+/// Frees memory. In a section, `devices` returns the devices to wait for, or `None` if this free never waits.
 fn free_memory(
     call: Call,
     devices: impl FnOnce(u64) -> Option<Devices>,
@@ -149,7 +149,7 @@ pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUr
     free_memory(call, devices, real)
 }
 
-/// A call that frees memory without waiting.
+/// Frees memory without waiting.
 pub(super) fn free_async(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     if section::is_deferred(call.subject) { FREED } else { timed(call, real) }
 }
@@ -213,7 +213,7 @@ pub(super) fn destroy(
         owners::forget(call.subject);
         real()
     };
-    unload_or_destroy(call, rule, device.map(Devices::one), owner, real)
+    unload_or_destroy(call, rule, device.map(Devices::from_device), owner, real)
 }
 
 /// A call that makes something of the current context.
@@ -221,7 +221,7 @@ pub(super) fn create<T>(call: Call, out: *mut *mut T, real: impl FnOnce() -> CUr
     with_handle(timed(call, real), out, owners::add)
 }
 
-/// Unloads something from all contexts. Is not deferred if the program `keeps` the code: it may free that after this call.
+/// Unloads something from all contexts. If the program `keeps` the code, the call is not deferred, because the program may free the code after it.
 pub(super) fn unload_everywhere(
     call: Call,
     keeps: bool,
@@ -247,7 +247,7 @@ fn unload_or_destroy(
     }
 }
 
-/// Launches something in what may be the stream of a resident kernel, where it would wait for that kernel.
+/// Launches something in a stream that may be the resident kernel's: there it would wait for that kernel.
 #[cold]
 pub(super) fn launch(
     call: Call,

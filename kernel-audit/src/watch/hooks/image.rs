@@ -21,7 +21,7 @@ use crate::watch::record::recording::{self, NewEvent, now};
 use crate::watch::record::slots;
 use crate::watch::{preload, section};
 
-/// Loads a module, with so many options for the driver's compiler.
+/// Loads a module. `options` is the number of options for the driver's compiler.
 pub(super) fn load_module(
     call: Call,
     out: *mut CUmodule,
@@ -33,7 +33,7 @@ pub(super) fn load_module(
     with_handle(load_image(call, out, code, how, Some(&rules::MODULE), real), out, owners::add)
 }
 
-/// Loads a library, with so many options for the driver's compiler, and with its own.
+/// Loads a library. `options` is the number of options for the driver's compiler, and `own` are the library's.
 pub(super) fn load_library(
     call: Call,
     out: *mut CUlibrary,
@@ -51,7 +51,7 @@ pub(super) fn load_library(
 pub(super) struct LibraryOptions {
     /// The driver uses memory of the program until the library is unloaded.
     keeps_code: bool,
-    /// Options that a library which was preloaded does not have.
+    /// The options are not those with which a preload loads a library.
     has_others: bool,
 }
 

@@ -16,8 +16,8 @@ use crate::watch::record::recording::{self, NewEvent, now};
 use crate::watch::record::slots::{self, during, during_load};
 use crate::watch::section::{self, ActiveSection};
 
-/// Makes a call that loads or sets something, as `event` says, unless it is refused. `words` says the same to people, and `remedy` what to do
-/// before the program is ready. Returns the answer, and who called.
+/// Makes a call that loads or sets something, unless it is refused, and records it as `event`. `words` says to people what it does, and `remedy`
+/// what to do before the program is ready. Returns the answer, and who called.
 pub(super) fn make_call(
     call: Call,
     event: NewEvent<'_>,

@@ -39,7 +39,7 @@ pub(super) fn launch(
     }
 }
 
-/// A launch in what may be the stream of a resident kernel.
+/// Makes a launch in a stream that may be the resident kernel's.
 #[cold]
 fn launch_in_stream_of_section(
     call: Call,
@@ -131,7 +131,7 @@ fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> 
         late::make_call(call, event, late::LOAD_BEFORE, || late::describe(call, kernel), real);
     if result == CUresult::CUDA_SUCCESS {
         handles::mark_loaded(key);
-        handles::mark_image_loaded(call.subject, contexts::of_stream(call.stream));
+        handles::mark_image_loaded(call.subject, contexts::find_for_stream(call.stream));
     }
     (result, caller)
 }

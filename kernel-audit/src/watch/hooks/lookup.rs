@@ -41,7 +41,7 @@ pub(crate) fn own() -> [(&'static CStr, *const c_void); 6] {
 /// The flag that asks for functions with per-thread default streams.
 const PER_THREAD: u64 = 2;
 
-/// Replaces the driver's answer by our function, if we have it for this version.
+/// Replaces the driver's answer by the hook, if there is one for this version.
 ///
 /// # Safety
 ///
@@ -73,7 +73,7 @@ pub(crate) unsafe fn replace(
         return result;
     }
     let is_there = |hook: &Hook| !symbol_of(hook).is_null();
-    match find(call::all(), &symbol, version, flags & PER_THREAD != 0, is_there) {
+    match find(call::list_hooks(), &symbol, version, flags & PER_THREAD != 0, is_there) {
         // In a later version the name can mean a function of another type.
         Some(hook) if version <= NEWEST || is_exported(hook, theirs) => {
             // SAFETY: as above.

@@ -99,9 +99,9 @@ pub(crate) fn image_at(image: *const c_void) -> Image {
         let (header, rest) = unsafe { (u16::from_le_bytes(at(image, 6)), u64::from_le_bytes(at(image, 8))) };
         rest.saturating_add(header.into())
     }
-    let of = |kind, bytes, begin| Image { kind, bytes, content: Content::At(begin) };
+    let known = |kind, bytes, begin| Image { kind, bytes, content: Content::At(begin) };
     if image.is_null() {
-        return of("nothing", 0, image);
+        return known("nothing", 0, image);
     }
     // SAFETY: every image has four bytes, and behind them what its kind has there.
     unsafe {
@@ -113,18 +113,18 @@ pub(crate) fn image_at(image: *const c_void) -> Image {
                         [size, size + 2].map(|place| u64::from(u16::from_le_bytes(at(image, place))));
                     u64::from_le_bytes(at(image, begin)).saturating_add(size * count)
                 });
-                of("cubin", ends[0].max(ends[1]), image)
+                known("cubin", ends[0].max(ends[1]), image)
             }
-            [0x50, 0xed, 0x55, 0xba] => of("fatbin", fatbin(image), image),
+            [0x50, 0xed, 0x55, 0xba] => known("fatbin", fatbin(image), image),
             // The wrapper around a fatbin, as nvcc embeds it: its address comes after two words.
             [0xb1, 0x43, 0x62, 0x46] => {
                 let inside = image.byte_add(8).cast::<*const c_void>().read_unaligned();
-                of("fatbin", if inside.is_null() { 0 } else { fatbin(inside) }, inside)
+                known("fatbin", if inside.is_null() { 0 } else { fatbin(inside) }, inside)
             }
             [first, ..] if first.is_ascii_graphic() || first.is_ascii_whitespace() => {
-                of(PTX, libc::strlen(image.cast()) as u64, image)
+                known(PTX, libc::strlen(image.cast()) as u64, image)
             }
-            _ => of("code", 0, image),
+            _ => known("code", 0, image),
         }
     }
 }

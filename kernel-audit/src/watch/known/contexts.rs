@@ -63,14 +63,14 @@ pub(crate) fn find_primary(device: CUdevice) -> Option<u64> {
 }
 
 /// All contexts that were seen.
-pub(crate) fn all() -> Vec<u64> {
+pub(crate) fn list() -> Vec<u64> {
     SEEN.lock().clone()
 }
 
 /// The key of a kernel in the context of a stream, for the tables of loaded and launched kernels.
 #[inline]
 pub(crate) fn key(kernel: u64, stream: u64) -> u64 {
-    if MANY.load(Ordering::Relaxed) { key_in(kernel, of_stream(stream)) } else { kernel }
+    if MANY.load(Ordering::Relaxed) { key_in(kernel, find_for_stream(stream)) } else { kernel }
 }
 
 /// The key of a kernel in a context.
@@ -83,7 +83,7 @@ const DEFAULT: [u64; 3] = [0, 1, 2];
 
 /// The context of a stream. The default stream is that of the current context.
 #[cold]
-pub(crate) fn of_stream(stream: u64) -> u64 {
+pub(crate) fn find_for_stream(stream: u64) -> u64 {
     driver_function!(static GET = cuStreamGetCtx(CUstream, *mut CUcontext));
     let Some(get) = GET.get().filter(|_| !DEFAULT.contains(&stream)) else { return current() };
     let stream = ptr::without_provenance_mut::<std::ffi::c_void>(stream as usize);

@@ -15,7 +15,7 @@ impl Devices {
     pub(crate) const NONE: Devices = Devices(0);
     pub(crate) const ALL: Devices = Devices(!0);
 
-    pub(crate) fn one(device: CUdevice) -> Self {
+    pub(crate) fn from_device(device: CUdevice) -> Self {
         Devices(1 << (device & 63))
     }
 
@@ -34,7 +34,7 @@ static PEERS: Locked<HashMap<CUdevice, Devices>> = Locked::new();
 /// The devices that use the memory of a device.
 pub(crate) fn using_memory_of(device: CUdevice) -> Devices {
     let peers = PEERS.lock().get(&device).copied().unwrap_or(Devices::NONE);
-    Devices::one(device).and(peers)
+    Devices::from_device(device).and(peers)
 }
 
 /// Makes a call after which the current context can use the memory of another. It is never forgotten: memory may have been mapped.
@@ -50,7 +50,7 @@ pub(crate) fn map_peer(owner: CUcontext, real: impl FnOnce() -> CUresult) -> CUr
 fn map(owner: CUdevice, user: CUdevice) {
     let mut peers = PEERS.lock();
     let users = peers.entry(owner).or_insert(Devices::NONE);
-    *users = users.and(Devices::one(user));
+    *users = users.and(Devices::from_device(user));
 }
 
 #[cfg(test)]
@@ -59,10 +59,13 @@ mod tests {
 
     #[test]
     fn memory_that_a_peer_maps_counts_for_both() {
-        assert!(!using_memory_of(2).overlap(Devices::one(3)));
+        assert!(!using_memory_of(2).overlap(Devices::from_device(3)));
         map(2, 3);
-        assert!(using_memory_of(2).overlap(Devices::one(3)) && using_memory_of(2).overlap(Devices::one(2)));
-        assert!(!using_memory_of(3).overlap(Devices::one(2)), "not the other way round");
-        assert!(Devices::ALL.overlap(Devices::one(63)) && !Devices::NONE.overlap(Devices::ALL));
+        assert!(
+            using_memory_of(2).overlap(Devices::from_device(3))
+                && using_memory_of(2).overlap(Devices::from_device(2))
+        );
+        assert!(!using_memory_of(3).overlap(Devices::from_device(2)), "not the other way round");
+        assert!(Devices::ALL.overlap(Devices::from_device(63)) && !Devices::NONE.overlap(Devices::ALL));
     }
 }

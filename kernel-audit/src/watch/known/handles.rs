@@ -200,7 +200,7 @@ pub(crate) fn find_images(content: Content, fits: impl Fn(u64) -> bool) -> Vec<u
 
 /// Remembers an image that was loaded, in words, and where it is from. Its handle may have been that of another image, whose context is gone.
 pub(crate) fn add_image(handle: u64, words: &str, origin: &str, content: Option<Content>) {
-    let contexts = contexts::all();
+    let contexts = contexts::list();
     let mut handles = HANDLES.lock();
     handles.remove(handle, &contexts);
     if let Some(content) = content {
@@ -274,7 +274,7 @@ pub(crate) fn add_module(module: u64, library: u64) {
 
 /// Forgets an image that is unloaded, and the modules of a library: their handles may stand for other kernels soon.
 pub(crate) fn forget_image(image: u64) {
-    let contexts = contexts::all();
+    let contexts = contexts::list();
     HANDLES.lock().remove(image, &contexts);
 }
 

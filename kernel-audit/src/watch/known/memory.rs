@@ -16,7 +16,7 @@ pub(crate) fn is_known(address: u64) -> bool {
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address).is_some()
 }
 
-/// The devices that use memory which the driver allocated: all if it is managed.
+/// The devices that use memory of the driver: all of them, if it is managed.
 pub(crate) fn devices(address: u64) -> Devices {
     let ordinal = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
     match ordinal {

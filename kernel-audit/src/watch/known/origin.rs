@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(program[origin.offset as usize..][..4096], CONSTANT);
         assert_eq!((origin.hash, origin.bytes), (7, 4096));
         let name = env::current_exe().unwrap();
-        assert_eq!(mapped::named(name.file_name().unwrap()), [name]);
+        assert_eq!(mapped::find_by_name(name.file_name().unwrap()), [name]);
     }
 
     #[test]
@@ -57,6 +57,6 @@ mod tests {
         assert_eq!(find(&heap, 7, How::Module), None);
         let image = CONSTANT.as_ptr().cast();
         assert_eq!(file_at(image, u64::MAX), None);
-        assert!(mapped::named(OsStr::new("no-such-library.so")).is_empty());
+        assert!(mapped::find_by_name(OsStr::new("no-such-library.so")).is_empty());
     }
 }

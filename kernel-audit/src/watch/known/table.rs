@@ -54,7 +54,7 @@ impl Table {
     }
 
     pub(crate) fn remove(&self, number: u64) {
-        for slots in self.all() {
+        for slots in self.tables() {
             for slot in places(slots, number) {
                 let _ = slot.compare_exchange(number, GONE, Ordering::Relaxed, Ordering::Relaxed);
             }
@@ -62,10 +62,10 @@ impl Table {
     }
 
     pub(crate) fn clear(&self) {
-        self.all().flatten().for_each(|slot| slot.store(0, Ordering::Relaxed));
+        self.tables().flatten().for_each(|slot| slot.store(0, Ordering::Relaxed));
     }
 
-    fn all(&self) -> impl Iterator<Item = &[AtomicU64]> {
+    fn tables(&self) -> impl Iterator<Item = &[AtomicU64]> {
         [&self.first[..]].into_iter().chain(self.more().map(|more| &*more.slots))
     }
 

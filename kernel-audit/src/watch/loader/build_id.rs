@@ -6,8 +6,8 @@ use crate::watch::loader::mapped::Mapped;
 const NT_GNU_BUILD_ID: u32 = 3;
 const GNU: &[u8] = b"GNU\0";
 
-/// The build id of a file in hexadecimal digits, if it has one.
-pub(crate) fn of_file(file: &Mapped<'_>) -> Option<String> {
+/// Reads the build id of a file, in hexadecimal digits, if it has one.
+pub(crate) fn read(file: &Mapped<'_>) -> Option<String> {
     let notes = file.headers.iter().filter(|header| header.p_type == libc::PT_NOTE);
     let mut mapped = notes.filter_map(|header| {
         Some((file.rest(file.start(header))?.get(..header.p_filesz as usize)?, header.p_align))
@@ -55,7 +55,7 @@ mod tests {
         let (this, mut id) = (a_file_tells_the_same_as_the_process as *const () as u64, None);
         mapped::each(&mut |file| {
             let is_here = file.segment_at(this, 1).is_some();
-            id = is_here.then(|| of_file(file)).flatten();
+            id = is_here.then(|| read(file)).flatten();
             is_here
         });
         let Some(id) = id else { return };

@@ -135,7 +135,7 @@ pub(crate) fn counts() -> (u64, u64) {
 }
 
 /// Lists the mapped files of this name. There can be several: Python's packages have files of one name in different folders.
-pub(crate) fn named(name: &OsStr) -> Vec<PathBuf> {
+pub(crate) fn find_by_name(name: &OsStr) -> Vec<PathBuf> {
     let mut found = Vec::new();
     each(&mut |file| {
         found.extend(file.path().filter(|path| path.file_name() == Some(name)));

@@ -83,7 +83,7 @@ impl<F: Copy> Function<F> {
 /// What stands for a function that the driver does not have, as null does for one that was not looked up.
 const MISSING: *mut c_void = ptr::without_provenance_mut(1);
 
-/// What the driver stores in place of a value, if the call succeeds.
+/// Returns what the driver stores in place of `value`, if the call succeeds.
 pub(crate) fn stored<T>(mut value: T, ask: impl FnOnce(&mut T) -> CUresult) -> Option<T> {
     (ask(&mut value) == CUresult::CUDA_SUCCESS).then_some(value)
 }

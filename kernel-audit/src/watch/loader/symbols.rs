@@ -26,7 +26,7 @@ pub(crate) fn find(name: &CStr) -> Option<u64> {
 pub(crate) fn bytes_of(name: &[u8]) -> Option<Vec<u8>> {
     let mut found = None;
     mapped::each(&mut |file| {
-        let symbol = Symbols::read(file).and_then(|symbols| symbols.named(name));
+        let symbol = Symbols::read(file).and_then(|symbols| symbols.find_symbol(name));
         let bytes = symbol.and_then(|symbol| file.rest(symbol.start)?.get(..symbol.size as usize));
         found = bytes.map(<[u8]>::to_vec);
         found.is_some()
@@ -110,15 +110,15 @@ impl<'a> Symbols<'a> {
 
     /// The address of a symbol.
     fn find(&self, name: &[u8]) -> Option<u64> {
-        self.named(name).map(|symbol| symbol.start)
+        self.find_symbol(name).map(|symbol| symbol.start)
     }
 
-    fn named(&self, name: &[u8]) -> Option<Symbol<'a>> {
+    fn find_symbol(&self, name: &[u8]) -> Option<Symbol<'a>> {
         const INDIRECT: u8 = 10;
         let is_it = |symbol: &Symbol<'_>| symbol.name == name && symbol.kind != INDIRECT;
         match &self.gnu {
             Some(gnu) => gnu.with_hash_of(name).filter_map(|index| self.symbol(index)).find(is_it),
-            None => self.all().find(is_it),
+            None => self.symbols().find(is_it),
         }
     }
 
@@ -127,7 +127,7 @@ impl<'a> Symbols<'a> {
         let is_inside = |symbol: &Symbol<'_>| {
             address.checked_sub(symbol.start).is_some_and(|inside| inside < symbol.size.max(1))
         };
-        let symbol = self.all().filter(is_inside).max_by_key(|symbol| symbol.start)?;
+        let symbol = self.symbols().filter(is_inside).max_by_key(|symbol| symbol.start)?;
         Some((symbol.name, symbol.start))
     }
 
@@ -141,8 +141,8 @@ impl<'a> Symbols<'a> {
         self.name(entries(self.dynamic).find(|entry| entry.0 == SONAME)?.1)
     }
 
-    fn all(&self) -> impl Iterator<Item = Symbol<'a>> {
-        let hashed = self.gnu.iter().flat_map(GnuHash::all);
+    fn symbols(&self) -> impl Iterator<Item = Symbol<'a>> {
+        let hashed = self.gnu.iter().flat_map(GnuHash::numbers);
         let listed = 0..if self.gnu.is_some() { 0 } else { self.count };
         hashed.chain(listed).filter_map(|index| self.symbol(index))
     }
@@ -192,7 +192,7 @@ impl<'a> GnuHash<'a> {
         chain.filter(move |(_, its)| its | 1 == hash | 1).map(|(index, _)| index)
     }
 
-    fn all(&self) -> impl Iterator<Item = u32> {
+    fn numbers(&self) -> impl Iterator<Item = u32> {
         let buckets = (0..self.buckets.len() / 4).filter_map(|bucket| u32_at(self.buckets, bucket));
         buckets.flat_map(|begin| self.chain(begin)).map(|(index, _)| index)
     }

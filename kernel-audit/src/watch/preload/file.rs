@@ -21,43 +21,43 @@ static READ: Locked<Images> = Locked::new();
 
 #[derive(Default)]
 struct Images {
-    of: BTreeMap<Origin, Result<&'static [u8], String>>,
-    /// All of them, by their lengths and hashes.
-    all: HashMap<(u64, u64), Vec<&'static [u8]>>,
+    by_origin: BTreeMap<Origin, Result<&'static [u8], String>>,
+    /// Those that were read, by their lengths and hashes.
+    by_hash: HashMap<(u64, u64), Vec<&'static [u8]>>,
 }
 
 impl Images {
-    /// The one image with these bytes: files of different names can have the same.
-    fn one(&mut self, origin: &Origin, bytes: Vec<u8>) -> &'static [u8] {
-        let same = self.all.entry((origin.bytes, origin.hash)).or_default();
+    /// Keeps an image for ever, or returns one with the same bytes: files of different names can have the same.
+    fn keep(&mut self, origin: &Origin, bytes: Vec<u8>) -> &'static [u8] {
+        let same = self.by_hash.entry((origin.bytes, origin.hash)).or_default();
         let code = &bytes[..bytes.len() - 1];
-        if let Some(one) = same.iter().find(|one| **one == code) {
-            return one;
+        if let Some(kept) = same.iter().find(|kept| **kept == code) {
+            return kept;
         }
         let length = code.len();
-        let one = &bytes.leak()[..length];
-        same.push(one);
-        one
+        let kept = &bytes.leak()[..length];
+        same.push(kept);
+        kept
     }
 }
 
 /// The bytes of an image, read once for all contexts and never freed; or why there are none. What has the same bytes has the same address.
 pub(super) fn read(origin: &Origin) -> Result<&'static [u8], String> {
     let mut images = READ.lock();
-    if let Some(read) = images.of.get(origin) {
+    if let Some(read) = images.by_origin.get(origin) {
         return read.clone();
     }
-    let read = find(origin).map(|bytes| images.one(origin, bytes));
-    images.of.insert(origin.clone(), read.clone());
+    let read = find(origin).map(|bytes| images.keep(origin, bytes));
+    images.by_origin.insert(origin.clone(), read.clone());
     read
 }
 
-/// The file can be the one that was recorded, one of the same name which the process has mapped, or a copy beside the preload.
+/// Finds the image in the file that was recorded, in one of the same name that the process has mapped, or in a copy beside the preload.
 fn find(origin: &Origin) -> Result<Vec<u8>, String> {
     let recorded = Path::new(&origin.path);
     let name = recorded.file_name().unwrap_or_default();
     // Only if it is not there: this asks the loader.
-    let others = || mapped::named(name).into_iter().filter(|path| path != recorded);
+    let others = || mapped::find_by_name(name).into_iter().filter(|path| path != recorded);
     let copy = Audit::chosen().preload.as_deref().map(|preload| images(preload).join(name));
     let files = iter::once(recorded.to_owned()).chain(iter::once_with(others).flatten()).chain(copy);
     let mut why = None;
@@ -75,8 +75,8 @@ fn find(origin: &Origin) -> Result<Vec<u8>, String> {
     Err(why.unwrap_or_else(|| format!("there is no such file; {remedy}")))
 }
 
-/// Reads a part of a file, if it is the image that was recorded, and adds a zero. It is copied, because the driver may use it later, when the file is
-/// another one.
+/// Reads a part of a file, if it is the image that was recorded, and adds a zero. The driver may use the image when the file has changed, so
+/// this is a copy.
 fn part(path: &Path, origin: &Origin) -> io::Result<Vec<u8>> {
     const TOO_SHORT: &str = "it is shorter than the one that was recorded; record again";
     const OTHER: &str = "it is another version than the one that was recorded; record again";

@@ -42,7 +42,7 @@ driver_function!(static LAUNCH = cuLaunchKernel(
     CUfunction, u32, u32, u32, u32, u32, u32, u32, CUstream, Params, Params
 ));
 
-/// Copies of one image.
+/// The most copies of one image.
 const MOST: u32 = 64;
 
 /// How long to wait for other work on the device. It may be that of a resident kernel.
@@ -51,8 +51,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_millis(200);
 /// Why something was not preloaded.
 type Why = String;
 
-/// Loads everything in the current context, until a kernel is resident. Returns how many kernels were loaded, and whether that is all.
-pub(super) fn all(plan: &Preload) -> (usize, bool) {
+/// Loads everything in the current context, but stops if a kernel is resident. Returns how many kernels were loaded, and whether that is all.
+pub(super) fn load_all(plan: &Preload) -> (usize, bool) {
     let (mut count, mut stack) = (0, usize::try_from(plan.sizes.stack).unwrap_or(0));
     let copies = plan.images.iter().flat_map(|(origin, wanted)| {
         (0..wanted.times.clamp(1, MOST) as usize).map(move |copy| (origin, wanted, copy))
@@ -62,17 +62,18 @@ pub(super) fn all(plan: &Preload) -> (usize, bool) {
         if !may_load() {
             return (count, false);
         }
-        // The program does not have them all at the same time.
-        let is_dear = |(free, total): (usize, usize)| free_before.saturating_sub(free) > total / 8;
-        if copy > 0 && memory().is_some_and(is_dear) {
+        // The program may unload one copy before it loads the next.
+        let uses_too_much_memory =
+            |(free, total): (usize, usize)| free_before.saturating_sub(free) > total / 8;
+        if copy > 0 && memory().is_some_and(uses_too_much_memory) {
             failed(
                 IMAGE,
-                &words_of(origin),
+                &describe(origin),
                 &format!("{copy} of {} copies take much memory already", wanted.times),
             );
             continue;
         }
-        count += one(origin, &wanted.kernels, copy, &mut stack);
+        count += load_copy(origin, &wanted.kernels, copy, &mut stack);
     }
     let may_load = may_load();
     if may_load {
@@ -95,16 +96,16 @@ fn memory() -> Option<(usize, usize)> {
     driver_function!(static GET = cuMemGetInfo_v2(*mut usize, *mut usize));
     let (get, mut total) = (GET.get()?, 0);
     // SAFETY: it stores two numbers.
-    let free = asked(0, |free| unsafe { get(free, &mut total) }).ok()?;
+    let free = checked(0, |free| unsafe { get(free, &mut total) }).ok()?;
     Some((free, total))
 }
 
-/// What an image is called in events.
-fn words_of(origin: &Origin) -> String {
+/// Describes an image in events.
+fn describe(origin: &Origin) -> String {
     format!("{} bytes of {}", origin.bytes, origin.path)
 }
 
-/// Whether loading waits for nothing on the device.
+/// Whether loading would wait for nothing on the device.
 fn may_load() -> bool {
     let section = section::find_in_context(contexts::current());
     let runs = section.map(|section| format!("`{}` is resident", section.kernel)).or_else(find_running);
@@ -114,7 +115,7 @@ fn may_load() -> bool {
     runs.is_none()
 }
 
-/// What still runs on the device after a while, in words.
+/// Describes what still runs on the device after a while.
 fn find_running() -> Option<String> {
     let begun = Instant::now();
     loop {
@@ -126,15 +127,15 @@ fn find_running() -> Option<String> {
     }
 }
 
-/// Loads one copy of an image, and kernels of it. Returns how many kernels; `stack` grows with what they need.
-fn one(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &mut usize) -> usize {
-    let words = &words_of(origin);
+/// Loads one copy of an image, and these kernels of it. Returns how many kernels were loaded, and raises `stack` to what they need.
+fn load_copy(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &mut usize) -> usize {
+    let words = &describe(origin);
     let begun = now();
     slots::get_on(begun);
     match image(origin, copy) {
         Ok(image) => {
             image_done(origin, words, begun);
-            of_image(origin.how, image.0, words, kernels, stack)
+            load_kernels(origin.how, image.0, words, kernels, stack)
         }
         Err(why) => {
             failed(IMAGE, words, &why);
@@ -143,7 +144,7 @@ fn one(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &mut usi
     }
 }
 
-/// An image that is used here. Nobody unloads it meanwhile.
+/// An image that a preload uses: until this is dropped, nobody unloads it.
 struct InUse(u64);
 
 impl InUse {
@@ -162,8 +163,8 @@ impl Drop for InUse {
     }
 }
 
-/// Loads kernels of an image. Returns how many; `stack` grows with what they need.
-fn of_image(how: How, image: u64, words: &str, kernels: &BTreeSet<String>, stack: &mut usize) -> usize {
+/// Loads these kernels of an image. Returns how many, and raises `stack` to what they need.
+fn load_kernels(how: How, image: u64, words: &str, kernels: &BTreeSet<String>, stack: &mut usize) -> usize {
     let mut count = 0;
     for name in kernels {
         let begun = now();
@@ -180,7 +181,7 @@ fn of_image(how: How, image: u64, words: &str, kernels: &BTreeSet<String>, stack
     count
 }
 
-/// The handle of an image, which is loaded unless it was before.
+/// Returns the handle of an image, and loads it unless it is loaded.
 fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
     let context = context_of(origin.how);
     let code = file::read(origin)?;
@@ -197,7 +198,7 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
             state.loading.push(this.clone());
             break;
         }
-        // Another context loads the same library.
+        // Another thread loads the same.
         drop(state);
         wait_a_step();
     }
@@ -208,7 +209,7 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
     let mut state = STATE.lock();
     state.loading.retain(|other| *other != this);
     let handle = loaded?;
-    let words = format!("{}, preloaded", words_of(origin));
+    let words = format!("{}, preloaded", describe(origin));
     handles::add_image(handle, &words, &origin.to_string(), Some(content));
     if origin.how == How::Module {
         owners::add(handle);
@@ -224,7 +225,7 @@ fn library(code: &'static [u8]) -> Result<u64, Why> {
     let mut options = [CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED];
     let mut values = [ptr::without_provenance_mut(1)];
     // SAFETY: the code is an image that a program has loaded in the same way, and there is one option with its value.
-    asked(ptr::null_mut(), |library| unsafe {
+    checked(ptr::null_mut(), |library| unsafe {
         let none = ptr::null_mut();
         load(
             library,
@@ -243,14 +244,14 @@ fn library(code: &'static [u8]) -> Result<u64, Why> {
 fn module(code: &'static [u8]) -> Result<u64, Why> {
     let load = LOAD_MODULE.get().ok_or_else(too_old)?;
     // SAFETY: the code is an image that a program has loaded in the same way.
-    asked(ptr::null_mut(), |module| unsafe { load(module, code.as_ptr().cast()) }).map(address)
+    checked(ptr::null_mut(), |module| unsafe { load(module, code.as_ptr().cast()) }).map(address)
 }
 
 /// Loads a library in the current context, without naming kernels. Returns no frame.
 fn in_context(image: u64) -> Result<usize, Why> {
     let get = GET_MODULE.get().ok_or_else(too_old)?;
     // SAFETY: the library is loaded.
-    let module = asked(ptr::null_mut(), |module| unsafe { get(module, handle(image)) })?;
+    let module = checked(ptr::null_mut(), |module| unsafe { get(module, handle(image)) })?;
     handles::add_module(address(module), image);
     handles::mark_library_loaded(image, contexts::current());
     Ok(0)
@@ -267,10 +268,10 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
             let (get, load) = GET_KERNEL.get().zip(LOAD_KERNEL.get()).ok_or_else(too_old)?;
             // SAFETY: the library is loaded, and the name ends with a zero.
             let kernel =
-                asked(ptr::null_mut(), |kernel| unsafe { get(kernel, handle(image), c_name.as_ptr()) })?;
+                checked(ptr::null_mut(), |kernel| unsafe { get(kernel, handle(image), c_name.as_ptr()) })?;
             handles::add_name(address(kernel), name, image);
             // SAFETY: the driver has just returned the kernel.
-            let function = asked(ptr::null_mut(), |function| unsafe { load(function, kernel) })?;
+            let function = checked(ptr::null_mut(), |function| unsafe { load(function, kernel) })?;
             handles::add_handle(address(function), address(kernel));
             handles::mark_loaded(contexts::key(address(kernel), 0));
             handles::mark_image_loaded(address(kernel), contexts::current());
@@ -279,14 +280,15 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
         How::Module => {
             let get = GET_FUNCTION.get().ok_or_else(too_old)?;
             // SAFETY: as above.
-            let function =
-                asked(ptr::null_mut(), |function| unsafe { get(function, handle(image), c_name.as_ptr()) })?;
+            let function = checked(ptr::null_mut(), |function| unsafe {
+                get(function, handle(image), c_name.as_ptr())
+            })?;
             handles::add_name(address(function), name, image);
             handles::add_function(image, name, address(function));
             // Beside running work the call before returns without having loaded it.
             if let Some(load) = LOAD_FUNCTION.get() {
                 // SAFETY: the driver has just returned the function.
-                asked((), |()| unsafe { load(function) })?;
+                checked((), |()| unsafe { load(function) })?;
             }
             function
         }
@@ -295,7 +297,7 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
     limits::frame(function).ok_or_else(|| "the driver does not tell its frame".to_owned())
 }
 
-/// Raises a limit, if it is lower.
+/// Raises a limit to this, if it is lower.
 fn raise(which: CUlimit, bytes: usize) {
     let (Some(set), Some(name)) = (SET_LIMIT.get(), limits::name_of(which)) else { return };
     if limits::limit(which).is_none_or(|limit| limit >= bytes) {
@@ -303,7 +305,7 @@ fn raise(which: CUlimit, bytes: usize) {
     }
     let (subject, begun) = (format!("{name} of {bytes} bytes"), now());
     // SAFETY: it takes two numbers.
-    match asked((), |()| unsafe { set(which, bytes) }) {
+    match checked((), |()| unsafe { set(which, bytes) }) {
         Ok(()) => done(&subject, "", begun),
         Err(why) => failed(&subject, "", &why),
     }
@@ -339,27 +341,27 @@ fn launch_each(image: u64, names: &[&CStr]) -> Result<(), Why> {
     let (launch, wait) = LAUNCH.get().zip(WAIT.get()).ok_or_else(too_old)?;
     const NON_BLOCKING: u32 = 1;
     // SAFETY: a context is current.
-    let stream = asked(ptr::null_mut(), |stream| unsafe { create(stream, NON_BLOCKING) })?;
+    let stream = checked(ptr::null_mut(), |stream| unsafe { create(stream, NON_BLOCKING) })?;
     let launched = names.iter().try_for_each(|name| {
         // SAFETY: the library is loaded and has this kernel, which takes one `int`, and with 0 does nothing.
         unsafe {
-            let kernel = asked(ptr::null_mut(), |kernel| get(kernel, handle(image), name.as_ptr()))?;
-            let function = asked(ptr::null_mut(), |function| load(function, kernel))?;
+            let kernel = checked(ptr::null_mut(), |kernel| get(kernel, handle(image), name.as_ptr()))?;
+            let function = checked(ptr::null_mut(), |function| load(function, kernel))?;
             let mut zero: c_int = 0;
             let mut params: [*mut c_void; 1] = [(&raw mut zero).cast()];
             let none = ptr::null_mut();
-            asked((), |()| launch(function, 1, 1, 1, 1, 1, 1, 0, stream, params.as_mut_ptr(), none))
+            checked((), |()| launch(function, 1, 1, 1, 1, 1, 1, 0, stream, params.as_mut_ptr(), none))
         }
     });
     // SAFETY: the stream was made above.
-    let waited = asked((), |()| unsafe { wait(stream) });
+    let waited = checked((), |()| unsafe { wait(stream) });
     // SAFETY: as above, and nothing uses it any more.
-    let destroyed = asked((), |()| unsafe { destroy(stream) });
+    let destroyed = checked((), |()| unsafe { destroy(stream) });
     launched.and(waited).and(destroyed)
 }
 
-/// What the driver stores, or its error.
-fn asked<T>(mut value: T, ask: impl FnOnce(&mut T) -> CUresult) -> Result<T, Why> {
+/// Returns what the driver stores, or its error in words.
+fn checked<T>(mut value: T, ask: impl FnOnce(&mut T) -> CUresult) -> Result<T, Why> {
     match ask(&mut value) {
         CUresult::CUDA_SUCCESS => Ok(value),
         error => Err(format!("the driver says {error:?}")),

@@ -27,7 +27,7 @@ pub(super) fn failed(subject: &str, image: &str, why: &str) {
     record(subject, image, NewEvent { begun: now(), result: u32::MAX, text: why, ..NewEvent::default() });
 }
 
-/// Leaves half of the record to the program.
+/// Records an event, unless half of the record is used up: the other half is the program's.
 fn record(subject: &str, image: &str, event: NewEvent<'_>) {
     if recording::is_half_full() {
         STATE.lock().unrecorded += 1;

@@ -19,7 +19,7 @@ pub(super) struct State {
     pub(super) images: HashMap<(Content, Context), Vec<u64>>,
     /// How many images were loaded.
     pub(super) loads: u64,
-    /// The contexts in which it was done or is being done, by their ids: the next context can have the address of one that is gone.
+    /// The contexts that were preloaded or are being preloaded, by their ids: the next context can have the address of one that is gone.
     pub(super) contexts: HashMap<u64, Progress>,
     /// The images that are being loaded.
     pub(super) loading: Vec<(Origin, Context)>,
@@ -27,14 +27,14 @@ pub(super) struct State {
     pub(super) in_use: Vec<u64>,
     /// The libraries of our own kernels, by their images.
     pub(super) primes: HashMap<usize, u64>,
-    /// What became of kernels and images, in events that the record has no room for.
+    /// How many events the record had no room for.
     pub(super) unrecorded: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     Begun,
-    /// Something ran on the device. The program can say when it is time again.
+    /// Something ran on the device, so a part was left out. The program can ask again.
     Left,
     Done,
 }
@@ -49,7 +49,7 @@ pub(super) fn context_of(how: How) -> Context {
     if how == How::Module { contexts::current_with_id() } else { ALL }
 }
 
-/// What an image is called that was read from a file.
+/// The content of an image that was read from a file.
 pub(super) fn content_of(how: How, code: &'static [u8]) -> Content {
     (how, code.as_ptr().addr())
 }
@@ -60,7 +60,7 @@ pub(super) const STEP: Duration = Duration::from_millis(1);
 /// How long a thread waits for another one that preloads the same. The other one may wait for a kernel that this thread ends.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits a moment for another thread. As long as that gets on, this is no hang.
+/// Waits a moment for another thread. As long as that one makes progress, this thread does not hang.
 pub(super) fn wait_a_step() {
     slots::get_on(STATE.lock().loads);
     thread::sleep(STEP);

@@ -40,7 +40,7 @@ pub(crate) fn undivided<T>(act: impl FnOnce() -> T) -> T {
     act()
 }
 
-/// The value, made if there is none. Two threads can make one each; the first one stays.
+/// Returns the value, and makes it if there is none. If two threads make one each, the first one counts.
 pub(crate) fn once<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
     match place.get() {
         Some(value) => value,

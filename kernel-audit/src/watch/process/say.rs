@@ -14,9 +14,8 @@ use std::time::{Duration, Instant};
 
 use kernel_registry_format::Printable;
 
-use crate::wrapped::wrapped;
-
 use crate::watch::process::fork;
+use crate::wrapped::wrapped_for_terminal;
 use crate::{environment, variables};
 
 /// How long a message may wait for its reader.
@@ -77,8 +76,8 @@ pub(crate) fn remember_output() {
     fork::once(&OUTPUTS, || status().map(|its| identity(&its)).into_iter().collect());
 }
 
-/// The outputs of the command that runs this program, because the program may have reused the number before it called the driver. Without a
-/// command that says so, the one that is there now, unless only this program can have opened it.
+/// The outputs of the command that runs this program: the program may have reused the number of its own before it called the driver. If no
+/// command names them, the output that is there now, unless only this program can have opened it.
 fn outputs() -> &'static [Identity] {
     let of_command = || {
         let text = environment::variable(variables::OUTPUTS)?.into_string().ok()?;
@@ -89,7 +88,7 @@ fn outputs() -> &'static [Identity] {
     fork::once::<Vec<_>>(&OUTPUTS, || of_command().unwrap_or_else(now))
 }
 
-/// Whether descriptor 2 can be there since the program began: it would have been closed then.
+/// Whether descriptor 2 may be older than the program: one with this flag would have been closed at its start.
 fn is_inherited() -> bool {
     // SAFETY: it returns flags, or fails.
     let flags = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFD) };
@@ -111,7 +110,7 @@ fn identity(status: &libc::stat) -> Identity {
 fn write(text: &str) -> bool {
     let Some(status) = status().filter(|its| outputs().contains(&identity(its))) else { return false };
     // In one piece: processes share the output.
-    let mut text = width().map_or_else(|| text.to_owned(), |width| wrapped(text, width));
+    let mut text = wrapped_for_terminal(text);
     text.push('\n');
     let mut is_written = false;
     without_sigpipe(|| is_written = write_now(&status, text.as_bytes()));
@@ -125,7 +124,7 @@ fn write_now(status: &libc::stat, mut text: &[u8]) -> bool {
     let descriptor = opened.as_ref().map_or(libc::STDERR_FILENO, |opened| opened.0);
     let begun = Instant::now();
     while !text.is_empty() {
-        // A pipe that takes anything takes so much.
+        // A pipe that is ready takes so much.
         let part = &text[..text.len().min(libc::PIPE_BUF)];
         // SAFETY: the bytes are there. A socket is told not to wait.
         let written = unsafe {
@@ -163,8 +162,8 @@ impl Drop for Opened {
     }
 }
 
-/// The same pipe or terminal once more, not to wait there: another process can fill it after it was asked. The flag of descriptor 2 is that of
-/// all processes which share it.
+/// Opens the same pipe or terminal once more, so that a write does not wait: another process can fill it after it was polled. Descriptor 2 itself
+/// cannot get the flag, because all processes that share it would get it too.
 fn open_again() -> Option<Opened> {
     let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero.
@@ -184,14 +183,6 @@ fn send(kind: &str, text: &str) -> bool {
         socket.send_to_addr(format!("{word}{kind}{text}").as_bytes(), &address)
     });
     sent.is_ok()
-}
-
-/// The characters in a line, if the standard error output is a terminal.
-fn width() -> Option<usize> {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: there is room for the answer; the call fails for what is no terminal.
-    let is_terminal = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
-    (is_terminal && size.ws_col > 0).then_some(size.ws_col.into())
 }
 
 /// Writes with SIGPIPE blocked in this thread, and takes back the one that the write raises: it would end most programs that are

@@ -9,7 +9,7 @@ use crate::watch::loader::{mapped, symbols};
 use crate::watch::process::locked::Locked;
 use crate::watch::record::recording;
 
-/// Frames that are kept.
+/// The most frames that are kept.
 pub(super) const MOST: usize = 32;
 
 /// No interpreter writes more: a hundred frames with two texts of 500 characters, each of ten bytes at most.
@@ -48,7 +48,7 @@ impl Interpreter {
         }
     }
 
-    /// Whether it is the same one, and not one that was opened later in its place.
+    /// Whether both are the same interpreter, and not one that was opened later in its place.
     pub(crate) fn is(self, other: Self) -> bool {
         let addresses = |its: Self| (its.write as *const c_void, its.thread as *const c_void);
         addresses(self) == addresses(other)
@@ -75,14 +75,14 @@ pub(super) fn runs() -> bool {
     symbol(c"Py_IsInitialized").is_some_and(yes) && is_ending().is_some_and(|ask| !yes(ask))
 }
 
-/// The functions that were asked for, as long as the files are the same.
+/// The functions that were looked up, as long as the same files are mapped.
 #[derive(Default)]
 struct Asked {
     files: (u64, u64),
     found: HashMap<&'static CStr, Option<usize>>,
 }
 
-/// A function of an interpreter in this process.
+/// Looks up a function of the interpreter in this process.
 pub(super) fn symbol(name: &'static CStr) -> Option<*mut c_void> {
     static ASKED: Locked<Asked> = Locked::new();
     let files = mapped::counts();

@@ -1,5 +1,5 @@
-//! The frames of a thread that holds the interpreter's lock, by the interpreter's public functions. Nothing of the program runs: these only read code
-//! objects, and an exception that is set stays set.
+//! The frames of a thread that holds the interpreter's lock, by the interpreter's public functions. These run no code of the program: they read code
+//! objects, and keep an exception that is set.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{mem, ptr, slice};

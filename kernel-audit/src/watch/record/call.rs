@@ -30,18 +30,18 @@ pub(crate) fn use_table(hooks: &'static [Hook]) {
 }
 
 /// All watched functions.
-pub(crate) fn all() -> &'static [Hook] {
+pub(crate) fn list_hooks() -> &'static [Hook] {
     HOOKS.get().copied().unwrap_or_default()
 }
 
 /// The name of a function by its number.
 pub(crate) fn name(number: u32) -> &'static str {
-    all().get(number as usize).map_or("a call", |hook| hook.name)
+    list_hooks().get(number as usize).map_or("a call", |hook| hook.name)
 }
 
 /// The address of a hook by its number.
 pub(crate) fn address(number: u32) -> *const c_void {
-    all().get(number as usize).map_or(ptr::null(), |hook| hook.address)
+    list_hooks().get(number as usize).map_or(ptr::null(), |hook| hook.address)
 }
 
 /// A call in progress.

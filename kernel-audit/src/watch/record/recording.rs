@@ -48,7 +48,7 @@ pub(crate) fn record() -> &'static Layout {
     let record = RECORD.load(Ordering::Acquire);
     let record = if record.is_null() { begin() } else { record };
     if record.is_null() {
-        // In a forked child of a process that is watched: it must not go on half watched.
+        // A forked child of a watched process must not go on half watched.
         process::abort();
     }
     // SAFETY: `begin` made it of a mapping that is never unmapped, and all that changes there are atomics and strings,
@@ -102,7 +102,7 @@ fn make() -> *mut Layout {
     header.lacks_thread.store(LACKS_THREAD.load(Ordering::Relaxed).into(), Ordering::Relaxed);
     header.magic.store(MAGIC, Ordering::Release);
     RECORD.store(record, Ordering::Release);
-    // A signal can say it before, and so can the parent of a child that was forked.
+    // It can be ready already: by a signal, or as a forked child of a process that was.
     if is_ready() {
         mark_ready();
     }
@@ -137,7 +137,7 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-/// Maps the record's file, or memory if no folder is given. Says once if there can be no file. Returns null if there is no memory.
+/// Maps the record's file, or memory if no folder is given or no file can be made there. Returns null if there is no memory.
 fn mapped(size: usize) -> *mut c_void {
     let file = Audit::chosen().records.as_ref().map(|folder| {
         loop {
@@ -177,7 +177,7 @@ fn mapped(size: usize) -> *mut c_void {
     mapped
 }
 
-/// A path that no record has: a process can execute several programs.
+/// Returns a path that no record has: a process can execute several programs.
 fn free(folder: &Path) -> PathBuf {
     let run = Audit::chosen().run.as_ref().map(|run| format!(".{run}")).unwrap_or_default();
     let names = (0..).map(|number| match number {
@@ -190,7 +190,7 @@ fn free(folder: &Path) -> PathBuf {
 /// Makes a file of the record's size and takes its disk space now, because a full disk would end the program later. Without room the file
 /// stays empty, which tells readers.
 fn file(path: &Path, size: usize) -> io::Result<File> {
-    // The command has made its folder. Where that is not, this process has another root.
+    // The command has made its folder. If the folder is missing here, this process has another root.
     if let Some(folder) = path.parent().filter(|_| !say::has_command()) {
         fs::create_dir_all(folder)?;
     }

@@ -50,7 +50,7 @@ fn leave_at_end() -> bool {
         (unsafe { libc::pthread_key_create(&mut key, Some(leave)) } == 0).then_some(key)
     };
     let key = fork::undivided(|| *KEY.get_or_init(make));
-    // SAFETY: the key is there. Its value only has to be one.
+    // SAFETY: the key was made above. Its value only must not be null.
     key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, (&raw const NOBODY).cast()) } == 0)
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn during<T>(call: Call, real: impl FnOnce() -> T) -> T {
     within(slot(), call, real)
 }
 
-/// Makes a call that loads the kernel which it is about.
+/// Makes a call that loads the kernel in `call`.
 pub(crate) fn during_load(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let slot = slot();
     slot.loads.store(1, Ordering::Relaxed);
@@ -140,7 +140,7 @@ pub(crate) fn place(slot: &Slot) -> Registers {
     Registers { pc: near(Registers::here().pc, &slot.pc), sp, fp: near(sp, &slot.fp) }
 }
 
-/// Says that this thread's call gets on with something else: it does not hang.
+/// Says that this thread's call makes progress: it does not hang.
 pub(crate) fn get_on(with: u64) {
     slot().subject.store(with, Ordering::Relaxed);
 }

@@ -2,16 +2,16 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::Cause;
-use crate::record::{Event, Kind, PTX, Report};
-use crate::rules;
+use kernel_registry_command::many;
+use kernel_registry_image::readable;
 
+use crate::Cause;
 use crate::command::process::{Audit, is_late};
 use crate::command::report::groups::Group;
 use crate::command::report::page::{self, Text};
 use crate::command::report::words::{NOTHING_SEEN, Time, processes, short};
-use kernel_registry_command::many;
-use kernel_registry_image::readable;
+use crate::record::{Event, Kind, PTX, Report};
+use crate::rules;
 
 /// Causes that are said first.
 const CAUSES: usize = 3;
@@ -104,34 +104,34 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         audit.processes.iter().map(|process| number(&process.report)).fold(0, u64::saturating_add)
     };
     let (launches, calls) = (count(|report| report.launches), count(|report| report.calls));
-    let of = processes(audit.processes.len());
+    let made_by = processes(audit.processes.len());
     writeln!(
         to,
-        "<li>{of} made {calls} calls that were watched, {launches} of them launches of kernels.</li>"
+        "<li>{made_by} made {calls} calls that were watched, {launches} of them launches of kernels.</li>"
     )?;
     let is_ptx = |event: &&Event| *event.subject == *PTX;
-    let of = |kind| audit.events().filter(move |event| event.kind == kind);
+    let of_kind = |kind| audit.events().filter(move |event| event.kind == kind);
     let facts: [(Vec<&Event>, &str, &str); 8] = [
-        (of(Kind::Load).collect(), "kernel was loaded", "kernels were loaded"),
+        (of_kind(Kind::Load).collect(), "kernel was loaded", "kernels were loaded"),
         (
-            of(Kind::Image).filter(is_ptx).collect(),
+            of_kind(Kind::Image).filter(is_ptx).collect(),
             "image of PTX was loaded, which the driver compiles",
             "images of PTX were loaded, which the driver compiles",
         ),
         (
-            of(Kind::Image).filter(|event| !is_ptx(event)).collect(),
+            of_kind(Kind::Image).filter(|event| !is_ptx(event)).collect(),
             "image of machine code was loaded",
             "images of machine code were loaded",
         ),
-        (of(Kind::Resize).collect(), "limit of the GPU was set", "limits of the GPU were set"),
-        (of(Kind::Refused).collect(), "call was refused", "calls were refused"),
-        (of(Kind::Deferred).collect(), "call was deferred", "calls were deferred"),
+        (of_kind(Kind::Resize).collect(), "limit of the GPU was set", "limits of the GPU were set"),
+        (of_kind(Kind::Refused).collect(), "call was refused", "calls were refused"),
+        (of_kind(Kind::Deferred).collect(), "call was deferred", "calls were deferred"),
         (
-            of(Kind::Waits).collect(),
+            of_kind(Kind::Waits).collect(),
             "call waited for a resident kernel",
             "calls waited for a resident kernel",
         ),
-        (of(Kind::Slow).collect(), "other call took long", "other calls took long"),
+        (of_kind(Kind::Slow).collect(), "other call took long", "other calls took long"),
     ];
     for (events, one, several) in facts {
         let Some(longest) = events.iter().max_by_key(|event| event.took) else { continue };

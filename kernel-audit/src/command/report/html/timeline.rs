@@ -10,14 +10,13 @@ mod launches;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use crate::record::{Event, Kind};
-
 use self::axis::{NAMES, Span, WIDTH, x};
 use self::bars::{Bar, Look, bars};
 use crate::command::process::{Audit, Process};
 use crate::command::report::page::Text;
 use crate::command::report::streams::{self, Launches};
 use crate::command::report::words::Time;
+use crate::record::{Event, Kind};
 
 /// Lanes of threads, of streams, and of processes. Further ones share a lane.
 const LANES: usize = 16;
@@ -62,8 +61,8 @@ impl Lane<'_> {
     }
 }
 
-/// The timeline of a process: its threads and streams.
-pub(super) fn of_one(process: &Process) -> String {
+/// Draws the timeline of a process: its threads and streams.
+pub(super) fn draw_process(process: &Process) -> String {
     let report = &process.report;
     let end = end(process);
     let mut threads = BTreeMap::<u32, Vec<Span<'_>>>::new();
@@ -78,8 +77,8 @@ pub(super) fn of_one(process: &Process) -> String {
     draw(&format!("Timeline of {}", process.name), &lanes, end, report.ready)
 }
 
-/// The timeline of all processes, a lane for each.
-pub(super) fn of_all<'a>(audit: &'a Audit) -> String {
+/// Draws the timeline of all processes, a lane for each.
+pub(super) fn draw_processes<'a>(audit: &'a Audit) -> String {
     let end = audit.processes.iter().map(|process| process.on_axis(end(process))).max().unwrap_or(0);
     let lane = |process: &'a Process| Lane {
         name: process.name.clone(),
@@ -266,7 +265,7 @@ mod tests {
     use crate::record::Report;
 
     use super::*;
-    use crate::command::process::named;
+    use crate::command::process::with_names;
 
     #[test]
     fn many_hangs_take_little_time() {
@@ -277,7 +276,7 @@ mod tests {
         };
         let report = Report { events: (0..200_000).map(hang).collect(), ..Report::default() };
         let start = Instant::now();
-        let page = of_one(&named(vec![report])[0]);
+        let page = draw_process(&with_names(vec![report])[0]);
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
         assert!(page.contains("200000 calls that did not return in time"), "{page}");
     }

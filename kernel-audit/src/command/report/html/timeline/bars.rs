@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Event, Kind, PTX};
-
 use super::axis::{NARROWEST, Span, x};
 use crate::command::process::is_late;
 use crate::command::report::words::{Time, short, subject, while_resident};
+use crate::record::{Event, Kind, PTX};
 
 /// How an event is drawn. Later ones are drawn over earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

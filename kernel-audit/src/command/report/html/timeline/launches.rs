@@ -1,9 +1,10 @@
 //! The bars of a stream: how many kernels were launched there.
 
+use kernel_registry_image::readable;
+
 use super::axis::{NARROWEST, x};
 use crate::command::report::streams::Launches;
 use crate::command::report::words::{Time, short};
-use kernel_registry_image::readable;
 
 /// Samples as one bar.
 pub(super) struct Bar<'a> {
