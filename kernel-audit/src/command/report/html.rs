@@ -90,20 +90,10 @@ fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
             Cell::text(&process.name),
             name(readable(&event.subject)),
             Cell::text(&event.image),
-            if event.result == 0 {
-                Cell::number(event.took as f64, Time(event.took))
-            } else {
-                Cell::text(&event.text)
-            },
+            if event.result == 0 { time(event.took) } else { Cell::text(&event.text) },
         ]
     };
-    let rows = all.iter().take(ROWS).map(row).collect();
-    write!(
-        page,
-        "{}",
-        Table { label: "Preloaded", headings: &["Process", "What", "Of", "Took, or why not"], rows }
-    )?;
-    left_out(page, all.len(), ROWS)
+    write_table(page, "Preloaded", &["Process", "What", "Of", "Took, or why not"], &all, row)
 }
 
 /// Finds events of all processes, each with its process.
@@ -172,7 +162,6 @@ fn write_events(
         headings.insert(0, "Process");
     }
     let row = |(process, event): (&Process, &Event)| {
-        let time = |time| Cell::number(time as f64, Time(time));
         let mut row = vec![
             time(event.begun),
             time(event.took),
@@ -192,6 +181,23 @@ fn write_events(
     let rows = events.into_iter().map(row).collect();
     write!(page, "{}", Table { label, headings: &headings, rows })?;
     left_out(page, count, ROWS)
+}
+
+/// Writes a table of the first items, and says how many are left out.
+fn write_table<T>(
+    page: &mut String,
+    label: &str,
+    headings: &[&str],
+    items: &[T],
+    row: impl Fn(&T) -> Vec<Cell>,
+) -> fmt::Result {
+    let rows = items.iter().take(ROWS).map(row).collect();
+    write!(page, "{}", Table { label, headings, rows })?;
+    left_out(page, items.len(), ROWS)
+}
+
+fn time(nanoseconds: u64) -> Cell {
+    Cell::number(nanoseconds as f64, Time(nanoseconds))
 }
 
 /// Who called, with the kernel's image and the stack folded below.
@@ -215,20 +221,16 @@ fn write_groups(page: &mut String, title: &str, of: &str, groups: Vec<Group<'_>>
         return Ok(());
     }
     writeln!(page, "<h2>{title}</h2>")?;
-    let count = groups.len();
     let row = |group: &Group<'_>| {
         vec![
             name(words::caller(group.name)),
             Cell::number(group.times as f64, group.times),
-            Cell::number(group.total as f64, Time(group.total)),
-            Cell::number(group.longest as f64, Time(group.longest)),
+            time(group.total),
+            time(group.longest),
             Cell::number(group.late as f64, group.late),
         ]
     };
-    let rows = groups.iter().take(ROWS).map(row).collect();
-    let headings = [of, "Times", "Total", "Longest", "After ready"];
-    write!(page, "{}", Table { label: title, headings: &headings, rows })?;
-    left_out(page, count, ROWS)
+    write_table(page, title, &[of, "Times", "Total", "Longest", "After ready"], &groups, row)
 }
 
 fn write_timelines(page: &mut String, audit: &Audit) -> fmt::Result {
@@ -269,18 +271,15 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
     let row = |process: &Process| {
         let loads = Group::sum(process.of_kind(Kind::Load));
         let behind = process.ready_at().map(|at| at - first_ready);
-        let time = |time: Option<u64>| match time {
-            Some(time) => Cell::number(time as f64, Time(time)),
-            None => Cell::number(-1.0, "never"),
-        };
+        let time_or_never = |at: Option<u64>| at.map_or(Cell::number(-1.0, "never"), time);
         vec![
             Cell::text(&process.name),
-            time(process.report.ready),
-            time(behind),
+            time_or_never(process.report.ready),
+            time_or_never(behind),
             Cell::number(process.report.launches as f64, process.report.launches),
             Cell::number(loads.times as f64, loads.times),
             Cell::number(loads.late as f64, loads.late),
-            time(Some(loads.total)),
+            time(loads.total),
             Cell::text(audit.end_of(process).unwrap_or("ended").replace('`', "")),
         ]
     };
@@ -305,10 +304,8 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
         "<h3>Kernels by process</h3>\n\
          <p class=\"faint\">How much later the last process loaded a kernel than the first one, by the clocks of their machines.</p>\n",
     )?;
-    let count = kernels.len();
     let row = |kernel: &comparison::KernelLoads<'_>| {
         let ((last, behind), (shortest, longest)) = (kernel.last(), kernel.took());
-        let time = |time| Cell::number(time as f64, Time(time));
         let loaded = kernel.loads.len();
         vec![
             name(readable(kernel.kernel)),
@@ -320,7 +317,6 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
             time(longest),
         ]
     };
-    let rows = kernels.iter().take(ROWS).map(row).collect();
     let headings = [
         "Kernel",
         "Loaded on",
@@ -330,8 +326,7 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
         "Took at least",
         "Took at most",
     ];
-    write!(page, "{}", Table { label: "Kernels by process", headings: &headings, rows })?;
-    left_out(page, count, ROWS)
+    write_table(page, "Kernels by process", &headings, &kernels, row)
 }
 
 #[cfg(test)]

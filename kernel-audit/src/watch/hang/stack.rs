@@ -108,10 +108,7 @@ impl Memory {
     }
 
     fn ask(file: c_int) -> Option<(libc::dev_t, libc::ino_t)> {
-        let mut its = MaybeUninit::<libc::stat>::uninit();
-        // SAFETY: the answer has room, and is filled in if the call succeeds.
-        let its = unsafe { (libc::fstat(file, its.as_mut_ptr()) == 0).then(|| its.assume_init()) }?;
-        Some((its.st_dev, its.st_ino))
+        system::status(file).map(|its| (its.st_dev, its.st_ino))
     }
 }
 

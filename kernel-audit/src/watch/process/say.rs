@@ -5,6 +5,7 @@
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::ptr;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use kernel_registry_format::Printable;
 
-use crate::watch::process::fork;
+use crate::watch::process::{fork, system};
 use crate::wrapped::wrapped_for_terminal;
 use crate::{environment, variables};
 
@@ -97,9 +98,7 @@ fn is_inherited() -> bool {
 
 /// What descriptor 2 is.
 fn status() -> Option<libc::stat> {
-    let mut status = MaybeUninit::uninit();
-    // SAFETY: there is room for the answer, which is there if the call succeeds.
-    unsafe { (libc::fstat(libc::STDERR_FILENO, status.as_mut_ptr()) == 0).then(|| status.assume_init()) }
+    system::status(libc::STDERR_FILENO)
 }
 
 fn identity(status: &libc::stat) -> Identity {
@@ -121,7 +120,7 @@ fn write(text: &str) -> bool {
 fn write_now(status: &libc::stat, mut text: &[u8]) -> bool {
     let kind = status.st_mode & libc::S_IFMT;
     let opened = if kind == libc::S_IFIFO || kind == libc::S_IFCHR { open_again() } else { None };
-    let descriptor = opened.as_ref().map_or(libc::STDERR_FILENO, |opened| opened.0);
+    let descriptor = opened.as_ref().map_or(libc::STDERR_FILENO, OwnedFd::as_raw_fd);
     let begun = Instant::now();
     while !text.is_empty() {
         // A pipe that is ready takes so much.
@@ -152,23 +151,14 @@ fn is_ready(descriptor: c_int, begun: Instant) -> bool {
     unsafe { libc::poll(&mut asked, 1, rest) == 1 && asked.revents & libc::POLLOUT != 0 }
 }
 
-/// A descriptor that is closed with this.
-struct Opened(c_int);
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        // SAFETY: it was opened here.
-        unsafe { libc::close(self.0) };
-    }
-}
-
 /// Opens the same pipe or terminal once more, so that a write does not wait: another process can fill it after it was polled. Descriptor 2 itself
 /// cannot get the flag, because all processes that share it would get it too.
-fn open_again() -> Option<Opened> {
+fn open_again() -> Option<OwnedFd> {
     let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero.
     let descriptor = unsafe { libc::open(c"/proc/self/fd/2".as_ptr(), flags) };
-    (descriptor >= 0).then_some(Opened(descriptor))
+    // SAFETY: the descriptor is new, and has no other owner.
+    (descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// Sends a text to the command, if that runs: it says where.

@@ -3,12 +3,20 @@
 use std::ffi::{CStr, c_int};
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::FromRawFd;
 
 /// The number of this thread. May be asked in the handler of a signal.
 pub(crate) fn thread_number() -> u32 {
     // SAFETY: it returns a number.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// What a descriptor is. May be asked in the handler of a signal.
+pub(crate) fn status(descriptor: c_int) -> Option<libc::stat> {
+    let mut status = MaybeUninit::uninit();
+    // SAFETY: there is room for the answer, which is there if the call succeeds.
+    unsafe { (libc::fstat(descriptor, status.as_mut_ptr()) == 0).then(|| status.assume_init()) }
 }
 
 /// A file in memory, whose name shows in `/proc/self/maps`.

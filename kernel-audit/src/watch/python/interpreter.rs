@@ -33,19 +33,11 @@ pub(crate) struct Interpreter {
 impl Interpreter {
     /// The interpreter, if there is one that runs and has the function.
     pub(crate) fn find() -> Option<Self> {
-        type Write = unsafe extern "C" fn(c_int, *mut c_void);
-        type ThreadState = unsafe extern "C" fn() -> *mut c_void;
-        let (write, thread) = (symbol(c"_Py_DumpTraceback")?, symbol(c"PyGILState_GetThisThreadState")?);
-        // A signal can end the process that writes more than it may, also to a file in memory.
-        if !runs() || !recording::may_be(WRITTEN) {
-            return None;
-        }
         // SAFETY: these are the types of CPython's functions of these names.
-        unsafe {
-            let write = mem::transmute::<*mut c_void, Write>(write);
-            let thread = mem::transmute::<*mut c_void, ThreadState>(thread);
-            Some(Interpreter { write, thread })
-        }
+        let (write, thread) =
+            unsafe { (function(c"_Py_DumpTraceback")?, function(c"PyGILState_GetThisThreadState")?) };
+        // A signal can end the process that writes more than it may, also to a file in memory.
+        (runs() && recording::may_be(WRITTEN)).then_some(Interpreter { write, thread })
     }
 
     /// Whether both are the same interpreter, and not one that was opened later in its place.
@@ -70,9 +62,9 @@ impl Interpreter {
 pub(super) fn runs() -> bool {
     type Ask = unsafe extern "C" fn() -> c_int;
     // SAFETY: this is the type of the three functions, which only answer.
-    let yes = |ask: *mut c_void| unsafe { mem::transmute::<*mut c_void, Ask>(ask)() != 0 };
-    let is_ending = || symbol(c"Py_IsFinalizing").or_else(|| symbol(c"_Py_IsFinalizing"));
-    symbol(c"Py_IsInitialized").is_some_and(yes) && is_ending().is_some_and(|ask| !yes(ask))
+    let ask = |name| unsafe { function::<Ask>(name).map(|ask| ask() != 0) };
+    let is_ending = || ask(c"Py_IsFinalizing").or_else(|| ask(c"_Py_IsFinalizing"));
+    ask(c"Py_IsInitialized") == Some(true) && is_ending() == Some(false)
 }
 
 /// The functions that were looked up, as long as the same files are mapped.
@@ -83,7 +75,17 @@ struct Asked {
 }
 
 /// Looks up a function of the interpreter in this process.
-pub(super) fn symbol(name: &'static CStr) -> Option<*mut c_void> {
+///
+/// # Safety
+///
+/// `F` is the type of a pointer to the function of this name.
+pub(super) unsafe fn function<F: Copy>(name: &'static CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: the caller's promise, and both are one pointer wide.
+    symbol(name).map(|address| unsafe { mem::transmute_copy(&address) })
+}
+
+fn symbol(name: &'static CStr) -> Option<*mut c_void> {
     static ASKED: Locked<Asked> = Locked::new();
     let files = mapped::counts();
     let mut asked = ASKED.lock();

@@ -2,9 +2,9 @@
 //! objects, and keep an exception that is set.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::{mem, ptr, slice};
+use std::{ptr, slice};
 
-use super::interpreter::{Frame, MOST, runs, symbol};
+use super::interpreter::{Frame, MOST, function, runs};
 
 type Object = *mut c_void;
 type Of = unsafe extern "C" fn(Object) -> Object;
@@ -26,34 +26,21 @@ struct Api {
 
 impl Api {
     fn find() -> Option<Self> {
-        let attached =
-            symbol(c"PyThreadState_GetUnchecked").or_else(|| symbol(c"_PyThreadState_UncheckedGet"))?;
-        // SAFETY: these are the types of CPython's functions of these names, since 3.9; all are pointers to functions.
+        // SAFETY: these are the types of CPython's functions of these names, since 3.9.
         unsafe {
             Some(Api {
-                attached: mem::transmute::<Object, unsafe extern "C" fn() -> Object>(attached),
-                thread: mem::transmute::<Object, unsafe extern "C" fn() -> Object>(symbol(
-                    c"PyGILState_GetThisThreadState",
-                )?),
-                frame: mem::transmute::<Object, Of>(symbol(c"PyThreadState_GetFrame")?),
-                back: mem::transmute::<Object, Of>(symbol(c"PyFrame_GetBack")?),
-                code: mem::transmute::<Object, Of>(symbol(c"PyFrame_GetCode")?),
-                line: mem::transmute::<Object, unsafe extern "C" fn(Object) -> c_int>(symbol(
-                    c"PyFrame_GetLineNumber",
-                )?),
-                attribute: mem::transmute::<Object, unsafe extern "C" fn(Object, *const c_char) -> Object>(
-                    symbol(c"PyObject_GetAttrString")?,
-                ),
-                text: mem::transmute::<Object, unsafe extern "C" fn(Object, *mut isize) -> *const c_char>(
-                    symbol(c"PyUnicode_AsUTF8AndSize")?,
-                ),
-                release: mem::transmute::<Object, unsafe extern "C" fn(Object)>(symbol(c"Py_DecRef")?),
-                fetch: mem::transmute::<Object, unsafe extern "C" fn(*mut Object, *mut Object, *mut Object)>(
-                    symbol(c"PyErr_Fetch")?,
-                ),
-                restore: mem::transmute::<Object, unsafe extern "C" fn(Object, Object, Object)>(symbol(
-                    c"PyErr_Restore",
-                )?),
+                attached: function(c"PyThreadState_GetUnchecked")
+                    .or_else(|| function(c"_PyThreadState_UncheckedGet"))?,
+                thread: function(c"PyGILState_GetThisThreadState")?,
+                frame: function(c"PyThreadState_GetFrame")?,
+                back: function(c"PyFrame_GetBack")?,
+                code: function(c"PyFrame_GetCode")?,
+                line: function(c"PyFrame_GetLineNumber")?,
+                attribute: function(c"PyObject_GetAttrString")?,
+                text: function(c"PyUnicode_AsUTF8AndSize")?,
+                release: function(c"Py_DecRef")?,
+                fetch: function(c"PyErr_Fetch")?,
+                restore: function(c"PyErr_Restore")?,
             })
         }
     }

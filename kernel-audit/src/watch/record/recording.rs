@@ -216,11 +216,15 @@ pub(crate) fn may_be(size: usize) -> bool {
     size as u64 <= limit.rlim_cur
 }
 
+/// The record, if there is one yet.
+fn existing() -> Option<&'static Layout> {
+    // SAFETY: see `record`.
+    unsafe { RECORD.load(Ordering::Acquire).as_ref() }
+}
+
 extern "C" fn ended() {
-    let record = RECORD.load(Ordering::Acquire);
-    if !record.is_null() {
-        // SAFETY: see `record`.
-        unsafe { (*record).header.ended.store(1, Ordering::Relaxed) };
+    if let Some(record) = existing() {
+        record.header.ended.store(1, Ordering::Relaxed);
     }
 }
 
@@ -249,8 +253,7 @@ pub(crate) fn is_ready() -> bool {
 /// Marks the program as ready. Without a record yet, the record will say it from the beginning.
 pub(crate) fn mark_ready() {
     READY.store(true, Ordering::Relaxed);
-    // SAFETY: see `record`.
-    if let Some(record) = unsafe { RECORD.load(Ordering::Acquire).as_ref() } {
+    if let Some(record) = existing() {
         let ready = &record.header.ready;
         let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
     }
@@ -262,8 +265,7 @@ static LACKS_THREAD: AtomicBool = AtomicBool::new(false);
 pub(crate) fn mark_thread_lacking(error: &io::Error, without: &str) {
     say(&format!("a thread could not be started ({error}), so {without}; allow the program more of them"));
     LACKS_THREAD.store(true, Ordering::Relaxed);
-    // SAFETY: see `record`.
-    if let Some(record) = unsafe { RECORD.load(Ordering::Acquire).as_ref() } {
+    if let Some(record) = existing() {
         record.header.lacks_thread.store(1, Ordering::Relaxed);
     }
 }
@@ -277,8 +279,7 @@ pub(crate) fn uses_kernel_registry() -> bool {
 /// Records that kernel-registry is in the process. Without a record yet, the record will say it from the beginning.
 pub(crate) fn mark_kernel_registry() {
     USES_KERNEL_REGISTRY.store(true, Ordering::Relaxed);
-    // SAFETY: see `record`.
-    if let Some(record) = unsafe { RECORD.load(Ordering::Acquire).as_ref() } {
+    if let Some(record) = existing() {
         record.header.uses_kernel_registry.store(1, Ordering::Relaxed);
     }
 }
