@@ -150,7 +150,7 @@ impl Library {
         Ok(Device { library: self, handle })
     }
 
-    /// The free memory of the context that is current in this thread.
+    /// Bytes of free memory on the device of the current context.
     pub fn free_memory(&self) -> Answer<u64> {
         let (mut free, mut total) = (0_usize, 0_usize);
         call!(self, cuMemGetInfo_v2(*mut usize = &mut free, *mut usize = &mut total))?;

@@ -1,8 +1,8 @@
 //! Builds the simulated driver, and the audit's hooks, as shared libraries, from packages of one line in the user's target
 //! directory.
 //!
-//! Cargo installs programs but no libraries, so this command builds them: from the checkout that it was built from, or else from the
-//! sources in itself. A command from a registry has no sources in itself, and takes the packages from there.
+//! Cargo installs programs but no libraries, so the command builds them: from the checkout that it was built from, or else from the sources in
+//! itself. A command from a registry has none, and takes the packages from there.
 
 use std::env;
 use std::fs;
@@ -26,7 +26,7 @@ pub struct Shared {
     /// `lib<name>.so`
     library: &'static str,
     linking: &'static [&'static str],
-    /// Crates whose speed matters, each with its `opt-level`. The others are not optimised, which halves the time of the build.
+    /// Crates whose speed matters, each with its `opt-level`. The others are not optimized, which halves the time of the build.
     fast: &'static [(&'static str, u8)],
 }
 
@@ -55,7 +55,7 @@ pub const AUDIT: Shared = Shared {
 const TARGET: &str =
     if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
 
-/// The sources of all these crates, by their paths in the checkout. None if this was built from a package of a registry.
+/// The sources of all these crates, by their paths in the checkout. There are none if this was built from a package of a registry.
 static SOURCES: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
 /// Characters that end a folder's name in `LD_LIBRARY_PATH`.
@@ -108,7 +108,7 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     )?;
     let lock = sources.map(|sources| sources.with_file_name("Cargo.lock")).filter(|lock| lock.is_file());
     if let (Some(lock), false) = (lock, folder.join("Cargo.lock").exists()) {
-        // It has versions that were tested, and are already downloaded.
+        // The checkout's versions were tested, and are downloaded already.
         let bytes = fs::read(&lock).map_err(Failure::of_io(&lock))?;
         folder::write(&folder.join("Cargo.lock"), &bytes)?;
     }

@@ -132,7 +132,7 @@ fn replace_copies(preload: &mut Preload, mut other: impl FnMut(&Origin) -> Optio
     }
 }
 
-/// What a preload says of the processes, and of what cannot be preloaded, as comments.
+/// The comments of a preload: on the processes, and on what cannot be preloaded.
 fn comments(audit: &Audit, others: &BTreeSet<String>) -> String {
     let processes = audit.processes.iter().map(|process| {
         let found = many(process.findings().count(), "finding");
@@ -148,8 +148,8 @@ fn comments(audit: &Audit, others: &BTreeSet<String>) -> String {
     processes.chain(others).map(comment).collect()
 }
 
-/// Whether all that a process loaded counts as late, because nobody said that it was ready. One that ended before a file said it for all
-/// processes is not late.
+/// Whether all that a process loaded counts as late, because nobody said that it was ready. If a file said it for all processes, a process that
+/// ended before is not late.
 fn is_late_throughout(audit: &Audit, process: &Process) -> bool {
     let by_file = audit.has_ready_file && audit.processes.iter().any(|its| its.report.ready.is_some());
     process.report.ready.is_none() && !by_file
@@ -158,13 +158,13 @@ fn is_late_throughout(audit: &Audit, process: &Process) -> bool {
 /// What was late in a process. `others` are the findings that cannot be preloaded, in words.
 fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Preload {
     let mut preload = Preload::default();
-    // How often each image was loaded, and how many copies were preloaded before. A module is loaded for each context.
+    // How often each image was loaded, and how many copies were preloaded before that. A module is loaded for each context.
     let mut times: BTreeMap<(Origin, u64), (u32, u32)> = BTreeMap::new();
     let (all_is_late, copies) = (is_late_throughout(audit, process), preloaded_copies(process));
     for event in &process.report.events {
         let is_late = all_is_late || is_finding(event);
         preload.sizes.raise(sizes(event, is_late));
-        // It has an event of its own.
+        // A call that returned after all has an event of its own.
         if event.kind == Kind::Hang && event.has_returned {
             continue;
         }
@@ -219,7 +219,7 @@ fn preloaded_copies(process: &Process) -> HashMap<(Content, u64), Vec<u64>> {
     copies
 }
 
-/// What the driver has to set up for the kernels of a preload, as their images show.
+/// What the driver must set up for the kernels of a preload, as their images show.
 fn needed(preload: &Preload) -> Preload {
     let mut needed = Preload::default();
     for (origin, wanted) in &preload.images {
@@ -263,7 +263,7 @@ fn kernel(event: &Event) -> Option<&str> {
     }
 }
 
-/// The size that was set. That of printf and of the heap cannot be set any more once they are preloaded, so it counts also if it was not late.
+/// The size that was set. The sizes of printf and of the heap count also if they were not late, because nobody can set them once they are preloaded.
 fn sizes(event: &Event, is_late: bool) -> Sizes {
     let mut sizes = Sizes::default();
     let size = |name: &str| event.subject.strip_prefix(name)?.strip_suffix(" bytes")?.parse().ok();

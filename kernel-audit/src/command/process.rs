@@ -36,7 +36,7 @@ pub(crate) struct Audit {
 
 /// A process that called the driver.
 pub(crate) struct Process {
-    /// Its rank can be one that only the command tells.
+    /// Its rank may come from the program's arguments.
     pub(crate) report: Report,
     /// `rank 3` or `process 4711`. No two have the same.
     pub(crate) name: String,
@@ -88,7 +88,7 @@ impl Audit {
         self.processes.iter().flat_map(|process| &process.report.events)
     }
 
-    /// What ended a process that did not end by itself, if that is known.
+    /// What ended a process that did not end by itself, or the ways in which it may have ended.
     pub(crate) fn end_of(&self, process: &Process) -> Option<&'static str> {
         if process.report.ended {
             None
@@ -273,12 +273,12 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Records that are not there yet.
+    /// The records of a run: those that do not exist yet.
     pub(crate) fn after(folder: &Path, run: String) -> Self {
         Own { earlier: record_files(folder).into_iter().collect(), run }
     }
 
-    /// Whether a record is of this run, or says of none.
+    /// Whether a record is of this run, or names no run.
     pub(crate) fn has(&self, path: &Path) -> bool {
         let run = path.file_stem().and_then(|stem| Path::new(stem).extension());
         self.is_new(path) && run.is_none_or(|run| *run == *self.run)

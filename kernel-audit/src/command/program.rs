@@ -51,12 +51,12 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     let front = Front::new()?;
     let temporary = tempfile::tempdir().map_err(Failure::of_io(&env::temp_dir()))?;
     let records = match &options.records {
-        // One's own link is as good as the folder.
+        // The user's own link counts as the folder.
         Some(records) if records.is_symlink() => followed(records).map_err(Failure::not_written(records))?,
         Some(records) => absolute(records)?,
         None => front.link(temporary.path())?,
     };
-    // Processes cannot tell this command that they have no place for their records.
+    // Tried now, because processes could not tell this command that they cannot write records.
     fs::create_dir_all(&records)
         .and_then(|()| tempfile::tempfile_in(&records))
         .map_err(Failure::not_written(&records))?;
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
         (variables::SLOW_MS, options.slow.to_string().into()),
         (variables::EVENTS, options.events.to_string().into()),
     ]);
-    // Before `--record` writes to it: it can be the same file. It never keeps the program from running.
+    // Read before `--record` writes, which can be to the same file. A preload that cannot be read does not keep the program from running.
     let given = match options.preload.as_deref().map(preload::read).transpose() {
         Ok(given) => given,
         Err(why) => {
@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     if io::stderr().is_terminal() {
         command.env(variables::CTRL_C, "1");
     }
-    // Without a socket they are counted.
+    // Without a socket, messages are only counted.
     let mut messages = Messages::new().ok();
     command.envs(messages.iter().flat_map(Messages::variables));
     let constant = variables::constant(command.get_envs());

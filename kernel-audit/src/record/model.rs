@@ -1,8 +1,8 @@
-//! What a record says, read.
+//! What a record says.
 
 use super::texts::SharedText;
 
-/// What a record says, read.
+/// What a record says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -35,7 +35,7 @@ pub struct Report {
     pub events: Vec<Event>,
     /// What was [preloaded](crate::preload): kernels, images and limits. If a `result` is not 0, its `text` says why that was not.
     pub preloaded: Vec<Event>,
-    /// Events without room.
+    /// Events that found no room.
     #[cfg_attr(feature = "serde", serde(rename = "events_dropped"))]
     pub dropped: u64,
     /// Findings among these.
@@ -48,9 +48,9 @@ pub struct Report {
     pub lacks_thread: bool,
     /// Launches by stream, in the order of time.
     pub activity: Vec<Activity>,
-    /// Samples of activity without room.
+    /// Samples of activity that found no room.
     pub activity_dropped: u64,
-    /// Texts of events and samples that are empty here, because the record has more of them than one that this library wrote.
+    /// Texts of events and samples that are empty here, because the record refers to more than this library writes.
     pub texts_dropped: u64,
     /// Threads that found no slot: their launches are not counted, and their hangs not explained.
     pub unwatched_threads: u64,
@@ -88,7 +88,7 @@ pub struct Event {
     /// Whether it came after the program was ready, or would have waited for a resident kernel.
     #[cfg_attr(feature = "serde", serde(rename = "finding"))]
     pub is_finding: bool,
-    /// Whether the call returned. That of a hang may have, after all.
+    /// Whether the call returned. The call of a hang may have returned after all.
     #[cfg_attr(feature = "serde", serde(rename = "returned"))]
     pub has_returned: bool,
     /// When it began, in nanoseconds since the start.

@@ -1,4 +1,4 @@
-//! Reads what a record says of now, again and again, while its process runs: the hangs that go on, and the last launches.
+//! Follows a record while its process runs: the hangs that go on, and the last launches.
 
 use std::fs::File;
 use std::io;
@@ -12,10 +12,10 @@ use super::layout::{Header, LARGEST, Layout, RawEvent, SAMPLES, STRINGS, Sample}
 use super::model::{Event, Kind, Report};
 use super::read::{read, u16_at, u64_at};
 
-/// Hangs of one record that are followed.
+/// The most hangs of one record that are followed.
 const MOST_HANGS: usize = 1000;
 
-/// How long a process that runs says nothing at most. One whose machine is busy says something now and then.
+/// A process that runs says so more often than this, even on a busy machine.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// Opens a record, or another file that a process has left, and tells its length. A pipe of that name would make its reader wait for ever, so it
@@ -38,7 +38,7 @@ pub struct Tail {
     bytes: Vec<u8>,
     /// Events that were looked at.
     seen: usize,
-    /// Where the events are that go on: hangs, and those that are being written.
+    /// The places of events that can still change: hangs, and those being written.
     going_on: Vec<usize>,
     /// Where the last sample is.
     sample: usize,
@@ -48,7 +48,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Of a record, or of a file that becomes one.
+    /// Opens a record, or a file that becomes one.
     ///
     /// # Errors
     ///
@@ -65,8 +65,8 @@ impl Tail {
         })
     }
 
-    /// The record now, but of its events only the hangs that go on, and of its samples only the last. `None` while it is no whole record
-    /// of this version.
+    /// Reads the record as it is now: of its events only the hangs that go on, and of its samples only the last. Returns `None` while it is no
+    /// whole record of this version.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Tail {
         self.beats.is_some_and(|(_, at)| at.elapsed() > QUIET)
     }
 
-    /// The number of the file, by which a process that has mapped it can be found.
+    /// The inode of the file, by which a process that has mapped it can be found.
     pub fn inode(&self) -> Option<u64> {
         self.file.metadata().ok().map(|its| its.ino())
     }
@@ -112,7 +112,7 @@ impl Tail {
         self.has_run
     }
 
-    /// The new events, of which those that end are forgotten, and the others again.
+    /// Looks at new events, and again at those that can still change. Forgets those that have ended.
     fn fetch_events(&mut self) -> io::Result<()> {
         let place = |index: usize| size_of::<Layout>() + index * size_of::<RawEvent>();
         let room = self.bytes.len().saturating_sub(size_of::<Layout>()) / size_of::<RawEvent>();

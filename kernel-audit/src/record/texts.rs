@@ -16,17 +16,18 @@ pub type SharedText = Arc<str>;
 /// Reads the texts of a record.
 pub(super) struct Texts<'a> {
     strings: &'a [u8],
-    /// By place.
+    /// The texts that were read, by their places.
     read: HashMap<u32, SharedText>,
-    /// Bytes that different texts may still have, and those that may still be referred to.
+    /// How many bytes of texts may still be kept.
     room: usize,
+    /// How many bytes of texts may still be referred to.
     to_refer: usize,
-    /// Texts that found no room in these.
+    /// How many texts found no room.
     pub(super) dropped: u64,
 }
 
 impl<'a> Texts<'a> {
-    /// Those in the strings of a record of this size.
+    /// Reads the texts of a record of this size.
     pub(super) fn new(strings: &'a [u8], size: usize) -> Self {
         Texts {
             strings,

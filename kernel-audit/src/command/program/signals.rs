@@ -31,7 +31,7 @@ static HAS_ENDED_IT: AtomicBool = AtomicBool::new(false);
 /// Whether this process was started with SIGPIPE ignored, as services of systemd are. Rust ignores it before `main`, and no program inherits that.
 static IGNORES_PIPES: AtomicBool = AtomicBool::new(false);
 
-/// Looks before Rust does.
+/// Finds that out before Rust's runtime ignores the signal.
 #[used]
 // SAFETY: the section holds functions without arguments, which are called once before `main`; this one needs nothing of Rust's runtime.
 #[unsafe(link_section = ".init_array")]
@@ -45,8 +45,8 @@ static BEFORE_MAIN: extern "C" fn() = {
 /// The signals that were blocked before [`outlive`].
 pub(crate) struct Blocked(libc::sigset_t);
 
-/// Keeps this process alive when a signal ends the program, which is then reported. The program inherits no handlers, and ignores and blocks what
-/// it would without this command. Signals wait until the program runs.
+/// Keeps this process alive when a signal ends the program, so that it can report. The program inherits no handlers, and ignores and blocks the
+/// signals that it would without this command. Signals wait until the program runs.
 pub(crate) fn outlive(command: &mut Command) -> Blocked {
     let ignores_pipes = IGNORES_PIPES.load(Ordering::Relaxed);
     let ignores_children = is_ignored(libc::SIGCHLD);
@@ -127,7 +127,7 @@ fn now() -> u64 {
     time.tv_sec.cast_unsigned() * 1000 + time.tv_nsec.cast_unsigned() / 1_000_000
 }
 
-/// The program runs: it gets what is passed on, and what waited for that.
+/// Says that the program runs: it gets the signals that are passed on, also those that waited for this.
 pub(crate) fn program_runs(number: u32, Blocked(blocked): Blocked) {
     PROGRAM.store(number.cast_signed(), Ordering::Relaxed);
     // SAFETY: the call changes the signals of this thread.

@@ -16,11 +16,11 @@ use crate::command::report::page::{Cell, Page, Table, Text};
 use crate::command::report::words::{self, Time, explanation_and_stack, processes, short, subject};
 use crate::record::{Event, Kind, Report};
 
-/// Processes whose timelines are drawn.
+/// The most processes whose timelines are drawn.
 const TIMELINES: usize = 8;
-/// Rows of a table.
+/// The most rows of a table.
 const ROWS: usize = 500;
-/// Hangs that are explained.
+/// The most hangs that are explained.
 const HANGS: usize = 50;
 
 pub(crate) fn page(audit: &Audit) -> String {
@@ -77,7 +77,7 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
     Ok(())
 }
 
-/// What was preloaded: first what was not, and why.
+/// Writes what was preloaded: first what was not, and why.
 fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
     let mut all: Vec<_> = with_processes(audit, |report| &report.preloaded).collect();
     if all.is_empty() {

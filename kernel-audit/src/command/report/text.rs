@@ -16,25 +16,25 @@ use crate::command::report::words::{
 use crate::command::together::Together;
 use crate::record::{Event, Kind};
 
-/// Processes that are reported one by one.
+/// The most processes that are reported one by one.
 const PROCESSES: usize = 8;
-/// Events that are listed, of all processes together. Each process has room for some.
+/// The most events that are listed, of all processes together. Each process has room for some.
 const LISTED: usize = 40;
 const LISTED_OF_EACH: usize = 4;
-/// Hangs that are explained, of each process.
+/// The most hangs that are explained, of each process.
 const HANGS: usize = 5;
 /// The lines of an explanation that say what is wrong and what to do.
 const CAUSE_AND_REMEDY: usize = 2;
-/// Frames of a stack.
+/// The most frames of a stack.
 const FRAMES: usize = 5;
-/// Lines of a table.
+/// The most lines of a table.
 const LINES: usize = 10;
 /// What to do about late loads in programs that nobody changes.
 const RECORD_IT: &str = "\nWithout a change to the program: `--record FILE` writes down what was late, and `--preload FILE` loads it at the start of \
                          the next run.";
 /// What to do about late loads that a preload did not have.
 const RECORD_MORE: &str = "\nTo preload this, too: `--record FILE` with the file that `--preload` names.";
-/// So few events need no tables.
+/// The most events that need no tables.
 const HANDFUL: usize = 8;
 
 impl fmt::Display for Audit {
@@ -91,7 +91,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
     let hangs: Vec<_> = process.of_kind(Kind::Hang).collect();
     let ready = match report.ready {
         Some(at) => format!(", ready after {}", Time(at)),
-        // It may have hung before.
+        // It may have hung before it was ready.
         None if !hangs.is_empty() => String::new(),
         None => ", never said to be ready".to_owned(),
     };
@@ -144,7 +144,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
     }
     let (findings, others): (Vec<_>, Vec<_>) =
         report.events.iter().filter(|event| event.kind != Kind::Hang).partition(|event| event.is_finding);
-    // Of few, all are listed in the order of time. Of many, the findings come first.
+    // Few are listed in the order of time. Of many, the findings come first.
     if findings.len() + others.len() <= room {
         let mut all = [findings, others].concat();
         all.sort_by_key(|event| event.begun);
@@ -158,7 +158,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
     Ok(())
 }
 
-/// The explanation of a hang, and the beginning of the thread's stack. Of one that was said before, the cause and the remedy.
+/// Writes the explanation of a hang, and the beginning of the thread's stack. If the hang was explained before, only the cause and the remedy.
 fn write_hang(f: &mut fmt::Formatter<'_>, event: &Event, was_said: bool) -> fmt::Result {
     let (mut explained, mut stack) = explanation_and_stack(event);
     if was_said {
@@ -184,7 +184,7 @@ fn with_signatures(text: &str) -> String {
     parts.join("`")
 }
 
-/// Lists the longest events in the order of time, and counts the others.
+/// Lists the longest events in the order of time, and counts the rest.
 fn list_longest(f: &mut fmt::Formatter<'_>, events: &[&Event], room: usize, more: &str) -> fmt::Result {
     let mut longest = events.to_vec();
     longest.sort_by(|a, b| b.took.cmp(&a.took).then(a.begun.cmp(&b.begun)));

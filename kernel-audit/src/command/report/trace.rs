@@ -82,7 +82,7 @@ fn complete(process: &Process, event: &Event) -> Value {
     })
 }
 
-/// A hang has a track of its own: on its thread's it could overlap the call when that has returned.
+/// A hang has a track of its own. On its thread's track it could overlap the same call, once that has returned.
 fn hang(process: &Process, event: &Event, id: usize) -> [Value; 2] {
     let begun = process.on_axis(event.begun);
     let name = format!("HANG: {}", name(event));

@@ -13,7 +13,7 @@ use crate::command::report::words::{NOTHING_SEEN, Time, processes, short};
 use crate::record::{Event, Kind, PTX, Report};
 use crate::rules;
 
-/// Causes that are said first.
+/// The most causes that are said first.
 const CAUSES: usize = 3;
 
 pub(super) fn html(audit: &Audit) -> String {
@@ -42,7 +42,7 @@ fn write(to: &mut String, audit: &Audit) -> fmt::Result {
     Ok(())
 }
 
-/// What is wrong, and what to do, in two sentences for each cause: first the hang.
+/// Writes what is wrong, and what to do, in two sentences for each cause: first the hang.
 fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
     let mut hangs: Vec<_> = audit.events().filter(|event| event.kind == Kind::Hang).collect();
     hangs.sort_by_key(|hang| hang.has_returned);

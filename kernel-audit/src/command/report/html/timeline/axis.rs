@@ -17,7 +17,7 @@ pub(super) struct Span<'a> {
 }
 
 impl<'a> Span<'a> {
-    /// An event of a process that began this much later than the first. A hang has its time until it ended, or the record did.
+    /// Places an event of a process that began this much later than the first. A hang lasts until it ended, or until the record did.
     pub(super) fn new(event: &'a Event, offset: u64) -> Self {
         let from = offset.saturating_add(event.begun);
         Span { event, from, to: from.saturating_add(event.took) }

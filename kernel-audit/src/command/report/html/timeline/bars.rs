@@ -87,7 +87,7 @@ impl Bar<'_> {
     }
 }
 
-/// The bars of events: in each look at most one for each few pixels.
+/// The bars of events: for each way of drawing, at most one bar per few pixels.
 pub(super) fn bars<'a>(spans: &[Span<'a>], end: u64) -> Vec<Bar<'a>> {
     let mut by_look = BTreeMap::<Look, Vec<Span<'_>>>::new();
     for span in spans {
