@@ -96,7 +96,7 @@ impl Sizes {
 pub struct Prime {
     /// The buffer of printf.
     pub printf: bool,
-    /// That of assert.
+    /// The buffer of assert.
     pub assert: bool,
     /// The heap of malloc.
     pub heap: bool,

@@ -84,6 +84,14 @@ impl Audit {
         Ok(Audit { processes: with_names(reports), left_out, copies, ..Audit::default() })
     }
 
+    /// The processes that are shown, and the rest. Where there is no room for all, those with findings come first.
+    pub(crate) fn split_processes(&self, room: usize) -> (Vec<&Process>, Vec<&Process>) {
+        let mut shown: Vec<_> = self.processes.iter().collect();
+        shown.sort_by_key(|process| self.processes.len() > room && process.findings().next().is_none());
+        let rest = shown.split_off(room.min(shown.len()));
+        (shown, rest)
+    }
+
     pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
         self.processes.iter().flat_map(|process| &process.report.events)
     }

@@ -22,7 +22,7 @@ const PROCESSES: usize = 8;
 
 /// The hangs of several processes in one text, if at least one hangs.
 pub(crate) struct Together<'a> {
-    /// Those that have not ended.
+    /// The processes that have not ended.
     processes: Vec<&'a Process>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Together<'a> {
     pub(crate) fn find(processes: &'a [Process]) -> Option<Self> {
         let mut processes: Vec<_> = processes.iter().filter(|process| !process.report.ended).collect();
         let hangs = processes.iter().any(|process| longest(process).is_some());
-        // Those that keep the others waiting come first.
+        // Processes that keep the others waiting come first.
         processes.sort_by_key(|process| (!cannot_go_on(process), longest(process).is_none()));
         (hangs && processes.len() > 1).then_some(Together { processes })
     }

@@ -84,7 +84,7 @@ struct Seen {
     /// The number of the call, or 0 for none.
     call: u32,
     sequence: u64,
-    /// What the call is about. One that preloads gets on from one image to the next.
+    /// What the call is about. A call that preloads goes from one image to the next.
     subject: u64,
 }
 

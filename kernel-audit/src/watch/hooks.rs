@@ -108,7 +108,7 @@ macro_rules! hooks {
         ///
         /// # Safety
         ///
-        /// That of the driver's function.
+        /// The caller keeps the promises of the driver's function.
         #[cfg_attr(feature = "export", unsafe(no_mangle))]
         #[allow(non_snake_case)]
         pub(crate) unsafe extern "C" fn $name($($arg: $ty),*) -> CUresult {

@@ -239,10 +239,7 @@ fn write_timelines(page: &mut String, audit: &Audit) -> fmt::Result {
     if audit.processes.len() > 1 {
         write!(page, "<h3>All processes</h3>\n{}", timeline::draw_processes(audit))?;
     }
-    // Those with findings, where there is no room for all.
-    let mut drawn: Vec<_> = audit.processes.iter().collect();
-    drawn.sort_by_key(|process| audit.processes.len() > TIMELINES && process.findings().next().is_none());
-    let rest = drawn.split_off(TIMELINES.min(drawn.len()));
+    let (drawn, rest) = audit.split_processes(TIMELINES);
     for process in &drawn {
         let timeline = timeline::draw_process(process);
         if audit.processes.len() == 1 {

@@ -45,10 +45,7 @@ impl fmt::Display for Audit {
         if self.processes.is_empty() {
             return writeln!(f, "AUDIT: {NOTHING_SEEN}");
         }
-        // Those with findings come first, where there is no room for all.
-        let mut shown: Vec<_> = self.processes.iter().collect();
-        shown.sort_by_key(|process| shown_later(self, process));
-        let rest = shown.split_off(PROCESSES.min(shown.len()));
+        let (shown, rest) = self.split_processes(PROCESSES);
         let room = (LISTED / shown.len()).max(LISTED_OF_EACH);
         shown.iter().try_for_each(|process| write_process(f, self, process, room))?;
         if !rest.is_empty() {
@@ -80,10 +77,6 @@ impl fmt::Display for Audit {
         }
         Ok(())
     }
-}
-
-fn shown_later(audit: &Audit, process: &Process) -> bool {
-    audit.processes.len() > PROCESSES && process.findings().next().is_none()
 }
 
 fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, room: usize) -> fmt::Result {

@@ -40,7 +40,7 @@ fn process((index, process): (usize, &Process)) -> Vec<Value> {
     let named = threads.into_iter().map(|thread| thread_name(thread as usize, format!("thread {thread}")));
     events.extend(named);
     if let Some(ready) = process.ready_at() {
-        // Of the whole process.
+        // A mark of the whole process.
         events.push(json!({ "ph": "i", "name": "ready", "cat": "ready", "s": "p", "pid": pid, "tid": pid, "ts": microseconds(ready) }));
     }
     for (index, (stream, samples)) in streams::launches(process).into_iter().enumerate() {

@@ -88,7 +88,7 @@ fn ask_for_python() -> Option<&'static File> {
 struct Memory {
     file: File,
     process: libc::pid_t,
-    /// Its device and number.
+    /// The file's device and inode.
     is: (libc::dev_t, libc::ino_t),
 }
 

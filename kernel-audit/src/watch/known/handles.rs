@@ -97,7 +97,7 @@ impl Handles {
         {
             others.retain(|other| *other != handle);
         }
-        // Of other kernels the image is not known.
+        // The image of other kernels is not known.
         if kernel.image != 0 {
             self.image(kernel.image).kernels.entry(kernel.name).or_default().push(handle);
         }

@@ -118,7 +118,7 @@ unsafe extern "C" {
 }
 
 fn register() {
-    // Of no library: glibc ends a process in which a thread forks while another one exits, and functions are taken back between.
+    // For no library, so that they are never taken back: glibc would end a process in which one thread forks while another exits.
     // SAFETY: the functions are called without arguments, and stay where they are: the hooks are never unloaded.
     unsafe { __register_atfork(before, after_in_parent, after_in_child, ptr::null()) };
 }

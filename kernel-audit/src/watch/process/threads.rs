@@ -52,7 +52,8 @@ pub(crate) fn start(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     Ok(())
 }
 
-/// What a thread of its own answers within some time. One that does not is left behind. Channels of Rust's library take the loader's lock, too.
+/// Asks in a thread of its own, which is left behind if it does not answer in time. This is no channel of Rust's library, because those take the
+/// loader's lock too.
 pub(crate) fn answer<T: Send + 'static>(
     ask: impl FnOnce() -> T + Send + 'static,
     within: Duration,
