@@ -4,7 +4,6 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::sync::OnceLock;
 
 use crate::variables;
 
@@ -22,6 +21,8 @@ fn obeyed(name: &str, is_privileged: bool) -> Option<OsString> {
 /// Finds a variable in the library that `kernel-audit` put in front of the driver.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn in_front(name: &str) -> Option<OsString> {
+    use std::sync::OnceLock;
+
     use crate::watch::{loader::symbols, process::fork};
 
     static CONSTANT: OnceLock<Vec<u8>> = OnceLock::new();

@@ -19,7 +19,7 @@ mod fnv1a;
 pub mod preload;
 pub mod record;
 pub mod variables;
-#[cfg(any(feature = "watch", feature = "command"))]
+#[cfg(all(any(feature = "watch", feature = "command"), target_os = "linux"))]
 mod wrapped;
 
 pub use causes::{Cause, causes};
