@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{self, CudaContext, CudaFunction, CudaStream, PushKernelArg};
 use kernel_registry::cudarc::nvrtc::Ptx;
-use kernel_registry::{KernelInfo, LaunchConfig, launch_raw};
+use kernel_registry::{KernelInfo, LaunchConfig, Prepared};
 
 use crate::Outcome;
 
@@ -38,8 +38,9 @@ impl Loaded {
         match self {
             Loaded::Warm(kernel) => {
                 let mut args: Vec<_> = args.iter().map(|arg| (&raw const *arg).cast_mut().cast()).collect();
+                let prepared = Prepared::untyped(kernel, stream.context(), config)?;
                 // SAFETY: the caller's promise.
-                unsafe { launch_raw(kernel, stream, config, &mut args)? };
+                unsafe { prepared.launch(stream, &mut args)? };
             }
             Loaded::ByHand(function) => {
                 let mut launch = stream.launch_builder(function);

@@ -23,7 +23,7 @@
 //! assert_eq!(room.limit, Limit::Carveout);
 //! let carved = Launch { carveout: Some(100), ..stays };
 //! assert_eq!(beside(device, &carved, &other)?.per_processor, 3);
-//! # Ok::<(), kernel_registry_cuda::fit::Refused>(())
+//! # Ok::<(), kernel_registry_cuda::fit::CannotRun>(())
 //! ```
 
 mod device;
@@ -36,7 +36,7 @@ mod shortage;
 
 pub use device::Device;
 pub use grid::{Residency, Room, beside, residency};
-pub use launch::{Launch, Refused};
+pub use launch::{CannotRun, Launch};
 pub use processor::{Limit, Processor, Space};
 pub use product::Product;
 pub use residents::Residents;

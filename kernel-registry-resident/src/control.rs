@@ -115,7 +115,7 @@ pub enum Ended {
 /// The blocks of a grid that are not on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Missing {
+pub struct BlocksMissing {
     /// How many blocks have arrived.
     pub arrived: u32,
     /// How many blocks the grid has.
@@ -194,15 +194,15 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// [`Missing`], if blocks are.
-    pub fn arrived(&self) -> Result<(), Missing> {
+    /// [`BlocksMissing`], if blocks are.
+    pub fn arrived(&self) -> Result<(), BlocksMissing> {
         // A late block came after others had left for want of it.
         let is_missing = |word: &AtomicU32| ![THERE, LEFT].contains(&word.load(Ordering::Acquire));
         let missing = (0..).zip(self.arrivals()).filter(|(_, word)| is_missing(word));
         let blocks: Vec<u32> = missing.map(|(block, _)| block).collect();
         match blocks.len() as u32 {
             0 => Ok(()),
-            count => Err(Missing { arrived: self.blocks - count, of: self.blocks, blocks }),
+            count => Err(BlocksMissing { arrived: self.blocks - count, of: self.blocks, blocks }),
         }
     }
 
@@ -210,8 +210,8 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// [`Missing`], if some have not.
-    pub fn wait_for_blocks(&self, limit: Duration) -> Result<(), Missing> {
+    /// [`BlocksMissing`], if some have not.
+    pub fn wait_for_blocks(&self, limit: Duration) -> Result<(), BlocksMissing> {
         poll(limit, || self.arrived().is_ok() || matches!(self.presence(), Presence::Ended(_)));
         self.arrived()
     }
@@ -340,11 +340,11 @@ impl fmt::Display for Ended {
     }
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for BlocksMissing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         /// Reports are short for any number of blocks.
         const NAMED: usize = 8;
-        let Missing { arrived, of, blocks } = self;
+        let BlocksMissing { arrived, of, blocks } = self;
         if *arrived == 0 {
             return write!(
                 f,
@@ -363,7 +363,7 @@ impl fmt::Display for Missing {
     }
 }
 
-impl Error for Missing {}
+impl Error for BlocksMissing {}
 
 #[cfg(test)]
 mod tests {
@@ -371,13 +371,13 @@ mod tests {
 
     #[test]
     fn missing_blocks_are_named_but_not_all() {
-        let missing = Missing { arrived: 132, of: 150, blocks: (132..150).collect() };
+        let missing = BlocksMissing { arrived: 132, of: 150, blocks: (132..150).collect() };
         let said = missing.to_string();
         assert!(
             said.starts_with("132 of 150 blocks are on the device, and not 132, 133, 134, 135, 136, 137, 138, 139 and 10 more: "),
             "{said}"
         );
-        let none = Missing { arrived: 0, of: 2, blocks: vec![0, 1] }.to_string();
+        let none = BlocksMissing { arrived: 0, of: 2, blocks: vec![0, 1] }.to_string();
         assert!(none.starts_with("none of 2 blocks is on the device: "), "{none}");
     }
 

@@ -67,13 +67,13 @@ mod queue;
 mod resident;
 mod sections;
 
-pub use control::{Control, Ended, Missing, Presence};
+pub use control::{BlocksMissing, Control, Ended, Presence};
 pub use kernel_registry::WouldWait;
 pub use kernel_registry_cuda::OnWait;
-pub use kernel_registry_cuda::fit::{Limit, Refused, Shortage};
+pub use kernel_registry_cuda::fit::{CannotRun, Limit, Shortage};
 pub use mapped::Mapped;
 pub use partition::{Part, Partition, PartitionError};
-pub use queue::{Full, Pushed, Queue, Unfinished};
+pub use queue::{Pushed, Queue, QueueFull, QueueUnfinished};
 pub use resident::{Checked, Companion, Fit, Resident, ResidentError, Section, SectionError, Starting};
 
 /// The text of `kernel_registry.cuh`, the header for CUDA sources of resident kernels.

@@ -46,7 +46,7 @@ use crate::sections;
 ///
 /// Other values are copied as a whole, by [`read`](Mapped::read) and [`write`](Mapped::write). A kernel that writes one
 /// meanwhile may leave half of the old value in the copy, so let a word say when it is complete. Kernels write [valid values
-/// only](kernel_registry::launch_raw#safety).
+/// only](kernel_registry#the-contract-of-a-launch).
 ///
 /// In CUDA the words are read and written by `kernel_registry::load` and `store` of the
 /// [device header](crate::DEVICE_HEADER).

@@ -27,7 +27,7 @@ pub use part::Part;
 ///
 /// let context = kernel_registry::context(0)?;
 /// let warm = warm_all(&context)?;
-/// let [small, rest] = Partition::of(&context).sms([8, Partition::REST])?;
+/// let [small, rest] = Partition::new(&context).sms([8, Partition::REST])?;
 /// println!("{} multiprocessors for the resident kernel, {} for others", small.sms(), rest.sms());
 ///
 /// let (stays, others) = (small.stream()?, rest.stream()?);
@@ -63,7 +63,7 @@ impl Partition {
     pub const REST: u32 = u32::MAX;
 
     /// The device of a context, which must be its primary one: see [`context`](kernel_registry::context).
-    pub fn of(context: &Arc<CudaContext>) -> Self {
+    pub fn new(context: &Arc<CudaContext>) -> Self {
         Partition { context: context.clone() }
     }
 

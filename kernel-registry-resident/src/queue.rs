@@ -106,7 +106,7 @@ pub struct Pushed {
 /// The queue has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Full {
+pub struct QueueFull {
     /// How many values it holds, in all lanes.
     pub capacity: u64,
 }
@@ -114,7 +114,7 @@ pub struct Full {
 /// Not all values of a queue are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unfinished {
+pub struct QueueUnfinished {
     /// How many values are done.
     pub done: u64,
     /// How many were pushed.
@@ -165,11 +165,11 @@ impl<T: KernelParam> Queue<T> {
     ///
     /// # Errors
     ///
-    /// [`Full`], if as many values are unfinished as the queue has room for.
-    pub fn push(&mut self, value: T) -> Result<Pushed, Full> {
+    /// [`QueueFull`], if as many values are unfinished as the queue has room for.
+    pub fn push(&mut self, value: T) -> Result<Pushed, QueueFull> {
         let (lane, unfinished) = self.emptiest();
         if unfinished >= u64::from(self.per_block) {
-            return Err(Full { capacity: u64::from(self.lanes) * u64::from(self.per_block) });
+            return Err(QueueFull { capacity: u64::from(self.lanes) * u64::from(self.per_block) });
         }
         let pushed = &self.lane(lane).pushed;
         let before = pushed.load(Ordering::Relaxed);
@@ -230,8 +230,8 @@ impl<T: KernelParam> Queue<T> {
     ///
     /// # Errors
     ///
-    /// [`Unfinished`], if some are not.
-    pub fn wait(&self, control: &Control, limit: Duration) -> Result<(), Unfinished> {
+    /// [`QueueUnfinished`], if some are not.
+    pub fn wait(&self, control: &Control, limit: Duration) -> Result<(), QueueUnfinished> {
         self.wait_until(control, limit, || self.done() == self.pushed)
     }
 
@@ -239,12 +239,12 @@ impl<T: KernelParam> Queue<T> {
     ///
     /// # Errors
     ///
-    /// [`Unfinished`], if it is not done.
+    /// [`QueueUnfinished`], if it is not done.
     ///
     /// # Panics
     ///
     /// As [`is_done`](Self::is_done).
-    pub fn wait_for(&self, value: Pushed, control: &Control, limit: Duration) -> Result<(), Unfinished> {
+    pub fn wait_for(&self, value: Pushed, control: &Control, limit: Duration) -> Result<(), QueueUnfinished> {
         self.wait_until(control, limit, || self.is_done(value))
     }
 
@@ -253,7 +253,7 @@ impl<T: KernelParam> Queue<T> {
         control: &Control,
         limit: Duration,
         is_done: impl Fn() -> bool,
-    ) -> Result<(), Unfinished> {
+    ) -> Result<(), QueueUnfinished> {
         let mut ended = None;
         poll(limit, || {
             if is_done() {
@@ -266,7 +266,7 @@ impl<T: KernelParam> Queue<T> {
         });
         let done = self.done();
         // After the end: the last value may have been done since.
-        if is_done() { Ok(()) } else { Err(Unfinished { done, pushed: self.pushed, ended }) }
+        if is_done() { Ok(()) } else { Err(QueueUnfinished { done, pushed: self.pushed, ended }) }
     }
 
     fn lane(&self, lane: u32) -> &Lane {
@@ -319,7 +319,7 @@ impl<T: KernelParam> fmt::Debug for Queue<T> {
     }
 }
 
-impl fmt::Display for Full {
+impl fmt::Display for QueueFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -329,9 +329,9 @@ impl fmt::Display for Full {
     }
 }
 
-impl fmt::Display for Unfinished {
+impl fmt::Display for QueueUnfinished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Unfinished { done, pushed, ended } = self;
+        let QueueUnfinished { done, pushed, ended } = self;
         write!(f, "{done} of {pushed} values are done")?;
         match ended {
             Some(ended) => write!(f, ", and the kernel has ended: {ended}"),
@@ -340,8 +340,8 @@ impl fmt::Display for Unfinished {
     }
 }
 
-impl Error for Full {}
-impl Error for Unfinished {}
+impl Error for QueueFull {}
+impl Error for QueueUnfinished {}
 
 #[cfg(test)]
 mod tests {
@@ -357,8 +357,10 @@ mod tests {
 
     #[test]
     fn errors_say_what_to_do() {
-        let ended = Unfinished { done: 3, pushed: 4, ended: Some(Ended::Limit) };
+        let ended = QueueUnfinished { done: 3, pushed: 4, ended: Some(Ended::Limit) };
         assert_eq!(ended.to_string(), "3 of 4 values are done, and the kernel has ended: its time was over");
-        assert!(Full { capacity: 4 }.to_string().starts_with("the queue is full: 4 values are unfinished; "));
+        assert!(
+            QueueFull { capacity: 4 }.to_string().starts_with("the queue is full: 4 values are unfinished; ")
+        );
     }
 }

@@ -17,7 +17,7 @@ use kernel_registry_cuda::fit::Device;
 
 use crate::partition::Part;
 use crate::sections::{self, Processors, ResidentGrid};
-use fit::{CannotRun, Figures};
+use fit::{Figures, Impossible};
 
 pub use checked::{Checked, Starting};
 pub use error::{ResidentError, SectionError};
@@ -57,7 +57,7 @@ impl<K: Kernel> Resident<K> {
 
 impl Resident<Untyped> {
     /// A launch of a kernel that is known only at run time.
-    pub fn of(kernel: &'static KernelInfo, config: impl Into<LaunchConfig>) -> Self {
+    pub fn untyped(kernel: &'static KernelInfo, config: impl Into<LaunchConfig>) -> Self {
         Self::launch_of(kernel, config.into(), false)
     }
 }
@@ -206,7 +206,7 @@ fn fits(
     let launches: Vec<_> = stay.iter().map(|grid| grid.launch_on(on)).collect();
     let fit = figures.fit(room, &launches);
     let (residency, fit) =
-        fit.map_err(|CannotRun { kernel, why }| ResidentError::CannotRun { kernel, why })?;
+        fit.map_err(|Impossible { kernel, why }| ResidentError::CannotRun { kernel, why })?;
     if residency.fits() {
         return Ok(fit);
     }

@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicU32;
 
 use kernel_registry_resident::{
-    Control, Mapped, Missing, Part, Partition, PartitionError, Queue, Resident, ResidentError, SectionError,
+    BlocksMissing, Control, Mapped, Part, Partition, PartitionError, Queue, Resident, ResidentError,
+    SectionError,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}
@@ -17,7 +18,7 @@ const _: () = {
     send_and_sync::<Part>();
     send_and_sync::<PartitionError>();
     send_and_sync::<Control>();
-    send_and_sync::<Missing>();
+    send_and_sync::<BlocksMissing>();
     send_and_sync::<Mapped<f32>>();
     send_and_sync::<Mapped<AtomicU32>>();
     // Pointers are addresses on the device there.

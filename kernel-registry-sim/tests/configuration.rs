@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
-use kernel_registry::{Warmup, warm_all};
+use kernel_registry::warm_all;
 use kernel_registry_sim::Config;
 
 kernel_registry::link_kernels!(kernels);
@@ -24,7 +24,7 @@ fn an_old_driver_with_two_old_devices_that_loads_eagerly() -> Result<(), Box<dyn
     let report = warm.report();
     assert!(!report.verified && !report.loads_lazily);
     assert!(report.unavailable.iter().any(|kernel| kernel.path.ends_with("pair_sum")));
-    Warmup::new().warm_each(&contexts)?;
+    contexts.iter().try_for_each(|context| warm_all(context).map(drop))?;
 
     let mut address = std::ptr::null_mut();
     // SAFETY: the name ends with a zero; the status may be null.

@@ -12,7 +12,7 @@ use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, Device
 use kernel_registry::types::Float3;
 use kernel_registry::{DeviceAddress, PointerTo, warm_all};
 use kernel_registry_resident::{Control, Mapped, Queue};
-use kernel_registry_resident::{Ended, Full, Presence};
+use kernel_registry_resident::{Ended, Presence, QueueFull};
 use kernel_registry_sim::Config;
 use kernels::waiting::{Task, set_flag, spin_until_flag, stay_together, worker};
 use serial::Turn;
@@ -59,7 +59,7 @@ fn ten_thousand_tasks_pass_through_four_slots() -> Outcome {
         let a = if queue.pushed() % 2 == 0 { 1.0 } else { 2.0 };
         match queue.push(Task { x: x_at as *const f32, y: y_at as *mut f32, a, n: 4 }) {
             Ok(_) => assert!(queue.pushed() - queue.done() <= 4),
-            Err(Full { capacity, .. }) => {
+            Err(QueueFull { capacity, .. }) => {
                 was_full = true;
                 assert_eq!((capacity, begun.elapsed() < LONG), (4, true));
             }

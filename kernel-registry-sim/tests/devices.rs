@@ -70,10 +70,10 @@ fn a_number_that_no_device_has_is_no_device() -> Result<(), Box<dyn Error>> {
 #[test]
 fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
-    let warm = Warmup::new().warm_each(&contexts)?;
+    let warm = contexts.iter().map(warm_all).collect::<Result<Vec<_>, _>>()?;
     let unavailable = |place: usize| {
         let kernels = warm[place].report().unavailable.iter();
-        kernels.map(|kernel| (kernel.path, kernel.needs)).collect::<Vec<_>>()
+        kernels.map(|kernel| (kernel.path, kernel.min_arch)).collect::<Vec<_>>()
     };
     assert_eq!([unavailable(0), unavailable(2)], [[], []]);
     assert_eq!(unavailable(1), [(histogram::INFO.path(), 80), (pair_sum::INFO.path(), 90)]);
@@ -89,7 +89,7 @@ fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
     // SAFETY: it is not launched.
     let refused = unsafe { pair_sum::launch(&stream, pair_sum::over(16), 16, &x, &mut out) };
     let error = refused.expect_err("it needs clusters");
-    assert!(matches!(error, LaunchError::Unavailable { needs: 90, arch: 75, .. }), "{error}");
+    assert!(matches!(error, LaunchError::Unavailable { min_arch: 90, arch: 75, .. }), "{error}");
     Ok(())
 }
 
@@ -97,9 +97,9 @@ fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
 #[test]
 fn memory_of_another_context_is_refused() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
-    let _warm = Warmup::new()
-        .only(|kernel| kernel == set_flag::INFO || kernel == worker::INFO)
-        .warm_each(&contexts)?;
+    for context in &contexts {
+        Warmup::new().only(|kernel| kernel == set_flag::INFO || kernel == worker::INFO).warm(context)?;
+    }
     for (context, other) in [(&contexts[0], &contexts[1]), (&contexts[1], &contexts[0])] {
         let stream = context.new_stream()?;
         let flags = |context| Mapped::<AtomicU32>::zeroed(context, 1);
@@ -154,7 +154,9 @@ fn stacks_cost_what_the_device_has_threads() -> Result<(), Box<dyn Error>> {
 #[test]
 fn occupancy_is_the_devices() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
-    let _warm = Warmup::new().only(|kernel| kernel == saxpy::INFO).warm_each(&contexts)?;
+    for context in &contexts {
+        Warmup::new().only(|kernel| kernel == saxpy::INFO).warm(context)?;
+    }
     for (context, [free, much]) in contexts.iter().zip([[8, 7], [4, 2], [8, 7]]) {
         context.bind_to_thread()?;
         let function = saxpy::INFO.cu_function(context)?;

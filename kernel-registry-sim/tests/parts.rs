@@ -33,7 +33,7 @@ fn devices() -> Result<(Turn, Contexts), Box<dyn Error>> {
 }
 
 fn sizes<const N: usize>(context: &Arc<CudaContext>, sizes: [u32; N]) -> Result<[u32; N], PartitionError> {
-    Ok(Partition::of(context).sms(sizes)?.map(|part| part.sms()))
+    Ok(Partition::new(context).sms(sizes)?.map(|part| part.sms()))
 }
 
 fn sms_of(stream: Arc<CudaStream>) -> Result<Option<u32>, PartitionError> {
@@ -167,7 +167,7 @@ fn a_kernel_that_fills_its_part_leaves_the_others_free() -> Tested {
     let (_turn, contexts) = devices()?;
     let context = &contexts[0];
     let warm = warm_all(context)?;
-    let [small, rest] = Partition::of(context).sms([8, REST])?;
+    let [small, rest] = Partition::new(context).sms([8, REST])?;
     let whole = context.new_stream()?;
     let [streams, others] = [[small.stream()?, small.stream()?], [rest.stream()?, rest.stream()?]];
     let stays = Stays::start(streams[0].clone(), small.sms())?;
@@ -194,7 +194,7 @@ fn a_kernel_that_fills_its_part_leaves_the_others_free() -> Tested {
 fn kernels_compute_in_a_part_and_occupancy_is_the_parts() -> Tested {
     let (_turn, contexts) = devices()?;
     let context = &contexts[0];
-    let [small, rest] = Partition::of(context).sms([8, REST])?;
+    let [small, rest] = Partition::new(context).sms([8, REST])?;
     assert!(context.is_in_multi_stream_mode(), "or cudarc would not order work on slices");
     // Warm after the split: the parts share the context's kernels.
     let _warm = Warmup::new().only(|kernel| kernel == saxpy::INFO).warm(context)?;
@@ -222,7 +222,7 @@ fn a_resident_kernel_is_checked_in_its_part() -> Tested {
     let (_turn, contexts) = devices()?;
     let context = &contexts[0];
     let warm = warm_all(context)?;
-    let [small, rest] = Partition::of(context).sms([8, REST])?;
+    let [small, rest] = Partition::new(context).sms([8, REST])?;
     let spin = |blocks| Resident::<spin_until_flag>::new(spin_until_flag::config(blocks).block(1024));
     let error = spin(17).within(&small).check(&warm).expect_err("16 have room");
     assert!(matches!(error, ResidentError::GridTooLarge { grid: 17, capacity: 16, .. }), "{error}");
@@ -245,7 +245,7 @@ fn a_resident_kernel_is_checked_in_its_part() -> Tested {
     let beside = launch(spin(248).within(&rest), &rest.stream()?)?;
     let full = spin(1).within(&small).check(&warm).expect_err("no room is left");
     assert!(matches!(full, ResidentError::GridTooLarge { capacity: 0, .. }), "{full}");
-    let error = Partition::of(context).sms([8]).expect_err("it would wait");
+    let error = Partition::new(context).sms([8]).expect_err("it would wait");
     assert!(
         error.to_string().contains("`cuGreenCtxCreate` would wait for `kernels::waiting::spin_until_flag`"),
         "{error}"
@@ -269,7 +269,7 @@ fn a_cooperative_grid_is_as_large_as_its_part() -> Tested {
     let (_turn, contexts) = devices()?;
     let context = &contexts[0];
     let _warm = Warmup::new().only(|kernel| kernel == touch::INFO).warm(context)?;
-    let [small] = Partition::of(context).sms([8])?;
+    let [small] = Partition::new(context).sms([8])?;
     let (stream, whole) = (small.stream()?, context.new_stream()?);
     let out = words(context)?;
     let launch = |stream: &Arc<CudaStream>, blocks: u32| {
@@ -290,7 +290,7 @@ fn a_part_is_there_as_long_as_its_streams_are_used() -> Tested {
     let context = contexts.swap_remove(0);
     drop(contexts);
     let _warm = warm_all(&context)?;
-    let [small, other, rest] = Partition::of(&context).sms([8, 8, REST])?;
+    let [small, other, rest] = Partition::new(&context).sms([8, 8, REST])?;
     let (one, unused) = (small.stream()?, small.stream()?);
     drop((unused, rest));
     let slice = one.clone_htod(&[1_u32, 2])?;
@@ -309,7 +309,7 @@ fn a_part_is_there_as_long_as_its_streams_are_used() -> Tested {
     assert_eq!(live().streams, streams, "the stream of a kernel that runs stays, and nothing waits for it");
     control.stop();
     context.synchronize()?;
-    drop(Partition::of(&context).sms([8])?);
+    drop(Partition::new(&context).sms([8])?);
     assert_eq!(live().streams, before.streams, "the next split destroys what is left");
     Ok(())
 }
@@ -320,7 +320,7 @@ fn a_split_beside_a_resident_kernel_is_an_error() -> Tested {
     let context = &contexts[0];
     let warmup = Warmup::new().only(|kernel| kernel == spin_until_flag::INFO);
     let _warm = warmup.timeout(Duration::from_millis(100)).warm(context)?;
-    let [small] = Partition::of(context).sms([8])?;
+    let [small] = Partition::new(context).sms([8])?;
     let stays = Stays::start(small.stream()?, 8)?;
     let timeout = Duration::from_millis(100);
     assert_eq!(sizes(context, [8]), Err(PartitionError::Waiting { timeout }));
@@ -349,7 +349,7 @@ fn an_old_driver_is_an_error_that_says_which_to_install() {
 fn refuse() -> Tested {
     kernel_registry_sim::install()?;
     let context = kernel_registry::context(0)?;
-    let error = Partition::of(&context).sms([8, REST]).expect_err("it is too old");
+    let error = Partition::new(&context).sms([8, REST]).expect_err("it is too old");
     assert!(matches!(error, PartitionError::TooOld { .. }), "{error}");
     assert_eq!(sms_of(context.new_stream()?)?, None);
     println!("{error}");

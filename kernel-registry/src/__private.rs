@@ -196,7 +196,7 @@ macro_rules! __kernel {
             }
 
             $(
-                #[doc = " Launches the kernel on a stream of a context in which it is warm.\n\n # Safety\n\n That of every launch: see `kernel_registry::launch_raw`. The kernel does with its arguments what its declaration says, and what they refer to stays until it is done, and until the last replay of a graph that it was captured into."]
+                #[doc = " Launches the kernel on a stream of a context in which it is warm.\n\n # Safety\n\n That of every launch: see \"The contract of a launch\" on the page of the crate kernel_registry. The kernel does with its arguments what its declaration says, and what they refer to stays until it is done, and until the last replay of a graph that it was captured into."]
                 #[inline]
                 #[allow(clippy::too_many_arguments)]
                 pub unsafe fn launch(

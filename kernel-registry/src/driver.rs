@@ -215,10 +215,9 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, DriverUnavailable> {
 /// Those of [`context`].
 ///
 /// ```no_run
-/// use kernel_registry::Warmup;
-///
-/// let contexts = kernel_registry::contexts()?;
-/// let warm = Warmup::new().warm_each(&contexts)?;
+/// for context in kernel_registry::contexts()? {
+///     kernel_registry::warm_all(&context)?;
+/// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn contexts() -> Result<Vec<Arc<CudaContext>>, DriverUnavailable> {

@@ -3,8 +3,6 @@
 use std::error::Error;
 use std::fmt;
 
-use kernel_registry_format::Malformed;
-
 use crate::copies::{OtherCopy, REMEDY, VERSION};
 use crate::place::Place;
 
@@ -30,7 +28,10 @@ pub enum RegistryError {
         registrations: usize,
     },
     /// The section of records contains something else too.
-    SectionDamaged(Malformed),
+    SectionDamaged {
+        /// Where, and what is wrong there.
+        reason: String,
+    },
     /// No kernel has this path, or one that ends so.
     NotFound {
         /// The path asked for.
@@ -101,9 +102,9 @@ impl fmt::Display for RegistryError {
                 "{registrations} kernels of this binary registered themselves, but it holds records of only {records}: \
                  the linker dropped part of a section that it had to keep; use another linker"
             ),
-            RegistryError::SectionDamaged(malformed) => write!(
+            RegistryError::SectionDamaged { reason } => write!(
                 f,
-                "the section `{}` of this binary does not consist of records: {malformed}; \
+                "the section `{}` of this binary does not consist of records: {reason}; \
                  does something else use this section?",
                 kernel_registry_format::section::ELF
             ),

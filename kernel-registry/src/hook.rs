@@ -115,16 +115,16 @@ impl<'a> WarmContext<'a> {
     ///
     /// The kernel belongs to another context, or the driver refuses. Exceeding the stack budget is reported as this
     /// hook's failure.
-    pub fn preload_function(&self, function: &CudaFunction) -> Result<(), PreloadError> {
+    pub fn load_function(&self, function: &CudaFunction) -> Result<(), LoadError> {
         self.preload(Function(function.cu_function()))
     }
 
-    /// Loads a kernel by its handle of the driver, as [`preload_function`](Self::preload_function) does: of a C library, for example, or of CUDA's runtime API, where
+    /// Loads a kernel by its handle of the driver, as [`load_function`](Self::load_function) does: of a C library, for example, or of CUDA's runtime API, where
     /// `cudaGetFuncBySymbol` returns it for a kernel that nvcc linked into the program.
     ///
     /// ```no_run
     /// use kernel_registry::cudarc::driver::sys::CUfunction;
-    /// use kernel_registry::{PreloadError, WarmContext, warmup};
+    /// use kernel_registry::{LoadError, WarmContext, warmup};
     ///
     /// # #[cfg(any())]
     /// unsafe extern "C" {
@@ -134,9 +134,9 @@ impl<'a> WarmContext<'a> {
     /// # unsafe fn attention_function() -> CUfunction { std::ptr::null_mut() }
     ///
     /// #[warmup]
-    /// fn attention(warm: &WarmContext<'_>) -> Result<(), PreloadError> {
+    /// fn attention(warm: &WarmContext<'_>) -> Result<(), LoadError> {
     ///     // SAFETY: the kernel is part of the program, and never unloaded.
-    ///     unsafe { warm.preload_raw(attention_function()) }
+    ///     unsafe { warm.load_raw(attention_function()) }
     /// }
     /// ```
     ///
@@ -146,8 +146,8 @@ impl<'a> WarmContext<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`preload_function`](Self::preload_function).
-    pub unsafe fn preload_raw(&self, function: sys::CUfunction) -> Result<(), PreloadError> {
+    /// Those of [`load_function`](Self::load_function).
+    pub unsafe fn load_raw(&self, function: sys::CUfunction) -> Result<(), LoadError> {
         self.preload(Function(function))
     }
 
@@ -160,11 +160,11 @@ impl<'a> WarmContext<'a> {
     /// # Errors
     ///
     /// The driver refuses. Drivers before CUDA 12.4 cannot list a library's kernels.
-    pub unsafe fn preload_library(&self, library: sys::CUlibrary) -> Result<usize, PreloadError> {
+    pub unsafe fn load_library(&self, library: sys::CUlibrary) -> Result<usize, LoadError> {
         // The hook may have made another context current.
         driver::bind(self.context)?;
         // SAFETY: the caller's promise.
-        unsafe { self.preload_module(self.current.module_of(library)?) }
+        unsafe { self.load_module(self.current.module_of(library)?) }
     }
 
     /// Loads every kernel of a module of this context. Returns how many there are.
@@ -176,19 +176,19 @@ impl<'a> WarmContext<'a> {
     /// # Errors
     ///
     /// The module belongs to another context, or the driver refuses. Drivers before CUDA 12.4 cannot list a module's kernels.
-    pub unsafe fn preload_module(&self, module: sys::CUmodule) -> Result<usize, PreloadError> {
+    pub unsafe fn load_module(&self, module: sys::CUmodule) -> Result<usize, LoadError> {
         // SAFETY: the caller's promise.
         let functions = unsafe { self.current.functions_of(module)? };
         functions.iter().try_for_each(|function| self.preload(*function))?;
         Ok(functions.len())
     }
 
-    fn preload(&self, function: Function) -> Result<(), PreloadError> {
+    fn preload(&self, function: Function) -> Result<(), LoadError> {
         // The hook may have made another context current.
         driver::bind(self.context)?;
         // SAFETY: the function is one of a loaded module.
         if !unsafe { self.current.owns(function)? } {
-            return Err(PreloadError::OtherContext);
+            return Err(LoadError::OtherContext);
         }
         self.current.load_function(function)?;
         let frame =
@@ -206,32 +206,32 @@ impl<'a> WarmContext<'a> {
 /// Why a kernel that is not registered was not preloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PreloadError {
+pub enum LoadError {
     /// It does not belong to the context that is being warmed.
     OtherContext,
     /// A driver call failed.
     Driver(DriverCallError),
 }
 
-impl From<DriverCallError> for PreloadError {
+impl From<DriverCallError> for LoadError {
     fn from(error: DriverCallError) -> Self {
-        PreloadError::Driver(error)
+        LoadError::Driver(error)
     }
 }
 
-impl fmt::Display for PreloadError {
+impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PreloadError::OtherContext => f.write_str(
+            LoadError::OtherContext => f.write_str(
                 "the kernel does not belong to the context that is being warmed; load its module through \
                  `WarmContext::context`",
             ),
-            PreloadError::Driver(error) => write!(f, "{error}"),
+            LoadError::Driver(error) => write!(f, "{error}"),
         }
     }
 }
 
-impl Error for PreloadError {}
+impl Error for LoadError {}
 
 #[cfg(test)]
 mod tests {

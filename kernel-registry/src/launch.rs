@@ -22,47 +22,8 @@ pub use check::check;
 pub use configure::Configure;
 pub use configure::Sealed;
 pub use dynamic::{DynArg, launch_dyn};
-pub use error::LaunchError;
+pub use error::{LaunchError, LaunchLimit};
 pub use prepared::{Prepared, Untyped};
-
-/// Launches a kernel with unchecked arguments, as the driver takes them: each is a pointer to a value of the
-/// parameter's type, in order. The typed `launch` of each kernel and [`launch_dyn`] end here.
-///
-/// It takes no lock and allocates nothing.
-///
-/// # Errors
-///
-/// The kernel is not warm in the stream's context, the configuration exceeds a limit of the kernel or device, or the
-/// driver refuses.
-///
-/// # Safety
-///
-/// This is the contract of every launch: of this function, of [`launch_dyn`], of [`Prepared::launch`] and of the `launch` of each
-/// kernel's type. That one takes the arguments of the declaration, and [`launch_dyn`] compares their number, kinds and sizes; the caller promises
-/// the rest.
-///
-/// - **Arguments.** There are as many as the kernel has parameters, and each is, or points to, a value of the parameter's type.
-/// - **Memory.** All that the kernel reaches through its arguments, also through addresses inside of them, is allocated, large enough and
-///   aligned, and can be accessed from the stream's device. What it reads was written before.
-/// - **Until when.** That holds until the kernel is done. A launch that is captured into a graph is made by each replay: it holds until the
-///   last replay is done. cudarc frees a slice after the work of the streams that used it, but knows nothing of replays; dropping a
-///   `Mapped`, a `Control` or a `Queue` waits for kernels of
-///   its context, but not for replays to come.
-/// - **Nobody else.** Meanwhile nothing else writes what the kernel reads, or accesses what it writes: neither the host, nor another stream
-///   or device. Words that both sides access as a whole, as atomics do, are an exception.
-/// - **What it writes** is valid as the type of the memory: in a slice or `Mapped` of `bool`, 0 or 1.
-/// - **The declaration is right.** The kernel writes only through `&mut [T]`, `Option<&mut [T]>` and `*mut T`, and stays within the slices.
-#[inline]
-pub unsafe fn launch_raw(
-    kernel: &'static KernelInfo,
-    stream: &CudaStream,
-    config: impl Into<LaunchConfig>,
-    args: &mut [*mut c_void],
-) -> Result<(), LaunchError> {
-    let launch = Launch::new(kernel, stream, &config.into())?;
-    // SAFETY: the caller's promise.
-    unsafe { launch.submit(args) }
-}
 
 /// A checked launch.
 pub struct Launch<'a> {
@@ -116,7 +77,7 @@ impl<'a> Launch<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`launch_raw`](launch_raw#safety).
+    /// The [contract of every launch](crate#the-contract-of-a-launch).
     #[inline]
     pub unsafe fn submit(self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
         let Launch { kernel, function, id, stream, config, is_foreign } = self;
@@ -175,7 +136,7 @@ fn find(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Ready
     match kernel.table().find(context.ordinal(), id) {
         Some(Ready { limits, .. }) if limits.unavailable_below != 0 => {
             let arch = driver::architecture(context).map_err(driver_error)?;
-            Err(LaunchError::Unavailable { kernel, needs: limits.unavailable_below, arch })
+            Err(LaunchError::Unavailable { kernel, min_arch: limits.unavailable_below, arch })
         }
         Some(ready) => Ok(ready),
         None => late::load(kernel, context, id).map_err(|refused| not_loaded(kernel, refused)),

@@ -73,8 +73,23 @@
 //!
 //! A launch beyond the limits of the kernel or the device is an error with the numbers, before the driver sees it.
 //! [`Prepared`] checks a launch once for many, [`launch_dyn`] launches a kernel that is known only at run time,
-//! [`launch_raw`] takes unchecked arguments, and [`KernelInfo::cu_function`] returns the driver's handle. What the caller of any launch
-//! promises is said [in one place](launch_raw#safety).
+//! [`Prepared::launch`] takes unchecked arguments, and [`KernelInfo::cu_function`] returns the driver's handle.
+//!
+//! # The contract of a launch
+//!
+//! Every launch is `unsafe`: the `launch` of each kernel's type, [`launch_dyn`] and [`Prepared::launch`]. The first takes the arguments of
+//! the declaration, the second compares their number, kinds and sizes, and the third compares nothing. The caller promises the rest:
+//!
+//! - **Arguments.** There are as many as the kernel has parameters, and each is, or points to, a value of the parameter's type.
+//! - **Memory.** All that the kernel reaches through its arguments, also through addresses inside of them, is allocated, large enough and
+//!   aligned, and can be accessed from the stream's device. What the kernel reads was written before.
+//! - **Until when.** That holds until the kernel is done. Each replay of a graph makes its launches again: for them it holds until the
+//!   last replay is done. cudarc frees a slice after the work of the streams that used it, but knows nothing of replays. Dropping a
+//!   `Mapped`, a `Control` or a `Queue` waits for kernels of its context, but not for replays to come.
+//! - **Nobody else.** Meanwhile nothing else writes what the kernel reads, or accesses what it writes: neither the host, nor another stream
+//!   or device. Words that both sides access as a whole, as atomics do, are an exception.
+//! - **What it writes** is valid as the type of the memory: in a slice or `Mapped` of `bool`, 0 or 1.
+//! - **The declaration is right.** The kernel writes only through `&mut [T]`, `Option<&mut [T]>` and `*mut T`, and stays within the slices.
 //!
 //! # Resident kernels
 //!
@@ -98,13 +113,13 @@
 //! |---|---|---|
 //! | declare | [`gpu_kernel`], [`KernelParam`], [`types`], [`link_kernels!`]; for PTX made at run time `RuntimeImage` | `RuntimeImageError` |
 //! | list and find | [`kernels`], [`find`], [`find_symbol`], [`duplicates`] with [`Duplicate`]; [`KernelInfo`], [`Kernel`], [`Image`] | [`RegistryError`] with [`Place`]; [`OtherCopy`] |
-//! | what a record says of a kernel | [`Signature`], [`Params`] with [`ParamsIter`], [`Param`], [`Pass`], [`Direction`], [`SliceLength`], [`RustType`], [`Needs`] | [`Malformed`], [`Problem`] |
+//! | what a record says of a kernel | [`Signature`], [`Params`], [`Param`], [`Pass`], [`SliceLength`], [`RustType`], [`Needs`] | |
 //! | get a context | [`context()`], [`contexts()`], [`borrow_context`], [`CudaVersion`], [`cudarc`] | [`DriverUnavailable`], [`DriverCallError`] |
-//! | warm | [`warm_all`], [`Warmup`], [`Warm`], [`Progress`] | [`WarmError`] with [`Failure`], [`Cause`] and [`SetLimit`]; [`WarmEachError`], [`RecheckError`] |
+//! | warm | [`warm_all`], [`Warmup`], [`Warm`], [`Progress`] | [`WarmError`] with [`Failure`], [`Cause`] and [`FrozenLimit`]; [`RecheckError`] |
 //! | read the report | [`Report`], [`KernelReport`], [`HookReport`], [`Stage`], [`Unavailable`] | |
-//! | warm other libraries | [`macro@warmup`], [`WarmContext`] | [`PreloadError`], [`HookFailure`], [`HookCause`] |
+//! | warm other libraries | [`macro@warmup`], [`WarmContext`] | [`LoadError`], [`HookFailure`], [`HookCause`] |
 //! | refuse late loads | [`Late`], [`LateLoad`], [`Warm::seal`] | |
-//! | launch | [`LaunchConfig`], [`Dim3`], [`Prepared`], [`launch_dyn`] with [`DynArg`] and [`Untyped`], [`launch_raw`] | [`LaunchError`] |
+//! | launch | [`LaunchConfig`], [`Dim3`], [`Prepared`], [`launch_dyn`] with [`DynArg`] and [`Untyped`] | [`LaunchError`] with [`LaunchLimit`] |
 //! | what a launch takes | [`Configure`], [`SliceOrNull`], [`SliceOrNullMut`], [`Nullable`], [`PointerTo`], [`PointerToMut`], [`DeviceAddress`] | |
 //! | resident kernels, parts of a GPU | those of kernel-registry-resident | [`WouldWait`] |
 //! | return from `main`, or a test | | [`MainError`] |
@@ -176,12 +191,10 @@ pub use copies::OtherCopy;
 pub use cudarc;
 pub use driver::{CudaVersion, DriverCallError, DriverUnavailable, context, contexts};
 pub use error::{MainError, RegistryError};
-pub use hook::{PreloadError, WarmContext};
+pub use hook::{LoadError, WarmContext};
 pub use info::{Image, Kernel, KernelInfo};
-pub use kernel_registry_format::{
-    Direction, Malformed, Needs, Param, Params, ParamsIter, Pass, Problem, Signature, SliceLength,
-};
-pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, launch_raw};
+pub use kernel_registry_format::{Needs, Param, Params, Pass, Signature, SliceLength};
+pub use launch::{Configure, DynArg, LaunchError, LaunchLimit, Prepared, Untyped, launch_dyn};
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
 pub use place::Place;
@@ -190,8 +203,8 @@ pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 pub use runtime::{RuntimeImage, RuntimeImageError};
 pub use sections::WouldWait;
 pub use warm::{
-    Cause, Failure, HookCause, HookFailure, HookReport, KernelReport, Progress, RecheckError, Report,
-    SetLimit, Stage, Unavailable, Warm, WarmEachError, WarmError, Warmup, warm_all,
+    Cause, Failure, FrozenLimit, HookCause, HookFailure, HookReport, KernelReport, Progress, RecheckError,
+    Report, Stage, Unavailable, Warm, WarmError, Warmup, warm_all,
 };
 
 pub use kernel_registry_macros::KernelParam;

@@ -32,7 +32,7 @@ pub use kernel_registry_format::RustType;
 ///
 /// Any mixture of the bytes of two values is a value: `Mapped::read` may see half of what a kernel writes. Numbers, `bool`,
 /// pointers, arrays and structs of these are so, and an `enum` of several bytes is not. A type need not be valid for any bits, because
-/// kernels write [valid values only](crate::launch_raw#safety).
+/// kernels write [valid values only](crate#the-contract-of-a-launch).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be handed to a kernel",
     label = "not a `KernelParam`",

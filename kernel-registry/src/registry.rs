@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
 
-use kernel_registry_format::{Frames, KernelRecord, Record, Records};
+use kernel_registry_format::{Frames, KernelRecord, Malformed, Record, Records};
 
 use crate::linked::{self, Registrations};
 use crate::records::{self, COPY};
@@ -247,6 +247,10 @@ impl fmt::Display for Duplicate {
     }
 }
 
+fn damaged(malformed: Malformed) -> RegistryError {
+    RegistryError::SectionDamaged { reason: malformed.to_string() }
+}
+
 /// Compares the kernels that registered themselves with the records in the section, and returns the other copies of
 /// this library that have records there.
 ///
@@ -261,7 +265,7 @@ fn compare(
 
     let (mut of_kernels, mut of_libraries) = (0, 0);
     for frame in Frames::new(section) {
-        match frame.map_err(RegistryError::SectionDamaged)?.is_kernel() {
+        match frame.map_err(damaged)?.is_kernel() {
             true => of_kernels += 1,
             false => of_libraries += 1,
         }
@@ -273,7 +277,7 @@ fn compare(
     // This is rare, so every record is decoded only now. Records without a copy were written by older versions than this.
     let (mut recorded, mut others) = (Vec::new(), BTreeMap::<u64, OtherCopy>::new());
     for record in Records::new(section) {
-        match record.map_err(RegistryError::SectionDamaged)? {
+        match record.map_err(damaged)? {
             Record::Kernel(kernel) if kernel.copy == COPY => recorded.push(Place::from_record(&kernel)),
             Record::Kernel(kernel) => {
                 others.entry(kernel.copy).or_default().kernels.push(Place::from_record(&kernel))

@@ -43,7 +43,7 @@ use crate::sections::{self, Family};
 use crate::watch::{self, Activity, NoResult, Overdue, TIMEOUT, Timeouts};
 use work::{Job, Sizes};
 
-pub use error::{SetLimit, WarmEachError, WarmError};
+pub use error::{FrozenLimit, WarmError};
 pub use failure::{Cause, Failure, HookCause, HookFailure};
 pub(crate) use hooks::running_for as hook_running_for;
 pub(crate) use plan::Plan;
@@ -134,7 +134,6 @@ pub struct Warmup<'a> {
     sizes: Sizes,
     progress: Option<Box<dyn FnMut(Progress) + 'a>>,
     allow_partial: bool,
-    seal: bool,
     hooks: bool,
     hook_timeout: Duration,
 }
@@ -155,7 +154,6 @@ impl<'a> Warmup<'a> {
             sizes: Sizes::default(),
             progress: None,
             allow_partial: false,
-            seal: false,
             hooks: true,
             hook_timeout: HOOK_TIMEOUT,
         }
@@ -247,21 +245,6 @@ impl<'a> Warmup<'a> {
         Warmup { allow_partial: true, ..self }
     }
 
-    /// Seals the program after the warm-up, if that succeeds: see [`Warm::seal`]. [`warm_each`](Self::warm_each) seals it after the
-    /// last context.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let context = kernel_registry::context(0)?;
-    /// let warm = kernel_registry::Warmup::new().seal().warm(&context)?;
-    /// // From here on a launch of a kernel that is not warm is an error, and nothing is loaded.
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn seal(self) -> Self {
-        Warmup { seal: true, ..self }
-    }
-
     /// Whether [`#[warmup]`](macro@crate::warmup) functions run, once in each context. They do by default.
     pub fn hooks(self, run: bool) -> Self {
         Warmup { hooks: run, ..self }
@@ -283,47 +266,17 @@ impl<'a> Warmup<'a> {
         Warmup { hook_timeout, ..self }
     }
 
-    /// Makes kernels ready in a context.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`warm_all`].
-    pub fn warm(mut self, context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
-        let warm = self.warm_one(context)?;
-        if self.seal {
-            warm.seal();
-        }
-        Ok(warm)
-    }
-
-    /// Makes kernels ready in several contexts, one after the other. Images compiled for one device also serve other
-    /// devices of its architecture.
-    ///
-    /// # Errors
-    ///
-    /// [`WarmEachError`] at the first context that fails, with the receipts of those before it.
-    pub fn warm_each(mut self, contexts: &[Arc<CudaContext>]) -> Result<Vec<Warm>, WarmEachError> {
-        let mut warm = Vec::with_capacity(contexts.len());
-        for context in contexts {
-            match self.warm_one(context) {
-                Ok(receipt) => warm.push(receipt),
-                Err(error) => {
-                    return Err(WarmEachError { warm, device: context.ordinal(), error: Box::new(error) });
-                }
-            }
-        }
-        if self.seal {
-            warm.iter().for_each(Warm::seal);
-        }
-        Ok(warm)
-    }
-
     /// A late load: warms one kernel with its context's policy.
     pub(crate) fn late_load(kernel: &'static KernelInfo, policy: Policy) -> Self {
         Warmup { policy, is_late: true, hooks: false, ..Warmup::new().only(move |other| other == kernel) }
     }
 
-    fn warm_one(&mut self, context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
+    /// Makes kernels ready in a context. Images compiled for one device also serve other devices of its architecture.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`warm_all`].
+    pub fn warm(mut self, context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
         let begun = Instant::now();
         let driver = Driver::get()?;
         let plan = Plan::get()?;
@@ -394,7 +347,7 @@ impl Default for Warmup<'_> {
 
 impl fmt::Debug for Warmup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Warmup { policy, sizes, allow_partial, seal, hooks, hook_timeout, .. } = self;
+        let Warmup { policy, sizes, allow_partial, hooks, hook_timeout, .. } = self;
         let Policy { late, on_late: _, threads, stack_budget, timeout, whole_images } = policy;
         let Sizes { printf_fifo, heap } = sizes;
         f.debug_struct("Warmup")
@@ -403,7 +356,6 @@ impl fmt::Debug for Warmup<'_> {
             .field("whole_images", whole_images)
             .field("late", late)
             .field("allow_partial", allow_partial)
-            .field("seal", seal)
             .field("timeout", timeout)
             .field("printf_fifo", printf_fifo)
             .field("heap", heap)

@@ -2,7 +2,7 @@
 
 use kernel_registry::{
     Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, OtherCopy, Prepared,
-    Progress, RecheckError, RegistryError, Report, Warm, WarmEachError, WarmError,
+    Progress, RecheckError, RegistryError, Report, Warm, WarmError,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}
@@ -21,7 +21,6 @@ const _: () = {
     send_and_sync::<LaunchConfig>();
     send_and_sync::<RegistryError>();
     send_and_sync::<WarmError>();
-    send_and_sync::<WarmEachError>();
     send_and_sync::<LaunchError>();
     send_and_sync::<RecheckError>();
     send_and_sync::<MainError>();

@@ -270,7 +270,7 @@ fn library(warm: &WarmContext<'_>) -> Result<(), Box<dyn Error>> {
             0,
         )
         .result()?;
-        warm.preload_library(library)?
+        warm.load_library(library)?
     };
     PRELOADED.fetch_max(count, Ordering::Relaxed);
     Ok(())

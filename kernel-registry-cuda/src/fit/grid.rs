@@ -1,7 +1,7 @@
 //! Grids on a whole device.
 
 use super::device::Device;
-use super::launch::{Launch, Refused};
+use super::launch::{CannotRun, Launch};
 use super::processor::{Limit, Processor, Space};
 use super::shortage::Shortage;
 
@@ -72,7 +72,7 @@ impl Room {
 /// # Errors
 ///
 /// If the device cannot run it at all.
-pub fn residency(device: &Device, launch: &Launch) -> Result<Residency, Refused> {
+pub fn residency(device: &Device, launch: &Launch) -> Result<Residency, CannotRun> {
     launch.check(device)?;
     let space = Processor::new(device).space(launch);
     let capacity = in_clusters(device, launch, space.blocks);
@@ -96,7 +96,7 @@ pub fn residency(device: &Device, launch: &Launch) -> Result<Residency, Refused>
 /// # Errors
 ///
 /// If the device cannot run one of them at all.
-pub fn beside(device: &Device, stays: &Launch, other: &Launch) -> Result<Room, Refused> {
+pub fn beside(device: &Device, stays: &Launch, other: &Launch) -> Result<Room, CannotRun> {
     let residency = residency(device, stays)?;
     other.check(device)?;
     let with = |blocks| {

@@ -74,16 +74,16 @@ impl Launch {
     /// # Errors
     ///
     /// It asks for more than a block may have, or for nothing.
-    pub fn check(&self, device: &Device) -> Result<(), Refused> {
+    pub fn check(&self, device: &Device) -> Result<(), CannotRun> {
         if self.grid == 0 || self.threads == 0 || self.cluster == 0 {
-            return Err(Refused::Empty);
+            return Err(CannotRun::Empty);
         }
         let most = device.block_threads;
         if self.threads > most {
-            return Err(Refused::Threads { threads: self.threads, most });
+            return Err(CannotRun::Threads { threads: self.threads, most });
         }
         if self.registers > device.thread_registers {
-            return Err(Refused::ThreadRegisters {
+            return Err(CannotRun::ThreadRegisters {
                 registers: self.registers,
                 most: device.thread_registers,
             });
@@ -92,7 +92,7 @@ impl Launch {
         let counted = self.warps().next_multiple_of(PARTITIONS);
         let registers = self.register_units() * REGISTER_UNIT * counted;
         if registers > device.block_registers {
-            return Err(Refused::Registers {
+            return Err(CannotRun::Registers {
                 registers: self.registers,
                 threads: self.threads,
                 most: device.block_registers,
@@ -100,15 +100,15 @@ impl Launch {
         }
         let shared = self.static_shared.saturating_add(self.dynamic_shared);
         if shared > device.block_shared {
-            return Err(Refused::Shared { bytes: shared, most: device.block_shared });
+            return Err(CannotRun::Shared { bytes: shared, most: device.block_shared });
         }
         // Twice as many are possible where a kernel opts in.
         let most = if device.cluster > 1 { 2 * device.cluster } else { 1 };
         if self.cluster > most {
-            return Err(Refused::Cluster { blocks: self.cluster, most });
+            return Err(CannotRun::Cluster { blocks: self.cluster, most });
         }
         if !self.grid.is_multiple_of(self.cluster.into()) {
-            return Err(Refused::UnevenCluster { grid: self.grid, blocks: self.cluster });
+            return Err(CannotRun::UnevenCluster { grid: self.grid, blocks: self.cluster });
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl Launch {
 /// Why a device cannot run a launch, even alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum CannotRun {
     /// Grid, block or cluster is empty.
     Empty,
     /// Too many threads in a block.
@@ -166,36 +166,36 @@ pub enum Refused {
     },
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for CannotRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Empty => write!(f, "the grid, block or cluster is empty; each needs at least one"),
-            Refused::Threads { threads, most } => {
+            CannotRun::Empty => write!(f, "the grid, block or cluster is empty; each needs at least one"),
+            CannotRun::Threads { threads, most } => {
                 write!(f, "a block of {threads} threads is too large; use {most} at most")
             }
-            Refused::ThreadRegisters { registers, most } => {
+            CannotRun::ThreadRegisters { registers, most } => {
                 write!(f, "{registers} registers are too many for a thread; the device has {most}")
             }
-            Refused::Registers { registers, threads, most } => write!(
+            CannotRun::Registers { registers, threads, most } => write!(
                 f,
                 "{threads} threads with {registers} registers each need more than the {most} registers of a block; use \
                  smaller blocks, or compile with `__launch_bounds__({threads})`"
             ),
-            Refused::Shared { bytes, most } => {
+            CannotRun::Shared { bytes, most } => {
                 write!(f, "{bytes} bytes of shared memory are too much for a block; use {most} at most")
             }
-            Refused::Cluster { most: 1, .. } => write!(f, "the device has no clusters"),
-            Refused::Cluster { blocks, most } => {
+            CannotRun::Cluster { most: 1, .. } => write!(f, "the device has no clusters"),
+            CannotRun::Cluster { blocks, most } => {
                 write!(f, "a cluster of {blocks} blocks is too large; use {most} at most")
             }
-            Refused::UnevenCluster { grid, blocks } => {
+            CannotRun::UnevenCluster { grid, blocks } => {
                 write!(f, "{grid} blocks are no multiple of the cluster's {blocks}")
             }
         }
     }
 }
 
-impl core::error::Error for Refused {}
+impl core::error::Error for CannotRun {}
 
 #[cfg(test)]
 mod tests {
@@ -207,28 +207,31 @@ mod tests {
         let check = |launch: Launch| launch.check(hopper);
         let one = Launch::default();
         assert_eq!(check(one), Ok(()));
-        assert_eq!(check(Launch { grid: 0, ..one }), Err(Refused::Empty));
+        assert_eq!(check(Launch { grid: 0, ..one }), Err(CannotRun::Empty));
         assert_eq!(
             check(Launch { threads: 1025, ..one }),
-            Err(Refused::Threads { threads: 1025, most: 1024 })
+            Err(CannotRun::Threads { threads: 1025, most: 1024 })
         );
         assert_eq!(check(Launch { threads: 1024, registers: 64, ..one }), Ok(()));
         assert!(matches!(
             check(Launch { threads: 1024, registers: 65, ..one }),
-            Err(Refused::Registers { .. })
+            Err(CannotRun::Registers { .. })
         ));
         // 15 warps count as 16.
         assert_eq!(check(Launch { threads: 480, registers: 128, ..one }), Ok(()));
         assert!(matches!(
             check(Launch { threads: 480, registers: 129, ..one }),
-            Err(Refused::Registers { .. })
+            Err(CannotRun::Registers { .. })
         ));
         assert_eq!(check(Launch { dynamic_shared: 227 << 10, ..one }), Ok(()));
         let shared = Launch { static_shared: 1, dynamic_shared: 227 << 10, ..one };
-        assert!(matches!(check(shared), Err(Refused::Shared { .. })));
+        assert!(matches!(check(shared), Err(CannotRun::Shared { .. })));
         assert_eq!(check(Launch { grid: 32, cluster: 16, ..one }), Ok(()));
-        assert!(matches!(check(Launch { grid: 33, cluster: 8, ..one }), Err(Refused::UnevenCluster { .. })));
+        assert!(matches!(
+            check(Launch { grid: 33, cluster: 8, ..one }),
+            Err(CannotRun::UnevenCluster { .. })
+        ));
         let old = Launch { grid: 2, cluster: 2, ..one };
-        assert_eq!(old.check(Device::of(80).unwrap()), Err(Refused::Cluster { blocks: 2, most: 1 }));
+        assert_eq!(old.check(Device::of(80).unwrap()), Err(CannotRun::Cluster { blocks: 2, most: 1 }));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use super::grid::{self, Residency, Room, in_clusters};
-use super::launch::{Launch, Refused};
+use super::launch::{CannotRun, Launch};
 use super::processor::{Processor, Space};
 
 /// Grids that stay, in the order of their launches. Each was found to [fit](Self::residency) beside those before it.
@@ -26,7 +26,7 @@ impl<'a> Residents<'a> {
     /// # Errors
     ///
     /// If the device cannot run it at all.
-    pub fn residency(&self, launch: &Launch) -> Result<Residency, Refused> {
+    pub fn residency(&self, launch: &Launch) -> Result<Residency, CannotRun> {
         let alone = grid::residency(self.device, launch)?;
         let (space, capacity) = match self.grids {
             [] => return Ok(alone),
@@ -47,7 +47,7 @@ impl<'a> Residents<'a> {
     /// # Errors
     ///
     /// If the device cannot run one of them at all.
-    pub fn beside(&self, other: &Launch) -> Result<Room, Refused> {
+    pub fn beside(&self, other: &Launch) -> Result<Room, CannotRun> {
         if let [stays] = self.grids {
             return grid::beside(self.device, stays, other);
         }
@@ -114,7 +114,7 @@ mod tests {
         assert!(!both.residency(&launch(133, 1024)).unwrap().fits());
         assert_eq!(
             both.residency(&launch(1, 2048)).unwrap_err(),
-            Refused::Threads { threads: 2048, most: 1024 }
+            CannotRun::Threads { threads: 2048, most: 1024 }
         );
         let some = [launch(66, 1024)];
         assert_eq!(

@@ -160,7 +160,7 @@ impl<K> Starting<'_, K> {
     ///
     /// # Safety
     ///
-    /// As for [`launch_raw`](kernel_registry::launch_raw).
+    /// The [contract of every launch](kernel_registry#the-contract-of-a-launch).
     pub unsafe fn launch(&self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
         self.launched.store(true, Ordering::Relaxed);
         // SAFETY: the caller's promise.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use kernel_registry::{DriverCallError, DriverUnavailable, LaunchError, RecheckError};
-use kernel_registry_cuda::fit::{Limit, Refused};
+use kernel_registry_cuda::fit::{CannotRun, Limit};
 
 use super::Fit;
 use crate::control::Ended;
@@ -33,7 +33,7 @@ pub enum ResidentError {
     /// A launch of the kernel `of` may wait for a larger stack, because its calls are recursive.
     UnknownStack { kernel: &'static str, of: &'static str },
     /// The device cannot run a block of this kernel at all.
-    CannotRun { kernel: &'static str, why: Refused },
+    CannotRun { kernel: &'static str, why: CannotRun },
     /// A parameter takes a slice of cudarc, which is not released before the kernel has ended.
     TrackedSlice { kernel: &'static str, param: &'static str, ty: &'static str },
     /// The stream and the default stream wait for each other.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kernel_registry_cuda::fit::{Device, Launch, Limit, Refused, Residency, Residents, Room, Shortage};
+use kernel_registry_cuda::fit::{CannotRun, Device, Launch, Limit, Residency, Residents, Room, Shortage};
 
 /// What is on the device at once while a resident kernel runs. Its `Display` is a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,16 +115,16 @@ pub(super) struct Beside {
 }
 
 /// Why nothing can be said: the device cannot run a kernel at all.
-pub(super) struct CannotRun {
+pub(super) struct Impossible {
     pub(super) kernel: &'static str,
-    pub(super) why: Refused,
+    pub(super) why: CannotRun,
 }
 
 impl Figures {
     /// What fits on a device that has these resident grids already.
-    pub(super) fn fit(&self, device: &Device, stay: &[Launch]) -> Result<(Residency, Fit), CannotRun> {
+    pub(super) fn fit(&self, device: &Device, stay: &[Launch]) -> Result<(Residency, Fit), Impossible> {
         let Figures { kernel, launch, beside } = self;
-        let cannot = |kernel| move |why| CannotRun { kernel, why };
+        let cannot = |kernel| move |why| Impossible { kernel, why };
         let residency = Residents::new(device, stay).residency(launch).map_err(cannot(kernel))?;
         let all: Vec<Launch> = stay.iter().copied().chain([*launch]).collect();
         let residents = Residents::new(device, &all);
@@ -147,10 +147,10 @@ impl Figures {
 }
 
 impl Beside {
-    fn companion(&self, residents: &Residents<'_>) -> Result<Companion, CannotRun> {
+    fn companion(&self, residents: &Residents<'_>) -> Result<Companion, Impossible> {
         let rooms = self.launches.iter().map(|launch| residents.beside(launch));
         let rooms: Result<Vec<Room>, _> = rooms.collect();
-        let rooms = rooms.map_err(|why| CannotRun { kernel: self.kernel, why })?;
+        let rooms = rooms.map_err(|why| Impossible { kernel: self.kernel, why })?;
         let threads = || self.launches.iter().map(|launch| launch.threads);
         let (first, tightest) = (self.launches[0], rooms.iter().min_by_key(|room| room.at_once));
         let tightest = tightest.unwrap_or(&rooms[0]);

@@ -13,7 +13,7 @@ use kernel_registry::__private_0_1::resident::Driver;
 use kernel_registry::DriverCallError;
 
 use super::{Fit, Options, SectionError};
-use crate::control::{Control, Ended, Missing, Presence, poll};
+use crate::control::{BlocksMissing, Control, Ended, Presence, poll};
 use crate::driver;
 use crate::sections::Guard;
 
@@ -112,8 +112,8 @@ impl Section {
     ///
     /// # Errors
     ///
-    /// [`Missing`] names those that are not.
-    pub fn wait_for_blocks(&self, limit: Duration) -> Result<(), Missing> {
+    /// [`BlocksMissing`] names those that are not.
+    pub fn wait_for_blocks(&self, limit: Duration) -> Result<(), BlocksMissing> {
         poll(limit, || self.control.arrived().is_ok() || !self.is_running());
         self.control.arrived()
     }

@@ -9,7 +9,7 @@ use kernel_registry::cudarc::driver::sys::{self, CUresult};
 use kernel_registry::cudarc::driver::{CudaContext, CudaFunction};
 use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::{
-    HookCause, LaunchError, PreloadError, Warm, WarmContext, WarmError, Warmup, warm_all, warmup,
+    HookCause, LaunchError, LoadError, Warm, WarmContext, WarmError, Warmup, warm_all, warmup,
 };
 
 use super::{Outcome, alone, another, launch_saxpy};
@@ -191,14 +191,14 @@ fn what_belongs_to_another_context_is_not_preloaded() -> Outcome {
         let other = another().map_err(|error| text(&*error))?;
         let foreign = function_of(&other).map_err(|error| text(&*error))?;
         let own = function_of(warm.context()).map_err(|error| text(&*error))?;
-        assert_eq!(warm.preload_function(&foreign), Err(PreloadError::OtherContext));
-        assert_eq!(warm.preload_function(&own), Ok(()));
+        assert_eq!(warm.load_function(&foreign), Err(LoadError::OtherContext));
+        assert_eq!(warm.load_function(&own), Ok(()));
         let mut module = std::ptr::null_mut();
         // SAFETY: the function is one of a module that stays loaded meanwhile.
         unsafe {
             let asked = sys::cuFuncGetModule(&mut module, foreign.cu_function());
             assert_eq!(asked, CUresult::CUDA_SUCCESS);
-            assert_eq!(warm.preload_module(module), Err(PreloadError::OtherContext));
+            assert_eq!(warm.load_module(module), Err(LoadError::OtherContext));
         }
         Ok(())
     }));

@@ -44,7 +44,7 @@ fn a_sealed_context_loads_nothing_late() -> Outcome {
     // A warm-up is no late load, and may set another policy.
     only_touch().late(Late::Allow).warm(&alone.context)?;
     launch_saxpy(&alone.context)?;
-    only_touch().seal().warm_each(std::slice::from_ref(&alone.context))?;
+    only_touch().warm(&alone.context)?.seal();
     let stream = alone.context.new_stream()?;
     let x = stream.alloc_zeros::<f32>(8)?;
     // SAFETY: the vector has 8 elements.

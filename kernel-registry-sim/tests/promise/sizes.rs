@@ -1,7 +1,7 @@
 //! The sizes of the printf buffer and the heap, which the driver fixes when it sets them up.
 
 use kernel_registry::cudarc::driver::sys::{self, CUlimit};
-use kernel_registry::{SetLimit, WarmError, Warmup, warm_all};
+use kernel_registry::{FrozenLimit, WarmError, Warmup, warm_all};
 
 use super::{Outcome, alone};
 
@@ -34,7 +34,7 @@ fn to_ask_too_late_is_an_error_that_says_why() -> Outcome {
     let error = Warmup::new().printf_fifo(2 * MIB).warm(&alone.context).expect_err("it is fixed");
     let words = error.to_string();
     assert!(
-        matches!(error, WarmError::LimitFrozen { limit: SetLimit::PrintfFifo, asked, size } if (asked, size) == (2 * MIB, MIB)),
+        matches!(error, WarmError::LimitFrozen { limit: FrozenLimit::PrintfFifo, asked, size } if (asked, size) == (2 * MIB, MIB)),
         "{words}"
     );
     assert!(words.contains("1 MiB") || words.contains("1024 KiB"), "{words}");

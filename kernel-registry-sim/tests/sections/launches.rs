@@ -48,7 +48,7 @@ fn streams_and_settings_that_make_the_host_wait_are_refused() -> Outcome {
 
     let error = Resident::<saxpy>::new(saxpy::over(8)).check(&ready.warm).expect_err("it takes slices");
     assert!(error.to_string().contains("its parameter `x: &[f32]` takes a slice of cudarc"), "{error}");
-    assert!(Resident::of(saxpy::INFO, saxpy::over(8)).check(&ready.warm).is_ok());
+    assert!(Resident::untyped(saxpy::INFO, saxpy::over(8)).check(&ready.warm).is_ok());
 
     // SAFETY: tests of this file run one at a time, and no other thread reads variables.
     unsafe { std::env::set_var("CUDA_LAUNCH_BLOCKING", "1") };

@@ -54,7 +54,7 @@ impl Known {
         let found = kernel.table().find(self.ordinal, self.id);
         match found.map_or(0, |found| found.limits.unavailable_below) {
             0 => LaunchError::NotWarm { kernel },
-            needs => LaunchError::Unavailable { kernel, needs, arch: self.arch },
+            min_arch => LaunchError::Unavailable { kernel, min_arch, arch: self.arch },
         }
     }
 }

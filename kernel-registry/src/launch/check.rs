@@ -1,6 +1,6 @@
 //! Checks a configuration against the limits of kernel and device, before the driver sees it.
 
-use super::LaunchError;
+use super::{LaunchError, LaunchLimit};
 use crate::table::Limits;
 use crate::{KernelInfo, LaunchConfig};
 
@@ -26,6 +26,13 @@ fn within(axes: [u32; 3], most: [u32; 3]) -> bool {
     (0..3).all(|axis| axes[axis].wrapping_sub(1) < most[axis])
 }
 
+/// The first axis that is not within its limit: its name, its size, and the limit.
+fn axis_beyond(axes: [u32; 3], most: [u32; 3]) -> Option<(char, u64, u32)> {
+    let axes = ['x', 'y', 'z'].into_iter().zip(axes.into_iter().zip(most));
+    let mut beyond = axes.filter(|(_, (size, most))| *size == 0 || size > most);
+    beyond.next().map(|(axis, (size, most))| (axis, size.into(), most))
+}
+
 /// The error, if there is one. Valid clusters come here too: `check` passes all of them on.
 #[cold]
 fn explain(
@@ -38,17 +45,18 @@ fn explain(
     if block == [0; 3] {
         return Err(LaunchError::BlockMissing { kernel });
     }
-    if !within(block, BLOCK) {
-        return Err(LaunchError::BlockAxes { kernel, block, most: BLOCK });
+    let beyond = |what, given: u64, most: u32| LaunchError::Limit { kernel, what, given, most: most.into() };
+    if let Some((axis, given, most)) = axis_beyond(block, BLOCK) {
+        return Err(beyond(LaunchLimit::BlockAxis(axis), given, most));
     }
-    if !within(grid, GRID) {
-        return Err(LaunchError::GridAxes { kernel, grid, most: GRID });
+    if let Some((axis, given, most)) = axis_beyond(grid, GRID) {
+        return Err(beyond(LaunchLimit::GridAxis(axis), given, most));
     }
     if threads > limits.threads.into() {
-        return Err(LaunchError::BlockTooLarge { kernel, block, most: limits.threads });
+        return Err(beyond(LaunchLimit::BlockThreads { block }, threads, limits.threads));
     }
     if shared > limits.shared {
-        return Err(LaunchError::SharedTooLarge { kernel, shared, most: limits.shared });
+        return Err(beyond(LaunchLimit::DynamicShared, shared.into(), limits.shared));
     }
 
     let fixed = (limits.cluster != [0; 3]).then(|| limits.cluster.map(u32::from));
@@ -104,13 +112,13 @@ mod tests {
     #[test]
     fn configurations_beyond_a_limit_are_refused_with_the_numbers() {
         for (config, numbers) in [
-            (FINE.block(513), ["513 x 1 x 1", "512"]),
-            (FINE.block((16, 33)), ["16 x 33 x 1", "512"]),
-            (FINE.block(0), ["0 x 1 x 1", "1024 x 1024 x 64"]),
-            (FINE.block((1, 1, 65)), ["1 x 1 x 65", "1024 x 1024 x 64"]),
-            (FINE.grid((1, 65_536)), ["1 x 65536 x 1", "2147483647 x 65535 x 65535"]),
-            (FINE.grid((1, 1, 0)), ["1 x 1 x 0", "2147483647 x 65535 x 65535"]),
-            (FINE.shared(1001), ["1001", "1000"]),
+            (FINE.block(513), ["513 x 1 x 1", "allow 512"]),
+            (FINE.block((16, 33)), ["16 x 33 x 1 threads, 528 in all", "allow 512"]),
+            (FINE.block(0), ["0 threads along its x axis", "1 to 1024"]),
+            (FINE.block((1, 1, 65)), ["65 threads along its z axis", "1 to 64"]),
+            (FINE.grid((1, 65_536)), ["65536 blocks along its y axis", "1 to 65535"]),
+            (FINE.grid((1, 1, 0)), ["0 blocks along its z axis", "1 to 65535"]),
+            (FINE.shared(1001), ["1001 bytes", "granted 1000"]),
             (FINE.cluster(2).grid(3), ["3 x 1 x 1", "2 x 1 x 1"]),
             (FINE.cluster(0), ["1 x 1 x 1", "0 x 1 x 1"]),
         ] {
@@ -124,7 +132,10 @@ mod tests {
     fn a_product_of_axes_does_not_wrap_round() {
         for side in [1 << 16, 1 << 22, u32::MAX] {
             let huge = FINE.block([side; 3]);
-            assert!(matches!(check(scale(), &huge, &LIMITS), Err(LaunchError::BlockAxes { .. })));
+            assert!(matches!(
+                check(scale(), &huge, &LIMITS),
+                Err(LaunchError::Limit { what: LaunchLimit::BlockAxis('x'), .. })
+            ));
         }
     }
 

@@ -156,7 +156,7 @@ pub(super) fn kind(pass: Pass) -> &'static str {
 ///
 /// # Safety
 ///
-/// That of [every launch](crate::launch_raw#safety). Of the arguments only number, kinds and sizes are compared, not types.
+/// The [contract of every launch](crate#the-contract-of-a-launch). Of the arguments only number, kinds and sizes are compared, not types.
 pub unsafe fn launch_dyn<'a>(
     kernel: &'static KernelInfo,
     stream: &'a CudaStream,

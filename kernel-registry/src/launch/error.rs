@@ -22,21 +22,15 @@ pub enum LaunchError {
     /// It is registered with a copy of kernel-registry that has warmed nothing, and the program has other copies.
     OtherCopy { kernel: &'static KernelInfo, others: &'static [OtherCopy] },
     /// The device's architecture is below the one that the kernel's declaration asks for.
-    Unavailable { kernel: &'static KernelInfo, needs: u32, arch: u32 },
+    Unavailable { kernel: &'static KernelInfo, min_arch: u32, arch: u32 },
     /// The context was reset after the kernel was warmed in it.
     Reset { kernel: &'static KernelInfo },
     /// The kernel's module was unloaded and loaded again after the launch was prepared.
     LoadedAnew { kernel: &'static KernelInfo },
     /// Neither the declaration nor the launch says how many threads a block has.
     BlockMissing { kernel: &'static KernelInfo },
-    /// The block has too many threads along an axis, or none.
-    BlockAxes { kernel: &'static KernelInfo, block: [u32; 3], most: [u32; 3] },
-    /// The grid has too many blocks along an axis, or none.
-    GridAxes { kernel: &'static KernelInfo, grid: [u32; 3], most: [u32; 3] },
-    /// The block has more threads than the kernel allows.
-    BlockTooLarge { kernel: &'static KernelInfo, block: [u32; 3], most: u32 },
-    /// The launch needs more dynamic shared memory than the kernel was granted.
-    SharedTooLarge { kernel: &'static KernelInfo, shared: u32, most: u32 },
+    /// The configuration exceeds a limit of the kernel or device, or is 0 where at least 1 is needed.
+    Limit { kernel: &'static KernelInfo, what: LaunchLimit, given: u64, most: u64 },
     /// The grid does not consist of whole clusters.
     GridOfClusters { kernel: &'static KernelInfo, grid: [u32; 3], cluster: [u32; 3] },
     /// The kernel was compiled for clusters of another size.
@@ -72,6 +66,23 @@ pub enum LaunchError {
     Driver { kernel: &'static KernelInfo, error: DriverCallError },
 }
 
+/// What a configuration has too much of, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LaunchLimit {
+    /// Threads of a block along the axis `x`, `y` or `z`.
+    BlockAxis(char),
+    /// Blocks of the grid along the axis `x`, `y` or `z`.
+    GridAxis(char),
+    /// Threads of a block in all.
+    BlockThreads {
+        /// The block.
+        block: [u32; 3],
+    },
+    /// Bytes of dynamic shared memory of a block.
+    DynamicShared,
+}
+
 impl LaunchError {
     /// The kernel that was not launched.
     pub fn kernel(&self) -> &'static KernelInfo {
@@ -83,10 +94,7 @@ impl LaunchError {
             | LaunchError::Reset { kernel }
             | LaunchError::LoadedAnew { kernel }
             | LaunchError::BlockMissing { kernel }
-            | LaunchError::BlockAxes { kernel, .. }
-            | LaunchError::GridAxes { kernel, .. }
-            | LaunchError::BlockTooLarge { kernel, .. }
-            | LaunchError::SharedTooLarge { kernel, .. }
+            | LaunchError::Limit { kernel, .. }
             | LaunchError::GridOfClusters { kernel, .. }
             | LaunchError::ClusterFixed { kernel, .. }
             | LaunchError::ClusterMissing { kernel }
@@ -137,10 +145,10 @@ impl fmt::Display for LaunchError {
                 }
                 write!(f, "), whose `warm_all` does not warm it; {REMEDY}")
             }
-            LaunchError::Unavailable { needs, arch, .. } => {
+            LaunchError::Unavailable { min_arch, arch, .. } => {
                 write!(
                     f,
-                    "it asks for `arch = \">={needs}\"`, and this device has {arch}; launch another kernel on this device"
+                    "it asks for `arch = \">={min_arch}\"`, and this device has {arch}; launch another kernel on this device"
                 )
             }
             LaunchError::Reset { .. } => f.write_str(
@@ -152,22 +160,26 @@ impl fmt::Display for LaunchError {
             LaunchError::BlockMissing { .. } => f.write_str(
                 "the block size is not set; add `block = ..` to its declaration, or `.block(..)` to the launch",
             ),
-            LaunchError::BlockAxes { block, most, .. } => {
-                write!(f, "a block of {} threads; a block has 1 x 1 x 1 to {}", Size(block), Size(most))
-            }
-            LaunchError::GridAxes { grid, most, .. } => {
-                write!(f, "a grid of {} blocks; a grid has 1 x 1 x 1 to {}", Size(grid), Size(most))
-            }
-            LaunchError::BlockTooLarge { block, most, .. } => write!(
-                f,
-                "a block of {} threads; its registers and launch bounds allow {most} in all",
-                Size(block)
-            ),
-            LaunchError::SharedTooLarge { shared, most, .. } => write!(
-                f,
-                "{shared} bytes of dynamic shared memory; it was granted {most}; \
-                 for more, add `shared = {shared}` to its declaration"
-            ),
+            LaunchError::Limit { what, given, most, .. } => match what {
+                LaunchLimit::BlockAxis(axis) => write!(
+                    f,
+                    "a block of {given} threads along its {axis} axis; a block has 1 to {most} there"
+                ),
+                LaunchLimit::GridAxis(axis) => write!(
+                    f,
+                    "a grid of {given} blocks along its {axis} axis; a grid has 1 to {most} there"
+                ),
+                LaunchLimit::BlockThreads { block } => write!(
+                    f,
+                    "a block of {} threads, {given} in all; its registers and launch bounds allow {most}, so choose a smaller block",
+                    Size(block)
+                ),
+                LaunchLimit::DynamicShared => write!(
+                    f,
+                    "{given} bytes of dynamic shared memory; it was granted {most}; \
+                     for more, add `shared = {given}` to its declaration"
+                ),
+            },
             LaunchError::GridOfClusters { grid, cluster, .. } => write!(
                 f,
                 "a grid of {} blocks; it has to consist of whole clusters of {}",

@@ -13,7 +13,7 @@ use crate::driver::{ContextId, Function};
 use crate::{Kernel, KernelInfo, LaunchConfig, table};
 
 /// A launch of the kernel `K` that was checked once, for all streams of a context. A kernel that is known only at run time
-/// has a `Prepared<Untyped>`, made by [`Prepared::of`].
+/// has a `Prepared<Untyped>`, made by [`Prepared::untyped`].
 ///
 /// ```no_run
 /// # mod demo {
@@ -72,7 +72,7 @@ impl Prepared<Untyped> {
     /// # Errors
     ///
     /// Those of a launch: [`LaunchError`].
-    pub fn of(
+    pub fn untyped(
         kernel: &'static KernelInfo,
         context: &Arc<CudaContext>,
         config: impl Into<LaunchConfig>,
@@ -134,7 +134,7 @@ impl<K> Prepared<K> {
     ///
     /// # Safety
     ///
-    /// That of [every launch](crate::launch_raw#safety).
+    /// The [contract of every launch](crate#the-contract-of-a-launch).
     #[inline]
     pub unsafe fn launch(&self, stream: &CudaStream, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
         let launch = self.on(stream)?;

@@ -7,7 +7,6 @@ use cudarc::driver::sys::CUresult;
 use kernel_registry_format::Printable;
 
 use super::causes::groups;
-use super::receipt::Warm;
 use super::report::Report;
 use super::words::{Bytes, Count};
 use crate::RegistryError;
@@ -46,7 +45,7 @@ pub enum WarmError {
     /// The printf buffer or the heap cannot be enlarged: the driver has already set it up.
     LimitFrozen {
         /// Which of the two.
-        limit: SetLimit,
+        limit: FrozenLimit,
         /// The requested size, in bytes.
         asked: u64,
         /// Its size, in bytes.
@@ -75,32 +74,10 @@ pub enum WarmError {
     },
 }
 
-/// One of several contexts could not be warmed.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct WarmEachError {
-    /// The receipts of the contexts before it.
-    pub warm: Vec<Warm>,
-    /// The number of its device.
-    pub device: usize,
-    /// Why it could not be warmed.
-    pub error: Box<WarmError>,
-}
-
-impl fmt::Display for WarmEachError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WarmEachError { warm, device, error } = self;
-        write!(f, "device {device} (after {}): {error}", Count(warm.len(), "warm context"))
-    }
-}
-
-/// The text has the causes, so there is no `source`.
-impl std::error::Error for WarmEachError {}
-
 /// Memory whose size the driver fixes in a context at the first launch of a kernel that uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum SetLimit {
+pub enum FrozenLimit {
     /// The printf buffer.
     PrintfFifo,
     /// The heap of `malloc` and `new`.
@@ -143,8 +120,8 @@ impl fmt::Display for WarmError {
             ),
             WarmError::LimitFrozen { limit, asked, size } => {
                 let (what, user, method) = match limit {
-                    SetLimit::PrintfFifo => ("printf buffer", "printf", "printf_fifo"),
-                    SetLimit::Heap => ("kernels' heap", "malloc", "heap"),
+                    FrozenLimit::PrintfFifo => ("printf buffer", "printf", "printf_fifo"),
+                    FrozenLimit::Heap => ("kernels' heap", "malloc", "heap"),
                 };
                 write!(
                     f,

@@ -3,7 +3,7 @@
 use cudarc::driver::sys::CUresult;
 use kernel_registry_cuda::prime::Primed;
 
-use super::error::{SetLimit, WarmError};
+use super::error::{FrozenLimit, WarmError};
 use super::failure::Cause;
 use super::load::cause;
 use super::work::{Candidate, Sizes, Work};
@@ -19,10 +19,11 @@ pub(super) fn apply(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<V
 }
 
 impl Sizes {
-    fn each(self) -> impl Iterator<Item = (SetLimit, Limit, u64)> {
+    fn each(self) -> impl Iterator<Item = (FrozenLimit, Limit, u64)> {
         let Sizes { printf_fifo, heap } = self;
-        let printf = printf_fifo.map(|bytes| (SetLimit::PrintfFifo, Limit::CU_LIMIT_PRINTF_FIFO_SIZE, bytes));
-        let heap = heap.map(|bytes| (SetLimit::Heap, Limit::CU_LIMIT_MALLOC_HEAP_SIZE, bytes));
+        let printf =
+            printf_fifo.map(|bytes| (FrozenLimit::PrintfFifo, Limit::CU_LIMIT_PRINTF_FIFO_SIZE, bytes));
+        let heap = heap.map(|bytes| (FrozenLimit::Heap, Limit::CU_LIMIT_MALLOC_HEAP_SIZE, bytes));
         printf.into_iter().chain(heap)
     }
 }

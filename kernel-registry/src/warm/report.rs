@@ -117,7 +117,7 @@ pub struct Unavailable {
     /// The kernel's path.
     pub path: &'static str,
     /// The least architecture that its declaration asks for: 90 for sm_90. 0 for a kernel that nvcc linked without code for this device.
-    pub needs: u32,
+    pub min_arch: u32,
 }
 
 impl Report {
@@ -154,10 +154,10 @@ impl fmt::Display for Report {
                  launch may wait)"
             )?;
         }
-        for Unavailable { path, needs } in unavailable {
-            match needs {
+        for Unavailable { path, min_arch } in unavailable {
+            match min_arch {
                 0 => writeln!(f, "unavailable here, nvcc linked no code for this device: {path}")?,
-                needs => writeln!(f, "unavailable here, needs sm_{needs}: {path}")?,
+                min_arch => writeln!(f, "unavailable here, needs sm_{min_arch}: {path}")?,
             }
         }
         for HookReport { path, took, preloaded } in &self.hooks {
@@ -263,7 +263,7 @@ mod tests {
             driver: CudaVersion::new(12, 2),
             loads_lazily: true,
             kernels: vec![kernel],
-            unavailable: vec![Unavailable { path: "kernels::newer", needs: 100 }],
+            unavailable: vec![Unavailable { path: "kernels::newer", min_arch: 100 }],
             failures: Vec::new(),
             hook_failures: Vec::new(),
             other_copies: &[],
@@ -301,7 +301,7 @@ stack 2048 B a thread, 300 MiB of device memory, 1 image loaded, not verified: d
         assert_eq!(json["driver"], "12.2");
         assert_eq!(json["kernels"][0]["path"], "kernels::saxpy");
         assert_eq!(json["kernels"][0]["resolved_in_ms"], 0.25);
-        assert_eq!(json["unavailable"][0]["needs"], 100);
+        assert_eq!(json["unavailable"][0]["min_arch"], 100);
         assert_eq!(json["stages_ms"], serde_json::json!({ "load": 1.5, "prime": 0.5 }));
     }
 }

@@ -135,18 +135,18 @@ impl Work<'_> {
     fn pending(&mut self) -> Vec<&'static Planned> {
         let mut pending = Vec::new();
         for planned in &self.job.selected {
-            let needs = planned.kernel.min_arch.unwrap_or(0);
+            let min_arch = planned.kernel.min_arch.unwrap_or(0);
             if self.loaded.knows(planned.place) {
                 continue;
             } else if let Some(Err(problem)) = planned.linked {
                 self.failed(planned, Cause::not_linked(planned, problem));
             } else if planned.image.is_none() && planned.linked.is_none() {
                 self.failed(planned, Cause::NoImage);
-            } else if needs > self.device.arch {
+            } else if min_arch > self.device.arch {
                 self.job.known.enter(
                     planned.info,
                     Function::NONE,
-                    Limits { unavailable_below: needs, ..Limits::default() },
+                    Limits { unavailable_below: min_arch, ..Limits::default() },
                 );
                 self.loaded.unavailable.insert(planned.place, planned.info);
             } else {
@@ -182,7 +182,7 @@ impl Work<'_> {
         let selected = self.job.selected.iter().filter(unavailable);
         selected.map(|planned| Unavailable {
             path: planned.kernel.path,
-            needs: planned.kernel.min_arch.unwrap_or(0),
+            min_arch: planned.kernel.min_arch.unwrap_or(0),
         })
     }
 }

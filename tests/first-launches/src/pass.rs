@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
-use kernel_registry::{KernelInfo, KernelReport, Late, Report, Warmup, launch_raw};
+use kernel_registry::{KernelInfo, KernelReport, Late, Prepared, Report, Warmup};
 
 use crate::bench::{self, Bench, Word};
 use crate::case::{Case, LAUNCH, N, RECUR, is_simulated};
@@ -162,7 +162,7 @@ impl<'a> Pass<'a> {
         let args = &mut [(&raw mut done).cast(), (&raw mut n).cast(), (&raw mut really).cast()];
         let resident = Resident::start(self.bench, residents)?;
         // SAFETY: these are its parameters, and the words are never freed.
-        unsafe { launch_raw(case.kernel, ours, case.config(), args)? };
+        unsafe { Prepared::untyped(case.kernel, ours.context(), case.config())?.launch(ours, args)? };
         let verdict = if !resident.sees(Word::Done) {
             Verdict::Waited
         } else if launches && !resident.sees(Word::ChildDone) {

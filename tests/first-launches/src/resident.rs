@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::CudaStream;
-use kernel_registry::{LaunchConfig, launch_raw};
+use kernel_registry::{LaunchConfig, Prepared};
 
 use crate::bench::{Bench, Word};
 use crate::case::is_simulated;
@@ -39,8 +39,10 @@ impl<'a> Resident<'a> {
         let (mut flag, mut status) = (bench.address(Word::Flag), bench.address(Word::Status));
         let mut limit = limit().as_nanos() as u64;
         let args = &mut [(&raw mut flag).cast(), (&raw mut status).cast(), (&raw mut limit).cast()];
+        let prepared =
+            Prepared::untyped(bench.stay, stream.context(), LaunchConfig::new([1, 1, 1], [1, 1, 1]))?;
         // SAFETY: these are its parameters, and the words are never freed.
-        unsafe { launch_raw(bench.stay, stream, LaunchConfig::new([1, 1, 1], [1, 1, 1]), args)? };
+        unsafe { prepared.launch(stream, args)? };
         let begun = Instant::now();
         while bench.read(Word::Status) == ABSENT {
             if begun.elapsed() > START {

@@ -25,7 +25,7 @@ use kernel_audit::{
 };
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, LaunchConfig, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
-use kernel_registry::{DeviceAddress, LaunchError, Warmup, warm_all};
+use kernel_registry::{DeviceAddress, LaunchError, Prepared, Warmup, warm_all};
 use kernel_registry_resident::{Control, Mapped};
 use kernels::waiting::{spin_until_flag, touch};
 use tests::{cargo_kernels_command, scratch_folder};
@@ -186,7 +186,8 @@ fn a_sealed_program_refuses_within_10_ms_and_goes_on() {
         control.limit(Duration::from_secs(20));
         let sealed =
             |kernel: &kernel_registry::KernelInfo| [touch::INFO, spin_until_flag::INFO].contains(&kernel);
-        let warm = Warmup::new().only(sealed).seal().warm(&context)?;
+        let warm = Warmup::new().only(sealed).warm(&context)?;
+        warm.seal();
         let x = stream.alloc_zeros::<u32>(1)?;
 
         let resident = context.new_stream()?;
@@ -206,8 +207,7 @@ fn a_sealed_program_refuses_within_10_ms_and_goes_on() {
         // Registered kernels are refused by kernel-registry already.
         let cold = kernels::waiting::set_flag::INFO;
         let config = cold.over(1);
-        // SAFETY: nothing is launched.
-        let refused = unsafe { kernel_registry::launch_raw(cold, &stream, config, &mut []) };
+        let refused = Prepared::untyped(cold, &context, config);
         assert!(matches!(refused, Err(LaunchError::NotWarm { .. })), "{refused:?}");
         // What it is told by the driver, it explains.
         let other = warm_all(&context).expect_err("images are not loaded any more").to_string();

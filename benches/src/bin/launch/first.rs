@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kernel_registry::cudarc::driver::{CudaStream, DevicePtrMut};
-use kernel_registry::{KernelInfo, LaunchConfig, Pass, launch_raw, warm_all};
+use kernel_registry::{KernelInfo, LaunchConfig, Pass, Prepared, warm_all};
 use kernels::waiting::{set_flag, touch};
 
 use benches::Result;
@@ -62,8 +62,9 @@ fn launch(kernel: &'static KernelInfo, stream: &Arc<CudaStream>, address: u64) -
     // Two blocks, because one kernel needs pairs.
     let config = LaunchConfig::new([2, 1, 1], kernel.block().unwrap_or([32, 1, 1]))
         .shared(kernel.shared().unwrap_or(0));
+    let prepared = Prepared::untyped(kernel, stream.context(), config)?;
     // SAFETY: there is an argument for each parameter, at least as large. With these arguments the sample kernels
     // access only the first few bytes behind a pointer, and none waits.
-    unsafe { launch_raw(kernel, stream, config, &mut args)? };
+    unsafe { prepared.launch(stream, &mut args)? };
     Ok(stream.synchronize()?)
 }

@@ -111,7 +111,7 @@ fn costs(title: &str, numbers: &[f64]) -> Result<Vec<Requirement>> {
     let allocated = allocations.iter().sum::<f64>() as usize;
     println!("{:48} {allocated:11}", "allocations in 100 launches of each way of ours");
     Ok(vec![
-        Requirement::at_most("`launch_raw` above bare", raw - bare, BOUND, "ns"),
+        Requirement::at_most("`Prepared::launch` above bare", raw - bare, BOUND, "ns"),
         Requirement::at_most("`touch::launch` above bare", touch - bare, BOUND, "ns"),
         Requirement::at_most("`touch::launch` / cudarc's builder", touch / builder, BOUND_BUILDER, "times"),
         Requirement::at_most("`saxpy::launch` / cudarc's builder", saxpy / saxpy_builder, 1.0, "times"),

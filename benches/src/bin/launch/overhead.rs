@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaStream, DevicePtrMut, LaunchConfig, PushKernelArg, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
-use kernel_registry::{DeviceAddress, Prepared, launch_raw, warm_all};
+use kernel_registry::{DeviceAddress, Prepared, warm_all};
 use kernels::blas1::saxpy;
 use kernels::waiting::touch;
 
@@ -17,7 +17,7 @@ use benches::sample::Sample;
 /// The ways to launch, in the order of `measure`'s results.
 pub(crate) const WAYS: [&str; 7] = [
     "one pointer: bare `cuLaunchKernelEx`",
-    "one pointer: `launch_raw`",
+    "one pointer: `Prepared::launch`",
     "one pointer: `touch::launch`",
     "one pointer: cudarc's builder",
     "two slices: `saxpy::launch`",
@@ -45,7 +45,7 @@ pub(crate) fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
 
     let function = touch::INFO.cu_function(&context)?;
     let (config, prepared) = (touch::over(1), Prepared::<saxpy>::new(&context, saxpy::over(1))?);
-    let raw_config = touch::INFO.over(1);
+    let untyped = Prepared::untyped(touch::INFO, &context, touch::INFO.over(1))?;
     let theirs = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes: 0 };
     let load = |kernel: &'static kernel_registry::KernelInfo| -> Result<_> {
         let image = kernel.image().ok_or("the sample kernels have no images")?.bytes();
@@ -58,7 +58,7 @@ pub(crate) fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
     let mut ways: [&mut dyn FnMut() -> bool; 7] = [
         &mut || bare(&stream, function, &mut args),
         // SAFETY: as above.
-        &mut || unsafe { launch_raw(touch::INFO, &stream, raw_config, &mut raw_args) }.is_ok(),
+        &mut || unsafe { untyped.launch(&stream, &mut raw_args) }.is_ok(),
         // SAFETY: as above.
         &mut || unsafe { touch::launch(&stream, config, DeviceAddress(address)) }.is_ok(),
         // SAFETY: as above.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtrMut, result, sys};
 use kernel_registry::{
     Cause, DynArg, Late, LaunchConfig, LaunchError, Prepared, RecheckError, RuntimeImage, Warm, WarmError,
-    Warmup, launch_dyn, launch_raw, warm_all,
+    Warmup, launch_dyn, warm_all,
 };
 use kernels::blas1::saxpy;
 use kernels::memory::{histogram, pair_sum, shuffle};
@@ -190,9 +190,8 @@ pub(crate) fn launch_errors(warm: &Warm, _: Duration) -> Checked {
         (saxpy::INFO, &cold, fine),
     ];
     for (kernel, stream, config) in tries {
-        // SAFETY: it is refused before the arguments are read.
-        match unsafe { launch_raw(kernel, stream, config, &mut []) } {
-            Ok(()) => return Err(format!("{config:?} was launched").into()),
+        match Prepared::untyped(kernel, stream.context(), config) {
+            Ok(_) => return Err(format!("{config:?} was launched").into()),
             Err(LaunchError::Driver { error, .. }) => {
                 return Err(format!("the driver saw it: {error}").into());
             }
@@ -240,8 +239,9 @@ pub(crate) fn other_thread(warm: &Warm, _: Duration) -> Checked {
     let launched = thread::spawn(move || {
         let mut address = address;
         let config = LaunchConfig::new([1, 1, 1], [1, 1, 1]);
+        let prepared = Prepared::untyped(touch::INFO, raw.context(), config)?;
         // SAFETY: the kernel takes one pointer, and the memory stays until the thread is joined.
-        unsafe { launch_raw(touch::INFO, &raw, config, &mut [(&raw mut address).cast()]) }
+        unsafe { prepared.launch(&raw, &mut [(&raw mut address).cast()]) }
     });
     launched.join().map_err(|_| "the thread panicked")??;
     ensure(stream.clone_dtoh(&count)? == [1], "wrong result")?;
@@ -280,8 +280,7 @@ pub(crate) fn two_contexts(warm: &Warm, _: Duration) -> Checked {
     for _ in 0..4 {
         let next = other_context()?;
         same_address += usize::from(next.cu_ctx() == address);
-        // SAFETY: it is refused.
-        let cold = unsafe { launch_raw(saxpy::INFO, &*next.new_stream()?, saxpy::INFO.over(1), &mut []) };
+        let cold = Prepared::untyped(saxpy::INFO, &next, saxpy::INFO.over(1));
         ensure(matches!(cold, Err(LaunchError::NotWarm { .. })), format!("{cold:?}"))?;
         drop(warm_all(&next)?);
         saxpy_on(&next.new_stream()?)?;
@@ -325,11 +324,12 @@ pub(crate) fn capture(warm: &Warm, _: Duration) -> Checked {
     let stream = warm.context().new_stream()?;
     let mut count = stream.alloc_zeros::<u32>(1)?;
     let mut address = count.device_ptr_mut(&stream).0;
+    let prepared = Prepared::untyped(touch::INFO, stream.context(), touch::INFO.over(1))?;
     stream.synchronize()?;
     stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL)?;
     for _ in 0..3 {
         // SAFETY: the kernel takes one pointer, and the memory outlives the graph.
-        unsafe { launch_raw(touch::INFO, &stream, touch::INFO.over(1), &mut [(&raw mut address).cast()])? };
+        unsafe { prepared.launch(&stream, &mut [(&raw mut address).cast()])? };
     }
     let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     let graph = stream.end_capture(flags)?.ok_or("nothing was captured")?;
@@ -368,8 +368,7 @@ pub(crate) fn stack_budget(_: &Warm, _: Duration) -> Checked {
     ensure(matches!(failure.cause, Cause::StackBudget { stack, .. } if stack >= 2048), "another cause")?;
     saxpy_on(&context.new_stream()?)?;
     let partial = Warmup::new().stack_budget(1000).allow_partial().late(Late::Deny).warm(&context)?;
-    // SAFETY: it is refused.
-    let cold = unsafe { launch_raw(shuffle::INFO, &*context.new_stream()?, shuffle::INFO.over(1), &mut []) };
+    let cold = Prepared::untyped(shuffle::INFO, &context, shuffle::INFO.over(1));
     ensure(matches!(cold, Err(LaunchError::NotWarm { .. })), format!("{cold:?}"))?;
     Ok(format!("{} others are warm", partial.report().kernels.len()))
 }
@@ -426,11 +425,8 @@ pub(crate) fn reset(warm: &Warm, _: Duration) -> Checked {
     // The primary context is made again at the same address when it is next retained.
     let again = kernel_registry::context(0)?;
     ensure(again.cu_ctx() == context.cu_ctx(), "it is at another address")?;
-    let args = &mut [ptr::null_mut()];
     for context in [context, &again] {
-        let stream = context.new_stream()?;
-        // SAFETY: it is refused.
-        match unsafe { launch_raw(touch::INFO, &stream, touch::INFO.over(1), args) } {
+        match Prepared::untyped(touch::INFO, context, touch::INFO.over(1)) {
             Err(error @ (LaunchError::Reset { .. } | LaunchError::NotWarm { .. })) => {
                 println!("     {error}")
             }

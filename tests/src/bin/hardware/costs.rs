@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtrMut, PushKernelArg, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
-use kernel_registry::{Warm, launch_raw, warm_all};
+use kernel_registry::{Prepared, Warm, warm_all};
 use kernels::waiting::touch;
 
 use crate::checked::Checked;
@@ -33,10 +33,10 @@ pub(crate) fn cost(warm: &Warm, _: Duration) -> Checked {
     let stream = warm.context().new_stream()?;
     let mut count = stream.alloc_zeros::<u32>(1)?;
     let mut address = count.device_ptr_mut(&stream).0;
-    let config = touch::INFO.over(1);
+    let prepared = Prepared::untyped(touch::INFO, warm.context(), touch::INFO.over(1))?;
     let ours = |args: &mut [*mut c_void; 1]| {
         // SAFETY: the kernel takes one pointer, and the memory outlives the stream's work.
-        black_box(unsafe { launch_raw(touch::INFO, &stream, config, args) }).is_ok()
+        black_box(unsafe { prepared.launch(&stream, args) }).is_ok()
     };
     let function = touch::INFO.cu_function(warm.context())?;
     let bare = |args: &mut [*mut c_void; 1]| {

@@ -48,7 +48,7 @@ fn first(warm: &WarmContext<'_>) -> Result<(), Box<dyn Error>> {
     }
     let module = warm.context().load_module(Ptx::from_src(FOREIGN))?;
     let function = module.load_function("foreign")?;
-    Ok(warm.preload_function(&function)?)
+    Ok(warm.load_function(&function)?)
 }
 
 /// The number of hooks that have run.

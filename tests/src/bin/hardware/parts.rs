@@ -19,7 +19,7 @@ use crate::samples;
 pub(crate) fn parts(warm: &Warm, _: Duration) -> Checked {
     let context = warm.context();
     let begun = Instant::now();
-    let [small, rest] = match Partition::of(context).sms([8, Partition::REST]) {
+    let [small, rest] = match Partition::new(context).sms([8, Partition::REST]) {
         Err(error @ (PartitionError::TooOld { .. } | PartitionError::Unsupported { .. })) => {
             return Ok(format!("left out: {error}"));
         }
@@ -38,7 +38,7 @@ pub(crate) fn parts(warm: &Warm, _: Duration) -> Checked {
     let (first, second) = (rest.sms(), "the parts are gone");
     drop((beside, rest));
     // The driver refuses to reset a device that has parts, which a later check does.
-    let [all] = Partition::of(context).sms([1])?;
+    let [all] = Partition::new(context).sms([1])?;
     drop(all);
     Ok(format!(
         "split in {split:.1?}; {} kernels in {first} multiprocessors beside 8 that are full, the slowest {} with {:.1?}; {second}",

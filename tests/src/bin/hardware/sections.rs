@@ -92,7 +92,7 @@ pub(crate) fn sections(warm: &Warm, _: Duration) -> Checked {
 
 /// A kernel that fills its part leaves the rest to another one.
 fn in_a_part(warm: &Warm) -> Checked {
-    let [small, rest] = match Partition::of(warm.context()).sms([8, Partition::REST]) {
+    let [small, rest] = match Partition::new(warm.context()).sms([8, Partition::REST]) {
         Ok(parts) => parts,
         Err(PartitionError::TooOld { .. }) => return Ok("no parts: the driver is too old".into()),
         Err(error) => return Err(error.into()),

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, DevicePtrMut};
-use kernel_registry::{DynArg, Late, LaunchError, Prepared, RecheckError, Warmup, launch_dyn, launch_raw};
+use kernel_registry::{DynArg, Late, LaunchError, Prepared, RecheckError, Warmup, launch_dyn};
 use kernels::blas1::{daxpy, saxpy};
 use kernels::waiting::touch;
 
@@ -164,9 +164,10 @@ fn raw(context: &Arc<CudaContext>) -> Done {
     let stream = context.new_stream()?;
     let mut count = stream.alloc_zeros::<u32>(1)?;
     let mut address = count.device_ptr_mut(&stream).0;
+    let untyped = Prepared::untyped(touch::INFO, context, touch::INFO.over(1))?;
     for _ in 0..2 {
         // SAFETY: the kernel takes one pointer, and the memory outlives the stream's work.
-        unsafe { launch_raw(touch::INFO, &stream, touch::INFO.over(1), &mut [(&raw mut address).cast()])? };
+        unsafe { untyped.launch(&stream, &mut [(&raw mut address).cast()])? };
     }
     same(stream.clone_dtoh(&count)? == [2], "launch: raw")
 }
