@@ -100,6 +100,17 @@ pub fn another_library(context: &CudaContext) -> Outcome {
     Ok(())
 }
 
+/// Prints an error with its causes.
+pub fn print_error(error: &dyn Error) {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    eprintln!("{text}");
+}
+
 /// Runs a story that watches itself, unless it is cold: see [`tell`].
 pub fn tell_watched(audit: &Audit, story: impl FnOnce(Arc<CudaContext>) -> Outcome<Ending>) -> ExitCode {
     match if cold() { Ok(()) } else { watch(audit) } {
@@ -116,7 +127,7 @@ pub fn tell(story: impl FnOnce(Arc<CudaContext>) -> Outcome<Ending>) -> ExitCode
     let context = match device() {
         Ok(context) => context,
         Err(error) => {
-            eprintln!("{error}");
+            print_error(&*error);
             return ExitCode::from(2);
         }
     };
@@ -135,7 +146,7 @@ pub fn tell(story: impl FnOnce(Arc<CudaContext>) -> Outcome<Ending>) -> ExitCode
             ExitCode::from(3)
         }
         Err(error) => {
-            eprintln!("{error}");
+            print_error(&*error);
             ExitCode::FAILURE
         }
     }

@@ -2,6 +2,7 @@
 
 mod error;
 mod part;
+mod sizes;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,7 +61,7 @@ pub struct Partition {
 
 impl Partition {
     /// In the place of a size: all multiprocessors that are left.
-    pub const REST: u32 = u32::MAX;
+    pub const REST: u32 = sizes::REST;
 
     /// The device of a context, which must be its primary one: see [`context`](kernel_registry::context).
     pub fn new(context: &Arc<CudaContext>) -> Self {

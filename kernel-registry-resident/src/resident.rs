@@ -4,6 +4,7 @@ mod checked;
 mod error;
 mod figures;
 mod fit;
+mod room;
 mod section;
 
 use std::marker::PhantomData;
@@ -13,11 +14,11 @@ use std::{env, fmt};
 use kernel_registry::__private_0_1::resident::{Current, Driver, Family, Known, prepare};
 use kernel_registry::{Kernel, KernelInfo, LaunchConfig, Param, Pass, Untyped, Warm};
 use kernel_registry_cuda::OnWait;
-use kernel_registry_cuda::fit::Device;
 
 use crate::partition::Part;
-use crate::sections::{self, Processors, ResidentGrid};
-use fit::{Figures, Impossible};
+use crate::sections::{self, Processors};
+use room::fits;
+use section::Options;
 
 pub use checked::{Checked, Starting};
 pub use error::{ResidentError, SectionError};
@@ -186,37 +187,6 @@ impl<K> Resident<K> {
         let options = Options { limit, on_wait, stop_within };
         Ok(Checked { prepared, figures, room, stay, fit, on, within, options })
     }
-}
-
-/// What the section needs of a [`Resident`].
-#[derive(Clone, Copy, Debug)]
-struct Options {
-    limit: Option<Duration>,
-    on_wait: OnWait,
-    stop_within: Duration,
-}
-
-/// What fits, unless the whole grid does not.
-fn fits(
-    figures: &Figures,
-    room: &Device,
-    on: Processors,
-    stay: &[ResidentGrid],
-) -> Result<Fit, ResidentError> {
-    let launches: Vec<_> = stay.iter().map(|grid| grid.launch_on(on)).collect();
-    let fit = figures.fit(room, &launches);
-    let (residency, fit) =
-        fit.map_err(|Impossible { kernel, why }| ResidentError::CannotRun { kernel, why })?;
-    if residency.fits() {
-        return Ok(fit);
-    }
-    Err(ResidentError::GridTooLarge {
-        kernel: figures.kernel,
-        grid: residency.grid,
-        capacity: residency.capacity,
-        limit: residency.limit,
-        beside: stay.iter().map(|grid| grid.kernel).collect(),
-    })
 }
 
 impl<K> Clone for Resident<K> {

@@ -409,7 +409,9 @@ fn a_queue_that_is_too_large_is_refused_with_a_remedy() -> Outcome {
     let (context, _stream, _turn) = device()?;
     let error = Queue::<[u64; 100_000]>::new(&context, u32::MAX).expect_err("these are 3 PB");
     assert!(
-        error.to_string().ends_with("; it allocates memory of the host: ask for less, or free some"),
+        error
+            .to_string()
+            .ends_with("the host has too little memory for the driver; ask for less, or free some"),
         "{error}"
     );
     Ok(())

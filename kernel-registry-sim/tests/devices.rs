@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
-use kernel_registry::{Cause, DynArg, LaunchError, WarmError, Warmup, launch_dyn, warm_all};
+use kernel_registry::{Cause, DynArg, LaunchError, MainError, WarmError, Warmup, launch_dyn, warm_all};
 use kernel_registry_resident::{Control, Mapped, Queue};
 use kernel_registry_sim::{Config, Device, leave_memory};
 use kernels::blas1::saxpy;
@@ -61,7 +61,8 @@ fn a_number_that_no_device_has_is_no_device() -> Result<(), Box<dyn Error>> {
     let _devices = devices()?;
     for ordinal in [3, 1 << 31, 1 << 32, (1 << 32) + 1, usize::MAX] {
         let error = kernel_registry::context(ordinal).expect_err("there are three devices");
-        assert!(error.to_string().contains("CUDA_ERROR_INVALID_DEVICE"), "{ordinal}: {error}");
+        let said = format!("{:?}", MainError::from(error));
+        assert!(said.contains("CUDA_ERROR_INVALID_DEVICE"), "{ordinal}: {said}");
     }
     Ok(())
 }
@@ -221,7 +222,8 @@ fn no_memory_for_a_context_is_an_error_that_says_who_may_have_it() -> Result<(),
     let (_turn, contexts) = devices()?;
     drop(contexts);
     let pressure = leave_memory(1, 100 << 20);
-    let words = kernel_registry::context(1).expect_err("there are 100 MiB").to_string();
+    let error = kernel_registry::context(1).expect_err("there are 100 MiB");
+    let words = format!("{:?}", MainError::from(error));
     assert!(words.contains("CUDA_ERROR_OUT_OF_MEMORY") && words.contains("another process"), "{words}");
     drop(pressure);
     kernel_registry::context(1)?;

@@ -9,14 +9,13 @@ mod context;
 mod error;
 mod launch;
 mod stream;
+mod version;
 
 use std::ffi::{CStr, c_void};
-use std::fmt;
 use std::process;
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::{CudaContext, sys};
-use kernel_registry_cuda::CudaVersion as Version;
 
 pub(crate) use call::*;
 pub use call::{Current, Function};
@@ -26,12 +25,11 @@ pub use error::call;
 pub use error::{DriverCallError, DriverUnavailable};
 pub(crate) use launch::launch;
 pub(crate) use stream::Stream;
+pub use version::CudaVersion;
+use version::SINCE;
 
 /// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.
 const OLDEST: CudaVersion = CudaVersion::new(12, 0);
-
-/// The first version with functions that list a module's kernels and tell whether they are loaded.
-const SINCE: CudaVersion = CudaVersion::new(12, 4);
 
 /// A driver that is new enough, with the functions that older ones lack.
 pub struct Driver {
@@ -75,7 +73,7 @@ impl Driver {
         let mut version = 0;
         // SAFETY: every driver has this function, and it may be called before `cuInit`.
         call("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&mut version) })?;
-        let version = CudaVersion(Version::from_number(version.unsigned_abs()));
+        let version = CudaVersion::from_number(version);
         if version < OLDEST {
             return Err(DriverUnavailable::TooOld { version, oldest: OLDEST });
         }
@@ -131,60 +129,6 @@ pub unsafe fn lookup<F: Copy>(
     }
     // SAFETY: the driver returned the function, the caller knows its type, and both are one pointer wide.
     Ok(Some(unsafe { std::mem::transmute_copy(&address) }))
-}
-
-/// A CUDA version, such as 12.4. That of a driver is the newest that it supports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CudaVersion(Version);
-
-impl CudaVersion {
-    /// Version `major.minor`.
-    pub const fn new(major: u32, minor: u32) -> Self {
-        CudaVersion(Version::new(major, minor))
-    }
-
-    /// As the driver's functions take it.
-    const fn number(self) -> i32 {
-        self.0.number().cast_signed()
-    }
-
-    /// The newest PTX that a driver of this version takes.
-    pub(crate) const fn newest_ptx(self) -> (u16, u16) {
-        self.0.newest_ptx()
-    }
-
-    /// Whether a driver of this version has `cuFuncIsLoaded`.
-    pub(crate) fn can_tell_what_is_loaded(self) -> bool {
-        self >= SINCE
-    }
-
-    /// Whether a driver of this version has `CU_JIT_SPLIT_COMPILE`. Older ones refuse options that they do not know.
-    fn can_compile_in_threads(self) -> bool {
-        self >= CudaVersion::new(13, 0)
-    }
-
-    /// The number before the point.
-    pub const fn major(self) -> u32 {
-        self.0.major()
-    }
-
-    /// The number after the point.
-    pub const fn minor(self) -> u32 {
-        self.0.minor()
-    }
-}
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for CudaVersion {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl fmt::Display for CudaVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }
 
 /// The primary context of a device, as from cudarc's `CudaContext::new`. Without a driver this is an error; cudarc

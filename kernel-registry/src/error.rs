@@ -76,6 +76,15 @@ impl<E: Error + Send + Sync + 'static> From<E> for MainError {
 
 impl fmt::Debug for MainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", WithCauses(&*self.0))
+    }
+}
+
+/// An error, and what caused it, in one line.
+pub(crate) struct WithCauses<'a>(pub(crate) &'a (dyn Error + 'a));
+
+impl fmt::Display for WithCauses<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)?;
         let mut source = self.0.source();
         while let Some(cause) = source {

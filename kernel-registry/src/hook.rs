@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::error::Error;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::ptr;
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use cudarc::driver::{CudaContext, CudaFunction, sys};
 
 use crate::Place;
 use crate::driver::{self, Current, DriverCallError, Function, FunctionAttribute};
+use crate::error::WithCauses;
 
 /// Types that a hook can return.
 #[diagnostic::on_unimplemented(
@@ -30,17 +31,7 @@ impl Outcome for () {
 
 impl<E: Into<Box<dyn Error>>> Outcome for Result<(), E> {
     fn text(self) -> Result<(), String> {
-        self.map_err(|error| {
-            let error: Box<dyn Error> = error.into();
-            let mut text = error.to_string();
-            let mut source = error.source();
-            while let Some(cause) = source {
-                // Writing to a `String` does not fail.
-                let _ = write!(text, ": {cause}");
-                source = cause.source();
-            }
-            text
-        })
+        self.map_err(|error| WithCauses(&*error.into()).to_string())
     }
 }
 
@@ -226,12 +217,19 @@ impl fmt::Display for LoadError {
                 "the kernel does not belong to the context that is being warmed; load its module through \
                  `WarmContext::context`",
             ),
-            LoadError::Driver(error) => write!(f, "{error}"),
+            LoadError::Driver(_) => f.write_str("the kernel was not loaded, because a driver call failed"),
         }
     }
 }
 
-impl Error for LoadError {}
+impl Error for LoadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            LoadError::OtherContext => None,
+            LoadError::Driver(error) => Some(error),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

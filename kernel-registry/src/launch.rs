@@ -4,6 +4,7 @@ mod check;
 mod configure;
 mod dynamic;
 mod error;
+mod parameter;
 mod prepared;
 
 use std::cell::Cell;

@@ -1,10 +1,12 @@
 //! Kernels that nvcc linked into the program, which C++ launches with `<<<>>>`.
 //!
 //! nvcc's code registers each kernel with CUDA's runtime library before `main`. `kernel_registry_build::linked()` makes the
-//! linker send these calls through `shim`, which adds the kernels to `list`. `kernels` makes a `KernelInfo` of each, and `runtime`
+//! linker send these calls through `shim`, which adds the kernels to the lists of `heads`. `kernels` reads these by `list`, and makes a `KernelInfo` of each, and `runtime`
 //! asks the runtime library for the handle that `<<<>>>` launches.
 
 mod declared;
+#[cfg(linked_kernels)]
+mod heads;
 mod kernels;
 #[cfg_attr(not(linked_kernels), path = "linked/no_list.rs")]
 mod list;

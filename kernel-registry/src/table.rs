@@ -2,6 +2,7 @@
 
 mod entries;
 mod seqlock;
+mod sync;
 
 use std::collections::BTreeMap;
 use std::ptr;
@@ -13,12 +14,6 @@ use cudarc::driver::CudaContext;
 use crate::driver::{ContextId, Function};
 use entries::{DEVICES, Entries, Entry, Others, Slots};
 use seqlock::Seqlock;
-
-/// What `seqlock` and `entries` use; tests/loom replaces it.
-mod sync {
-    pub(super) use std::sync::atomic::{AtomicU64, Ordering, fence};
-    pub(super) use std::sync::{RwLock, RwLockWriteGuard};
-}
 
 /// The contexts in which a kernel is warm. Initially all zeros, so that it takes no room in the binary.
 pub struct Table {

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use examples::device;
+use examples::{device, print_error};
 use kernel_registry::{KernelInfo, warm_all};
 use kernels::blas1::saxpy;
 
@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            print_error(&*error);
             ExitCode::FAILURE
         }
     }

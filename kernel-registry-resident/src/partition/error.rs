@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kernel_registry::{CudaVersion, DriverCallError, DriverUnavailable, WouldWait};
 
-use super::Partition;
+use super::sizes::describe;
 
 /// Why a device is not split into parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,14 +92,14 @@ impl fmt::Display for PartitionError {
                     f,
                     "{} are no sizes of parts; ask for at least one part of a size above 0, and at most one \
                      `Partition::REST`",
-                    names(sizes)
+                    describe(sizes)
                 )
             }
             PartitionError::TooFew { sizes, group, groups, has } => write!(
                 f,
                 "parts of {} multiprocessors do not fit: each takes whole groups of {group}, and the device's {has} make \
                  {groups} of them; ask for fewer",
-                names(sizes)
+                describe(sizes)
             ),
             PartitionError::WouldWait(wait) => write!(f, "{wait}"),
             PartitionError::Waiting { timeout } => write!(
@@ -111,16 +111,19 @@ impl fmt::Display for PartitionError {
             PartitionError::NoThread { reason } => {
                 write!(f, "no thread could be started for driver calls: {reason}")
             }
-            PartitionError::Driver(error) => write!(f, "{error}"),
+            PartitionError::Driver(_) => f.write_str("the device was not split, because a driver call failed"),
         }
     }
 }
 
-/// The sizes as users write them.
-fn names(sizes: &[u32]) -> String {
-    let name = |size: &u32| if *size == Partition::REST { "REST".to_owned() } else { size.to_string() };
-    format!("[{}]", sizes.iter().map(name).collect::<Vec<_>>().join(", "))
+/// Errors that are only passed on have the text and the source of the original.
+impl Error for PartitionError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            PartitionError::DriverUnavailable(error) => error.source(),
+            PartitionError::WouldWait(wait) => wait.source(),
+            PartitionError::Driver(error) => Some(error),
+            _ => None,
+        }
+    }
 }
-
-/// The text has the cause, so there is no `source`.
-impl Error for PartitionError {}

@@ -13,7 +13,9 @@ use kernel_registry::{Configure, Kernel, LaunchError, Prepared, Untyped};
 use kernel_registry_cuda::fit::Device;
 
 use super::fit::Figures;
-use super::{Fit, Options, ResidentError, Section, fits};
+use super::room::fits;
+use super::section::Options;
+use super::{Fit, ResidentError, Section};
 use crate::control::Control;
 use crate::driver;
 use crate::partition;

@@ -60,7 +60,9 @@ const PRINTED: usize = 8;
 impl fmt::Display for ResidentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ResidentError::NotWarm { kernel, error } => write!(f, "kernel `{kernel}` cannot stay: {error}"),
+            ResidentError::NotWarm { kernel, .. } => {
+                write!(f, "kernel `{kernel}` cannot be resident: it is not certain that it is still warm")
+            }
             ResidentError::Busy { kernel } => write!(
                 f,
                 "kernel `{kernel}` was not launched: another thread loads kernels in its context, or frees memory there; wait for \
@@ -103,7 +105,9 @@ impl fmt::Display for ResidentError {
                 "kernel `{kernel}` cannot stay: a launch of `{of}` waits if its recursive calls need more stack \
                  than there is; add `stack = ..` to its declaration"
             ),
-            ResidentError::CannotRun { kernel, why } => write!(f, "kernel `{kernel}`: {why}"),
+            ResidentError::CannotRun { kernel, .. } => {
+                write!(f, "kernel `{kernel}` cannot run on this device")
+            }
             ResidentError::TrackedSlice { kernel, param, ty } => write!(
                 f,
                 "kernel `{kernel}` cannot stay: its parameter `{param}: {ty}` takes a slice of cudarc, and whoever uses or \
@@ -137,8 +141,12 @@ impl fmt::Display for ResidentError {
                 f,
                 "kernel `{kernel}`: this version does not know what a device of sm_{arch} has room for; use a newer version"
             ),
-            ResidentError::DriverUnavailable { kernel, error } => write!(f, "kernel `{kernel}`: {error}"),
-            ResidentError::Driver { kernel, error } => write!(f, "kernel `{kernel}`: {error}"),
+            ResidentError::DriverUnavailable { kernel, .. } => {
+                write!(f, "kernel `{kernel}` was not launched")
+            }
+            ResidentError::Driver { kernel, .. } => {
+                write!(f, "kernel `{kernel}` was not launched, because a driver call failed")
+            }
         }
     }
 }
@@ -157,8 +165,19 @@ fn counted(kernels: &[&'static str]) -> Vec<String> {
     counts.into_iter().map(named).collect()
 }
 
-/// The text has the causes, so there is no `source`.
-impl Error for ResidentError {}
+/// An error that is only passed on has the text and the source of the original.
+impl Error for ResidentError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            ResidentError::NotWarm { error, .. } => Some(error),
+            ResidentError::Launch(error) => error.source(),
+            ResidentError::CannotRun { why, .. } => Some(why),
+            ResidentError::DriverUnavailable { error, .. } => Some(error),
+            ResidentError::Driver { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<LaunchError> for ResidentError {
     fn from(error: LaunchError) -> Self {
@@ -195,10 +214,18 @@ impl fmt::Display for SectionError {
                 f,
                 "kernel `{kernel}` is gone, because its context was reset; end the section before that"
             ),
-            SectionError::Driver { kernel, error } => write!(f, "kernel `{kernel}`: {error}"),
+            SectionError::Driver { kernel, .. } => {
+                write!(f, "kernel `{kernel}` failed, or the driver does not answer")
+            }
         }
     }
 }
 
-/// The text has the causes, so there is no `source`.
-impl Error for SectionError {}
+impl Error for SectionError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            SectionError::Driver { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -10,12 +10,21 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaStream;
 use kernel_registry::__private_0_1::resident::Driver;
-use kernel_registry::DriverCallError;
+use kernel_registry::{DriverCallError, MainError};
+use kernel_registry_cuda::OnWait;
 
-use super::{Fit, Options, SectionError};
+use super::{Fit, SectionError};
 use crate::control::{BlocksMissing, Control, Ended, Presence, poll};
 use crate::driver;
 use crate::sections::Guard;
+
+/// What the section needs of a [`Resident`](super::Resident).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options {
+    pub(super) limit: Option<Duration>,
+    pub(super) on_wait: OnWait,
+    pub(super) stop_within: Duration,
+}
 
 /// A resident kernel on the device, until it is told to end.
 ///
@@ -214,10 +223,12 @@ impl Drop for OnDevice {
 impl Drop for Section {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
+            // Its text has the causes.
+            let error = MainError::from(error);
             #[cfg(feature = "tracing")]
-            tracing::error!(kernel = self.kernel, "{error}");
+            tracing::error!(kernel = self.kernel, "{error:?}");
             // Standard error may be closed.
-            let _ = writeln!(io::stderr(), "kernel-registry: {error}");
+            let _ = writeln!(io::stderr(), "kernel-registry: {error:?}");
         }
     }
 }

@@ -14,6 +14,17 @@ pub const RESULTS: [(u32, &str); 5] = [
     (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
 ];
 
+/// An error with its causes, in one line.
+pub fn said(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text += &format!(": {cause}");
+        source = cause.source();
+    }
+    text
+}
+
 /// Whether this result breaks the context.
 pub fn ends_context(result: u32) -> bool {
     result == 700

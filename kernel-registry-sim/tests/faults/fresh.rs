@@ -7,7 +7,7 @@ use std::thread;
 
 use kernel_registry_sim::{Config, record_calls};
 
-use super::expected::{Case, RESULTS};
+use super::expected::{Case, RESULTS, said};
 use super::{child, program};
 
 /// The fault of such a process, as `cuInit 1 801`.
@@ -65,8 +65,8 @@ fn fail_once(fault: &str) -> Result<(), Box<dyn Error>> {
     let case = Case { call, number, result, name };
     Config::default().contained(true).install()?;
     match case.during(program::run)? {
-        Err(error) if case.is_named_in(&error.to_string()) => {}
-        Err(error) => return Err(format!("the error is {error}").into()),
+        Err(error) if case.is_named_in(&said(&*error)) => {}
+        Err(error) => return Err(format!("the error is {}", said(&*error)).into()),
         Ok(()) if case.is_tolerated() => {}
         Ok(()) => return Err("it is no error".into()),
     }

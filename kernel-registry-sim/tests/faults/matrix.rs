@@ -9,7 +9,7 @@ use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry_sim::{Call, Live, live, record_calls};
 use kernels::blas1::saxpy;
 
-use super::expected::{Case, ends_context};
+use super::expected::{Case, ends_context, said};
 use super::program::{self, Vectors};
 use super::{alone, child, within};
 
@@ -87,7 +87,7 @@ fn getting_a_context_fails() -> Result<(), Box<dyn Error>> {
     let errors = each(&cases, move |case| {
         let found = case.during(|| kernel_registry::context(0))?;
         let Err(error) = found else { return Err("it is no error".into()) };
-        let words = error.to_string();
+        let words = said(&error);
         if !case.is_named_in(&words) {
             return Err(words.into());
         }
@@ -172,7 +172,7 @@ fn warming_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
 
 /// Each failure names its kernel, and its image unless it has none; the call and the result are named.
 fn check_words(error: &WarmError, case: Case) -> Result<(), Box<dyn Error>> {
-    let words = error.to_string();
+    let words = said(error);
     if let WarmError::Kernels { report } = error {
         for failure in &report.failures {
             let line = failure.to_string();
@@ -213,7 +213,7 @@ fn launching_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
     let mut launches = 1;
     let is_error = match &launched {
         Err(error) => {
-            let words = error.to_string();
+            let words = said(error);
             if !words.contains("kernels::blas1::saxpy") || !case.is_named_in(&words) {
                 return Err(words.into());
             }
@@ -260,7 +260,7 @@ fn asking_fails_once(case: Case) -> Result<(), Box<dyn Error>> {
     let warm = program::warm(&context)?;
     let asked = case.during(|| warm.recheck())?;
     match asked {
-        Err(stale) if case.is_named_in(&stale.to_string()) => {}
+        Err(stale) if case.is_named_in(&said(&stale)) => {}
         Ok(()) if case.is_tolerated() => {}
         other => return Err(format!("{other:?}").into()),
     }

@@ -8,6 +8,7 @@ use kernel_registry::{Late, LaunchError, RecheckError, WarmError, Warmup};
 use kernel_registry_sim::{Fault, live};
 
 use super::alone;
+use super::expected::said;
 use super::program::{self, Vectors};
 
 const ILLEGAL_ADDRESS: u32 = 700;
@@ -39,12 +40,12 @@ fn a_kernel_that_goes_wrong_ends_its_context() -> Result<(), Box<dyn Error>> {
         assert_eq!(vectors.stream.synchronize().map_err(|error| error.0 as u32), Err(ILLEGAL_ADDRESS));
         let stale = warm.recheck().expect_err("nothing works there any more");
         assert!(matches!(stale, RecheckError::Driver(error) if error.code == ILLEGAL_ADDRESS), "{stale}");
-        let words = vectors.launch().expect_err("nothing is launched any more").to_string();
+        let words = said(&vectors.launch().expect_err("nothing is launched any more"));
         assert!(
             words.contains("kernels::blas1::saxpy") && words.contains("CUDA_ERROR_ILLEGAL_ADDRESS"),
             "{words}"
         );
-        let words = program::warm(&context).expect_err("and nothing is warmed").to_string();
+        let words = said(&program::warm(&context).expect_err("and nothing is warmed"));
         assert!(
             words.contains("CUDA_ERROR_ILLEGAL_ADDRESS") && words.contains("start the process anew"),
             "{words}"
@@ -59,7 +60,7 @@ fn a_kernel_that_goes_wrong_while_others_are_warmed_is_an_error() -> Result<(), 
     leaves_nothing(|| {
         let context = kernel_registry::context(0)?;
         let fault = Fault::breaks("cuLaunchKernel", LAUNCH_FAILED).nth(1).inject()?;
-        let words = program::warm(&context).expect_err("it waits for them").to_string();
+        let words = said(&program::warm(&context).expect_err("it waits for them"));
         assert_eq!(fault.hits(), 1);
         drop(fault);
         assert!(
@@ -118,8 +119,8 @@ fn a_kernel_that_is_late_fails_in_words() -> Result<(), Box<dyn Error>> {
         let error = vectors.launch().expect_err("it cannot be loaded");
         assert_eq!(fault.hits(), 1);
         drop(fault);
-        let words = error.to_string();
-        assert!(matches!(error, LaunchError::Late { .. }), "{words}");
+        assert!(matches!(error, LaunchError::Late { .. }), "{error}");
+        let words = said(&error);
         assert!(
             words.contains("kernel `kernels::blas1::saxpy`") && words.contains("cuFuncLoad returned"),
             "{words}"

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::CudaContext;
-use kernel_registry::{Late, LaunchError, Warmup, warm_all};
+use kernel_registry::{Late, LaunchError, MainError, Warmup, warm_all};
 use kernels::blas1::saxpy;
 use kernels::diagnose::check_finite;
 use kernels::memory::shuffle;
@@ -122,7 +122,7 @@ fn a_late_load_obeys_the_limits_of_the_application() -> Outcome {
     let mut firsts = stream.alloc_zeros::<u32>(32)?;
     // SAFETY: both vectors have 32 elements.
     let launched = unsafe { shuffle::launch(&stream, shuffle::over(32), 32, &seeds, &mut firsts) };
-    let words = launched.expect_err("its frame exceeds the budget").to_string();
+    let words = format!("{:?}", MainError::from(launched.expect_err("its frame exceeds the budget")));
     assert!(words.contains("Warmup::stack_budget"), "{words}");
 
     let resident = Resident::start(&alone.context)?;

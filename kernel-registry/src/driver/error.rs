@@ -7,7 +7,7 @@ use std::fmt;
 use cudarc::driver::sys;
 use kernel_registry_cuda::sticky;
 
-use super::CudaVersion;
+use super::version::CudaVersion;
 
 /// A driver call that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,26 +139,30 @@ impl fmt::Display for DriverUnavailable {
             DriverUnavailable::Failed(error)
                 if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) && error.call == "cuMemHostAlloc" =>
             {
-                write!(f, "{error}; it allocates memory of the host: ask for less, or free some")
+                f.write_str("the host has too little memory for the driver; ask for less, or free some")
             }
-            DriverUnavailable::Failed(error) if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => write!(
-                f,
-                "{error}; `nvidia-smi` shows whether another process has the device's memory: end it, or choose another \
-                 device"
+            DriverUnavailable::Failed(error) if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => f.write_str(
+                "the device has too little memory; `nvidia-smi` shows whether another process has it: end that process, or choose \
+                 another device",
             ),
-            DriverUnavailable::Failed(error) if error.is_sticky() => write!(f, "{error}"),
-            DriverUnavailable::Failed(error) => {
-                write!(
-                    f,
-                    "{error}; does `nvidia-smi` show a device, and does `CUDA_VISIBLE_DEVICES` hide it?"
-                )
+            DriverUnavailable::Failed(error) if error.is_sticky() => {
+                f.write_str("the driver does not work in this process any more")
             }
+            DriverUnavailable::Failed(_) => f.write_str(
+                "the driver does not work; make sure that `nvidia-smi` shows a device, and that `CUDA_VISIBLE_DEVICES` does not hide it",
+            ),
         }
     }
 }
 
-/// The text has the cause, so there is no `source`.
-impl Error for DriverUnavailable {}
+impl Error for DriverUnavailable {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            DriverUnavailable::Missing | DriverUnavailable::TooOld { .. } | DriverUnavailable::Forked => None,
+            DriverUnavailable::Failed(error) => Some(error),
+        }
+    }
+}
 
 /// Converts a result into an error that names the call.
 pub fn call(name: &'static str, result: sys::CUresult) -> Result<(), DriverCallError> {

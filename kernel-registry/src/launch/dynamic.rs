@@ -7,6 +7,7 @@ use cudarc::driver::sys::{CUcontext, CUdeviceptr};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use kernel_registry_format::{Param, Pass, SliceLength};
 
+use super::parameter::is_unknown;
 use super::{Launch, LaunchError};
 use crate::param;
 use crate::pass::{self, Tracked, argument, length};
@@ -110,22 +111,6 @@ impl<'a> DynArg<'a> {
             // Machine code tells no alignments.
             false => kind && size == param.element_size && [0, align].contains(&param.element_align),
         }
-    }
-}
-
-/// Whether the parameter is 8 bytes, probably an address, of which the image of a kernel that was made at run time does not
-/// tell more.
-pub(super) fn is_unknown(param: &Param<'_>) -> bool {
-    matches!(param.pass, Pass::Pointer | Pass::PointerMut) && param.element_size == 0
-}
-
-/// What a parameter takes, in words.
-pub(super) fn kind(pass: Pass) -> &'static str {
-    match pass {
-        Pass::Value => "a value",
-        Pass::Slice => "a slice of values",
-        Pass::SliceMut => "a mutable slice of values",
-        Pass::Pointer | Pass::PointerMut => "a pointer to values",
     }
 }
 

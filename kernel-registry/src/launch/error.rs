@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::dynamic;
+use super::parameter;
 use crate::copies::{REMEDY, VERSION};
 use crate::driver::{DriverCallError, DriverUnavailable};
 use crate::linked;
@@ -214,21 +214,28 @@ impl fmt::Display for LaunchError {
                 if size > 0 {
                     write!(f, " of {size} bytes")?;
                 }
-                if dynamic::is_unknown(param) {
+                if parameter::is_unknown(param) {
                     return write!(f, ", and `{}: {}` takes a pointer, a slice or 8 bytes", param.name, param.ty);
                 }
-                let takes = dynamic::kind(param.pass);
+                let takes = parameter::describe(param.pass);
                 write!(f, ", and `{}: {}` takes {takes} of {}", param.name, param.ty, param.element_size)
             }
-            LaunchError::Late { ref error, .. } => {
-                write!(f, "it was not warm, and could not be warmed late: {error}")
-            }
-            LaunchError::WouldWait { ref wait, .. } => write!(f, "{wait}"),
-            LaunchError::DriverUnavailable { error, .. } => write!(f, "{error}"),
-            LaunchError::Driver { error, .. } => write!(f, "{error}"),
+            LaunchError::Late { .. } => f.write_str("it was not warm, and could not be warmed late"),
+            LaunchError::WouldWait { .. } => f.write_str("it was not launched beside a resident kernel"),
+            LaunchError::DriverUnavailable { .. } => f.write_str("there is no usable driver"),
+            LaunchError::Driver { .. } => f.write_str("a driver call failed"),
         }
     }
 }
 
-/// The text has the causes, so there is no `source`.
-impl Error for LaunchError {}
+impl Error for LaunchError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            LaunchError::Late { error, .. } => Some(&**error),
+            LaunchError::WouldWait { wait, .. } => Some(&**wait),
+            LaunchError::DriverUnavailable { error, .. } => Some(error),
+            LaunchError::Driver { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

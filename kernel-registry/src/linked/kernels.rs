@@ -1,20 +1,16 @@
 //! The `KernelInfo`s of kernels that nvcc linked.
 
+mod described;
 #[cfg(feature = "linked")]
 mod images;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
 
-use kernel_registry_format::{KernelRecord, Needs, write_kernel};
-
 use super::{Linked, list};
 use crate::KernelInfo;
 use crate::lock::lock;
-use crate::records::COPY;
-
-/// Stands for the source of these kernels, which nothing in the program tells.
-const SOURCE: &str = "code that nvcc linked";
+use described::Described;
 
 /// The kernels that were listed before.
 static LISTED: Mutex<Listed> = Mutex::new(Listed { registered: 0, hosts: None, kernels: Vec::new() });
@@ -40,7 +36,7 @@ pub(crate) fn kernels() -> Vec<&'static KernelInfo> {
     if *registered < now {
         let hosts = hosts.get_or_insert_default();
         let mut fatbins: BTreeMap<usize, Vec<Linked>> = BTreeMap::new();
-        for linked in list::all().filter(|linked| hosts.insert(linked.host)) {
+        for linked in list::kernels().filter(|linked| hosts.insert(linked.host)) {
             fatbins.entry(linked.fatbin).or_default().push(linked);
         }
         for (fatbin, linked) in fatbins {
@@ -53,13 +49,6 @@ pub(crate) fn kernels() -> Vec<&'static KernelInfo> {
     kernels.clone()
 }
 
-/// The record of a kernel.
-struct Described {
-    record: Vec<u8>,
-    /// Whether its image was read.
-    is_read: bool,
-}
-
 #[cfg(feature = "linked")]
 use images::describe;
 
@@ -68,18 +57,9 @@ use images::describe;
 fn describe(_fatbin: usize, linked: &[Linked]) -> Vec<Described> {
     let described = |linked: &Linked| {
         let symbol = linked.symbol.to_string_lossy();
-        unread(&symbol, &symbol)
+        Described::unread(&symbol, &symbol)
     };
     linked.iter().map(described).collect()
-}
-
-/// A kernel of which only the name is known.
-fn unread(path: &str, symbol: &str) -> Described {
-    let needs = Needs::UNKNOWN;
-    let kernel = KernelRecord { path, symbol, file: SOURCE, needs, copy: COPY, ..KernelRecord::EMPTY };
-    let mut record = Vec::new();
-    write_kernel(&kernel, &mut record);
-    Described { record, is_read: false }
 }
 
 /// The kernel of a record. It is never freed: launches refer to it.

@@ -6,7 +6,7 @@ pub(super) fn count() -> usize {
     0
 }
 
-pub(super) fn all() -> impl Iterator<Item = Linked> {
+pub(super) fn kernels() -> impl Iterator<Item = Linked> {
     std::iter::empty()
 }
 

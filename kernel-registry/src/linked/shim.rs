@@ -8,7 +8,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::list::{self, Heads};
+use super::heads::Heads;
 use super::runtime::Addresses;
 
 /// The instruction that jumps.
@@ -156,7 +156,7 @@ macro_rules! register {
         ) {
             // SAFETY: the assembly above defines it, and nothing changes it once it is loaded.
             let runtime = unsafe { &kernel_registry_runtime_v1 };
-            list::add(fatbin.addr(), host.addr(), symbol, runtime);
+            heads().add(fatbin.addr(), host.addr(), symbol, runtime);
             if runtime.$real == 0 {
                 no_runtime();
             }
@@ -188,7 +188,7 @@ macro_rules! register_fatbin {
                 let real: RegisterFatbin = std::mem::transmute(runtime.$real);
                 real(wrapper)
             };
-            list::add_fatbin(handle.addr(), wrapper);
+            heads().add_fatbin(handle.addr(), wrapper);
             handle
         }
     };

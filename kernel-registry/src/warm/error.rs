@@ -1,5 +1,6 @@
 //! The errors of a whole warm-up.
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -93,17 +94,16 @@ impl fmt::Display for WarmError {
                 if !about.is_empty() {
                     write!(f, "{about}: ")?;
                 }
-                write!(f, "{error}")?;
                 if error.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
                     f.write_str(
-                        "; the driver itself has no device memory left: warm kernels before anything else takes it",
+                        "the driver itself has no device memory left; warm kernels before anything else takes it",
                     )
                 } else if error.is_sticky() {
-                    Ok(())
+                    f.write_str("the driver does not work in this process any more")
                 } else if log.is_empty() {
-                    f.write_str("; no kernel was warmed; try again")
+                    f.write_str("a driver call failed, and no kernel was warmed; try again")
                 } else {
-                    write!(f, "; the driver's compiler says:\n{}", Printable(log))
+                    write!(f, "a driver call failed; the driver's compiler says:\n{}", Printable(log))
                 }
             }
             WarmError::InHook { hook } => write!(
@@ -168,8 +168,18 @@ impl fmt::Display for WarmError {
     }
 }
 
-/// The text has the causes, so there is no `source`.
-impl std::error::Error for WarmError {}
+/// Errors that are only passed on have the text and the source of the original.
+impl Error for WarmError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            WarmError::DriverUnavailable(error) => error.source(),
+            WarmError::Registry(error) => error.source(),
+            WarmError::Driver { error, .. } => Some(error),
+            WarmError::WouldWait(wait) => wait.source(),
+            _ => None,
+        }
+    }
+}
 
 impl From<DriverUnavailable> for WarmError {
     fn from(error: DriverUnavailable) -> Self {

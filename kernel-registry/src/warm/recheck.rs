@@ -1,6 +1,7 @@
 //! Rechecking: asks the driver whether the kernels of a receipt are still warm.
 
 use std::collections::HashSet;
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,9 +137,18 @@ impl fmt::Display for RecheckError {
                 timeout.as_secs_f64()
             ),
             RecheckError::NoThread { reason } => write!(f, "no thread could be started for driver calls: {reason}"),
-            RecheckError::Driver(error) => write!(f, "{error}"),
+            RecheckError::Driver(_) => f.write_str("the kernels could not be checked, because a driver call failed"),
         }
     }
 }
 
-impl std::error::Error for RecheckError {}
+/// An error that is only passed on has the text and the source of the original.
+impl Error for RecheckError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            RecheckError::DriverUnavailable(error) => error.source(),
+            RecheckError::Driver(error) => Some(error),
+            _ => None,
+        }
+    }
+}

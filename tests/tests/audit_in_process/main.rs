@@ -25,7 +25,7 @@ use kernel_audit::{
 };
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, LaunchConfig, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
-use kernel_registry::{DeviceAddress, LaunchError, Prepared, Warmup, warm_all};
+use kernel_registry::{DeviceAddress, LaunchError, MainError, Prepared, Warmup, warm_all};
 use kernel_registry_resident::{Control, Mapped};
 use kernels::waiting::{spin_until_flag, touch};
 use tests::{cargo_kernels_command, scratch_folder};
@@ -210,7 +210,8 @@ fn a_sealed_program_refuses_within_10_ms_and_goes_on() {
         let refused = Prepared::untyped(cold, &context, config);
         assert!(matches!(refused, Err(LaunchError::NotWarm { .. })), "{refused:?}");
         // What it is told by the driver, it explains.
-        let other = warm_all(&context).expect_err("images are not loaded any more").to_string();
+        let other = warm_all(&context).expect_err("images are not loaded any more");
+        let other = format!("{:?}", MainError::from(other));
         assert!(other.contains("sealed (`Warm::seal`)"), "{other}");
 
         // The program goes on.

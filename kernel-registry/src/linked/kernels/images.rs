@@ -5,7 +5,7 @@ use std::slice;
 
 use kernel_registry_image::{Image, Signature, newest_variant};
 
-use super::{Described, SOURCE, unread};
+use super::described::{Described, SOURCE};
 use crate::linked::{Linked, list};
 use crate::made::{self, Source};
 
@@ -45,7 +45,7 @@ fn described(image: Option<&Image>, symbol: &str) -> Described {
         }
         None => {
             let signature = Signature::parse(symbol);
-            unread(signature.as_ref().map_or(symbol, |signature| &signature.name), symbol)
+            Described::unread(signature.as_ref().map_or(symbol, |signature| &signature.name), symbol)
         }
     }
 }

@@ -1,0 +1,30 @@
+//! Whether a resident kernel has room beside those that are there.
+
+use kernel_registry_cuda::fit::Device;
+
+use super::ResidentError;
+use super::fit::{Figures, Fit, Impossible};
+use crate::sections::{Processors, ResidentGrid};
+
+/// What fits, unless the whole grid does not.
+pub(super) fn fits(
+    figures: &Figures,
+    room: &Device,
+    on: Processors,
+    stay: &[ResidentGrid],
+) -> Result<Fit, ResidentError> {
+    let launches: Vec<_> = stay.iter().map(|grid| grid.launch_on(on)).collect();
+    let fit = figures.fit(room, &launches);
+    let (residency, fit) =
+        fit.map_err(|Impossible { kernel, why }| ResidentError::CannotRun { kernel, why })?;
+    if residency.fits() {
+        return Ok(fit);
+    }
+    Err(ResidentError::GridTooLarge {
+        kernel: figures.kernel,
+        grid: residency.grid,
+        capacity: residency.capacity,
+        limit: residency.limit,
+        beside: stay.iter().map(|grid| grid.kernel).collect(),
+    })
+}
