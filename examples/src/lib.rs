@@ -36,7 +36,7 @@ pub fn patience() -> Duration {
     if cold() { LIMIT } else { Duration::from_secs(60) }
 }
 
-/// The longest stay of kernels whose blocks wait for each other. A simulated device runs their threads one after the other, which takes
+/// The longest run of resident kernels whose blocks wait for each other. A simulated device runs their threads one after the other, which takes
 /// seconds on a busy machine.
 pub fn stay_limit(context: &CudaContext) -> Outcome<Duration> {
     Ok(if context.name()?.starts_with("simulated ") { ARRIVAL_TIMEOUT } else { LIMIT })

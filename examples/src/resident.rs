@@ -1,4 +1,4 @@
-//! A resident kernel: one that stays on the device until it is told to stop.
+//! A resident kernel: one that runs until it is told to end.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;

@@ -44,11 +44,11 @@ impl Worker {
         Ok(Worker { stream, launch: Launch::Bare(control), queue })
     }
 
-    /// Launches the worker as a kernel that stays.
+    /// Launches the worker as a resident kernel.
     pub fn guarded(warm: &Warm, limit: Duration) -> Outcome<Self> {
         let (stream, queue) = (warm.context().new_stream()?, Queue::new(warm.context(), CAPACITY)?);
         let resident = Resident::<worker>::new(worker::config(1).block(THREADS)).limit(limit).check(warm)?;
-        // SAFETY: the queue is freed when no kernel stays any more.
+        // SAFETY: the queue is freed when no kernel is resident any more.
         let section = resident
             .launch(&stream, |launch| unsafe { worker::launch(&stream, launch, launch.control(), &queue) })?;
         Ok(Worker { stream, launch: Launch::Guarded(section), queue })

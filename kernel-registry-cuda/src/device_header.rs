@@ -1,4 +1,4 @@
-//! The header for CUDA sources whose kernels stay on the device.
+//! The header for CUDA sources of resident kernels.
 
 /// The name by which sources include it.
 pub const NAME: &str = "kernel_registry.cuh";

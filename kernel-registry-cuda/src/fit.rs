@@ -1,10 +1,10 @@
-//! Whether a kernel fits beside one that stays on the device: how many blocks of both run at once, and what limits it.
+//! Whether a kernel fits beside a resident one: how many blocks of both run at once, and what limits it.
 //!
 //! Pure arithmetic on figures of the device and of both launches, so it needs no GPU. It errs on one side: what is said to
 //! fit does run, whichever multiprocessors the hardware chooses, as long as it spreads the blocks of a grid evenly. What is
 //! said not to fit may run in a few cases. All of it was measured on sm_90 only.
 //!
-//! - A grid that stays is there as a whole, or its blocks wait for ever for those that are not: [`residency`].
+//! - A resident grid is there as a whole, or its blocks wait for ever for those that are not: [`residency`].
 //! - Another kernel runs beside it if some multiprocessor has room for a block of it: [`beside`].
 //! - A multiprocessor divides its memory between shared memory and cache when it is empty, and keeps that *carve-out* while
 //!   a block lives there. Other kernels wait if they [want](Launch::wanted_carveout) a larger one.
@@ -14,14 +14,14 @@
 //!
 //! let device = Device::of(90).unwrap();
 //! // One block on every multiprocessor, and a kernel with 64 KiB of shared memory beside it.
-//! let stays = Launch { grid: 132, threads: 256, registers: 40, ..Launch::default() };
+//! let resident = Launch { grid: 132, threads: 256, registers: 40, ..Launch::default() };
 //! let other = Launch { grid: 1, threads: 256, registers: 32, static_shared: 64 << 10, ..Launch::default() };
 //!
-//! assert!(residency(device, &stays)?.fits());
-//! let room = beside(device, &stays, &other)?;
+//! assert!(residency(device, &resident)?.fits());
+//! let room = beside(device, &resident, &other)?;
 //! assert!(!room.fits());
 //! assert_eq!(room.limit, Limit::Carveout);
-//! let carved = Launch { carveout: Some(100), ..stays };
+//! let carved = Launch { carveout: Some(100), ..resident };
 //! assert_eq!(beside(device, &carved, &other)?.per_processor, 3);
 //! # Ok::<(), kernel_registry_cuda::fit::CannotRun>(())
 //! ```

@@ -83,7 +83,7 @@ impl Seen {
     }
 
     /// Checks that none of these is missing.
-    pub(crate) fn all(&self, tags: &[u8]) -> Result<(), Problem> {
+    pub(crate) fn require(&self, tags: &[u8]) -> Result<(), Problem> {
         if tags.iter().all(|tag| self.has(*tag)) { Ok(()) } else { Err(Problem::FieldMissing) }
     }
 }

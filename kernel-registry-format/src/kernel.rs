@@ -141,7 +141,7 @@ impl Needs {
             | (self.unknown as u8) << 4
     }
 
-    pub(crate) const fn of_bits(bits: u8) -> Self {
+    pub(crate) const fn from_bits(bits: u8) -> Self {
         Needs {
             printf: bits & 1 != 0,
             assert: bits & 2 != 0,

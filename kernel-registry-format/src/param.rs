@@ -114,7 +114,7 @@ impl<'a> Param<'a> {
             }
             seen.add(tag)?;
         }
-        seen.all(&[layout::param::NAME, layout::param::TYPE, layout::param::PASS])?;
+        seen.require(&[layout::param::NAME, layout::param::TYPE, layout::param::PASS])?;
         Ok(param)
     }
 

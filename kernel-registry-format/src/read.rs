@@ -183,7 +183,7 @@ fn kernel(payload: &[u8]) -> Result<KernelRecord<'_>, Problem> {
             layout::kernel::IMAGE_SEPARABLE => image.separable = true,
             layout::kernel::NEEDS => {
                 let &[bits] = bytes else { return Err(Problem::FieldSize) };
-                kernel.needs = Needs::of_bits(bits);
+                kernel.needs = Needs::from_bits(bits);
             }
             layout::kernel::STACK => kernel.stack = given(number(bytes)?),
             layout::kernel::FRAMES => {
@@ -195,12 +195,12 @@ fn kernel(payload: &[u8]) -> Result<KernelRecord<'_>, Problem> {
         }
         seen.add(tag)?;
     }
-    seen.all(&layout::kernel::NEEDED)?;
+    seen.require(&layout::kernel::NEEDED)?;
     if layouts.len() != params {
         return Err(Problem::FieldSize);
     }
     if seen.has(layout::kernel::IMAGE_FILE) || seen.has(layout::kernel::IMAGE_LEN) {
-        seen.all(&[layout::kernel::IMAGE_FILE, layout::kernel::IMAGE_LEN])?;
+        seen.require(&[layout::kernel::IMAGE_FILE, layout::kernel::IMAGE_LEN])?;
         kernel.image = Some(image);
     }
     Ok(KernelRecord { params: Params(Repr::Recorded { fields: payload, layouts }), ..kernel })
@@ -223,7 +223,7 @@ fn library(payload: &[u8]) -> Result<LibraryRecord<'_>, Problem> {
         }
         seen.add(tag)?;
     }
-    seen.all(&[layout::library::VERSION, layout::library::COMPILER])?;
+    seen.require(&[layout::library::VERSION, layout::library::COMPILER])?;
     Ok(library)
 }
 

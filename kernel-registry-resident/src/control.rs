@@ -151,7 +151,7 @@ impl Control {
         self.words().limit_ns.store(limit.max(1), Ordering::Release);
     }
 
-    /// Lets the kernel stay until it is stopped. If the host forgets that, the device is lost to the process, as is every
+    /// Lets the kernel run until it is stopped. If the host forgets that, the device is lost to the process, as is every
     /// thread that waits for it.
     pub fn unlimited(&self) {
         self.words().limit_ns.store(UNLIMITED, Ordering::Release);

@@ -36,7 +36,7 @@
 //! let resident = resident.check(&warm)?;
 //! println!("{}", resident.fit());
 //! let stream = context.new_stream()?;
-//! // SAFETY: the queue is freed when no kernel stays any more.
+//! // SAFETY: the queue is freed when no kernel is resident any more.
 //! let section = resident.launch(&stream, |launch| unsafe { consumer::launch(&stream, launch, launch.control(), &queue) })?;
 //! section.wait_for_blocks(Duration::from_secs(1))?;
 //! queue.push(Task { x: std::ptr::null(), n: 0 })?;

@@ -80,7 +80,7 @@ impl Memory {
         // The driver refuses to allocate nothing.
         let bytes = bytes.max(1);
         let address = allocate_host(context, bytes)?;
-        let id = ContextId::of(context)?;
+        let id = ContextId::query(context)?;
         // SAFETY: the memory has this size, and is not used yet.
         unsafe { address.cast::<u8>().write_bytes(0, bytes) };
         Ok(Memory { address, context: context.clone(), id })
@@ -88,7 +88,7 @@ impl Memory {
 
     /// Whether its context was not reset, which frees it.
     pub(crate) fn is_there(&self) -> bool {
-        ContextId::of(&self.context) == Ok(self.id)
+        ContextId::query(&self.context) == Ok(self.id)
     }
 
     /// The address of a place in it, on host and device.

@@ -31,7 +31,7 @@ pub use part::Part;
 /// let [small, rest] = Partition::new(&context).sms([8, Partition::REST])?;
 /// println!("{} multiprocessors for the resident kernel, {} for others", small.sms(), rest.sms());
 ///
-/// let (stays, others) = (small.stream()?, rest.stream()?);
+/// let (residents, others) = (small.stream()?, rest.stream()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -46,7 +46,7 @@ pub use part::Part;
 /// # What it does not promise
 ///
 /// - Calls that wait for the device still wait for kernels in every part: loading, `cuMemFree`, a larger stack,
-///   synchronizing the context. So warm kernels first, and split before a kernel starts that stays, because splitting waits too.
+///   synchronizing the context. So warm kernels first, and split before a resident kernel starts, because splitting waits too.
 /// - Memory, its bandwidth, the L2 cache and copy engines are shared.
 /// - Parts of two splits overlap. So do a part and the streams that use the whole device: a kernel there that fills every
 ///   multiprocessor keeps those of a part busy.
@@ -88,9 +88,9 @@ impl Partition {
             let is_it = error.code == sys::CUresult::CUDA_ERROR_NOT_SUPPORTED as u32;
             if is_it { PartitionError::Unsupported { device: self.context.ordinal() } } else { error.into() }
         };
-        let all = calls.of_device(device).map_err(unsupported)?;
+        let all = calls.query_device(device).map_err(unsupported)?;
         let shares = shares(&calls, &all, all.alignment(version(driver)), &sizes)?;
-        let within = Family::new(&self.context, ContextId::of(&self.context)?);
+        let within = Family::new(&self.context, ContextId::query(&self.context)?);
         let making = loading(within, "cuGreenCtxCreate", &rules::CONTEXT);
         let parts = self.make(calls, shares, making.map_err(PartitionError::WouldWait)?)?;
         // There is a part for each size.
@@ -103,7 +103,7 @@ impl Partition {
     ///
     /// The driver does not answer.
     pub fn sms_of(stream: &CudaStream) -> Result<Option<u32>, PartitionError> {
-        Ok(of_stream(stream, Driver::get()?)?.map(|(_, part)| part.count()))
+        Ok(find_part(stream, Driver::get()?)?.map(|(_, part)| part.count()))
     }
 
     /// Makes the parts in a separate thread, because that waits for the device.
@@ -126,7 +126,7 @@ impl Partition {
             let parts = shares.map(|share| Part::new(&context, &calls, share, split, &tracking));
             parts.collect::<Result<_, _>>()
         };
-        let made = watched(ContextId::of(&self.context)?, "cuGreenCtxCreate", make);
+        let made = watched(ContextId::query(&self.context)?, "cuGreenCtxCreate", make);
         let made: Result<_, DriverCallError> = made.map_err(|error| match error {
             Unfinished::Waiting(timeout) => PartitionError::Waiting { timeout },
             Unfinished::NoThread(reason) => PartitionError::NoThread { reason },
@@ -136,14 +136,14 @@ impl Partition {
 }
 
 /// The part that a stream belongs to, if it belongs to one.
-pub(crate) fn of_stream(
+pub(crate) fn find_part(
     stream: &CudaStream,
     driver: &Driver,
 ) -> Result<Option<(GreenId, Multiprocessors)>, DriverCallError> {
     let Some(calls) = GreenCalls::look_up(driver)? else { return Ok(None) };
     // The handle of the default stream stands for that of the current context.
     bind(stream.context())?;
-    calls.of_stream(stream)
+    calls.query_stream(stream)
 }
 
 /// Divides a device's multiprocessors: for each size the driver's groups that make it up.

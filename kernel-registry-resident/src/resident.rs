@@ -112,7 +112,7 @@ impl<K> Resident<K> {
         Resident { part: Some(part.processors()), ..self }
     }
 
-    /// Ends the kernel after this time, if it uses the control block of its [`Starting`]. By default it stays until its section ends.
+    /// Ends the kernel after this time, if it uses the control block of its [`Starting`]. By default it runs until its section ends.
     pub fn limit(self, time: Duration) -> Self {
         Resident { limit: Some(time), ..self }
     }
@@ -128,7 +128,7 @@ impl<K> Resident<K> {
         Resident { stop_within: time, ..self }
     }
 
-    /// Checks that the kernel can stay, without launching it:
+    /// Checks that the kernel can be resident, without launching it:
     ///
     /// - it and the kernels beside it are [still warm](Warm::recheck) in the receipt's context;
     /// - all of its blocks are on the device at once, beside the resident kernels that are there already;
@@ -167,13 +167,13 @@ impl<K> Resident<K> {
         let mut figures = self.figures(&known, &current)?;
         drop(current);
         let prepared = prepare::<K>(self.kernel, warm.context(), self.config)?;
-        let stay = sections::residents(on);
-        let mut fit = fits(&figures, &room, on, &stay)?;
+        let residents = sections::residents(on);
+        let mut fit = fits(&figures, &room, on, &residents)?;
         if self.carveout.is_none() && fit.is_refused() {
             let mut carved = figures.clone();
             carved.launch.carveout = Some(100);
             // If that does not help, the first answer says why.
-            if let Ok(better) = fits(&carved, &room, on, &stay)
+            if let Ok(better) = fits(&carved, &room, on, &residents)
                 && !better.is_refused()
             {
                 (figures, fit) = (carved, better);
@@ -185,7 +185,7 @@ impl<K> Resident<K> {
         let within = Family::new(warm.context(), known.id);
         let Resident { limit, on_wait, stop_within, .. } = self;
         let options = Options { limit, on_wait, stop_within };
-        Ok(Checked { prepared, figures, room, stay, fit, on, within, options })
+        Ok(Checked { prepared, figures, room, residents, fit, on, within, options })
     }
 }
 

@@ -59,7 +59,7 @@ pub unsafe fn borrow_context(context: *mut c_void) -> Result<Arc<CudaContext>, D
     // SAFETY: a context is current.
     call("cuCtxGetDevice", unsafe { sys::cuCtxGetDevice(&mut device) })?;
     let ordinal = ordinal_of(device)?;
-    if ContextId::of_primary(device)? == Some(id) {
+    if ContextId::query_primary(device)? == Some(id) {
         drop(current);
         return crate::context(ordinal);
     }

@@ -61,7 +61,7 @@ impl KnownContext {
     ) -> Result<Arc<KnownContext>, DriverCallError> {
         let mut contexts = lock(&CONTEXTS);
         // Asked under the lock, so that this id is not older than one that another thread has seen.
-        let id = ContextId::of(context)?;
+        let id = ContextId::query(context)?;
         contexts.retain(|state| state.id == id || !state.is_gone(context) || !state.forget());
         if let Some(state) = contexts.iter().find(|state| state.id == id) {
             lock(&state.policy).update(policy);
@@ -146,7 +146,7 @@ impl KnownContext {
             // A device has one primary context at a time.
             Some(device) if other.is_primary() && other.cu_device() == device => true,
             // If the driver does not answer, it may still exist.
-            Some(device) => ContextId::of_primary(device).is_ok_and(|id| id != Some(self.id)),
+            Some(device) => ContextId::query_primary(device).is_ok_and(|id| id != Some(self.id)),
             // Any other context is destroyed with its `CudaContext`.
             None => lock(&self.home).strong_count() == 0,
         }

@@ -51,7 +51,7 @@ impl Hook {
     }
 
     /// All hooks in the program, in the order in which they run.
-    pub(crate) fn all() -> Vec<&'static Hook> {
+    pub(crate) fn list() -> Vec<&'static Hook> {
         let mut all: Vec<&'static Hook> = inventory::iter::<Hook>.into_iter().collect();
         all.sort_by_key(|hook| (hook.order, hook.place.path, hook.place.line));
         all

@@ -130,7 +130,7 @@ fn ready(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Read
 #[cold]
 fn find(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Ready, LaunchError> {
     let driver_error = |error| LaunchError::Driver { kernel, error };
-    let id = ContextId::of(context).map_err(|error| {
+    let id = ContextId::query(context).map_err(|error| {
         let warmed = kernel.table().get(context).map(|ready| ready.context.id);
         failed(kernel, context, warmed, error)
     })?;
@@ -166,7 +166,7 @@ fn failed(
     if let Err(error) = Driver::get() {
         return LaunchError::DriverUnavailable { kernel, error };
     }
-    if warmed.is_some() && warmed != ContextId::of(context).ok() {
+    if warmed.is_some() && warmed != ContextId::query(context).ok() {
         LaunchError::Reset { kernel }
     } else {
         LaunchError::Driver { kernel, error }

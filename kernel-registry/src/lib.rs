@@ -93,7 +93,7 @@
 //!
 //! # Resident kernels
 //!
-//! A resident kernel stays on the device: a worker that takes tasks from a queue, for example. The crate kernel-registry-resident
+//! A resident kernel runs until it is told to end: a worker that takes tasks from a queue, for example. The crate kernel-registry-resident
 //! checks, launches and guards it. While such a kernel runs, calls of this crate that would wait for it are the error [`WouldWait`].
 //!
 //! # Kernels that nvcc links

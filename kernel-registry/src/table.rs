@@ -84,17 +84,17 @@ impl Table {
     /// lock.
     #[inline]
     pub(crate) fn get(&self, context: &CudaContext) -> Option<Ready> {
-        self.entries().get(context.ordinal(), ptr::from_ref(context).addr() as u64).map(Ready::of_words)
+        self.entries().get(context.ordinal(), ptr::from_ref(context).addr() as u64).map(Ready::from_words)
     }
 
     /// The kernel in the context with this id.
     pub(crate) fn find(&self, ordinal: usize, id: ContextId) -> Option<Ready> {
-        self.entries().find(ordinal, id.0).map(Ready::of_words)
+        self.entries().find(ordinal, id.0).map(Ready::from_words)
     }
 
     /// Adds the entry for a context, or replaces it.
     pub(crate) fn set(&self, ordinal: usize, ready: Ready) {
-        self.entries().set(ordinal, ready.context.id.0, ready.words());
+        self.entries().set(ordinal, ready.context.id.0, ready.to_words());
     }
 
     /// Removes the entry for a context.
@@ -109,7 +109,7 @@ impl Table {
 }
 
 impl Ready {
-    fn words(self) -> Entry {
+    fn to_words(self) -> Entry {
         let Ready { function, context, limits } = self;
         let [x, y, z] = limits.cluster;
         let cluster = u32::from_le_bytes([x, y, z, limits.cluster_must_be_set.into()]);
@@ -124,7 +124,7 @@ impl Ready {
     }
 
     #[inline]
-    fn of_words([address, id, function, threads, shared]: Entry) -> Self {
+    fn from_words([address, id, function, threads, shared]: Entry) -> Self {
         let [x, y, z, must_be_set] = (shared as u32).to_le_bytes();
         Ready {
             // The handle came from the driver, and only goes back there.
@@ -239,7 +239,7 @@ mod tests {
             table.set(ordinal, ready(id, id as u32));
         }
         table.forget(0, ContextId(5));
-        let first = table.slots[0].read().map(Ready::of_words).expect("no write is in progress");
+        let first = table.slots[0].read().map(Ready::from_words).expect("no write is in progress");
         assert_eq!((first.context.id.0, first.limits.threads), (6, 6));
         assert_eq!(
             [4, 6, 7].map(|id| threads(&table, usize::from(id == 4), id)),

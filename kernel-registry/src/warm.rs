@@ -281,7 +281,7 @@ impl<'a> Warmup<'a> {
         let driver = Driver::get()?;
         let plan = Plan::get()?;
         let selected = plan.kernels.iter().filter(|planned| self.selects(planned.info)).collect();
-        let id = ContextId::of(context)?;
+        let id = ContextId::query(context)?;
         if let Some(hook) = hooks::running_for(id) {
             return Err(WarmError::InHook { hook });
         }

@@ -1,4 +1,4 @@
-//! Kernels that stay or wait, each with a limit in time, so that none holds a device for ever.
+//! Resident kernels and kernels that wait, each with a limit in time, so that none holds a device for ever.
 
 use kernel_registry::{KernelParam, gpu_kernel};
 use kernel_registry_resident::{Control, Queue};
@@ -17,7 +17,7 @@ pub struct Task {
     pub n: u32,
 }
 
-/// Stays on the device, and does the tasks that the host pushes.
+/// Runs until the host ends it, and does the tasks that the host pushes.
 #[gpu_kernel(file = "cuda/worker.cu")]
 pub unsafe fn worker(control: *mut Control, queue: *mut Queue<Task>);
 
@@ -33,11 +33,11 @@ pub unsafe fn smooth(
     limit_ns: u64,
 );
 
-/// Stays until a flag is set, or the host ends it.
+/// Runs until a flag is set, or the host ends it.
 #[gpu_kernel(file = "cuda/spin.cu", block = 1)]
 pub unsafe fn spin_until_flag(flag: *const u32, control: *mut Control);
 
-/// Stays until the host ends it, once all blocks have arrived; they wait for each other no longer than this.
+/// Runs until the host ends it, once all blocks have arrived; they wait for each other no longer than this.
 #[gpu_kernel(file = "cuda/spin.cu")]
 pub unsafe fn stay_together(control: *mut Control, limit_ns: u64);
 

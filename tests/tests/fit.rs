@@ -57,7 +57,7 @@ fn what_does_not_fit_is_refused_with_numbers_and_a_remedy() {
     let args = ["--grid", "132", "--block", "256", "--beside"];
     let out = text(&[&args[..], &["reduce<double, 256u>@256+65536"]].concat(), 14);
     let refusal = "refused: `reduce<double, 256u>` does not fit beside `worker` on sm_90: the driver wants a carve-out of 200704 \
-                   bytes for it, and one of 16384 stays";
+                   bytes for it, and the multiprocessor keeps one of 16384";
     assert!(out.contains(refusal), "{out}");
     assert!(out.contains("launch `worker` with a preferred carve-out of 100"), "{out}");
 

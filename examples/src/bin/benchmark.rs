@@ -32,13 +32,13 @@ fn main() -> ExitCode {
         for (name, times) in names.iter().zip(&mut times) {
             times.sort();
             let [median, p99] = [50, 99].map(|percent| times[(times.len() - 1) * percent / 100]);
-            println!("{name:<42} {:>6} {:>10} {:>10}", times.len(), words(median), words(p99));
+            println!("{name:<42} {:>6} {:>10} {:>10}", times.len(), describe(median), describe(p99));
         }
         Ok(Ending::Completed(format!("8 kernels, each in {CONTEXTS} contexts")))
     })
 }
 
-fn words(time: Duration) -> String {
+fn describe(time: Duration) -> String {
     format!("{:.1} us", time.as_secs_f64() * 1e6)
 }
 

@@ -1,7 +1,7 @@
-//! A kernel stays on every multiprocessor, and takes almost nothing. Another one needs much shared memory.
+//! A kernel is resident on every multiprocessor, and takes almost nothing. Another one needs much shared memory.
 //!
 //! With `--cold` it waits: a multiprocessor divides its memory between shared memory and cache when its first block comes, and keeps
-//! that carve-out while a block lives there. The check finds that out, and has the kernel that stays prefer a large carve-out.
+//! that carve-out while a block is there. The check finds that out, and has the resident kernel prefer a large carve-out.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const VALUES: u32 = 1000;
 
 fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     let warm = warm_all(&context)?;
-    let (stays, passes) = (context.new_stream()?, context.new_stream()?);
+    let (residents, passes) = (context.new_stream()?, context.new_stream()?);
     let values = passes.clone_htod(&[7; VALUES as usize])?;
     let mut bins = passes.alloc_zeros::<u32>(BINS as usize)?;
     passes.synchronize()?;
@@ -41,14 +41,14 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
         let control = Control::new(&context, config.grid[0])?;
         control.limit(LIMIT);
         // SAFETY: freeing flag and control block waits for the kernel.
-        unsafe { spin_until_flag::launch(&stays, config, &flag, &control)? };
+        unsafe { spin_until_flag::launch(&residents, config, &flag, &control)? };
         control.wait_for_blocks(ARRIVAL_TIMEOUT)?;
         count()?;
         passes.synchronize()?;
         let took = begun.elapsed();
         let gave_up = control.presence() == Presence::Ended(Ended::Limit);
         control.stop();
-        stays.synchronize()?;
+        residents.synchronize()?;
         if gave_up {
             return Ok(Ending::Deadlock(format!(
                 "`histogram` waits for `spin_until_flag`, which has a block on every multiprocessor: each keeps a carve-out that \
@@ -61,15 +61,15 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
             .beside(histogram::INFO, histogram::config(1));
         let resident = resident.check(&warm)?;
         println!("{}", resident.fit());
-        // SAFETY: the flag is freed when no kernel stays any more.
-        let section = resident.launch(&stays, |launch| unsafe {
-            spin_until_flag::launch(&stays, launch, &flag, launch.control())
+        // SAFETY: the flag is freed when no kernel is resident any more.
+        let section = resident.launch(&residents, |launch| unsafe {
+            spin_until_flag::launch(&residents, launch, &flag, launch.control())
         })?;
         section.wait_for_blocks(ARRIVAL_TIMEOUT)?;
         count()?;
         passes.synchronize()?;
         if !section.is_running() {
-            return Err("the kernel did not stay".into());
+            return Err("the kernel ended too soon".into());
         }
         section.stop()?;
     }

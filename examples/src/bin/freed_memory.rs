@@ -1,7 +1,7 @@
-//! A program frees memory while a worker stays on the device, and then gives it a task.
+//! A program frees memory while a worker is resident, and then gives it a task.
 //!
 //! With `--cold` the program never gets there: `cuMemFree` waits until nothing runs. In a section, in a program that watches itself, such
-//! calls are put off until the worker has ended.
+//! calls are deferred until the worker has ended.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Another library loads code in the first call of some function, while a worker stays on the device.
+//! Another library loads code in the first call of some function, while a worker is resident.
 //!
 //! With `--cold` that call waits for the worker, and the worker for a task that comes afterwards. In a section, in a program that watches
 //! itself, the call is refused at once. A `#[warmup]` function prevents it: a library whose first call was before has nothing to load.

@@ -1,7 +1,7 @@
-//! Kernels that C++ launches with `<<<>>>`, each for the first time beside a kernel that stays. Rust only calls a C++ function; one line in
+//! Kernels that C++ launches with `<<<>>>`, each for the first time beside a resident kernel. Rust only calls a C++ function; one line in
 //! build.rs hands the kernels over, and one line here warms them.
 //!
-//! With `--cold` they are not warmed: each waits until the kernel that stays gives up.
+//! With `--cold` they are not warmed: each waits until the resident kernel gives up.
 
 use std::process::ExitCode;
 
@@ -77,10 +77,10 @@ mod story {
         }
         Ok(match waited[..] {
             [] => Ending::Completed(format!(
-                "each of {launched} kernels ran at its first launch beside a kernel that stays"
+                "each of {launched} kernels ran at its first launch beside a resident kernel"
             )),
             _ => Ending::Deadlock(format!(
-                "{} of {launched} kernels waited at their first launch for a kernel that stays. Only its limit of {LIMIT:?} ended that",
+                "{} of {launched} kernels waited at their first launch for a resident kernel. Only its limit of {LIMIT:?} ended that",
                 waited.len()
             )),
         })

@@ -1,7 +1,7 @@
-//! Two kernels stay on the device, each with a grid whose blocks wait for each other. The device has room for either, and not for
+//! Two kernels are resident on the device, each with a grid whose blocks wait for each other. The device has room for either, and not for
 //! both.
 //!
-//! With `--cold` nobody checks that. Some blocks of the second grid never start, because the first one stays until the second is
+//! With `--cold` nobody checks that. Some blocks of the second grid never start, because the first one runs until the second is
 //! there.
 
 use std::process::ExitCode;
@@ -42,7 +42,7 @@ fn unchecked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
     let first = launch()?;
     first.1.wait_for_blocks(ARRIVAL_TIMEOUT)?;
     let second = launch()?;
-    // As long as the first one stays.
+    // As long as the first one is resident.
     let missing = second.1.wait_for_blocks(LIMIT / 2);
     let is_there = first.1.presence();
     for (stream, control) in [first, second] {
@@ -52,7 +52,7 @@ fn unchecked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
     Ok(match missing {
         Err(missing) => Ending::Deadlock(format!(
             "of the second grid, {missing}. Its blocks wait for those that are missing, which wait for the first grid to end, and \
-             that stays until the second is there. Only this program ended that"
+             that runs until the second is there. Only this program ended that"
         )),
         Ok(()) => Ending::Completed(format!("both grids had room ({is_there:?})")),
     })

@@ -29,10 +29,10 @@ impl Residency {
     }
 }
 
-/// What runs beside a grid that stays.
+/// What runs beside a resident grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Blocks at once on a multiprocessor with the fewest blocks that stay.
+    /// Blocks at once on a multiprocessor with the fewest resident blocks.
     pub per_processor: u32,
     /// Blocks at once on the device.
     pub at_once: u64,
@@ -40,7 +40,7 @@ pub struct Room {
     pub limit: Limit,
     /// Blocks that run together, of which there must be room for one set: those of a cluster.
     pub cluster: u32,
-    /// Bytes of the carve-out of that multiprocessor, unless no block stays there. It is the one that the resident kernel
+    /// Bytes of the carve-out of that multiprocessor, unless no block is resident there. It is the one that the resident kernel
     /// [wants](Launch::wanted_carveout).
     pub carveout: Option<u32>,
     /// What a block lacks there, if it does not fit.
@@ -88,20 +88,20 @@ pub fn residency(device: &Device, launch: &Launch) -> Result<Residency, CannotRu
     })
 }
 
-/// The blocks of a kernel that run at once beside a grid that stays, which must [fit](Residency::fits).
+/// The blocks of a kernel that run at once beside a resident grid, which must [fit](Residency::fits).
 ///
-/// Of all multiprocessors, at least one has no more than [`least`](Residency::least) blocks that stay. So one block of the
+/// Of all multiprocessors, at least one has no more than [`least`](Residency::least) resident blocks. So one block of the
 /// kernel runs where it is said to, however the hardware spreads the grid.
 ///
 /// # Errors
 ///
 /// If the device cannot run one of them at all.
-pub fn beside(device: &Device, stays: &Launch, other: &Launch) -> Result<Room, CannotRun> {
-    let residency = residency(device, stays)?;
+pub fn beside(device: &Device, resident: &Launch, other: &Launch) -> Result<Room, CannotRun> {
+    let residency = residency(device, resident)?;
     other.check(device)?;
     let with = |blocks| {
         let mut processor = Processor::new(device);
-        processor.put(stays, blocks);
+        processor.put(resident, blocks);
         processor
     };
     let emptier = with(residency.least);
@@ -158,27 +158,27 @@ mod tests {
 
     #[test]
     fn a_full_device_has_no_room() {
-        let stays = launch(264, 1024, 32);
-        let room = beside(hopper(), &stays, &launch(1, 1, 16)).unwrap();
+        let resident = launch(264, 1024, 32);
+        let room = beside(hopper(), &resident, &launch(1, 1, 16)).unwrap();
         assert_eq!((room.fits(), room.at_once, room.limit), (false, 0, Limit::Threads));
         // One multiprocessor has a block less.
-        let room = beside(hopper(), &Launch { grid: 263, ..stays }, &launch(1, 1024, 32)).unwrap();
+        let room = beside(hopper(), &Launch { grid: 263, ..resident }, &launch(1, 1024, 32)).unwrap();
         assert_eq!((room.fits(), room.at_once), (true, 1));
     }
 
-    /// With a small block on every multiprocessor, 32 KiB more were measured to wait, unless the carve-out of the kernel that
-    /// stays was 100.
+    /// With a small block on every multiprocessor, 32 KiB more were measured to wait, unless the resident kernel
+    /// preferred a carve-out of 100.
     #[test]
-    fn the_carveout_of_the_kernel_that_stays_decides() {
-        let stays = launch(132, 1, 16);
+    fn the_carveout_of_the_resident_kernel_decides() {
+        let resident = launch(132, 1, 16);
         let other = Launch { dynamic_shared: 32 * KIB, ..launch(1, 32, 16) };
-        let room = beside(hopper(), &stays, &other).unwrap();
+        let room = beside(hopper(), &resident, &other).unwrap();
         assert_eq!((room.fits(), room.limit, room.carveout), (false, Limit::Carveout, Some(32 * KIB)));
-        let carved = Launch { carveout: Some(100), ..stays };
+        let carved = Launch { carveout: Some(100), ..resident };
         let room = beside(hopper(), &carved, &other).unwrap();
         assert_eq!((room.per_processor, room.at_once, room.limit), (6, 6 * 132, Limit::SharedMemory));
-        // A multiprocessor without a block that stays has any carve-out.
-        let room = beside(hopper(), &Launch { grid: 131, ..stays }, &other).unwrap();
+        // A multiprocessor without a resident block has any carve-out.
+        let room = beside(hopper(), &Launch { grid: 131, ..resident }, &other).unwrap();
         assert_eq!((room.per_processor, room.at_once, room.carveout), (6, 6, None));
     }
 

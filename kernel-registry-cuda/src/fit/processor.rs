@@ -1,11 +1,11 @@
-//! One multiprocessor, and the blocks that stay on it.
+//! One multiprocessor, and the resident blocks on it.
 //!
 //! Two rules are not in NVIDIA's documents. They were measured on an H200 (driver 580.159), and explain every pair of kernels in
 //! `tests/fit/`; for other architectures they are assumed:
 //!
 //! - Each launch has a [wanted carve-out](Launch::wanted_carveout). An empty multiprocessor takes it from its first block.
 //!   Afterwards a block comes only where the carve-out is at least the one that its own launch wants, even if less would hold it.
-//! - Warps are dealt evenly to the four parts of a multiprocessor: of the blocks that stay, and again of those that come.
+//! - Warps are dealt evenly to the four parts of a multiprocessor: of the resident blocks, and again of those that come.
 
 use core::fmt;
 
@@ -24,7 +24,7 @@ pub enum Limit {
     Registers,
     /// Shared memory.
     SharedMemory,
-    /// The carve-out, which is too small, and stays as it is while a block lives on the multiprocessor.
+    /// The carve-out, which is too small, and does not change while a block is on the multiprocessor.
     Carveout,
     /// Multiprocessors that a cluster can use together.
     Cluster,
@@ -64,7 +64,7 @@ pub struct Space {
     pub limit: Limit,
 }
 
-/// A multiprocessor with the blocks that stay on it.
+/// A multiprocessor with its resident blocks.
 #[derive(Clone, Debug)]
 pub struct Processor<'a> {
     device: &'a Device,
@@ -87,7 +87,7 @@ impl<'a> Processor<'a> {
         self.device
     }
 
-    /// Adds blocks that stay. There must be room for them.
+    /// Adds resident blocks. There must be room for them.
     pub fn put(&mut self, launch: &Launch, blocks: u32) {
         if blocks == 0 {
             return;
@@ -249,11 +249,11 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_stay_fix_the_carveout() {
+    fn resident_blocks_fix_the_carveout() {
         let hopper = Device::of(90).unwrap();
-        let stays = Launch { threads: 512, ..Launch::default() };
+        let resident = Launch { threads: 512, ..Launch::default() };
         let mut processor = Processor::new(hopper);
-        processor.put(&stays, 1);
+        processor.put(&resident, 1);
         // 4 blocks of 1 KiB are wanted.
         assert_eq!(processor.carveout(), Some(8 * KIB));
         let other = |bytes| Launch { threads: 1024, dynamic_shared: bytes, ..Launch::default() };
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(processor.space(&other(3 * KIB + 1)), Space { blocks: 0, limit: Limit::Carveout });
 
         let mut processor = Processor::new(hopper);
-        processor.put(&Launch { carveout: Some(100), ..stays }, 1);
+        processor.put(&Launch { carveout: Some(100), ..resident }, 1);
         assert_eq!(processor.space(&other(226 * KIB)).blocks, 1);
         assert_eq!(processor.space(&other(226 * KIB + 1)), Space { blocks: 0, limit: Limit::SharedMemory });
     }

@@ -1,11 +1,11 @@
-//! Several grids that stay on a device together.
+//! Several grids that are resident on a device together.
 
 use super::device::Device;
 use super::grid::{self, Residency, Room, in_clusters};
 use super::launch::{CannotRun, Launch};
 use super::processor::{Processor, Space};
 
-/// Grids that stay, in the order of their launches. Each was found to [fit](Self::residency) beside those before it.
+/// Resident grids, in the order of their launches. Each was found to [fit](Self::residency) beside those before it.
 ///
 /// The blocks of the first are spread evenly. The placement of later grids is unknown, so each multiprocessor is assumed to be as full as
 /// possible, except that one has at most the last grid's average.
@@ -30,8 +30,8 @@ impl<'a> Residents<'a> {
         let alone = grid::residency(self.device, launch)?;
         let (space, capacity) = match self.grids {
             [] => return Ok(alone),
-            [stays] => {
-                let room = grid::beside(self.device, stays, launch)?;
+            [resident] => {
+                let room = grid::beside(self.device, resident, launch)?;
                 (Space { blocks: room.per_processor, limit: room.limit }, room.at_once)
             }
             _ => {
@@ -48,8 +48,8 @@ impl<'a> Residents<'a> {
     ///
     /// If the device cannot run one of them at all.
     pub fn beside(&self, other: &Launch) -> Result<Room, CannotRun> {
-        if let [stays] = self.grids {
-            return grid::beside(self.device, stays, other);
+        if let [resident] = self.grids {
+            return grid::beside(self.device, resident, other);
         }
         other.check(self.device)?;
         // A cluster needs several multiprocessors.
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn a_second_grid_has_what_the_first_leaves() {
-        let stays = [launch(132, 1024)];
-        let both = Residents::new(hopper(), &stays);
+        let resident = [launch(132, 1024)];
+        let both = Residents::new(hopper(), &resident);
         assert_eq!(both.residency(&launch(132, 1024)).unwrap().capacity, 132);
         assert!(!both.residency(&launch(133, 1024)).unwrap().fits());
         assert_eq!(

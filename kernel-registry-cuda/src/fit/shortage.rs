@@ -22,7 +22,7 @@ pub enum Shortage {
         /// What a multiprocessor has: of shared memory, its carve-out.
         of: u32,
     },
-    /// The carve-out is another one than the driver wants, mostly too small, and stays as it is.
+    /// The carve-out is another one than the driver wants, mostly too small, and does not change while a block is there.
     Carveout {
         /// The one that the driver wants for the launch, in bytes.
         wanted: u32,
@@ -76,7 +76,7 @@ impl fmt::Display for Shortage {
             Shortage::Carveout { wanted, carveout } => {
                 write!(
                     f,
-                    "the driver wants a carve-out of {wanted} bytes for it, and one of {carveout} stays"
+                    "the driver wants a carve-out of {wanted} bytes for it, and the multiprocessor keeps one of {carveout}"
                 )
             }
             Shortage::Cluster { blocks } => {

@@ -89,7 +89,7 @@ impl GreenCalls {
     }
 
     /// All multiprocessors of a device.
-    pub(crate) fn of_device(&self, device: sys::CUdevice) -> Result<Multiprocessors, DriverCallError> {
+    pub(crate) fn query_device(&self, device: sys::CUdevice) -> Result<Multiprocessors, DriverCallError> {
         let mut all = Multiprocessors::NONE;
         // SAFETY: there is room for the result.
         call("cuDeviceGetDevResource", unsafe { (self.of_device)(device, &mut all, SM) })?;
@@ -130,7 +130,7 @@ impl GreenCalls {
     }
 
     /// The green context that a stream belongs to, and its multiprocessors, if it belongs to one.
-    pub(crate) fn of_stream(
+    pub(crate) fn query_stream(
         &self,
         stream: &CudaStream,
     ) -> Result<Option<(GreenId, Multiprocessors)>, DriverCallError> {
@@ -171,7 +171,7 @@ impl GreenId {
     }
 
     #[cfg(test)]
-    pub(crate) fn of_tests(number: u64) -> Self {
+    pub(crate) fn for_tests(number: u64) -> Self {
         GreenId(number)
     }
 }

@@ -32,7 +32,7 @@ pub(crate) unsafe fn free_host(context: &CudaContext, id: ContextId, address: No
         return;
     }
     let Ok(_pushed) = Pushed::new(context) else { return };
-    if ContextId::of(context) != Ok(id) {
+    if ContextId::query(context) != Ok(id) {
         return;
     }
     // SAFETY: the caller promises it; the driver waits for kernels. A failure cannot be reported.

@@ -105,7 +105,7 @@ impl fmt::Display for PartitionError {
             PartitionError::Waiting { timeout } => write!(
                 f,
                 "`cuGreenCtxCreate` has waited for {:.1} s, because a part is made only when nothing runs on the device; \
-                 split it before a kernel starts that stays",
+                 split it before a resident kernel starts",
                 timeout.as_secs_f64()
             ),
             PartitionError::NoThread { reason } => {

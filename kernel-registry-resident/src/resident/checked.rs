@@ -21,16 +21,16 @@ use crate::driver;
 use crate::partition;
 use crate::sections::{Guard, NotBegun, Processors, ResidentGrid};
 
-/// A kernel that can stay, as it was found by [`Resident::check`](super::Resident::check).
+/// A kernel that can be resident, as it was found by [`Resident::check`](super::Resident::check).
 #[must_use = "nothing is launched before `launch`"]
 pub struct Checked<K = Untyped> {
     pub(super) prepared: Prepared<K>,
     pub(super) figures: Figures,
     pub(super) room: Device,
     /// The resident kernels that were there when it was checked.
-    pub(super) stay: Vec<ResidentGrid>,
+    pub(super) residents: Vec<ResidentGrid>,
     pub(super) fit: Fit,
-    /// Where it stays.
+    /// The multiprocessors that it runs on.
     pub(super) on: Processors,
     pub(super) within: Family,
     pub(super) options: Options,
@@ -56,13 +56,13 @@ impl<K> Checked<K> {
         stream: &Arc<CudaStream>,
         launch: impl FnOnce(&Starting<'_, K>) -> Result<(), LaunchError>,
     ) -> Result<Section, ResidentError> {
-        let Checked { prepared, figures, room, stay, mut fit, on, within, options } = self;
+        let Checked { prepared, figures, room, residents, mut fit, on, within, options } = self;
         let kernel = figures.kernel;
         let error = |error| ResidentError::Driver { kernel, error };
         let info = prepared.kernel();
         let driver = Driver::get().map_err(|error| LaunchError::DriverUnavailable { kernel: info, error })?;
         let (function, context) = handle_of(&prepared);
-        let id = ContextId::of(stream.context()).map_err(error)?;
+        let id = ContextId::query(stream.context()).map_err(error)?;
         if id != context {
             return Err(ResidentError::OtherContext { kernel });
         }
@@ -74,7 +74,7 @@ impl<K> Checked<K> {
             return Err(ResidentError::Captured { kernel });
         }
         check_stream(stream).map_err(|wait| LaunchError::WouldWait { kernel: info, wait })?;
-        let part = partition::of_stream(stream, driver).map_err(error)?;
+        let part = partition::find_part(stream, driver).map_err(error)?;
         if part.map(|(green, _)| green) != on.part.map(|part| part.green) {
             return Err(ResidentError::OtherPart { kernel });
         }
@@ -82,7 +82,7 @@ impl<K> Checked<K> {
         drop(current);
         let control = control(stream, &figures, &options)?;
         let still_fits = |now: &[ResidentGrid]| {
-            if now == stay {
+            if now == residents {
                 return Ok(());
             }
             fit = fits(&figures, &room, on, now)?;
@@ -109,7 +109,7 @@ impl<K> Checked<K> {
     }
 }
 
-/// The launch of a kernel that will stay: the configuration for its typed `launch`.
+/// The launch of a kernel that will be resident: the configuration for its typed `launch`.
 pub struct Starting<'a, K = Untyped> {
     prepared: &'a Prepared<K>,
     stream: &'a CudaStream,

@@ -15,7 +15,7 @@ use crate::control::Ended;
 #[non_exhaustive]
 #[expect(
     missing_docs,
-    reason = "`kernel` is the kernel that should stay, and the text of each says what the numbers are"
+    reason = "`kernel` is the kernel that should be resident, and the text of each says what the numbers are"
 )]
 pub enum ResidentError {
     /// Its context is not warm any more, or could not be asked.
@@ -75,7 +75,7 @@ impl fmt::Display for ResidentError {
             ),
             ResidentError::Launch(error) => write!(f, "{error}"),
             ResidentError::GridTooLarge { kernel, grid, capacity, limit, beside } => {
-                write!(f, "kernel `{kernel}` cannot stay: ")?;
+                write!(f, "kernel `{kernel}` cannot be resident: ")?;
                 if !beside.is_empty() {
                     write!(f, "beside {} ", counted(beside).join(" and "))?;
                 }
@@ -92,7 +92,7 @@ impl fmt::Display for ResidentError {
                 }
             }
             ResidentError::NoRoom { kernel, fit } => {
-                write!(f, "kernel `{kernel}` cannot stay:")?;
+                write!(f, "kernel `{kernel}` cannot be resident:")?;
                 let count = fit.refusals().count();
                 fit.refusals().take(PRINTED).try_for_each(|refusal| write!(f, "\n  {refusal}"))?;
                 match count.saturating_sub(PRINTED) {
@@ -102,7 +102,7 @@ impl fmt::Display for ResidentError {
             }
             ResidentError::UnknownStack { kernel, of } => write!(
                 f,
-                "kernel `{kernel}` cannot stay: a launch of `{of}` waits if its recursive calls need more stack \
+                "kernel `{kernel}` cannot be resident: a launch of `{of}` waits if its recursive calls need more stack \
                  than there is; add `stack = ..` to its declaration"
             ),
             ResidentError::CannotRun { kernel, .. } => {
@@ -110,22 +110,22 @@ impl fmt::Display for ResidentError {
             }
             ResidentError::TrackedSlice { kernel, param, ty } => write!(
                 f,
-                "kernel `{kernel}` cannot stay: its parameter `{param}: {ty}` takes a slice of cudarc, and whoever uses or \
+                "kernel `{kernel}` cannot be resident: its parameter `{param}: {ty}` takes a slice of cudarc, and whoever uses or \
                  frees that slice later waits until the kernel has ended; declare the parameter as a pointer"
             ),
             ResidentError::BlockingStream { kernel } => write!(
                 f,
-                "kernel `{kernel}` cannot stay in this stream: the stream and the default stream wait for each other, as synchronous \
+                "kernel `{kernel}` cannot be resident in this stream: the stream and the default stream wait for each other, as synchronous \
                  copies do; use one of `CudaContext::new_stream`"
             ),
             ResidentError::Captured { kernel } => write!(
                 f,
-                "kernel `{kernel}` cannot stay in this stream, which is being captured: a graph launches its kernels later, and again; \
+                "kernel `{kernel}` cannot be resident in this stream, which is being captured: a graph launches its kernels later, and again; \
                  use another stream"
             ),
             ResidentError::LaunchBlocking { kernel } => write!(
                 f,
-                "kernel `{kernel}` cannot stay: `CUDA_LAUNCH_BLOCKING` is set, so its launch would not return; unset it"
+                "kernel `{kernel}` cannot be resident: `CUDA_LAUNCH_BLOCKING` is set, so its launch would not return; unset it"
             ),
             ResidentError::OtherContext { kernel } => write!(
                 f,

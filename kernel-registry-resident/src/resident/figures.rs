@@ -15,11 +15,11 @@ impl<K> Resident<K> {
         let warm = |kernel| {
             known.kernels.iter().find(|warm| warm.info == kernel).ok_or_else(|| known.why_not_warm(kernel))
         };
-        let stays = warm(self.kernel)?;
-        if !stays.report.stack_known {
+        let resident = warm(self.kernel)?;
+        if !resident.report.stack_known {
             return Err(ResidentError::UnknownStack { kernel, of: kernel });
         }
-        let launch = Figure { carveout: self.carveout, ..figure(stays, &self.config) };
+        let launch = Figure { carveout: self.carveout, ..figure(resident, &self.config) };
         let mut beside = Vec::new();
         let mut add = |other: &WarmKernel, launches: Vec<Figure>| {
             if !other.report.stack_known {

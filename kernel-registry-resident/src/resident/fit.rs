@@ -28,7 +28,7 @@ pub struct Fit {
     pub beside: Vec<Companion>,
 }
 
-/// A kernel that is launched beside one that stays.
+/// A kernel that is launched beside a resident one.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Companion {
@@ -74,7 +74,7 @@ impl fmt::Display for Fit {
         let Fit { resident, arch, processors, grid, threads, capacity, limit, carveout, beside } = self;
         write!(
             f,
-            "{resident} stays on {processors} multiprocessors of sm_{arch}: {grid} blocks of {threads} threads, room for {capacity}, \
+            "{resident} is resident on {processors} multiprocessors of sm_{arch}: {grid} blocks of {threads} threads, room for {capacity}, \
              limited by {limit}"
         )?;
         if let Some(percent) = carveout {
@@ -122,11 +122,11 @@ pub(super) struct Impossible {
 
 impl Figures {
     /// What fits on a device that has these resident grids already.
-    pub(super) fn fit(&self, device: &Device, stay: &[Launch]) -> Result<(Residency, Fit), Impossible> {
+    pub(super) fn fit(&self, device: &Device, resident: &[Launch]) -> Result<(Residency, Fit), Impossible> {
         let Figures { kernel, launch, beside } = self;
         let cannot = |kernel| move |why| Impossible { kernel, why };
-        let residency = Residents::new(device, stay).residency(launch).map_err(cannot(kernel))?;
-        let all: Vec<Launch> = stay.iter().copied().chain([*launch]).collect();
+        let residency = Residents::new(device, resident).residency(launch).map_err(cannot(kernel))?;
+        let all: Vec<Launch> = resident.iter().copied().chain([*launch]).collect();
         let residents = Residents::new(device, &all);
         // Without room for all of it, companions are not checked.
         let beside = if residency.fits() { &beside[..] } else { &[] };

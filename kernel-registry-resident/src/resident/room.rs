@@ -11,9 +11,9 @@ pub(super) fn fits(
     figures: &Figures,
     room: &Device,
     on: Processors,
-    stay: &[ResidentGrid],
+    residents: &[ResidentGrid],
 ) -> Result<Fit, ResidentError> {
-    let launches: Vec<_> = stay.iter().map(|grid| grid.launch_on(on)).collect();
+    let launches: Vec<_> = residents.iter().map(|grid| grid.launch_on(on)).collect();
     let fit = figures.fit(room, &launches);
     let (residency, fit) =
         fit.map_err(|Impossible { kernel, why }| ResidentError::CannotRun { kernel, why })?;
@@ -25,6 +25,6 @@ pub(super) fn fits(
         grid: residency.grid,
         capacity: residency.capacity,
         limit: residency.limit,
-        beside: stay.iter().map(|grid| grid.kernel).collect(),
+        beside: residents.iter().map(|grid| grid.kernel).collect(),
     })
 }

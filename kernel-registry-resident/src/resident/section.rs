@@ -1,4 +1,4 @@
-//! The time in which a kernel stays, as a value.
+//! A section: the time in which a kernel is resident, as a value.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     fn processors(part: Option<(u64, u64)>, count: u32) -> Processors {
-        let part = part.map(|(green, split)| PartId { green: GreenId::of_tests(green), split });
+        let part = part.map(|(green, split)| PartId { green: GreenId::for_tests(green), split });
         Processors { device: 0, part, count }
     }
 

@@ -19,7 +19,9 @@ fn a_kernel_that_fits_is_launched_and_told_to_end() -> Outcome {
     let section = ready.launch(resident)?;
     let table = section.fit().to_string();
     assert!(
-        table.contains("stays on 132 multiprocessors of sm_90: 132 blocks of 256 threads, room for 1056"),
+        table.contains(
+            "is resident on 132 multiprocessors of sm_90: 132 blocks of 256 threads, room for 1056"
+        ),
         "{table}"
     );
     let row = table.lines().find(|line| line.contains("blas1::saxpy")).expect("a row");

@@ -112,18 +112,18 @@ const fn field(here: &[Field], (name, declared, offset, size, is_float): CudaFie
             let message = Message::new(message).text("; `").text(own.name).text(": ").text(own.spelled);
             let message =
                 message.text("` is at byte ").number(own.offset).text(" here, and `").text(declared);
-            of_field(message, offset);
+            fail_at_field(message, offset);
         }
         is_there |= own.offset <= offset && offset < own.offset + own.size;
         index += 1;
     }
     if !is_there {
-        of_field(Message::new(message).text("; no field is there here for `").text(declared), offset);
+        fail_at_field(Message::new(message).text("; no field is there here for `").text(declared), offset);
     }
 }
 
 #[track_caller]
-const fn of_field(message: Message, offset: u32) -> ! {
+const fn fail_at_field(message: Message, offset: u32) -> ! {
     let message = message.text("` at byte ").number(offset);
     message.text(" there: declare the fields in CUDA's order, with CUDA's types").panic()
 }
@@ -162,13 +162,13 @@ const fn equal(a: &[u8], b: &[u8]) -> bool {
 pub const fn block(block: [u32; 3]) {
     let [x, y, z] = block;
     if x == 0 || y == 0 || z == 0 {
-        of_block("a block has at least one thread along each axis", block);
+        fail_for_block("a block has at least one thread along each axis", block);
     }
     if x > 1024 || y > 1024 || z > 64 {
-        of_block("a block has at most 1024 x 1024 x 64 threads along its axes", block);
+        fail_for_block("a block has at most 1024 x 1024 x 64 threads along its axes", block);
     }
     if x * y * z > 1024 {
-        of_block("a block has at most 1024 threads in all", block);
+        fail_for_block("a block has at most 1024 threads in all", block);
     }
 }
 
@@ -178,7 +178,7 @@ pub const fn block_exactly(given: [u32; 3], [a, b, c]: [u32; 3], message: &'stat
     block(given);
     let [x, y, z] = given;
     if x != a || y != b || z != c {
-        of_block(message, given);
+        fail_for_block(message, given);
     }
 }
 
@@ -188,12 +188,12 @@ pub const fn block_at_most(given: [u32; 3], threads: u32, message: &'static str)
     block(given);
     let [x, y, z] = given;
     if x * y * z > threads {
-        of_block(message, given);
+        fail_for_block(message, given);
     }
 }
 
 #[track_caller]
-const fn of_block(message: &'static str, [x, y, z]: [u32; 3]) -> ! {
+const fn fail_for_block(message: &'static str, [x, y, z]: [u32; 3]) -> ! {
     let message = Message::new(message).text(", and this one has ").number(x).text(" x ").number(y);
     message.text(" x ").number(z).panic()
 }

@@ -13,7 +13,7 @@ pub struct ContextId(pub(crate) u64);
 
 impl ContextId {
     /// Asks the driver.
-    pub fn of(context: &CudaContext) -> Result<Self, DriverCallError> {
+    pub fn query(context: &CudaContext) -> Result<Self, DriverCallError> {
         let mut id = 0;
         // SAFETY: the context lives as long as its `CudaContext`.
         call("cuCtxGetId", unsafe { sys::cuCtxGetId(context.cu_ctx(), &mut id) })?;
@@ -21,7 +21,7 @@ impl ContextId {
     }
 
     /// The primary context of a device, if there is one.
-    pub(crate) fn of_primary(device: sys::CUdevice) -> Result<Option<Self>, DriverCallError> {
+    pub(crate) fn query_primary(device: sys::CUdevice) -> Result<Option<Self>, DriverCallError> {
         let (mut flags, mut active) = (0, 0);
         // SAFETY: it asks for the state of a device.
         let state = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) };

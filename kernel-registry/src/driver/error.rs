@@ -36,7 +36,7 @@ impl DriverCallError {
     }
 
     /// The error of a call of CUDA's runtime library, whose codes have names and descriptions of its own.
-    pub(crate) fn of_runtime(
+    pub(crate) fn from_runtime(
         call: &'static str,
         code: u32,
         name: &'static str,
@@ -85,7 +85,7 @@ impl fmt::Display for DriverCallError {
         if self.is(sys::CUresult::CUDA_ERROR_NOT_PERMITTED) {
             f.write_str(
                 "; if an audit has refused the call, because the program was sealed (`Warm::seal`), has said that it is ready, \
-                 or has a kernel that stays, the standard error output says why, and what prevents it",
+                 or has a resident kernel, the standard error output says why, and what prevents it",
             )?;
         }
         Ok(())

@@ -203,7 +203,7 @@ impl fmt::Display for LaunchError {
                  not wait for the kernel; make one in this context, or pass its address and keep it until the kernel is done",
             ),
             LaunchError::OtherStream { .. } => f.write_str(
-                "it would stay in another stream than the one that was given to `Checked::launch`; launch it in that one",
+                "the resident kernel was launched in another stream than the one that was given to `Checked::launch`; launch it in that one",
             ),
             LaunchError::ArgumentCount { given, takes, .. } => {
                 write!(f, "it takes {takes} arguments, and {given} were given")

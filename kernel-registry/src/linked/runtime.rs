@@ -60,6 +60,6 @@ impl Addresses {
             };
             text.to_str().unwrap_or("unknown")
         };
-        DriverCallError::of_runtime(GET_FUNCTION, code, words(self.error_name), words(self.error_text))
+        DriverCallError::from_runtime(GET_FUNCTION, code, words(self.error_name), words(self.error_text))
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
 
 /// The hooks that have not yet succeeded in this context.
 pub(super) fn pending(work: &Work<'_>) -> impl Iterator<Item = &'static Hook> {
-    Hook::all().into_iter().filter(|hook| !work.loaded.hooks.contains(&hook.key()))
+    Hook::list().into_iter().filter(|hook| !work.loaded.hooks.contains(&hook.key()))
 }
 
 fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<Preloaded, HookCause> {

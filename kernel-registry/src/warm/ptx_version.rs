@@ -8,14 +8,14 @@ use crate::driver::CudaVersion;
 /// The newest PTX in an image, with major and minor version.
 pub(super) fn newest(image: &[u8]) -> Option<(u16, u16)> {
     if !fatbin::is_fatbin(image) {
-        return of_text(image);
+        return find_version(image);
     }
     let version = |entry: Entry<'_>| (entry.kind == Kind::Ptx).then_some(entry.version);
     fatbin::entries(image).filter_map(|entry| entry.ok().and_then(version)).max()
 }
 
 /// That of PTX as text.
-fn of_text(ptx: &[u8]) -> Option<(u16, u16)> {
+fn find_version(ptx: &[u8]) -> Option<(u16, u16)> {
     let mut lines = ptx.split(|byte| *byte == b'\n');
     let version = lines.find_map(|line| line.trim_ascii_start().strip_prefix(b".version"))?;
     let version = str::from_utf8(version).ok()?.split_whitespace().next()?;

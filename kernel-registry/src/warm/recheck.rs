@@ -60,7 +60,7 @@ pub(super) fn recheck(
     report: &Report,
 ) -> Result<(), RecheckError> {
     let driver = Driver::get().map_err(RecheckError::DriverUnavailable)?;
-    match ContextId::of(context) {
+    match ContextId::query(context) {
         Ok(now) if now == id => {}
         Err(error) if !error.is(CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED) => return Err(error.into()),
         _ => return Err(RecheckError::Reset),

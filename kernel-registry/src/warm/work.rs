@@ -73,7 +73,7 @@ impl Job {
     ) -> Result<Work<'w>, DriverCallError> {
         let current = Current::new(&self.context, self.driver)?;
         // The context may have been reset since the warm-up began, and another thread may have noticed.
-        if loaded.forgotten || ContextId::of(&self.context)? != self.known.id {
+        if loaded.forgotten || ContextId::query(&self.context)? != self.known.id {
             let destroyed = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
             return Err(DriverCallError::new("cuCtxGetId", destroyed));
         }

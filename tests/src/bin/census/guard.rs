@@ -1,4 +1,4 @@
-//! A section of the audit around the resident kernel: what would wait for it is refused or put off.
+//! A section of the audit around the resident kernel: what would wait for it is refused or deferred.
 
 use std::ffi::{CStr, c_char};
 
