@@ -147,7 +147,7 @@ impl Control {
     /// Ends the kernel this long after its start. Each block reads the limit when it arrives, so set it before the launch.
     pub fn limit(&self, limit: Duration) {
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(UNLIMITED);
-        // Zero would mean that none is set.
+        // Zero means that no limit is set.
         self.words().limit_ns.store(limit.max(1), Ordering::Release);
     }
 
@@ -169,7 +169,7 @@ impl Control {
             |presence| self.arrivals().iter().filter(|word| word.load(Ordering::Acquire) == presence).count();
         let (there, left) = (count(THERE), count(LEFT));
         let (late, late_and_left) = (count(LATE), count(LATE_AND_LEFT));
-        // After the words: the reason is there before a block leaves for it.
+        // Read after the blocks' words: a block writes the reason before it leaves.
         let end = self.words().end.load(Ordering::Acquire);
         let gone = left + late_and_left;
         let have_all_left = gone == self.blocks as usize && gone > 0;
@@ -194,7 +194,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// [`BlocksMissing`], if blocks are.
+    /// [`BlocksMissing`], if some blocks have not arrived.
     pub fn arrived(&self) -> Result<(), BlocksMissing> {
         // A late block came after others had left for want of it.
         let is_missing = |word: &AtomicU32| ![THERE, LEFT].contains(&word.load(Ordering::Acquire));
@@ -265,9 +265,9 @@ impl Ended {
     }
 }
 
-/// Asks until the answer is yes, but no longer than this.
+/// Polls until the answer is yes, or until this time is over.
 pub(crate) fn poll(limit: Duration, mut ask: impl FnMut() -> bool) -> bool {
-    /// What a kernel on the device answers in microseconds is asked for without a pause.
+    /// A kernel answers within microseconds, so the first polls have no pause between them.
     const EAGER: u32 = 100;
     let begun = Instant::now();
     let mut asked = 0;

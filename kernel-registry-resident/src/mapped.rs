@@ -86,7 +86,7 @@ impl Memory {
         Ok(Memory { address, context: context.clone(), id })
     }
 
-    /// Whether its context was not reset, which frees it.
+    /// Whether the memory still exists. Resetting its context frees it.
     pub(crate) fn is_there(&self) -> bool {
         ContextId::query(&self.context) == Ok(self.id)
     }
@@ -96,7 +96,7 @@ impl Memory {
         self.address.as_ptr().wrapping_byte_add(offset).cast()
     }
 
-    /// The context for whose kernels freeing it waits.
+    /// The context of the memory: freeing waits for kernels of this context only.
     pub(crate) fn owner(&self) -> CUcontext {
         self.context.cu_ctx()
     }
@@ -131,7 +131,7 @@ fn release(context: &Arc<CudaContext>, id: ContextId, address: NonNull<c_void>) 
 impl<T> Mapped<T> {
     fn allocate(context: &Arc<CudaContext>, count: usize) -> Result<Self, DriverUnavailable> {
         const { assert!(align_of::<T>() <= 256) };
-        // A size that overflows is one that the driver has not.
+        // The driver refuses a size that overflowed, as it refuses any that is too large.
         let bytes = count.saturating_mul(size_of::<T>());
         Ok(Mapped { memory: Memory::zeroed(context, bytes)?, count, values: PhantomData })
     }
@@ -161,7 +161,7 @@ impl<T: KernelParam> Mapped<T> {
     ///
     /// # Panics
     ///
-    /// There are not so many values.
+    /// The index is out of range.
     pub fn read(&self, index: usize) -> T {
         // SAFETY: it was written by `new`. The host does not write meanwhile, because that takes `&mut self`. The device may, valid values
         // by the contract of launches: then each byte is of the old or the new one, and a `KernelParam` is valid in any mixture.
@@ -172,7 +172,7 @@ impl<T: KernelParam> Mapped<T> {
     ///
     /// # Panics
     ///
-    /// There are not so many values.
+    /// The index is out of range.
     pub fn write(&mut self, index: usize, value: T) {
         // SAFETY: the memory is there, and no other thread of the host accesses it.
         unsafe { self.place(index).write_volatile(value) }
@@ -182,7 +182,7 @@ impl<T: KernelParam> Mapped<T> {
     ///
     /// # Panics
     ///
-    /// There are not so many values.
+    /// The index is out of range.
     pub fn place(&self, index: usize) -> *mut T {
         assert!(index < self.count, "there is no value {index} among {}", self.count);
         self.memory.at(index * size_of::<T>())
@@ -230,7 +230,7 @@ macro_rules! words {
                 }
             }
 
-            // The list of implementations in errors is shorter without.
+            // Keeps these implementations out of the lists in compiler errors.
             #[diagnostic::do_not_recommend]
             impl PointerTo<$word> for &Mapped<$atomic> {
                 #[inline]

@@ -70,7 +70,7 @@ pub struct Queue<T> {
     pushed: u64,
     /// The lane that is next in turn.
     next: u32,
-    /// Values go in, and do not come out again.
+    /// The queue copies values of this type, and owns none.
     values: PhantomData<fn(T)>,
 }
 

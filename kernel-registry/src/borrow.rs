@@ -75,8 +75,8 @@ pub unsafe fn borrow_context(context: *mut c_void) -> Result<Arc<CudaContext>, D
     Ok(borrowed)
 }
 
-/// The contexts that were borrowed, with the ids that they had: one that is reset gets another id. They stay, because dropping a
-/// `CudaContext` destroys the context, and that is its owner's.
+/// The contexts that were borrowed, with the ids that they had: one that is reset gets another id. They are never dropped,
+/// because dropping a `CudaContext` destroys the context, which belongs to its owner.
 static BORROWED: Mutex<Vec<(ContextId, Arc<CudaContext>)>> = Mutex::new(Vec::new());
 
 /// The number by which [`crate::context`] finds a device.

@@ -60,7 +60,7 @@ impl KnownContext {
         policy: &Policy,
     ) -> Result<Arc<KnownContext>, DriverCallError> {
         let mut contexts = lock(&CONTEXTS);
-        // Asked under the lock, so that this id is not older than one that another thread has seen.
+        // Under the lock, so that this id is not older than one that another thread has seen.
         let id = ContextId::query(context)?;
         contexts.retain(|state| state.id == id || !state.is_gone(context) || !state.forget());
         if let Some(state) = contexts.iter().find(|state| state.id == id) {

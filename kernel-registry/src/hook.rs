@@ -75,12 +75,12 @@ impl Hook {
 pub struct WarmContext<'a> {
     context: &'a Arc<CudaContext>,
     current: &'a Current<'a>,
-    preloaded: Cell<Preloaded>,
+    loads: Cell<HookLoads>,
 }
 
-/// The kernels that a hook preloaded.
+/// The kernels that a hook has loaded.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Preloaded {
+pub(crate) struct HookLoads {
     pub(crate) count: usize,
     /// The largest frame of them, in bytes.
     pub(crate) frame: u64,
@@ -88,7 +88,7 @@ pub(crate) struct Preloaded {
 
 impl<'a> WarmContext<'a> {
     pub(crate) fn new(context: &'a Arc<CudaContext>, current: &'a Current<'a>) -> Self {
-        WarmContext { context, current, preloaded: Cell::default() }
+        WarmContext { context, current, loads: Cell::default() }
     }
 
     /// The context.
@@ -107,7 +107,7 @@ impl<'a> WarmContext<'a> {
     /// The kernel belongs to another context, or the driver refuses. Exceeding the stack budget is reported as this
     /// hook's failure.
     pub fn load_function(&self, function: &CudaFunction) -> Result<(), LoadError> {
-        self.preload(Function(function.cu_function()))
+        self.load(Function(function.cu_function()))
     }
 
     /// Loads a kernel by its handle of the driver, as [`load_function`](Self::load_function) does: of a C library, for example, or of CUDA's runtime API, where
@@ -139,7 +139,7 @@ impl<'a> WarmContext<'a> {
     ///
     /// Those of [`load_function`](Self::load_function).
     pub unsafe fn load_raw(&self, function: sys::CUfunction) -> Result<(), LoadError> {
-        self.preload(Function(function))
+        self.load(Function(function))
     }
 
     /// Loads every kernel of a library: what `cuLibraryLoadData` returned. Returns how many there are.
@@ -170,11 +170,11 @@ impl<'a> WarmContext<'a> {
     pub unsafe fn load_module(&self, module: sys::CUmodule) -> Result<usize, LoadError> {
         // SAFETY: the caller's promise.
         let functions = unsafe { self.current.functions_of(module)? };
-        functions.iter().try_for_each(|function| self.preload(*function))?;
+        functions.iter().try_for_each(|function| self.load(*function))?;
         Ok(functions.len())
     }
 
-    fn preload(&self, function: Function) -> Result<(), LoadError> {
+    fn load(&self, function: Function) -> Result<(), LoadError> {
         // The hook may have made another context current.
         driver::bind(self.context)?;
         // SAFETY: the function is one of a loaded module.
@@ -184,17 +184,17 @@ impl<'a> WarmContext<'a> {
         self.current.load_function(function)?;
         let frame =
             self.current.attribute(function, FunctionAttribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
-        let Preloaded { count, frame: largest } = self.preloaded.get();
-        self.preloaded.set(Preloaded { count: count + 1, frame: largest.max(frame.into()) });
+        let HookLoads { count, frame: largest } = self.loads.get();
+        self.loads.set(HookLoads { count: count + 1, frame: largest.max(frame.into()) });
         Ok(())
     }
 
-    pub(crate) fn preloaded(&self) -> Preloaded {
-        self.preloaded.get()
+    pub(crate) fn loads(&self) -> HookLoads {
+        self.loads.get()
     }
 }
 
-/// Why a kernel that is not registered was not preloaded.
+/// Why a kernel that is not registered was not loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoadError {

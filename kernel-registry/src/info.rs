@@ -16,7 +16,7 @@ use crate::table::Table;
 pub struct KernelInfo {
     record: &'static [u8],
     bytes: Bytes,
-    /// Where in the record it says how the kernel is launched: reading all of it takes longer than a launch.
+    /// The part of the record that says how the kernel is launched. Reading the whole record takes longer than a launch.
     launch: &'static [[u8; 4]; 4],
     /// Where launches find the kernel. Not a reference, because older compilers allow none to what changes in
     /// the constant `INFO`.
@@ -96,7 +96,7 @@ impl KernelInfo {
     pub(crate) fn kernel(&self) -> format::KernelRecord<'static> {
         match Records::new(self.record).next() {
             Some(Ok(Record::Kernel(kernel))) => kernel,
-            // The very version that reads it has written it, and nothing else makes a `KernelInfo`.
+            // This very version has written the record, and nothing else makes a `KernelInfo`.
             other => unreachable!("the record of a kernel reads {other:?}"),
         }
     }

@@ -55,8 +55,8 @@ pub(crate) fn load(
     kernel.table().find(context.ordinal(), id).ok_or(NotLoaded::NotWarm)
 }
 
-/// The report of a late load, until this is dropped. The function that gets it may launch the kernel, in any thread: that is the same late
-/// load, and not reported again.
+/// A late load that is being reported, until this is dropped. The function that gets the report may launch the kernel, in any thread: that
+/// is the same late load, and is not reported again.
 struct Reporting(&'static KernelInfo, ContextId);
 
 static REPORTING: Mutex<Vec<(&'static KernelInfo, ContextId)>> = Mutex::new(Vec::new());

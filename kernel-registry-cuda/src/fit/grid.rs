@@ -38,7 +38,7 @@ pub struct Room {
     pub at_once: u64,
     /// What limits the blocks of that multiprocessor.
     pub limit: Limit,
-    /// Blocks that run together, of which there must be room for one set: those of a cluster.
+    /// Blocks of a cluster: they run together, so there must be room for all of them.
     pub cluster: u32,
     /// Bytes of the carve-out of that multiprocessor, unless no block is resident there. It is the one that the resident kernel
     /// [wants](Launch::wanted_carveout).
@@ -61,7 +61,7 @@ impl Room {
         }
     }
 
-    /// Whether it runs: its blocks then run one after the other, if not at once.
+    /// Whether it runs, at least one block (or cluster) after the other.
     pub fn fits(&self) -> bool {
         self.at_once >= self.cluster.into()
     }

@@ -124,14 +124,14 @@ pub enum CannotRun {
     Threads {
         /// Those of the launch.
         threads: u32,
-        /// The most of the device.
+        /// The most that the device allows.
         most: u32,
     },
     /// Too many registers in a thread.
     ThreadRegisters {
         /// Those of the kernel.
         registers: u32,
-        /// The most of the device.
+        /// The most that the device allows.
         most: u32,
     },
     /// Too many registers in a block.
@@ -147,14 +147,14 @@ pub enum CannotRun {
     Shared {
         /// Static and dynamic bytes.
         bytes: u32,
-        /// The most of the device.
+        /// The most that the device allows.
         most: u32,
     },
     /// Too many blocks in a cluster.
     Cluster {
         /// Those of the launch.
         blocks: u32,
-        /// The most of the device.
+        /// The most that the device allows.
         most: u32,
     },
     /// The grid is not made of whole clusters.

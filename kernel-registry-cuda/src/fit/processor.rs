@@ -4,8 +4,8 @@
 //! `tests/fit/`; for other architectures they are assumed:
 //!
 //! - Each launch has a [wanted carve-out](Launch::wanted_carveout). An empty multiprocessor takes it from its first block.
-//!   Afterwards a block comes only where the carve-out is at least the one that its own launch wants, even if less would hold it.
-//! - Warps are dealt evenly to the four parts of a multiprocessor: of the resident blocks, and again of those that come.
+//!   After that a block is placed only where the carve-out is at least the one that its own launch wants, even if less would hold it.
+//! - Warps are dealt evenly to the four parts of a multiprocessor: first those of the resident blocks, then those of the new ones.
 
 use core::fmt;
 
@@ -116,7 +116,7 @@ impl<'a> Processor<'a> {
         self.blocks
     }
 
-    /// Registers that are taken, as its fullest part has it.
+    /// Registers that are taken, if every part were as full as the fullest one.
     pub fn registers(&self) -> u32 {
         self.fullest().saturating_mul(PARTITIONS * REGISTER_UNIT)
     }
@@ -159,7 +159,7 @@ impl<'a> Processor<'a> {
         fewest.saturating_mul(PARTITIONS).saturating_add(with_more as u32)
     }
 
-    /// By shared memory.
+    /// The blocks of a launch for which it has shared memory, and whether the carve-out limits them.
     fn memory(&self, launch: &Launch) -> (u32, Limit) {
         let device = self.device;
         let of_block = launch.shared(device);

@@ -14,7 +14,7 @@ pub(crate) fn carveout(_current: &Current<'_>, function: Function) -> Result<Opt
     Ok(u32::try_from(percent).ok())
 }
 
-/// Sets the same.
+/// Sets the carve-out that a function prefers.
 pub(crate) fn prefer_carveout(
     _current: &Current<'_>,
     function: Function,

@@ -12,8 +12,8 @@ use crate::sections::{PartId, Processors};
 
 /// Some multiprocessors of a device: see [`Partition`](super::Partition).
 ///
-/// A part that is dropped stays as long as its streams are used: by clones, by slices made in them, by unfinished work. It is
-/// destroyed when another part is dropped, or a device is split, after that. Neither waits for kernels.
+/// A part that is dropped exists as long as its streams are used: by clones, by slices made in them, by unfinished work. After that, the
+/// next drop of a part or split of a device destroys it. Neither waits for kernels.
 #[derive(Debug)]
 pub struct Part {
     context: Arc<CudaContext>,

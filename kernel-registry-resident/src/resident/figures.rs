@@ -70,7 +70,7 @@ fn smallest(kernel: &WarmKernel, config: &LaunchConfig) -> Figure {
     Figure { grid: figure.cluster.into(), ..figure }
 }
 
-/// Its launches as it is declared: without a block those of the smallest and of the largest.
+/// The launches that a declaration allows: one if it fixes the block, and else one with the smallest block and one with the largest.
 fn launches(kernel: &WarmKernel) -> Vec<Figure> {
     const WARP: u32 = 32;
     let config = kernel.info.config(1);

@@ -6,7 +6,7 @@ use super::ResidentError;
 use super::fit::{Figures, Fit, Impossible};
 use crate::sections::{Processors, ResidentGrid};
 
-/// What fits, unless the whole grid does not.
+/// What fits beside the kernel. An error if its own grid does not fit as a whole.
 pub(super) fn fits(
     figures: &Figures,
     room: &Device,

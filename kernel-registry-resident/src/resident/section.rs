@@ -41,7 +41,7 @@ pub struct Section {
     fit: Fit,
     stop_within: Duration,
     on_stop: Vec<Box<dyn FnOnce() + Send>>,
-    /// Here, too, so that it can be asked when the kernel has ended.
+    /// Kept here, too: it is read after the kernel has ended.
     control: Arc<Control>,
     running: Option<Running>,
 }
@@ -57,7 +57,7 @@ struct Running {
 struct OnDevice {
     /// Whether the launch has begun. Until then there is nothing to wait for.
     launched: AtomicBool,
-    /// It has nothing but the kernel, so it is done when the kernel has ended.
+    /// Its only work is the kernel, so it is done when the kernel has ended.
     stream: Arc<CudaStream>,
     _control: Arc<Control>,
     driver: &'static Driver,
@@ -211,7 +211,7 @@ impl OnDevice {
     }
 }
 
-/// It has ended.
+/// The kernel has ended.
 impl Drop for OnDevice {
     fn drop(&mut self) {
         if let Some(number) = self.audit {

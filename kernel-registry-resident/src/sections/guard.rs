@@ -11,7 +11,7 @@ use super::ResidentGrid;
 use super::frees::free_due;
 use super::state::{Live, lock_state};
 
-/// How long a section waits for frees that this library is making. They wait for kernels that run, but not for resident ones.
+/// How long a section waits for frees that this library is making. These wait for ordinary kernels only: no resident one is there.
 const MOMENT: Duration = Duration::from_millis(100);
 
 /// Guards a resident kernel, until it is dropped.
@@ -31,7 +31,7 @@ pub(crate) enum NotBegun<E> {
 }
 
 impl Guard {
-    /// Begins a section if `check` allows it, which gets the resident kernels that are on these multiprocessors already.
+    /// Begins a section if `check` allows it. `check` gets the resident kernels that are on these multiprocessors already.
     pub(crate) fn begin<E>(
         within: Family,
         grid: ResidentGrid,

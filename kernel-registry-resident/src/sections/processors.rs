@@ -38,7 +38,7 @@ pub(crate) struct ResidentGrid {
 }
 
 impl ResidentGrid {
-    /// The launch as it counts on multiprocessors that overlap its own: each has as many blocks as one of its own can have.
+    /// The launch as it counts on multiprocessors that overlap its own. Worst case: its densest multiprocessor, everywhere.
     pub(crate) fn launch_on(&self, processors: Processors) -> Launch {
         if self.on == processors {
             return self.launch;

@@ -184,7 +184,7 @@ fn function_of(context: &Arc<CudaContext>) -> Result<CudaFunction, Box<dyn std::
 }
 
 #[test]
-fn what_belongs_to_another_context_is_not_preloaded() -> Outcome {
+fn what_belongs_to_another_context_is_not_loaded() -> Outcome {
     let alone = alone()?;
     choose(Some(|warm| {
         let text = |error: &dyn std::error::Error| error.to_string();

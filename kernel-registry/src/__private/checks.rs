@@ -9,7 +9,7 @@ use super::param::Field;
 use crate::KernelParam;
 use crate::param::{RustType, layout};
 
-/// The message of a failed check. What does not fit is cut.
+/// The message of a failed check, cut to the length of the buffer.
 struct Message {
     bytes: [u8; 2048],
     len: usize,
@@ -93,8 +93,8 @@ pub const fn fields<T: KernelParam>(size: u32, align: u32, there: &[CudaField], 
     }
 }
 
-/// A field in CUDA, compared with those here: where both are a number or pointer and begin at one byte, they have one size, and
-/// both are floating point or neither is. Those of one name begin at one byte. No field lies in padding. An array or struct
+/// Compares a field in CUDA with the fields in Rust. Fields of the same name begin at the same byte. Numbers and pointers that begin at the
+/// same byte have the same size, and both are floating point or neither is. No field in CUDA lies in padding in Rust. An array or struct
 /// may stand for several fields.
 #[track_caller]
 const fn field(here: &[Field], (name, declared, offset, size, is_float): CudaField, message: &'static str) {

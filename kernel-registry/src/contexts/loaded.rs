@@ -37,8 +37,8 @@ pub(crate) struct Loaded {
     pub(crate) forgotten: bool,
     /// The hooks that have run, by their keys.
     pub(crate) hooks: HashSet<usize>,
-    /// The largest frame of kernels that hooks preloaded.
-    pub(crate) preloaded_frame: u64,
+    /// The largest frame of kernels that hooks loaded.
+    pub(crate) hook_frame: u64,
 }
 
 /// A map from the places of images or kernels, which are the same in every plan.
@@ -80,7 +80,7 @@ impl Loaded {
         warm.chain(self.unavailable.values().copied())
     }
 
-    /// Whether kernels are warm, or were preloaded by hooks.
+    /// Whether kernels are warm, or were loaded by hooks.
     pub(crate) fn is_used(&self) -> bool {
         self.largest_stack() > 0 || self.kernels.values().next().is_some()
     }
@@ -90,9 +90,9 @@ impl Loaded {
         self.kernels.get(place).is_some() || self.unavailable.get(place).is_some()
     }
 
-    /// The largest stack that warm and preloaded kernels need, in bytes.
+    /// The largest stack that warm kernels and those of hooks need, in bytes.
     pub(crate) fn largest_stack(&self) -> u64 {
         let registered = self.kernels.values().map(|warmed| u64::from(warmed.report.stack)).max();
-        registered.unwrap_or(0).max(self.preloaded_frame)
+        registered.unwrap_or(0).max(self.hook_frame)
     }
 }

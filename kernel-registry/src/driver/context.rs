@@ -48,7 +48,7 @@ pub fn bind(context: &CudaContext) -> Result<(), DriverCallError> {
     context.bind_to_thread().map_err(|error| DriverCallError::new("CudaContext::bind_to_thread", error.0))
 }
 
-/// A context that is current in this thread until this is dropped, as the former one is afterwards. An error that cudarc keeps for its
+/// Makes a context current in this thread until it is dropped; then the former one is current again. An error that cudarc keeps for its
 /// user stays where it is. As with [`Current`](super::Current), captures are left alone.
 pub struct Pushed(#[expect(dead_code, reason = "its drop ends it")] Relaxed);
 

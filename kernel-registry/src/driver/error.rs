@@ -109,7 +109,7 @@ pub enum DriverUnavailable {
     },
     /// The process was forked from one that had used the driver, which does not work in the child.
     Forked,
-    /// The driver refuses to work: there is no device, for example.
+    /// The driver does not work: there is no device, for example.
     Failed(DriverCallError),
 }
 

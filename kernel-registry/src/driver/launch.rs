@@ -13,7 +13,7 @@ use crate::LaunchConfig;
 ///
 /// # Safety
 ///
-/// The stream's context is current, the function is one of it, and the arguments are what it takes.
+/// The stream's context is current, the function belongs to that context, and the arguments are those that the function takes.
 #[inline]
 pub(crate) unsafe fn launch(
     function: Function,

@@ -17,12 +17,12 @@ impl CudaVersion {
         CudaVersion(Version::new(major, minor))
     }
 
-    /// The version of a driver, as it says.
+    /// The version from the number that the driver returns.
     pub(super) fn from_number(number: i32) -> Self {
         CudaVersion(Version::from_number(number.unsigned_abs()))
     }
 
-    /// As the driver's functions take it.
+    /// The number that the driver's functions take.
     pub(super) const fn number(self) -> i32 {
         self.0.number().cast_signed()
     }

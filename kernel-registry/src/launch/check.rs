@@ -33,7 +33,7 @@ fn axis_beyond(axes: [u32; 3], most: [u32; 3]) -> Option<(char, u64, u32)> {
     beyond.next().map(|(axis, (size, most))| (axis, size.into(), most))
 }
 
-/// The error, if there is one. Valid clusters come here too: `check` passes all of them on.
+/// The error, if there is one. `check` also passes on every launch with clusters, valid or not.
 #[cold]
 fn explain(
     kernel: &'static KernelInfo,

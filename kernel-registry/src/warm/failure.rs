@@ -34,7 +34,7 @@ pub enum HookCause {
         /// The error with its causes.
         error: String,
     },
-    /// The context could not be set up for it, or for the kernels that it preloaded.
+    /// The context could not be set up for it, or for the kernels that it loaded.
     Setup {
         /// Why.
         cause: Cause,

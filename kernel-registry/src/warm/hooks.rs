@@ -11,7 +11,7 @@ use super::limits;
 use super::report::HookReport;
 use super::work::Work;
 use crate::driver::{self, LoadError};
-use crate::hook::{Hook, Preloaded, WarmContext};
+use crate::hook::{Hook, HookLoads, WarmContext};
 
 pub(crate) use inside::running_for;
 
@@ -24,9 +24,9 @@ pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
     for hook in pending(work).collect::<Vec<_>>() {
         let begun = Instant::now();
         match run_one(work, hook) {
-            Ok(Preloaded { count: preloaded, .. }) => {
+            Ok(HookLoads { count: loaded, .. }) => {
                 work.loaded.hooks.insert(hook.key());
-                reports.push(HookReport { path: hook.place().path, took: begun.elapsed(), preloaded });
+                reports.push(HookReport { path: hook.place().path, took: begun.elapsed(), loaded });
             }
             Err(cause) => {
                 let place = hook.place();
@@ -42,7 +42,7 @@ pub(super) fn pending(work: &Work<'_>) -> impl Iterator<Item = &'static Hook> {
     Hook::list().into_iter().filter(|hook| !work.loaded.hooks.contains(&hook.key()))
 }
 
-fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<Preloaded, HookCause> {
+fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<HookLoads, HookCause> {
     let path = hook.place().path;
     // If it never returns, the error names it.
     work.watch.hook(path);
@@ -51,7 +51,7 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<Preloaded, HookCause> {
     driver::bind(&work.job.context).map_err(driver_error)?;
     let context = WarmContext::new(&work.job.context, &work.current);
     let outcome = inside::run(work.job.known.id, path, || hook.run(&context));
-    let preloaded = context.preloaded();
+    let loads = context.loads();
     // The hook may have made another context current, or lowered the stack limit.
     driver::bind(&work.job.context).map_err(driver_error)?;
     limits::raise_stack_for(work, work.loaded.largest_stack()).map_err(setup)?;
@@ -60,11 +60,11 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<Preloaded, HookCause> {
     let refused = |refused: LoadError| driver_error(refused.error);
     work.set_up(work.needs(&[])).map_err(refused)?;
     outcome.map_err(|error| HookCause::Returned { error })?;
-    if preloaded.count > 0 {
-        limits::raise_stack_for(work, preloaded.frame).map_err(setup)?;
-        work.loaded.preloaded_frame = work.loaded.preloaded_frame.max(preloaded.frame);
+    if loads.count > 0 {
+        limits::raise_stack_for(work, loads.frame).map_err(setup)?;
+        work.loaded.hook_frame = work.loaded.hook_frame.max(loads.frame);
         // The needs of unregistered kernels are unknown, so everything is set up.
         work.set_up(Primed::EVERYTHING.but_not(work.loaded.primed)).map_err(refused)?;
     }
-    Ok(preloaded)
+    Ok(loads)
 }

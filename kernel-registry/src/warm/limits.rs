@@ -106,7 +106,7 @@ fn limit(work: &mut Work<'_>) -> Result<u64, DriverCallError> {
     Ok(limit)
 }
 
-/// Raises the stack limit if it is lower: for kernels that a hook preloaded, or after a hook lowered it.
+/// Raises the stack limit if it is lower: for kernels that a hook loaded, or after a hook lowered it.
 pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cause> {
     let driver = |error| Cause::Driver { error };
     let limit = limit(work).map_err(driver)?;

@@ -105,8 +105,8 @@ pub struct HookReport {
     /// How long it took. Serialized as `took_ms`.
     #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "serialized::time"))]
     pub took: Duration,
-    /// How many kernels that are not registered it preloaded.
-    pub preloaded: usize,
+    /// How many kernels that are not registered it loaded.
+    pub loaded: usize,
 }
 
 /// A kernel that this device cannot run.
@@ -160,11 +160,11 @@ impl fmt::Display for Report {
                 min_arch => writeln!(f, "unavailable here, needs sm_{min_arch}: {path}")?,
             }
         }
-        for HookReport { path, took, preloaded } in &self.hooks {
+        for HookReport { path, took, loaded } in &self.hooks {
             write!(f, "warmup function {path}: {:.1} ms", milliseconds(*took))?;
-            match preloaded {
+            match loaded {
                 0 => writeln!(f)?,
-                preloaded => writeln!(f, ", {} preloaded", Count(*preloaded, "kernel"))?,
+                loaded => writeln!(f, ", {} loaded", Count(*loaded, "kernel"))?,
             }
         }
         for group in groups(failures) {
@@ -267,7 +267,7 @@ mod tests {
             failures: Vec::new(),
             hook_failures: Vec::new(),
             other_copies: &[],
-            hooks: vec![HookReport { path: "app::cublas", took: Duration::from_micros(1500), preloaded: 2 }],
+            hooks: vec![HookReport { path: "app::cublas", took: Duration::from_micros(1500), loaded: 2 }],
             images_loaded: 1,
             stack: 2048,
             device_memory: 300 << 20,
@@ -288,7 +288,7 @@ mod tests {
 KERNEL          IMAGE         REGS   LOCAL  STATIC DYNAMIC  CONST THREADS
 kernels::saxpy  images/a.ptx    12       0       0   49152      0    1024
 unavailable here, needs sm_100: kernels::newer
-warmup function app::cublas: 1.5 ms, 2 kernels preloaded
+warmup function app::cublas: 1.5 ms, 2 kernels loaded
 stack 2048 B a thread, 300 MiB of device memory, 1 image loaded, not verified: drivers before 12.4 cannot tell
 2.0 ms: load 1.5 prime 0.5"
         );

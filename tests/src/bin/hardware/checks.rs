@@ -57,7 +57,7 @@ pub(crate) fn hooks(warm: &Warm, _: Duration) -> Checked {
         paths.len() == 2 && paths[0].ends_with("::first") && paths[1].ends_with("::second"),
         format!("{paths:?} have run"),
     )?;
-    ensure(warm.report().stack >= 4096, "the stack is too small for what was preloaded")?;
+    ensure(warm.report().stack >= 4096, "the stack is too small for what hooks loaded")?;
     warm_all(warm.context())?;
     ensure(crate::hooks::runs() == 2, "they run once in a context")?;
     Ok("in order, once, with a kernel of another library".into())
