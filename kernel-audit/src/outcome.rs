@@ -120,3 +120,20 @@ impl Error for NotWatched {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_the_source_and_not_in_the_text() {
+        let cause = || io::Error::other("no room");
+        for error in [InstallError::Child(cause()), InstallError::File(cause())] {
+            assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("no room"));
+            assert!(!error.to_string().contains("no room"), "{error}");
+        }
+        let error = NotWatched::NotRead(NotRead::NoRecord);
+        assert_eq!(error.source().map(ToString::to_string), Some(NotRead::NoRecord.to_string()));
+        assert!(InstallError::AlreadyOpen.source().is_none() && NotWatched::NotInstalled.source().is_none());
+    }
+}
