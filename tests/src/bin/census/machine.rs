@@ -11,7 +11,7 @@ use crate::recording::Machine;
 /// Describes the first device, or returns an error message if there is none.
 pub(crate) fn machine() -> Result<Machine, String> {
     // The context is dropped on return: rows make their own.
-    let context = kernel_registry::context(0).map_err(|error| error.to_string())?;
+    let context = kernel_registry::context(0).map_err(|error| ::tests::with_causes(&error))?;
     let attribute = |which| context.attribute(which).map_err(|error| error.to_string());
     let (major, minor) = (
         attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let context = match kernel_registry::context(0) {
         Ok(context) => context,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{}", tests::with_causes(&error));
             return ExitCode::from(2);
         }
     };
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let warm = match warm_all(&context) {
         Ok(warm) => warm,
         Err(error) => {
-            println!("FAIL warm_all: {error}");
+            println!("FAIL warm_all: {}", tests::with_causes(&error));
             return ExitCode::FAILURE;
         }
     };
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         match check(&warm, first) {
             Ok(words) => println!("ok   {name}: {words}"),
             Err(error) => {
-                println!("FAIL {name}: {error}");
+                println!("FAIL {name}: {}", tests::with_causes(&*error));
                 failed += 1;
             }
         }

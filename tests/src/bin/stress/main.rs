@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     let places = match places(options.contexts.max(1)) {
         Ok(places) => places,
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", tests::with_causes(&*error));
             return ExitCode::from(NOT_POSSIBLE);
         }
     };
