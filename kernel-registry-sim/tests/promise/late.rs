@@ -146,7 +146,7 @@ fn a_late_load_beside_one_that_is_stuck_fails_at_once() -> Outcome {
     let resident = Resident::start(&alone.context)?;
     // SAFETY: both vectors have 8 elements.
     let mut launch = || unsafe { saxpy::launch(&stream, saxpy::over(8), 8, 3.0, &x, &mut y) };
-    launch().expect_err("a kernel stays");
+    launch().expect_err("a kernel is resident");
     let before = threads();
     let mut shortest = Duration::MAX;
     for _ in 0..20 {

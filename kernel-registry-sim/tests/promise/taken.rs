@@ -27,7 +27,7 @@ fn a_kernel_is_not_warm_before_the_others_have_ended() -> Outcome {
         (warmed, resident.join().expect("no panic"))
     });
     assert_eq!(slow.hits(), 1);
-    let error = warmed.expect_err("a kernel stays");
+    let error = warmed.expect_err("a kernel is resident");
     let WarmError::TimedOut { call, about, .. } = &error else { panic!("{error}") };
     assert_eq!((*call, *about), ("cuModuleLoadDataEx", first::INFO.path()));
     resident?.stop()?;

@@ -35,7 +35,7 @@ fn waiting_for_a_warm_up_that_works_is_not_waiting_for_the_device() -> Outcome {
 fn waiting_for_a_warm_up_that_is_stuck_ends_at_once() -> Outcome {
     let alone = alone()?;
     let resident = Resident::start(&alone.context)?;
-    let error = Warmup::new().timeout(SHORT).warm(&alone.context).expect_err("a kernel stays");
+    let error = Warmup::new().timeout(SHORT).warm(&alone.context).expect_err("a kernel is resident");
     let WarmError::TimedOut { call, about, .. } = error else { panic!("{error}") };
     let begun = Instant::now();
     let error = Warmup::new().timeout(SHORT).warm(&alone.context).expect_err("it still does");
@@ -77,7 +77,7 @@ fn eager() -> Outcome {
     Config::default().eager(true).install()?;
     let context = kernel_registry::context(0)?;
     let resident = Resident::start(&context)?;
-    let error = Warmup::new().timeout(SHORT).warm(&context).expect_err("a kernel stays");
+    let error = Warmup::new().timeout(SHORT).warm(&context).expect_err("a kernel is resident");
     assert!(matches!(error, WarmError::TimedOut { .. }), "{error}");
     resident.stop()?;
     warm_all(&context)?;
