@@ -36,6 +36,8 @@ pub(crate) struct Kernels {
     pub(crate) command: Command,
 }
 
+// One is made in a process.
+#[expect(clippy::large_enum_variant)]
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// List the kernels registered in a binary, or in the binaries that the package builds

@@ -217,7 +217,9 @@ impl fmt::Display for LoadError {
                 "the kernel does not belong to the context that is being warmed; load its module through \
                  `WarmContext::context`",
             ),
-            LoadError::Driver(_) => f.write_str("the kernel was not loaded, because a driver call failed"),
+            LoadError::Driver(error) => {
+                write!(f, "the kernel was not loaded, because {}", error.in_short())
+            }
         }
     }
 }

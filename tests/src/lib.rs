@@ -250,10 +250,11 @@ pub fn package(main: &str) -> PathBuf {
     let folder = scratch_folder();
     let registry = workspace.join("kernel-registry");
     let resident = workspace.join("kernel-registry-resident");
-    let resident = main
-        .contains("kernel_registry_resident")
-        .then(|| format!("kernel-registry-resident.path = {resident:?}\n"))
-        .unwrap_or_default();
+    let resident = if main.contains("kernel_registry_resident") {
+        format!("kernel-registry-resident.path = {resident:?}\n")
+    } else {
+        String::new()
+    };
     let manifest = format!(
         "[package]\nname = \"changing\"\nedition = \"2024\"\n[workspace]\n\
          [dependencies]\nkernel-registry.path = {registry:?}\n{resident}{CUDARC}"

@@ -23,7 +23,8 @@ pub(crate) fn read_imports(root: &Path) -> Outcome<Imports> {
         let of_uses =
             module.uses.iter().filter(|import| !import.is_public || module.words.contains(&import.name));
         for Import { path, line, name, .. } in of_uses.chain(&module.paths) {
-            let Some(found) = modules.find(number, path, 0).filter(|found| found.is_item || name == "*")
+            let Some(found) =
+                modules.find(number, path, &mut BTreeSet::new()).filter(|found| found.is_item || name == "*")
             else {
                 continue;
             };
@@ -74,6 +75,9 @@ struct Found {
     module: usize,
     is_item: bool,
 }
+
+/// Names that were looked up already, each in a module: modules can re-export each other.
+type Asked = BTreeSet<(usize, String)>;
 
 /// Words, marks, brackets and attributes, each with its line.
 type Tokens = Peekable<IntoIter<(String, usize)>>;
@@ -175,14 +179,14 @@ impl Modules {
     }
 
     /// What a path in a module names, if it is in this crate. `depth` ends names that import themselves.
-    fn find(&self, from: usize, path: &[String], depth: usize) -> Option<Found> {
+    fn find(&self, from: usize, path: &[String], asked: &mut Asked) -> Option<Found> {
         let mut at = from;
         for (place, name) in path.iter().enumerate() {
             let found = match name.as_str() {
                 "crate" => Some(Found { module: 0, is_item: false }),
                 "self" => Some(Found { module: at, is_item: false }),
                 "super" => self.0[at].parent.map(|module| Found { module, is_item: false }),
-                _ => self.find_name(at, name, place + 1 == path.len(), depth),
+                _ => self.find_name(at, name, place + 1 == path.len(), asked),
             };
             match found {
                 Some(Found { module, is_item: false }) => at = module,
@@ -194,10 +198,10 @@ impl Modules {
     }
 
     /// What a name in a module means. A module and a function can share a name: where a path ends, the function is meant.
-    fn find_name(&self, at: usize, name: &str, is_last: bool, depth: usize) -> Option<Found> {
+    fn find_name(&self, at: usize, name: &str, is_last: bool, asked: &mut Asked) -> Option<Found> {
         let module = &self.0[at];
         let child = module.children.get(name).map(|&module| Found { module, is_item: false });
-        if depth > 16 || child.is_some() && !is_last {
+        if child.is_some() && !is_last || !asked.insert((at, name.to_owned())) {
             return child;
         }
         if module.items.contains(name) {
@@ -207,14 +211,15 @@ impl Modules {
             .uses
             .iter()
             .find(|import| import.name == name)
-            .and_then(|import| self.find(at, &import.path, depth + 1));
+            .and_then(|import| self.find(at, &import.path, asked));
+        let found = child.filter(|_| named.is_none()).or(named);
         let mut globs = module.uses.iter().filter(|import| import.name == "*");
-        let in_globs = || {
+        found.or_else(|| {
             globs.find_map(|glob| {
-                self.find_name(self.find(at, &glob.path, depth + 1)?.module, name, is_last, depth + 1)
+                let module = self.find(at, &glob.path, asked)?.module;
+                self.find_name(module, name, is_last, asked)
             })
-        };
-        child.filter(|_| named.is_none()).or(named).or_else(in_globs)
+        })
     }
 }
 

@@ -111,7 +111,9 @@ impl fmt::Display for PartitionError {
             PartitionError::NoThread { reason } => {
                 write!(f, "no thread could be started for driver calls: {reason}")
             }
-            PartitionError::Driver(_) => f.write_str("the device was not split, because a driver call failed"),
+            PartitionError::Driver(error) => {
+                write!(f, "the device was not split, because {}", error.in_short())
+            }
         }
     }
 }

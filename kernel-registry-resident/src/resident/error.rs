@@ -144,8 +144,8 @@ impl fmt::Display for ResidentError {
             ResidentError::DriverUnavailable { kernel, .. } => {
                 write!(f, "kernel `{kernel}` was not launched")
             }
-            ResidentError::Driver { kernel, .. } => {
-                write!(f, "kernel `{kernel}` was not launched, because a driver call failed")
+            ResidentError::Driver { kernel, error } => {
+                write!(f, "kernel `{kernel}` was not launched, because {}", error.in_short())
             }
         }
     }

@@ -45,6 +45,11 @@ impl DriverCallError {
         DriverCallError { call, code, name, description }
     }
 
+    /// The call and the code in few words, for an error whose source this is.
+    pub fn in_short(&self) -> String {
+        format!("`{}` failed ({})", self.call, self.code)
+    }
+
     /// Whether every later call of the process fails like this one.
     pub fn is_sticky(&self) -> bool {
         sticky::reason(self.code).is_some()
@@ -139,17 +144,21 @@ impl fmt::Display for DriverUnavailable {
             DriverUnavailable::Failed(error)
                 if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) && error.call == "cuMemHostAlloc" =>
             {
-                f.write_str("the host has too little memory for the driver; ask for less, or free some")
+                write!(f, "{}: the host has too little memory for the driver; ask for less, or free some", error.in_short())
             }
-            DriverUnavailable::Failed(error) if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => f.write_str(
-                "the device has too little memory; `nvidia-smi` shows whether another process has it: end that process, or choose \
+            DriverUnavailable::Failed(error) if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => write!(
+                f,
+                "{}: the device has too little memory; `nvidia-smi` shows whether another process has it: end that process, or choose \
                  another device",
+                error.in_short()
             ),
             DriverUnavailable::Failed(error) if error.is_sticky() => {
-                f.write_str("the driver does not work in this process any more")
+                write!(f, "{}: the driver does not work in this process any more", error.in_short())
             }
-            DriverUnavailable::Failed(_) => f.write_str(
-                "the driver does not work; make sure that `nvidia-smi` shows a device, and that `CUDA_VISIBLE_DEVICES` does not hide it",
+            DriverUnavailable::Failed(error) => write!(
+                f,
+                "{}: the driver does not work; make sure that `nvidia-smi` shows a device, and that `CUDA_VISIBLE_DEVICES` does not hide it",
+                error.in_short()
             ),
         }
     }

@@ -221,9 +221,9 @@ impl fmt::Display for LaunchError {
                 write!(f, ", and `{}: {}` takes {takes} of {}", param.name, param.ty, param.element_size)
             }
             LaunchError::Late { .. } => f.write_str("it was not warm, and could not be warmed late"),
-            LaunchError::WouldWait { .. } => f.write_str("it was not launched beside a resident kernel"),
+            LaunchError::WouldWait { ref wait, .. } => write!(f, "it was not launched beside `{}`", wait.resident),
             LaunchError::DriverUnavailable { .. } => f.write_str("there is no usable driver"),
-            LaunchError::Driver { .. } => f.write_str("a driver call failed"),
+            LaunchError::Driver { error, .. } => write!(f, "{}", error.in_short()),
         }
     }
 }

@@ -95,15 +95,17 @@ impl fmt::Display for WarmError {
                     write!(f, "{about}: ")?;
                 }
                 if error.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
-                    f.write_str(
-                        "the driver itself has no device memory left; warm kernels before anything else takes it",
+                    write!(
+                        f,
+                        "{}: the driver itself has no device memory left; warm kernels before anything else takes it",
+                        error.in_short()
                     )
                 } else if error.is_sticky() {
-                    f.write_str("the driver does not work in this process any more")
+                    write!(f, "{}: the driver does not work in this process any more", error.in_short())
                 } else if log.is_empty() {
-                    f.write_str("a driver call failed, and no kernel was warmed; try again")
+                    write!(f, "{}, and no kernel was warmed; try again", error.in_short())
                 } else {
-                    write!(f, "a driver call failed; the driver's compiler says:\n{}", Printable(log))
+                    write!(f, "{}; the driver's compiler says:\n{}", error.in_short(), Printable(log))
                 }
             }
             WarmError::InHook { hook } => write!(

@@ -137,7 +137,9 @@ impl fmt::Display for RecheckError {
                 timeout.as_secs_f64()
             ),
             RecheckError::NoThread { reason } => write!(f, "no thread could be started for driver calls: {reason}"),
-            RecheckError::Driver(_) => f.write_str("the kernels could not be checked, because a driver call failed"),
+            RecheckError::Driver(error) => {
+                write!(f, "the kernels could not be checked, because {}", error.in_short())
+            }
         }
     }
 }
