@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// What `cargo build` made.
 pub(crate) struct Built {
-    /// Executables and shared libraries of the workspace, or if there are none its static libraries.
+    /// Executables and shared libraries of the workspace. If there are none: its Rust libraries (rlib).
     pub(crate) binaries: Vec<Binary>,
     /// The Rust library of each package that was built.
     pub(crate) libraries: Vec<(PackageId, PathBuf)>,
@@ -173,7 +173,7 @@ fn option(name: &str, value: Option<&(impl AsRef<OsStr> + ?Sized)>) -> impl Iter
     pair.into_iter().flatten()
 }
 
-/// The folder of the nearest Cargo.toml of these folders.
+/// The first of these folders that has a Cargo.toml.
 pub(crate) fn package_folder<'a>(mut folders: impl Iterator<Item = &'a Path>) -> Option<&'a Path> {
     folders.find(|folder| folder.join("Cargo.toml").is_file())
 }

@@ -26,7 +26,7 @@ pub(crate) fn compare<'a>(
     Ok(Compared { entry, mismatches })
 }
 
-/// Where the kernel of this symbol is, if not everywhere and the declaration does not say so.
+/// The variants that have the kernel, if some lack it and the declaration does not say so.
 pub(crate) fn partial(kernel: &KernelRecord<'_>, symbol: &str, image: &Image) -> Option<Partial> {
     image.partial(symbol).filter(|partial| !partial.is_declared(kernel.min_arch))
 }

@@ -22,12 +22,12 @@ use crate::{Error, Result};
 /// ```
 ///
 /// It tells the linker of the package's binaries, tests, examples and C libraries to send nvcc's registrations through kernel-registry
-/// (`--wrap`). So it belongs into the build script of the package that is linked, and sees the kernels of all its dependencies; a library
-/// does the same for its own kernels with [`linked_archive`]. Both together register a kernel once. In the build script of a library it
-/// reaches no program that depends on the library, and prints a warning.
+/// (`--wrap`). Call it in the build script of the package that is linked: it covers the kernels of all dependencies. A library hands over
+/// its own kernels by [`linked_archive`]. If a program uses both, each kernel is still registered once. In the build script of a library
+/// `linked` reaches no program that depends on the library, and prints a warning.
 ///
-/// The program has to use kernel-registry, and its feature `linked` gives the kernels their C++ names. Targets of the package that do not
-/// use it, such as the tests of its library, link and run as before.
+/// The program has to use kernel-registry, and the feature `linked` gives the kernels their C++ names. Targets that do not use
+/// kernel-registry, such as the tests of the package's library, link and run as before.
 ///
 /// # Limits
 ///
@@ -49,11 +49,11 @@ pub fn linked() {
              `linked_archive` here, for the kernels of this library, or `linked` in the build script of the program"
         );
     }
-    // `-u`: otherwise kernel-registry may come before nvcc's code, when nothing refers to its function yet.
+    // `-u` makes the function wanted from the start: the linker may read kernel-registry before nvcc's code refers to it.
     for name in REGISTER {
         println!("cargo:rustc-link-arg=-Wl,--wrap={name},-u,__wrap_{name}");
     }
-    // After kernel-registry, so that the linker takes this only where that is missing.
+    // After kernel-registry, so that the linker uses this archive only where kernel-registry is missing.
     match passing::archive(&arch, &REGISTER) {
         Ok(archive) => println!("cargo:rustc-link-arg={}", archive.display()),
         Err(why) => println!(
@@ -63,7 +63,7 @@ pub fn linked() {
     }
 }
 
-/// Whether the package has linked targets, and whether it has targets that others use.
+/// Whether the package has binaries or C libraries, the targets that these arguments of the linker reach.
 fn has_programs() -> bool {
     let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
     let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap_or_default();
@@ -83,8 +83,8 @@ fn has_programs() -> bool {
 /// ```
 ///
 /// A relative path is looked up in `OUT_DIR`, where the file is rewritten, or else in the package: then the rewritten file goes to
-/// `OUT_DIR`, and cargo is told to search there first. In each object the names of the functions by which nvcc's code registers
-/// kernels are replaced by kernel-registry's, of the same length.
+/// `OUT_DIR`, and cargo is told to search there first. In each object file, kernel-registry's functions replace nvcc's registration
+/// functions by name. Their names have the same length.
 ///
 /// The library has to use kernel-registry; `use kernel_registry as _;` is enough.
 ///

@@ -3,7 +3,7 @@
 //! | module | fact |
 //! |---|---|
 //! | [`rules`] | which driver calls wait for running kernels |
-//! | [`OnWait`], [`stream_mark`] | sections: what is done with a call that would wait for a resident kernel, and which streams are theirs |
+//! | [`OnWait`], [`stream_mark`] | sections: what to do with a call that would wait for a resident kernel, and a mark to recognise a section's streams |
 //! | [`fit`] | what the multiprocessors of each architecture have room for |
 //! | [`sticky`] | errors of the driver that end CUDA for the process |
 //! | [`CudaVersion`] | the PTX that came with each version of CUDA |

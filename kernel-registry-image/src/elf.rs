@@ -1,7 +1,7 @@
 //! The ELF file that a cubin is: sections by name, and functions by symbol.
 //!
-//! In other ELF files names and sections can share bytes, so that a small file holds much. In a cubin they do not, so each
-//! must fit into the file beside all others.
+//! In other ELF files names or sections can overlap, so a small file can describe more bytes than it has. In a cubin they do not overlap: if
+//! their sizes add up to more than the file, it is refused.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ const STO_CUDA_ENTRY: u8 = 0x10;
 const SHT_CUDA_GLOBAL: SectionType = SectionType(0x7000_0007);
 const SHT_CUDA_SHARED: SectionType = SectionType(0x7000_000a);
 
-/// How the section names of a second description begin, which cubins have since sm_100. Some of its sections share bytes with
-/// the first description. Nothing here is read from it.
+/// The prefix of Mercury's sections: since sm_100 a cubin describes its code a second time. These sections may overlap the others, and are not
+/// read.
 const MERCURY: &[u8] = b".nv.merc.";
 
 pub(crate) fn is_elf(image: &[u8]) -> bool {
@@ -41,7 +41,7 @@ pub(crate) fn is_cubin(image: &[u8]) -> bool {
     is_elf(image) && bytes::u16_at(image, 18).map(Machine) == Some(EM_CUDA)
 }
 
-/// Where the last table, section or segment ends. Reading a header takes its size from `effort`.
+/// Where the last table, section or segment ends. Subtracts the size of the header tables from `effort`, the work that is left to the reader.
 pub(crate) fn end(image: &[u8], effort: &mut usize) -> Option<usize> {
     let header = Header::parse(image).ok()?;
     let tables = Tables::read(header, image).ok()?;
@@ -92,7 +92,7 @@ fn is_in_file(section: &SectionHeader64<LittleEndian>) -> bool {
 
 /// A cubin, taken apart.
 pub(crate) struct Elf<'a> {
-    /// The operating system's version of the format: 7 up to CUDA 12, 8 since CUDA 13.
+    /// `EI_ABIVERSION`: 7 up to CUDA 12, 8 since CUDA 13.
     pub(crate) abi: u8,
     /// `e_flags`.
     pub(crate) flags: u32,
@@ -167,7 +167,7 @@ impl<'a> Elf<'a> {
                 false => &[],
             };
             contents.take(data.len(), "the sections")?;
-            // Names that are no text are of no section that is read here.
+            // A name that is not text becomes empty: no section with such a name is read.
             let name =
                 str::from_utf8(name).ok().filter(|name| !name.contains(is_control)).unwrap_or_default();
             sections.push(Section { name, data, size: section.sh_size(LE), info: section.sh_info(LE) });

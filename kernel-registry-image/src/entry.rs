@@ -29,7 +29,7 @@ pub struct Entry {
     pub frames: StackFrames,
     /// Bytes of its machine code, with the functions that were copied beside it, or of its text in PTX.
     pub code_size: u32,
-    /// Whether LLVM made it, as Rust compilers do, and nvcc does not: it may take the lengths of slices.
+    /// Whether its PTX is by LLVM's NVPTX back end, as rustc's is, and not by nvcc. Then it may take a slice's length as an argument.
     pub(crate) is_of_llvm: bool,
     /// Whether the types in the signature are those of the parameters.
     is_typed: bool,
@@ -47,14 +47,14 @@ impl Entry {
         self.signature.as_ref().map_or(&self.symbol, |signature| &signature.name)
     }
 
-    /// The signature, if its types are those of the parameters in the image: as many, and of the same sizes. In a kernel of
-    /// numba, an array is several parameters.
+    /// The signature, if its types are those of the parameters in the image: as many, and of the same sizes. In kernels of numba
+    /// they are not: an array of the signature is several parameters there.
     pub fn typed_signature(&self) -> Option<&Signature> {
         self.signature.as_ref().filter(|_| self.is_typed)
     }
 
-    /// The type of a parameter, by the mangled name or by the source. Types of a name count only if all of them fit the parameters in
-    /// the image; nothing else joins the two.
+    /// The type of a parameter, by the mangled name or by the source. The types of the mangled name are used only if all
+    /// of them fit the image's parameters. Nothing else links the name to the parameters.
     pub fn cuda_type(&self, index: usize) -> Option<&CudaType> {
         match self.typed_signature() {
             Some(signature) => signature.params.get(index),
@@ -85,8 +85,8 @@ impl Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ParamLayout {
-    /// Bytes from the first parameter to this one. In machine code it depends on the architecture if an earlier
-    /// parameter, or this one, is aligned to more than 16 bytes: addresses are aligned there, and not offsets.
+    /// Bytes from the first parameter to this one. In machine code it depends on the architecture if this or an earlier parameter is
+    /// aligned to more than 16 bytes: machine code aligns the address, not the offset.
     pub offset: u32,
     /// Bytes that it takes.
     pub size: u32,
@@ -102,7 +102,7 @@ pub struct ParamLayout {
 }
 
 impl ParamLayout {
-    /// Whether it can be of this type, as far as its size is known, and whether it is floating point.
+    /// Whether it can have this type. Size and kind (integer or floating point) must agree where both are known.
     pub fn fits(&self, ty: &CudaType) -> bool {
         let is_float = match ty {
             CudaType::Scalar(scalar) => Some(matches!(scalar, Scalar::Float | Scalar::Double)),
@@ -128,7 +128,7 @@ impl ParamLayout {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The most threads of a block: `.maxntid`, the product of its dimensions, or of `.reqntid`.
+    /// The most threads of a block: the product of the dimensions of `.maxntid` or `.reqntid`.
     pub max_threads: Option<u32>,
     /// The block that it must be launched with: `.reqntid`.
     pub required_threads: Option<[u32; 3]>,
@@ -153,8 +153,8 @@ pub struct Resources {
     pub registers: u32,
     /// Shared memory of a block that its own variables take, as `ptxas -v` counts it.
     pub static_shared: u32,
-    /// Shared memory of a block that the system keeps for itself, which the section of a kernel
-    /// includes from sm_90 on: 1024 bytes, or none if the kernel uses no shared memory.
+    /// Shared memory that the system reserves in a block: 1024 bytes, or none if the kernel uses no shared memory. From sm_90 on, the
+    /// size of the kernel's ELF section `.nv.shared` includes it.
     pub reserved_shared: u32,
     /// Constant memory of the kernel, which holds its parameters and what the system puts in front of them:
     /// `cmem[0]` of `ptxas -v`.

@@ -42,8 +42,8 @@ impl Target {
 
     /// Whether PTX for this target can be compiled for a device of this compute capability.
     ///
-    /// PTX runs on the target's and on all later capabilities, with suffix `f` on the later ones
-    /// with the same major number, with suffix `a` on the target's own alone.
+    /// PTX runs on the target's capability and on all later ones. With suffix `f`: only on those with the same major number. With suffix
+    /// `a`: only on the target's own.
     pub fn jit_runs_on(&self, capability: (u32, u32)) -> bool {
         match self.portability {
             Portability::Forward => capability >= self.capability(),
@@ -53,8 +53,8 @@ impl Target {
 
     /// Whether machine code for this target runs on a device of this compute capability.
     ///
-    /// Machine code runs on devices with the same major number and no lower minor number, with
-    /// suffix `a` on the target's own capability alone. Integrated devices (Tegra, Jetson) and others may
+    /// Machine code runs on devices with the same major number and an equal or higher minor number. With suffix `a`: only on the target's
+    /// own capability. Integrated devices (Tegra, Jetson) and others may
     /// refuse each other's code; this is not considered here.
     pub fn binary_runs_on(&self, (major, minor): (u32, u32)) -> bool {
         let own = self.capability();

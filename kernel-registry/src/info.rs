@@ -18,12 +18,12 @@ pub struct KernelInfo {
     bytes: Bytes,
     /// The part of the record that says how the kernel is launched. Reading the whole record takes longer than a launch.
     launch: &'static [[u8; 4]; 4],
-    /// Where launches find the kernel. Not a reference, because older compilers allow none to what changes in
-    /// the constant `INFO`.
+    /// Where launches find the kernel. A raw pointer, because compilers before Rust 1.90 reject a constant that refers to interior
+    /// mutability.
     table: *const Table,
 }
 
-// SAFETY: all of it are references to statics that may be shared, also the pointer.
+// SAFETY: every field refers to a static that is `Sync`, and so does the pointer.
 unsafe impl Sync for KernelInfo {}
 // SAFETY: as above.
 unsafe impl Send for KernelInfo {}
@@ -34,7 +34,7 @@ const ANY_LAUNCH: &[[u8; 4]; 4] = &[[0xff; 4]; 4];
 /// The bytes of a kernel's image.
 #[derive(Clone, Copy)]
 enum Bytes {
-    /// A function, because of how the compiler places constants: see `image_bytes`.
+    /// A function, because of how the compiler places constants: see `__private::image_bytes`.
     Embedded(fn() -> &'static [u8]),
     /// The image was made at run time.
     #[cfg(feature = "runtime")]
@@ -86,8 +86,8 @@ impl KernelInfo {
         }
     }
 
-    /// Whether nvcc links the kernel into the program, and `kernel_registry_build::linked()` has the linker hand it over. C++ launches it
-    /// with `<<<>>>`. If nothing declares it, its path is its name in C++.
+    /// Whether nvcc links the kernel into the program. Then `kernel_registry_build::linked()` makes the linker pass its registration to
+    /// kernel-registry, and C++ launches it with `<<<>>>`. If nothing declares it, its path is its name in C++.
     pub fn is_linked(&self) -> bool {
         self.kernel().image.is_none()
     }
@@ -248,8 +248,8 @@ impl fmt::Debug for KernelInfo {
     }
 }
 
-/// Two are equal if they are one and the same declaration. That has one record, but the compiler may
-/// place what an `INFO` refers to several times.
+/// Two are equal if they come from one declaration. A declaration has one record, so its address is compared. The compiler may
+/// duplicate everything else in an `INFO`.
 impl PartialEq for KernelInfo {
     fn eq(&self, other: &Self) -> bool {
         ptr::eq(self.record, other.record)

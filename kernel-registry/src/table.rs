@@ -76,12 +76,13 @@ pub struct Limits {
 }
 
 impl Table {
-    /// The table of a kernel that is warm nowhere. A constant, because the compiler copies it faster than it makes one.
+    /// The table of a kernel that is warm nowhere. A constant: the compiler copies a constant faster than it
+    /// evaluates a `const fn` for each kernel.
     #[expect(clippy::declare_interior_mutable_const, reason = "every kernel's table starts as a copy of it")]
     pub const COLD: Table = Table { slots: [const { Seqlock::ZERO }; DEVICES] };
 
-    /// The kernel in this context, if it was warmed through this very `CudaContext` and has the device's slot. Takes no
-    /// lock.
+    /// The kernel in this context, if it was warmed through this very `CudaContext`, and this context holds the device's slot. Takes no
+    /// lock. Other contexts are found by [`find`](Self::find).
     #[inline]
     pub(crate) fn get(&self, context: &CudaContext) -> Option<Ready> {
         self.entries().get(context.ordinal(), ptr::from_ref(context).addr() as u64).map(Ready::from_words)

@@ -37,7 +37,7 @@ pub unsafe fn smooth(
 #[gpu_kernel(file = "cuda/spin.cu", block = 1)]
 pub unsafe fn spin_until_flag(flag: *const u32, control: *mut Control);
 
-/// Runs until the host ends it, once all blocks have arrived; they wait for each other no longer than this.
+/// First waits until all blocks have arrived, at most `limit_ns` nanoseconds. Then runs until the host ends it.
 #[gpu_kernel(file = "cuda/spin.cu")]
 pub unsafe fn stay_together(control: *mut Control, limit_ns: u64);
 

@@ -78,7 +78,7 @@ pub fn nanoseconds(times: &Kernels<Sample>) -> (f64, f64) {
     (time.a_kernel(), uncertainty * 1e9 / KERNELS as f64)
 }
 
-/// Judges the time, unless its noise covers the bound: then the instructions, where they could be counted.
+/// Judges the time. If the bound lies within the noise, judges the instructions instead, where they were counted.
 pub fn requirement(times: &Kernels<Sample>, instructions: Option<f64>, bound: f64) -> Requirement {
     let (time, uncertainty) = nanoseconds(times);
     match instructions {

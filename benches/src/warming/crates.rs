@@ -80,7 +80,7 @@ fn image_file(image: usize, extension: &str) -> String {
     format!("images/i{image:02}.{extension}")
 }
 
-/// One of so many images. It differs from all others, so that the driver has not cached it.
+/// Image number `image` of `images`. No two are equal, so none is in the driver's cache because of another.
 fn ptx(image: usize, images: usize) -> String {
     let each = KERNELS / images;
     let mut text = ".version 7.0\n.target sm_75\n.address_size 64\n".to_owned();

@@ -43,7 +43,7 @@ pub(super) enum FindingKind {
     Unchecked,
     /// The image has a kernel that nothing declares.
     Unused,
-    /// nvcc linked kernels that are not handed to kernel-registry.
+    /// Kernels that nvcc linked are not handed to kernel-registry.
     Unwarmed,
     /// Only some variants of the image have the kernel, and the declaration does not say so.
     Partial,
@@ -137,7 +137,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Adds a finding if nvcc linked kernels that are not warmed.
+    /// Adds a finding if kernels that nvcc linked are not warmed.
     fn add_unwarmed(&mut self, binary: &'a Contents<'a>, linked: &Alone<'_>) {
         self.add_unread(&linked.image, &binary.path.display().to_string());
         let count = linked.kernels().map_or(0, |kernels| kernels.len());

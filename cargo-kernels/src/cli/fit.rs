@@ -12,7 +12,7 @@ use crate::failure::EXIT_CODES;
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Fit {
-    /// The resident kernel: its path or its last parts, its symbol, or its C++ name
+    /// The resident kernel: its path or the last parts of the path, its symbol, or its C++ name
     pub(crate) kernel: String,
 
     /// Executables, shared libraries, archives, object files or images to read; by default the package is built and its

@@ -19,7 +19,8 @@ pub(super) fn between(old: &str, new: &str) -> Vec<String> {
     lines.into_values().collect()
 }
 
-/// The items by their names, without comments and spaces. An item ends with a `;` outside of brackets, or as a struct.
+/// The items by their names, without comments and spaces. An item ends with a `;` outside of brackets, a struct with
+/// named fields with its `}`.
 fn items(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
     let text = lines.collect::<Vec<_>>().join(" ");
@@ -68,7 +69,7 @@ fn quoted(chars: &mut std::str::CharIndices<'_>, item: &mut String) {
 /// What an item is called: the words from `fn` or `struct` on, up to a bracket.
 fn name(item: &str) -> String {
     for (keyword, kind) in [("fn ", "kernel"), ("struct ", "struct"), ("use ", "use")] {
-        // Names in quotes can contain anything, and come before.
+        // The last keyword counts: earlier ones may stand in quoted names of attributes.
         if let Some(at) = item.rfind(keyword) {
             let name = item[at + keyword.len()..].split(['(', '<', '{', ':']).next().unwrap_or_default();
             return format!("{kind} `{}`", name.trim());

@@ -1,4 +1,4 @@
-//! Declares the images or CUDA sources of a folder: a module for each, in modules for the folders.
+//! Writes the declarations for a folder of images or CUDA sources: a module for each file, nested like the subfolders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -141,7 +141,7 @@ fn structs_module(folder: &Path, sources: &[PathBuf]) -> String {
     name
 }
 
-/// The files that an earlier run wrote, relative to the folder.
+/// The files that an earlier run wrote, relative to `target`.
 fn written(target: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !target.exists() {
         return Ok(Vec::new());

@@ -1,8 +1,8 @@
-//! Reads what people added to an earlier file, so that the new file keeps it.
+//! Reads an earlier file of `cargo kernels declare`, so that the new file keeps what people added.
 //!
-//! A declaration belongs to the kernel that it finds in the image now. What the image and the source say is written anew. The rest
+//! An old declaration is matched to the kernel that its name finds in the current image. What the image and the source say is written anew. The rest
 //! is kept: the kernel's name in Rust, arguments, types that are as good, documentation, attributes, comments, fields of structs,
-//! and all other items. A file of additions beside it would be a second language for the same facts.
+//! and all other items. Additions stay in the file itself: a separate file would need a second syntax.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -199,7 +199,7 @@ impl OldDeclaration {
         instances.chain(of_template).collect()
     }
 
-    /// The arguments to write behind those with these keys.
+    /// The kept arguments whose keys are not in `written`.
     pub(super) fn arguments(&self, written: &[String]) -> Vec<String> {
         let is_new = |key: &str| !written.iter().any(|argument| argument.starts_with(&format!("{key} =")));
         self.arguments.iter().filter(|(key, _)| is_new(key)).map(|(_, text)| text.clone()).collect()
@@ -226,7 +226,7 @@ impl OldDeclaration {
         docs
     }
 
-    /// The parameters. Keeps names that nothing else tells, and types that are as good. `is_vague` says that the image tells no types.
+    /// The parameters. Keeps an old name where the image has none, and an old type that says at least as much. `is_vague` says that the image tells no types.
     pub(super) fn params(
         &self,
         written: Vec<(String, ParamType)>,
@@ -250,8 +250,8 @@ impl OldDeclaration {
     }
 }
 
-/// Whether an old type says as much as the new one, or more: a pointer for a slice, one that may be null, or any type where
-/// nothing is known.
+/// Whether an old type says at least as much as the new one. A pointer may replace a slice, an `Option` a plain type, and any type an
+/// unknown one.
 fn is_as_good(old: &str, new: &ParamType, is_vague: bool) -> bool {
     let (pass, element) = shape(old);
     let is_const = |pass: Pass| matches!(pass, Pass::Slice | Pass::Pointer);

@@ -1,4 +1,4 @@
-//! A kernel as all variants of an image have it.
+//! One kernel of an image, merged from all variants.
 
 use std::collections::BTreeMap;
 

@@ -3,12 +3,12 @@
 use kernel_registry_format::RustType;
 use kernel_registry_image::Scalar;
 
-/// A pointer to something unknown.
+/// The element type of a pointer to something unknown.
 pub(super) const VOID: &str = "core::ffi::c_void";
 
 /// The number type of Rust for one of C++.
 pub(super) fn number(scalar: Scalar) -> &'static str {
-    // `char` takes both kinds of bytes, and has a sign where CUDA runs.
+    // `char` accepts `i8` and `u8`. `i8` comes first, because `char` is signed on CUDA's hosts.
     const NUMBERS: [&str; 11] = ["bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
     let accepts = |name: &&str| RustType::named(name).is_some_and(|number| scalar.accepts(number));
     NUMBERS.into_iter().find(accepts).unwrap_or("u8")

@@ -175,8 +175,8 @@ struct Pairs<'a> {
     removed: Vec<&'a Kernel>,
 }
 
-/// Pairs kernels by path, or by name in C++ if a side is an image without paths. If several share a name, as overloads and copies in
-/// several binaries do, those with the same symbol are pairs first, then those in the same place.
+/// Pairs kernels by path, or by C++ name if one side is an image without paths. Several kernels can share a name: overloads, or copies
+/// in several binaries. Those with equal symbols are paired first, the rest in order.
 fn pairs<'a>(old: &'a [Kernel], new: &'a [Kernel]) -> Pairs<'a> {
     let by_path = old.iter().chain(new).all(|kernel| kernel.path.is_some());
     let mut named: BTreeMap<String, [Vec<&Kernel>; 2]> = BTreeMap::new();

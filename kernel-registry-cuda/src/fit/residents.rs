@@ -7,8 +7,8 @@ use super::processor::{Processor, Space};
 
 /// Resident grids, in the order of their launches. Each was found to [fit](Self::residency) beside those before it.
 ///
-/// The blocks of the first are spread evenly. The placement of later grids is unknown, so each multiprocessor is assumed to be as full as
-/// possible, except that one has at most the last grid's average.
+/// The blocks of the first are spread evenly. Where the blocks of later grids are is unknown: every multiprocessor counts as full as it can
+/// be. Of the last grid, at least one multiprocessor has no more than the average.
 #[derive(Clone, Copy, Debug)]
 pub struct Residents<'a> {
     device: &'a Device,
@@ -52,20 +52,21 @@ impl<'a> Residents<'a> {
             return grid::beside(self.device, resident, other);
         }
         other.check(self.device)?;
-        // A cluster needs several multiprocessors.
+        // The average holds for one multiprocessor, so it is used only without clusters.
         let (processor, space) = self.tightest(other, other.cluster == 1);
         let at_once = in_clusters(self.device, other, space.blocks);
         Ok(Room::new(other, at_once, space, &processor))
     }
 
-    /// The multiprocessor with the least room for a launch, perhaps of those with no more than the average of the last grid.
+    /// The multiprocessor with the least room for a launch. With `average`, only multiprocessors with no more than the last grid's average
+    /// count.
     ///
-    /// The carve-out is that of the first grid that has a block there, which need not be the first one.
+    /// A multiprocessor's carve-out is set by the earliest grid with a block on it, which may be a later grid than the first.
     fn tightest(&self, launch: &Launch, average: bool) -> (Processor<'a>, Space) {
         let processors = u64::from(self.device.processors.max(1));
         let last = self.grids.len().saturating_sub(1);
         let with_those_from = |first: usize| {
-            // The most that a multiprocessor can have is what fits where it has the fewest of the grids before.
+            // At most so many blocks of this grid as fit beside the fewest possible blocks of the earlier grids.
             let (mut processor, mut emptiest) = (Processor::new(self.device), Processor::new(self.device));
             for (place, grid) in self.grids.iter().enumerate().skip(first) {
                 let of_average = u32::try_from(grid.grid / processors).unwrap_or(u32::MAX);

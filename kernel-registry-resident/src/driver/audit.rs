@@ -1,4 +1,4 @@
-//! An audit in front of the driver (kernel-audit), which guards the section too. Without one, nothing happens.
+//! Tells kernel-audit when a section begins and ends, if it stands in front of the driver. Without it, does nothing.
 
 use std::ffi::{CString, c_char};
 
@@ -24,7 +24,7 @@ pub(crate) fn begin_section(
     Some(unsafe { begin(kernel.as_ptr(), context, stream.cu_stream(), on_wait.code()) })
 }
 
-/// Tells an audit that the kernel has ended. Returns how many deferred calls it has made now.
+/// Tells an audit that the kernel has ended. Returns how many deferred calls the audit has made now.
 pub(crate) fn end_section(driver: &Driver, number: u64) -> u64 {
     // SAFETY: this is its type.
     let end = unsafe { driver.find_of_audit::<End>(c"kernel_registry_audit_section_end") };

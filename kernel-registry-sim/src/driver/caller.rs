@@ -19,7 +19,7 @@ use super::result::{Answer, Code};
 ///
 /// # Safety
 ///
-/// `to` is valid for writes of that many bytes, and during the copy only kernels access it.
+/// `to` is valid for writes of `bytes` bytes. During the copy, only simulated kernels may access it.
 pub(crate) unsafe fn copy_from(from: usize, to: *mut u8, bytes: usize) -> Answer {
     // SAFETY: the caller's promise.
     unsafe { transfer(Way::FromCaller, to, from, bytes) }

@@ -162,7 +162,7 @@ fn calls_that_would_wait_are_refused_while_it_is_resident() -> Outcome {
     assert_eq!((wait.call, wait.resident), ("cuModuleLoadDataEx", spin_until_flag::INFO.path()));
     assert_eq!(
         format!("{:?}", MainError::from(error)),
-        "kernel `kernels::waiting::touch`: it was not launched beside a resident kernel: `cuModuleLoadDataEx` would wait for `kernels::waiting::spin_until_flag`, which is \
+        "kernel `kernels::waiting::touch`: it was not launched beside `kernels::waiting::spin_until_flag`: `cuModuleLoadDataEx` would wait for `kernels::waiting::spin_until_flag`, which is \
          still on the device: a module is loaded only when nothing runs on the device; load all modules, and compile what is \
          compiled at run time, before work starts that does not end; or load it with `cuLibraryLoadData`, which does not wait if \
          loading is lazy"

@@ -16,7 +16,7 @@ pub(crate) struct Plan {
     pub(super) registry: &'static Registry,
     /// In the registry's order.
     pub(super) kernels: Vec<Planned>,
-    /// Indexed by place, in which later plans keep them.
+    /// Indexed by place. Images keep their places in later plans.
     pub(super) images: Vec<PlannedImage>,
 }
 

@@ -27,7 +27,7 @@ fn same(program: &str, between: impl FnOnce(&Path)) -> String {
 #[test]
 fn files_of_images_may_change_while_it_runs() {
     needs_python!();
-    // The kernel stores a digit of its image, and the copy that was preloaded gets another one.
+    // The program overwrites the digit in the preloaded image files. The kernel must still store the digit of its own image.
     let printed = same(
         r"
 import glob, sys

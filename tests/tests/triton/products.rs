@@ -1,4 +1,4 @@
-//! Kernels that multiply matrices.
+//! Tests of Triton kernels that multiply matrices.
 
 use half::{bf16, f16};
 use kernel_registry::{DynArg, KernelParam};

@@ -1,11 +1,11 @@
-//! Kernels in which each program has a row.
+//! Tests of Triton kernels in which each program instance computes one row.
 
 use kernel_registry::DynArg;
 
 use crate::{Kernel, Outcome, assert_close, numbers};
 
 const ROWS: usize = 5;
-/// Fewer than the block has places.
+/// Fewer columns than the Triton block has elements, so the rest is masked.
 const COLUMNS: usize = 200;
 
 #[test]
@@ -66,7 +66,7 @@ fn layer_norm() -> Outcome {
 fn argmax() -> Outcome {
     let kernel = Kernel::new("argmax")?;
     let mut x = numbers(ROWS * COLUMNS, 5);
-    // Of equal values it is the first.
+    // `argmax` returns the first of equal values.
     (x[17], x[150]) = (9.0, 9.0);
     let there = kernel.stream.clone_htod(&x)?;
     let mut out = kernel.stream.alloc_zeros::<i32>(ROWS)?;

@@ -30,7 +30,8 @@ pub(crate) fn measure() -> Result<Vec<f64>> {
         let stream = context.new_stream()?;
         let mut memory = stream.alloc_zeros::<u8>(1 << 20)?;
         let address = memory.device_ptr_mut(&stream).0;
-        // A stream's first launch takes longer. Its kernel has had its first launch then, so two kernels take turns.
+        // A stream's first launch takes longer, so a starter makes it, which is not measured. Two kernels alternate as starter, so each is
+        // measured in every other context.
         let starter = [touch::INFO, set_flag::INFO][round % 2];
         for _ in 0..20 {
             launch(starter, &stream, address)?;

@@ -45,8 +45,8 @@ impl Wide {
         Self::new(negative, a_bits * b_bits, a_exponent + b_exponent)
     }
 
-    /// Adds two numbers. A sticky bit, the last one, is set if anything was lost. All f64 have zeros there, so
-    /// the sum is on the right side of each.
+    /// Adds two numbers. The last bit is sticky: it is set if bits were shifted out. It is 0 in every f64, so the inexact sum is still
+    /// greater or smaller than any f64 as the exact sum is.
     fn plus(self, other: Self) -> Self {
         let key = |value: &Self| (value.exponent, value.magnitude);
         let (large, small) = if key(&self) < key(&other) { (other, self) } else { (self, other) };

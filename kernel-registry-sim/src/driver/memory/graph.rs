@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-/// The address of such memory. The nodes that allocate and free it share it. The memory is freed with the last of
-/// them, or later if it is allocated then.
+/// The address of such memory, which the allocating and the freeing nodes share. The memory is freed when the last node is gone, but not
+/// while a launch has it allocated.
 #[derive(Clone)]
 pub(crate) struct Allocation(pub(crate) Arc<usize>);
 
@@ -13,7 +13,7 @@ impl Allocation {
     }
 }
 
-/// What the driver knows of such memory beside its block.
+/// What the driver knows of such memory in addition to its `Block`.
 pub(crate) struct Known {
     pub(crate) allocation: Allocation,
     /// Whether it will be allocated when all submitted work is done.

@@ -9,7 +9,7 @@ use crate::driver::handles::Handle;
 /// The place of work in the order in which all work was submitted. 0 is before all.
 pub(crate) type Seq = u64;
 
-/// The place up to which work must be done before something is ready. `None` until somebody needs it.
+/// A loaded function, the printf buffer or the heap is ready when all work up to this place is done. `None` before its first use.
 pub(crate) type Ready = Option<Seq>;
 
 /// Work that must be done first: all that occupies the device, up to a place.

@@ -152,7 +152,7 @@ impl Bench {
         self.with_args(|args| cuda::launch(function, stream, config, args))
     }
 
-    /// Calls `then` with the arguments of such kernels. The last one is for the one kernel with three parameters.
+    /// Calls `then` with arguments for a kernel that sets `Word::Done`. Only one kernel has the third parameter.
     pub(crate) fn with_args<T>(&self, then: impl FnOnce(&mut [*mut c_void]) -> T) -> T {
         with_args(self.address_of(Word::Done), then)
     }
@@ -213,8 +213,8 @@ impl Bench {
         cuda::synchronize()
     }
 
-    /// Allows a function the most dynamic shared memory that a block can have beside a block that uses none. The
-    /// device reserves a little for that block too.
+    /// Raises a function's dynamic shared memory to the most that still leaves room for a second block without any. That block also takes
+    /// the device's reserve.
     pub(crate) fn grant_shared(&self, function: sys::CUfunction) -> Done<LaunchConfig> {
         let most = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let reserved = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;

@@ -426,7 +426,10 @@ pub(crate) fn reset(warm: &Warm, _: Duration) -> Checked {
     let again = kernel_registry::context(0)?;
     ensure(again.cu_ctx() == context.cu_ctx(), "it is at another address")?;
     for context in [context, &again] {
-        match Prepared::untyped(touch::INFO, context, touch::INFO.over(1)) {
+        let stream = context.new_stream()?;
+        let prepared = Prepared::untyped(touch::INFO, context, touch::INFO.over(1));
+        // SAFETY: it is refused.
+        match prepared.and_then(|prepared| unsafe { prepared.launch(&stream, &mut [ptr::null_mut()]) }) {
             Err(error @ (LaunchError::Reset { .. } | LaunchError::NotWarm { .. })) => {
                 println!("     {error}")
             }

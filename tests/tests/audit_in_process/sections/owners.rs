@@ -1,4 +1,4 @@
-//! What is freed or unloaded later belongs to a context, or to the process, and not to whoever called.
+//! Tests that a deferred free or unload acts on the context that owns the object, or on the process, not on the caller's current context.
 
 use super::*;
 

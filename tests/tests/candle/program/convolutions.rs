@@ -1,4 +1,4 @@
-//! Kernels that slide a window over a signal or an image.
+//! Checks candle's convolution, pooling and upsampling kernels against the CPU.
 
 use kernel_registry::DynArg;
 

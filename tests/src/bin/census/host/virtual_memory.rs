@@ -16,7 +16,7 @@ fn released(bench: &Bench) -> Done<u64> {
     let address = cuda::map(bench.device())?;
     let mut memory = 0_u64;
     driver!(cuMemRetainAllocationHandle(&raw mut memory, address))?;
-    // Once for `map`, and the last time in the row.
+    // This releases the handle that `map` keeps. The row releases the retained one, which is the last.
     driver!(cuMemRelease(memory))?;
     driver!(cuMemUnmap(address, MAPPED))?;
     Ok(memory)
