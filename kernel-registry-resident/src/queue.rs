@@ -60,6 +60,8 @@ use crate::mapped::Memory;
 /// # }
 /// ```
 ///
+/// There are no atomics across the bus, so blocks cannot agree who takes a value: the host decides, and each block has a lane of its own.
+///
 /// After [`Control::stop`] the kernel still does the values that were pushed before. If its grid has another number of blocks than
 /// the queue was made for, it ends as [`Ended::OtherLanes`].
 pub struct Queue<T> {

@@ -1,4 +1,5 @@
-//! Launching: finds the handle of a warm kernel, checks the configuration, and calls the driver.
+//! Launching: finds the handle of a warm kernel, checks the configuration, and calls the driver. It takes no lock, allocates nothing, hashes
+//! nothing and reads no record.
 
 mod check;
 mod configure;

@@ -33,7 +33,8 @@ use image::{
 };
 use load::{any_node, first_node, kernel_node, launch, load_kernel, load_node, set_limit};
 
-/// Prepares the process for its first call of a function. Returns whether it can be watched.
+/// Prepares the process for its first call of a function: says what starts with a record, and what starts anew in a forked child. Returns whether
+/// it can be watched.
 fn begin(number: u32) -> bool {
     static ONCE: Once = Once::new();
     /// Whether the thread that watches was started. Asking for a function does not start it: a program may only want to know whether there is a

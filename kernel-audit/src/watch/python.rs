@@ -1,4 +1,4 @@
-//! The Python frames of a thread. CPython 3.11 and 3.12 export the function by which they write them when they crash: that takes no lock, allocates
+//! The Python frames of a thread, which are asked for at findings and hangs only. CPython 3.11 and 3.12 export the function by which they write them when they crash: that takes no lock, allocates
 //! nothing, and may be called in the handler of a signal and without the interpreter's lock, for the thread's own frames. For other
 //! versions `locked` asks for the frames, if the thread holds the interpreter's lock.
 

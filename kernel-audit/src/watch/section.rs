@@ -1,6 +1,8 @@
 //! Sections: while a resident kernel is on a device, calls that would wait for it are refused, reported or deferred.
 //!
 //! Without a section a call costs the load of a flag. In a section a launch in another stream costs no more than that.
+//!
+//! No lock of a section is held while the driver is called. All contexts of a device count as one.
 
 mod deferred;
 

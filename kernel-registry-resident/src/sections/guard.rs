@@ -31,7 +31,8 @@ pub(crate) enum NotBegun<E> {
 }
 
 impl Guard {
-    /// Begins a section if `check` allows it. `check` gets the resident kernels that are on these multiprocessors already.
+    /// Begins a section if `check` allows it. `check` gets the resident kernels that are on these multiprocessors already. The lock is held meanwhile: two
+    /// threads cannot both take the last room.
     pub(crate) fn begin<E>(
         within: Family,
         grid: ResidentGrid,

@@ -1,4 +1,5 @@
-//! The kernels and fatbins that were registered in this program or shared library.
+//! The kernels and fatbins that were registered in this program or shared library. The code that registers runs before `main`: it never looks
+//! at inventory's list, whose constructors may not have run.
 
 use super::{Linked, shim};
 

@@ -2,6 +2,8 @@
 //!
 //! The number is odd while the words change. A reader that finds an odd number, or different numbers before and after
 //! reading, has read a mixture and discards it. tests/loom runs this file under loom.
+//!
+//! A pointer to immutable data would leak for each context, and programs make hundreds.
 
 use super::sync::{AtomicU64, Ordering, fence};
 

@@ -1,7 +1,8 @@
 //! Cuts PTX images into pieces, so that the driver compiles a large image on all cores.
 //!
 //! Only images are cut whose kernels share nothing, as the macro found: see `ImageRecord::separable`. A piece has some of the
-//! kernels that are to be warmed, and all functions and declarations of the image.
+//! kernels that are to be warmed, and all functions and declarations of the image. The same kernels and threads give the same pieces, so that the
+//! driver's cache serves later processes.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};

@@ -1,4 +1,4 @@
-//! Turns: warm-ups of one context run one after the other.
+//! Turns: warm-ups of one context run one after the other, so a stuck warm-up costs one thread.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
