@@ -3,7 +3,6 @@
 pub mod evidence;
 pub mod guide;
 
-use std::error::Error;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
@@ -13,18 +12,8 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
+pub use kernel_registry_command::with_causes;
 use serde_json::Value;
-
-/// An error with its causes, in one line.
-pub fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    text
-}
 
 /// Installs the simulated driver if `KERNEL_REGISTRY_SIM=1` is set, so that programs for GPUs run without one.
 pub fn simulate_if_told() {

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+pub use kernel_registry_command::with_causes as said;
 use kernel_registry_sim::Fault;
 
 /// `CUresult`s to inject, one of each kind: out of memory, an invalid argument, a fault of a kernel, an absent object, and an
@@ -13,17 +14,6 @@ pub const RESULTS: [(u32, &str); 5] = [
     (801, "CUDA_ERROR_NOT_SUPPORTED"),
     (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
 ];
-
-/// An error with its causes, in one line.
-pub fn said(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    text
-}
 
 /// Whether this result breaks the context.
 pub fn ends_context(result: u32) -> bool {
