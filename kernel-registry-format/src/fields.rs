@@ -1,4 +1,4 @@
-//! The fields of a record: a payload split into tags and bytes, and the types of values.
+//! Reads the fields of a record: splits a payload into tags and bytes, and reads bytes as text or numbers.
 
 use core::fmt;
 
@@ -8,21 +8,21 @@ use crate::layout::FIELD_HEADER_LEN;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// It does not begin with the magic number.
+    /// The record does not begin with the magic number.
     Magic,
-    /// It claims to be longer than what is left of the section.
+    /// The length in the record's header is larger than the rest of the section.
     Truncated,
-    /// A field claims to be longer than what is left of its record.
+    /// The length of a field is larger than the rest of its record.
     FieldTruncated,
-    /// A field that must be there is missing.
+    /// A required field is missing.
     FieldMissing,
     /// A field occurs twice.
     FieldRepeated,
-    /// A field has another length than its type.
+    /// The length of a field does not fit its type.
     FieldSize,
-    /// Text that is not UTF-8.
+    /// A text is not UTF-8.
     Text,
-    /// A parameter is passed in an unknown way.
+    /// The code for how a parameter is passed is unknown.
     Pass,
 }
 
@@ -64,12 +64,12 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// The tags of the fields that a record has, each below 32.
+/// The tags that have occurred in a record, as a bit set. Tags are below 32.
 #[derive(Default)]
 pub(crate) struct Seen(u32);
 
 impl Seen {
-    /// Adds a field, which may occur once.
+    /// Adds a tag. Fails if the tag is there already, because a field may occur only once.
     pub(crate) fn add(&mut self, tag: u8) -> Result<(), Problem> {
         if self.has(tag) {
             return Err(Problem::FieldRepeated);
@@ -82,7 +82,7 @@ impl Seen {
         self.0 & 1 << tag != 0
     }
 
-    /// Checks that none of these is missing.
+    /// Checks that none of these tags is missing.
     pub(crate) fn require(&self, tags: &[u8]) -> Result<(), Problem> {
         if tags.iter().all(|tag| self.has(*tag)) { Ok(()) } else { Err(Problem::FieldMissing) }
     }

@@ -1,8 +1,8 @@
-//! The index of the build step: which image was made of which source. The build step writes it, the macro reads it.
+//! The index of the build step: which image was compiled from which source. The build step writes it, the macro reads it.
 //!
-//! It is the text file [`FILE`] in the folder [`FOLDER`] of `$OUT_DIR`, with a line for each source: source, image, origin,
-//! the structs whose fields the source tells, and the signature of each `extern "C"` kernel whose types it tells. Tabs separate
-//! the fields.
+//! The index is the text file [`FILE`] in the folder [`FOLDER`] of `$OUT_DIR`. Each line describes one source, with tabs
+//! between these fields: the source, its image, the image's origin, the structs that the source defines, and the signature of
+//! each `extern "C"` kernel.
 //!
 //! ```
 //! use kernel_registry_format::index::{Entry, entries, find};
@@ -31,38 +31,38 @@ use crate::is_control;
 
 /// The folder in `$OUT_DIR` that holds the index and the images.
 pub const FOLDER: &str = "kernel-registry";
-/// The name of the index in that folder.
+/// The file name of the index in [`FOLDER`].
 pub const FILE: &str = "index";
-/// The file beside it that says that the build script has set [`VARIABLE`] for the package's compilation.
+/// The file in [`FOLDER`] whose existence says that the build script has set [`VARIABLE`] for the package's compilation.
 pub const ANNOUNCED: &str = "announced";
-/// The variable that a build script sets which makes images. Files stay in `$OUT_DIR` when it makes none any more, and
-/// the variable does not.
+/// The environment variable that a build script sets for the package's compilation if it makes images. A build script that no
+/// longer makes images leaves old files in `$OUT_DIR`, but does not set the variable.
 pub const VARIABLE: &str = "KERNEL_REGISTRY_INDEX";
-/// Stands in place of the image's name where there is no image.
+/// What a line has for the image's name if there is no image.
 pub const NO_IMAGE: &str = "-";
 
-/// Structs begin so, and signatures do not.
+/// The beginning of the field with structs. No signature begins with this.
 const STRUCT: &str = "struct ";
 
-/// One line of the index. Its `Display` is that line.
+/// One line of the index. `Display` writes that line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// The source, relative to the package, with slashes. It has no tab and no line break in it.
+    /// The path of the source, relative to the package, with slashes, without tabs and line breaks.
     pub source: &'a str,
-    /// The file in the folder of the index.
+    /// The file name of the image in the index's folder, if there is an image.
     pub image: Option<&'a str>,
-    /// The compiler that made the image, or why there is none.
+    /// The compiler that made the image, or why there is no image.
     pub origin: &'a str,
-    /// The structs whose fields the source tells, all in one as C++ defines them (`struct A { int a; }; struct B { int b; };`),
-    /// and signatures of `extern "C"` kernels, with tabs between them. Readers pass over what they cannot read.
+    /// The structs that the source defines, in one C++ text (`struct A { int a; }; struct B { int b; };`), and the signatures of
+    /// `extern "C"` kernels, separated by tabs. Readers ignore what they cannot parse.
     pub signatures: &'a str,
 }
 
-/// A line of the index is not of this version.
+/// The error for an index line that another version of kernel-registry-build has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherVersion;
 
-/// The entry of a source, if the index has one.
+/// Returns the entry of a source, if the index has one.
 ///
 /// # Errors
 ///
@@ -73,7 +73,7 @@ pub fn find<'a>(index: &'a str, source: &str) -> Result<Option<Entry<'a>>, Other
     index.lines().find(starts).map(entry).transpose()
 }
 
-/// All entries, in the order of the index.
+/// Returns all entries, in the order of the index.
 ///
 /// # Errors
 ///
@@ -93,12 +93,12 @@ fn entry(line: &str) -> Result<Entry<'_>, OtherVersion> {
 }
 
 impl<'a> Entry<'a> {
-    /// Its signatures, one by one.
+    /// Returns the signatures one by one.
     pub fn each_signature(&self) -> impl Iterator<Item = &'a str> {
         self.signatures.split('\t').filter(|text| !text.is_empty() && !text.starts_with(STRUCT))
     }
 
-    /// Its structs, or nothing.
+    /// Returns the text with the structs, or an empty string.
     pub fn structs(&self) -> &'a str {
         self.signatures.split('\t').find(|text| text.starts_with(STRUCT)).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The contents of a record: a kernel, or the library that registered kernels.
+//! What a record describes: a kernel, or the copy of kernel-registry that registered kernels.
 
 use core::fmt;
 
@@ -7,11 +7,11 @@ use crate::{Param, Params};
 /// One registered kernel, as it was declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelRecord<'a> {
-    /// Path of the Rust type that names the kernel, such as `kernels::blas1::saxpy`.
+    /// Path of the Rust type that stands for the kernel, such as `kernels::blas1::saxpy`.
     pub path: &'a str,
-    /// Name of the entry in the image, mangled if the image has it mangled.
+    /// The kernel's name in the image, which may be a mangled C++ name.
     pub symbol: &'a str,
-    /// The cargo package that declares it.
+    /// The cargo package that declares the kernel.
     pub package: &'a str,
     /// The version of that package.
     pub version: &'a str,
@@ -21,43 +21,44 @@ pub struct KernelRecord<'a> {
     pub line: u32,
     /// The column of the declaration, counted from 1.
     pub column: u32,
-    /// The first line of the kernel's documentation, or nothing.
+    /// The first line of the kernel's documentation, or an empty string.
     pub summary: &'a str,
-    /// Parameters, in the order in which the kernel takes them.
+    /// The parameters, in the order in which the kernel takes them.
     pub params: Params<'a>,
-    /// The least compute capability that the kernel asks for: 80 for `arch = ">=80"`.
+    /// The least architecture that the declaration asks for: 80 for `arch = ">=80"`.
     pub min_arch: Option<u32>,
-    /// Threads in a block, if the declaration fixes them, or the kernel was compiled for this block only.
+    /// The threads of a block in x, y and z, if the declaration fixes them, or if the kernel was compiled for this block only.
     pub block: Option<[u32; 3]>,
-    /// Bytes of dynamic shared memory, if the declaration fixes them.
+    /// Bytes of dynamic shared memory, if the declaration fixes the number.
     pub shared: Option<u32>,
-    /// Bytes of stack that a thread needs, if the declaration says so.
+    /// Bytes of stack that a thread needs, if the declaration states the number.
     pub stack: Option<u32>,
-    /// Stack frames that its image shows and the driver does not report.
+    /// Stack frames that were found in the image and that the driver does not report.
     pub frames: StackFrames,
-    /// Services of the driver that it uses, such as printf, as far as its image shows.
+    /// Services of the driver that the kernel uses, such as printf, as found in its image.
     pub needs: Needs,
-    /// The file that holds its code.
+    /// The file that holds the kernel's code, if there is one.
     pub image: Option<ImageRecord<'a>>,
-    /// The copy of kernel-registry that registered it: [`LibraryRecord::copy`].
+    /// The copy of kernel-registry that registered the kernel: [`LibraryRecord::copy`].
     pub copy: u64,
 }
 
 /// Stack frames that the driver's `LOCAL_SIZE_BYTES` leaves out.
 ///
-/// The driver counts the frames of a kernel and of all functions that it calls, with two exceptions: the stack of
-/// recursive calls has no bound, and a kernel that launches others needs a stack for any kernel of its image.
+/// The driver counts the frames of a kernel and of all functions that the kernel calls, with two exceptions. The stack of
+/// recursive calls is left out, because it has no bound. A kernel that launches kernels also needs the stack of any kernel in
+/// its image, which is left out, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StackFrames {
-    /// The kernel's calls are recursive, so that its stack has no known bound. This is the least that it needs in bytes:
-    /// the frames of one pass through its calls.
+    /// The least stack in bytes of a kernel whose calls are recursive: the frames of one pass through its calls. Such a stack
+    /// has no known bound. `None` if no call is recursive.
     pub recursive: Option<u32>,
-    /// The kernel launches kernels: the largest frame in its image in bytes.
+    /// The largest frame in the image in bytes, if the kernel launches kernels.
     pub launched: Option<u32>,
 }
 
 impl StackFrames {
-    /// The driver reports the kernel's whole stack.
+    /// The value for a kernel whose whole stack the driver reports.
     pub const KNOWN: StackFrames = StackFrames { recursive: None, launched: None };
 }
 
@@ -66,16 +67,16 @@ impl StackFrames {
 pub struct ImageRecord<'a> {
     /// Path of the image or of its source, relative to the package that declares the kernel.
     pub file: &'a str,
-    /// The length of the image in bytes; 0 if the crate was compiled without it.
+    /// The length of the image in bytes; 0 if the crate was compiled without the image.
     pub len: u64,
-    /// Its variants, separated by commas: `sm_90` is machine code, `compute_75` is PTX.
+    /// The image's variants, separated by commas: `sm_90` is machine code, `compute_75` is PTX.
     pub variants: &'a str,
-    /// It is PTX text, and its kernels share nothing: each can be compiled without the others.
+    /// Whether the image is PTX text whose kernels share no variables, so that each can be compiled without the others.
     pub separable: bool,
 }
 
 impl ImageRecord<'_> {
-    /// Whether the crate was compiled with it.
+    /// Returns whether the crate was compiled with this image.
     pub const fn is_there(&self) -> bool {
         self.len > 0
     }
@@ -83,32 +84,32 @@ impl ImageRecord<'_> {
 
 /// Services of the driver that a kernel uses.
 ///
-/// These are found in all functions that the kernel can call, whether or not a launch calls them. If a kernel calls
-/// through pointers, these functions include all whose address is taken in the image.
+/// A service counts if any function uses it that the kernel can call, whether or not a launch calls that function. If a
+/// kernel calls through pointers, it can call every function whose address is taken in the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Needs {
-    /// It calls `printf`: the driver keeps a buffer for that.
+    /// The kernel calls `printf`, for which the driver keeps a buffer.
     pub printf: bool,
-    /// It contains `assert`.
+    /// The kernel contains `assert`.
     pub assert: bool,
-    /// It calls `malloc`, `free`, `new` or `delete`: the driver keeps a heap for that.
+    /// The kernel calls `malloc`, `free`, `new` or `delete`, for which the driver keeps a heap.
     pub heap: bool,
-    /// It launches kernels itself (dynamic parallelism).
+    /// The kernel launches kernels (dynamic parallelism).
     pub device_launch: bool,
-    /// Part of its image could not be read, so that it may need anything.
+    /// Part of the image could not be read, so the kernel may need any service.
     pub unknown: bool,
 }
 
 impl Needs {
-    /// The kernel needs none.
+    /// The kernel needs no service.
     pub const NONE: Needs =
         Needs { printf: false, assert: false, heap: false, device_launch: false, unknown: false };
 
-    /// Nothing is known of the kernel, so that it may need anything.
+    /// Nothing is known of the kernel, so it may need any service.
     pub const UNKNOWN: Needs = Needs { unknown: true, ..Needs::NONE };
 
-    /// The needs of both.
+    /// Returns the union of two sets of needs.
     #[must_use]
     pub const fn and(self, other: Needs) -> Needs {
         Needs {
@@ -120,7 +121,7 @@ impl Needs {
         }
     }
 
-    /// Each need in a word or two.
+    /// Returns each need in one or two words, such as `device launch`.
     pub fn words(self) -> impl Iterator<Item = &'static str> {
         let Needs { printf, assert, heap, device_launch, unknown } = self;
         let all = [
@@ -147,7 +148,7 @@ impl Needs {
             assert: bits & 2 != 0,
             heap: bits & 4 != 0,
             device_launch: bits & 8 != 0,
-            // A bit that this version does not know is a need that it does not know.
+            // A bit from 16 up is a need of a newer version, which this version does not know.
             unknown: bits >= 16,
         }
     }
@@ -156,16 +157,17 @@ impl Needs {
 /// The copy of kernel-registry that a binary contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LibraryRecord<'a> {
-    /// Its version.
+    /// The version of kernel-registry.
     pub version: &'a str,
-    /// The compiler that built it, such as `rustc 1.95.0`.
+    /// The compiler that built the copy, such as `rustc 1.95.0`.
     pub compiler: &'a str,
-    /// Identifies this copy in a program that contains several: of two versions, or of one version from two sources.
+    /// A number that identifies this copy in a program with several copies: of two versions, or of one version from two
+    /// sources.
     pub copy: u64,
 }
 
 impl<'a> KernelRecord<'a> {
-    /// An empty record, to complete a struct expression with.
+    /// An empty record, for `..KernelRecord::EMPTY` in struct expressions.
     pub const EMPTY: KernelRecord<'static> = KernelRecord {
         path: "",
         symbol: "",
@@ -186,22 +188,22 @@ impl<'a> KernelRecord<'a> {
         copy: 0,
     };
 
-    /// The last part of the path: the name that the kernel was declared under, for an instance of a generic
-    /// kernel with its arguments.
+    /// Returns the last part of the path, which is the declared name. An instance of a generic kernel has its generic arguments
+    /// in it: `reduce::<f32, 256>`.
     pub fn name(&self) -> &'a str {
-        // C++ has no `::` before the arguments of a template.
+        // In C++ there is no `::` before the arguments of a template.
         let generic = self.path.find("::<").or_else(|| self.path.find('<')).unwrap_or(self.path.len());
         let start = self.path[..generic].rfind("::").map_or(0, |at| at + 2);
         &self.path[start..]
     }
 
-    /// The declaration in one line, for people: `saxpy(n: u32, x: &[f32])`.
+    /// Returns the declaration as one line of text: `saxpy(n: u32, x: &[f32])`.
     pub fn signature(&self) -> Signature<'a> {
         Signature { name: self.name(), params: self.params }
     }
 }
 
-/// Prints a kernel as it was declared. Made by [`KernelRecord::signature`].
+/// A kernel's declaration, written by `Display` as one line. [`KernelRecord::signature`] returns it.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature<'a> {
     name: &'a str,

@@ -1,24 +1,24 @@
-//! The record that each kernel leaves in the binary, and the index of images that a build step leaves: one model, one writer, one reader.
-//! Any tool that reads binaries may depend on it: it has no dependencies itself.
+//! Models, writers and readers of two formats: the record that each kernel leaves in the binary, and the index of images that
+//! the build step leaves. This crate has no dependencies, so any tool that reads binaries may depend on it.
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
-//! | (this one) | the record |
+//! | (crate root) | the record |
 //! | [`section`] | the link section that holds the records |
 //! | [`index`] | the build step's index: the image of each CUDA source |
-//! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
-//! | [`Printable`], [`is_control`] | names in records as a terminal may show them |
+//! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which Rust types match which C++ types |
+//! | [`Printable`], [`is_control`] | text of unknown origin, made safe for a terminal |
 //!
 //! # Records
 //!
-//! `#[gpu_kernel]` describes a kernel as a [`KernelRecord`], encodes it partly itself ([`fixed_fields`]) and partly at
-//! compile time ([`encode`]), and places the bytes in a link section of their own ([`section`]).
-//! [`Records`] reads such a section back, from a file on disk or from the running program.
-//! Writer and reader share one model, so they cannot drift apart.
+//! `#[gpu_kernel]` describes a kernel as a [`KernelRecord`]. The macro encodes a part of the record while it expands
+//! ([`fixed_fields`]); the code that it expands to encodes the rest at compile time ([`encode`]). The bytes go into a separate
+//! link section ([`section`]). [`Records`] reads that section back, from a file on disk or from the running program. Writer
+//! and reader share one model, so they cannot drift apart.
 //!
-//! The bytes hold no pointers (a `&str` in a link section is a relocation, and reads as zero in a
-//! file written by lld), have alignment 1, and frame themselves, so that a linker may put records in any
-//! order and pad between them with zeros.
+//! The bytes hold no pointers: a `&str` in a link section is a relocation, and reads as zero in a file that lld has written.
+//! Records have alignment 1 and state their own length, so a linker may put them in any order, with zeros between them as
+//! padding.
 //!
 //! ```
 //! use kernel_registry_format::{KernelRecord, Param, Params, Pass, Record, Records, write_kernel};

@@ -1,4 +1,4 @@
-//! The parameters of a kernel: from a declaration, or read from a record.
+//! The parameters of a kernel, from a declaration or from a record.
 
 use core::fmt;
 
@@ -10,23 +10,23 @@ use crate::layout;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Param<'a> {
-    /// Its name in the Rust declaration.
+    /// The parameter's name in the Rust declaration.
     pub name: &'a str,
-    /// Its type, as the Rust declaration spells it.
+    /// The parameter's type, as the Rust declaration spells it.
     pub ty: &'a str,
-    /// How it is passed.
+    /// How the parameter is passed.
     pub pass: Pass,
-    /// Whether it is an `Option` of a slice: a launch may give no memory, and the kernel then sees a null pointer.
+    /// Whether the parameter is an `Option` of a slice. If a launch passes `None`, the kernel gets a null pointer.
     pub nullable: bool,
-    /// Where the kernel finds the length of a slice, if it takes that.
+    /// Where the kernel finds the length of a slice, if the kernel takes the length.
     pub length: Option<SliceLength>,
-    /// Its size in bytes among the kernel's arguments, without a length that is a parameter of its own.
+    /// The size of the argument in bytes, without a length that is a separate parameter ([`SliceLength::Next`]).
     pub size: u32,
-    /// Alignment of those bytes.
+    /// The alignment of the argument in bytes.
     pub align: u32,
-    /// The size of an element that a slice or pointer points to. For a value, its own size.
+    /// The size of an element that a slice or pointer points to. For a value, the size of the value.
     pub element_size: u32,
-    /// The alignment of an element that a slice or pointer points to. For a value, its own alignment.
+    /// The alignment of an element that a slice or pointer points to. For a value, the alignment of the value.
     pub element_align: u32,
 }
 
@@ -45,12 +45,13 @@ pub enum Pass {
     PointerMut,
 }
 
-/// Where a kernel finds the number of elements of a slice: in images that Rust compilers made. CUDA C++ has no slices.
+/// Where a kernel finds the number of elements of a slice. Only kernels that a Rust compiler has compiled take this number:
+/// CUDA C++ has no slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SliceLength {
-    /// In a parameter of its own behind the address, a `u64`.
+    /// In a separate parameter after the address, a `u64`.
     Next,
-    /// In the parameter of the address, behind it.
+    /// In the same parameter as the address, after the address.
     Within,
 }
 
@@ -58,17 +59,17 @@ pub enum SliceLength {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Direction {
-    /// The kernel only reads it.
+    /// The kernel only reads the memory.
     In,
-    /// The kernel may read and write it.
+    /// The kernel may read and write the memory.
     InOut,
 }
 
-/// Size and alignment of a device address in bytes. They are the same on every host.
+/// The size of a device address in bytes, and its alignment. Both are the same on every host.
 const ADDRESS: u32 = 8;
 
 impl<'a> Param<'a> {
-    /// A parameter with the size and alignment of its value or element.
+    /// Creates a parameter from its declaration and the size and alignment of its value or element.
     pub const fn new(name: &'a str, ty: &'a str, pass: Pass, element_size: u32, element_align: u32) -> Self {
         let (size, align) = match pass {
             Pass::Value => (element_size, element_align),
@@ -77,13 +78,13 @@ impl<'a> Param<'a> {
         Param { name, ty, pass, nullable: false, length: None, size, align, element_size, element_align }
     }
 
-    /// This parameter in an `Option`.
+    /// Returns this parameter as an `Option`, which may be null.
     #[must_use]
     pub const fn or_null(self) -> Self {
         Param { nullable: true, ..self }
     }
 
-    /// This parameter as a slice whose length the kernel takes.
+    /// Returns this parameter as a slice whose length the kernel takes.
     #[must_use]
     pub const fn with_length(self, length: SliceLength) -> Self {
         let size = match length {
@@ -93,7 +94,8 @@ impl<'a> Param<'a> {
         Param { length: Some(length), size, ..self }
     }
 
-    /// A parameter as it was declared. Its layout is with those of the others.
+    /// Reads a parameter's declaration from its field. Its size and alignment are in another field, with those of all
+    /// parameters.
     pub(crate) fn decode(payload: &'a [u8]) -> Result<Self, Problem> {
         let (mut param, mut seen) = (Param::new("", "", Pass::Value, 0, 0), Seen::default());
         for field in Fields(payload) {
@@ -118,7 +120,7 @@ impl<'a> Param<'a> {
         Ok(param)
     }
 
-    /// This parameter with the layout from a record.
+    /// Returns this parameter with the size and alignment that a record has for it.
     fn with_layout(self, layout: [u8; 8]) -> Self {
         let [s0, s1, s2, s3, a0, a1, a2, a3] = layout;
         let Param { name, ty, pass, nullable, length, .. } = self;
@@ -127,7 +129,7 @@ impl<'a> Param<'a> {
         length.map_or(param, |length| param.with_length(length))
     }
 
-    /// Whether the kernel may change what the parameter refers to.
+    /// Returns whether the kernel may change what the parameter refers to.
     pub const fn direction(&self) -> Direction {
         match self.pass {
             Pass::Value | Pass::Slice | Pass::Pointer => Direction::In,
@@ -140,7 +142,7 @@ impl Pass {
     pub(crate) const ALL: [Pass; 5] =
         [Pass::Value, Pass::Slice, Pass::SliceMut, Pass::Pointer, Pass::PointerMut];
 
-    /// The number that stands for it in a record: its place in `ALL`.
+    /// Returns the number that a record has for this variant: its index in `ALL`.
     pub(crate) const fn code(self) -> u8 {
         self as u8
     }
@@ -149,7 +151,7 @@ impl Pass {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    /// The kind in one word, as in the JSON of `cargo kernels list`.
+    /// Returns the kind in one word, as in the JSON of `cargo kernels list`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Pass::Value => "value",
@@ -160,7 +162,7 @@ impl Pass {
 }
 
 impl SliceLength {
-    /// The number that stands for it in a record.
+    /// Returns the number that a record has for this variant.
     pub(crate) const fn code(self) -> u8 {
         match self {
             SliceLength::Next => 1,
@@ -172,7 +174,7 @@ impl SliceLength {
         [SliceLength::Next, SliceLength::Within].into_iter().find(|length| length.code() == code)
     }
 
-    /// The place in one word, as in the JSON of `cargo kernels list`.
+    /// Returns the variant in one word, as in the JSON of `cargo kernels list`.
     pub const fn as_str(self) -> &'static str {
         match self {
             SliceLength::Next => "next",
@@ -182,7 +184,7 @@ impl SliceLength {
 }
 
 impl Direction {
-    /// `in` or `inout`.
+    /// Returns `in` or `inout`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Direction::In => "in",
@@ -197,29 +199,30 @@ pub struct Params<'a>(pub(crate) Repr<'a>);
 
 #[derive(Clone, Copy)]
 pub(crate) enum Repr<'a> {
-    /// From a declaration.
+    /// Parameters from a declaration.
     Declared(&'a [Param<'a>]),
-    /// The fields of a kernel's record and the layouts in them, already checked by the decoder.
+    /// Parameters from a record: the fields of the record, and the size and alignment of each parameter. The decoder has
+    /// checked both.
     Recorded { fields: &'a [u8], layouts: &'a [[u8; 8]] },
 }
 
 impl<'a> Params<'a> {
-    /// The parameters of a declaration.
+    /// Creates the parameters of a declaration.
     pub const fn new(params: &'a [Param<'a>]) -> Self {
         Params(Repr::Declared(params))
     }
 
-    /// The parameters, one after the other.
+    /// Returns an iterator over the parameters.
     pub fn iter(&self) -> ParamsIter<'a> {
         ParamsIter(self.0)
     }
 
-    /// How many there are.
+    /// Returns the number of parameters.
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// Whether the kernel takes no parameters.
+    /// Returns whether the kernel takes no parameters.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
@@ -265,7 +268,7 @@ impl<'a> Iterator for ParamsIter<'a> {
             Repr::Recorded { fields, layouts } => {
                 let (sizes, rest) = layouts.split_first()?;
                 *layouts = rest;
-                // The decoder has checked them.
+                // The decoder has checked all fields, so no error is lost here.
                 let mut rest = Fields(fields);
                 let mut known = rest.by_ref().map_while(Result::ok);
                 let (_, bytes) = known.find(|(tag, _)| *tag == layout::kernel::PARAM)?;

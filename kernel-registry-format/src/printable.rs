@@ -1,9 +1,10 @@
-//! Text of a binary, an image, a driver or a compiler as a terminal may show it.
+//! Makes text of a binary, an image, a driver or a compiler safe to show in a terminal.
 
 use core::fmt;
 
-/// Text with each character written as `\u001b` that a terminal obeys instead of showing it: control characters but the newline and the tab,
-/// and those that change the direction of other text. In a string of JSON that is the same text.
+/// Text of which `Display` escapes each character that a terminal obeys instead of showing, as in `\u001b`. These are control
+/// characters except newline and tab, and characters that change the direction of other text. A JSON string with these escapes
+/// means the original text.
 ///
 /// ```
 /// use kernel_registry_format::Printable;
@@ -24,8 +25,8 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-/// Whether a character controls how text is shown, so that no name has it: line breaks, escape sequences, directions, and the
-/// format characters of Unicode, which are not shown. Readers of images and of the index refuse a name with one.
+/// Returns whether a character controls how text is shown: line breaks, escape sequences, changes of direction, and the format
+/// characters of Unicode, which are invisible. Readers of images and of the index refuse a name with such a character.
 ///
 /// ```
 /// use kernel_registry_format::is_control;
@@ -35,7 +36,7 @@ impl fmt::Display for Printable<'_> {
 /// ```
 pub fn is_control(c: char) -> bool {
     match c {
-        // The format characters of Unicode, without those of direction.
+        // The format characters of Unicode, except those that change the direction.
         '\u{ad}' | '\u{6dd}' | '\u{70f}' | '\u{8e2}' | '\u{180e}' | '\u{feff}' => true,
         '\u{600}'..='\u{605}' | '\u{890}'..='\u{891}' | '\u{200b}'..='\u{200d}' => true,
         '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' => true,
@@ -45,10 +46,11 @@ pub fn is_control(c: char) -> bool {
     }
 }
 
+/// Returns whether a terminal obeys a character instead of showing it.
 fn is_obeyed(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
-        // Marks, embeddings, overrides and isolates of direction; separators of lines and paragraphs.
+        // Characters that mark, embed, override or isolate a direction; separators of lines and paragraphs.
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
         _ => c.is_control(),
     }
@@ -61,11 +63,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_written_out() {
+    fn characters_that_a_terminal_obeys_are_escaped() {
         let shown = |text| Printable(text).to_string();
         assert_eq!(shown("a\tb\nµ ∀ 核"), "a\tb\nµ ∀ 核");
         assert_eq!(shown("\0\r\u{8}\u{1b}]0;x\u{7}\u{7f}"), "\\u0000\\u000d\\u0008\\u001b]0;x\\u0007\\u007f");
-        // A terminal with 8 bits takes this for an escape sequence, too.
+        // An 8-bit terminal reads this as an escape sequence, too.
         assert_eq!(shown("\u{9b}31m"), "\\u009b31m");
         assert_eq!(shown("k\u{202e}x\u{2066}y"), "k\\u202ex\\u2066y");
     }

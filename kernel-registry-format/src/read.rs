@@ -1,4 +1,4 @@
-//! The decoder. On any bytes it ends, allocates nothing and never panics.
+//! The decoder of records. Whatever the bytes are, it ends, allocates nothing and never panics.
 
 use core::fmt;
 
@@ -19,26 +19,26 @@ pub enum Record<'a> {
     Kernel(KernelRecord<'a>),
     /// The copy of kernel-registry that the binary contains.
     Library(LibraryRecord<'a>),
-    /// A record of a later version, or of a kind that this one does not know: stepped over.
+    /// A record of a later version, or of a kind that this version does not know. Its payload is not read.
     Newer {
-        /// The version in its header.
+        /// The version in the record's header.
         version: u16,
     },
 }
 
 /// Reads the records of a section, in the order in which the linker put them.
 ///
-/// Zeros between records are padding and skipped. The first record that makes no sense ends the
-/// iteration with an error, because nothing behind it can be trusted.
+/// Zeros between records are padding, and are skipped. The first malformed record ends the iteration with an error, because
+/// the bytes after it cannot be trusted.
 #[derive(Clone, Debug)]
 pub struct Records<'a>(Frames<'a>);
 
-/// A section that does not consist of records.
+/// The error for a malformed record in a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Where the record begins in which it was found, in bytes from the start of the section.
+    /// The offset of the record in bytes from the start of the section.
     pub offset: usize,
-    /// What is wrong with it.
+    /// What is wrong with the record.
     pub problem: Problem,
 }
 
@@ -65,14 +65,14 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Splits a section into frames, without looking into them.
+/// Splits a section into frames without decoding them.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     section: &'a [u8],
     at: usize,
 }
 
-/// A record that has not been decoded.
+/// A record that has not been decoded yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     offset: usize,
@@ -82,7 +82,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Whether it holds a kernel that this version can read.
+    /// Returns whether the frame holds a kernel that this version can read.
     pub const fn is_kernel(&self) -> bool {
         self.version <= VERSION && self.kind == kind::KERNEL
     }
@@ -206,6 +206,7 @@ fn kernel(payload: &[u8]) -> Result<KernelRecord<'_>, Problem> {
     Ok(KernelRecord { params: Params(Repr::Recorded { fields: payload, layouts }), ..kernel })
 }
 
+/// Returns a number of the declaration, or `None` for `NOT_FIXED`.
 fn given(number: u32) -> Option<u32> {
     (number != NOT_FIXED).then_some(number)
 }

@@ -1,8 +1,8 @@
-//! Number types of C++ and of Rust, and which of Rust's can stand for which of C++'s.
+//! Number types of C++ and of Rust, and which Rust types match which C++ types.
 
 use core::fmt;
 
-/// A built-in type of C++, as device code on 64-bit Linux has it.
+/// A built-in type of C++, with the size that it has in device code for 64-bit Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs)] // The names are those of C++.
@@ -24,7 +24,7 @@ pub enum Scalar {
     Double,
 }
 
-/// Every scalar with its spelling and size.
+/// Every scalar with its spelling and its size in bytes.
 const SCALARS: [(Scalar, &str, u32); 15] = [
     (Scalar::Void, "void", 0),
     (Scalar::Bool, "bool", 1),
@@ -43,7 +43,7 @@ const SCALARS: [(Scalar, &str, u32); 15] = [
     (Scalar::Double, "double", 8),
 ];
 
-/// The kind of a Rust type, to compare it with what the kernel takes.
+/// The kind of a Rust type, for comparing a declared parameter with the kernel's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs)] // The names are those of Rust.
@@ -65,22 +65,22 @@ pub enum RustType {
     Pointer,
     /// A struct or array.
     Struct,
-    /// A type that CUDA's headers define, with the names that it can have there: `float4`.
+    /// A type that CUDA's headers define, with its names there, such as `float4`.
     Cuda(&'static [&'static str]),
 }
 
 impl Scalar {
-    /// The type that C++ spells so.
+    /// Returns the type that C++ spells like this.
     pub fn named(name: &str) -> Option<Scalar> {
         SCALARS.iter().find(|(_, spelled, _)| *spelled == name).map(|(scalar, ..)| *scalar)
     }
 
-    /// Its spelling in C++.
+    /// Returns the type's spelling in C++.
     pub const fn name(self) -> &'static str {
         SCALARS[self as usize].1
     }
 
-    /// Its size in bytes, which is its alignment too. `void` has none.
+    /// Returns the type's size in bytes, which is also its alignment. Returns `None` for `void`.
     pub const fn size(self) -> Option<u32> {
         match SCALARS[self as usize].2 {
             0 => None,
@@ -88,7 +88,8 @@ impl Scalar {
         }
     }
 
-    /// Whether a Rust type can stand for it. Anything can stand for `void`, which only pointers point to.
+    /// Returns whether a Rust type can stand for this C++ type. Any type can stand for `void`, because `void` occurs only behind
+    /// a pointer.
     pub const fn accepts(self, rust: RustType) -> bool {
         match self {
             Scalar::Void => true,
@@ -110,14 +111,14 @@ impl Scalar {
 }
 
 impl RustType {
-    /// The number type of this name. A type called `u32` is taken for Rust's.
+    /// Returns the number type of this name. Assumes that a type called `u32` is Rust's `u32`, and not another type of that name.
     pub fn named(name: &str) -> Option<RustType> {
         Some(match name {
             "bool" => RustType::Bool,
             "u8" => RustType::U8,
             "u16" => RustType::U16,
             "u32" => RustType::U32,
-            // CUDA's hosts all have 64-bit addresses.
+            // Every host that CUDA supports has 64-bit addresses.
             "u64" | "usize" => RustType::U64,
             "i8" => RustType::I8,
             "i16" => RustType::I16,
@@ -129,7 +130,7 @@ impl RustType {
         })
     }
 
-    /// Its size in bytes, which is its alignment too. A struct's is not known.
+    /// Returns the type's size in bytes, which is also its alignment. Returns `None` for a struct, whose size is not known.
     pub const fn size(self) -> Option<u32> {
         Some(match self {
             RustType::Bool | RustType::U8 | RustType::I8 => 1,
@@ -140,7 +141,8 @@ impl RustType {
         })
     }
 
-    /// The names in CUDA of a type that CUDA's headers define: `__half` of `half::f16`. Empty for all others.
+    /// Returns the names that CUDA's headers have for this type, such as `__half` for `half::f16`. Empty if they define no such
+    /// type.
     pub const fn cuda_names(self) -> &'static [&'static str] {
         match self {
             RustType::F16 => &["__half"],
@@ -151,9 +153,11 @@ impl RustType {
     }
 }
 
-/// Whether a Rust type with this size and alignment can stand for a CUDA type with that one. An alignment of 0 is not known.
+/// Returns whether a Rust type with the first size and alignment can stand for a CUDA type with the second. An alignment of 0
+/// means that the alignment is not known.
 ///
-/// `CUtensorMap`, which has 128 bytes, is aligned to 64 until CUDA 12, and to 128 from CUDA 13 on.
+/// A Rust type of 128 bytes may be aligned to 64 where CUDA aligns to 128: `CUtensorMap` is aligned to 64 until CUDA 12, and to
+/// 128 from CUDA 13 on.
 pub const fn same_layout([size, align]: [u32; 2], [cuda_size, cuda_align]: [u32; 2]) -> bool {
     let known = cuda_align != 0 && !(size == 128 && align == 64 && cuda_align == 128);
     size == cuda_size && (!known || align == cuda_align)
@@ -170,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_scalars_is_in_the_order_of_the_enumeration() {
+    fn the_table_of_scalars_is_in_the_order_of_the_variants() {
         for (index, (scalar, name, _)) in SCALARS.into_iter().enumerate() {
             assert_eq!(scalar as usize, index);
             assert_eq!(Scalar::named(name), Some(scalar));

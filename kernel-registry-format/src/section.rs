@@ -1,27 +1,29 @@
-//! Names of the link section that holds the records, for every object format, in one place.
+//! The names of the link section that holds the records, for every object format.
 //!
-//! The version is part of the name, so that a reader never meets records whose framing it cannot
-//! know; one that finds only [`ELF_PREFIX`] with a higher number can say so.
+//! The version is part of the name, so that a reader never reads records whose framing it does not know. A reader that finds
+//! only [`ELF_PREFIX`] with a higher number can report that version.
 
-/// ELF. A valid C identifier, because only for those the linker defines `__start_` and `__stop_`.
+/// The section's name in ELF. It is a valid C identifier, because the linker defines the symbols `__start_..` and `__stop_..`
+/// only for such names.
 pub const ELF: &str = "kernel_registry_v1";
 
-/// What the ELF names of all versions begin with.
+/// The beginning of the ELF names of all versions.
 pub const ELF_PREFIX: &str = "kernel_registry_v";
 
-/// Mach-O: segment and section, the latter of at most 16 bytes.
+/// The segment and the section in Mach-O. The section's name has at most 16 bytes.
 pub const MACH_O: &str = "__DATA,__kernel_reg_v1";
 
-/// The section's own name in Mach-O, without its segment.
+/// The section's name in Mach-O, without its segment.
 pub const MACH_O_SECTION: &str = "__kernel_reg_v1";
 
-/// PE. The image keeps eight bytes of a name; the linker sorts by what follows the dollar sign and drops it.
+/// The section's name in object files for PE. An executable keeps eight bytes of a name. The linker sorts by the part from the
+/// dollar sign on, and removes that part.
 pub const PE: &str = ".krnl1$b";
 
-/// The name that is left of [`PE`] in an executable or DLL.
+/// The section's name in an executable or DLL: what the linker leaves of [`PE`].
 pub const PE_SECTION: &str = ".krnl1";
 
-/// The version of the records in a section of this name, if the section has records of kernels.
+/// Returns the version of the records in a section of this name, or `None` if the name is not one of a section with records.
 ///
 /// ```
 /// use kernel_registry_format::section;

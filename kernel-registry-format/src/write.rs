@@ -1,15 +1,16 @@
-//! The encoder, in two halves.
+//! The encoder of records, in two halves.
 //!
-//! The macro writes what the declaration says: [`fixed_fields`]. The compiler adds the module's path and the sizes of
-//! types, by evaluating [`encode`]. Its interpreter moves an array in a single step, and takes as long for a call or for
-//! copying twenty bytes in a loop. So the record is a struct of arrays. With a loop over bytes or fields, a thousand kernels cost 25 seconds.
+//! [`fixed_fields`] runs in the macro, and writes what the declaration says. [`encode`] is evaluated by the compiler, and adds
+//! the module's path and the sizes of types. The compiler's interpreter copies a whole array in one step, but needs a step for
+//! each call and for every few bytes that a loop copies. So the record is a struct of arrays. With a loop over bytes or
+//! fields, a thousand kernels took 25 seconds to compile.
 
 use alloc::vec::Vec;
 
 use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
 use crate::{KernelRecord, LibraryRecord, Needs, Param, StackFrames};
 
-/// Writes the fields that declaration and image decide: all but path, launch, stack, copy and layouts.
+/// Writes the fields that the macro knows from declaration and image: all but path, launch, stack, copy and layouts.
 pub fn fixed_fields(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
     text(layout::kernel::SYMBOL, kernel.symbol, out);
     text(layout::kernel::PACKAGE, kernel.package, out);
@@ -54,8 +55,8 @@ pub fn fixed_fields(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
     }
 }
 
-/// The record of a kernel, as it lies in its section: arrays of bytes, one after the other, with
-/// alignment 1 and therefore without padding.
+/// The bytes of a kernel's record, as the section holds them. All fields are arrays of bytes with alignment 1, so there is no
+/// padding.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Encoded<const FIXED: usize, const PATH: usize, const PARAMS: usize> {
@@ -74,12 +75,13 @@ pub struct Encoded<const FIXED: usize, const PATH: usize, const PARAMS: usize> {
 }
 
 impl<const FIXED: usize, const PATH: usize, const PARAMS: usize> Encoded<FIXED, PATH, PARAMS> {
-    /// The threads of a block and the bytes of dynamic shared memory, each [`NOT_FIXED`] if the declaration does not fix it.
+    /// Returns the threads of a block in x, y and z, and the bytes of dynamic shared memory. Each is [`NOT_FIXED`] if the
+    /// declaration does not fix it.
     pub const fn launch(&self) -> &[[u8; 4]; 4] {
         &self.launch
     }
 
-    /// The record byte by byte, as it lies in memory.
+    /// Returns the bytes of the record in order.
     pub fn bytes(&self) -> impl Iterator<Item = u8> {
         let (launch, layouts) = (self.launch.as_flattened(), self.layouts.as_flattened().as_flattened());
         let parts: [&[u8]; 12] = [
@@ -100,9 +102,8 @@ impl<const FIXED: usize, const PATH: usize, const PARAMS: usize> Encoded<FIXED, 
     }
 }
 
-/// A record from its fixed fields, the path of the kernel, the block, dynamic shared memory and stack, each
-/// [`NOT_FIXED`] if the declaration does not fix it, the copy of the library, and for each parameter size and alignment
-/// of its value or element.
+/// Builds a record. `fixed` holds the output of [`fixed_fields`]. Block, `shared` and `stack` are [`NOT_FIXED`] where the
+/// declaration does not fix them. `layouts` holds, for each parameter, the size and the alignment of its value or element.
 pub const fn encode<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     fixed: &[u8; FIXED],
     path: &str,
@@ -159,12 +160,12 @@ fn kernel_fields(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
     }
 }
 
-/// The length of a library's record.
+/// Returns the length of a library's record in bytes.
 pub const fn encoded_library_len(library: &LibraryRecord<'_>) -> usize {
     HEADER_LEN + 3 * FIELD_HEADER_LEN + library.version.len() + library.compiler.len() + 8
 }
 
-/// A library's record. `N` must be [`encoded_library_len`].
+/// Builds a library's record. `N` must be [`encoded_library_len`].
 pub const fn encode_library<const N: usize>(library: &LibraryRecord<'_>) -> [u8; N] {
     let mut record = [0; N];
     let mut at = put(&mut record, 0, &header(kind::LIBRARY, N - HEADER_LEN));
@@ -205,7 +206,7 @@ fn bytes(tag: u8, bytes: &[u8], out: &mut impl Extend<u8>) {
     out.extend(bytes.iter().copied());
 }
 
-/// Copies bytes to a place and says where they end.
+/// Copies bytes into `to` at the offset `at`. Returns the offset after them.
 const fn put(to: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     let mut index = 0;
     while index < bytes.len() {

@@ -1,4 +1,4 @@
-//! Tests that the decoder reads the records that the encoder writes at compile time, and survives any other bytes.
+//! Tests that the decoder reads what the encoder writes, at compile time and at run time, and survives any other bytes.
 
 use kernel_registry_format::{
     Encoded, HEADER_LEN, ImageRecord, KernelRecord, LibraryRecord, Needs, Param, Params, Pass, Problem,
@@ -54,6 +54,7 @@ fn record(kernel: &KernelRecord<'_>) -> Vec<u8> {
     bytes
 }
 
+/// Reads a section that holds exactly one record.
 fn only(section: &[u8]) -> Result<Record<'_>, Problem> {
     let mut records = Records::new(section);
     let first = records.next().expect("one record").map_err(|malformed| malformed.problem);
@@ -61,7 +62,7 @@ fn only(section: &[u8]) -> Result<Record<'_>, Problem> {
     first
 }
 
-/// Replaces the value of the first field with this tag, keeping its length.
+/// Applies `change` to the value of the first field with this tag.
 fn with_field(record: &[u8], tag: u8, change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut bytes = record.to_vec();
     let mut at = HEADER_LEN;
@@ -87,10 +88,10 @@ fn a_kernel_that_was_read_can_be_written_again() {
     assert_eq!(record(&read), written);
 }
 
-/// The way of the macro: the fixed fields beforehand, the rest by the compiler.
+/// Encodes as the macro does: the fixed fields first, the rest by `encode`.
 #[test]
 fn what_was_written_at_compile_time_is_read() {
-    /// How long the fixed fields are; asked of the macro in real life.
+    /// The length of the fixed fields. In real code the macro computes it.
     const FIXED: usize = 427;
     const PATH: &str = FULL.path;
     let mut fixed = Vec::new();
@@ -112,9 +113,9 @@ fn what_was_written_at_compile_time_is_read() {
     assert_eq!(only(&bytes), Ok(Record::Kernel(FULL)));
 }
 
-/// A reader from before there were such parameters steps over the fields.
+/// A reader of a version without nullable parameters and slice lengths skips their fields. Unknown tags stand for that here.
 #[test]
-fn a_parameter_that_may_be_null_or_has_a_length_is_read_without_that_too() {
+fn an_older_reader_skips_the_fields_for_nullable_parameters_and_lengths() {
     let mut bytes = record(&FULL);
     let field = [4, 0, 0, 0, 0];
     let at = bytes.windows(5).position(|window| window == field).expect("a parameter may be null");
@@ -141,7 +142,7 @@ fn the_name_of_an_instance_has_its_arguments() {
 }
 
 #[test]
-fn order_and_padding_are_the_linkers() {
+fn records_are_read_in_any_order_and_with_padding() {
     let mut section = vec![0; 7];
     for (record, padding) in [(&record(&BARE)[..], 1), (&LIBRARY_RECORD, 0), (&record(&FULL), 33)] {
         section.extend_from_slice(record);
@@ -168,7 +169,7 @@ fn every_truncation_is_an_error() {
 
 #[test]
 fn every_flipped_byte_is_survived() {
-    // Miri is slow, and a sample is enough for it.
+    // Miri is slow, so it flips only a sample of the bytes.
     let step = if cfg!(miri) { 29 } else { 1 };
     for at in (0..record(&FULL).len()).step_by(step) {
         for flip in [0x01, 0x80, 0xff] {
@@ -184,7 +185,7 @@ fn every_flipped_byte_is_survived() {
 }
 
 #[test]
-fn a_newer_record_is_stepped_over() {
+fn a_newer_record_is_skipped() {
     let mut newer = record(&FULL);
     newer[8] = 9;
     let mut section = newer.clone();
@@ -203,7 +204,7 @@ fn an_unknown_field_is_skipped() {
 }
 
 #[test]
-fn each_problem_is_told_apart() {
+fn each_problem_has_its_own_error() {
     let payload = |record: &[u8], extra: &[u8]| {
         let mut bytes = [record, extra].concat();
         let length = (bytes.len() - HEADER_LEN) as u32;
@@ -225,7 +226,7 @@ fn each_problem_is_told_apart() {
 }
 
 #[test]
-fn an_error_says_where_and_what() {
+fn an_error_names_the_offset_and_the_problem() {
     let section = [&[0; 5][..], b"garbage"].concat();
     let error = Records::new(&section).next().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "record at byte 5: no record begins here");

@@ -144,8 +144,8 @@ pub fn loading(within: Family, call: &'static str, rule: &Rule) -> Result<Loadin
 impl Drop for Loading {
     fn drop(&mut self) {
         let mut state = state();
-        if let Some(place) = state.loading.iter().position(|family| *family == self.0) {
-            state.loading.swap_remove(place);
+        if let Some(index) = state.loading.iter().position(|family| *family == self.0) {
+            state.loading.swap_remove(index);
         }
     }
 }

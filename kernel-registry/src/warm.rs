@@ -1,7 +1,7 @@
 //! Warming: makes kernels ready, so that no launch waits for loading or for a larger stack.
 //!
-//! `plan` chooses kernels and images before any CUDA call. `stages` runs the stages. Each has its own module, and `work`
-//! holds the state that they share.
+//! The module `plan` chooses kernels and images before any CUDA call, and `stages` runs the stages. Each stage has its own
+//! module; `work` holds the state that the stages share.
 
 #[cfg(feature = "indicatif")]
 mod bar;
@@ -56,42 +56,45 @@ pub use report::{HookReport, KernelReport, Report, Unavailable};
 /// Makes every registered kernel ready in a context. After that, no launch of these kernels waits for loading or for a
 /// larger stack, whatever else runs on the device.
 ///
-/// It can be called from any thread, for several contexts at once, and repeatedly, which is cheap. A kernel that fails
-/// does not keep the others from being warmed; the error lists all failures.
+/// It can be called from any thread, and for several contexts at once. Calling it again is cheap. If a kernel fails, the
+/// others are warmed nevertheless; the error lists all failures.
 ///
 /// # Sizes that warming fixes
 ///
-/// The first launch of a kernel with `printf` fixes the size of the printf buffer, and one with `malloc` that of the heap.
-/// Warming launches kernels with both. A program that needs more than the driver's 8 MiB of either sets
-/// [`Warmup::printf_fifo`] or [`Warmup::heap`] in the context's first warm-up.
+/// The first launch of a kernel with `printf` fixes the size of the printf buffer. The first launch of a kernel with `malloc`
+/// fixes the size of the heap. Warming launches kernels with both. The driver gives 8 MiB to each. A program that needs
+/// more sets [`Warmup::printf_fifo`] or [`Warmup::heap`] in the context's first warm-up.
 ///
 /// # Large PTX images
 ///
 /// The driver compiles PTX when it is loaded, each image in one thread. So an image that is PTX text of 64 KiB or more is cut
-/// into pieces of some kernels each, which are compiled in parallel. Its kernels that are not warmed are not compiled; a late
-/// load compiles its kernel alone.
+/// into pieces of some kernels each, which are compiled in parallel. Kernels of such an image that are not warmed are not
+/// compiled; a late load compiles its kernel alone.
 ///
-/// Kernels must not notice that, so the macro decides at compile time, and an image stays whole if:
+/// Cutting must not change what kernels do. So the macro decides at compile time whether an image can be cut. An image stays
+/// whole if:
 ///
-/// - code names one of its variables in global or constant memory, or other modules can (`.visible`, which is what `__device__` and
-///   `__constant__` become without `static`): kernels may share it, and the host may set it. The compiler's own
-///   constants, such as the text of a `printf`, are no obstacle;
+/// - its code uses a variable of the image in global or constant memory: kernels may share the variable;
+/// - such a variable is `.visible` to other modules, as `__device__` and `__constant__` variables without `static` are: the
+///   host may set the variable. The compiler's own constants, such as the text of a `printf`, are no obstacle;
 /// - it has textures, surfaces or managed variables;
 /// - it takes the address of a function, has virtual functions, or launches kernels itself;
 /// - it was compiled with `-G`, or has a form that the macro does not know;
 /// - it is a fatbin, in which PTX is compressed.
 ///
-/// A driver of CUDA 13.0 or newer compiles such an image in several threads too, but not as fast. `cuFuncGetModule` returns
-/// the module of a piece, which lacks the image's other kernels. [`Warmup::whole_images`] turns all of that off.
+/// A driver of CUDA 13.0 or newer compiles a large image that stays whole in several threads, too, but not as fast. For a
+/// kernel of a piece, `cuFuncGetModule` returns the piece's module, which lacks the image's other kernels.
+/// [`Warmup::whole_images`] turns cutting off.
 ///
 /// # Recursive kernels
 ///
-/// No tool knows the stack of a kernel with recursive calls. Its declaration says it: `#[gpu_kernel(stack = 16 * 1024)]`.
-/// Without that, the kernel gets the stack of one pass through its calls, and [`Report::unknown_stacks`] lists it.
+/// No tool can compute the stack of a kernel with recursive calls. The kernel's declaration states it:
+/// `#[gpu_kernel(stack = 16 * 1024)]`. Without a declared stack, the kernel gets the stack of one pass through its calls, and
+/// [`Report::unknown_stacks`] lists the kernel.
 ///
 /// # Errors
 ///
-/// [`WarmError`]: there is no driver, kernels failed, or the device stays busy.
+/// [`WarmError`], for example if there is no driver, if kernels failed, or if the device stays busy.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -105,7 +108,7 @@ pub fn warm_all(context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
     Warmup::new().warm(context)
 }
 
-/// A warm-up with options; [`warm_all`] is one with the defaults.
+/// A warm-up with options. [`warm_all`] is the warm-up with default options.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -129,7 +132,7 @@ pub struct Warmup<'a> {
     skip: Vec<&'static KernelInfo>,
     /// Options that also apply to late loads.
     policy: Policy,
-    /// This is a late load, and `policy` is already the context's.
+    /// Whether this is a late load. Then `policy` is already the context's policy.
     is_late: bool,
     sizes: Sizes,
     progress: Option<Box<dyn FnMut(Progress) + 'a>>,
@@ -138,13 +141,13 @@ pub struct Warmup<'a> {
     hook_timeout: Duration,
 }
 
-/// How long a `#[warmup]` function may take: it may compile, or load a model.
+/// How long a `#[warmup]` function may take by default. It is long because a function may compile, or load a model.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 
 type Filter<'a> = Box<dyn Fn(&KernelInfo) -> bool + 'a>;
 
 impl<'a> Warmup<'a> {
-    /// The warm-up of [`warm_all`].
+    /// Creates a warm-up with default options, as [`warm_all`] uses it.
     pub fn new() -> Self {
         Warmup {
             only: None,
@@ -170,28 +173,28 @@ impl<'a> Warmup<'a> {
         self
     }
 
-    /// How many threads compile PTX, from 1 to 1024. All cores by default.
+    /// Sets how many threads compile PTX, from 1 to 1024. The default is the number of cores.
     pub fn threads(mut self, threads: usize) -> Self {
         self.policy.threads = Some(threads.clamp(1, 1024));
         self
     }
 
-    /// Compiles each PTX image as a whole: [large ones](warm_all#large-ptx-images) are not cut into pieces. Late loads in the
-    /// context obey that too.
+    /// Compiles each PTX image whole: [large images](warm_all#large-ptx-images) are not cut into pieces. This also holds for
+    /// late loads in the context.
     pub fn whole_images(mut self) -> Self {
         self.policy.whole_images = true;
         self
     }
 
-    /// How much device memory larger stacks may take, in bytes. A sixteenth of the free memory by default.
+    /// Sets how much device memory larger stacks may take, in bytes. The default is a sixteenth of the free memory.
     pub fn stack_budget(mut self, bytes: u64) -> Self {
         self.policy.stack_budget = Some(bytes);
         self
     }
 
-    /// The least size of the printf buffer, in bytes. The driver fixes it at the first launch of a kernel with `printf`
-    /// or `assert`, and warming launches one. So only a context's first warm-up can set it; later ones fail with
-    /// [`WarmError::LimitFrozen`].
+    /// Sets the least size of the printf buffer, in bytes. The driver fixes the size at the first launch of a kernel with
+    /// `printf` or `assert`, and warming launches such a kernel. So only a context's first warm-up can set the size; later
+    /// warm-ups fail with [`WarmError::LimitFrozen`].
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -205,22 +208,22 @@ impl<'a> Warmup<'a> {
         self
     }
 
-    /// The least size of the heap for `malloc` and `new` in kernels, in bytes. As with
-    /// [`printf_fifo`](Self::printf_fifo), only a context's first warm-up can set it.
+    /// Sets the least size of the heap for `malloc` and `new` in kernels, in bytes. As with
+    /// [`printf_fifo`](Self::printf_fifo), only a context's first warm-up can set the size.
     pub fn heap(mut self, bytes: u64) -> Self {
         self.sizes.heap = Some(bytes);
         self
     }
 
-    /// What a launch of a kernel that is not warm does. [`Late::Warn`] unless a warm-up of the context has set another
-    /// policy.
+    /// Sets what a launch of a kernel that is not warm does. It is [`Late::Warn`] unless a warm-up of the context has set
+    /// another policy.
     pub fn late(mut self, late: Late) -> Self {
         self.policy.late = Some(late);
         self
     }
 
-    /// Calls this function before each late load in the context, with [`Late::Warn`]. Without it, late loads are lines on
-    /// standard error. With the feature `tracing` they are also events.
+    /// Calls this function before each late load in the context, if the policy is [`Late::Warn`]. Without a function, each late
+    /// load is a line on standard error. With the feature `tracing` each is also an event.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -235,47 +238,48 @@ impl<'a> Warmup<'a> {
         self
     }
 
-    /// Calls this function as the warm-up progresses, in the thread that waits for it.
+    /// Calls this function as the warm-up progresses, in the thread that has called [`warm`](Self::warm).
     pub fn progress(self, progress: impl FnMut(Progress) + 'a) -> Self {
         Warmup { progress: Some(Box::new(progress)), ..self }
     }
 
-    /// Makes failures of kernels and `#[warmup]` functions no error; they are only in the report.
+    /// Lets the warm-up succeed even if kernels or `#[warmup]` functions failed. The report lists these failures.
     pub fn allow_partial(self) -> Self {
         Warmup { allow_partial: true, ..self }
     }
 
-    /// Whether [`#[warmup]`](macro@crate::warmup) functions run, once in each context. They do by default.
+    /// Sets whether [`#[warmup]`](macro@crate::warmup) functions run, once in each context. By default they run.
     pub fn hooks(self, run: bool) -> Self {
         Warmup { hooks: run, ..self }
     }
 
-    /// How long one driver call may wait for the device, before [`WarmError::TimedOut`]. 30 seconds by default.
-    /// Compiling and `#[warmup]` functions do not count.
+    /// Sets how long one driver call may wait for the device before the warm-up fails with [`WarmError::TimedOut`]. The default
+    /// is 30 seconds. Compiling and `#[warmup]` functions do not count.
     ///
-    /// While another warm-up runs in the same context, this one waits, and fails when a driver call of the other one has lasted for
-    /// this timeout. All of that call's time counts, also the time before this warm-up began to wait.
+    /// While another warm-up runs in the same context, this warm-up waits. It fails when a driver call of the other warm-up has
+    /// lasted for this timeout, counted from the beginning of that call.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.policy.timeout = Some(timeout);
         self
     }
 
-    /// How long one [`#[warmup]`](macro@crate::warmup) function may take, before [`WarmError::HookTimedOut`]. Five minutes
-    /// by default.
+    /// Sets how long one [`#[warmup]`](macro@crate::warmup) function may take before the warm-up fails with
+    /// [`WarmError::HookTimedOut`]. The default is five minutes.
     pub fn hook_timeout(self, hook_timeout: Duration) -> Self {
         Warmup { hook_timeout, ..self }
     }
 
-    /// A late load: warms one kernel with its context's policy.
+    /// Creates the warm-up of a late load, which warms one kernel with its context's policy.
     pub(crate) fn late_load(kernel: &'static KernelInfo, policy: Policy) -> Self {
         Warmup { policy, is_late: true, hooks: false, ..Warmup::new().only(move |other| other == kernel) }
     }
 
-    /// Makes kernels ready in a context. Images compiled for one device also serve other devices of its architecture.
+    /// Makes kernels ready in a context. An image that was compiled for one device is not compiled again for other devices of
+    /// the same architecture.
     ///
     /// # Errors
     ///
-    /// Those of [`warm_all`].
+    /// The same errors as [`warm_all`].
     pub fn warm(mut self, context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
         let begun = Instant::now();
         let driver = Driver::get()?;
@@ -315,7 +319,7 @@ impl<'a> Warmup<'a> {
         let activity = Activity::new(probe(driver, context));
         job.known.turns.take(&activity, &timeouts).map_err(overdue_error)?;
         let turn = Turn(job.known.clone());
-        // Held until the warm-up ends, so that no resident kernel comes in between.
+        // `loading` is held until the warm-up ends, so that no resident kernel starts meanwhile.
         let loading = sections::loading(Family::new(context, id), "cuModuleLoadDataEx", &rules::MODULE);
         job.beside = loading.as_ref().err().cloned();
         let work = move |watch: &_| {
@@ -369,7 +373,7 @@ fn cores() -> Option<usize> {
     thread::available_parallelism().map(usize::from).ok()
 }
 
-/// The error of a warm-up that stopped waiting.
+/// Returns the error of a warm-up that stopped waiting.
 fn timed_out(overdue: Overdue, timeouts: &Timeouts) -> WarmError {
     match overdue {
         Overdue::Device(call) => {
@@ -379,11 +383,11 @@ fn timed_out(overdue: Overdue, timeouts: &Timeouts) -> WarmError {
     }
 }
 
-/// Waits for the kernels that run in the context, in a thread of its own.
+/// Returns a function that waits for the kernels that run in the context. The caller runs it in a separate thread.
 fn probe(driver: &'static Driver, context: &Arc<CudaContext>) -> impl Fn() + Send + Sync + 'static {
     let context = context.clone();
     move || {
-        // A call that fails has returned, too.
+        // A failed call counts, too: it has returned, so it does not wait for the device.
         let Ok(current) = Current::new(&context, driver) else { return };
         let _ = prime::wait_for_all(&current);
     }

@@ -41,25 +41,25 @@ pub(crate) struct Loaded {
     pub(crate) hook_frame: u64,
 }
 
-/// A map from the places of images or kernels, which are the same in every plan.
+/// A map from the indices of images or kernels, which are the same in every plan.
 pub(crate) struct Places<T>(Vec<Option<T>>);
 
 impl<T> Places<T> {
-    pub(crate) fn get(&self, place: usize) -> Option<&T> {
-        self.0.get(place)?.as_ref()
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        self.0.get(index)?.as_ref()
     }
 
-    pub(crate) fn remove(&mut self, place: usize) {
-        if let Some(value) = self.0.get_mut(place) {
+    pub(crate) fn remove(&mut self, index: usize) {
+        if let Some(value) = self.0.get_mut(index) {
             *value = None;
         }
     }
 
-    pub(crate) fn insert(&mut self, place: usize, value: T) {
-        if self.0.len() <= place {
-            self.0.resize_with(place + 1, || None);
+    pub(crate) fn insert(&mut self, index: usize, value: T) {
+        if self.0.len() <= index {
+            self.0.resize_with(index + 1, || None);
         }
-        self.0[place] = Some(value);
+        self.0[index] = Some(value);
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
@@ -85,9 +85,9 @@ impl Loaded {
         self.largest_stack() > 0 || self.kernels.values().next().is_some()
     }
 
-    /// Whether the kernel at this place in the plan is warm or unavailable.
-    pub(crate) fn knows(&self, place: usize) -> bool {
-        self.kernels.get(place).is_some() || self.unavailable.get(place).is_some()
+    /// Whether the kernel at this index in the plan is warm or unavailable.
+    pub(crate) fn knows(&self, index: usize) -> bool {
+        self.kernels.get(index).is_some() || self.unavailable.get(index).is_some()
     }
 
     /// The largest stack that warm kernels and those of hooks need, in bytes.

@@ -6,8 +6,8 @@ use super::Warmup;
 use super::progress::Progress;
 
 impl Warmup<'_> {
-    /// Shows a progress bar on standard error, if that is a terminal, and removes it when the warm-up ends. Replaces
-    /// [`progress`](Warmup::progress).
+    /// Shows a progress bar on standard error, if standard error is a terminal. The bar is removed when the warm-up ends.
+    /// This replaces a function set by [`progress`](Warmup::progress).
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,14 +17,14 @@ impl Warmup<'_> {
     /// # }
     /// ```
     pub fn progress_bar(self) -> Self {
-        // Cleared when the warm-up drops it, even after a failure.
+        // The bar is cleared when the warm-up drops it, even after a failure.
         let bar = ProgressBar::new(0).with_style(style()).with_finish(ProgressFinish::AndClear);
         self.progress(move |progress| show(&bar, progress))
     }
 }
 
 fn show(bar: &ProgressBar, Progress { stage, done, of }: Progress) {
-    // Only compiling is counted, because only that takes long. Later stages leave the bar unchanged.
+    // Only compiling is counted, because only compiling takes long. Later stages leave the bar's position unchanged.
     if of == 0 {
         bar.set_message(stage.as_str());
     } else {

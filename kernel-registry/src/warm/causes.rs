@@ -1,10 +1,11 @@
-//! Failures in groups: an image that is refused fails all of its kernels for one cause, whose text can be long.
+//! Groups failures by image and cause, so that a cause is written once. A refused image fails all of its kernels, and the
+//! text of the cause can be long.
 
 use std::fmt;
 
 use super::failure::Failure;
 
-/// How many kernels are named. Further ones are only counted.
+/// How many kernels of a group are named. Further kernels are only counted.
 const NAMED: usize = 8;
 
 /// Kernels of one image that failed for one cause.
@@ -13,7 +14,7 @@ pub(super) struct Group<'a> {
     others: Vec<&'a Failure>,
 }
 
-/// The failures by image and cause, each group where its first failure is.
+/// Groups failures by image and cause. Groups are in the order of their first failures.
 pub(super) fn groups(failures: &[Failure]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for failure in failures {
@@ -25,7 +26,7 @@ pub(super) fn groups(failures: &[Failure]) -> Vec<Group<'_>> {
     groups
 }
 
-/// Equal for kernels of one image that failed for one cause.
+/// Returns a key that is equal for kernels of one image that failed for one cause.
 fn key(failure: &Failure) -> impl PartialEq {
     let Failure { kernel: _, place, image, variants, arch, cause } = failure;
     (place.package, place.version, image, variants, arch, cause)
@@ -46,7 +47,7 @@ impl fmt::Display for Group<'_> {
             more => write!(f, " and {more} more")?,
         }
         f.write_str(", ")?;
-        first.reason(f)
+        first.write_reason(f)
     }
 }
 
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_fails_alone_is_named_with_its_place() {
+    fn a_kernel_that_fails_alone_is_named_with_its_source_line() {
         let alone = failure("a::x", "x.ptx", "");
         assert_eq!(text(std::slice::from_ref(&alone)), [alone.to_string()]);
         assert!(
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_causes_are_written_once_an_image() {
+    fn an_equal_cause_is_written_once_for_each_image() {
         let mut elsewhere = failure("b::x", "x.ptx", "");
         elsewhere.place.package = "b";
         let failures = [

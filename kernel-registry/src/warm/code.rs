@@ -1,7 +1,7 @@
 //! Decides how to load an image: as a module or as a library.
 //!
-//! Machine code loads fastest with the module functions, PTX with the library functions, whose compiler runs on
-//! all cores. A wrong guess only costs time: both kinds of functions take every image.
+//! Machine code loads fastest with the module functions (`cuModule..`), PTX with the library functions (`cuLibrary..`),
+//! which compile on all cores. A wrong choice only costs time: both kinds of functions accept every image.
 
 use kernel_registry_cuda::fatbin::{self, Entry, Kind};
 
@@ -10,12 +10,12 @@ use kernel_registry_cuda::fatbin::{self, Entry, Kind};
 pub(super) enum Route {
     /// The image has machine code for the device.
     Module,
-    /// The driver has to compile the image. `text`: it is plain PTX, not a fatbin.
+    /// The driver has to compile the image. `text` says whether the image is plain PTX and not a fatbin.
     Library { text: bool },
 }
 
 impl Route {
-    /// The route for a device of this architecture: 90 for sm_90.
+    /// Returns the route of an image on a device of this architecture: 90 for sm_90.
     pub(super) fn choose(image: &[u8], arch: u32) -> Route {
         match image {
             [0x7f, b'E', b'L', b'F', ..] => Route::Module,
@@ -26,7 +26,8 @@ impl Route {
     }
 }
 
-/// Whether a fatbin has machine code that runs on the architecture. A malformed one counts: the driver reports it.
+/// Returns whether a fatbin has machine code that runs on the architecture. True for a malformed fatbin, too: the driver
+/// reports the error when it loads the module.
 fn has_code(image: &[u8], arch: u32) -> bool {
     fatbin::entries(image).any(|entry| match entry {
         Ok(Entry { kind, sm, .. }) => kind == Kind::Cubin && sm / 10 == arch / 10 && sm <= arch,
@@ -38,7 +39,7 @@ fn has_code(image: &[u8], arch: u32) -> bool {
 mod tests {
     use super::*;
 
-    /// A fatbin with empty entries of these kinds and targets.
+    /// Builds a fatbin with empty entries of these kinds and targets.
     fn fatbin(entries: &[(u16, u32)]) -> Vec<u8> {
         let mut bytes = vec![0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
         bytes.extend((64 * entries.len() as u64).to_le_bytes());
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_judges_malformed_fatbins() {
+    fn malformed_fatbins_are_left_to_the_driver() {
         let mut endless = fatbin(&[(1, 50)]);
         endless[20..32].fill(0);
         assert_eq!(Route::choose(&endless, 90), Route::Module);

@@ -1,4 +1,4 @@
-//! The errors of a whole warm-up.
+//! `WarmError`, the error of a whole warm-up.
 
 use std::error::Error;
 use std::fmt;
@@ -28,45 +28,45 @@ pub enum WarmError {
         error: DriverCallError,
         /// What the call was for; empty if it was for the context.
         about: &'static str,
-        /// The log of the driver's compiler, if that ran.
+        /// The log of the driver's compiler, if the compiler ran.
         log: String,
     },
-    /// A `#[warmup]` function, or a thread that it has started, tried to warm the context that it runs in.
+    /// A `#[warmup]` function, or a thread that the function has started, tried to warm the context that the function runs in.
     InHook {
         /// The function's path.
         hook: &'static str,
     },
-    /// A `#[warmup]` function has not returned. It still runs, in a separate thread.
+    /// A `#[warmup]` function has not returned in time. It still runs, in a separate thread.
     HookTimedOut {
         /// The function's path.
         hook: &'static str,
-        /// How long it was allowed to run.
+        /// How long the function was allowed to run.
         timeout: Duration,
     },
-    /// The printf buffer or the heap cannot be enlarged: the driver has already set it up.
+    /// The printf buffer or the heap cannot be enlarged: the driver has already fixed its size.
     LimitFrozen {
-        /// Which of the two.
+        /// Which of the two cannot be enlarged.
         limit: FrozenLimit,
         /// The requested size, in bytes.
         asked: u64,
-        /// Its size, in bytes.
+        /// The present size, in bytes.
         size: u64,
     },
-    /// The system could not start a thread.
+    /// The operating system could not start a thread.
     NoThread {
-        /// The system's reason.
+        /// The operating system's reason.
         reason: String,
     },
-    /// A driver call waits for the device, which is busy.
+    /// A driver call did not return in time: it waits for the device, which is busy.
     TimedOut {
-        /// The call. It still waits, in a separate thread.
+        /// The name of the call. The call still waits, in a separate thread.
         call: &'static str,
         /// The kernel or image that the call is for; empty if it is for the context.
         about: &'static str,
-        /// How long it has waited.
+        /// How long the call has waited.
         timeout: Duration,
     },
-    /// There is something to load, or another change to make, that would wait for a resident kernel.
+    /// A resident kernel runs, and the warm-up would have to load something, or make another change that waits for that kernel.
     WouldWait(Box<WouldWait>),
     /// Some kernels could not be warmed, or `#[warmup]` functions failed. The other kernels are warm.
     Kernels {
@@ -170,7 +170,7 @@ impl fmt::Display for WarmError {
     }
 }
 
-/// Errors that are only passed on have the text and the source of the original.
+/// A variant that only wraps another error has that error's text and source.
 impl Error for WarmError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
@@ -207,7 +207,7 @@ mod tests {
     use crate::Cause;
 
     #[test]
-    fn a_compilers_words_are_printable() {
+    fn a_compilers_log_is_printable() {
         let error = || DriverCallError { call: "cuModuleLoadData", code: 218, name: "", description: "" };
         let log = || "unknown `\u{1b}[2J`\nline 2".to_owned();
         let texts = [

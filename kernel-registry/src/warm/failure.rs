@@ -1,4 +1,4 @@
-//! What failed in a warm-up: one kernel, or one `#[warmup]` function.
+//! Failures in a warm-up: of one kernel, or of one `#[warmup]` function.
 
 use std::fmt;
 
@@ -16,11 +16,11 @@ use crate::place::Place;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct HookFailure {
-    /// Its path.
+    /// The function's path.
     pub path: &'static str,
-    /// Where it is.
+    /// Where the function is declared.
     pub place: Place,
-    /// Why it failed.
+    /// Why the function failed.
     pub cause: HookCause,
 }
 
@@ -29,14 +29,14 @@ pub struct HookFailure {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum HookCause {
-    /// It returned an error.
+    /// The function returned an error.
     Returned {
-        /// The error with its causes.
+        /// The text of the error and of its sources.
         error: String,
     },
-    /// The context could not be set up for it, or for the kernels that it loaded.
+    /// The context could not be set up for the function, or for the kernels that it loaded.
     Setup {
-        /// Why.
+        /// Why setting up failed.
         cause: Cause,
     },
 }
@@ -46,17 +46,17 @@ pub enum HookCause {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Failure {
-    /// Its path.
+    /// The kernel's path.
     pub kernel: &'static str,
-    /// Where it is declared.
+    /// Where the kernel is declared.
     pub place: Place,
-    /// Its image, if it has one.
+    /// The kernel's image, if it has one.
     pub image: Option<&'static str>,
     /// The image's variants, separated by commas: `sm_80` is machine code, `compute_75` is PTX.
     pub variants: &'static str,
     /// The device's architecture: 90 for sm_90.
     pub arch: u32,
-    /// Why it could not be warmed.
+    /// Why the kernel could not be warmed.
     pub cause: Cause,
 }
 
@@ -65,29 +65,29 @@ pub struct Failure {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum Cause {
-    /// It was built without an image.
+    /// The kernel was built without an image.
     NoImage,
-    /// It is declared `linked`, and nvcc linked no kernel of this name, or several.
+    /// The kernel is declared `linked`, and nvcc linked no kernel of this name, or several.
     NotLinked {
         /// The name that was looked up.
         symbol: &'static str,
-        /// How many have it.
+        /// How many linked kernels have this name.
         count: usize,
     },
-    /// It is declared `linked`, and the kernel that nvcc linked takes other parameters.
+    /// The kernel is declared `linked`, and the kernel that nvcc linked takes other parameters.
     OtherParams {
-        /// The signature of that.
+        /// The signature of the kernel that nvcc linked.
         linked: String,
     },
-    /// It is declared `linked`, and the parameters of the kernel that nvcc linked are not known: without the feature `linked` of
-    /// kernel-registry no image is read.
+    /// The kernel is declared `linked`, and the parameters of the kernel that nvcc linked are not known: without the feature
+    /// `linked` of kernel-registry no image is read.
     ParamsUnread,
     /// The image has no variant that this device and driver can run.
     NoVariant {
         /// The driver's error.
         error: DriverCallError,
     },
-    /// The image has PTX of a newer CUDA than the driver's, and no machine code for this device.
+    /// The image has PTX of a CUDA version that is newer than the driver's, and no machine code for this device.
     NewPtx {
         /// The driver's error.
         error: DriverCallError,
@@ -115,29 +115,29 @@ pub enum Cause {
         /// Free device memory.
         free: u64,
     },
-    /// Its stack would exceed the budget, because every thread of the device gets a stack of that size.
+    /// The kernel's stack would exceed the budget, because every thread of the device gets a stack of that size.
     StackBudget {
         /// The stack that a thread needs.
         stack: u64,
         /// The device memory that raising the stack limit would take.
         needed: u64,
-        /// The device memory that it may take.
+        /// The device memory that larger stacks may take.
         budget: u64,
         /// Free device memory.
         free: u64,
     },
     /// A block needs more shared memory than the device grants.
     Shared {
-        /// Its static shared memory.
+        /// The kernel's static shared memory.
         fixed: u32,
         /// The dynamic shared memory that the declaration asks for.
         dynamic: u32,
         /// The most that the device grants to a block.
         most: u32,
     },
-    /// Loading it succeeded, but the driver says that it is not loaded.
+    /// Loading the kernel succeeded, but the driver reports that it is not loaded.
     NotLoaded,
-    /// It was warm, but its module has been unloaded since.
+    /// The kernel was warm, but its module has been unloaded since.
     Unloaded,
     /// Another driver call failed.
     Driver {
@@ -159,13 +159,13 @@ impl Cause {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kernel `{}` at {}, ", self.kernel, self.place)?;
-        self.reason(f)
+        self.write_reason(f)
     }
 }
 
 impl Failure {
-    /// The image and the cause.
-    pub(super) fn reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes the image and the cause.
+    pub(super) fn write_reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Failure { image, variants, arch, cause, .. } = self;
         if let Some(image) = image {
             write!(f, "image `{image}` on sm_{arch}: ")?;

@@ -12,7 +12,7 @@ pub(super) enum Handle {
 }
 
 impl Handle {
-    /// The call that resolves a kernel of it, and may wait for the device.
+    /// Returns the name of the driver call that resolves a kernel of this image. That call may wait for the device.
     pub(super) fn call(self) -> &'static str {
         match self {
             Handle::Module(_) => "cuModuleGetFunction",
@@ -20,7 +20,7 @@ impl Handle {
         }
     }
 
-    /// Resolves the kernel of this name, which loads it.
+    /// Resolves the kernel of this name. Resolving loads the kernel.
     pub(super) fn function(self, current: &Current<'_>, name: &CStr) -> Result<Function, DriverCallError> {
         match self {
             Handle::Module(module) => current.function_of_module(module, name),

@@ -1,4 +1,4 @@
-//! The stage that runs the `#[warmup]` functions, each once in a context.
+//! The stage that runs the `#[warmup]` functions, here called hooks, each once in a context.
 
 mod inside;
 
@@ -37,14 +37,14 @@ pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
     reports
 }
 
-/// The hooks that have not yet succeeded in this context.
+/// Returns the hooks that have not yet succeeded in this context.
 pub(super) fn pending(work: &Work<'_>) -> impl Iterator<Item = &'static Hook> {
     Hook::list().into_iter().filter(|hook| !work.loaded.hooks.contains(&hook.key()))
 }
 
 fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<HookLoads, HookCause> {
     let path = hook.place().path;
-    // If it never returns, the error names it.
+    // If the hook never returns, the error names it.
     work.watch.hook(path);
     let driver_error = |error| HookCause::Setup { cause: Cause::Driver { error } };
     let setup = |cause| HookCause::Setup { cause };
@@ -55,7 +55,8 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<HookLoads, HookCause> {
     // The hook may have made another context current, or lowered the stack limit.
     driver::bind(&work.job.context).map_err(driver_error)?;
     limits::raise_stack_for(work, work.loaded.largest_stack()).map_err(setup)?;
-    // It may also have changed the limit and restored it. Nothing detects that, so a launch of ours is due.
+    // The hook may also have changed the stack limit and restored it. Nothing detects that, and the next launch would
+    // wait, so it has to be a launch of our own kernel.
     work.loaded.primed = work.loaded.primed.but_not(Primed::LAUNCH);
     let refused = |refused: LoadError| driver_error(refused.error);
     work.set_up(work.needs(&[])).map_err(refused)?;
@@ -63,7 +64,7 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<HookLoads, HookCause> {
     if loads.count > 0 {
         limits::raise_stack_for(work, loads.frame).map_err(setup)?;
         work.loaded.hook_frame = work.loaded.hook_frame.max(loads.frame);
-        // The needs of unregistered kernels are unknown, so everything is set up.
+        // It is unknown what unregistered kernels need, so everything is set up.
         work.set_up(Primed::EVERYTHING.but_not(work.loaded.primed)).map_err(refused)?;
     }
     Ok(loads)

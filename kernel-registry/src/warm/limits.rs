@@ -10,7 +10,7 @@ use super::work::{Candidate, Sizes, Work};
 use crate::contexts::WarmKernel;
 use crate::driver::{Current, DriverCallError, Limit};
 
-/// Raises the limits, and returns the kernels whose needs they meet.
+/// Raises the limits. Returns the kernels for which the limits now suffice; the others become failures.
 pub(super) fn apply(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, WarmError> {
     set_sizes(&work.current, work.job.sizes)?;
     let shared: Vec<_> =
@@ -28,7 +28,7 @@ impl Sizes {
     }
 }
 
-/// Enlarges the printf buffer and the heap, which the driver allows until the first launch of a kernel that uses them.
+/// Enlarges the printf buffer and the heap. The driver allows that until the first launch of a kernel that uses them.
 fn set_sizes(current: &Current<'_>, sizes: Sizes) -> Result<(), WarmError> {
     for (what, limit, asked) in sizes.each() {
         let size = current.limit(limit)?;
@@ -66,7 +66,8 @@ fn grant_shared(work: &mut Work<'_>, mut candidate: Candidate) -> Option<Candida
     Some(candidate)
 }
 
-/// Raises the stack limit to the largest stack that a kernel needs. It is never lowered, because the next launch would wait.
+/// Raises the stack limit to the largest stack that a kernel needs. Never lowers the limit, because the next launch would
+/// wait.
 fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, DriverCallError> {
     let limit = limit(work)?;
     let budget = work.job.stack_budget.unwrap_or(work.free / 16);
@@ -79,7 +80,7 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
         work.failed(planned, Cause::StackBudget { stack, needed, budget, free: work.free });
     }
 
-    // Other code may have lowered the limit below the stack of kernels that were warm.
+    // Other code may have lowered the limit below the stack of kernels that are already warm.
     let stacks = fitting.iter().map(|candidate| u64::from(candidate.kernel.report.stack));
     let largest = stacks.max().unwrap_or(0).max(work.loaded.largest_stack());
     if largest <= limit {
@@ -96,7 +97,8 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
     Ok(fitting)
 }
 
-/// Reads the stack limit. If it has changed since our last launch, the next launch may wait, so a launch of ours is due.
+/// Reads the stack limit. If the limit has changed since this library's last launch, the next launch may wait. Then the
+/// next priming launches one of our own kernels, so that no other launch waits.
 fn limit(work: &mut Work<'_>) -> Result<u64, DriverCallError> {
     work.watch.call("cuCtxGetLimit", "the stack of each thread");
     let limit = work.current.stack_limit()?;
@@ -106,7 +108,7 @@ fn limit(work: &mut Work<'_>) -> Result<u64, DriverCallError> {
     Ok(limit)
 }
 
-/// Raises the stack limit if it is lower: for kernels that a hook loaded, or after a hook lowered it.
+/// Raises the stack limit if it is lower than `stack`: for kernels that a hook loaded, or after a hook lowered the limit.
 pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cause> {
     let driver = |error| Cause::Driver { error };
     let limit = limit(work).map_err(driver)?;
@@ -114,7 +116,7 @@ pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cau
         return Ok(());
     }
     let budget = work.job.stack_budget.unwrap_or(work.free / 16);
-    // The stack of kernels that are warm was within a budget before.
+    // The stack of kernels that are already warm was within the budget when they were warmed.
     if stack > highest_limit(limit, budget, work.device.threads) && stack > work.loaded.largest_stack() {
         let needed = stack_memory(limit, stack, work.device.threads);
         return Err(Cause::StackBudget { stack, needed, budget, free: work.free });
@@ -122,24 +124,24 @@ pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cau
     set_limit(work, stack).map_err(|error| cause(error.into(), work.free))
 }
 
-/// Raises the stack limit. The next launch of any kernel then waits for the device, so a launch of ours is due.
+/// Raises the stack limit. The next launch of any kernel then waits for the device, so it has to be one of our own kernels.
 fn set_limit(work: &mut Work<'_>, stack: u64) -> Result<(), DriverCallError> {
     work.watch.call("cuCtxSetLimit", "the stack of each thread");
     work.loaded.primed = work.loaded.primed.but_not(Primed::LAUNCH);
     work.current.raise_stack_limit(stack)
 }
 
-/// The kernels whose stacks fit the limit, and the others.
+/// Splits kernels into those whose stacks fit the limit, and the others.
 fn split(candidates: Vec<Candidate>, limit: u64) -> (Vec<Candidate>, Vec<Candidate>) {
     candidates.into_iter().partition(|candidate| u64::from(candidate.kernel.report.stack) <= limit)
 }
 
-/// Device memory that raising the limit takes.
+/// Returns the device memory that raising the limit to `frame` takes.
 fn stack_memory(limit: u64, frame: u64, threads: u64) -> u64 {
     frame.saturating_sub(limit).saturating_mul(threads)
 }
 
-/// The highest limit that the budget allows.
+/// Returns the highest limit that the budget allows.
 fn highest_limit(limit: u64, budget: u64, threads: u64) -> u64 {
     limit.saturating_add(budget / threads.max(1))
 }

@@ -1,5 +1,5 @@
-//! The stage that loads images: machine code in one thread, because more would not be faster, and PTX in many threads,
-//! because the driver compiles in parallel.
+//! The stage that loads images. Machine code is loaded in one thread, because more threads would not be faster. PTX is
+//! loaded in many threads, because the driver compiles in parallel.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,16 +23,16 @@ use crate::driver::{Code, Current, DriverCallError, Library, LoadError};
 use crate::lock::lock;
 use crate::watch::Watch;
 
-/// The result of loading an image, or a piece of one.
+/// The result of loading an image, or a piece of an image.
 pub(super) struct Loading {
-    /// The image's place in the plan.
+    /// The image's index in the plan.
     pub(super) image: usize,
     pub(super) is_piece: bool,
     pub(super) result: Result<Handle, Cause>,
     is_new: bool,
 }
 
-/// All results, and for each kernel, by its place in the plan, the number of its own.
+/// The results of loading, and a map from each kernel's index in the plan to the index of its result in `loadings`.
 #[derive(Default)]
 pub(super) struct Images {
     loadings: Vec<Loading>,
@@ -41,23 +41,23 @@ pub(super) struct Images {
 
 impl Images {
     fn add(&mut self, loading: Loading, kernels: &[&Planned]) {
-        self.kernels.extend(kernels.iter().map(|planned| (planned.place, self.loadings.len())));
+        self.kernels.extend(kernels.iter().map(|planned| (planned.index, self.loadings.len())));
         self.loadings.push(loading);
     }
 
-    /// The result of loading a kernel's image or piece.
+    /// Returns the result of loading a kernel's image or piece.
     pub(super) fn find(&mut self, planned: &Planned) -> Option<&mut Loading> {
-        self.loadings.get_mut(*self.kernels.get(&planned.place)?)
+        self.loadings.get_mut(*self.kernels.get(&planned.index)?)
     }
 
-    /// How many images were loaded just now, at least in part.
+    /// Returns how many images this warm-up loaded, at least in part.
     pub(super) fn loaded(&self) -> usize {
         let new = self.loadings.iter().filter(|loading| loading.is_new);
         new.map(|loading| loading.image).collect::<BTreeSet<_>>().len()
     }
 }
 
-/// Code for the driver to compile.
+/// A piece of an image for the driver to compile.
 #[derive(Clone)]
 struct Source {
     piece: Arc<Piece>,
@@ -65,24 +65,24 @@ struct Source {
     is_text: bool,
 }
 
-/// A library, and whether it was compiled just now.
+/// A library, and whether this warm-up compiled it.
 type Compiled = Result<(Library, bool), LoadError>;
 
-/// Kernels of one image, by its place in the plan, that are loaded together.
+/// Kernels that are loaded together, and the index of their image in the plan.
 struct Part<'p, S> {
     image: usize,
     kernels: Vec<&'p Planned>,
     source: S,
 }
 
-/// Loads the images of these kernels unless they are loaded already.
+/// Loads the images of these kernels, unless the images are loaded already.
 pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     let (job, watch) = (work.job, work.watch);
     let mut images = Images::default();
     let (modules, libraries) = sort(work, pending, &mut images);
     let mut sources: Vec<Source> = libraries.iter().map(|part| part.source.clone()).collect();
     if !sources.is_empty() {
-        // Our own kernels are launched later, but compiled now, in parallel with the others.
+        // Our own kernels are launched in a later stage, but compiled now, in parallel with the others.
         let arch = work.device.arch;
         sources.extend(work.needs(pending).image().and_then(|image| match Route::choose(image, arch) {
             Route::Library { text } => {
@@ -105,15 +105,15 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
             let result = module.map(Handle::Module).map_err(|refused| cause(refused, work.free));
             images.add(Loading { image, is_piece: false, result, is_new: true }, &kernels);
         }
-        // In eager mode this call waits for the device once the image is compiled. In lazy mode it does so only for
-        // images with managed variables; otherwise resolving the library's kernels waits.
+        // In eager mode `cuLibraryLoadData` waits for the device once the image is compiled. In lazy mode it waits only
+        // for images with managed variables; for other images, resolving the library's kernels waits.
         if compiling.is_some() {
             watch.compiles("cuLibraryLoadData");
         }
         match compiling {
             None => BTreeMap::new(),
             Some(Ok(compiling)) => compiling.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked)),
-            // The system started no thread, so this one compiles.
+            // The operating system started no thread, so this thread compiles.
             Some(Err(_)) => compile(),
         }
     });
@@ -133,7 +133,7 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     images
 }
 
-/// Sorts kernels by the modules and libraries to load. Adds the images that are loaded already to `images`.
+/// Groups kernels by the modules and libraries to load. Adds the images that are loaded already to `images`.
 fn sort<'p>(
     work: &Work<'_>,
     pending: &[&'p Planned],
@@ -174,7 +174,7 @@ fn sort<'p>(
     (modules, in_pieces.collect())
 }
 
-/// The pieces that these kernels of an image are in, each with its kernels: the whole image, if it is not cut.
+/// Returns the pieces that these kernels of an image are in, each with its kernels. An image that is not cut is one piece.
 fn by_piece<'p>(
     libraries: &Libraries,
     is_cut: bool,
@@ -197,22 +197,23 @@ fn by_piece<'p>(
     pieces
 }
 
-/// Threads at first. The driver reads images from its disk cache fastest with about eight, and much slower with sixteen.
+/// The number of threads at first. The driver reads images from its disk cache fastest with about eight threads, and much
+/// slower with sixteen.
 const FEW: usize = 8;
 
-/// If these threads have not finished an image each by then, images are compiled, which is faster on all cores.
+/// If the first threads have not finished one image each within this time, the driver compiles images instead of reading
+/// its cache. Compiling is faster with threads on all cores.
 const SLOW: Duration = Duration::from_millis(4);
 
-/// Has the driver compile images and pieces, on as many threads as help. Returns the libraries by the numbers of the
-/// sources.
+/// Has the driver compile images and pieces, on as many threads as help. Returns the libraries by index in `sources`.
 fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeMap<usize, Compiled> {
-    // The largest first, so that none is left when the others are done.
+    // The largest source comes first, so that no thread compiles it alone at the end.
     let mut order: Vec<_> = (0..sources.len()).collect();
     order.sort_by_key(|number| Reverse(sources[*number].piece.len()));
     let (next, compiled) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = |helps: bool| {
         let current = Current::new(&job.context, job.driver);
-        // A helper may fail: one thread is enough to compile everything, or to report why it cannot.
+        // A helper thread may fail: the calling thread can compile everything, or reports why it cannot.
         if helps && current.is_err() {
             return;
         }
@@ -230,7 +231,7 @@ fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeM
     let few = all.min(FEW);
     let work = &work;
     thread::scope(|scope| {
-        // This thread compiles too, so a thread that the system does not start is no error.
+        // This thread compiles too, so it is no error if the operating system does not start a thread.
         let start = |count: usize| {
             (0..count).all(|_| thread::Builder::new().spawn_scoped(scope, || work(true)).is_ok());
         };
@@ -252,13 +253,13 @@ fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeM
 
 fn compile(current: &Current<'_>, source: &Source, threads: usize) -> Compiled {
     let Source { piece, is_text } = source;
-    // A large image that was not cut would keep one thread busy when the others are done.
+    // A large image that was not cut would keep one thread busy after all others are done, so the driver splits it.
     let is_slow = piece.is_whole() && piece.len() >= pieces::LARGE && threads > 1;
     piece.library(|| current.load_library(&piece.code(*is_text), is_slow.then_some(threads)))
 }
 
-/// Loads an image as a module, after the driver has refused it, or a piece of it, as a library. If it refuses that too,
-/// the error has a log, with the lines of the image. Otherwise the module stands in for the piece.
+/// Loads an image as a module, after the driver has refused the image, or a piece of it, as a library. If the driver
+/// refuses the module too, the error has a log with the line numbers of the image. Otherwise the module replaces the piece.
 pub(super) fn load_again(
     work: &mut Work<'_>,
     loading: &Loading,
@@ -281,7 +282,7 @@ pub(super) fn load_again(
     }
 }
 
-/// The cause that a driver error means.
+/// Returns the cause of failure that a driver error means. `free` is the free device memory in bytes.
 pub(super) fn cause(LoadError { error, log }: LoadError, free: u64) -> Cause {
     use CUresult::*;
     let is = |results: &[CUresult]| results.iter().any(|result| error.is(*result));

@@ -1,8 +1,8 @@
 //! Cuts PTX images into pieces, so that the driver compiles a large image on all cores.
 //!
-//! Only images are cut whose kernels share nothing, as the macro found: see `ImageRecord::separable`. A piece has some of the
-//! kernels that are to be warmed, and all functions and declarations of the image. The same kernels and threads give the same pieces, so that the
-//! driver's cache serves later processes.
+//! An image is cut only if its kernels share no variables. The macro finds that out: see `ImageRecord::separable`. A piece
+//! has some of the kernels to warm, and all functions and declarations of the image. The same kernels and the same number of
+//! threads give the same pieces, so that later processes find the pieces in the driver's cache.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -12,26 +12,27 @@ use kernel_registry_cuda::ptx;
 
 use crate::contexts::{Kernels, Libraries, Piece};
 
-/// Smaller images are compiled as they are.
+/// The least size of an image that is cut, in bytes. Smaller images are compiled whole.
 pub(super) const LARGE: usize = 64 << 10;
 
-/// The least text of a piece's kernels.
+/// The least size of the text of a piece's kernels, in bytes.
 const LEAST: usize = 16 << 10;
 
-/// Pieces that all images have together, for each thread: with more than one, threads finish at about the same time.
+/// The number of pieces for each thread, over all images. With more than one piece each, threads finish at about the same
+/// time.
 const PER_THREAD: usize = 4;
 
-/// An image to cut, and its kernels that are to be warmed.
+/// An image to cut, and those of its kernels that are to be warmed.
 pub(super) struct Cut {
     image: &'static [u8],
     libraries: Arc<Libraries>,
     all: Arc<[ptx::Kernel<'static>]>,
-    /// The numbers of the wanted kernels that are in no piece yet.
+    /// The indices in `all` of the kernels to warm that are in no piece yet.
     missing: Vec<usize>,
 }
 
 impl Cut {
-    /// An image that is to be cut for kernels of these symbols. None if it is to be compiled whole.
+    /// Plans the cut of an image for kernels of these symbols. Returns `None` if the image is to be compiled whole.
     pub(super) fn plan(
         image: &'static [u8],
         libraries: &Arc<Libraries>,
@@ -52,11 +53,11 @@ impl Cut {
         }
         cut.all = ptx::kernels(image).collect::<Result<_, _>>().ok()?;
         cut.missing = (0..cut.all.len()).filter(|number| missing.remove(cut.all[*number].name)).collect();
-        // The macro found all of them in this text.
+        // If a symbol is not in the text, the image is compiled whole. The macro found all symbols there, so this is rare.
         missing.is_empty().then_some(cut)
     }
 
-    /// Bytes of the text that every piece has.
+    /// Returns the size of the text that every piece contains, in bytes.
     fn shared(&self) -> usize {
         self.image.len() - self.all.iter().map(|kernel| kernel.range.len()).sum::<usize>()
     }
@@ -65,14 +66,14 @@ impl Cut {
         self.missing.iter().map(|number| self.all[*number].range.len()).sum()
     }
 
-    /// Puts the missing kernels into new pieces of about this much text.
+    /// Puts the missing kernels into new pieces of about this many bytes of text.
     fn add_pieces(self, text: usize) {
-        // Half of a piece's text may be shared.
+        // The text of a piece's kernels is at least as long as the shared text.
         let text = text.max(LEAST).max(self.shared());
         let sizes: Vec<_> = self.missing.iter().map(|number| self.all[*number].range.len()).collect();
         let pieces = (self.missing_text() + text / 2) / text;
-        for places in spread(&sizes, pieces.max(1)) {
-            let chosen = places.into_iter().map(|place| self.missing[place]).collect();
+        for group in spread(&sizes, pieces.max(1)) {
+            let chosen = group.into_iter().map(|item| self.missing[item]).collect();
             self.libraries.add(Piece::new(self.image, Some(Kernels { all: self.all.clone(), chosen })));
         }
     }
@@ -85,8 +86,8 @@ pub(super) fn add_pieces(cuts: Vec<Cut>, threads: usize) {
     cuts.into_iter().for_each(|cut| cut.add_pieces(text.div_ceil(pieces)));
 }
 
-/// Spreads items over groups of about the same size: the largest first, each to the group that is smallest. Returns the
-/// items of each group in ascending order.
+/// Spreads items over groups of about the same size (greedy: the largest item first, each into the group that is smallest).
+/// Returns the indices of each group's items in ascending order.
 fn spread(sizes: &[usize], groups: usize) -> Vec<Vec<usize>> {
     let mut spread = vec![Vec::new(); groups];
     let mut smallest: BinaryHeap<_> = (0..groups).map(|group| Reverse((0, group))).collect();
@@ -121,14 +122,14 @@ mod tests {
         assert!(all.into_iter().eq(0..1000));
     }
 
-    /// A module with kernels of about this much text each. It is never freed, as images are not.
+    /// Builds a PTX module with kernels of about this many bytes of text each. Leaks it, because images are never freed.
     fn image(kernels: usize, text: usize, shared: usize) -> &'static [u8] {
         let line = "\tadd.u32 %r1, %r1, 1;\n";
         let kernel = |number| format!(".entry k{number}() {{\n{}}}\n", line.repeat(text / line.len()));
         let functions = format!(".func f() {{\n{}}}\n", line.repeat(shared / line.len()));
         let kernels: String = (0..kernels).map(kernel).collect();
         let image = format!(".version 8.0\n.target sm_80\n{functions}{kernels}");
-        // Keeps leak checkers quiet.
+        // A static that refers to the leaked memory keeps leak checkers quiet.
         static KEPT: std::sync::Mutex<Vec<&'static [u8]>> = std::sync::Mutex::new(Vec::new());
         let image = Box::leak(image.into_bytes().into_boxed_slice());
         crate::lock::lock(&KEPT).push(image);
@@ -137,7 +138,7 @@ mod tests {
 
     const NAMES: [&str; 8] = ["k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"];
 
-    /// The pieces of these kernels: for each kernel the number of kernels in its piece.
+    /// Cuts the image, and returns for each of these kernels how many of them are in its piece.
     fn cut(image: &'static [u8], symbols: &[&'static str], threads: usize) -> Option<Vec<usize>> {
         let libraries = Libraries::find_or_add(image, 90);
         add_pieces(vec![Cut::plan(image, &libraries, symbols.iter().copied())?], threads);

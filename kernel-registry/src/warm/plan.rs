@@ -1,4 +1,4 @@
-//! The plan of a warm-up: which kernels there are, and which images they need. Making it calls no CUDA function.
+//! The plan of a warm-up: which kernels there are, and which images they need. No CUDA function is called for it.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -11,24 +11,24 @@ use crate::lock::lock;
 use crate::registry::{Registry, registry};
 use crate::{KernelInfo, RegistryError};
 
-/// Every registered kernel, and the images that they are in.
+/// Every registered kernel, and every image that contains registered kernels.
 pub(crate) struct Plan {
     pub(super) registry: &'static Registry,
-    /// In the registry's order.
+    /// The kernels, in the registry's order.
     pub(super) kernels: Vec<Planned>,
-    /// Indexed by place. Images keep their places in later plans.
+    /// The images. An image has the same index in later plans.
     pub(super) images: Vec<PlannedImage>,
 }
 
 /// A kernel with its decoded record, which is kept because decoding is the slowest part of a repeated warm-up.
 pub(super) struct Planned {
-    /// The kernel's number in this and every later plan: how many kernels were planned before it.
-    pub(super) place: usize,
+    /// The kernel's index in this and every later plan: how many kernels were planned before it.
+    pub(super) index: usize,
     pub(super) info: &'static KernelInfo,
     pub(super) kernel: &'static KernelRecord<'static>,
-    /// The image's place in the plan, if there is one.
+    /// The index of the kernel's image in the plan, if the kernel has an image.
     pub(super) image: Option<usize>,
-    /// The registration, if nvcc links it.
+    /// The registration, if nvcc links the kernel.
     pub(super) linked: Option<&'static Result<Linked, NotJoined>>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Planned {
 pub(super) struct PlannedImage {
     pub(super) file: &'static str,
     pub(super) bytes: &'static [u8],
-    /// It is PTX text whose kernels can be compiled apart.
+    /// Whether the image is PTX text whose kernels can be compiled separately.
     pub(super) separable: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct PlannedImage {
 static LATEST: Mutex<Option<&'static Plan>> = Mutex::new(None);
 
 impl Plan {
-    /// The plan of the kernels that are registered now. Kernels and images of earlier plans keep their places.
+    /// Returns the plan of the kernels that are registered now. Kernels and images of earlier plans keep their indices.
     pub(super) fn get() -> Result<&'static Plan, RegistryError> {
         let mut latest = lock(&LATEST);
         let registry = registry()?;
@@ -55,7 +55,7 @@ impl Plan {
         }
     }
 
-    /// The plan of the latest warm-up, if there was one.
+    /// Returns the plan of the latest warm-up, if there was one.
     pub(crate) fn latest() -> Option<&'static Plan> {
         *lock(&LATEST)
     }
@@ -66,28 +66,28 @@ impl Plan {
 
     fn new(registry: &'static Registry, earlier: Option<&Plan>) -> Plan {
         let planned = earlier.map_or(&[][..], |plan| &plan.kernels);
-        let places: HashMap<_, _> =
-            planned.iter().map(|planned| (planned.info.record().as_ptr(), planned.place)).collect();
+        let indices: HashMap<_, _> =
+            planned.iter().map(|planned| (planned.info.record().as_ptr(), planned.index)).collect();
         let mut next = planned.len();
 
         let mut images = earlier.map_or_else(Vec::new, |plan| plan.images.clone());
         let key = |bytes: &'static [u8]| (bytes.as_ptr(), bytes.len());
-        let mut image_places: HashMap<_, _> =
-            images.iter().enumerate().map(|(place, image)| (key(image.bytes), place)).collect();
+        let mut image_indices: HashMap<_, _> =
+            images.iter().enumerate().map(|(index, image)| (key(image.bytes), index)).collect();
 
         let kernels = registry.infos.iter().copied().zip(&registry.kernels).map(|(info, kernel)| {
-            let place = places.get(&info.record().as_ptr()).copied().unwrap_or_else(|| {
+            let index = indices.get(&info.record().as_ptr()).copied().unwrap_or_else(|| {
                 next += 1;
                 next - 1
             });
             let image = kernel.image.filter(format::ImageRecord::is_there).map(|image| {
                 let bytes = info.image_bytes();
-                *image_places.entry(key(bytes)).or_insert_with(|| {
+                *image_indices.entry(key(bytes)).or_insert_with(|| {
                     images.push(PlannedImage { file: image.file, bytes, separable: image.separable });
                     images.len() - 1
                 })
             });
-            Planned { place, info, kernel, image, linked: registry.linked.get(&linked::key(info)) }
+            Planned { index, info, kernel, image, linked: registry.linked.get(&linked::key(info)) }
         });
         let kernels = kernels.collect();
         Plan { registry, kernels, images }
@@ -103,7 +103,7 @@ mod tests {
 
     fn registry(kernels: &[(&'static KernelInfo, KernelRecord<'static>)]) -> &'static Registry {
         let (infos, kernels) = kernels.iter().copied().unzip();
-        // Keeps leak checkers quiet.
+        // A static that refers to the leaked memory keeps leak checkers quiet.
         static KEPT: Mutex<Vec<&'static Registry>> = Mutex::new(Vec::new());
         let (other_copies, linked) = (Vec::new(), HashMap::new());
         let registry = Box::leak(Box::new(Registry { infos, kernels, other_copies, linked }));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_and_images_keep_their_places() {
+    fn kernels_and_images_keep_their_indices() {
         const A: &[u8] = b"a";
         const B: &[u8] = b"b";
         let file = |file| KernelRecord {
@@ -137,20 +137,20 @@ mod tests {
                 if path < "c" { (file("a.ptx"), || A) } else { (file("b.ptx"), || B) };
             (kernel(path, bytes), KernelRecord { path, ..file })
         });
-        let places = |plan: &Plan| {
+        let indices = |plan: &Plan| {
             plan.kernels
                 .iter()
-                .map(|planned| (planned.kernel.path, planned.place, planned.image))
+                .map(|planned| (planned.kernel.path, planned.index, planned.image))
                 .collect::<Vec<_>>()
         };
         let first = Plan::new(registry(&[b]), None);
-        assert_eq!(places(&first), [("b", 0, Some(0))]);
+        assert_eq!(indices(&first), [("b", 0, Some(0))]);
         let second = Plan::new(registry(&[b, d]), Some(&first));
-        assert_eq!(places(&second), [("b", 0, Some(0)), ("d", 1, Some(1))]);
-        // The order is the registry's, but kernels that came later have later places.
+        assert_eq!(indices(&second), [("b", 0, Some(0)), ("d", 1, Some(1))]);
+        // The order is the registry's, but kernels that were registered later have higher indices.
         let third = Plan::new(registry(&[a, b, c, d]), Some(&second));
         let expected = [("a", 2, Some(0)), ("b", 0, Some(0)), ("c", 3, Some(1)), ("d", 1, Some(1))];
-        assert_eq!(places(&third), expected);
+        assert_eq!(indices(&third), expected);
         assert_eq!(third.images.len(), 2);
     }
 }

@@ -1,7 +1,7 @@
 //! Priming: launches our own kernels, so that no first launch of another kernel waits.
 //!
-//! The first launch of a kernel that contains printf, assert or malloc waits for the whole device, and so can the first
-//! launch in a context.
+//! The first launch of a kernel that contains printf, assert or malloc waits for the whole device. The first launch of any
+//! kernel in a context can wait, too.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,10 +15,10 @@ use crate::contexts::{self, Libraries};
 use crate::driver::{Code, Current, LoadError, Module, Stream};
 use crate::watch::Watch;
 
-/// The name of our own kernels in errors.
+/// What errors call this library's own kernels.
 pub(super) const OURS: &str = "kernel-registry's own kernels";
 
-/// What a kernel needs, as its image showed at compile time.
+/// Returns what the context must set up for a kernel, as found in its image at compile time.
 pub(super) fn needs(planned: &Planned) -> Primed {
     let kernel_registry_format::Needs { printf, assert, heap, unknown, .. } = planned.kernel.needs;
     if unknown {
@@ -27,8 +27,8 @@ pub(super) fn needs(planned: &Planned) -> Primed {
     Primed::LAUNCH.or(Primed::new(printf, assert, heap))
 }
 
-/// Launches our kernels for these needs, each with one thread that does nothing, and waits for them. `loaded` holds the
-/// modules of our own images in the context.
+/// Launches our own kernels for these needs, each with one thread that does nothing, and waits for them. `loaded` holds the
+/// modules of our own images that are loaded in the context.
 pub(super) fn prime<E>(
     current: &Current<'_>,
     arch: u32,
@@ -41,9 +41,9 @@ pub(super) fn prime<E>(
     let handle = match Route::choose(image, arch) {
         Route::Module => match loaded.entry(contexts::key(image)) {
             Entry::Occupied(module) => Handle::Module(*module.get()),
-            Entry::Vacant(place) => {
+            Entry::Vacant(entry) => {
                 watch.call("cuModuleLoadDataEx", OURS);
-                Handle::Module(*place.insert(current.load_module(&code)?))
+                Handle::Module(*entry.insert(current.load_module(&code)?))
             }
         },
         Route::Library { .. } => {
@@ -64,8 +64,10 @@ pub(super) fn prime<E>(
     Ok(stream.wait()?)
 }
 
-/// Waits until kernels that were resolved are loaded, of which one has this path. A kernel that is resolved while something runs in the context is loaded only
-/// after that, although the driver says at once that it is; a module is loaded when nothing runs.
+/// Waits until the kernels that were resolved are loaded. `path` is the path of one of them, for errors.
+///
+/// If another kernel runs in the context while a kernel is resolved, the driver loads the resolved kernel only after the
+/// other one has ended, although it reports at once that the kernel is loaded. Loading a module waits until nothing runs.
 pub(super) fn settle<E>(
     current: &Current<'_>,
     watch: &Watch<E>,
@@ -75,8 +77,8 @@ pub(super) fn settle<E>(
     wait_for_all(current)
 }
 
-/// Waits for the kernels that run in the context, and for nothing else: loads a small image. It stays loaded: unloading it would wait for
-/// kernels that other threads have launched since.
+/// Waits for the kernels that run in the context, and for nothing else, by loading a small image. The image stays loaded:
+/// unloading it would wait for kernels that other threads have launched since.
 pub(super) fn wait_for_all(current: &Current<'_>) -> Result<(), LoadError> {
     current.load_module(&Code::new(PLAIN, false)).map(drop)
 }

@@ -1,4 +1,4 @@
-//! How far a warm-up is.
+//! The progress of a warm-up: its stage, and how many images of that stage are done.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ pub struct Progress {
     pub stage: Stage,
     /// Images, or pieces of large images, compiled so far. Only [`Stage::Load`] compiles.
     pub done: usize,
-    /// Images and pieces to compile.
+    /// How many images and pieces are to be compiled.
     pub of: usize,
 }
 
-/// A part of warming.
+/// A stage of a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 #[non_exhaustive]
@@ -38,7 +38,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// `load`
+    /// Returns the stage's name in lower case: `load`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Stage::Plan => "plan",

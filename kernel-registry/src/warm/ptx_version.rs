@@ -1,11 +1,11 @@
-//! The version of an image's PTX: drivers refuse PTX of a newer CUDA.
+//! Finds the PTX version of an image. Drivers refuse PTX of a CUDA version that is newer than their own.
 
 use kernel_registry_cuda::CudaVersion as Version;
 use kernel_registry_cuda::fatbin::{self, Entry, Kind};
 
 use crate::driver::CudaVersion;
 
-/// The newest PTX in an image, with major and minor version.
+/// Returns the major and minor version of the newest PTX in an image.
 pub(super) fn newest(image: &[u8]) -> Option<(u16, u16)> {
     if !fatbin::is_fatbin(image) {
         return find_version(image);
@@ -14,7 +14,7 @@ pub(super) fn newest(image: &[u8]) -> Option<(u16, u16)> {
     fatbin::entries(image).filter_map(|entry| entry.ok().and_then(version)).max()
 }
 
-/// That of PTX as text.
+/// Returns the version that the `.version` line of PTX text names.
 fn find_version(ptx: &[u8]) -> Option<(u16, u16)> {
     let mut lines = ptx.split(|byte| *byte == b'\n');
     let version = lines.find_map(|line| line.trim_ascii_start().strip_prefix(b".version"))?;
@@ -23,7 +23,7 @@ fn find_version(ptx: &[u8]) -> Option<(u16, u16)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// What is wrong with this PTX on this driver, and what works.
+/// Says why this driver refuses this PTX, and what to do.
 pub(super) fn sentence(ptx: (u16, u16), driver: CudaVersion) -> String {
     let (toolkit, taken) = (Version::first_with(ptx), driver.newest_ptx());
     let wheel = if driver.major() < 13 { "nvidia-cuda-nvrtc-cu12" } else { "nvidia-cuda-nvrtc" };
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_are_named_and_what_works() {
+    fn the_sentence_names_both_versions_and_the_remedy() {
         assert_eq!(
             sentence((9, 5), CudaVersion::new(13, 0)),
             "its PTX 9.5 was made by CUDA 13.5, and this driver of CUDA 13.0 takes PTX up to 9.0: compile it with CUDA 13.0 or \

@@ -12,9 +12,10 @@ use crate::lock::lock;
 
 /// The receipt of a warm-up: the kernels in its report were warm in its context.
 ///
-/// It keeps the context alive. It cannot prevent other code from lowering the stack limit, unloading modules or resetting
-/// the device. [`recheck`](Warm::recheck) detects that: call it before launching a resident kernel. It cannot detect a
-/// stack limit that was changed and restored, which also makes the next launch wait: leave `CU_LIMIT_STACK_SIZE` alone.
+/// The receipt keeps the context alive. It cannot prevent other code from lowering the stack limit, unloading modules or
+/// resetting the device. [`recheck`](Warm::recheck) detects these: call it before launching a resident kernel. `recheck`
+/// cannot detect a stack limit that was changed and restored, which also makes the next launch wait: leave
+/// `CU_LIMIT_STACK_SIZE` alone.
 #[derive(Clone, Debug)]
 pub struct Warm {
     context: Arc<CudaContext>,
@@ -27,7 +28,7 @@ impl Warm {
         Warm { context, id, report }
     }
 
-    /// The context.
+    /// Returns the context.
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.context
     }
@@ -36,7 +37,7 @@ impl Warm {
         self.id
     }
 
-    /// What the warm-up found and did.
+    /// Returns the report: what the warm-up found and did.
     pub fn report(&self) -> &Report {
         &self.report
     }
@@ -50,27 +51,29 @@ impl Warm {
         recheck::recheck(&self.context, self.id, &self.report)
     }
 
-    /// Declares warming over: from now on nothing shall load late.
+    /// Declares that warming is over: from now on no kernel shall be loaded late.
     ///
-    /// Registered kernels that are not warm in the context are not loaded by their launch, which returns
-    /// [`LaunchError::NotWarm`](crate::LaunchError::NotWarm): the policy of the context is [`Late::Deny`], until a warm-up sets another one.
+    /// The launch of a registered kernel that is not warm in the context no longer loads the kernel: it returns
+    /// [`LaunchError::NotWarm`](crate::LaunchError::NotWarm). The policy of the context is [`Late::Deny`] until a warm-up sets
+    /// another policy.
     ///
-    /// If an audit watches the process (`cargo kernels audit`, or `kernel_audit::install`), the program is also marked as ready, for
-    /// all contexts, and for loads that this library knows nothing of: kernels of cudarc, of CUDA's libraries, modules compiled at
-    /// run time. They are findings of the audit, which reports or refuses them, or aborts the process, as it was told. A call that is
-    /// refused returns `CUDA_ERROR_NOT_PERMITTED`. So seal after all contexts are warm. Without an audit, nobody sees such loads.
+    /// If an audit watches the process (`cargo kernels audit`, or `kernel_audit::install`), the program is also marked as ready.
+    /// The mark holds for all contexts, so seal after all contexts are warm. It also covers loads that this library knows
+    /// nothing of: kernels of cudarc and of CUDA's libraries, and modules compiled at run time. Each later load is then a finding
+    /// of the audit. Depending on its options, the audit reports the load, refuses it with `CUDA_ERROR_NOT_PERMITTED`, or
+    /// aborts the process. Without an audit, nobody sees such loads.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let context = kernel_registry::context(0)?;
     /// let warm = kernel_registry::warm_all(&context)?;
-    /// // Load what else the program needs ..
+    /// // Load everything else that the program needs ..
     /// warm.seal();
     /// # Ok(())
     /// # }
     /// ```
     pub fn seal(&self) {
-        // A context that was reset has no kernels that could be launched.
+        // After a reset the context is not found. It then has no kernels that could be launched.
         if let Some(known) = KnownContext::find(self.id) {
             lock(&known.policy).late = Some(Late::Deny);
         }

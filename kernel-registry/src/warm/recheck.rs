@@ -15,16 +15,16 @@ use crate::driver::{ContextId, Current, Driver, DriverCallError, DriverUnavailab
 use crate::lock::lock;
 use crate::watch::{self, Activity, NoResult, TIMEOUT, Timeouts, Watch};
 
-/// How long to wait for the context's lock. Another recheck releases it at once; a warm-up may hold it for ever.
+/// How long to wait for the context's lock. Another recheck releases the lock at once; a warm-up may hold it for ever.
 pub(crate) const MOMENT: Duration = Duration::from_millis(100);
 
 /// Why kernels are no longer warm, or could not be rechecked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecheckError {
-    /// There is no usable driver: the process was forked, for example.
+    /// There is no usable driver, for example because the process was forked.
     DriverUnavailable(DriverUnavailable),
-    /// The device's context was reset.
+    /// The context was reset.
     Reset,
     /// Other code lowered the stack limit, so the next launch waits for the device.
     StackLowered {
@@ -35,19 +35,19 @@ pub enum RecheckError {
     },
     /// A kernel is no longer loaded.
     NotLoaded {
-        /// Its path.
+        /// The kernel's path.
         kernel: &'static str,
     },
-    /// A warm-up of this context is running, so its state is not known.
+    /// A warm-up of this context is running, so the state of the context is not known.
     Warming,
     /// A driver call waits for the device: another thread loads a kernel late, perhaps one of another library.
     Waiting {
-        /// How long it has waited.
+        /// How long the call has waited.
         timeout: Duration,
     },
-    /// The system could not start a thread.
+    /// The operating system could not start a thread.
     NoThread {
-        /// The system's reason.
+        /// The operating system's reason.
         reason: String,
     },
     /// Another driver call failed.
@@ -72,12 +72,13 @@ pub(super) fn recheck(
     let kernels: Vec<_> = report.kernels.iter().map(|kernel| kernel.path).collect();
     let ask = move |watch: &Watch<()>| {
         let current = Current::new(&context, driver)?;
-        // While another thread loads a kernel late, this call waits with it: so it is made first without the lock.
+        // While another thread loads a kernel late, `cuCtxGetLimit` waits for that load. So it is called first, without
+        // the lock.
         watch.call("cuCtxGetLimit", "");
         current.stack_limit()?;
         let known = KnownContext::find(id).ok_or(RecheckError::Reset)?;
         let loaded = known.lock_within(MOMENT).ok_or(RecheckError::Warming)?;
-        are_warm(&current, &loaded, &kernels)
+        check(&current, &loaded, &kernels)
     };
     watch::watched(Activity::new(|| {}), &timeouts, |()| {}, ask).unwrap_or_else(|error| match error {
         NoResult::Overdue(_) => Err(RecheckError::Waiting { timeout }),
@@ -85,8 +86,8 @@ pub(super) fn recheck(
     })
 }
 
-/// Whether the receipt's kernels, and all others that are warm in the context, are still loaded and have their stack.
-fn are_warm(current: &Current<'_>, loaded: &Loaded, receipt: &[&'static str]) -> Result<(), RecheckError> {
+/// Checks that the receipt's kernels, and all other warm kernels of the context, are still loaded and have their stack.
+fn check(current: &Current<'_>, loaded: &Loaded, receipt: &[&'static str]) -> Result<(), RecheckError> {
     let (limit, needed) = (current.stack_limit()?, loaded.largest_stack());
     if limit < needed {
         return Err(RecheckError::StackLowered { limit, needed });
@@ -95,7 +96,7 @@ fn are_warm(current: &Current<'_>, loaded: &Loaded, receipt: &[&'static str]) ->
     for WarmKernel { function, report, .. } in loaded.kernels.values() {
         match current.is_loaded(*function) {
             Ok(Some(true) | None) => _ = warm.insert(report.path),
-            // The handle of a module that was unloaded.
+            // Every error is passed on, except that of a handle whose module was unloaded.
             Err(error) if !error.is(CUresult::CUDA_ERROR_INVALID_HANDLE) => return Err(error.into()),
             _ => return Err(RecheckError::NotLoaded { kernel: report.path }),
         }
@@ -144,7 +145,7 @@ impl fmt::Display for RecheckError {
     }
 }
 
-/// An error that is only passed on has the text and the source of the original.
+/// A variant that only wraps another error has that error's text and source.
 impl Error for RecheckError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {

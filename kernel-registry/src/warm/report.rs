@@ -18,7 +18,7 @@ use crate::copies::REMEDY;
 pub struct Report {
     /// The device's name.
     pub device: String,
-    /// Its architecture: 90 for sm_90.
+    /// The device's architecture: 90 for sm_90.
     pub arch: u32,
     /// The newest CUDA that the driver supports.
     pub driver: CudaVersion,
@@ -26,25 +26,25 @@ pub struct Report {
     pub loads_lazily: bool,
     /// The kernels that are warm, in the registry's order.
     pub kernels: Vec<KernelReport>,
-    /// The kernels that this device cannot run, because their declarations ask for a newer one.
+    /// The kernels that this device cannot run, because their declarations ask for a newer device.
     pub unavailable: Vec<Unavailable>,
     /// The kernels that could not be warmed.
     pub failures: Vec<Failure>,
     /// The `#[warmup]` functions that failed.
     pub hook_failures: Vec<HookFailure>,
-    /// Other copies of kernel-registry in the program, whose kernels are not warm. Usually empty.
+    /// Other copies of kernel-registry in the program. Their kernels are not warm. Usually empty.
     pub other_copies: &'static [OtherCopy],
     /// The `#[warmup]` functions that this warm-up ran, in order.
     pub hooks: Vec<HookReport>,
-    /// How many images this warm-up loaded. Those of an earlier one stay loaded.
+    /// How many images this warm-up loaded. Images that an earlier warm-up loaded stay loaded, and do not count.
     pub images_loaded: usize,
-    /// The stack limit, in bytes per thread. 0 if the warm-up stopped early.
+    /// The context's stack limit, in bytes per thread. 0 if the warm-up stopped early.
     #[cfg_attr(feature = "serde", serde(rename = "stack_bytes"))]
     pub stack: u64,
-    /// Device memory taken since the warm-up began, in bytes. Other code may have taken part of it.
+    /// How much less device memory is free than when the warm-up began, in bytes. Other code may have allocated part of it.
     #[cfg_attr(feature = "serde", serde(rename = "device_memory_bytes"))]
     pub device_memory: u64,
-    /// Whether the driver confirmed that each kernel is loaded. Drivers before CUDA 12.4 cannot.
+    /// Whether the driver confirmed that each kernel is loaded. Drivers before CUDA 12.4 cannot confirm it.
     pub verified: bool,
     /// How long each stage took. Serialized as `stages_ms`.
     #[cfg_attr(feature = "serde", serde(rename = "stages_ms", serialize_with = "serialized::stages"))]
@@ -68,29 +68,29 @@ pub struct KernelReport {
     /// except recursive ones.
     #[cfg_attr(feature = "serde", serde(rename = "local_bytes"))]
     pub local: u32,
-    /// Stack per thread that each launch will have: the largest of `local`, the declared `stack`, and what the image says
-    /// about recursive calls and about kernels that this one launches.
+    /// Stack per thread that this kernel's launches will have: the largest of `local`, the declared `stack`, and the stack
+    /// that the image names for recursive calls and for kernels that this kernel launches.
     #[cfg_attr(feature = "serde", serde(rename = "stack_bytes"))]
     pub stack: u32,
-    /// Whether the kernel never needs more stack than that. False if its calls are recursive and its declaration has no
+    /// Whether the kernel never needs more than `stack`. False if its calls are recursive and its declaration has no
     /// `stack = ..`; then a launch that needs more waits for the device.
     pub stack_known: bool,
     /// Static shared memory of a block.
     #[cfg_attr(feature = "serde", serde(rename = "static_shared_bytes"))]
     pub static_shared: u32,
-    /// The most dynamic shared memory of a block.
+    /// The most dynamic shared memory that a block may have.
     #[cfg_attr(feature = "serde", serde(rename = "dynamic_shared_bytes"))]
     pub dynamic_shared: u32,
     /// Constant memory.
     #[cfg_attr(feature = "serde", serde(rename = "constants_bytes"))]
     pub constants: u32,
-    /// The most threads in a block.
+    /// The most threads that a block may have.
     pub threads: u32,
-    /// The PTX version it was compiled from: 80 for 8.0.
+    /// The PTX version that the kernel was compiled from: 80 for 8.0.
     pub ptx_version: u32,
-    /// The architecture it was compiled for: 90 for sm_90.
+    /// The architecture that the kernel was compiled for: 90 for sm_90.
     pub binary_version: u32,
-    /// How long resolving it took. Serialized as `resolved_in_ms`.
+    /// How long resolving the kernel took. Serialized as `resolved_in_ms`.
     #[cfg_attr(feature = "serde", serde(rename = "resolved_in_ms", serialize_with = "serialized::time"))]
     pub resolved_in: Duration,
 }
@@ -100,12 +100,12 @@ pub struct KernelReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct HookReport {
-    /// Its path.
+    /// The function's path.
     pub path: &'static str,
-    /// How long it took. Serialized as `took_ms`.
+    /// How long the function took. Serialized as `took_ms`.
     #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "serialized::time"))]
     pub took: Duration,
-    /// How many kernels that are not registered it loaded.
+    /// How many kernels the function loaded that are not registered.
     pub loaded: usize,
 }
 
@@ -121,18 +121,18 @@ pub struct Unavailable {
 }
 
 impl Report {
-    /// The warm kernels whose launches may still wait, because their stack is unbounded: their calls are recursive, and
-    /// their declarations have no `stack = ..`.
+    /// Returns the warm kernels whose launches may still wait, because their stack is unbounded: their calls are recursive,
+    /// and their declarations have no `stack = ..`.
     pub fn unknown_stacks(&self) -> impl Iterator<Item = &KernelReport> {
         self.kernels.iter().filter(|kernel| !kernel.stack_known)
     }
 
-    /// Whether every selected kernel is warm or unavailable, and no `#[warmup]` function failed.
+    /// Returns whether every selected kernel is warm or unavailable, and no `#[warmup]` function failed.
     pub fn is_complete(&self) -> bool {
         self.failures.is_empty() && self.hook_failures.is_empty()
     }
 
-    /// How long all stages took together.
+    /// Returns how long all stages took together.
     pub fn total(&self) -> Duration {
         self.stages.iter().map(|(_, time)| time).sum()
     }
@@ -145,7 +145,7 @@ impl fmt::Display for Report {
         let warm = Count(kernels.len(), "kernel");
         writeln!(f, "{warm} warm on {device} (sm_{arch}), driver for CUDA {driver}, {mode} loading")?;
         if !kernels.is_empty() {
-            self.table(f)?;
+            self.write_table(f)?;
         }
         for KernelReport { path, stack, .. } in self.unknown_stacks() {
             writeln!(
@@ -194,7 +194,8 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes a table with one row for each warm kernel.
+    fn write_table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width =
             |name: fn(&KernelReport) -> &str| self.kernels.iter().map(|kernel| name(kernel).len()).max();
         let path = width(|kernel| kernel.path).unwrap_or(0).max(6);
@@ -221,7 +222,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Serialises times as numbers of milliseconds.
+/// Serializes durations as numbers of milliseconds.
 #[cfg(feature = "serde")]
 mod serialized {
     use serde::Serializer;
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn people_can_read_the_report() {
+    fn the_report_is_written_as_text() {
         assert_eq!(
             report().to_string(),
             "\
@@ -296,7 +297,7 @@ stack 2048 B a thread, 300 MiB of device memory, 1 image loaded, not verified: d
 
     #[cfg(feature = "serde")]
     #[test]
-    fn programs_can_read_the_report() {
+    fn the_report_is_written_as_json() {
         let json = serde_json::to_value(report()).expect("it is data");
         assert_eq!(json["driver"], "12.2");
         assert_eq!(json["kernels"][0]["path"], "kernels::saxpy");

@@ -1,4 +1,5 @@
-//! Two stages of a warm-up: resolving kernels, which gets their handles from loaded images, and reading their attributes.
+//! Two stages of a warm-up: resolving kernels, which is getting their handles from loaded images, and reading their
+//! attributes.
 
 use std::ffi::CString;
 use std::mem;
@@ -18,7 +19,7 @@ use crate::driver::{DriverCallError, Function, FunctionAttribute, LoadError};
 use crate::linked::{self, Linked};
 use crate::table::Limits;
 
-/// Gets the handles of kernels from their images, which loads the kernels.
+/// Gets the handle of each pending kernel from its image. Getting the handle makes the driver load the kernel.
 pub(super) fn resolve(
     work: &mut Work<'_>,
     pending: &[&'static Planned],
@@ -31,9 +32,9 @@ pub(super) fn resolve(
             work.watch.call(linked::GET_FUNCTION, planned.kernel.path);
             match load_linked(work, *linked) {
                 Ok(function) => resolved.push(candidate(planned, function, false, lap(&mut begun))),
-                // Libraries have kernels for other devices, which nobody launches here.
+                // CUDA's libraries contain kernels for other devices. Nobody launches them here, so this is no failure.
                 Err(error) if NO_CODE.contains(&error.code) && planned.info.registration().is_some() => {
-                    work.loaded.unavailable.insert(planned.place, planned.info);
+                    work.loaded.unavailable.insert(planned.index, planned.info);
                 }
                 Err(error) => {
                     work.failed(planned, cause(LoadError::from(error), work.free));
@@ -45,7 +46,7 @@ pub(super) fn resolve(
         let Some(image) = images.find(planned) else { continue };
         let mut resolved_one = image.result.clone().and_then(|handle| resolve_one(work, planned, handle));
         if let (Ok(Handle::Library(_)), Err(Cause::Refused { error, .. })) = (&image.result, &resolved_one) {
-            // The driver tells only now that it does not compile.
+            // `cuLibraryLoadData` succeeded, and only now the driver reports that the image does not compile.
             image.result = load_again(work, image, *error);
             resolved_one = image.result.clone().and_then(|handle| resolve_one(work, planned, handle));
         }
@@ -87,17 +88,17 @@ fn candidate(
     Candidate { planned, kernel }
 }
 
-/// The codes by which a runtime library says that a kernel has no code for the device: `cudaErrorInvalidDeviceFunction` and
+/// The error codes of a runtime library for a kernel without code for the device: `cudaErrorInvalidDeviceFunction` and
 /// `cudaErrorNoKernelImageForDevice`.
 const NO_CODE: [u32; 2] = [98, 209];
 
-/// Gets the handle of a kernel that nvcc linked.
+/// Gets the handle of a kernel that nvcc linked, and loads the kernel.
 fn load_linked(work: &Work<'_>, linked: Linked) -> Result<Function, DriverCallError> {
     let function = linked.function()?;
     work.current.load_function(function).map(|()| function)
 }
 
-/// The time since the last lap.
+/// Returns the time since `begun`, and sets `begun` to now.
 fn lap(begun: &mut Instant) -> Duration {
     let now = Instant::now();
     now - mem::replace(begun, now)
@@ -109,7 +110,7 @@ fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Fun
     let Ok(name) = CString::new(symbol) else { return Err(no_entry) };
     work.watch.call(handle.call(), path);
     let function = handle.function(&work.current, &name);
-    // Getting the handle has loaded the kernel. `cuFuncLoad` then costs next to nothing, and never waits.
+    // Getting the handle has loaded the kernel. So `cuFuncLoad` costs next to nothing here, and never waits.
     let loaded = function.and_then(|function| work.current.load_function(function).map(|()| function));
     loaded.map_err(|error| {
         if error.is(CUresult::CUDA_ERROR_NOT_FOUND) {
@@ -119,7 +120,7 @@ fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Fun
     })
 }
 
-/// Reads the attributes of each kernel.
+/// Reads the attributes of each kernel. A kernel whose attributes cannot be read becomes a failure.
 pub(super) fn read(work: &mut Work<'_>, resolved: Vec<Candidate>) -> Vec<Candidate> {
     let mut candidates = Vec::with_capacity(resolved.len());
     for mut candidate in resolved {
@@ -131,10 +132,10 @@ pub(super) fn read(work: &mut Work<'_>, resolved: Vec<Candidate>) -> Vec<Candida
     candidates
 }
 
-/// Bytes of stack that a thread of a kernel needs, and whether that is the most it can need.
+/// Returns the bytes of stack that a thread of a kernel needs, and whether the thread can never need more.
 ///
-/// The attribute `local` leaves out recursive functions, and kernels that this one launches. For those the driver enlarges
-/// the stack at the first launch, which waits for the device.
+/// The attribute `local` leaves out the frames of recursive functions, and of kernels that this kernel launches. The driver
+/// enlarges the stack for these frames at the kernel's first launch, and that launch waits for the device.
 fn stack(kernel: &KernelRecord<'_>, local: u32) -> (u32, bool) {
     let StackFrames { recursive, launched } = kernel.frames;
     let own = kernel.stack.max(recursive).unwrap_or(0);
@@ -161,7 +162,7 @@ fn read_one(work: &Work<'_>, candidate: &mut Candidate) -> Result<(), DriverCall
         binary_version: read(CU_FUNC_ATTRIBUTE_BINARY_VERSION)?,
         ..mem::take(report)
     };
-    // Either all three are zero or none is.
+    // Either all three dimensions are zero, or none is.
     let cluster = match read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)? {
         0 => [0; 3],
         width => [

@@ -19,7 +19,7 @@ use crate::sections::WouldWait;
 use crate::table::Limits;
 use crate::watch::Watch;
 
-/// Results of the stages for the report, besides kernels and failures.
+/// Results of the stages that go into the report, other than kernels and failures.
 #[derive(Default)]
 struct Done {
     hooks: Vec<HookReport>,
@@ -29,9 +29,10 @@ struct Done {
     verified: bool,
 }
 
-/// Runs all stages. Any of their driver calls may wait for the device. The caller has the context's turn.
+/// Runs all stages. Any of their driver calls may wait for the device. The caller holds the context's turn, so no other
+/// warm-up runs in the context.
 pub(super) fn run(job: &Job, watch: &Watch<Progress>) -> Result<Report, WarmError> {
-    // While the driver loads a kernel for another thread, even this call waits.
+    // Even `cuCtxGetLimit` waits while the driver loads a kernel for another thread.
     watch.call("cuCtxGetLimit", "");
     job.begin(lock(&job.known.loaded), watch)?.run()
 }
@@ -56,7 +57,8 @@ impl Work<'_> {
         }
     }
 
-    /// The first call that would wait for running kernels, if there is something to load, to raise, to run or to launch.
+    /// Returns the first call of this warm-up that would wait for running kernels, and its rule. Returns `None` if there is
+    /// nothing to load, no hook to run, no limit to raise and no kernel to launch.
     fn first_change(&self, pending: &[&Planned]) -> Result<Option<(&'static str, &'static Rule)>, WarmError> {
         if !pending.is_empty() {
             return Ok(Some(("cuModuleLoadDataEx", &rules::MODULE)));
@@ -77,7 +79,8 @@ impl Work<'_> {
         let read = self.stage(Stage::Read, |work| resolve::read(work, resolved));
         let fitting = self.stage(Stage::Limits, |work| limits::apply(work, read))?;
         self.stage(Stage::Prime, |work| work.prime(pending))?;
-        // Once launches can find kernels, failures concern one kernel or hook, not the whole warm-up. So ask these before.
+        // After `verify` launches find the kernels, so no error may fail the whole warm-up any more. These two calls can
+        // fail, so they come before it.
         let (mut free, mut stack) = (self.current.free_memory()?, self.current.stack_limit()?);
         let verified = self.stage(Stage::Verify, |work| verify(work, fitting));
         let hooks = self.stage(Stage::Hooks, hooks::run);
@@ -94,8 +97,9 @@ impl Work<'_> {
         })
     }
 
-    /// The error after a context-wide call failed. If kernels failed before it, they are the error: after some errors all
-    /// calls of a context fail, and a kernel's call was the first. Then none of the pending kernels has become warm.
+    /// Returns the error of a warm-up that a failed call for the whole context has stopped. If kernels failed before, the
+    /// error lists kernels: after some errors every call in a context fails, and the first failed call was one for a kernel.
+    /// Then all pending kernels are listed, because none of them has become warm.
     fn stopped(mut self, pending: &[&Planned], stopped: WarmError) -> WarmError {
         let WarmError::Driver { error, .. } = stopped else { return stopped };
         if self.failures.is_empty() {
@@ -131,12 +135,13 @@ impl Work<'_> {
         }
     }
 
-    /// The kernels to warm. Kernels without an image fail, and those for newer devices are marked as unavailable.
+    /// Returns the kernels to warm. Records kernels without an image as failures, and kernels for newer devices as
+    /// unavailable.
     fn pending(&mut self) -> Vec<&'static Planned> {
         let mut pending = Vec::new();
         for planned in &self.job.selected {
             let min_arch = planned.kernel.min_arch.unwrap_or(0);
-            if self.loaded.knows(planned.place) {
+            if self.loaded.knows(planned.index) {
                 continue;
             } else if let Some(Err(problem)) = planned.linked {
                 self.failed(planned, Cause::not_linked(planned, problem));
@@ -148,7 +153,7 @@ impl Work<'_> {
                     Function::NONE,
                     Limits { unavailable_below: min_arch, ..Limits::default() },
                 );
-                self.loaded.unavailable.insert(planned.place, planned.info);
+                self.loaded.unavailable.insert(planned.index, planned.info);
             } else {
                 pending.push(*planned);
             }
@@ -172,13 +177,13 @@ impl Work<'_> {
         self.set_up(self.needs(pending)).map_err(ours)
     }
 
-    /// The selected kernels that are warm, in the order of the plan.
+    /// Returns the selected kernels that are warm, in the order of the plan.
     fn warm(&self) -> impl Iterator<Item = &WarmKernel> {
-        self.job.selected.iter().filter_map(|planned| self.loaded.kernels.get(planned.place))
+        self.job.selected.iter().filter_map(|planned| self.loaded.kernels.get(planned.index))
     }
 
     fn unavailable(&self) -> impl Iterator<Item = Unavailable> {
-        let unavailable = |planned: &&&Planned| self.loaded.unavailable.get(planned.place).is_some();
+        let unavailable = |planned: &&&Planned| self.loaded.unavailable.get(planned.index).is_some();
         let selected = self.job.selected.iter().filter(unavailable);
         selected.map(|planned| Unavailable {
             path: planned.kernel.path,
@@ -187,7 +192,7 @@ impl Work<'_> {
     }
 }
 
-/// The error of a call that concerns our own kernels.
+/// Returns the error of a call that concerns this library's own kernels.
 fn ours(LoadError { error, log }: LoadError) -> WarmError {
     WarmError::Driver { error, about: prime::OURS, log }
 }

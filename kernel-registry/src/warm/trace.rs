@@ -1,4 +1,4 @@
-//! Spans and events of a warm-up for `tracing`. Without the feature `tracing` these functions emit nothing.
+//! Emits spans and events of a warm-up for `tracing`. Without the feature `tracing` these functions emit nothing.
 
 use super::progress::Stage;
 use super::report::Report;
@@ -15,7 +15,7 @@ mod with {
 
     use super::Stage;
 
-    /// The caller's subscriber and a span for the warm-up, carried over to the thread that does the work.
+    /// The caller's subscriber, and a span for the warm-up. The thread that does the work enters both.
     pub(in crate::warm) struct Caller(Dispatch, Span);
 
     impl Caller {
@@ -55,7 +55,7 @@ mod without {
     }
 }
 
-/// Emits events for the outcome.
+/// Emits events for what a report says: failures, unknown stacks, other copies, and the number of warm kernels.
 pub(super) fn report(report: &Report) {
     #[cfg(feature = "tracing")]
     {

@@ -1,4 +1,5 @@
-//! The stage that asks the driver whether kernels are loaded, and then enters them into their tables for launches.
+//! The stage that asks the driver whether kernels are loaded, and then enters them into their tables, where launches find
+//! them.
 
 use cudarc::driver::sys::CUresult;
 
@@ -6,18 +7,19 @@ use super::failure::Cause;
 use super::plan::Planned;
 use super::work::{Candidate, Work};
 
-/// Asks about every selected kernel, also those that were warm before. Returns whether the driver confirmed all of them.
+/// Asks about every selected kernel, including kernels that were warm before. Returns whether the driver confirmed that all
+/// of them are loaded.
 pub(super) fn verify(work: &mut Work<'_>, candidates: Vec<Candidate>) -> bool {
     let mut verified = true;
     let selected = &work.job.selected;
     for planned in selected {
-        let Some(warm) = work.loaded.kernels.get(planned.place) else { continue };
+        let Some(warm) = work.loaded.kernels.get(planned.index) else { continue };
         let is_loaded = work.current.is_loaded(warm.function);
         verified &= matches!(is_loaded, Ok(Some(true)));
         match is_loaded {
             Ok(Some(true) | None) => {}
             Ok(Some(false)) => lost(work, planned, Cause::NotLoaded),
-            // The module was unloaded, and the handle with it.
+            // The module was unloaded, so the handle is invalid.
             Err(error) if error.is(CUresult::CUDA_ERROR_INVALID_HANDLE) => {
                 lost(work, planned, Cause::Unloaded);
             }
@@ -31,17 +33,17 @@ pub(super) fn verify(work: &mut Work<'_>, candidates: Vec<Candidate>) -> bool {
             Ok(is_loaded) => {
                 verified &= is_loaded.is_some();
                 work.job.known.enter(kernel.info, kernel.function, kernel.limits);
-                work.loaded.kernels.insert(planned.place, kernel);
+                work.loaded.kernels.insert(planned.index, kernel);
             }
         }
     }
     verified
 }
 
-/// Records that a warm kernel is no longer loaded: launches no longer find it, and the next warm-up loads it again.
+/// Records that a warm kernel is no longer loaded. Launches no longer find it, and the next warm-up loads it again.
 fn lost(work: &mut Work<'_>, planned: &Planned, cause: Cause) {
     work.job.known.withdraw(planned.info);
-    work.loaded.kernels.remove(planned.place);
+    work.loaded.kernels.remove(planned.index);
     planned.image.into_iter().for_each(|image| work.loaded.modules.remove(image));
     work.failed(planned, cause);
 }

@@ -1,8 +1,8 @@
-//! Numbers in words.
+//! Writes numbers with their units: `2 kernels`, `4096 B`.
 
 use std::fmt;
 
-/// `1 kernel`, `2 kernels`
+/// A number and the noun that is counted, written as `1 kernel` or `2 kernels`.
 pub(super) struct Count(pub(super) usize, pub(super) &'static str);
 
 impl fmt::Display for Count {
@@ -11,7 +11,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// A number of bytes, as B, KiB or MiB.
+/// A number of bytes, written in B, KiB or MiB.
 pub(super) struct Bytes(pub(super) u64);
 
 impl fmt::Display for Bytes {

@@ -16,7 +16,7 @@ use crate::driver::{ContextId, Current, Driver, DriverCallError, LoadError};
 use crate::sections::WouldWait;
 use crate::watch::Watch;
 
-/// The task of a warm-up: which kernels, in which context, with which options.
+/// The task of a warm-up: which kernels to warm, in which context, with which options.
 pub(super) struct Job {
     pub(super) driver: &'static Driver,
     pub(super) plan: &'static Plan,
@@ -26,17 +26,17 @@ pub(super) struct Job {
     pub(super) known: Arc<KnownContext>,
     pub(super) threads: usize,
     pub(super) stack_budget: Option<u64>,
-    /// Images are not cut into pieces.
+    /// Whether images are compiled whole, and not cut into pieces.
     pub(super) whole_images: bool,
     pub(super) sizes: Sizes,
     /// Whether `#[warmup]` functions run.
     pub(super) hooks: bool,
-    /// A resident kernel is there: nothing may be loaded or changed.
+    /// Set while a resident kernel runs: then nothing may be loaded or changed.
     pub(super) beside: Option<Box<WouldWait>>,
     pub(super) planned_in: Duration,
 }
 
-/// The least sizes of printf buffer and heap, in bytes, if the application sets them.
+/// The least sizes that the application asks for, in bytes, of the printf buffer and the heap.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sizes {
     pub(super) printf_fifo: Option<u64>,
@@ -60,12 +60,12 @@ pub(super) struct Work<'w> {
 /// A kernel that is being warmed.
 pub(super) struct Candidate {
     pub(super) planned: &'static Planned,
-    /// The result, of which each stage fills in a part. The last stage moves it to the kernels that are warm.
+    /// The result. Each stage fills in a part of it, and the stage `verify` moves it to the warm kernels.
     pub(super) kernel: WarmKernel,
 }
 
 impl Job {
-    /// Makes the context current, and asks for its device. `loaded` stays locked until the work ends.
+    /// Makes the context current, and queries its device. `loaded` stays locked until the work ends.
     pub(super) fn begin<'w>(
         &'w self,
         loaded: MutexGuard<'w, Loaded>,
@@ -96,7 +96,7 @@ impl Job {
 }
 
 impl Work<'_> {
-    /// Runs a stage, and records how long it took.
+    /// Runs a stage, and records how long the stage took.
     pub(super) fn stage<T>(&mut self, stage: Stage, work: impl FnOnce(&mut Self) -> T) -> T {
         self.watch.event(Progress { stage, done: 0, of: 0 });
         let since = Instant::now();
@@ -126,15 +126,16 @@ impl Work<'_> {
         });
     }
 
-    /// What these kernels need and this context has not yet set up.
+    /// Returns what the context must still set up for these kernels.
     pub(super) fn needs(&self, pending: &[&Planned]) -> Primed {
-        // Even if nothing is pending: the stack limit may have been raised for kernels that were warm before.
+        // A launch is needed even if no kernel is pending: the stack limit may have been raised for kernels that were warm
+        // before.
         let launch = if self.loaded.is_used() { Primed::LAUNCH } else { Primed::default() };
         let needs = pending.iter().map(|planned| prime::needs(planned)).fold(launch, Primed::or);
         needs.but_not(self.loaded.primed)
     }
 
-    /// Primes the context for these needs.
+    /// Launches this library's own kernels, so that the context sets up these needs.
     pub(super) fn set_up(&mut self, needs: Primed) -> Result<(), LoadError> {
         prime::prime(&self.current, self.device.arch, needs, self.watch, &mut self.loaded.ours)?;
         self.loaded.primed = self.loaded.primed.or(needs);

@@ -1,8 +1,10 @@
-//! The `#[warmup]` functions that run, and the threads that they have started. A warm-up of the same context there waits for the function,
-//! which may wait for the thread.
+//! Finds out whether a thread belongs to a running `#[warmup]` function: whether it runs the function, or was started by
+//! it. Such a thread must not warm the function's context. The second warm-up would wait for the function to end, and the
+//! function may wait for the thread: a deadlock.
 //!
-//! Linux tells nobody which thread has started another one. But a thread begins with the timer slack of the one that starts it: how late its
-//! sleeps may end, 50 microseconds as a rule. So each function runs with some nanoseconds more, and its threads have as many.
+//! Linux does not tell which thread has started another one. But a new thread inherits the timer slack of the thread that
+//! starts it. Timer slack is how late the sleeps of a thread may end, 50 microseconds by default. So each `#[warmup]`
+//! function runs with its own timer slack, some nanoseconds above the default, and its threads are recognized by that.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -12,25 +14,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::driver::ContextId;
 use crate::lock::lock;
 
-/// A function that runs.
+/// A `#[warmup]` function that is running.
 struct Running {
     number: u32,
     context: ContextId,
     path: &'static str,
-    /// The timer slack of its thread, and of those that it starts. 0 if the system has none.
+    /// The timer slack of the function's thread, and of the threads that the function starts. 0 if the operating system has
+    /// no timer slack.
     slack: c_int,
-    /// The function inside of which this one's warm-up began.
+    /// The number of the function that started this function's warm-up, if a function did.
     within: Option<u32>,
 }
 
 static RUNNING: Mutex<Vec<Running>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The function that this thread runs.
+    /// The number of the function that this thread runs.
     static OWN: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Runs a function in this thread.
+/// Runs a `#[warmup]` function in this thread, and keeps it in `RUNNING` meanwhile.
 pub(super) fn run<T>(context: ContextId, path: &'static str, function: impl FnOnce() -> T) -> T {
     struct Leave {
         number: u32,
@@ -45,7 +48,7 @@ pub(super) fn run<T>(context: ContextId, path: &'static str, function: impl FnOn
     }
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    // The warming thread began in the one that called for the warm-up.
+    // The warming thread was started by the thread that called `warm`, so it has that thread's timer slack.
     let within = innermost(&lock(&RUNNING)).map(|running| running.number);
     let former = system::slack();
     let slack = mark(number);
@@ -55,8 +58,8 @@ pub(super) fn run<T>(context: ContextId, path: &'static str, function: impl FnOn
     function()
 }
 
-/// The function that runs in this context, if this thread runs it, or it has started this thread. It must not wait for the warm-up, which
-/// waits for it.
+/// Returns the path of the function that runs in this context, if this thread runs that function or was started by it.
+/// Such a thread must not wait for the warm-up, which waits for the function.
 pub(crate) fn running_for(context: ContextId) -> Option<&'static str> {
     let running = lock(&RUNNING);
     let mut next = innermost(&running);
@@ -69,7 +72,7 @@ pub(crate) fn running_for(context: ContextId) -> Option<&'static str> {
     None
 }
 
-/// The function that this thread runs, or that has started it.
+/// Returns the function that this thread runs, or that has started this thread.
 fn innermost(running: &[Running]) -> Option<&Running> {
     let own = OWN.get();
     let is_own = |function: &&Running| Some(function.number) == own;
@@ -78,7 +81,8 @@ fn innermost(running: &[Running]) -> Option<&Running> {
     running.iter().find(is_own).or_else(|| running.iter().find(has_started))
 }
 
-/// Sets the timer slack of this thread to one that no other function has, and returns it, or 0 if the system refuses.
+/// Sets the timer slack of this thread to a value that no other function has. Returns that value, or 0 if the operating
+/// system refuses.
 fn mark(number: u32) -> c_int {
     const USUAL: c_int = 50_000;
     let slack = USUAL + 1 + (number % 10_000).cast_signed();
@@ -98,15 +102,15 @@ mod system {
         fn prctl(option: c_int, ...) -> c_int;
     }
 
-    /// The timer slack of this thread in nanoseconds, or 0.
+    /// Returns the timer slack of this thread in nanoseconds, or 0.
     pub(super) fn slack() -> c_int {
-        // SAFETY: the system returns a number of this thread, or an error, which is negative.
+        // SAFETY: the operating system returns a number of this thread, or an error, which is negative.
         unsafe { prctl(GET, NONE, NONE, NONE, NONE) }.max(0)
     }
 
-    /// Sets it. With 0 it is as when the thread began.
+    /// Sets the timer slack of this thread. 0 restores the slack that the thread began with.
     pub(super) fn set(nanoseconds: c_int) {
-        // SAFETY: it changes how late sleeps of this thread may end. If the system refuses, there is no mark.
+        // SAFETY: the call only changes how late sleeps of this thread may end. A refusal is noticed by `mark`.
         unsafe { prctl(SET, c_ulong::from(nanoseconds.unsigned_abs()), NONE, NONE, NONE) };
     }
 }
