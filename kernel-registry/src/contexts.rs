@@ -1,5 +1,5 @@
-//! The registry of contexts in which kernels were warmed: for each, whether it still exists, what is loaded there, the
-//! kernels' table entries, and the policy for late loads.
+//! The registry of contexts in which kernels were warmed. It knows of each context whether it still exists, what is loaded in
+//! it, and its policy for late loads, and it keeps the kernels' tables up to date.
 
 mod device;
 mod libraries;
@@ -29,7 +29,8 @@ pub use policy::{Late, LateLoad};
 pub(crate) struct KnownContext {
     pub(crate) id: ContextId,
     pub(crate) ordinal: usize,
-    /// The `CudaContext` whose address the kernels' tables hold. The `Weak` keeps that address taken: see `Owner`.
+    /// The `CudaContext` whose address the kernels' tables hold. While this `Weak` exists, no other `CudaContext` can get
+    /// that address: see `Owner`.
     home: Mutex<Weak<CudaContext>>,
     /// The device, if this is a primary context.
     primary_of: Option<sys::CUdevice>,
@@ -42,7 +43,7 @@ pub(crate) struct KnownContext {
     pub(crate) loaded: Mutex<Loaded>,
 }
 
-/// The right to warm in a context, until it is dropped.
+/// The right to warm in a context. Dropping it ends the right.
 pub(crate) struct Turn(pub(crate) Arc<KnownContext>);
 
 impl Drop for Turn {
@@ -54,13 +55,13 @@ impl Drop for Turn {
 static CONTEXTS: Mutex<Vec<Arc<KnownContext>>> = Mutex::new(Vec::new());
 
 impl KnownContext {
-    /// Finds a context, or adds it, and updates its policy. Contexts that no longer exist are forgotten.
+    /// Finds a context, or adds it, and updates its policy. Forgets contexts that no longer exist.
     pub(crate) fn find_or_add(
         context: &Arc<CudaContext>,
         policy: &Policy,
     ) -> Result<Arc<KnownContext>, DriverCallError> {
         let mut contexts = lock(&CONTEXTS);
-        // Under the lock, so that this id is not older than one that another thread has seen.
+        // The id is queried under the lock, so that it is not older than an id that another thread has seen.
         let id = ContextId::query(context)?;
         contexts.retain(|state| state.id == id || !state.is_gone(context) || !state.forget());
         if let Some(state) = contexts.iter().find(|state| state.id == id) {
@@ -87,12 +88,12 @@ impl KnownContext {
         lock(&CONTEXTS).iter().find(|state| state.id == id).cloned()
     }
 
-    /// The `CudaContext` of its warm-ups, if it still exists.
+    /// Returns the `CudaContext` through which the context was warmed, if it still exists.
     pub(crate) fn home(&self) -> Option<Arc<CudaContext>> {
         lock(&self.home).upgrade()
     }
 
-    /// Locks `loaded`, unless another thread holds it for longer than this.
+    /// Locks `loaded`. Returns `None` if another thread holds the lock for longer than `timeout`.
     pub(crate) fn lock_within(&self, timeout: Duration) -> Option<MutexGuard<'_, Loaded>> {
         let begun = Instant::now();
         loop {
@@ -105,30 +106,30 @@ impl KnownContext {
         }
     }
 
-    /// Lets launches find a kernel in this context.
+    /// Adds a kernel's table entry for this context, so that launches find the kernel.
     pub(crate) fn enter(&self, kernel: &KernelInfo, function: Function, limits: Limits) {
         kernel.table().set(self.ordinal, Ready { function, context: self.owner(), limits });
     }
 
-    /// Keeps launches from finding a kernel in this context.
+    /// Removes a kernel's table entry for this context, so that launches no longer find the kernel.
     pub(crate) fn withdraw(&self, kernel: &KernelInfo) {
         kernel.table().forget(self.ordinal, self.id);
         table::next_epoch();
     }
 
-    /// The context as the kernels' tables hold it.
+    /// Returns the context as the kernels' tables hold it.
     fn owner(&self) -> Owner {
         Owner { address: lock(&self.home).as_ptr(), id: self.id }
     }
 
-    /// If the context's former `CudaContext` is gone, replaces it in the tables, so that launches through the new one are
-    /// fast.
+    /// Replaces the context's former `CudaContext` by this one in the tables, if the former one is gone. Launches through the
+    /// new `CudaContext` are fast then.
     pub(crate) fn rehome(&self, context: &Arc<CudaContext>, loaded: &Loaded) {
         let mut home = lock(&self.home);
         if home.strong_count() > 0 {
             return;
         }
-        // The address of the former one stays taken until no table has it.
+        // The former `Weak` is kept until no table has its address any more.
         let former = mem::replace(&mut *home, Arc::downgrade(context));
         drop(home);
         let owner = self.owner();
@@ -140,19 +141,20 @@ impl KnownContext {
         drop(former);
     }
 
-    /// Whether the context no longer exists. `other` does exist.
+    /// Returns whether this context no longer exists. `other` is a context that exists.
     fn is_gone(&self, other: &CudaContext) -> bool {
         match self.primary_of {
             // A device has one primary context at a time.
             Some(device) if other.is_primary() && other.cu_device() == device => true,
-            // If the driver does not answer, it may still exist.
+            // If the driver returns an error, the context may still exist.
             Some(device) => ContextId::query_primary(device).is_ok_and(|id| id != Some(self.id)),
-            // Any other context is destroyed with its `CudaContext`.
+            // A context that is not primary is destroyed with its `CudaContext`.
             None => lock(&self.home).strong_count() == 0,
         }
     }
 
-    /// Removes the context from the kernels' tables, unless a thread is stuck in it.
+    /// Removes the context from the kernels' tables. Returns false, and removes nothing, if a thread holds `loaded`: it may be
+    /// stuck in a driver call.
     fn forget(&self) -> bool {
         let Some(mut loaded) = self.lock_within(Duration::ZERO) else { return false };
         loaded.infos().for_each(|info| info.table().forget(self.ordinal, self.id));

@@ -1,7 +1,7 @@
 //! Finds the CUDA driver, checks its version, and wraps the calls that this library makes.
 //!
-//! cudarc panics if the driver or one of its functions is missing. So every use of CUDA begins with [`Driver::get`], which
-//! returns an error instead, and functions newer than CUDA 12.0 are `Option`s here.
+//! cudarc panics if the driver or one of the driver's functions is missing. So every use of CUDA begins with [`Driver::get`],
+//! which returns an error instead. Functions newer than CUDA 12.0 are `Option`s here.
 
 mod audit;
 mod call;
@@ -31,10 +31,10 @@ use version::SINCE;
 /// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.
 const OLDEST: CudaVersion = CudaVersion::new(12, 0);
 
-/// A driver that is new enough, with the functions that older ones lack.
+/// An initialised driver of CUDA 12.0 or newer, with the functions that only newer drivers have.
 pub struct Driver {
     pub(crate) version: CudaVersion,
-    /// The process that initialised it.
+    /// The id of the process that initialised the driver.
     process: u32,
     /// `cuFuncLoad`, since 12.4.
     pub(crate) func_load: Option<FuncLoad>,
@@ -52,7 +52,7 @@ type EnumerateFunctions = unsafe extern "C" fn(*mut sys::CUfunction, u32, sys::C
 type FuncIsLoaded = unsafe extern "C" fn(*mut u32, sys::CUfunction) -> sys::CUresult;
 
 impl Driver {
-    /// The initialised driver. If it is missing, the next call looks for it again.
+    /// Returns the driver, and initialises it at the first call. If there is no driver, the next call looks for it again.
     pub fn get() -> Result<&'static Driver, DriverUnavailable> {
         static DRIVER: OnceLock<Driver> = OnceLock::new();
         let driver = match DRIVER.get() {
@@ -89,7 +89,7 @@ impl Driver {
         Ok(Driver {
             version,
             process: process::id(),
-            // SAFETY: the type is that of the function of this name since it exists.
+            // SAFETY: the function of this name has had this type in every CUDA version.
             func_load: unsafe { lookup::<FuncLoad>(load, SINCE, version) }?,
             // SAFETY: as above; the state is a C enumeration of 32 bits.
             func_is_loaded: unsafe { lookup::<FuncIsLoaded>(is_loaded, SINCE, version) }?,
@@ -101,7 +101,8 @@ impl Driver {
     }
 }
 
-/// A function of the driver as of a CUDA version. A missing function is `None`; a failed lookup is an error.
+/// Looks up a function of the driver, as of the CUDA version `since`. Returns `None` if the driver lacks the function, and an
+/// error if the lookup failed.
 ///
 /// # Safety
 ///
@@ -131,12 +132,12 @@ pub unsafe fn lookup<F: Copy>(
     Ok(Some(unsafe { std::mem::transmute_copy(&address) }))
 }
 
-/// The primary context of a device, as from cudarc's `CudaContext::new`. Without a driver this is an error; cudarc
-/// panics.
+/// Returns the primary context of a device, as cudarc's `CudaContext::new` does. Without a driver this function returns an
+/// error, while `CudaContext::new` panics.
 ///
 /// # Errors
 ///
-/// The driver is missing, too old or refuses to work, or the process was forked.
+/// The driver is missing, is too old or does not work, or the process was forked.
 ///
 /// ```no_run
 /// let context = kernel_registry::context(0)?;
@@ -145,18 +146,18 @@ pub unsafe fn lookup<F: Copy>(
 /// ```
 pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, DriverUnavailable> {
     Driver::get()?;
-    // cudarc would take the lower half of the number.
+    // cudarc would use only the lower 32 bits of the number.
     if i32::try_from(ordinal).is_err() {
         return Err(DriverCallError::new("cuDeviceGet", sys::CUresult::CUDA_ERROR_INVALID_DEVICE).into());
     }
     CudaContext::new(ordinal).map_err(|error| DriverCallError::new("CudaContext::new", error.0).into())
 }
 
-/// The primary contexts of all devices, in the driver's order.
+/// Returns the primary contexts of all devices, in the driver's order.
 ///
 /// # Errors
 ///
-/// Those of [`context`].
+/// The same errors as [`context`].
 ///
 /// ```no_run
 /// for context in kernel_registry::contexts()? {

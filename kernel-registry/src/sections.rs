@@ -1,5 +1,6 @@
-//! Sections of resident kernels, as loading and launching see them: while one lasts, nothing of this library loads in its contexts, and nothing
-//! is launched in its stream. kernel-registry-resident begins and ends them.
+//! Keeps loading and launching away from resident kernels. A section is the time in which a resident kernel runs;
+//! kernel-registry-resident begins and ends it. During a section this library loads nothing in the section's contexts, and
+//! launches nothing in the stream of the resident kernel.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,15 +13,15 @@ use kernel_registry_cuda::stream_mark;
 use crate::driver::ContextId;
 use crate::lock::lock;
 
-/// A call that would wait for a resident kernel, and was not made.
+/// The error for a call that would wait for a resident kernel, and therefore was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WouldWait {
     /// The driver's function.
     pub call: &'static str,
-    /// When it waits.
+    /// Why the call would wait.
     pub because: &'static str,
-    /// What prevents that.
+    /// How to avoid the wait.
     pub remedy: &'static str,
     /// The path of the resident kernel.
     pub resident: &'static str,
@@ -35,44 +36,45 @@ impl fmt::Display for WouldWait {
 
 impl std::error::Error for WouldWait {}
 
-/// Contexts in which loading and freeing wait for each other's kernels: the primary context of a device with its parts, or any other context
-/// alone. Loading, freeing, setting the stack limit and synchronizing in one do not wait for kernels of another (H200, driver
-/// 580.159).
+/// A set of contexts in which loading and freeing wait for each other's kernels. The primary context of a device and the
+/// contexts of the device's parts are one family. Every other context is a family alone. Loading, freeing, setting the stack
+/// limit and synchronizing in one family do not wait for kernels of another family (H200, driver 580.159).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Of the device with this number.
+    /// The family of the primary context of the device with this number.
     Primary(usize),
-    /// Of the context with this id.
+    /// The family of the context with this id, which is not a primary context.
     Other(ContextId),
 }
 
 impl Family {
-    /// The family of a context.
+    /// Returns the family of a context.
     pub fn new(context: &CudaContext, id: ContextId) -> Self {
         if context.is_primary() { Family::Primary(context.ordinal()) } else { Family::Other(id) }
     }
 }
 
-/// A section.
+/// A section that has begun and not ended.
 struct Live {
     number: u64,
     within: Family,
     /// The path of the resident kernel.
     kernel: &'static str,
-    /// The driver's handle of its stream, once it is launched.
+    /// The address of the resident kernel's stream, once the kernel is launched.
     stream: Option<usize>,
 }
 
 struct State {
     live: Vec<Live>,
     last: u64,
-    /// Where this library loads at the moment.
+    /// The families in which this library is loading. A family occurs once for each load.
     loading: Vec<Family>,
 }
 
 static STATE: Mutex<State> = Mutex::new(State { live: Vec::new(), last: 0, loading: Vec::new() });
 
-/// A bit for each stream of a resident kernel. A launch reads this word only.
+/// The marks (a bit each) of the streams in which resident kernels run. A launch reads only this word unless its stream's bit
+/// is set.
 static MARKS: AtomicU64 = AtomicU64::new(0);
 
 fn state() -> MutexGuard<'static, State> {
@@ -80,7 +82,7 @@ fn state() -> MutexGuard<'static, State> {
 }
 
 impl State {
-    /// Refuses a call that waits for the kernels of these contexts, if a resident kernel is there.
+    /// Refuses a call that waits for the kernels of these contexts, if a resident kernel runs in them.
     fn refuse(&self, within: Family, call: &'static str, rule: &Rule) -> Result<(), Box<WouldWait>> {
         let mut residents = self.live.iter().filter(|live| live.within == within);
         residents.next().map_or(Ok(()), |live| Err(would_wait(live.kernel, call, rule)))
@@ -96,7 +98,7 @@ fn would_wait(resident: &'static str, call: &'static str, rule: &Rule) -> Box<Wo
     Box::new(WouldWait { call, because: rule.because, remedy: rule.remedy_in(true), resident })
 }
 
-/// Begins a section, unless this library loads in these contexts. Returns its number.
+/// Begins a section, and returns its number. Returns `None` if this library is loading in these contexts.
 pub fn begin(within: Family, kernel: &'static str) -> Option<u64> {
     let mut state = state();
     if state.loading.contains(&within) {
@@ -108,7 +110,8 @@ pub fn begin(within: Family, kernel: &'static str) -> Option<u64> {
     Some(number)
 }
 
-/// The kernel of a section was launched in this stream: what follows there waits for it.
+/// Records that the kernel of a section was launched in this stream. Everything launched in the stream later waits for the
+/// kernel.
 pub fn launched(number: u64, stream: &CudaStream) {
     let mut state = state();
     if let Some(live) = state.live.iter_mut().find(|live| live.number == number) {
@@ -124,16 +127,16 @@ pub fn end(number: u64) {
     state.mark_streams();
 }
 
-/// Refuses a call that waits for the kernels of these contexts, if a resident kernel is there.
+/// Refuses a call that waits for the kernels of these contexts, if a resident kernel runs in them.
 pub(crate) fn refuse(within: Family, call: &'static str, rule: &Rule) -> Result<(), Box<WouldWait>> {
     state().refuse(within, call, rule)
 }
 
-/// This library loads code in these contexts, until it is dropped: no section begins there.
+/// The mark that this library is loading code in these contexts. No section begins there until this is dropped.
 #[derive(Debug)]
 pub struct Loading(Family);
 
-/// Begins to load, if no resident kernel is in these contexts.
+/// Begins to load. Refuses if a resident kernel runs in these contexts.
 pub fn loading(within: Family, call: &'static str, rule: &Rule) -> Result<Loading, Box<WouldWait>> {
     let mut state = state();
     state.refuse(within, call, rule)?;
@@ -154,11 +157,12 @@ impl Drop for Loading {
 #[inline]
 pub fn check_stream(stream: &CudaStream) -> Result<(), Box<WouldWait>> {
     let stream = stream.cu_stream().addr();
-    if MARKS.load(Ordering::Relaxed) & stream_mark(stream as u64) == 0 { Ok(()) } else { look(stream) }
+    if MARKS.load(Ordering::Relaxed) & stream_mark(stream as u64) == 0 { Ok(()) } else { check_marked(stream) }
 }
 
+/// Checks a stream whose bit is set. Another stream can have the same bit.
 #[cold]
-fn look(stream: usize) -> Result<(), Box<WouldWait>> {
+fn check_marked(stream: usize) -> Result<(), Box<WouldWait>> {
     let state = state();
     let Some(live) = state.live.iter().find(|live| live.stream == Some(stream)) else { return Ok(()) };
     Err(would_wait(live.kernel, "cuLaunchKernelEx", &rules::BEHIND_RESIDENT))

@@ -1,4 +1,4 @@
-//! The launch table: each kernel has one, in which a launch finds the kernel's handle for its context.
+//! The launch table of a kernel: a launch finds the kernel's handle for its context in it.
 
 mod entries;
 mod seqlock;
@@ -15,28 +15,29 @@ use crate::driver::{ContextId, Function};
 use entries::{DEVICES, Entries, Entry, Others, Slots};
 use seqlock::Seqlock;
 
-/// The contexts in which a kernel is warm. Initially all zeros, so that it takes no room in the binary.
+/// The launch table of a kernel: an entry for each context in which the kernel is warm. A new table is all zeros, so that it
+/// takes no room in the binary.
 pub struct Table {
     slots: Slots,
 }
 
 static OTHERS: Others = RwLock::new(BTreeMap::new());
 
-/// Counts removals of entries.
+/// How often entries were removed.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
-/// A number that changes when entries are removed. While it stays the same, entries found earlier are still valid.
+/// Returns a number that changes when entries are removed. While the number stays the same, entries found earlier are valid.
 #[inline]
 pub(crate) fn epoch() -> u64 {
     EPOCH.load(Ordering::Acquire)
 }
 
-/// Call this after removing entries: then users of a removed entry look it up again.
+/// Changes the epoch. Must be called after entries were removed, so that users of a removed entry look it up again.
 pub(crate) fn next_epoch() {
     EPOCH.fetch_add(1, Ordering::AcqRel);
 }
 
-/// A kernel in a context, where it is either warm or unavailable.
+/// A kernel that is warm or unavailable in a context.
 #[derive(Clone, Copy)]
 pub(crate) struct Ready {
     pub(crate) function: Function,
@@ -46,9 +47,9 @@ pub(crate) struct Ready {
 
 /// A context, and the `CudaContext` through which it was warmed.
 ///
-/// `KnownContext` keeps a `Weak` of the `CudaContext` until the entry is replaced or removed, so no other can get its
-/// address. (The address of the driver's context proves nothing: after a context is destroyed, the next one often
-/// gets it.)
+/// The address of the `CudaContext` identifies it: `KnownContext` keeps a `Weak` of it until the entry is replaced or removed, so
+/// no other `CudaContext` can get the same address. The address of the driver's context identifies nothing: after a context is
+/// destroyed, the next context often gets the same address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) address: *const CudaContext,
@@ -63,32 +64,32 @@ unsafe impl Sync for Owner {}
 /// The limits of a kernel's launches in a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// The architecture that the kernel needs, if it is unavailable in this context, else 0.
+    /// The least architecture that the kernel needs, if the kernel is unavailable in this context; otherwise 0.
     pub unavailable_below: u32,
-    /// Threads in a block.
+    /// The most threads in a block.
     pub threads: u32,
-    /// Bytes of dynamic shared memory.
+    /// The most bytes of dynamic shared memory.
     pub shared: u32,
-    /// Blocks in a cluster along each axis, or zeros if it needs none.
+    /// The blocks that a cluster must have in x, y and z, or zeros if the kernel does not fix them.
     pub cluster: [u8; 3],
-    /// Each launch must set a cluster size.
+    /// Whether each launch must set a cluster size.
     pub cluster_must_be_set: bool,
 }
 
 impl Table {
-    /// The table of a kernel that is warm nowhere. A constant: the compiler copies a constant faster than it
+    /// The table of a kernel that is warm in no context. It is a constant because the compiler copies a constant faster than it
     /// evaluates a `const fn` for each kernel.
     #[expect(clippy::declare_interior_mutable_const, reason = "every kernel's table starts as a copy of it")]
     pub const COLD: Table = Table { slots: [const { Seqlock::ZERO }; DEVICES] };
 
-    /// The kernel in this context, if it was warmed through this very `CudaContext`, and this context holds the device's slot. Takes no
-    /// lock. Other contexts are found by [`find`](Self::find).
+    /// Returns the kernel in this context. Takes no lock. Finds the kernel only if it was warmed through this very `CudaContext`,
+    /// and the device's slot belongs to this context. [`find`](Self::find) finds the others.
     #[inline]
     pub(crate) fn get(&self, context: &CudaContext) -> Option<Ready> {
         self.entries().get(context.ordinal(), ptr::from_ref(context).addr() as u64).map(Ready::from_words)
     }
 
-    /// The kernel in the context with this id.
+    /// Returns the kernel in the context with this id.
     pub(crate) fn find(&self, ordinal: usize, id: ContextId) -> Option<Ready> {
         self.entries().find(ordinal, id.0).map(Ready::from_words)
     }
@@ -128,7 +129,7 @@ impl Ready {
     fn from_words([address, id, function, threads, shared]: Entry) -> Self {
         let [x, y, z, must_be_set] = (shared as u32).to_le_bytes();
         Ready {
-            // The handle came from the driver, and only goes back there.
+            // The handle came from the driver, and is only passed back to the driver.
             function: Function(ptr::with_exposed_provenance_mut(function as usize)),
             context: Owner {
                 address: ptr::without_provenance(address as usize),
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn each_context_has_its_own_entry() {
         let table = Table::COLD;
-        // The first two on one device, one on another, one beyond the slots.
+        // Two contexts are on device 0, one on device 3, and one on a device that has no slot.
         for (ordinal, id, threads) in [(0, 0, 10), (0, 1, 11), (3, 2, 12), (DEVICES, 3, 13)] {
             table.set(ordinal, ready(id, threads));
         }
@@ -251,7 +252,7 @@ mod tests {
         assert_eq!(threads(&table, 0, 6), Some(6));
     }
 
-    /// Each thread has its own context on one device, and finds the entry that it has set while others set theirs.
+    /// Each thread has its own context on one device. It finds the entry that it has set, while other threads set their entries.
     #[test]
     fn contexts_of_one_device_do_not_lose_entries() {
         const ROUNDS: u64 = if cfg!(miri) { 20 } else { 20_000 };

@@ -1,8 +1,8 @@
 //! Runs driver calls in a separate thread, with a time limit for each call.
 //!
-//! Loading waits for the kernels that run in the context. If they never end, the call cannot be cancelled. So a separate
-//! thread makes the calls, announces each one, and is left behind if a call takes too long. That costs 2 ms per thousand kernels, because the
-//! memory of the thread is fresh.
+//! Loading waits for the kernels that run in the context. If these kernels never end, the call never returns, and it cannot be
+//! cancelled. So a separate thread makes the calls and announces each call. If a call takes too long, the thread is left
+//! behind. A separate thread costs 2 ms per thousand kernels, because the memory that a new thread uses is fresh.
 
 mod activity;
 mod turns;
@@ -17,7 +17,7 @@ use activity::Kind;
 pub(crate) use activity::{Activity, Overdue, TIMEOUT, Timeouts};
 pub(crate) use turns::Turns;
 
-/// The worker's progress handle; clones share its state.
+/// The handle by which the separate thread announces its calls and sends events. Clones share its state.
 #[derive(Clone)]
 pub(crate) struct Watch<E> {
     activity: Arc<Activity>,
@@ -47,16 +47,16 @@ impl<E> Watch<E> {
 
     /// Sends an event to the waiting thread.
     pub(crate) fn event(&self, event: E) {
-        // This fails if that thread has stopped waiting.
+        // Sending fails if the waiting thread has stopped waiting.
         let _ = self.events.send(Message::Event(event));
     }
 }
 
-/// Why work in a separate thread has no result.
+/// Why the work in a separate thread has no result.
 #[derive(Debug)]
 pub(crate) enum NoResult {
     Overdue(Overdue),
-    /// The system could not start a thread.
+    /// The operating system could not start a thread.
     NoThread(std::io::Error),
 }
 

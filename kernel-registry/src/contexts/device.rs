@@ -1,4 +1,4 @@
-//! The device of a context.
+//! The properties of a context's device.
 
 use std::sync::OnceLock;
 
@@ -9,20 +9,20 @@ use crate::driver::{Current, DeviceAttribute, DriverCallError, architecture};
 /// The properties of a device that warming needs.
 pub(crate) struct Device {
     pub(crate) name: String,
-    /// 90 for sm_90.
+    /// The architecture: 90 for sm_90.
     pub(crate) arch: u32,
-    /// Threads that can be on it at once. Each has a stack.
+    /// How many threads can run on the device at once. Each has a stack.
     pub(crate) threads: u64,
     /// The most bytes of shared memory that a block can be granted.
     pub(crate) shared: u32,
     /// Whether the driver loads kernels lazily: at their first use, and not with their image.
     pub(crate) loads_lazily: bool,
-    /// What its multiprocessors have room for, unless the architecture is newer than this library.
+    /// The resources of its multiprocessors. `None` if the architecture is newer than this library.
     pub(crate) room: Option<fit::Device>,
 }
 
 impl Device {
-    /// The device of a context. The driver is asked once per context.
+    /// Returns the device of a context. Queries the driver once per context.
     pub(crate) fn get_or_query<'s>(
         known: &'s OnceLock<Device>,
         current: &Current<'_>,
@@ -49,7 +49,7 @@ impl Device {
     }
 }
 
-/// The figures of the driver, and of the architecture where the driver does not tell.
+/// Returns the resources of the multiprocessors: the driver's numbers, and those of the architecture where the driver has none.
 fn room(current: &Current<'_>) -> Result<Option<fit::Device>, DriverCallError> {
     use DeviceAttribute::*;
     let Some(row) = fit::Device::of(architecture(current.context)?) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Loaded libraries, which belong to the process and serve every context.
+//! The libraries that were loaded with `cuLibraryLoadData`. They belong to the process and serve every context.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -9,7 +9,7 @@ use kernel_registry_cuda::ptx;
 use crate::driver::{Code, Library};
 use crate::lock::lock;
 
-/// Code that is loaded as one library: an image, or some kernels of an image that is PTX text.
+/// Code that is loaded as one library: a whole image, or some kernels of a PTX text.
 pub(crate) struct Piece {
     image: &'static [u8],
     kernels: Option<Kernels>,
@@ -20,7 +20,7 @@ pub(crate) struct Piece {
 pub(crate) struct Kernels {
     /// All kernels of the image.
     pub(crate) all: Arc<[ptx::Kernel<'static>]>,
-    /// The numbers of those that are in the piece, in ascending order.
+    /// The indices in `all` of the kernels that are in the piece, in ascending order.
     pub(crate) chosen: Vec<usize>,
 }
 
@@ -29,12 +29,12 @@ impl Piece {
         Piece { image, kernels, library: Mutex::default() }
     }
 
-    /// Whether it is the whole image.
+    /// Returns whether the piece is the whole image.
     pub(crate) fn is_whole(&self) -> bool {
         self.kernels.is_none()
     }
 
-    /// Bytes of the image, or of the chosen kernels.
+    /// Returns the length of the whole image, or of the chosen kernels' text, in bytes.
     pub(crate) fn len(&self) -> usize {
         match &self.kernels {
             None => self.image.len(),
@@ -42,7 +42,7 @@ impl Piece {
         }
     }
 
-    /// The code for the driver. `is_text`: the image is PTX text.
+    /// Returns the code that the driver gets. `is_text` says whether the image is PTX text.
     pub(crate) fn code(&self, is_text: bool) -> Code {
         match &self.kernels {
             None => Code::new(self.image, is_text),
@@ -57,7 +57,7 @@ impl Piece {
         kernels.flat_map(|Kernels { all, chosen }| chosen.iter().map(|number| all[*number].name))
     }
 
-    /// Its library, and whether it was loaded just now. Calls `load` the first time, and again if that failed.
+    /// Returns the piece's library, and whether this call has loaded it. Calls `load` unless an earlier `load` succeeded.
     pub(crate) fn library<E>(&self, load: impl FnOnce() -> Result<Library, E>) -> Result<(Library, bool), E> {
         let mut library = lock(&self.library);
         match *library {
@@ -69,11 +69,12 @@ impl Piece {
 
 /// The libraries of an image for an architecture.
 ///
-/// One library could serve all devices. But for a device unlike the first, the driver would compile it when kernels are
-/// resolved, one after the other. A library per architecture is compiled when it is loaded, on all cores.
+/// One library could serve all devices. But for a device of another architecture than the first device's, the driver would
+/// compile the library's kernels when they are resolved, one after the other. A separate library for each architecture is
+/// compiled when it is loaded, on all cores.
 pub(crate) struct Libraries {
     whole: Arc<Piece>,
-    /// The pieces that kernels are in, by their symbols. A kernel stays in its piece.
+    /// A map from a kernel's symbol to the kernel's piece. A kernel stays in its piece.
     pieces: Mutex<HashMap<&'static str, Arc<Piece>>>,
 }
 
@@ -86,22 +87,22 @@ impl Libraries {
         lock(&LIBRARIES).get_or_insert_default().entry((key(image), arch)).or_insert_with(new).clone()
     }
 
-    /// The library of the whole image.
+    /// Returns the piece that is the whole image.
     pub(crate) fn whole(&self) -> &Arc<Piece> {
         &self.whole
     }
 
-    /// Whether the whole image was loaded.
+    /// Returns whether the whole image was loaded as one library.
     pub(crate) fn has_whole(&self) -> bool {
         lock(&self.whole.library).is_some()
     }
 
-    /// The piece that a kernel is in.
+    /// Returns the piece that a kernel is in, if the kernel is in one.
     pub(crate) fn piece(&self, symbol: &str) -> Option<Arc<Piece>> {
         lock(&self.pieces).get(symbol).cloned()
     }
 
-    /// Adds a piece. Another thread may have added one with some of its kernels: then they stay in that one.
+    /// Adds a piece. Kernels that another thread has put into another piece meanwhile stay in that other piece.
     pub(crate) fn add(&self, piece: Piece) {
         let piece = Arc::new(piece);
         let mut pieces = lock(&self.pieces);
@@ -111,7 +112,7 @@ impl Libraries {
     }
 }
 
-/// Identifies an image by its address: the program contains each image once.
+/// Returns a number that identifies an image: its address, because the program contains each image once.
 pub(crate) fn key(bytes: &'static [u8]) -> usize {
     ptr::from_ref(bytes).addr()
 }

@@ -1,4 +1,4 @@
-//! The state of a context: loaded images, warm kernels, and what launches have set up.
+//! The state of a context: loaded images, warm kernels, and what our own launches have made the driver set up.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,43 +8,43 @@ use crate::driver::{Function, Module};
 use crate::table::Limits;
 use crate::{KernelInfo, KernelReport};
 
-/// A kernel in a context, with what the driver says of it there.
+/// A warm kernel in a context, with the attributes that the driver has for it in that context.
 #[derive(Clone)]
 pub struct WarmKernel {
     /// The kernel.
     pub info: &'static KernelInfo,
-    /// Its handle.
+    /// The kernel's handle in the context.
     pub function: Function,
-    /// Its figures.
+    /// The kernel's attributes, as the report lists them.
     pub report: KernelReport,
     /// The limits of its launches.
     pub limits: Limits,
 }
 
-/// The images, kernels and hooks of a context, and what launches have set up in it.
+/// The images, kernels and hooks of a context, and what our own launches have made the driver set up in the context.
 #[derive(Default)]
 pub(crate) struct Loaded {
-    pub(crate) modules: Places<Module>,
-    pub(crate) kernels: Places<WarmKernel>,
+    pub(crate) modules: ByIndex<Module>,
+    pub(crate) kernels: ByIndex<WarmKernel>,
     /// Kernels that cannot run on the device.
-    pub(crate) unavailable: Places<&'static KernelInfo>,
+    pub(crate) unavailable: ByIndex<&'static KernelInfo>,
     pub(crate) primed: Primed,
     /// Modules of our own images, by the images' keys.
     pub(crate) ours: HashMap<usize, Module>,
     /// The stack limit at our last launch. If it has changed since, the next launch waits.
     pub(crate) stack_at_launch: u64,
-    /// The context is gone, and its entries were removed from the tables: no entry may be added.
+    /// Whether the context is gone. Then its entries were removed from the tables, and no entry may be added.
     pub(crate) forgotten: bool,
-    /// The hooks that have run, by their keys.
+    /// The keys of the hooks that have succeeded.
     pub(crate) hooks: HashSet<usize>,
-    /// The largest frame of kernels that hooks loaded.
+    /// The largest stack frame of kernels that hooks loaded, in bytes.
     pub(crate) hook_frame: u64,
 }
 
-/// A map from the indices of images or kernels, which are the same in every plan.
-pub(crate) struct Places<T>(Vec<Option<T>>);
+/// A map from the index of an image or a kernel, which is the same in every plan, to a value.
+pub(crate) struct ByIndex<T>(Vec<Option<T>>);
 
-impl<T> Places<T> {
+impl<T> ByIndex<T> {
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
         self.0.get(index)?.as_ref()
     }
@@ -67,30 +67,30 @@ impl<T> Places<T> {
     }
 }
 
-impl<T> Default for Places<T> {
+impl<T> Default for ByIndex<T> {
     fn default() -> Self {
-        Places(Vec::new())
+        ByIndex(Vec::new())
     }
 }
 
 impl Loaded {
-    /// The kernels that have an entry for the context in their table.
+    /// Returns the kernels whose tables have an entry for this context.
     pub(super) fn infos(&self) -> impl Iterator<Item = &'static KernelInfo> {
         let warm = self.kernels.values().map(|warmed| warmed.info);
         warm.chain(self.unavailable.values().copied())
     }
 
-    /// Whether kernels are warm, or were loaded by hooks.
+    /// Returns whether kernels are warm, or were loaded by hooks.
     pub(crate) fn is_used(&self) -> bool {
         self.largest_stack() > 0 || self.kernels.values().next().is_some()
     }
 
-    /// Whether the kernel at this index in the plan is warm or unavailable.
+    /// Returns whether the kernel at this index in the plan is warm or unavailable.
     pub(crate) fn knows(&self, index: usize) -> bool {
         self.kernels.get(index).is_some() || self.unavailable.get(index).is_some()
     }
 
-    /// The largest stack that warm kernels and those of hooks need, in bytes.
+    /// Returns the largest stack in bytes that a warm kernel, or a kernel that a hook loaded, needs.
     pub(crate) fn largest_stack(&self) -> u64 {
         let registered = self.kernels.values().map(|warmed| u64::from(warmed.report.stack)).max();
         registered.unwrap_or(0).max(self.hook_frame)

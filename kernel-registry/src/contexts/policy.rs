@@ -1,4 +1,4 @@
-//! The policy of a context: what happens when a kernel that is not warm is launched in it.
+//! The policy of a context for late loads: what happens when a kernel that is not warm is launched in the context.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use crate::KernelInfo;
 
-/// What a launch of a kernel that is not warm does, in a context in which others are warm.
+/// What the launch of a kernel does that is not warm in a context, although other kernels are warm there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Late {
-    /// It calls the function of [`Warmup::on_late`](crate::Warmup::on_late), and then warms the kernel.
+    /// The launch calls the function of [`Warmup::on_late`](crate::Warmup::on_late), and then warms the kernel.
     #[default]
     Warn,
-    /// It fails.
+    /// The launch fails.
     Deny,
-    /// It warms the kernel.
+    /// The launch warms the kernel.
     Allow,
 }
 
-/// A late load that is about to begin. It waits for all kernels that run in the context, and makes other threads that use
-/// the context wait.
+/// A late load that is about to begin. The load will wait for all kernels that run in the context. Meanwhile, other threads
+/// that use the context wait, too.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LateLoad {
@@ -57,7 +57,7 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Takes over the options that a newer policy sets.
+    /// Replaces the options that `newer` sets.
     pub(crate) fn update(&mut self, newer: &Policy) {
         let Policy { late, on_late, threads, stack_budget, timeout, whole_images } = newer.clone();
         self.late = late.or(self.late);
@@ -68,7 +68,7 @@ impl Policy {
         self.whole_images |= whole_images;
     }
 
-    /// Reports a late load, if the policy is to warn.
+    /// Reports a late load, if the policy is `Late::Warn`.
     pub(crate) fn report(&self, load: &LateLoad) {
         if self.late.unwrap_or_default() != Late::Warn {
             return;
@@ -77,7 +77,7 @@ impl Policy {
         tracing::warn!(kernel = load.kernel.path(), device = load.device, "{load}");
         match &self.on_late {
             Some(on_late) => on_late(load),
-            // Standard error may be closed.
+            // Writing fails if standard error is closed.
             None => _ = writeln!(io::stderr(), "kernel-registry: {load}"),
         }
     }

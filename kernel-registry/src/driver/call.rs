@@ -13,15 +13,15 @@ pub(crate) use sys::{
     CUlimit_enum as Limit,
 };
 
-/// A loaded image in one context. This library never unloads it.
+/// The handle of an image that is loaded in one context. This library never unloads images.
 #[derive(Clone, Copy)]
 pub(crate) struct Module(sys::CUmodule);
 
-/// A loaded image of the process, for all contexts. This library never unloads it.
+/// The handle of an image that is loaded in the process, for all contexts. This library never unloads images.
 #[derive(Clone, Copy)]
 pub(crate) struct Library(sys::CUlibrary);
 
-/// A kernel in one context.
+/// The handle of a kernel in one context.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Function(pub sys::CUfunction);
 
@@ -39,17 +39,18 @@ unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
 
-/// An image as the driver wants it: PTX ends with a zero.
+/// An image as the driver's functions take it: the first field holds PTX text, with a zero at its end, the second any other
+/// image.
 pub(crate) struct Code(Option<CString>, &'static [u8]);
 
 impl Code {
-    /// PTX text in parts, which contain no zero.
+    /// Joins parts of a PTX text. The parts contain no zero.
     pub(crate) fn text<'p>(parts: impl Iterator<Item = &'p [u8]>) -> Self {
         let text = parts.fold(Vec::new(), |mut text, part| {
             text.extend_from_slice(part);
             text
         });
-        // A text with a zero would be empty, which the driver refuses.
+        // A text that contains a zero becomes an empty text, and the driver refuses that.
         Code(Some(CString::new(text).unwrap_or_default()), &[])
     }
 
@@ -80,15 +81,16 @@ impl From<DriverCallError> for LoadError {
     }
 }
 
-/// A context that is current in this thread. Until this is dropped, calls do not fail because some stream is being
-/// captured: they do not belong to its graph.
+/// A context that is current in this thread. Until this is dropped, the thread's calls do not fail because some stream is being
+/// captured, and do not become part of a graph.
 pub struct Current<'c> {
     pub(crate) context: &'c CudaContext,
     driver: &'static Driver,
     _relaxed: Relaxed,
 }
 
-/// Until this is dropped, calls of this thread do not fail because some stream is being captured. It needs no context.
+/// The relaxed capture mode of this thread: until this is dropped, the thread's calls do not fail because some stream is being
+/// captured. No context needs to be current.
 pub(crate) struct Relaxed {
     mode: sys::CUstreamCaptureMode,
     /// The capture mode and the current context belong to the thread.
@@ -104,7 +106,7 @@ impl<'c> Current<'c> {
 
     pub(crate) fn load_module(&self, code: &Code) -> Result<Module, LoadError> {
         let mut module = ptr::null_mut();
-        // SAFETY: the image is whole, and text ends with a zero.
+        // SAFETY: the image is complete, and PTX text ends with a zero.
         let load = |jit: &mut Jit| unsafe {
             let (options, values, count) = jit.arguments();
             sys::cuModuleLoadDataEx(&mut module, code.as_ptr(), count, options, values)
@@ -113,7 +115,7 @@ impl<'c> Current<'c> {
         Ok(Module(module))
     }
 
-    /// Loads a library. If `threads` is given, and the driver can do it, so many threads compile its kernels.
+    /// Loads a library. If `threads` is given, and the driver supports it, that many threads compile the library's kernels.
     pub(crate) fn load_library(&self, code: &Code, threads: Option<usize>) -> Result<Library, LoadError> {
         let mut library = ptr::null_mut();
         let threads = threads.filter(|_| self.driver.version.can_compile_in_threads());
@@ -139,7 +141,7 @@ impl<'c> Current<'c> {
         Ok(Function(function))
     }
 
-    /// The kernel's handle in this context. `cuLibraryGetKernel` does not load the kernel, `cuKernelGetFunction` does.
+    /// Returns a kernel's handle in this context. `cuKernelGetFunction` loads the kernel; `cuLibraryGetKernel` does not.
     pub(crate) fn function_of_library(
         &self,
         library: Library,
@@ -163,7 +165,7 @@ impl<'c> Current<'c> {
         }
     }
 
-    /// Whether a function is loaded, if the driver has `cuFuncIsLoaded`.
+    /// Returns whether a function is loaded, or `None` if the driver lacks `cuFuncIsLoaded`.
     pub(crate) fn is_loaded(&self, function: Function) -> Result<Option<bool>, DriverCallError> {
         let Some(is_loaded) = self.driver.func_is_loaded else { return Ok(None) };
         let mut state = 0;
@@ -173,7 +175,7 @@ impl<'c> Current<'c> {
         Ok(Some(state == LOADED))
     }
 
-    /// The module of a library in this context.
+    /// Returns the module of a library in this context.
     ///
     /// # Safety
     ///
@@ -185,7 +187,7 @@ impl<'c> Current<'c> {
         Ok(module)
     }
 
-    /// All kernels of a module.
+    /// Returns all kernels of a module.
     ///
     /// # Safety
     ///
@@ -203,7 +205,7 @@ impl<'c> Current<'c> {
         // SAFETY: the caller's promise.
         call("cuModuleGetFunctionCount", unsafe { count(&mut length, module) })?;
         let mut functions = vec![ptr::null_mut(); length as usize];
-        // SAFETY: there is room for as many as the module has.
+        // SAFETY: the vector has room for all functions of the module.
         call(NAME, unsafe { enumerate(functions.as_mut_ptr(), length, module) })?;
         Ok(functions.into_iter().map(Function).collect())
     }
@@ -219,7 +221,7 @@ impl<'c> Current<'c> {
         Ok(value.unsigned_abs())
     }
 
-    /// Grants a function that much dynamic shared memory.
+    /// Lets a function use this much dynamic shared memory.
     pub(crate) fn grant_shared(&self, function: Function, bytes: u32) -> Result<(), DriverCallError> {
         let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function is one of this context.
@@ -232,22 +234,22 @@ impl<'c> Current<'c> {
         value.map(i32::unsigned_abs).map_err(|error| DriverCallError::new("cuDeviceGetAttribute", error.0))
     }
 
-    /// A limit of the context, in bytes.
+    /// Returns a limit of the context, in bytes.
     pub(crate) fn limit(&self, which: Limit) -> Result<u64, DriverCallError> {
         let mut bytes = 0;
-        // SAFETY: it reads a limit of the current context.
+        // SAFETY: the call only reads a limit of the current context.
         call("cuCtxGetLimit", unsafe { sys::cuCtxGetLimit(&mut bytes, which) })?;
         Ok(bytes as u64)
     }
 
-    /// Sets a limit of the context. The driver rounds it up.
+    /// Sets a limit of the context. The driver rounds the value up.
     pub(crate) fn set_limit(&self, which: Limit, bytes: u64) -> Result<(), DriverCallError> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        // SAFETY: it sets a limit of the current context.
+        // SAFETY: the call only sets a limit of the current context.
         call("cuCtxSetLimit", unsafe { sys::cuCtxSetLimit(which, bytes) })
     }
 
-    /// The stack limit, in bytes per thread.
+    /// Returns the stack limit, in bytes per thread.
     pub(crate) fn stack_limit(&self) -> Result<u64, DriverCallError> {
         self.limit(Limit::CU_LIMIT_STACK_SIZE)
     }
@@ -256,8 +258,9 @@ impl<'c> Current<'c> {
         self.set_limit(Limit::CU_LIMIT_STACK_SIZE, bytes)
     }
 
-    /// Whether a function belongs to this context. Only a launch can tell. This one has no blocks, so it always fails: for
-    /// a function of another context with that error, and otherwise because the grid is empty.
+    /// Returns whether a function belongs to this context. Only a launch can find that out. The launch here has an empty grid,
+    /// so it always fails: with an invalid handle or context if the function belongs to another context, and otherwise with an
+    /// invalid value, because the grid is empty.
     ///
     /// # Safety
     ///
@@ -273,18 +276,18 @@ impl<'c> Current<'c> {
         }
     }
 
-    /// Bytes of free device memory.
+    /// Returns the bytes of free device memory.
     pub(crate) fn free_memory(&self) -> Result<u64, DriverCallError> {
         let (mut free, mut total) = (0, 0);
-        // SAFETY: it concerns the current context's device.
+        // SAFETY: the call only reads the memory figures of the current context's device.
         call("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
         Ok(free as u64)
     }
 
-    /// Whether the driver loads kernels lazily: at their first use, and not with their image.
+    /// Returns whether the driver loads kernels lazily: at their first use, and not with their image.
     pub(crate) fn loads_lazily(&self) -> Result<bool, DriverCallError> {
         let mut mode = sys::CUmoduleLoadingMode::CU_MODULE_EAGER_LOADING;
-        // SAFETY: the driver is initialised, and has chosen the mode then.
+        // SAFETY: the driver is initialised, and it chooses the mode when it is initialised.
         call("cuModuleGetLoadingMode", unsafe { sys::cuModuleGetLoadingMode(&mut mode) })?;
         Ok(mode == sys::CUmoduleLoadingMode::CU_MODULE_LAZY_LOADING)
     }
@@ -299,23 +302,24 @@ impl Relaxed {
 
 impl Drop for Relaxed {
     fn drop(&mut self) {
-        // The same call succeeded before, and a failure here cannot be reported.
+        // The same call succeeded in `new`. A failure here cannot be reported.
         let _ = exchange(self.mode);
     }
 }
 
-/// Sets this thread's stream capture mode, and returns the former one.
+/// Sets this thread's stream capture mode, and returns the former mode.
 fn exchange(mut mode: sys::CUstreamCaptureMode) -> Result<sys::CUstreamCaptureMode, DriverCallError> {
-    // SAFETY: it reads a mode and stores the thread's former one. Both are values of that enumeration.
+    // SAFETY: the call reads a mode and stores the thread's former mode. Both are values of that enumeration.
     let exchanged = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
     call("cuThreadExchangeStreamCaptureMode", exchanged)?;
     Ok(mode)
 }
 
-/// `CU_JIT_SPLIT_COMPILE`: how many threads compile the kernels of an image. cudarc has it only in bindings of CUDA 13.
+/// The option `CU_JIT_SPLIT_COMPILE`: how many threads compile the kernels of an image. cudarc has this constant only in its
+/// bindings for CUDA 13.
 const SPLIT_COMPILE: c_uint = 34;
 
-/// Options of the driver's compiler: its threads, and a buffer for its error log.
+/// Options for the driver's compiler: the number of threads, and a buffer for the error log.
 struct Jit {
     /// `CUjit_option`s.
     options: Vec<c_uint>,
@@ -342,14 +346,14 @@ impl Jit {
         jit
     }
 
-    /// Options, values and their number, as the driver takes them.
+    /// Returns the options, their values and their number, as the driver's functions take them.
     fn arguments(&mut self) -> (*mut sys::CUjit_option, *mut *mut c_void, c_uint) {
         (self.options.as_mut_ptr().cast(), self.values.as_mut_ptr(), self.options.len() as c_uint)
     }
 }
 
-/// Loads without a log, and only if that fails, again with one. The driver may compile a library later for another device,
-/// and must not write to a log that was freed.
+/// Calls `load` without a log, and if that fails, again with a log. The driver may compile a loaded library later for another
+/// device, and must not write to a log that was freed.
 fn load_with_log(
     name: &'static str,
     threads: Option<usize>,

@@ -1,4 +1,4 @@
-//! Contexts: identifies them, and makes them current.
+//! Identifies contexts, and makes contexts current.
 
 use std::ptr;
 
@@ -6,13 +6,13 @@ use cudarc::driver::{CudaContext, sys};
 
 use super::{DriverCallError, Relaxed, call};
 
-/// The driver's id of a context, which it never uses again. An address does not identify a context: a primary context that
-/// is reset keeps its address.
+/// The driver's id of a context. The driver never gives the same id to another context. An address does not identify a
+/// context: a primary context that is reset keeps its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContextId(pub(crate) u64);
 
 impl ContextId {
-    /// Asks the driver.
+    /// Asks the driver for the id of a context.
     pub fn query(context: &CudaContext) -> Result<Self, DriverCallError> {
         let mut id = 0;
         // SAFETY: the context lives as long as its `CudaContext`.
@@ -20,17 +20,17 @@ impl ContextId {
         Ok(ContextId(id))
     }
 
-    /// The primary context of a device, if there is one.
+    /// Asks the driver for the id of a device's primary context, if that context exists.
     pub(crate) fn query_primary(device: sys::CUdevice) -> Result<Option<Self>, DriverCallError> {
         let (mut flags, mut active) = (0, 0);
-        // SAFETY: it asks for the state of a device.
+        // SAFETY: the call only reads the state of a device.
         let state = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) };
         call("cuDevicePrimaryCtxGetState", state)?;
         if active == 0 {
             return Ok(None);
         }
         let (mut context, mut id) = (ptr::null_mut(), 0);
-        // SAFETY: while it is retained, another thread can only reset it, which keeps its address.
+        // SAFETY: while the context is retained, another thread can only reset it, and then it keeps its address.
         let asked = unsafe {
             call("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&mut context, device))?;
             let asked = sys::cuCtxGetId(context, &mut id);
@@ -42,15 +42,16 @@ impl ContextId {
     }
 }
 
-/// Makes a context current in this thread, as cudarc does, and leaves it current. The error may be that of an earlier
-/// call, which cudarc keeps for the next call that can return it.
+/// Makes a context current in this thread, as cudarc does, and leaves it current. The returned error may belong to an earlier
+/// call: cudarc keeps an error that a call could not return, for the next call that can.
 pub fn bind(context: &CudaContext) -> Result<(), DriverCallError> {
     context.bind_to_thread().map_err(|error| DriverCallError::new("CudaContext::bind_to_thread", error.0))
 }
 
-/// Makes a context current in this thread until it is dropped; then the former one is current again. An error that cudarc keeps for its
-/// user stays where it is. As with [`Current`](super::Current), captures are left alone.
-pub struct Pushed(#[expect(dead_code, reason = "its drop ends it")] Relaxed);
+/// A context that is current in this thread until this is dropped. Then the former context is current again. Unlike [`bind`],
+/// this does not return an error that cudarc keeps. As with [`Current`](super::Current), the thread's calls do not fail because
+/// some stream is being captured.
+pub struct Pushed(#[expect(dead_code, reason = "dropping it ends the relaxed mode")] Relaxed);
 
 impl Pushed {
     /// Makes a context current.
@@ -64,7 +65,7 @@ impl Pushed {
     /// The context is valid.
     pub(crate) unsafe fn raw(context: sys::CUcontext) -> Result<Self, DriverCallError> {
         let relaxed = Relaxed::new()?;
-        // SAFETY: see above.
+        // SAFETY: the caller's promise.
         call("cuCtxPushCurrent", unsafe { sys::cuCtxPushCurrent_v2(context) })?;
         Ok(Pushed(relaxed))
     }
@@ -73,12 +74,12 @@ impl Pushed {
 impl Drop for Pushed {
     fn drop(&mut self) {
         let mut popped = ptr::null_mut();
-        // SAFETY: it was pushed in this thread. A failure cannot be reported.
+        // SAFETY: the context was pushed in this thread. A failure cannot be reported.
         let _ = unsafe { sys::cuCtxPopCurrent_v2(&mut popped) };
     }
 }
 
-/// The architecture of a context's device: 90 for sm_90.
+/// Returns the architecture of a context's device: 90 for sm_90.
 pub(crate) fn architecture(context: &CudaContext) -> Result<u32, DriverCallError> {
     let capability = context.compute_capability();
     let (major, minor) = capability.map_err(|error| DriverCallError::new("cuDeviceGetAttribute", error.0))?;

@@ -14,9 +14,9 @@ use super::version::CudaVersion;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct DriverCallError {
-    /// The function.
+    /// The driver's function.
     pub call: &'static str,
-    /// The code that it returned, such as 200.
+    /// The code that the function returned, such as 200.
     pub code: u32,
     /// The name of the code, such as `CUDA_ERROR_INVALID_IMAGE`.
     pub name: &'static str,
@@ -25,17 +25,18 @@ pub struct DriverCallError {
 }
 
 impl DriverCallError {
-    /// The error of a call. Asks the driver for name and description: there is a driver, because it returned the result.
+    /// Creates the error of a call. Asks the driver for name and description. There must be a driver, because it returned the
+    /// result.
     pub(crate) fn new(call: &'static str, result: sys::CUresult) -> Self {
         DriverCallError {
             call,
             code: result as u32,
-            name: words(result, sys::cuGetErrorName),
-            description: words(result, sys::cuGetErrorString),
+            name: describe(result, sys::cuGetErrorName),
+            description: describe(result, sys::cuGetErrorString),
         }
     }
 
-    /// The error of a call of CUDA's runtime library, whose codes have names and descriptions of its own.
+    /// Creates the error of a call of CUDA's runtime library. Its codes have other names and descriptions than the driver's.
     pub(crate) fn from_runtime(
         call: &'static str,
         code: u32,
@@ -45,12 +46,12 @@ impl DriverCallError {
         DriverCallError { call, code, name, description }
     }
 
-    /// The call and the code in few words, for an error whose source this is.
+    /// Returns call and code without the description, for the text of an error whose `source` is this error.
     pub fn in_short(&self) -> String {
         format!("`{}` failed ({})", self.call, self.code)
     }
 
-    /// Whether every later call of the process fails like this one.
+    /// Returns whether every later call of the process fails with this error, too.
     pub fn is_sticky(&self) -> bool {
         sticky::reason(self.code).is_some()
     }
@@ -60,8 +61,8 @@ impl DriverCallError {
     }
 }
 
-/// The driver's name or description of a result. These texts are static, because the driver is never unloaded.
-fn words(
+/// Returns the driver's name or description of a result. The text is static, because the driver is never unloaded.
+fn describe(
     result: sys::CUresult,
     ask: unsafe fn(sys::CUresult, *mut *const c_char) -> sys::CUresult,
 ) -> &'static str {
@@ -71,7 +72,7 @@ fn words(
     if text.is_null() {
         return "unknown";
     }
-    // SAFETY: it is not null, so it is one of the driver's texts, which end with a zero and stay.
+    // SAFETY: the pointer is not null, so it points to one of the driver's texts. They end with a zero and are never freed.
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("unknown")
 }
 
@@ -79,14 +80,14 @@ impl fmt::Display for DriverCallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} returned {}: {}", self.call, self.name, self.description)?;
         if let Some(reason) = sticky::reason(self.code) {
-            // NVIDIA's driver then makes no new contexts either, on any device.
+            // After a sticky error NVIDIA's driver does not create new contexts either, on any device.
             write!(
                 f,
                 "; this error is sticky ({reason}): every later call of this process fails, in every context; \
                  start the process anew"
             )?;
         }
-        // NVIDIA's driver returns it too, for example to calls from a host function in a stream.
+        // Not only an audit returns this code: NVIDIA's driver does, too, for example to calls from a host function in a stream.
         if self.is(sys::CUresult::CUDA_ERROR_NOT_PERMITTED) {
             f.write_str(
                 "; if an audit has refused the call, because the program was sealed (`Warm::seal`), has said that it is ready, \
@@ -107,14 +108,14 @@ pub enum DriverUnavailable {
     Missing,
     /// The driver is too old.
     TooOld {
-        /// The newest CUDA that it supports.
+        /// The newest CUDA that the driver supports.
         version: CudaVersion,
         /// The oldest CUDA that this library needs.
         oldest: CudaVersion,
     },
-    /// The process was forked from one that had used the driver, which does not work in the child.
+    /// The process was forked from a process that had used the driver. The driver does not work in the child.
     Forked,
-    /// The driver does not work: there is no device, for example.
+    /// The driver does not work, for example because there is no device.
     Failed(DriverCallError),
 }
 

@@ -13,7 +13,8 @@ use crate::LaunchConfig;
 ///
 /// # Safety
 ///
-/// The stream's context is current, the function belongs to that context, and the arguments are those that the function takes.
+/// The stream's context is current, the function belongs to that context, and `args` points to arguments of the types that the
+/// function takes.
 #[inline]
 pub(crate) unsafe fn launch(
     function: Function,

@@ -1,4 +1,4 @@
-//! A stream of our own, for the kernels that warming launches.
+//! A stream for the kernels that warming launches.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -7,15 +7,15 @@ use cudarc::driver::sys;
 
 use super::{DriverCallError, Function, call};
 
-/// A stream that does not wait for others, not even the default stream.
+/// A stream that does not wait for other streams, not even for the default stream.
 pub(crate) struct Stream(sys::CUstream);
 
 impl Stream {
-    /// In the current context: the caller has a `Current`.
+    /// Creates a stream in the current context. The caller has a `Current`.
     pub(crate) fn new() -> Result<Self, DriverCallError> {
         let mut stream = ptr::null_mut();
         const FLAGS: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: there is a current context: see above.
+        // SAFETY: the caller's `Current` has made a context current.
         call("cuStreamCreate", unsafe { sys::cuStreamCreate(&mut stream, FLAGS) })?;
         Ok(Stream(stream))
     }
@@ -31,7 +31,7 @@ impl Stream {
         })
     }
 
-    /// Waits until all launched kernels are done.
+    /// Waits until all kernels that were launched in this stream have ended.
     pub(crate) fn wait(&self) -> Result<(), DriverCallError> {
         // SAFETY: the stream exists until it is dropped.
         call("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.0) })
@@ -40,7 +40,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: it has no other owner. A failure here repeats an earlier one, which was reported.
+        // SAFETY: the stream has no other owner. A failure here repeats an earlier failure, which was reported.
         let _ = unsafe { sys::cuStreamDestroy_v2(self.0) };
     }
 }

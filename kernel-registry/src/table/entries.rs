@@ -1,16 +1,16 @@
-//! The entries of one kernel: a slot for the first context of each device, which is read without a lock, and a map for
-//! all other contexts. tests/loom runs this file under loom.
+//! The entries of one kernel's table. The first context of each device has a slot, which is read without a lock. All other
+//! contexts are in a map. tests/loom runs this file under loom.
 
 use std::collections::BTreeMap;
 
 use super::seqlock::Seqlock;
 use super::sync::{RwLock, RwLockWriteGuard};
 
-/// How many devices have a slot. Loom explores each word of each slot.
+/// How many devices have a slot. Under loom it is one, because loom explores each word of each slot.
 pub(super) const DEVICES: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// An entry as words. The first is the address of the `CudaContext`, the second the context's id plus one: both are
-/// zero in an empty slot.
+/// An entry as words. The first word is the address of the `CudaContext`, the second the context's id plus one. Both are zero
+/// in an empty slot.
 pub(super) type Entry = [u64; WORDS];
 pub(super) const WORDS: usize = 5;
 const ADDRESS: usize = 0;
@@ -19,10 +19,11 @@ const ID: usize = 1;
 /// A slot for the first context of each device.
 pub(super) type Slots = [Seqlock<WORDS>; DEVICES];
 
-/// Entries of all kernels that have no slot, by kernel, device and context. Any change, also of a slot, holds this lock.
+/// The entries of all kernels that are not in a slot, by kernel, device and context. Every change holds this lock, including a
+/// change of a slot.
 pub(super) type Others = RwLock<BTreeMap<(usize, usize, u64), Entry>>;
 
-/// The entries of the kernel that `key` stands for.
+/// The entries of one kernel, which `key` identifies in `others`.
 pub(super) struct Entries<'t> {
     pub(super) slots: &'t Slots,
     pub(super) others: &'t Others,
@@ -30,7 +31,7 @@ pub(super) struct Entries<'t> {
 }
 
 impl Entries<'_> {
-    /// The entry made through the `CudaContext` of this address, if it has the device's slot.
+    /// Returns the entry that was made through the `CudaContext` of this address, if that entry is in the device's slot.
     #[inline]
     pub(super) fn get(&self, device: usize, address: u64) -> Option<Entry> {
         let slot = self.slots.get(device)?;
@@ -41,13 +42,13 @@ impl Entries<'_> {
         slot.read().filter(|entry| entry[ADDRESS] == address)
     }
 
-    /// The entry of the context with this id.
+    /// Returns the entry of the context with this id.
     pub(super) fn find(&self, device: usize, id: u64) -> Option<Entry> {
         let is_its = |entry: &Entry| entry[ID] == id.wrapping_add(1);
         let slot = self.slots.get(device);
         slot.and_then(Seqlock::read).filter(is_its).or_else(|| {
             let others = self.others.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-            // Nothing is written under the lock, so a slot that was changing can be read now.
+            // While this lock is held, nothing is written. So a slot that was being changed above can be read now.
             let slot = slot.and_then(Seqlock::read).filter(is_its);
             slot.or_else(|| others.get(&(self.key, device, id)).copied())
         })
@@ -84,7 +85,7 @@ impl Entries<'_> {
     }
 
     fn lock(&self) -> RwLockWriteGuard<'_, BTreeMap<(usize, usize, u64), Entry>> {
-        // Every change is one call, so a thread that panicked has left nothing half done.
+        // Every change of the map is a single call, so a thread that panicked has left no half-made change.
         self.others.write().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

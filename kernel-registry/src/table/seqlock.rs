@@ -1,13 +1,14 @@
 //! A sequence lock: a few words that many threads read without a lock while one thread at a time replaces them.
 //!
-//! The number is odd while the words change. A reader that finds an odd number, or different numbers before and after
-//! reading, has read a mixture and discards it. tests/loom runs this file under loom.
+//! The sequence number is odd while the words change. A reader that finds an odd number, or different numbers before and after
+//! reading, may have read a mixture of old and new words, and discards it. tests/loom runs this file under loom.
 //!
-//! A pointer to immutable data would leak for each context, and programs make hundreds.
+//! A pointer to immutable data would be simpler. But old data could never be freed, so each context would leak memory, and some
+//! programs make hundreds of contexts.
 
 use super::sync::{AtomicU64, Ordering, fence};
 
-/// Words that are read all together or not at all. Initially all zeros.
+/// Words that are read all together or not at all. A new one has only zeros.
 pub(super) struct Seqlock<const WORDS: usize> {
     number: AtomicU64,
     words: [AtomicU64; WORDS],
@@ -24,13 +25,13 @@ impl<const WORDS: usize> Seqlock<WORDS> {
         Seqlock { number: AtomicU64::new(0), words: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 
-    /// One word, which may be older or newer than what `read` returns.
+    /// Returns one word, which may be older or newer than the word that `read` returns.
     #[inline]
     pub(super) fn peek(&self, word: usize) -> u64 {
         self.words[word].load(Ordering::Relaxed)
     }
 
-    /// All words, or nothing while a thread replaces them.
+    /// Returns all words, or `None` while a thread replaces them.
     #[inline]
     pub(super) fn read(&self) -> Option<[u64; WORDS]> {
         let before = self.number.load(Ordering::Acquire);
@@ -41,7 +42,7 @@ impl<const WORDS: usize> Seqlock<WORDS> {
         (before == after && before.is_multiple_of(2)).then_some(words)
     }
 
-    /// Replaces all words. The caller ensures that one thread does so at a time.
+    /// Replaces all words. The caller ensures that only one thread calls this at a time.
     pub(super) fn write(&self, words: [u64; WORDS]) {
         let number = self.number.load(Ordering::Relaxed);
         self.number.store(number.wrapping_add(1), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The call that a warming thread is in, and whether it takes too long.
+//! The call that a warming thread is making, and whether this call takes too long.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::lock::lock;
 
-/// How long a driver call may wait for the device.
+/// How long a driver call may wait for the device by default.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long each kind of call may take.
@@ -20,7 +20,7 @@ pub(crate) struct Timeouts {
 }
 
 impl Timeouts {
-    /// How often to look at the clock.
+    /// Returns the time between two checks of the clock.
     pub(super) fn tick(&self) -> Duration {
         (self.device.min(self.hook) / 8).clamp(Duration::from_millis(1), Duration::from_millis(200))
     }
@@ -30,7 +30,7 @@ impl Timeouts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) name: &'static str,
-    /// What the call is for: a kernel's path, an image's file, or nothing.
+    /// What the call is for: a kernel's path, an image's file, or an empty string.
     pub(crate) about: &'static str,
     kind: Kind,
 }
@@ -38,11 +38,11 @@ pub(crate) struct Call {
 /// What a call may spend its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Work of this library.
+    /// Work of this library, without a driver call.
     Computing,
     /// Waiting for the device.
     Waiting,
-    /// The driver's compiler, then waiting for the device.
+    /// Compiling in the driver, then waiting for the device.
     Compiling,
     /// A `#[warmup]` function.
     Hook,
@@ -57,7 +57,8 @@ pub(crate) enum Overdue {
     Hook(&'static str),
 }
 
-/// The call that a warm-up is in, as seen by its own caller and by warm-ups that wait for their turn.
+/// The call that a warm-up is making. The thread that called for the warm-up reads it, and so do warm-ups that wait for their
+/// turn.
 pub(crate) struct Activity {
     now: Mutex<Now>,
     probe: Arc<dyn Fn() + Send + Sync>,
@@ -76,7 +77,8 @@ struct Probe {
 }
 
 impl Activity {
-    /// `probe` makes a call that returns at once unless it has to wait for the device.
+    /// Creates the activity of a warm-up that makes no call yet. `probe` makes a driver call that returns at once unless it has to
+    /// wait for the device.
     pub(crate) fn new(probe: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let call = Call { name: "", about: "", kind: Kind::Computing };
         let now = Mutex::new(Now { call, since: Instant::now(), probe: None });
@@ -94,10 +96,11 @@ impl Activity {
         lock(&self.now).since -= by;
     }
 
-    /// Whether the call has taken too long.
+    /// Returns the call if it has taken too long.
     ///
-    /// A slow compilation may be compiling or waiting for the device. So when its time is over, a probe starts: if that
-    /// returns, the device is free and the time starts again; if it takes too long as well, the device is busy.
+    /// A call that compiles may still be compiling, or may be waiting for the device. So when its time is over, a probe starts.
+    /// If the probe returns, the device is free, and the time of the call starts again. If the probe takes too long as well, the
+    /// device is busy.
     pub(super) fn overdue(&self, timeouts: &Timeouts, at: Instant) -> Option<Overdue> {
         let mut now = lock(&self.now);
         let Now { call, since, .. } = *now;
@@ -129,7 +132,7 @@ impl Probe {
         let returned = Arc::new(AtomicBool::new(false));
         let has_returned = returned.clone();
         let thread = thread::Builder::new().name("kernel-registry probe".to_owned());
-        // Without a thread the probe never returns, so the device counts as busy.
+        // If no thread can be started, the probe never returns, so the device counts as busy.
         let _ = thread.spawn(move || {
             probe();
             has_returned.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! Turns: warm-ups of one context run one after the other, so a stuck warm-up costs one thread.
+//! Lets warm-ups of one context run one after the other. So only one thread is lost if a warm-up is stuck.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
@@ -17,7 +17,7 @@ impl Turns {
         Turns { holder: Mutex::new(None), free: Condvar::new() }
     }
 
-    /// Waits until no other warm-up runs. Fails if that one has been in a call for too long.
+    /// Waits until no other warm-up runs. Fails if a call of the other warm-up takes too long.
     pub(crate) fn take(&self, activity: &Arc<Activity>, timeouts: &Timeouts) -> Result<(), Overdue> {
         let mut holder = lock(&self.holder);
         while let Some(other) = &*holder {
@@ -49,7 +49,7 @@ mod tests {
     const TIMEOUTS: Timeouts = Timeouts { device: Duration::from_secs(30), hook: Duration::from_secs(60) };
 
     #[test]
-    fn a_turn_is_waited_for_unless_the_other_is_overdue() {
+    fn waiting_for_a_turn_fails_if_the_other_warm_up_is_overdue() {
         let turns = Turns::new();
         let (first, second) = (Activity::new(|| {}), Activity::new(|| {}));
         turns.take(&first, &TIMEOUTS).expect("the turn is free");
