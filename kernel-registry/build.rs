@@ -1,4 +1,5 @@
-//! Build script: refuses a compiler that would lose kernels, and records its version and an id of this copy.
+//! Build script: refuses a compiler that would lose kernels, and records the compiler's version and an id of this copy of the
+//! package.
 
 #[path = "build/copy.rs"]
 mod copy;
@@ -12,7 +13,8 @@ use rustc_version::{Version, VersionMeta, version_meta};
 /// Before this version, `#[used]` did not stop the linker from dropping the records of kernels.
 const OLDEST: Version = Version::new(1, 89, 0);
 
-/// Whether the linker can hand over kernels that nvcc linked: `linked/shim.rs` is assembly, which Miri does not run.
+/// Returns whether this target supports kernels that nvcc linked. `linked/shim.rs` is assembly for two processors, and Miri does
+/// not run assembly.
 fn has_linked_kernels() -> bool {
     let target = |key: &str| env::var(format!("CARGO_CFG_{key}")).unwrap_or_default();
     let known =

@@ -1,5 +1,5 @@
-//! What kernel-registry asks of cudarc. It is a crate of its own, because an error in it ends the build before those crates are compiled
-//! that would not find half of the driver's functions.
+//! Checks that cudarc has bindings for CUDA 12.0 or newer, and whether there is a driver. This is a separate crate, so that the
+//! check ends the build before crates are compiled that call functions which older bindings lack.
 
 use cudarc::driver::sys::CUDA_VERSION;
 
@@ -10,7 +10,8 @@ const _: () = assert!(
      Set CUDARC_CUDA_VERSION=12000 for the build, which needs no other nvcc, or name a newer feature, such as `cuda-12000`."
 );
 
-/// Whether the driver's library is there. A program that is linked with it has it, or does not start. Loads the library.
+/// Loads the driver's library, and returns whether it was found. Always true in a program that is linked with that library: without
+/// the library such a program does not start.
 ///
 /// ```
 /// if !kernel_registry_cudarc::has_driver() {
@@ -18,7 +19,8 @@ const _: () = assert!(
 /// }
 /// ```
 pub fn has_driver() -> bool {
-    // cudarc has a function of this name only if it opens the library by itself. Then it hides the one below.
+    // If cudarc loads the library at run time, its `is_culib_present` is imported here and hides the function below. If cudarc is
+    // linked with the library, cudarc has no such function, and the function below is called.
     #[allow(unused_imports)]
     use cudarc::driver::sys::*;
 
@@ -26,11 +28,11 @@ pub fn has_driver() -> bool {
     unsafe { is_culib_present() }
 }
 
-/// In place of cudarc's, where cudarc is linked with the driver.
+/// Replaces cudarc's function of this name where cudarc is linked with the driver's library.
 ///
 /// # Safety
 ///
-/// Nothing is asked: it has the type of cudarc's.
+/// There is no condition. The function is unsafe so that it has the same type as cudarc's function.
 #[allow(dead_code)]
 unsafe fn is_culib_present() -> bool {
     true

@@ -1,4 +1,4 @@
-//! Collects errors, each on its own tokens, so that a declaration can be mended in one go.
+//! Collects errors, each at its own tokens, so that the user sees all errors of a declaration at once.
 
 use std::fmt::Display;
 use std::mem;
@@ -7,14 +7,14 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::Attribute;
 
-/// The errors of one item. Phases add to it; between phases [`Errors::propagate`] ends the work if there are any.
+/// The errors of one item. Each phase adds errors. After a phase, [`Errors::propagate`] ends the work if there are errors.
 #[derive(Default)]
 pub(crate) struct Errors {
     all: Option<syn::Error>,
 }
 
 impl Errors {
-    /// Adds an error about these tokens. Messages are lower case, state the rule, then the remedy.
+    /// Adds an error about these tokens. A message is in lower case, and states the rule, then the remedy.
     pub(crate) fn at(&mut self, tokens: impl ToTokens, message: impl Display) {
         self.push(syn::Error::new_spanned(tokens, message));
     }
@@ -36,12 +36,12 @@ impl Errors {
         self.all.is_none()
     }
 
-    /// Returns the result of a phase, or all errors if any were found so far. A phase without a result has added one.
+    /// Returns the result of a phase, or all errors if any were found so far. A phase that returns `None` has added an error.
     pub(crate) fn propagate<T>(&mut self, made: Option<T>) -> Result<T, Errors> {
         made.filter(|_| self.is_empty()).ok_or_else(|| mem::take(self))
     }
 
-    /// The errors as items with these attributes, so that `#[cfg]` removes them with the item that they are about.
+    /// Returns the errors as items with these attributes, so that `#[cfg]` removes the errors together with the item.
     pub(crate) fn into_items(self, cfgs: &[Attribute]) -> TokenStream {
         let errors = self.all.into_iter().flatten().map(|error| error.to_compile_error());
         errors.map(|error| quote!(#(#cfgs)* #error)).collect()

@@ -1,4 +1,4 @@
-//! `#[gpu_kernel]`: from a declaration without a body to a registered kernel.
+//! `#[gpu_kernel]`: expands a declaration without a body to a registered kernel.
 
 mod arguments;
 mod checked;

@@ -1,4 +1,4 @@
-//! `#[derive(KernelParam)]`: structs with the layout of C, whose fields a kernel can take.
+//! `#[derive(KernelParam)]`: implements the trait for a struct that has the layout of C.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -49,7 +49,7 @@ fn implement(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
     if fields.is_empty() {
         errors.at(ident, "a struct without fields has one byte in C++ and none in Rust: leave it out");
     }
-    references(fields, errors);
+    report_references(fields, errors);
     let types = fields.iter().map(|field| &field.ty);
     let mut generics = input.generics.clone();
     if !generics.params.is_empty() {
@@ -59,7 +59,8 @@ fn implement(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
         }
     }
     let (before, arguments, clause) = generics.split_for_impl();
-    // Each has the span of its type, so that an error in it is shown there. References have been reported.
+    // The tokens of a field have the span of the field's type, so that the compiler shows an error there. Fields with references
+    // are left out, because they have been reported.
     let described = fields.members().zip(types).filter(|(_, ty)| !matches!(ty, Type::Reference(_)));
     let described = described.map(|(member, ty)| {
         let name = match &member {
@@ -92,7 +93,7 @@ fn implement(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
     }
 }
 
-/// The layout that `#[repr(..)]` asks for, if C knows it.
+/// Returns the layout that `#[repr(..)]` asks for. Reports an error if it is not one that C++ has, too.
 fn layout(input: &ItemStruct, errors: &mut Errors) -> Option<Layout> {
     let mut found = None;
     for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
@@ -119,8 +120,8 @@ fn layout(input: &ItemStruct, errors: &mut Errors) -> Option<Layout> {
     found
 }
 
-/// Reports references, which point into the memory of the host.
-fn references(fields: &Fields, errors: &mut Errors) {
+/// Reports fields that are references, because references point into the memory of the host.
+fn report_references(fields: &Fields, errors: &mut Errors) {
     for field in fields {
         if let Type::Reference(_) = field.ty {
             errors.at(
@@ -131,7 +132,7 @@ fn references(fields: &Fields, errors: &mut Errors) {
     }
 }
 
-/// How the implementation reaches the library.
+/// Returns the path of kernel-registry: `::kernel_registry`, or the path in `#[kernel_param(crate = ..)]`.
 fn krate(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
     let mut krate = quote!(::kernel_registry);
     for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("kernel_param")) {

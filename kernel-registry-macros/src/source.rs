@@ -1,9 +1,10 @@
-//! Facts about an item that every macro needs: where it stands, and which attributes can remove it.
+//! Facts about an item that every macro needs: its position in the source file, and the attributes that can remove it.
 
 use proc_macro2::Span;
 use syn::{Attribute, Meta};
 
-/// Where an item stands in its source file, by the span of its name: `line!()` would give the attribute, or the whole module.
+/// The position of an item in its source file, from the span of its name. `line!()` would return the line of the attribute, or of
+/// the surrounding module.
 pub(crate) struct Position {
     pub(crate) file: String,
     pub(crate) line: u32,
@@ -18,7 +19,7 @@ impl Position {
     }
 }
 
-/// The attributes that decide whether the item is compiled: `#[cfg(..)]`, or a `#[cfg_attr(..)]` with it.
+/// Returns the attributes that decide whether the item is compiled: `#[cfg(..)]`, and `#[cfg_attr(..)]` that contains `cfg`.
 pub(crate) fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
     let removes = |attr: &&Attribute| match &attr.meta {
         Meta::List(list) if list.path.is_ident("cfg_attr") => {

@@ -1,18 +1,18 @@
-//! Tests of expansions and errors, without a compiler: parse, expand, print, compare.
+//! Tests expansions and error messages without a compiler: expands tokens, prints the result, and compares it.
 
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::quote;
 
 use crate::gpu_kernel;
 
-/// The expansion as formatted code, without the parts of a path that depend on the machine.
+/// Returns the expansion as formatted code, without the parts of a path that depend on the machine.
 fn expansion(args: TokenStream, item: TokenStream) -> String {
     let tokens = gpu_kernel::expand(args, item);
     let file = syn::parse2(tokens).expect("an expansion is a list of items");
     prettyplease::unparse(&file).replace(env!("CARGO_MANIFEST_DIR"), "/package")
 }
 
-/// The messages of the `compile_error!` calls in an expansion.
+/// Returns the messages of the `compile_error!` calls in an expansion.
 fn errors(args: TokenStream, item: TokenStream) -> Vec<String> {
     let file: syn::File =
         syn::parse2(gpu_kernel::expand(args, item)).expect("an expansion is a list of items");
@@ -30,7 +30,7 @@ fn image() -> TokenStream {
 }
 
 #[test]
-fn a_kernel() {
+fn a_kernel_expands_to_the_committed_code() {
     let image = image();
     let code = expansion(
         quote!(#image, name = "_Z5saxpyjfPKfPf", arch = ">=80", block = 256),
@@ -46,7 +46,7 @@ fn a_kernel() {
 }
 
 #[test]
-fn a_generic_kernel() {
+fn a_generic_kernel_expands_to_the_committed_code() {
     let code = expansion(
         quote!(
             image = "src/tests/templates.ptx",
@@ -160,7 +160,7 @@ fn shared_memory_is_what_a_device_can_give() {
 }
 
 #[test]
-fn a_module() {
+fn a_module_gets_a_list_of_its_kernels_and_warm_all() {
     let image = image();
     let code = expansion(
         image,
@@ -174,7 +174,7 @@ fn a_module() {
             }
         },
     );
-    // The kernels expand as above, so this compares only the code around them.
+    // The kernels expand as in the tests above, so only the code around them is compared.
     let lines: Vec<&str> = code
         .lines()
         .filter(|line| {
@@ -293,7 +293,7 @@ fn messages_are_lower_case_without_a_full_stop() {
 }
 
 #[test]
-fn linked_takes_the_place_of_a_file() {
+fn linked_excludes_a_file() {
     let item = quote!(
         unsafe fn saxpy(n: u32);
     );
@@ -304,7 +304,7 @@ fn linked_takes_the_place_of_a_file() {
     assert_eq!(errors(quote!(linked = 1), item), ["`linked` takes no value"]);
 }
 
-/// Any tokens expand to code or errors, without a panic: each token is removed, doubled and replaced in turn.
+/// Tests that any tokens expand to code or errors, without a panic. Each token is removed, doubled and replaced in turn.
 #[test]
 fn no_tokens_make_it_panic() {
     let image = image();
@@ -338,7 +338,8 @@ fn no_tokens_make_it_panic() {
     assert!(count > 500, "{count} cases");
 }
 
-/// The stream with each token, at any depth, removed, doubled, or replaced by one that does not belong there.
+/// Returns variants of a token stream, in each of which one token, at any depth, is removed, doubled, or replaced by a token that
+/// does not belong there.
 fn changes(stream: &TokenStream) -> Vec<TokenStream> {
     let tokens: Vec<TokenTree> = stream.clone().into_iter().collect();
     let mut changes = Vec::new();
@@ -362,7 +363,7 @@ fn changes(stream: &TokenStream) -> Vec<TokenStream> {
     changes
 }
 
-/// Compares with a committed expansion; `EXPANSION=overwrite` takes the new one.
+/// Compares code with a committed expansion. If the variable `EXPANSION` is set, replaces the committed expansion instead.
 #[track_caller]
 fn compare(code: &str, file: &str, expected: &str) {
     if std::env::var_os("EXPANSION").is_some() {

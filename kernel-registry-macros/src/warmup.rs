@@ -1,4 +1,4 @@
-//! `#[warmup]`: a function that runs when kernels are warmed.
+//! `#[warmup]`: registers a function that runs when kernels are warmed.
 
 use std::env;
 
@@ -34,9 +34,9 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let cfgs = source::cfgs(&item.attrs);
     let registration = if is_fine { register(&item, &args) } else { TokenStream::new() };
     let errors = errors.into_items(&cfgs);
-    // A function with errors is not registered, so it would also be reported as unused.
-    let alive = if is_fine { quote!() } else { quote!(#[allow(dead_code)]) };
-    quote!(#errors #alive #item #(#cfgs)* #registration)
+    // A function with errors is not registered. Without this attribute the compiler would report it as unused, too.
+    let allow = if is_fine { quote!() } else { quote!(#[allow(dead_code)]) };
+    quote!(#errors #allow #item #(#cfgs)* #registration)
 }
 
 impl Args {
@@ -113,12 +113,12 @@ fn register(item: &ItemFn, Args { order, krate }: &Args) -> TokenStream {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let Position { file, line, .. } = Position::from_span(ident.span());
     let (order, line) = (Literal::i32_unsuffixed(*order), Literal::u32_unsuffixed(line));
-    // An error in what it takes or returns is shown there.
+    // The compiler shows an error in the types of parameter or result at this span.
     let span = match &item.sig.output {
         ReturnType::Type(_, ty) => ty.span(),
         ReturnType::Default => ident.span(),
     };
-    // It cannot be taken for the function, whatever the name of that.
+    // Macro hygiene: this name differs from the function's name, even if the function is called `warm`.
     let warm = Ident::new("warm", Span::mixed_site().located_at(span));
     let call = quote_spanned!(span=> #private::Outcome::text(#ident(#warm)));
     quote! {

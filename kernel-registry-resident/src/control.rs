@@ -1,4 +1,4 @@
-//! The host's side of a resident kernel: ends it, and says whether all of its blocks are there.
+//! `Control`, the host's side of a resident kernel: it ends the kernel, and tells whether all of the kernel's blocks are on the device.
 
 use std::error::Error;
 use std::fmt;
@@ -53,10 +53,10 @@ pub struct Control {
     blocks: u32,
 }
 
-/// `Control` of the device header.
+/// The layout of `Control` in the device header. The words of the blocks follow.
 #[repr(C, align(64))]
 struct Words {
-    /// `End`.
+    /// Why the kernel ends: a value of the header's `End`.
     end: AtomicU32,
     layout: AtomicU32,
     blocks: AtomicU32,
@@ -67,16 +67,16 @@ struct Words {
 const NOT_YET: u32 = 0;
 const STOPPED: u32 = 1;
 
-/// A limit in nanoseconds that is never over.
+/// A limit in nanoseconds that never ends.
 const UNLIMITED: u64 = u64::MAX;
 
-/// `Presence` of a block.
+// The values of a block's word: the header's `Presence`.
 const THERE: u32 = 1;
 const LEFT: u32 = 2;
 const LATE: u32 = 3;
 const LATE_AND_LEFT: u32 = 4;
 
-/// Where a kernel is.
+/// Whether a kernel is on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Presence {
@@ -84,7 +84,7 @@ pub enum Presence {
     Absent,
     /// At least one block has arrived, and the kernel has not ended. A kernel that was stopped ends when all of its blocks have left.
     There,
-    /// The kernel has ended, or does so now: its stream tells when its memory can be reused.
+    /// The kernel has ended or is ending. Only its stream tells when its memory can be reused.
     Ended(Ended),
 }
 
@@ -92,23 +92,23 @@ pub enum Presence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
-    /// It returned without being told to.
+    /// The kernel returned without being told to.
     ByItself,
-    /// The host stopped it: [`Control::stop`].
+    /// The host stopped the kernel: [`Control::stop`].
     Stopped,
-    /// Its time was over: [`Control::limit`].
+    /// The kernel's time was over: [`Control::limit`].
     Limit,
     /// No limit was set.
     NoLimit,
-    /// Not all of its blocks arrived in time.
+    /// Not all of the kernel's blocks arrived in time.
     Missing,
-    /// Its grid has another number of blocks than the control block.
+    /// The kernel's grid has another number of blocks than the control block was made for.
     OtherGrid,
-    /// Its values in a [`Queue`](crate::Queue) have another size than the host's.
+    /// The kernel's values in a [`Queue`](crate::Queue) have another size than the host's.
     OtherType,
-    /// It was compiled with the device header of another version.
+    /// The kernel was compiled with the device header of another version.
     OtherLayout,
-    /// Its [`Queue`](crate::Queue) was made for another number of blocks, or has no such lane.
+    /// The kernel's [`Queue`](crate::Queue) was made for another number of blocks, or lacks the lane that a block uses.
     OtherLanes,
 }
 
@@ -120,13 +120,13 @@ pub struct BlocksMissing {
     pub arrived: u32,
     /// How many blocks the grid has.
     pub of: u32,
-    /// The others: their positions in the grid.
+    /// The positions in the grid of the blocks that have not arrived.
     pub blocks: Vec<u32>,
 }
 
 impl Control {
-    /// Makes a control block for a launch of so many blocks. This does not wait for kernels that run. Dropping it does, but for those in a
-    /// [`Section`](crate::Section): then it is freed later.
+    /// Creates a control block for a launch of this many blocks. Creating it does not wait for running kernels. Dropping it waits for
+    /// running kernels, except resident kernels in a [`Section`](crate::Section): then the memory is freed later.
     ///
     /// # Errors
     ///
@@ -139,64 +139,64 @@ impl Control {
         Ok(control)
     }
 
-    /// The number of blocks that the grid has.
+    /// Returns the number of blocks that the grid has.
     pub fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// Ends the kernel this long after its start. Each block reads the limit when it arrives, so set it before the launch.
+    /// Ends the kernel this long after its start. Each block reads the limit when it arrives, so set the limit before the launch.
     pub fn limit(&self, limit: Duration) {
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(UNLIMITED);
         // Zero means that no limit is set.
         self.words().limit_ns.store(limit.max(1), Ordering::Release);
     }
 
-    /// Lets the kernel run until it is stopped. If the host forgets that, the device is lost to the process, as is every
-    /// thread that waits for it.
+    /// Lets the kernel run until it is stopped. If the host never stops the kernel, the process can no longer use the device, and
+    /// every thread that waits for the device hangs.
     pub fn unlimited(&self) {
         self.words().limit_ns.store(UNLIMITED, Ordering::Release);
     }
 
-    /// Tells the kernel to end, and does not wait for that. If it has a reason to end already, that one stays.
+    /// Tells the kernel to end, and does not wait for the end. If the kernel already has a reason to end, that reason stays.
     pub fn stop(&self) {
         let end = &self.words().end;
         let _ = end.compare_exchange(NOT_YET, STOPPED, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Where the kernel is.
+    /// Returns whether the kernel is on the device.
     pub fn presence(&self) -> Presence {
         let count =
             |presence| self.arrivals().iter().filter(|word| word.load(Ordering::Acquire) == presence).count();
         let (there, left) = (count(THERE), count(LEFT));
         let (late, late_and_left) = (count(LATE), count(LATE_AND_LEFT));
-        // Read after the blocks' words: a block writes the reason before it leaves.
+        // The reason is read after the blocks' words, because a block writes the reason before it leaves.
         let end = self.words().end.load(Ordering::Acquire);
         let gone = left + late_and_left;
         let have_all_left = gone == self.blocks as usize && gone > 0;
         match end {
-            // The kernel knows nothing else of such a control block.
+            // With another layout, the blocks' words have no meaning.
             end if end != NOT_YET && Ended::from_code(end) == Ended::OtherLayout => {
                 Presence::Ended(Ended::OtherLayout)
             }
             _ if there > 0 => Presence::There,
             NOT_YET if have_all_left => Presence::Ended(Ended::ByItself),
             STOPPED if have_all_left => Presence::Ended(Ended::Stopped),
-            // Blocks that start after a stop still do the values that were pushed for them.
+            // Blocks that start after a stop still process the values that were pushed for them.
             NOT_YET | STOPPED if gone + late > 0 => Presence::There,
             NOT_YET | STOPPED => Presence::Absent,
-            // After any other reason, blocks that start later return at once.
+            // If the kernel ends for any other reason, blocks that start later return at once.
             end if gone + late > 0 => Presence::Ended(Ended::from_code(end)),
             _ => Presence::Absent,
         }
     }
 
-    /// Whether all blocks have arrived, or which ones have not.
+    /// Checks that all blocks have arrived.
     ///
     /// # Errors
     ///
     /// [`BlocksMissing`], if some blocks have not arrived.
     pub fn arrived(&self) -> Result<(), BlocksMissing> {
-        // A late block came after others had left for want of it.
+        // A late block counts as missing: it arrived after other blocks had left because it was missing.
         let is_missing = |word: &AtomicU32| ![THERE, LEFT].contains(&word.load(Ordering::Acquire));
         let missing = (0..).zip(self.arrivals()).filter(|(_, word)| is_missing(word));
         let blocks: Vec<u32> = missing.map(|(block, _)| block).collect();
@@ -206,17 +206,17 @@ impl Control {
         }
     }
 
-    /// Waits until all blocks have arrived, but no longer than this, and not beyond the kernel's end.
+    /// Waits until all blocks have arrived, but no longer than `limit`, and not beyond the kernel's end.
     ///
     /// # Errors
     ///
-    /// [`BlocksMissing`], if some have not.
+    /// [`BlocksMissing`], if some blocks have not arrived by then.
     pub fn wait_for_blocks(&self, limit: Duration) -> Result<(), BlocksMissing> {
         poll(limit, || self.arrived().is_ok() || matches!(self.presence(), Presence::Ended(_)));
         self.arrived()
     }
 
-    /// Waits until the kernel has ended, but no longer than this.
+    /// Waits until the kernel has ended, but no longer than `limit`. Returns the kernel's presence.
     pub fn wait_for_end(&self, limit: Duration) -> Presence {
         let mut presence = Presence::Absent;
         poll(limit, || {
@@ -226,26 +226,26 @@ impl Control {
         presence
     }
 
-    /// Makes the control block ready for another launch. The former one has to be over; the limit stays.
+    /// Makes the control block ready for another launch. The kernel of the former launch must have ended. The limit stays.
     pub fn reset(&mut self) {
         let Words { end, all_there, .. } = self.words();
         [end, all_there].into_iter().chain(self.arrivals()).for_each(|word| word.store(0, Ordering::Release));
     }
 
-    /// Whether the memory is there: resetting the context frees it.
+    /// Returns whether the memory still exists. Resetting the context frees it.
     pub(crate) fn is_there(&self) -> bool {
         self.memory.is_there()
     }
 
     fn words(&self) -> &Words {
-        // SAFETY: the memory begins with them, was zeroed, and stays as long as `self`, unless the program resets the context, by an
-        // `unsafe` call. The device accesses aligned words as a whole.
+        // SAFETY: the memory begins with `Words`, was zeroed, and exists as long as `self`, unless the program resets the context, by
+        // an `unsafe` call. The device accesses aligned words as a whole.
         unsafe { &*self.memory.at(0) }
     }
 
-    /// A word for each block.
+    /// Returns the words of the blocks, one for each block.
     fn arrivals(&self) -> &[AtomicU32] {
-        // SAFETY: as above; they follow.
+        // SAFETY: as above; the words of the blocks follow `Words`.
         unsafe { slice::from_raw_parts(self.memory.at(size_of::<Words>()), self.blocks as usize) }
     }
 }
@@ -265,9 +265,9 @@ impl Ended {
     }
 }
 
-/// Polls until the answer is yes, or until this time is over.
+/// Calls `ask` until it returns true, or until `limit` is over. Returns whether it returned true.
 pub(crate) fn poll(limit: Duration, mut ask: impl FnMut() -> bool) -> bool {
-    /// A kernel answers within microseconds, so the first polls have no pause between them.
+    /// The number of first polls without a pause. A kernel usually answers within microseconds.
     const EAGER: u32 = 100;
     let begun = Instant::now();
     let mut asked = 0;
@@ -342,7 +342,7 @@ impl fmt::Display for Ended {
 
 impl fmt::Display for BlocksMissing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Reports are short for any number of blocks.
+        /// How many blocks are named, so that the message stays short for any number of blocks.
         const NAMED: usize = 8;
         let BlocksMissing { arrived, of, blocks } = self;
         if *arrived == 0 {

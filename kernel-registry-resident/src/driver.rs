@@ -1,4 +1,4 @@
-//! The driver's calls that only resident kernels need.
+//! Wraps the driver calls that only resident kernels need.
 
 mod audit;
 mod function;

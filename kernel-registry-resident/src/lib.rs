@@ -1,9 +1,10 @@
-//! Resident kernels: checked before the launch, and guarded while they are on the device. For programs that declare their kernels with
-//! kernel-registry.
+//! Checks resident kernels before their launch, and guards them while they run on the device. For programs that declare their kernels
+//! with kernel-registry.
 //!
-//! A resident kernel, such as a worker that takes tasks from a queue, is launched as a [`Resident`]. [`Resident::check`] finds
-//! out before whether all of its blocks, and a block of each kernel named beside it, fit on the device at once. The launch
-//! returns a [`Section`], which refuses calls that would wait for the kernel:
+//! A resident kernel runs until it is told to end, such as a worker that takes tasks from a queue. It is launched as a [`Resident`].
+//! Before the launch, [`Resident::check`] finds out whether all of its blocks fit on the device at once, together with a block of each
+//! kernel that shall run beside it. The launch returns a [`Section`]. While the section exists, calls that would wait for the kernel
+//! are refused:
 //!
 //! ```no_run
 //! # mod demo {
@@ -36,11 +37,11 @@
 //! let resident = resident.check(&warm)?;
 //! println!("{}", resident.fit());
 //! let stream = context.new_stream()?;
-//! // SAFETY: the queue is freed when no kernel is resident any more.
+//! // SAFETY: the queue's memory is freed only when no resident kernel is left.
 //! let section = resident.launch(&stream, |launch| unsafe { consumer::launch(&stream, launch, launch.control(), &queue) })?;
 //! section.wait_for_blocks(Duration::from_secs(1))?;
 //! queue.push(Task { x: std::ptr::null(), n: 0 })?;
-//! // Launch `saxpy` in other streams, copy ..
+//! // Launch `saxpy` in other streams, copy memory ..
 //! section.stop()?;
 //! # Ok(())
 //! # }
@@ -49,13 +50,13 @@
 //! `docs/resident.md` says how to write such a kernel.
 //!
 //! The kernel's CUDA source includes `kernel_registry.cuh` ([`DEVICE_HEADER`]), which kernel-registry-build puts on the include path.
-//! [`Control`] ends the kernel and tells whether all of its blocks are there, a [`Queue`] gives it work, [`Mapped`] is memory that host and
-//! kernel both access, and a [`Partition`] splits the device.
+//! [`Control`] ends the kernel and tells whether all of its blocks are on the device. A [`Queue`] gives the kernel work. [`Mapped`] is
+//! memory that host and kernel both access. A [`Partition`] splits the device into parts.
 //!
 //! # Not settled
 //!
-//! This is the newest part of kernel-registry: any version of this crate may change or remove what is here. kernel-registry does not depend
-//! on it.
+//! This is the newest part of kernel-registry: any version of this crate may change or remove any item. kernel-registry does not depend
+//! on this crate.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -78,6 +79,6 @@ pub use resident::{Checked, Companion, Fit, Resident, ResidentError, Section, Se
 
 /// The text of `kernel_registry.cuh`, the header for CUDA sources of resident kernels.
 ///
-/// Sources that kernel-registry-build compiles include it without any preparation. With a compiler of your own, pass it to
-/// NVRTC as a header of this name, or write it to a file on the include path.
+/// Sources that kernel-registry-build compiles include the header without any preparation. If you call a compiler yourself, pass the
+/// text to NVRTC as a header of this name, or write it to a file on the include path.
 pub const DEVICE_HEADER: &str = kernel_registry_cuda::device_header::TEXT;

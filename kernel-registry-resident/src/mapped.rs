@@ -1,4 +1,4 @@
-//! Memory that host and device both access while a kernel runs.
+//! `Mapped`, memory that host and device both access while a kernel runs.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -17,10 +17,10 @@ use kernel_registry::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 use crate::driver::{allocate_host, free_host};
 use crate::sections;
 
-/// Values in host memory that the device accesses under the same address. Host and running kernels communicate through
-/// them. cudarc's pinned memory is made for copies: it waits for them before it can be accessed.
+/// Values in host memory that the device accesses under the same address, for communication between the host and running kernels.
+/// (cudarc's pinned memory is for copies: an access by the host waits until these copies are done.)
 ///
-/// Words that both sides write are atomics, and a kernel takes their address:
+/// Words that host or kernel write while the other side reads them are atomics. A kernel takes their address:
 ///
 /// ```no_run
 /// # mod demo {
@@ -44,40 +44,40 @@ use crate::sections;
 /// # }
 /// ```
 ///
-/// Other values are copied as a whole, by [`read`](Mapped::read) and [`write`](Mapped::write). A kernel that writes one
-/// meanwhile may leave half of the old value in the copy, so let a word say when it is complete. Kernels write [valid values
+/// Other values are copied by [`read`](Mapped::read) and [`write`](Mapped::write). If a kernel writes a value while it is read, the
+/// copy may be a mixture of the old and the new value. So let an atomic word say when a value is complete. Kernels write [valid values
 /// only](kernel_registry#the-contract-of-a-launch).
 ///
-/// In CUDA the words are read and written by `kernel_registry::load` and `store` of the
-/// [device header](crate::DEVICE_HEADER).
+/// CUDA code reads and writes the words with `kernel_registry::load` and `store` of the [device header](crate::DEVICE_HEADER).
 ///
-/// It is for kernels of the context in which it is made, because dropping it waits for these: a launch in a stream of another context refuses
-/// it. A kernel there can take the address of a [`place`](Mapped::place), if the memory is kept until that kernel is done.
+/// The memory is for kernels of the context in which it is created, because dropping it waits only for these kernels. So a launch in a
+/// stream of another context refuses a `Mapped`. A kernel of another context can take the address of a [`place`](Mapped::place), if
+/// the program keeps the memory until that kernel has ended.
 ///
-/// Resetting the context frees the memory, as well as that of a [`Control`](crate::Control) and a [`Queue`](crate::Queue): then these may
-/// only be dropped.
+/// Resetting the context frees the memory of every `Mapped`, [`Control`](crate::Control) and [`Queue`](crate::Queue) of that context.
+/// After that they may only be dropped.
 pub struct Mapped<T> {
     memory: Memory,
     count: usize,
     values: PhantomData<T>,
 }
 
-/// Zeroed memory of the host, mapped to all devices, aligned to 256 bytes.
+/// Host memory that is mapped to all devices. It is zeroed at first, and aligned to 256 bytes.
 pub(crate) struct Memory {
     address: NonNull<c_void>,
     context: Arc<CudaContext>,
-    /// The context's id: a context that is reset gets another one.
+    /// The context's id at the allocation. A context that is reset gets another id.
     id: ContextId,
 }
 
-// SAFETY: it is an address. Who accesses the memory decides from which threads that may be.
+// SAFETY: the struct holds an address. The types that access the memory decide from which threads that is allowed.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
     pub(crate) fn zeroed(context: &Arc<CudaContext>, bytes: usize) -> Result<Self, DriverUnavailable> {
-        // The driver refuses to allocate nothing.
+        // The driver refuses to allocate 0 bytes.
         let bytes = bytes.max(1);
         let address = allocate_host(context, bytes)?;
         let id = ContextId::query(context)?;
@@ -86,22 +86,22 @@ impl Memory {
         Ok(Memory { address, context: context.clone(), id })
     }
 
-    /// Whether the memory still exists. Resetting its context frees it.
+    /// Returns whether the memory still exists. Resetting its context frees it.
     pub(crate) fn is_there(&self) -> bool {
         ContextId::query(&self.context) == Ok(self.id)
     }
 
-    /// The address of a place in it, on host and device.
+    /// Returns the address at an offset in bytes, on host and device.
     pub(crate) fn at<T>(&self, offset: usize) -> *mut T {
         self.address.as_ptr().wrapping_byte_add(offset).cast()
     }
 
-    /// The context of the memory: freeing waits for kernels of this context only.
+    /// Returns the context of the memory. Freeing the memory waits only for kernels of this context.
     pub(crate) fn owner(&self) -> CUcontext {
         self.context.cu_ctx()
     }
 
-    /// The address on the device, as the driver's type.
+    /// Returns the address of the memory, as the driver's type.
     pub(crate) fn address(&self) -> CUdeviceptr {
         self.address.as_ptr().expose_provenance() as CUdeviceptr
     }
@@ -113,17 +113,17 @@ impl Drop for Memory {
     }
 }
 
-/// Frees the memory of everything that is dropped in this module, in [`Control`](crate::Control) and in [`Queue`](crate::Queue): when
-/// no resident kernel is left, because freeing waits for kernels that run.
+/// Frees the memory of a [`Mapped`], [`Control`](crate::Control) or [`Queue`](crate::Queue). Freeing waits for running kernels, so the
+/// memory is freed only when no resident kernel is left.
 fn release(context: &Arc<CudaContext>, id: ContextId, address: NonNull<c_void>) {
     /// The address of memory that nobody else uses.
     struct Unused(NonNull<c_void>);
-    // SAFETY: any thread may free it.
+    // SAFETY: any thread may free the memory.
     unsafe impl Send for Unused {}
     let (context, memory) = (context.clone(), Unused(address));
     sections::free(None, move || {
         let Unused(address) = { memory };
-        // SAFETY: the only caller drops memory that was allocated in the context of this id.
+        // SAFETY: the only caller of `release` drops memory that was allocated in the context with this id.
         unsafe { free_host(&context, id, address) }
     });
 }
@@ -131,15 +131,15 @@ fn release(context: &Arc<CudaContext>, id: ContextId, address: NonNull<c_void>) 
 impl<T> Mapped<T> {
     fn allocate(context: &Arc<CudaContext>, count: usize) -> Result<Self, DriverUnavailable> {
         const { assert!(align_of::<T>() <= 256) };
-        // The driver refuses a size that overflowed, as it refuses any that is too large.
+        // If the size overflows, it becomes the largest number, and the driver refuses that.
         let bytes = count.saturating_mul(size_of::<T>());
         Ok(Mapped { memory: Memory::zeroed(context, bytes)?, count, values: PhantomData })
     }
 }
 
 impl<T: KernelParam> Mapped<T> {
-    /// Allocates memory for these values, and copies them there. This does not wait for kernels that run. Dropping the
-    /// memory does, but for those in a [`Section`](crate::Section): then it is freed later.
+    /// Allocates memory for these values, and copies the values there. Allocating does not wait for running kernels. Dropping the memory
+    /// waits for running kernels, except resident kernels in a [`Section`](crate::Section): then the memory is freed later.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl<T: KernelParam> Mapped<T> {
         Ok(mapped)
     }
 
-    /// The number of values.
+    /// Returns the number of values.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -163,8 +163,9 @@ impl<T: KernelParam> Mapped<T> {
     ///
     /// The index is out of range.
     pub fn read(&self, index: usize) -> T {
-        // SAFETY: it was written by `new`. The host does not write meanwhile, because that takes `&mut self`. The device may, valid values
-        // by the contract of launches: then each byte is of the old or the new one, and a `KernelParam` is valid in any mixture.
+        // SAFETY: `new` has written the value. The host does not write meanwhile, because writing takes `&mut self`. The device may write
+        // meanwhile, but only valid values, by the contract of launches. Then each byte belongs to the old or to the new value, and any
+        // mixture of two values of a `KernelParam` is valid.
         unsafe { self.place(index).read_volatile() }
     }
 
@@ -174,11 +175,11 @@ impl<T: KernelParam> Mapped<T> {
     ///
     /// The index is out of range.
     pub fn write(&mut self, index: usize, value: T) {
-        // SAFETY: the memory is there, and no other thread of the host accesses it.
+        // SAFETY: the memory exists, and because of `&mut self` no other thread of the host accesses it.
         unsafe { self.place(index).write_volatile(value) }
     }
 
-    /// The address of a value, on host and device.
+    /// Returns the address of a value, on host and device.
     ///
     /// # Panics
     ///
@@ -209,8 +210,8 @@ macro_rules! words {
     ($($atomic:ident = $word:ty),+) => {
         $(
             impl Mapped<$atomic> {
-                /// Allocates this many words, all 0. This does not wait for kernels that run. Dropping the memory does, but for those
-                /// in a [`Section`](crate::Section): then it is freed later.
+                /// Allocates this many words, all 0. Allocating does not wait for running kernels. Dropping the memory waits for running
+                /// kernels, except resident kernels in a [`Section`](crate::Section): then the memory is freed later.
                 ///
                 /// # Errors
                 ///
@@ -224,7 +225,7 @@ macro_rules! words {
                 type Target = [$atomic];
 
                 fn deref(&self) -> &[$atomic] {
-                    // SAFETY: the memory has room for so many words, was zeroed, and stays as long as `self`, unless the program
+                    // SAFETY: the memory has room for this many words, was zeroed, and exists as long as `self`, unless the program
                     // resets the context, by an `unsafe` call. The device accesses aligned words of this size as a whole.
                     unsafe { slice::from_raw_parts(self.memory.at(0), self.count) }
                 }

@@ -1,4 +1,4 @@
-//! Splits a device's multiprocessors into parts, so that a resident kernel leaves room for others.
+//! Splits a device's multiprocessors into parts, so that a resident kernel leaves multiprocessors for other kernels.
 
 mod error;
 mod part;
@@ -19,8 +19,8 @@ use crate::driver::{GreenCalls, GreenId, Multiprocessors};
 pub use error::PartitionError;
 pub use part::Part;
 
-/// Splits the multiprocessors (SMs) of a device into [parts](Part), whose streams run kernels only there. A resident
-/// kernel in one part leaves the other parts free, even if it fills its own.
+/// Splits the multiprocessors (SMs) of a device into [parts](Part). Kernels in the streams of a part run only on the part's
+/// multiprocessors. A resident kernel in one part leaves the other parts free, even if it fills its own part.
 ///
 /// ```no_run
 /// use kernel_registry::warm_all;
@@ -35,47 +35,49 @@ pub use part::Part;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A part is a green context of the driver. Only its multiprocessors and streams are its own:
+/// A part is a green context of the driver. It has its own multiprocessors and streams, and shares everything else:
 ///
-/// - A kernel that is warm in the context is warm in every part. Memory, events and limits are the context's.
-/// - Only streams of [`Part::stream`] belong to a part. Others use the whole device, also those that
-///   `stream.context().new_stream()` and `stream.fork()` make.
+/// - A kernel that is warm in the context is warm in every part. Memory, events and limits are those of the context.
+/// - Only streams of [`Part::stream`] belong to a part. Other streams use the whole device, including streams of
+///   `stream.context().new_stream()` and `stream.fork()`.
 ///
-/// It needs a driver of CUDA 12.4 or newer. While there are parts, the driver does not reset the device.
+/// Splitting needs a driver of CUDA 12.4 or newer. While parts exist, the driver does not reset the device.
 ///
 /// # What it does not promise
 ///
-/// - Calls that wait for the device still wait for kernels in every part: loading, `cuMemFree`, a larger stack,
-///   synchronizing the context. So warm kernels first, and split before a resident kernel starts, because splitting waits too.
+/// - Calls that wait for the device still wait for kernels in every part: loading, `cuMemFree`, a larger stack, synchronizing the
+///   context. Splitting waits, too. So warm kernels first, and split before a resident kernel starts.
 /// - Memory, its bandwidth, the L2 cache and copy engines are shared.
-/// - Parts of two splits overlap. So do a part and the streams that use the whole device: a kernel there that fills every
-///   multiprocessor keeps those of a part busy.
-/// - According to NVIDIA's documentation, kernels in parts may have to wait for each other for other reasons, such as the
-///   number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`). On sm_90 they may use 2 more multiprocessors, which parts share,
-///   once a module is loaded whose kernels launch others.
-/// - cudarc's occupancy functions answer for the whole device. [`Part::blocks_at_once`] answers for a part.
+/// - Parts of two splits overlap. A part also overlaps with streams that use the whole device: a kernel in such a stream that fills
+///   every multiprocessor keeps the part's multiprocessors busy.
+/// - According to NVIDIA's documentation, kernels in different parts may have to wait for each other for other reasons, such as the
+///   number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`). On sm_90, if a module is loaded whose kernels launch kernels, each part
+///   may use 2 more multiprocessors, which parts share.
+/// - cudarc's occupancy functions are about the whole device. [`Part::blocks_at_once`] is about a part.
 #[derive(Clone, Debug)]
 pub struct Partition {
     context: Arc<CudaContext>,
 }
 
 impl Partition {
-    /// In the place of a size: all multiprocessors that are left.
+    /// A size that means all multiprocessors that are left.
     pub const REST: u32 = sizes::REST;
 
-    /// The device of a context, which must be its primary one: see [`context`](kernel_registry::context).
+    /// Creates the partition of a context's device. The context must be the device's primary context:
+    /// [`context`](kernel_registry::context).
     pub fn new(context: &Arc<CudaContext>) -> Self {
         Partition { context: context.clone() }
     }
 
-    /// Splits the device into a part for each size. The driver rounds sizes up, on sm_90 to multiples of 8:
-    /// [`Part::sms`] is the real one. [`REST`](Self::REST) stands for what is left.
+    /// Splits the device into parts, one for each size. The driver rounds sizes up, on sm_90 to multiples of 8: [`Part::sms`] returns
+    /// the actual size. [`REST`](Self::REST) means all multiprocessors that are left.
     ///
-    /// It waits until nothing runs on the device, or for the [timeout](kernel_registry::Warmup::timeout) of the context's warm-ups.
+    /// This waits until nothing runs on the device, but no longer than the [timeout](kernel_registry::Warmup::timeout) of the context's
+    /// warm-ups.
     ///
     /// # Errors
     ///
-    /// The driver or the device cannot do it, the sizes are too large, or the device is busy.
+    /// The driver or the device cannot be split, the sizes are too large, or the device is busy.
     pub fn sms<const N: usize>(&self, sizes: [u32; N]) -> Result<[Part; N], PartitionError> {
         part::reap();
         let driver = Driver::get()?;
@@ -97,16 +99,16 @@ impl Partition {
         <[Part; N]>::try_from(parts).map_err(|_| PartitionError::Sizes { sizes: sizes.to_vec() })
     }
 
-    /// The multiprocessors that kernels in a stream can use, if it belongs to a part. Otherwise they can use all.
+    /// Returns how many multiprocessors kernels in a stream can use, if the stream belongs to a part. Returns `None` if they can use all.
     ///
     /// # Errors
     ///
-    /// The driver does not answer.
+    /// A driver call failed.
     pub fn sms_of(stream: &CudaStream) -> Result<Option<u32>, PartitionError> {
         Ok(find_part(stream, Driver::get()?)?.map(|(_, part)| part.count()))
     }
 
-    /// Makes the parts in a separate thread, because that waits for the device.
+    /// Creates the parts in a separate thread, because that waits for the device.
     fn make(
         &self,
         calls: GreenCalls,
@@ -117,9 +119,9 @@ impl Partition {
         let split = SPLITS.fetch_add(1, Ordering::Relaxed);
         let context = self.context.clone();
         let make = move || {
-            // Until the parts are there, so that no resident kernel comes in between.
+            // `_making` is held until the parts exist, so that no resident kernel starts meanwhile.
             let _making = making;
-            // cudarc lets streams wait for each other's work on a slice only while it has a stream of its own making.
+            // cudarc makes streams wait for each other's work on a slice only while a stream exists that cudarc itself has created.
             let tracking = context.new_stream();
             let tracking = tracking.map_err(|error| driver_error("CudaContext::new_stream", error.0))?;
             let shares = shares.into_iter();
@@ -135,18 +137,18 @@ impl Partition {
     }
 }
 
-/// The part that a stream belongs to, if it belongs to one.
+/// Returns the part that a stream belongs to, if it belongs to one.
 pub(crate) fn find_part(
     stream: &CudaStream,
     driver: &Driver,
 ) -> Result<Option<(GreenId, Multiprocessors)>, DriverCallError> {
     let Some(calls) = GreenCalls::look_up(driver)? else { return Ok(None) };
-    // The handle of the default stream stands for that of the current context.
+    // The context must be current, because the handle of the default stream means the default stream of the current context.
     bind(stream.context())?;
     calls.query_stream(stream)
 }
 
-/// Divides a device's multiprocessors: for each size the driver's groups that make it up.
+/// Divides a device's multiprocessors. Returns, for each size, the groups of the driver that a part of this size consists of.
 fn shares(
     calls: &GreenCalls,
     all: &Multiprocessors,
@@ -163,11 +165,12 @@ fn shares(
     if asked > has {
         return Err(too_few(alignment, has / alignment));
     }
-    // All groups of a split have one size: the largest of which all parts are multiples.
+    // All groups of a split have one size. It is the greatest common divisor of the parts' sizes, so that each part is a whole
+    // number of groups.
     let unit = fixed.clone().fold(0, |unit, size| gcd(unit, size.next_multiple_of(alignment)));
     let unit = unit.min(has);
     let (first, _) = calls.split(all, 1, unit)?;
-    // The driver rounds it up.
+    // The driver rounds the size of a group up.
     let group = first.first().map_or(0, Multiprocessors::count).max(unit);
     let needed = |size: u32| size.div_ceil(group) as usize;
     let (groups, rest) = calls.split(all, fixed.map(|size| needed(*size)).sum(), group)?;

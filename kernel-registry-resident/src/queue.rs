@@ -1,4 +1,4 @@
-//! A queue of values from the host to the blocks of a resident kernel.
+//! `Queue`, by which the host passes values to the blocks of a resident kernel.
 
 use std::error::Error;
 use std::fmt;
@@ -15,12 +15,14 @@ use kernel_registry::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 use crate::control::{Control, Ended, Presence, poll};
 use crate::mapped::Memory;
 
-/// A queue in mapped host memory: the host pushes values, and blocks of a kernel take them.
-/// `kernel_registry::Queue<T>` of the [device header](crate::DEVICE_HEADER).
+/// A queue in mapped host memory: the host pushes values, and blocks of a kernel take them. It is `kernel_registry::Queue<T>` of the
+/// [device header](crate::DEVICE_HEADER).
 ///
-/// Each block has a lane of the queue, and takes its values in their order. A value goes to the block with the fewest unfinished ones.
+/// Each block has its own lane in the queue, and takes the values of this lane in order. The host pushes a value into the lane with the
+/// fewest unfinished values. The host chooses the lane, because there are no atomic operations across the bus by which blocks could
+/// agree who takes a value.
 ///
-/// `T` is the same struct as in CUDA, with `#[derive(KernelParam)]`. If their sizes differ, the kernel ends, as
+/// `T` is the same struct as in CUDA, with `#[derive(KernelParam)]`. If the sizes of both structs differ, the kernel ends, as
 /// [`Ended::OtherType`].
 ///
 /// ```no_run
@@ -60,23 +62,21 @@ use crate::mapped::Memory;
 /// # }
 /// ```
 ///
-/// There are no atomics across the bus, so blocks cannot agree who takes a value: the host decides, and each block has a lane of its own.
-///
-/// After [`Control::stop`] the kernel still does the values that were pushed before. If its grid has another number of blocks than
-/// the queue was made for, it ends as [`Ended::OtherLanes`].
+/// After [`Control::stop`] the kernel still processes the values that were pushed before. If the kernel's grid has another number of
+/// blocks than the queue was made for, the kernel ends as [`Ended::OtherLanes`].
 pub struct Queue<T> {
     memory: Memory,
     lanes: u32,
-    /// Slots of a lane.
+    /// The number of slots in a lane.
     per_block: u32,
     pushed: u64,
-    /// The lane that is next in turn.
+    /// The lane that is preferred for the next value (round robin).
     next: u32,
-    /// The queue copies values of this type, and owns none.
+    /// The queue copies values of this type, and owns no values.
     values: PhantomData<fn(T)>,
 }
 
-/// `Queue` of the device header.
+/// The layout of `Queue` in the device header. The lanes follow, and then their slots.
 #[repr(C, align(64))]
 struct Words {
     lanes: AtomicU32,
@@ -84,50 +84,51 @@ struct Words {
     size: AtomicU32,
 }
 
-/// `Lane` of the device header.
+/// The layout of `Lane` in the device header.
 #[repr(C, align(64))]
 struct Lane {
     pushed: AtomicU64,
     done: Line<AtomicU64>,
 }
 
-/// A line of the cache: words of different writers lie apart.
+/// A value in its own cache line, so that words with different writers do not share a cache line.
 #[repr(C, align(64))]
 struct Line<T>(T);
 
-/// A value that was pushed, for [`Queue::is_done`] of its queue.
+/// Identifies a value that was pushed into a queue, for [`Queue::is_done`] of that queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Pushed {
-    /// The lane, which is the position of the block in the grid unless the kernel has chosen another.
+    /// The lane. It is the position of the lane's block in the grid, unless the kernel chooses lanes itself.
     pub lane: u32,
-    /// How many values were pushed into that lane with this one.
+    /// How many values were pushed into this lane so far, including this value.
     pub count: u64,
 }
 
-/// The queue has no room.
+/// The error for a queue that is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueFull {
-    /// How many values it holds, in all lanes.
+    /// How many values the queue can hold, in all lanes.
     pub capacity: u64,
 }
 
-/// Not all values of a queue are done.
+/// The error for a queue of which some values are not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueUnfinished {
     /// How many values are done.
     pub done: u64,
-    /// How many were pushed.
+    /// How many values were pushed.
     pub pushed: u64,
-    /// Why they will not be done, if the kernel has ended.
+    /// Why the kernel has ended, if it has. Then the other values will not be done.
     pub ended: Option<Ended>,
 }
 
 impl<T: KernelParam> Queue<T> {
-    /// Makes a queue for one block, with room for this many values, and for one at least. This does not wait for kernels that run.
-    /// Dropping the queue does, but for those in a [`Section`](crate::Section): then it is freed later.
+    /// Creates a queue for one block, with room for `capacity` values, but at least for one. Creating it does not wait for running
+    /// kernels. Dropping it waits for running kernels, except resident kernels in a [`Section`](crate::Section): then the memory is freed
+    /// later.
     ///
     /// # Errors
     ///
@@ -136,14 +137,15 @@ impl<T: KernelParam> Queue<T> {
         Self::for_blocks(context, 1, capacity)
     }
 
-    /// A queue for a grid of so many blocks, with room for `per_block` values for each. With two, a block has its next value at
-    /// hand. More let the host push in bursts; but a value stays with its block, also if others are idle.
+    /// Creates a queue for a grid of `blocks` blocks, with room for `per_block` values for each block. With two, a block finds its next
+    /// value when it has done one. With more, the host can push in bursts. But a value stays in the lane of its block, even if other
+    /// blocks are idle.
     ///
     /// A value waits until its block is on the device: see [`Control::wait_for_blocks`].
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The same errors as [`new`](Self::new).
     pub fn for_blocks(
         context: &Arc<CudaContext>,
         blocks: u32,
@@ -167,7 +169,7 @@ impl<T: KernelParam> Queue<T> {
     ///
     /// # Errors
     ///
-    /// [`QueueFull`], if as many values are unfinished as the queue has room for.
+    /// [`QueueFull`], if no lane has room: as many values are unfinished as the queue can hold.
     pub fn push(&mut self, value: T) -> Result<Pushed, QueueFull> {
         let (lane, unfinished) = self.emptiest();
         if unfinished >= u64::from(self.per_block) {
@@ -176,8 +178,8 @@ impl<T: KernelParam> Queue<T> {
         let pushed = &self.lane(lane).pushed;
         let before = pushed.load(Ordering::Relaxed);
         let slot = (before % u64::from(self.per_block)) as usize;
-        // SAFETY: the slot is in the memory, and aligned. The device is done with its former value, and does not read the new
-        // one before it is counted.
+        // SAFETY: the slot is in the memory, and aligned. The device has done the slot's former value, and does not read the new value
+        // before `pushed` counts it.
         unsafe { self.slots(lane).wrapping_add(slot).write_volatile(value) };
         pushed.store(before + 1, Ordering::Release);
         self.pushed += 1;
@@ -185,7 +187,7 @@ impl<T: KernelParam> Queue<T> {
         Ok(Pushed { lane, count: before + 1 })
     }
 
-    /// The lane with the fewest unfinished values, the next in turn among equals, and how many these are.
+    /// Returns the lane with the fewest unfinished values, and their number. Among equal lanes it is the first from `next` on.
     fn emptiest(&self) -> (u32, u64) {
         let (mut emptiest, mut fewest) = (self.next, u64::MAX);
         for lane in (self.next..self.lanes).chain(0..self.next) {
@@ -200,39 +202,38 @@ impl<T: KernelParam> Queue<T> {
         (emptiest, fewest)
     }
 
-    /// Whether a value is done. What the kernel wrote for it can be read then.
+    /// Returns whether a value is done. If it is, the host can read what the kernel has written for it.
     ///
     /// # Panics
     ///
-    /// It was pushed into another queue, which has more lanes. The answer for a value of another queue means nothing.
+    /// The value was pushed into another queue, which has more lanes. (For a value of another queue the result has no meaning.)
     pub fn is_done(&self, value: Pushed) -> bool {
         let Pushed { lane, count } = value;
         assert!(lane < self.lanes, "there is no lane {lane} among {}", self.lanes);
         self.lane(lane).done.0.load(Ordering::Acquire) >= count
     }
 
-    /// How many values were pushed so far.
+    /// Returns how many values were pushed so far.
     pub fn pushed(&self) -> u64 {
         self.pushed
     }
 
-    /// How many values are done, in all lanes. What the kernel wrote for them can be read.
+    /// Returns how many values are done, in all lanes. The host can read what the kernel has written for these values.
     pub fn done(&self) -> u64 {
         (0..self.lanes).map(|lane| self.lane(lane).done.0.load(Ordering::Acquire)).sum()
     }
 
-    /// How many values can be pushed now.
+    /// Returns how many values can be pushed now.
     pub fn room(&self) -> u64 {
         let per_block = u64::from(self.per_block);
         (0..self.lanes).map(|lane| per_block.saturating_sub(self.lane(lane).unfinished())).sum()
     }
 
-    /// Waits until all values are done, but no longer than this, and not beyond the end of the kernel with this control
-    /// block.
+    /// Waits until all values are done, but no longer than `limit`, and not beyond the end of the kernel that uses this control block.
     ///
     /// # Errors
     ///
-    /// [`QueueUnfinished`], if some are not.
+    /// [`QueueUnfinished`], if some values are not done by then.
     pub fn wait(&self, control: &Control, limit: Duration) -> Result<(), QueueUnfinished> {
         self.wait_until(control, limit, || self.done() == self.pushed)
     }
@@ -241,11 +242,11 @@ impl<T: KernelParam> Queue<T> {
     ///
     /// # Errors
     ///
-    /// [`QueueUnfinished`], if it is not done.
+    /// [`QueueUnfinished`], if the value is not done by then.
     ///
     /// # Panics
     ///
-    /// As [`is_done`](Self::is_done).
+    /// The value was pushed into another queue: see [`is_done`](Self::is_done).
     pub fn wait_for(&self, value: Pushed, control: &Control, limit: Duration) -> Result<(), QueueUnfinished> {
         self.wait_until(control, limit, || self.is_done(value))
     }
@@ -267,18 +268,18 @@ impl<T: KernelParam> Queue<T> {
             ended.is_some()
         });
         let done = self.done();
-        // After the end: the last value may have been done since.
+        // `is_done` is called once more, because the kernel may have done the last value just before its end.
         if is_done() { Ok(()) } else { Err(QueueUnfinished { done, pushed: self.pushed, ended }) }
     }
 
     fn lane(&self, lane: u32) -> &Lane {
         debug_assert!(lane < self.lanes);
-        // SAFETY: the lanes follow the words in the memory, which was zeroed, and stays as long as `self`, unless the program resets
+        // SAFETY: the lanes follow `Words` in the memory. The memory was zeroed, and exists as long as `self`, unless the program resets
         // the context, by an `unsafe` call. The device accesses aligned words as a whole.
         unsafe { &*self.memory.at(size_of::<Words>() + lane as usize * size_of::<Lane>()) }
     }
 
-    /// The slots of a lane.
+    /// Returns the address of a lane's first slot.
     fn slots(&self, lane: u32) -> *mut T {
         let lanes = size_of::<Words>() + self.lanes as usize * size_of::<Lane>();
         self.memory.at(lanes + lane as usize * self.per_block as usize * size_of::<T>())
@@ -287,7 +288,7 @@ impl<T: KernelParam> Queue<T> {
 
 impl Lane {
     fn unfinished(&self) -> u64 {
-        // Only the host writes `pushed`.
+        // `Relaxed` is enough for `pushed`, because only the host writes it.
         self.pushed.load(Ordering::Relaxed).saturating_sub(self.done.0.load(Ordering::Acquire))
     }
 }
@@ -352,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_lie_as_in_the_header() {
+    fn words_have_the_offsets_of_the_device_header() {
         assert_eq!([offset_of!(Words, capacity), offset_of!(Words, size), size_of::<Words>()], [4, 8, 64]);
         assert_eq!([offset_of!(Lane, done), size_of::<Lane>()], [64, 128]);
     }

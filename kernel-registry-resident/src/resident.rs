@@ -1,4 +1,4 @@
-//! The launch of a resident kernel, from what the user asks for to what was found to fit.
+//! `Resident`, the launch of a resident kernel with its options, and the check whether the kernel fits.
 
 mod checked;
 mod error;
@@ -25,7 +25,7 @@ pub use error::{ResidentError, SectionError};
 pub use fit::{Companion, Fit};
 pub use section::Section;
 
-/// The launch of a resident kernel, before it is checked.
+/// The launch of a resident kernel, with options, before it is checked.
 ///
 /// See the [crate](crate) for an example.
 #[must_use = "nothing is launched before `check` and `launch`"]
@@ -35,10 +35,10 @@ pub struct Resident<K = Untyped> {
     beside: Vec<(&'static KernelInfo, LaunchConfig)>,
     all: bool,
     except: Vec<&'static KernelInfo>,
-    /// Whether the launch takes slices of cudarc for parameters that are declared as slices.
+    /// Whether the kernel's typed `launch` is used, which takes slices of cudarc for parameters that are declared as slices.
     typed: bool,
     carveout: Option<u32>,
-    /// The multiprocessors of a part.
+    /// The multiprocessors of the part in which the kernel runs, if it runs in a part.
     part: Option<Processors>,
     limit: Option<Duration>,
     on_wait: OnWait,
@@ -46,18 +46,18 @@ pub struct Resident<K = Untyped> {
     _kernel: PhantomData<fn() -> K>,
 }
 
-/// How long [`Section::stop`] waits for the kernel.
+/// How long [`Section::stop`] waits for the kernel by default.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 impl<K: Kernel> Resident<K> {
-    /// A launch of the kernel `K`.
+    /// Creates a launch of the kernel `K`.
     pub fn new(config: impl Into<LaunchConfig>) -> Self {
         Self::launch_of(K::INFO, config.into(), true)
     }
 }
 
 impl Resident<Untyped> {
-    /// A launch of a kernel that is known only at run time.
+    /// Creates a launch of a kernel that is known only at run time.
     pub fn untyped(kernel: &'static KernelInfo, config: impl Into<LaunchConfig>) -> Self {
         Self::launch_of(kernel, config.into(), false)
     }
@@ -81,62 +81,63 @@ impl<K> Resident<K> {
         }
     }
 
-    /// A kernel that is launched while this one runs. The size of its grid does not matter, if it is one that can be launched: its
-    /// blocks run one after the other if not at once.
+    /// Adds a kernel that is launched while the resident kernel runs. It needs room for one block only: its blocks can run one after the
+    /// other, so the size of its grid does not matter.
     pub fn beside(mut self, kernel: &'static KernelInfo, config: impl Into<LaunchConfig>) -> Self {
         self.beside.push((kernel, config.into()));
         self
     }
 
-    /// All kernels that are warm in the context, each with the `block` and `shared` of its declaration. One that declares no block is
-    /// checked with the smallest and with the largest that it can have.
+    /// Adds all kernels that are warm in the context, each with the `block` and `shared` of its declaration. A kernel that declares no
+    /// block is checked with the smallest and with the largest block that it can have.
     pub fn beside_all(self) -> Self {
         Resident { all: true, ..self }
     }
 
-    /// Leaves kernels out of [`beside_all`](Self::beside_all), which are not launched while this one runs.
+    /// Leaves kernels out of [`beside_all`](Self::beside_all) that are not launched while the resident kernel runs.
     pub fn except(mut self, kernels: impl IntoIterator<Item = &'static KernelInfo>) -> Self {
         self.except.extend(kernels);
         self
     }
 
-    /// The carve-out that the kernel prefers, in percent. By default it is 100 if a kernel beside it needs that, and the driver's
-    /// choice otherwise. It stays set for later launches of the kernel.
+    /// Sets the carve-out that the kernel prefers, in percent. By default it is 100 if a kernel beside the resident kernel needs that, and
+    /// otherwise the driver chooses. The carve-out stays set for later launches of the kernel.
     pub fn carveout(self, percent: u32) -> Self {
         Resident { carveout: Some(percent.min(100)), ..self }
     }
 
-    /// Launches the kernel in this part of the device, by one of its streams. The kernels beside it are those that are launched in the same
-    /// part.
+    /// Launches the kernel in this part of the device. The launch must use a stream of the part. The kernels beside the resident kernel are
+    /// then those that are launched in the same part.
     pub fn within(self, part: &Part) -> Self {
         Resident { part: Some(part.processors()), ..self }
     }
 
-    /// Ends the kernel after this time, if it uses the control block of its [`Starting`]. By default it runs until its section ends.
+    /// Ends the kernel after this time, if the kernel uses the control block of its [`Starting`]. By default the kernel runs until its
+    /// section ends.
     pub fn limit(self, time: Duration) -> Self {
         Resident { limit: Some(time), ..self }
     }
 
-    /// What an audit does with calls of other code that would wait for the kernel. [`OnWait::Defer`] by default. Calls of this library
-    /// are refused in any case, or deferred if they free something.
+    /// Sets what an audit does with calls of other code that would wait for the kernel. The default is [`OnWait::Defer`]. Calls of this
+    /// library are always refused, or deferred if they free something.
     pub fn on_wait(self, on_wait: OnWait) -> Self {
         Resident { on_wait, ..self }
     }
 
-    /// How long [`Section::stop`], or its drop, waits for the kernel to end. 5 seconds by default.
+    /// Sets how long [`Section::stop`], or dropping the section, waits for the kernel to end. The default is 5 seconds.
     pub fn stop_within(self, time: Duration) -> Self {
         Resident { stop_within: time, ..self }
     }
 
     /// Checks that the kernel can be resident, without launching it:
     ///
-    /// - it and the kernels beside it are [still warm](Warm::recheck) in the receipt's context;
-    /// - all of its blocks are on the device at once, beside the resident kernels that are there already;
-    /// - a block of each kernel beside it finds room;
-    /// - nothing of its declaration or of the environment makes the host wait.
+    /// - the kernel and the kernels beside it are [still warm](Warm::recheck) in the receipt's context;
+    /// - all blocks of the kernel fit on the device at once, together with the resident kernels that already run there;
+    /// - a block of each kernel beside it fits, too;
+    /// - nothing in the kernel's declaration or in the environment makes the host wait for the kernel.
     ///
-    /// It takes less than a millisecond. How certain the answer is, and what it does not know (kernels of other programs on the
-    /// device), is in `docs/resident.md`.
+    /// The check takes less than a millisecond. `docs/resident.md` says how certain the answer is. The check does not know of kernels of
+    /// other programs on the device.
     ///
     /// # Errors
     ///
@@ -172,7 +173,7 @@ impl<K> Resident<K> {
         if self.carveout.is_none() && fit.is_refused() {
             let mut carved = figures.clone();
             carved.launch.carveout = Some(100);
-            // If that does not help, the first answer says why.
+            // If a larger carve-out does not help, the first answer is kept, which says why the kernels do not fit.
             if let Ok(better) = fits(&carved, &room, on, &residents)
                 && !better.is_refused()
             {

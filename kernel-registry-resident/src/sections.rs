@@ -1,5 +1,5 @@
-//! Sections: the time in which a resident kernel is on a device. What this library frees meanwhile is freed later. What it loads and launches
-//! is refused by kernel-registry, which is told of each section.
+//! The sections of the process. A section is the time in which a resident kernel runs. During a section, this library delays frees, and
+//! kernel-registry, which is told of each section, refuses loads and launches that would wait.
 
 mod frees;
 mod guard;

@@ -9,7 +9,7 @@ use kernel_registry_resident::{
 
 const fn send_and_sync<T: Send + Sync>() {}
 
-/// Evaluated at compile time.
+/// The calls are checked when this file is compiled.
 const _: () = {
     send_and_sync::<Resident>();
     send_and_sync::<ResidentError>();
@@ -21,6 +21,6 @@ const _: () = {
     send_and_sync::<BlocksMissing>();
     send_and_sync::<Mapped<f32>>();
     send_and_sync::<Mapped<AtomicU32>>();
-    // Pointers are addresses on the device there.
+    // In a queue, pointers are addresses on the device, so the queue is `Send` even with `*const f32`.
     send_and_sync::<Queue<*const f32>>();
 };

@@ -1,5 +1,5 @@
-//! What the expansions of the macros call, as `__private_0_1`, where the numbers are the version. It is not part of the API and changes without
-//! notice.
+//! The functions, types and macros that expansions of the macros use, under the name `__private_0_1`, whose numbers are the crate's
+//! version. This module is not part of the API, and changes without notice.
 
 pub mod checks;
 pub mod resident;
@@ -21,24 +21,24 @@ pub use crate::table::Table;
 pub use crate::{KernelInfo, Place, PointerTo, PointerToMut, SliceOrNull, SliceOrNullMut};
 use crate::{Warm, WarmError, Warmup};
 
-/// The bytes as they are. The compiler writes a constant that is a literal into the crate's metadata and documentation as
-/// text, once for each kernel, and one that is a call as `_`.
+/// Returns the bytes unchanged. If a constant is a literal, the compiler writes the literal as text into the crate's metadata and
+/// documentation, once for each kernel. If it is a call of this function, the compiler writes `_`.
 pub const fn embedded(bytes: &'static [u8]) -> &'static [u8] {
     bytes
 }
 
-/// The bytes of an image.
+/// Returns the bytes of an image.
 ///
-/// Sixty `include_bytes!` of one file would be sixty copies in a debug binary, where every module
-/// is compiled on its own. But the compiler puts all instances of a generic function of another
-/// crate into one unit, and there it merges constants that are equal; so this has to be generic,
-/// not inlined, and here.
+/// This function is generic, not inlined, and in this crate, so that a debug binary contains each image once. In a debug
+/// build every module of a crate is compiled separately, so sixty `include_bytes!` of one file would be sixty copies. But
+/// the compiler puts all instances of a generic function of another crate into one codegen unit, and merges equal constants
+/// there.
 #[inline(never)]
 fn image_bytes<S: ImageSource>() -> &'static [u8] {
     S::BYTES
 }
 
-/// A kernel's information, from its record and its image.
+/// Builds a kernel's information from its record and its image.
 pub const fn info<S: ImageSource, const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     record: &'static Encoded<FIXED, PATH, PARAMS>,
     table: &'static Table,
@@ -46,7 +46,7 @@ pub const fn info<S: ImageSource, const FIXED: usize, const PATH: usize, const P
     KernelInfo::new(records::bytes(record), record.launch(), image_bytes::<S>, table)
 }
 
-/// The driver's arguments, each made from a parameter of a generated `launch`.
+/// Converts the parameters of a generated `launch` into arguments for the driver.
 pub mod pass {
     use cudarc::driver::{DevicePtr, DevicePtrMut};
 
@@ -54,25 +54,25 @@ pub mod pass {
     pub use crate::pass::{Tracked, pointer, value};
     use crate::{SliceOrNull, SliceOrNullMut, pass};
 
-    /// A slice that the kernel reads.
+    /// Converts a slice that the kernel reads.
     #[inline]
     pub fn slice<'a, T>(slice: &'a impl DevicePtr<T>, launch: &Launch<'a>) -> Tracked<'a> {
         pass::slice(slice, launch.stream())
     }
 
-    /// A slice that the kernel may write.
+    /// Converts a slice that the kernel may write.
     #[inline]
     pub fn slice_mut<'a, T>(slice: &'a mut impl DevicePtrMut<T>, launch: &Launch<'a>) -> Tracked<'a> {
         pass::slice_mut(slice, launch.stream())
     }
 
-    /// A slice that may be missing, which the kernel reads.
+    /// Converts an optional slice that the kernel reads.
     #[inline]
     pub fn nullable<'a, T>(slice: impl SliceOrNull<T> + 'a, launch: &Launch<'a>) -> Tracked<'a> {
         slice.track(launch.stream())
     }
 
-    /// A slice that may be missing, which the kernel may write.
+    /// Converts an optional slice that the kernel may write.
     #[inline]
     pub fn nullable_mut<'a, T>(slice: impl SliceOrNullMut<T> + 'a, launch: &Launch<'a>) -> Tracked<'a> {
         slice.track_mut(launch.stream())
@@ -84,7 +84,7 @@ pub fn warm_module(kernels: &[&KernelInfo], context: &Arc<CudaContext>) -> Resul
     Warmup::new().only(|kernel| kernels.contains(&kernel)).hooks(false).warm(context)
 }
 
-/// How many kernels there are in all parts together.
+/// Returns how many kernels all parts have together.
 pub const fn total(parts: &[&[&KernelInfo]]) -> usize {
     let mut total = 0;
     let mut part = 0;
@@ -95,11 +95,11 @@ pub const fn total(parts: &[&[&KernelInfo]]) -> usize {
     total
 }
 
-/// The parts one after the other. `N` is their [`total`].
+/// Joins the parts into one array. `N` is their [`total`].
 pub const fn join<const N: usize>(parts: &[&[&'static KernelInfo]]) -> [&'static KernelInfo; N] {
     let Some(mut rest) = parts.split_first() else {
         assert!(N == 0);
-        // Never read: there are no elements.
+        // The array has no elements, so nobody reads `UNKNOWN`.
         return [UNKNOWN; N];
     };
     let mut joined = [UNKNOWN; N];
@@ -115,37 +115,37 @@ pub const fn join<const N: usize>(parts: &[&[&'static KernelInfo]]) -> [&'static
     }
 }
 
-/// Stands for a kernel that is not known: one whose declaration has errors, and elements of an array until they are known.
+/// A placeholder for a kernel: for a kernel whose declaration has errors, and for elements of an array that are not set yet.
 pub const UNKNOWN: &KernelInfo = {
     static COLD: Table = Table::COLD;
     static UNKNOWN: KernelInfo = KernelInfo::new(&[], &[[0xff; 4]; 4], || &[], &COLD);
     &UNKNOWN
 };
 
-/// Size and alignment of what a parameter is or points to.
+/// Returns the size and alignment of a parameter's value or element.
 pub mod param {
     use crate::KernelParam;
     pub use crate::param::Field;
     use crate::param::layout;
 
-    /// The field of this type.
+    /// Describes a field of the type `T`.
     pub const fn field<T: KernelParam>(name: &'static str, spelled: &'static str, offset: usize) -> Field {
         let [size, _] = layout::<T>();
         Field { name, spelled, offset: offset as u32, size, rust: T::RUST }
     }
 
-    /// Size and alignment of any parameter type.
+    /// Returns the size and alignment of a parameter type.
     pub const fn any<T: KernelParam>() -> [u32; 2] {
         layout::<T>()
     }
 
-    /// Size and alignment of a pointer's element. It need not be a parameter type.
+    /// Returns the size and alignment of a pointer's element, which need not be a parameter type.
     pub const fn pointee<T>() -> [u32; 2] {
         layout::<T>()
     }
 }
 
-/// The trait of a generic kernel's instances, in a module.
+/// Defines the trait that the instances of a generic kernel implement, in a module.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __instances {
@@ -160,11 +160,11 @@ macro_rules! __instances {
     };
 }
 
-/// All of a kernel but its type: the functions of the type, and the registration of each instance. A macro of the library,
-/// because the compiler expands it many times faster than the attribute could write the same tokens.
+/// Writes everything of a kernel except its type: the functions of the type, and the registration of each instance. This is a
+/// `macro_rules!` macro, because the compiler expands it many times faster than the attribute macro could write the same tokens.
 ///
-/// Every token here costs the build of a program a thousandfold, if that has a thousand kernels. So documentation is one
-/// literal each, and numbers that a declaration does not fix are `u32::MAX`, as in the record.
+/// A program with a thousand kernels expands every token here a thousand times. So each piece of documentation is one literal,
+/// and numbers that a declaration does not fix are `u32::MAX`, as in the record.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kernel {
@@ -204,7 +204,7 @@ macro_rules! __kernel {
                     config: impl $crate::Configure<Self>,
                     $($arg: $ty),*
                 ) -> ::core::result::Result<(), $crate::LaunchError> {
-                    // A launch that is refused for its configuration does nothing to slices: it is checked before they are used.
+                    // The configuration is checked before the slices are used, so that a refused launch does nothing to the slices.
                     let launch = $crate::Configure::<Self>::configure(config, stream)?;
                     $(let $arg = $crate::__private_0_1::pass::$pass($arg, &launch);)*
                     // SAFETY: the arguments are those of the declaration; the rest is the caller's promise.

@@ -4,7 +4,7 @@ use std::ptr;
 
 use cudarc::driver::sys::{CUcontext, CUdeviceptr};
 
-/// An untyped device address, as the driver represents it. It can be passed for a pointer to any type:
+/// An untyped device address, as the driver represents it. It can be passed as a pointer to any type:
 ///
 /// ```
 /// use kernel_registry::{DeviceAddress, PointerTo};
@@ -19,18 +19,18 @@ pub struct DeviceAddress(pub CUdeviceptr);
 /// Arguments for a parameter `*const T`: raw pointers that are valid on the device, a [`DeviceAddress`], and references to
 /// `Mapped` memory, a `Control` and a `Queue`.
 ///
-/// A reference to memory of another context than the stream's is refused, because freeing the memory would not wait for the kernel. Its
-/// address is not, as in `Mapped::place`: then the caller keeps the memory until the kernel is done.
+/// A launch refuses a reference to memory of another context than the stream's, because freeing the memory would not wait for the
+/// kernel. It accepts the address of such memory (`Mapped::place`): then the caller must keep the memory until the kernel has ended.
 ///
-/// Unlike with slices, cudarc does not track the memory behind a pointer. A resident kernel needs pointers, because cudarc
-/// frees a slice only after the kernel has ended.
+/// cudarc tracks the memory of slices, but not the memory behind a pointer. A resident kernel needs pointers, because cudarc frees a
+/// slice only after the kernel has ended.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device pointer to `{T}`",
     label = "neither a raw pointer nor a `DeviceAddress`",
     note = "a slice of cudarc is for a parameter that is declared as `&[T]` or `&mut [T]`; its address is `DeviceAddress(slice.device_ptr(&stream).0)`"
 )]
 pub trait PointerTo<T>: Sealed {
-    /// The address on the device.
+    /// Returns the address on the device.
     fn address(self) -> CUdeviceptr;
 }
 
@@ -45,7 +45,8 @@ pub trait PointerToMut<T>: PointerTo<T> {}
 
 /// Keeps other crates from implementing [`PointerTo`].
 pub trait Sealed {
-    /// The context that the memory belongs to, if dropping it waits for the kernels of that context, and of no other.
+    /// Returns the context that the memory belongs to, if dropping the memory waits only for the kernels of that context.
+    /// Otherwise returns null.
     #[inline]
     fn owner(&self) -> CUcontext {
         ptr::null_mut()

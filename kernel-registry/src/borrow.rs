@@ -1,4 +1,4 @@
-//! A context that another library made, as a `CudaContext`.
+//! Makes a `CudaContext` from a context that another library created.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
@@ -9,15 +9,16 @@ use crate::contexts::KnownContext;
 use crate::driver::{ContextId, Driver, DriverCallError, DriverUnavailable, Pushed, call};
 use crate::lock::lock;
 
-/// A context that another library made (C++ code, cust, cuda-core, another version of cudarc), as the `CudaContext` that
-/// [`warm_all`](crate::warm_all) takes. This never destroys the context.
+/// Returns a context that another library created (C++ code, cust, cuda-core, another version of cudarc) as the `CudaContext`
+/// that [`warm_all`](crate::warm_all) takes. This `CudaContext` never destroys the context.
 ///
 /// The runtime library (`cudaSetDevice`, `<<<>>>`), PyTorch, cust and cuda-core use a device's *primary* context, which
-/// [`context`](crate::context) returns, too. So this function is for contexts of `cuCtxCreate`. In a context that was
-/// warmed before it returns the `CudaContext` of the warm-up, and else it makes one for each context.
+/// [`context`](crate::context) returns, too. So this function is for contexts of `cuCtxCreate`. For a context that was already
+/// warmed, it returns the `CudaContext` of the warm-up. For any other context it creates one `CudaContext`, and returns the same
+/// one again at later calls.
 ///
-/// A stream of another library needs no function of this crate: cudarc's `wrap_borrowed_stream` makes it a `CudaStream`,
-/// which every launch takes.
+/// A stream of another library needs no function of this crate: cudarc's `wrap_borrowed_stream` converts it to a `CudaStream`,
+/// which every launch accepts.
 ///
 /// # Safety
 ///
@@ -26,7 +27,7 @@ use crate::lock::lock;
 ///
 /// # Errors
 ///
-/// Those of [`context`](crate::context), or the driver does not accept this context.
+/// The same errors as [`context`](crate::context), or the driver does not accept this context.
 ///
 /// ```no_run
 /// use std::ffi::c_void;
@@ -67,7 +68,7 @@ pub unsafe fn borrow_context(context: *mut c_void) -> Result<Arc<CudaContext>, D
     if let Some((_, borrowed)) = all.iter().find(|(of, _)| *of == id) {
         return Ok(borrowed.clone());
     }
-    // SAFETY: as above. It is never dropped, so it does not destroy the context.
+    // SAFETY: as above. `BORROWED` keeps this `CudaContext` for ever, so it does not destroy the context.
     let borrowed = unsafe { CudaContext::from_raw_context(ordinal, device, raw) };
     let borrowed =
         borrowed.map_err(|error| DriverCallError::new("CudaContext::from_raw_context", error.0))?;
@@ -75,16 +76,16 @@ pub unsafe fn borrow_context(context: *mut c_void) -> Result<Arc<CudaContext>, D
     Ok(borrowed)
 }
 
-/// The contexts that were borrowed, with the ids that they had: one that is reset gets another id. They are never dropped,
-/// because dropping a `CudaContext` destroys the context, which belongs to its owner.
+/// The contexts that were borrowed, with their ids at that time; a context that is reset gets another id. They are never dropped,
+/// because dropping a `CudaContext` would destroy the other library's context.
 static BORROWED: Mutex<Vec<(ContextId, Arc<CudaContext>)>> = Mutex::new(Vec::new());
 
-/// The number by which [`crate::context`] finds a device.
+/// Returns the number by which [`crate::context`] finds a device.
 fn ordinal_of(device: sys::CUdevice) -> Result<usize, DriverCallError> {
     let count =
         CudaContext::device_count().map_err(|error| DriverCallError::new("cuDeviceGetCount", error.0))?;
     let is_it = |ordinal: &i32| result::device::get(*ordinal).is_ok_and(|found| found == device);
     let ordinal = (0..count).find(is_it);
-    // The device of a context is one of the driver's devices.
+    // The device of a context is always found: it is one of the driver's devices.
     Ok(ordinal.unwrap_or(device).unsigned_abs() as usize)
 }

@@ -4,8 +4,8 @@ use crate::KernelInfo;
 
 /// The configuration of a launch: the grid, the block and everything else except the arguments.
 ///
-/// [`over`](KernelInfo::over) and [`config`](KernelInfo::config) begin with the `block` and `shared` of the declaration.
-/// Methods change each part, and a grid that covers a number of threads follows its block:
+/// [`over`](KernelInfo::over) and [`config`](KernelInfo::config) start from the `block` and `shared` of the declaration, and
+/// methods change each part. If the grid covers a number of threads, changing the block also changes the grid:
 ///
 /// ```
 /// # mod demo {
@@ -26,27 +26,28 @@ use crate::KernelInfo;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LaunchConfig {
-    /// Blocks of the grid.
+    /// The blocks of the grid in x, y and z.
     pub grid: [u32; 3],
-    /// Threads of a block. All zeros if not set yet, which a launch refuses.
+    /// The threads of a block in x, y and z. All zeros if not set yet; a launch refuses that.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory of a block.
+    /// The bytes of dynamic shared memory of a block.
     pub shared: u32,
-    /// Blocks of a cluster, if the launch sets it.
+    /// The blocks of a cluster in x, y and z, if the launch sets them.
     pub cluster: Option<[u32; 3]>,
-    /// Whether all blocks have to be on the device at once, so that they can wait for each other.
+    /// Whether all blocks have to run on the device at once, so that they can wait for each other.
     pub cooperative: bool,
-    /// The threads that the grid covers, if its size follows from the block.
+    /// The number of threads that the grid covers, if the grid's size is computed from the block.
     covers: Option<u32>,
 }
 
 impl LaunchConfig {
-    /// A grid of blocks, without dynamic shared memory.
+    /// Creates the configuration of a grid of blocks, without dynamic shared memory.
     pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
         LaunchConfig { grid, block, shared: 0, cluster: None, cooperative: false, covers: None }
     }
 
-    /// As many blocks as `n` threads need, along the first axis. At least one, because a grid cannot be empty.
+    /// Creates the configuration of a grid with as many blocks along the x axis as `n` threads need. It has at least one block,
+    /// because a grid cannot be empty.
     pub const fn over(n: u32, block: [u32; 3]) -> Self {
         LaunchConfig { covers: Some(n), ..Self::new(covering(n, block), block) }
     }
@@ -56,7 +57,7 @@ impl LaunchConfig {
         LaunchConfig { grid: grid.into().0, covers: None, ..self }
     }
 
-    /// Sets the block. If the grid covers a number of threads, it still does.
+    /// Sets the block. If the grid covers a number of threads, the grid is computed again, so that it still covers them.
     pub fn block(self, block: impl Into<Dim3>) -> Self {
         let block = block.into().0;
         let grid = self.covers.map_or(self.grid, |n| covering(n, block));
@@ -73,21 +74,21 @@ impl LaunchConfig {
         LaunchConfig { cluster: Some(blocks.into().0), ..self }
     }
 
-    /// Makes the launch cooperative: all blocks are on the device at once.
+    /// Makes the launch cooperative: all blocks run on the device at once.
     pub const fn cooperative(self) -> Self {
         LaunchConfig { cooperative: true, ..self }
     }
 }
 
-/// The grid that covers `n` threads.
+/// Returns the grid that covers `n` threads.
 const fn covering(n: u32, block: [u32; 3]) -> [u32; 3] {
-    // In 64 bits, so that a block that is too large does not overflow. The launch refuses it.
+    // The product is computed in 64 bits, so that a block that is too large does not overflow. The launch refuses such a block.
     let threads = (block[0] as u64 * block[1] as u64).saturating_mul(block[2] as u64);
     let blocks = if n == 0 || threads == 0 { 1 } else { (n as u64).div_ceil(threads) };
     [blocks as u32, 1, 1]
 }
 
-/// Two configurations are equal if they launch the same.
+/// Two configurations are equal if they have the same grid, block, shared memory, cluster and cooperation.
 impl PartialEq for LaunchConfig {
     fn eq(&self, other: &Self) -> bool {
         let all = |config: &Self| {
@@ -106,7 +107,7 @@ impl From<&LaunchConfig> for LaunchConfig {
     }
 }
 
-/// cudarc's configuration, unchanged: the `block` and `shared` of the kernel's declaration are not added.
+/// Converts cudarc's configuration unchanged: the `block` and `shared` of the kernel's declaration are not used.
 impl From<cudarc::driver::LaunchConfig> for LaunchConfig {
     fn from(config: cudarc::driver::LaunchConfig) -> Self {
         let (grid, block) = (config.grid_dim.into(), config.block_dim.into());
@@ -114,7 +115,7 @@ impl From<cudarc::driver::LaunchConfig> for LaunchConfig {
     }
 }
 
-/// A size along three axes, made of one, two or three numbers. Those left out are 1.
+/// A size along three axes, which converts from one, two or three numbers. A number that is left out is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dim3(pub [u32; 3]);
 
@@ -143,15 +144,15 @@ impl From<[u32; 3]> for Dim3 {
 }
 
 impl KernelInfo {
-    /// A grid that covers `n` threads, with the `block` and `shared` of the declaration. Without a declared `block`, set one
-    /// with [`LaunchConfig::block`], unless the kernel was compiled for one block only.
+    /// Returns a grid that covers `n` threads, with the `block` and `shared` of the declaration. If the declaration has no
+    /// `block`, set one with [`LaunchConfig::block`], unless the kernel was compiled for one block size only.
     #[inline]
     pub fn over(&self, n: u32) -> LaunchConfig {
         LaunchConfig::over(n, self.block().unwrap_or_default()).shared(self.shared().unwrap_or(0))
     }
 
-    /// A grid of that many blocks, with the `block` and `shared` of the declaration. Without a declared `block`, set one
-    /// with [`LaunchConfig::block`].
+    /// Returns a grid of this many blocks, with the `block` and `shared` of the declaration. If the declaration has no `block`,
+    /// set one with [`LaunchConfig::block`].
     #[inline]
     pub fn config(&self, grid: impl Into<Dim3>) -> LaunchConfig {
         self.over(0).grid(grid)

@@ -1,25 +1,25 @@
-//! Other copies of kernel-registry in the program.
+//! Other copies of kernel-registry in the program, whose kernels this copy cannot warm.
 //!
-//! Cargo builds two copies where packages ask for two versions, or for one version from two sources. The linker puts the
-//! records of all copies into one section, but each copy has its own list of registrations.
+//! Cargo builds two copies if packages ask for two versions, or for one version from two sources. The linker puts the records of
+//! all copies into one section, but each copy has its own list of registrations.
 
 use std::fmt;
 
 use crate::Place;
 
-/// Another copy of kernel-registry in this program. This copy can neither find its kernels nor warm them.
+/// Another copy of kernel-registry in this program. This copy can neither find the other copy's kernels nor warm them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct OtherCopy {
-    /// The version of that copy.
+    /// The version of the other copy.
     pub version: &'static str,
-    /// The kernels that are registered with it, ordered by path.
+    /// The kernels that are registered with the other copy, ordered by path.
     pub kernels: Vec<Place>,
 }
 
 impl OtherCopy {
-    /// Whether a kernel with this path, or one that ends so, is registered with it.
+    /// Returns whether a kernel whose path is `path`, or ends with it, is registered with the other copy.
     pub(crate) fn has(&self, path: &str) -> bool {
         let is_called = |start: &str| start.is_empty() || start.ends_with("::");
         self.kernels.iter().any(|kernel| kernel.path.strip_suffix(path).is_some_and(is_called))
@@ -32,10 +32,10 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// How to get a program with one copy.
 pub(crate) const REMEDY: &str = "let all packages depend on one version of kernel-registry from one source; `cargo tree -d` shows which do not";
 
-/// How many kernels are named. Further ones are only counted.
+/// How many kernels are named. Further kernels are only counted.
 const NAMED: usize = 8;
 
-/// `2 kernels are registered with another copy of kernel-registry (version 0.2.0):`, then a line for each.
+/// Writes `2 kernels are registered with another copy of kernel-registry (version 0.2.0):`, then a line for each kernel.
 impl fmt::Display for OtherCopy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let OtherCopy { version, kernels } = self;

@@ -10,14 +10,14 @@ use crate::place::Place;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// The binary holds kernels that did not register themselves when the program started: the
-    /// linker dropped their initialisers.
+    /// The binary holds records of kernels that did not register themselves when the program started, because the linker
+    /// dropped their initialisers.
     RegistrationsLost {
         /// How many kernels the binary holds records of.
         records: usize,
-        /// How many of them registered themselves.
+        /// How many of these kernels registered themselves.
         registrations: usize,
-        /// The others.
+        /// The kernels that did not register themselves.
         missing: Vec<Place>,
     },
     /// More kernels registered themselves than the binary holds records of.
@@ -27,37 +27,38 @@ pub enum RegistryError {
         /// How many kernels with a record in this binary registered themselves.
         registrations: usize,
     },
-    /// The section of records contains something else too.
+    /// The link section of the records contains bytes that are no record.
     SectionDamaged {
-        /// Where, and what is wrong there.
+        /// The offset of these bytes, and what is wrong with them.
         reason: String,
     },
-    /// No kernel has this path, or one that ends so.
+    /// No kernel has this path, or a path that ends with it.
     NotFound {
-        /// The path asked for.
+        /// The path that was looked up.
         path: String,
         /// Similar paths.
         near: Vec<&'static str>,
-        /// Another copy of kernel-registry in the program, if that has a kernel with this path.
+        /// Another copy of kernel-registry in the program, if that copy has a kernel with this path.
         other_copy: Option<&'static OtherCopy>,
     },
-    /// No kernel's entry has this symbol.
+    /// No kernel has this symbol in its image.
     SymbolNotFound {
-        /// The symbol asked for.
+        /// The symbol that was looked up.
         symbol: String,
         /// Similar symbols.
         near: Vec<&'static str>,
     },
-    /// Several kernels have this path, or one that ends so, or this symbol.
+    /// Several kernels have this path, or a path that ends with it, or this symbol.
     Ambiguous {
-        /// The path or symbol asked for.
+        /// The path or symbol that was looked up.
         path: String,
-        /// Where they are declared.
+        /// Where these kernels are declared.
         places: Vec<Place>,
     },
 }
 
-/// Any error, for `main` to return. Rust prints it with `Debug`, which here is the error's text followed by its sources.
+/// Any error, for `main` to return. Rust prints the error that `main` returns with `Debug`. Here, `Debug` writes the error's text,
+/// followed by the texts of its sources.
 ///
 /// ```no_run
 /// fn main() -> Result<(), kernel_registry::MainError> {
@@ -80,7 +81,7 @@ impl fmt::Debug for MainError {
     }
 }
 
-/// An error, and what caused it, in one line.
+/// An error, written in one line with the texts of its sources.
 pub(crate) struct WithCauses<'a>(pub(crate) &'a (dyn Error + 'a));
 
 impl fmt::Display for WithCauses<'_> {

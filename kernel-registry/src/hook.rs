@@ -1,4 +1,4 @@
-//! Hooks: `#[warmup]` functions, and the context that they get.
+//! Hooks: `#[warmup]` functions, and the `WarmContext` that is passed to them.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -12,14 +12,14 @@ use crate::Place;
 use crate::driver::{self, Current, DriverCallError, Function, FunctionAttribute};
 use crate::error::WithCauses;
 
-/// Types that a hook can return.
+/// The types that a hook can return.
 #[diagnostic::on_unimplemented(
     message = "a function with `#[warmup]` cannot return `{Self}`",
     label = "neither nothing nor a `Result<(), E>`",
     note = "`E` is any error, or text"
 )]
 pub trait Outcome {
-    /// The error with its causes, in one line.
+    /// Converts an error to one line of text, with the texts of its sources.
     fn text(self) -> Result<(), String>;
 }
 
@@ -45,12 +45,12 @@ pub struct Hook {
 inventory::collect!(Hook);
 
 impl Hook {
-    /// The hook that `#[warmup]` registers.
+    /// Creates the hook that `#[warmup]` registers.
     pub const fn new(place: Place, order: i32, run: fn(&WarmContext<'_>) -> Result<(), String>) -> Self {
         Hook { place, order, run }
     }
 
-    /// All hooks in the program, in the order in which they run.
+    /// Returns all hooks in the program, in the order in which they run.
     pub(crate) fn list() -> Vec<&'static Hook> {
         let mut all: Vec<&'static Hook> = inventory::iter::<Hook>.into_iter().collect();
         all.sort_by_key(|hook| (hook.order, hook.place.path, hook.place.line));
@@ -65,13 +65,13 @@ impl Hook {
         (self.run)(context)
     }
 
-    /// Identifies the hook by its address.
+    /// Returns the hook's address, which identifies it.
     pub(crate) fn key(&'static self) -> usize {
         ptr::from_ref(self).addr()
     }
 }
 
-/// The context that is being warmed, for `#[warmup]` functions. It is current in their thread.
+/// The context that is being warmed, as a `#[warmup]` function gets it. The context is current in the function's thread.
 pub struct WarmContext<'a> {
     context: &'a Arc<CudaContext>,
     current: &'a Current<'a>,
@@ -82,7 +82,7 @@ pub struct WarmContext<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HookLoads {
     pub(crate) count: usize,
-    /// The largest frame of them, in bytes.
+    /// The largest stack frame of these kernels, in bytes.
     pub(crate) frame: u64,
 }
 
@@ -91,27 +91,27 @@ impl<'a> WarmContext<'a> {
         WarmContext { context, current, loads: Cell::default() }
     }
 
-    /// The context.
+    /// Returns the context.
     pub fn context(&self) -> &Arc<CudaContext> {
         self.context
     }
 
-    /// Loads a kernel that is not registered, so that its first launch does not wait: once the hook has returned, the
-    /// warm-up raises the stack limit for the kernel, and sets up printf, assert and the heap.
+    /// Loads a kernel that is not registered, so that its first launch does not wait. After the hook has returned, the warm-up
+    /// raises the stack limit for the kernel, and sets up printf, assert and the heap.
     ///
-    /// The stack is what the driver's attribute says, which is too little for recursive calls and for kernels that launch
-    /// kernels. A hook that needs more raises `CU_LIMIT_STACK_SIZE` itself.
+    /// The stack limit is raised to what the driver's attribute says. This is too little for recursive calls and for kernels that
+    /// launch kernels. For these the hook itself raises `CU_LIMIT_STACK_SIZE`.
     ///
     /// # Errors
     ///
-    /// The kernel belongs to another context, or the driver refuses. Exceeding the stack budget is reported as this
-    /// hook's failure.
+    /// The kernel belongs to another context, or the driver refuses. If the kernel's stack exceeds the stack budget, this function
+    /// succeeds, and the warm-up reports a failure of the hook.
     pub fn load_function(&self, function: &CudaFunction) -> Result<(), LoadError> {
         self.load(Function(function.cu_function()))
     }
 
-    /// Loads a kernel by its handle of the driver, as [`load_function`](Self::load_function) does: of a C library, for example, or of CUDA's runtime API, where
-    /// `cudaGetFuncBySymbol` returns it for a kernel that nvcc linked into the program.
+    /// Loads a kernel by the driver's handle, as [`load_function`](Self::load_function) does. The handle can come from a C library,
+    /// for example, or from CUDA's runtime API: `cudaGetFuncBySymbol` returns the handle of a kernel that nvcc linked into the program.
     ///
     /// ```no_run
     /// use kernel_registry::cudarc::driver::sys::CUfunction;
@@ -137,12 +137,12 @@ impl<'a> WarmContext<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`load_function`](Self::load_function).
+    /// The same errors as [`load_function`](Self::load_function).
     pub unsafe fn load_raw(&self, function: sys::CUfunction) -> Result<(), LoadError> {
         self.load(Function(function))
     }
 
-    /// Loads every kernel of a library: what `cuLibraryLoadData` returned. Returns how many there are.
+    /// Loads every kernel of a library that `cuLibraryLoadData` has returned. Returns the number of kernels.
     ///
     /// # Safety
     ///
@@ -158,7 +158,7 @@ impl<'a> WarmContext<'a> {
         unsafe { self.load_module(self.current.module_of(library)?) }
     }
 
-    /// Loads every kernel of a module of this context. Returns how many there are.
+    /// Loads every kernel of a module of this context. Returns the number of kernels.
     ///
     /// # Safety
     ///
@@ -177,7 +177,7 @@ impl<'a> WarmContext<'a> {
     fn load(&self, function: Function) -> Result<(), LoadError> {
         // The hook may have made another context current.
         driver::bind(self.context)?;
-        // SAFETY: the function is one of a loaded module.
+        // SAFETY: the function belongs to a loaded module: a `CudaFunction` keeps its module, and other callers have promised it.
         if !unsafe { self.current.owns(function)? } {
             return Err(LoadError::OtherContext);
         }
@@ -198,7 +198,7 @@ impl<'a> WarmContext<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// It does not belong to the context that is being warmed.
+    /// The kernel does not belong to the context that is being warmed.
     OtherContext,
     /// A driver call failed.
     Driver(DriverCallError),

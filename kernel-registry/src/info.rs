@@ -1,4 +1,4 @@
-//! What is known of a kernel at compile time.
+//! `KernelInfo`: what is known of a kernel without loading it.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -10,40 +10,42 @@ use crate::Place;
 use crate::linked::Linked;
 use crate::table::Table;
 
-/// A registered kernel, as it was declared. Every kernel's type has its own as `INFO`.
+/// A registered kernel, as it was declared. The type of each kernel has it as the constant `INFO`.
 ///
-/// It is what the kernel's record in the binary says: there is no second copy that could differ.
+/// All information is read from the kernel's record in the binary, so there is no second copy that could differ.
 pub struct KernelInfo {
     record: &'static [u8],
     bytes: Bytes,
-    /// The part of the record that says how the kernel is launched. Reading the whole record takes longer than a launch.
+    /// The block and the dynamic shared memory in the record. They are kept separately, because decoding the whole record takes longer
+    /// than a launch.
     launch: &'static [[u8; 4]; 4],
-    /// Where launches find the kernel. A raw pointer, because compilers before Rust 1.90 reject a constant that refers to interior
-    /// mutability.
+    /// The table in which launches find the kernel's handle. It is a raw pointer, because compilers before Rust 1.90 reject a constant
+    /// that refers to interior mutability.
     table: *const Table,
 }
 
-// SAFETY: every field refers to a static that is `Sync`, and so does the pointer.
+// SAFETY: every field, including the pointer, refers to memory that is never freed and is `Sync`.
 unsafe impl Sync for KernelInfo {}
 // SAFETY: as above.
 unsafe impl Send for KernelInfo {}
 
-/// Nothing is fixed for a launch.
+/// The launch part of a record in which neither block nor shared memory is fixed.
 const ANY_LAUNCH: &[[u8; 4]; 4] = &[[0xff; 4]; 4];
 
-/// The bytes of a kernel's image.
+/// Where the bytes of a kernel's image are.
 #[derive(Clone, Copy)]
 enum Bytes {
-    /// A function, because of how the compiler places constants: see `__private::image_bytes`.
+    /// The macro has embedded the image. This is a function because of how the compiler places constants: see
+    /// `__private::image_bytes`.
     Embedded(fn() -> &'static [u8]),
-    /// The image was made at run time.
+    /// The image was compiled at run time.
     #[cfg(feature = "runtime")]
-    Made(&'static [u8]),
-    /// nvcc linked it; its runtime library has the image.
+    Runtime(&'static [u8]),
+    /// nvcc linked the kernel; the runtime library has the image.
     Linked(Linked),
 }
 
-/// The file that holds a kernel's code; the program contains it.
+/// The file that holds a kernel's code. The program contains the file.
 #[derive(Clone, Copy)]
 pub struct Image {
     file: &'static str,
@@ -61,10 +63,10 @@ impl KernelInfo {
         KernelInfo { record, launch, bytes: Bytes::Embedded(bytes), table }
     }
 
-    /// The kernel of an image that was made at run time.
+    /// Creates the kernel of an image that was compiled at run time.
     #[cfg(feature = "runtime")]
-    pub(crate) fn made(record: &'static [u8], image: &'static [u8], table: &'static Table) -> Self {
-        let mut kernel = KernelInfo { record, launch: ANY_LAUNCH, bytes: Bytes::Made(image), table };
+    pub(crate) fn runtime(record: &'static [u8], image: &'static [u8], table: &'static Table) -> Self {
+        let mut kernel = KernelInfo { record, launch: ANY_LAUNCH, bytes: Bytes::Runtime(image), table };
         let format::KernelRecord { block, shared, .. } = kernel.kernel();
         let [x, y, z] = block.unwrap_or([format::NOT_FIXED; 3]);
         let launch = [x, y, z, shared.unwrap_or(format::NOT_FIXED)].map(u32::to_le_bytes);
@@ -72,13 +74,13 @@ impl KernelInfo {
         kernel
     }
 
-    /// A kernel that nvcc linked.
+    /// Creates a kernel that nvcc linked.
     pub(crate) fn linked(record: &'static [u8], linked: Linked) -> Self {
         let table = Box::leak(Box::new(Table::COLD));
         KernelInfo { record, launch: ANY_LAUNCH, bytes: Bytes::Linked(linked), table }
     }
 
-    /// The registration of a kernel that nvcc linked and nothing declares.
+    /// Returns the registration of a kernel that nvcc linked. Returns `None` for a kernel that has a declaration, linked or not.
     pub(crate) fn registration(&self) -> Option<Linked> {
         match self.bytes {
             Bytes::Linked(linked) => Some(linked),
@@ -86,116 +88,117 @@ impl KernelInfo {
         }
     }
 
-    /// Whether nvcc links the kernel into the program. Then `kernel_registry_build::linked()` makes the linker pass its registration to
-    /// kernel-registry, and C++ launches it with `<<<>>>`. If nothing declares it, its path is its name in C++.
+    /// Returns whether nvcc links the kernel into the program. Such a kernel is launched by C++ code with `<<<>>>`, and
+    /// `kernel_registry_build::linked()` makes the linker pass its registration to kernel-registry. If the kernel has no declaration,
+    /// its path is its name in C++.
     pub fn is_linked(&self) -> bool {
         self.kernel().image.is_none()
     }
 
-    /// The record, read.
+    /// Decodes the record.
     pub(crate) fn kernel(&self) -> format::KernelRecord<'static> {
         match Records::new(self.record).next() {
             Some(Ok(Record::Kernel(kernel))) => kernel,
-            // This very version has written the record, and nothing else makes a `KernelInfo`.
+            // This version of the library has written every record that a `KernelInfo` has.
             other => unreachable!("the record of a kernel reads {other:?}"),
         }
     }
 
-    /// Path of the type that stands for the kernel, such as `kernels::blas1::saxpy`.
+    /// Returns the path of the type that stands for the kernel, such as `kernels::blas1::saxpy`.
     pub fn path(&self) -> &'static str {
         self.kernel().path
     }
 
-    /// Name of the kernel's entry in its image.
+    /// Returns the kernel's name in its image.
     pub fn symbol(&self) -> &'static str {
         self.kernel().symbol
     }
 
-    /// Name of the cargo package that declares the kernel.
+    /// Returns the name of the cargo package that declares the kernel.
     pub fn package(&self) -> &'static str {
         self.kernel().package
     }
 
-    /// Version of the cargo package that declares the kernel.
+    /// Returns the version of the cargo package that declares the kernel.
     pub fn version(&self) -> &'static str {
         self.kernel().version
     }
 
-    /// The source file of the declaration, as the compiler names it.
+    /// Returns the source file of the declaration, as the compiler names it.
     pub fn file(&self) -> &'static str {
         self.kernel().file
     }
 
-    /// The line of the declaration, counted from 1.
+    /// Returns the line of the declaration, counted from 1.
     pub fn line(&self) -> u32 {
         self.kernel().line
     }
 
-    /// The column of the declaration, counted from 1.
+    /// Returns the column of the declaration, counted from 1.
     pub fn column(&self) -> u32 {
         self.kernel().column
     }
 
-    /// Package, file and line of the declaration.
+    /// Returns the package, file and line of the declaration.
     pub fn location(&self) -> Place {
         Place::from_record(&self.kernel())
     }
 
-    /// The first line of the kernel's documentation, or nothing.
+    /// Returns the first line of the kernel's documentation, or an empty string.
     pub fn summary(&self) -> &'static str {
         self.kernel().summary
     }
 
-    /// The parameters, in order.
+    /// Returns the parameters, in order.
     pub fn params(&self) -> Params<'static> {
         self.kernel().params
     }
 
-    /// The declaration in one line, for people.
+    /// Returns the declaration, which `Display` writes as one line of text.
     pub fn signature(&self) -> Signature<'static> {
         self.kernel().signature()
     }
 
-    /// The least compute capability that the kernel asks for: 80 for `arch = ">=80"`.
+    /// Returns the least architecture that the declaration asks for: 80 for `arch = ">=80"`.
     pub fn min_arch(&self) -> Option<u32> {
         self.kernel().min_arch
     }
 
-    /// Threads in a block, if the declaration fixes them, or the kernel was compiled for this block only.
+    /// Returns the threads of a block in x, y and z, if the declaration fixes them, or if the kernel was compiled for this block only.
     pub fn block(&self) -> Option<[u32; 3]> {
         let [x, y, z, _] = self.launch.map(u32::from_le_bytes);
         (x != u32::MAX).then_some([x, y, z])
     }
 
-    /// Bytes of dynamic shared memory, if the declaration fixes them.
+    /// Returns the bytes of dynamic shared memory, if the declaration fixes them.
     pub fn shared(&self) -> Option<u32> {
         let shared = u32::from_le_bytes(self.launch[3]);
         (shared != u32::MAX).then_some(shared)
     }
 
-    /// Bytes of stack that a thread needs, if the declaration says so.
+    /// Returns the bytes of stack that a thread needs, if the declaration states them.
     pub fn stack(&self) -> Option<u32> {
         self.kernel().stack
     }
 
-    /// Services of the driver that the kernel uses, such as printf, as far as its image shows.
+    /// Returns the services of the driver that the kernel uses, such as printf, as found in its image.
     pub fn needs(&self) -> Needs {
         self.kernel().needs
     }
 
-    /// The image that holds the kernel's code. Kernels of one file share its bytes. None if the crate was compiled
-    /// without it, as can happen where there is no CUDA compiler.
+    /// Returns the image that holds the kernel's code. Kernels of one file share the bytes. Returns `None` if the crate was compiled
+    /// without the image, for example because there was no CUDA compiler.
     pub fn image(&self) -> Option<Image> {
         let image = self.kernel().image.filter(format::ImageRecord::is_there)?;
         Some(Image { file: image.file, variants: image.variants, bytes: self.image_bytes() })
     }
 
-    /// The bytes of the image, or nothing if there was none when the crate was compiled.
+    /// Returns the bytes of the image. They are empty if the crate was compiled without the image, or if nvcc linked the kernel.
     pub(crate) fn image_bytes(&self) -> &'static [u8] {
         match self.bytes {
             Bytes::Embedded(bytes) => bytes(),
             #[cfg(feature = "runtime")]
-            Bytes::Made(bytes) => bytes,
+            Bytes::Runtime(bytes) => bytes,
             Bytes::Linked(_) => &[],
         }
     }
@@ -206,18 +209,18 @@ impl KernelInfo {
 
     #[inline]
     pub(crate) const fn table(&self) -> &'static Table {
-        // SAFETY: `new` made it of a reference to a static.
+        // SAFETY: every constructor makes this pointer from a `&'static Table`.
         unsafe { &*self.table }
     }
 }
 
-/// The image that an expansion embeds.
+/// The image that an expansion of the macro embeds.
 pub trait ImageSource {
-    /// Its bytes.
+    /// The bytes of the image.
     const BYTES: &'static [u8];
 }
 
-/// The types of kernels, for code that is generic over kernels. Only `#[gpu_kernel]` implements it: it is sealed.
+/// The types that stand for kernels, for code that is generic over kernels. Only `#[gpu_kernel]` implements this trait: it is sealed.
 ///
 /// ```
 /// # mod demo {
@@ -238,7 +241,7 @@ pub trait ImageSource {
     label = "not declared with `#[gpu_kernel]`"
 )]
 pub trait Kernel: ImageSource {
-    /// The kernel's information, known without loading it.
+    /// The kernel's information, which is known without loading the kernel.
     const INFO: &'static KernelInfo;
 }
 
@@ -248,8 +251,8 @@ impl fmt::Debug for KernelInfo {
     }
 }
 
-/// Two are equal if they come from one declaration. A declaration has one record, so its address is compared. The compiler may
-/// duplicate everything else in an `INFO`.
+/// Two are equal if they come from one declaration. Each declaration has exactly one record, so the addresses of the records are
+/// compared. The compiler may duplicate everything else in an `INFO`.
 impl PartialEq for KernelInfo {
     fn eq(&self, other: &Self) -> bool {
         ptr::eq(self.record, other.record)
@@ -265,17 +268,17 @@ impl Hash for KernelInfo {
 impl Eq for KernelInfo {}
 
 impl Image {
-    /// Path of the image, as declared.
+    /// Returns the path of the image, as declared.
     pub const fn file(&self) -> &'static str {
         self.file
     }
 
-    /// Its variants, named as by nvcc: `sm_90` is machine code for that architecture, `compute_75` is PTX.
+    /// Returns the image's variants, named as nvcc names them: `sm_90` is machine code for that architecture, `compute_75` is PTX.
     pub fn variants(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.variants.split(',').filter(|variant| !variant.is_empty())
     }
 
-    /// The whole file: PTX, cubin or fatbin.
+    /// Returns the whole file: PTX, cubin or fatbin.
     pub const fn bytes(&self) -> &'static [u8] {
         self.bytes
     }
@@ -295,13 +298,13 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// `scale(n: u32, a: f32, x: *const f32)`, which is not registered.
+    /// Returns the kernel `scale(n: u32, a: f32, x: *const f32)`, which is not registered.
     pub(crate) fn scale() -> &'static KernelInfo {
         static SCALE: OnceLock<&'static KernelInfo> = OnceLock::new();
         SCALE.get_or_init(|| kernel("demo::scale", || &[]))
     }
 
-    /// `scale` under another path and with an image. Each call makes a new kernel.
+    /// Creates a kernel like `scale` with another path and an image.
     pub(crate) fn kernel(path: &'static str, image: fn() -> &'static [u8]) -> &'static KernelInfo {
         let params = [
             Param::new("n", "u32", Pass::Value, 4, 4),

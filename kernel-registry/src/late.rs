@@ -1,4 +1,4 @@
-//! Late loading: when a kernel that is not warm is launched, loads it if the context's policy allows that.
+//! Late loading: loads a kernel that is not warm when it is launched, if the context's policy allows that.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,15 +17,15 @@ use crate::{KernelInfo, OtherCopy, WarmError, Warmup};
 
 /// Why a kernel was not loaded late.
 pub(crate) enum NotLoaded {
-    /// The policy forbids it.
+    /// The policy forbids late loads.
     NotWarm,
-    /// The policy forbids it, and the kernel was registered after the last warm-up.
+    /// The policy forbids late loads, and the kernel was registered after the last warm-up.
     RegisteredLater,
-    /// The kernel belongs to a copy of this library that has warmed nothing.
+    /// This copy of the library has warmed nothing, and the program has these other copies.
     OtherCopy(&'static [OtherCopy]),
-    /// It would wait for a resident kernel.
+    /// Loading would wait for a resident kernel.
     WouldWait(Box<WouldWait>),
-    /// Warming it failed.
+    /// Warming the kernel failed.
     Failed(WarmError),
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn load(
     };
     let within = Family::new(context, id);
     sections::refuse(within, "cuModuleLoadDataEx", &rules::MODULE).map_err(NotLoaded::WouldWait)?;
-    // In a hook of this context, warming fails and loads nothing.
+    // In a hook of this context, the warm-up below fails and loads nothing, so nothing is reported.
     if warm::hook_running_for(id).is_none() {
         let reporting = Reporting::begin(kernel, id);
         if reporting.is_some() {
@@ -55,14 +55,14 @@ pub(crate) fn load(
     kernel.table().find(context.ordinal(), id).ok_or(NotLoaded::NotWarm)
 }
 
-/// A late load that is being reported, until this is dropped. The function that gets the report may launch the kernel, in any thread: that
-/// is the same late load, and is not reported again.
+/// A late load that is being reported, until this is dropped. The function that gets the report may itself launch the kernel, in any
+/// thread. Such a launch belongs to the same late load, and is not reported again.
 struct Reporting(&'static KernelInfo, ContextId);
 
 static REPORTING: Mutex<Vec<(&'static KernelInfo, ContextId)>> = Mutex::new(Vec::new());
 
 impl Reporting {
-    /// None if the load is being reported.
+    /// Begins to report a load. Returns `None` if the load is already being reported.
     fn begin(kernel: &'static KernelInfo, id: ContextId) -> Option<Self> {
         let mut reporting = lock(&REPORTING);
         if reporting.contains(&(kernel, id)) {

@@ -1,5 +1,5 @@
-//! Launching: finds the handle of a warm kernel, checks the configuration, and calls the driver. It takes no lock, allocates nothing, hashes
-//! nothing and reads no record.
+//! Launching: finds the handle of a warm kernel, checks the configuration, and calls the driver. A launch takes no lock, allocates
+//! nothing, hashes nothing and reads no record.
 
 mod check;
 mod configure;
@@ -67,7 +67,7 @@ impl<'a> Launch<'a> {
         self.stream
     }
 
-    /// Notes that an argument is memory of this context, if that is not null.
+    /// Records that an argument is memory of the context `owner`. Null means memory whose context does not matter.
     #[inline]
     pub(crate) fn uses(&self, owner: sys::CUcontext) {
         if !owner.is_null() && owner != self.stream.context().cu_ctx() {
@@ -88,8 +88,9 @@ impl<'a> Launch<'a> {
         }
         sections::check_stream(stream).map_err(|wait| LaunchError::WouldWait { kernel, wait })?;
         let failed = |error| failed(kernel, stream.context(), Some(id), error);
-        // The handle of the default stream stands for that of the current context. And cudarc keeps the error of a stream that could
-        // not be made to wait for a slice: then nothing may be launched.
+        // The context must be current, because the handle of the default stream means the default stream of the current context.
+        // `bind` also returns an error that cudarc keeps if the stream could not be made to wait for a slice. Then nothing may be
+        // launched.
         driver::bind(stream.context()).map_err(failed)?;
         // SAFETY: the caller's promise.
         unsafe { driver::launch(function, stream, &config, args) }.map_err(failed)
@@ -97,12 +98,12 @@ impl<'a> Launch<'a> {
 }
 
 impl KernelInfo {
-    /// The driver's handle of the kernel in a context where it is warm, for calls that this library does not make.
-    /// Its module may be a piece of the [kernel's image](crate::warm_all#large-ptx-images).
+    /// Returns the driver's handle of the kernel in a context in which the kernel is warm, for driver calls that this library does
+    /// not wrap. The handle's module may be a piece of the [kernel's image](crate::warm_all#large-ptx-images).
     ///
     /// # Errors
     ///
-    /// The kernel is not warm there, and could not be loaded late.
+    /// The kernel is not warm in the context, and could not be loaded late.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -117,7 +118,7 @@ impl KernelInfo {
     }
 }
 
-/// The kernel in a context where it is warm.
+/// Returns a kernel's table entry in a context, and loads the kernel late if it is not warm there.
 #[inline]
 fn ready(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Ready, LaunchError> {
     match kernel.table().get(context) {
@@ -126,8 +127,8 @@ fn ready(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Read
     }
 }
 
-/// Finds the kernel in the rare cases: another context of the device, another `CudaContext` of the same context, a kernel
-/// that is not warm.
+/// Finds the kernel in the rare cases: in a context that does not hold the device's slot, through another `CudaContext` of the same
+/// context, or if the kernel is not warm.
 #[cold]
 fn find(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Ready, LaunchError> {
     let driver_error = |error| LaunchError::Driver { kernel, error };
@@ -155,8 +156,8 @@ fn not_loaded(kernel: &'static KernelInfo, refused: NotLoaded) -> LaunchError {
     }
 }
 
-/// Turns a driver error into a more specific one where possible: after a reset the handles are invalid, and after a fork
-/// the driver is unusable. `warmed` is the id of the context in which the kernel was warm.
+/// Converts a driver error into a launch error, and names the cause if it is a reset of the context or a fork of the process. `warmed`
+/// is the id of the context in which the kernel was warm.
 #[cold]
 fn failed(
     kernel: &'static KernelInfo,

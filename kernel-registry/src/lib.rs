@@ -1,8 +1,8 @@
-//! CUDA kernels that are known at compile time, and ready before they are launched.
+//! Declares CUDA kernels at compile time, lists all kernels of a program, and makes them ready before their first launch.
 //!
 //! # Declare kernels
 //!
-//! A declaration without a body, in any crate, names a kernel; [`gpu_kernel`] registers it:
+//! A function declaration without a body, in any crate, stands for a kernel, and [`gpu_kernel`] registers the kernel:
 //!
 //! ```
 //! # mod demo {
@@ -18,7 +18,7 @@
 //!
 //! # List kernels
 //!
-//! [`kernels`] lists the kernels of every crate in the program, and [`find`] and [`find_symbol`] look one up:
+//! [`kernels`] lists the kernels of every crate in the program. [`find`] and [`find_symbol`] look up one kernel:
 //!
 //! ```
 //! # fn main() -> Result<(), kernel_registry::RegistryError> {
@@ -29,13 +29,13 @@
 //! # }
 //! ```
 //!
-//! `cargo kernels list` shows the same for a binary on disk, without running it.
+//! `cargo kernels list` shows the same list for a binary on disk, without running the binary.
 //!
 //! # Warm kernels
 //!
-//! The driver loads a kernel when it is first launched, and then waits for everything that runs on the device. Beside a
-//! kernel that never ends it waits for ever. [`warm_all`] makes all kernels ready in a context of cudarc, and returns a
-//! receipt with a report:
+//! The driver loads a kernel at the kernel's first launch, and waits for everything that runs on the device before that. If a
+//! kernel that never ends is running, the driver waits for ever. [`warm_all`] makes all kernels ready in a context of cudarc, and
+//! returns a receipt with a report:
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,12 +46,13 @@
 //! # }
 //! ```
 //!
-//! [`Warmup`] has the options, [`macro@warmup`] functions prepare other libraries.
+//! [`Warmup`] has the options of a warm-up, and [`macro@warmup`] functions prepare other libraries.
 //!
 //! # Launch kernels
 //!
-//! Each kernel's type has a `launch` with the parameters of its declaration: cudarc's slices and views for `&[T]` and
-//! `&mut [T]`, the same or `None` for `Option<&[T]>` ([`SliceOrNull`]), a [`PointerTo<T>`] for `*const T`, values for everything else. `over` and `config` make its [`LaunchConfig`]:
+//! Each kernel's type has a function `launch` with the parameters of the kernel's declaration. It takes cudarc's slices and views for
+//! `&[T]` and `&mut [T]`, the same or `None` for `Option<&[T]>` ([`SliceOrNull`]), a [`PointerTo<T>`] for `*const T`, and values for
+//! everything else. `over` and `config` return a [`LaunchConfig`] for the launch:
 //!
 //! ```no_run
 //! # mod demo {
@@ -71,61 +72,65 @@
 //! # }
 //! ```
 //!
-//! A launch beyond the limits of the kernel or the device is an error with the numbers, before the driver sees it.
-//! [`Prepared`] checks a launch once for many, [`launch_dyn`] launches a kernel that is known only at run time,
+//! A launch that exceeds a limit of the kernel or the device returns an error with both numbers, without calling the driver.
+//! [`Prepared`] checks a launch once, for many launches. [`launch_dyn`] launches a kernel that is known only at run time.
 //! [`Prepared::launch`] takes unchecked arguments, and [`KernelInfo::cu_function`] returns the driver's handle.
 //!
 //! # The contract of a launch
 //!
-//! Every launch is `unsafe`: the `launch` of each kernel's type, [`launch_dyn`] and [`Prepared::launch`]. The first takes the arguments of
-//! the declaration, the second compares their number, kinds and sizes, and the third compares nothing. The caller promises the rest:
+//! Every launch is `unsafe`. The `launch` of a kernel's type takes arguments of the declared types. [`launch_dyn`] compares the
+//! number, kinds and sizes of arguments with the declaration. [`Prepared::launch`] compares nothing. The caller promises the rest:
 //!
-//! - **Arguments.** There are as many as the kernel has parameters, and each is, or points to, a value of the parameter's type.
-//! - **Memory.** All that the kernel reaches through its arguments, also through addresses inside of them, is allocated, large enough and
-//!   aligned, and can be accessed from the stream's device. What the kernel reads was written before.
-//! - **Until when.** That holds until the kernel is done. Each replay of a graph makes its launches again: for them it holds until the
-//!   last replay is done. cudarc frees a slice after the work of the streams that used it, but knows nothing of replays. Dropping a
-//!   `Mapped`, a `Control` or a `Queue` waits for kernels of its context, but not for replays to come.
-//! - **Nobody else.** Meanwhile nothing else writes what the kernel reads, or accesses what it writes: neither the host, nor another stream
-//!   or device. Words that both sides access as a whole, as atomics do, are an exception.
-//! - **What it writes** is valid as the type of the memory: in a slice or `Mapped` of `bool`, 0 or 1.
-//! - **The declaration is right.** The kernel writes only through `&mut [T]`, `Option<&mut [T]>` and `*mut T`, and stays within the slices.
+//! - **Arguments.** There are as many arguments as the kernel has parameters, and each is, or points to, a value of the parameter's
+//!   type.
+//! - **Memory.** All memory that the kernel reaches through its arguments, including addresses inside of them, is allocated, large
+//!   enough and aligned, and can be accessed from the stream's device. Memory that the kernel reads was written before.
+//! - **Lifetime.** The memory stays allocated until the kernel has ended. If the launch was captured into a graph, each replay launches
+//!   the kernel again, so the memory stays until the last replay has ended. cudarc frees a slice after the work of the streams that
+//!   used the slice, but knows nothing of replays. Dropping a `Mapped`, a `Control` or a `Queue` waits for the running kernels of its
+//!   context, but not for later replays.
+//! - **No other access.** While the kernel runs, nothing else writes memory that the kernel reads, or accesses memory that the kernel
+//!   writes: neither the host, nor another stream or device. The exception are words that both sides access atomically.
+//! - **Valid values.** The kernel writes only values that are valid for the type of the memory: in a slice or `Mapped` of `bool`, 0 or 1.
+//! - **A correct declaration.** The kernel writes only through `&mut [T]`, `Option<&mut [T]>` and `*mut T`, and stays within the slices.
 //!
 //! # Resident kernels
 //!
-//! A resident kernel runs until it is told to end: a worker that takes tasks from a queue, for example. The crate kernel-registry-resident
-//! checks, launches and guards it. While such a kernel runs, calls of this crate that would wait for it are the error [`WouldWait`].
+//! A resident kernel runs until it is told to end, for example a worker that takes tasks from a queue. The crate
+//! kernel-registry-resident checks, launches and guards resident kernels. While a resident kernel runs, a call of this crate that
+//! would wait for it returns the error [`WouldWait`].
 //!
 //! # Kernels that nvcc links
 //!
-//! C++ code that launches its kernels with `<<<>>>` needs no declarations: `kernel_registry_build::linked()` in the program's build
-//! script makes the linker hand these kernels over, and then they are listed, found and warmed like all others
+//! Kernels that C++ code launches with `<<<>>>` need no declarations. `kernel_registry_build::linked()` in the program's build script
+//! makes the linker pass their registrations to this crate. Then they are listed, found and warmed like all other kernels
 //! ([`KernelInfo::is_linked`]).
 //!
 //! # Link kernels
 //!
-//! The compiler links a dependency only if the program names it. [`link_kernels!`] names a crate that is there only for
-//! its kernels.
+//! The compiler links a dependency only if the program names it. [`link_kernels!`] names a crate that the program needs only for its
+//! kernels.
 //!
 //! # All items, by task
 //!
 //! | task | items | errors |
 //! |---|---|---|
-//! | declare | [`gpu_kernel`], [`KernelParam`], [`types`], [`link_kernels!`]; for PTX made at run time `RuntimeImage` | `RuntimeImageError` |
+//! | declare | [`gpu_kernel`], [`KernelParam`], [`types`], [`link_kernels!`]; for images compiled at run time `RuntimeImage` | `RuntimeImageError` |
 //! | list and find | [`kernels`], [`find`], [`find_symbol`], [`duplicates`] with [`Duplicate`]; [`KernelInfo`], [`Kernel`], [`Image`] | [`RegistryError`] with [`Place`]; [`OtherCopy`] |
-//! | what a record says of a kernel | [`Signature`], [`Params`], [`Param`], [`Pass`], [`SliceLength`], [`RustType`], [`Needs`] | |
+//! | read a kernel's record | [`Signature`], [`Params`], [`Param`], [`Pass`], [`SliceLength`], [`RustType`], [`Needs`] | |
 //! | get a context | [`context()`], [`contexts()`], [`borrow_context`], [`CudaVersion`], [`cudarc`] | [`DriverUnavailable`], [`DriverCallError`] |
 //! | warm | [`warm_all`], [`Warmup`], [`Warm`], [`Progress`] | [`WarmError`] with [`Failure`], [`Cause`] and [`FrozenLimit`]; [`RecheckError`] |
 //! | read the report | [`Report`], [`KernelReport`], [`HookReport`], [`Stage`], [`Unavailable`] | |
 //! | warm other libraries | [`macro@warmup`], [`WarmContext`] | [`LoadError`], [`HookFailure`], [`HookCause`] |
 //! | refuse late loads | [`Late`], [`LateLoad`], [`Warm::seal`] | |
 //! | launch | [`LaunchConfig`], [`Dim3`], [`Prepared`], [`launch_dyn`] with [`DynArg`] and [`Untyped`] | [`LaunchError`] with [`LaunchLimit`] |
-//! | what a launch takes | [`Configure`], [`SliceOrNull`], [`SliceOrNullMut`], [`Nullable`], [`PointerTo`], [`PointerToMut`], [`DeviceAddress`] | |
-//! | resident kernels, parts of a GPU | those of kernel-registry-resident | [`WouldWait`] |
+//! | pass arguments and configurations | [`Configure`], [`SliceOrNull`], [`SliceOrNullMut`], [`Nullable`], [`PointerTo`], [`PointerToMut`], [`DeviceAddress`] | |
+//! | run resident kernels, divide a GPU into parts | the items of kernel-registry-resident | [`WouldWait`] |
 //! | return from `main`, or a test | | [`MainError`] |
 //!
-//! Tests without a GPU are in another crate: `kernel_registry_sim::install()`, and then everything here works on a simulated
-//! device. [`cudarc::driver::DriverError`] is cudarc's error; [`DriverCallError`] is that of this crate, and also names the call.
+//! Another crate is for tests without a GPU: after `kernel_registry_sim::install()` everything here works on a simulated device.
+//! [`cudarc::driver::DriverError`] is cudarc's error for a failed driver call; [`DriverCallError`] is this crate's error, and also
+//! names the call.
 //!
 //! # Features
 //!
@@ -134,15 +139,15 @@
 //! | `half` | `half::f16` and `half::bf16` as parameters, for `__half` and `__nv_bfloat16` |
 //! | `linked` | names, parameters and needs of kernels that nvcc links, from their images |
 //! | `runtime` | `RuntimeImage`: images that are compiled at run time |
-//! | `serde` | [`Report`] as data |
+//! | `serde` | `Serialize` for [`Report`] |
 //! | `tracing` | spans and events of each warm-up and late load |
 //! | `indicatif` | `Warmup::progress_bar` |
 //!
 //! # cudarc
 //!
-//! Contexts, streams and slices are those of [cudarc](https://docs.rs/cudarc) 0.19, re-exported as [`cudarc`]. A new minor
-//! version of cudarc is a new minor version of this crate before 1.0, and a major one after it. This crate names no
-//! `cuda-version` feature of cudarc, because two crates of one program cannot name different ones: that is the application's choice.
+//! Contexts, streams and slices are types of [cudarc](https://docs.rs/cudarc) 0.19, re-exported as [`cudarc`]. A new minor version
+//! of cudarc requires a new minor version of this crate before 1.0, and a new major version after 1.0. This crate does not enable
+//! a `cuda-version` feature of cudarc: two crates of one program cannot enable different ones, so the application chooses.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -155,13 +160,13 @@ mod copies;
 mod driver;
 mod error;
 mod hook;
+#[cfg(any(feature = "linked", feature = "runtime"))]
+mod image_record;
 mod info;
 mod late;
 mod launch;
 mod linked;
 mod lock;
-#[cfg(any(feature = "linked", feature = "runtime"))]
-mod made;
 mod nullable;
 mod param;
 mod pass;
@@ -176,7 +181,8 @@ pub mod types;
 mod warm;
 mod watch;
 
-/// What the macros of this version call. Those of another one do not find it.
+/// The items that the macros of this version use. Macros of another version use another name, so they do not compile with this
+/// version.
 #[doc(hidden)]
 pub mod __private_0_1 {
     pub use crate::__private::*;
@@ -187,7 +193,7 @@ pub use borrow::borrow_context;
 pub use config::{Dim3, LaunchConfig};
 pub use contexts::{Late, LateLoad};
 pub use copies::OtherCopy;
-/// The version of cudarc in this crate's API.
+/// The version of cudarc that this crate's API uses.
 pub use cudarc;
 pub use driver::{CudaVersion, DriverCallError, DriverUnavailable, context, contexts};
 pub use error::{MainError, RegistryError};
@@ -213,8 +219,8 @@ pub use kernel_registry_macros::KernelParam;
 ///
 /// # On a declaration
 ///
-/// The function has no body and is `unsafe`; its code is in a compiled image. A type of the same
-/// name takes its place, whose `INFO` is the kernel's [`KernelInfo`]:
+/// The function is `unsafe` and has no body, because its code is in a compiled image. The macro replaces the function by a type of
+/// the same name. The constant `INFO` of this type is the kernel's [`KernelInfo`]:
 ///
 /// ```
 /// # mod demo {
@@ -227,15 +233,15 @@ pub use kernel_registry_macros::KernelParam;
 /// assert_eq!(saxpy::INFO.block(), Some([256, 1, 1]));
 /// ```
 ///
-/// Parameters mirror those of the kernel. Numbers and other [`KernelParam`] types are passed by
-/// value; `*const T` and `*mut T` are device pointers; `&[T]` and `&mut [T]` are device memory that
-/// the kernel reads or writes. The kernel gets the address of a slice, and also its length if a Rust compiler made the image with
-/// LLVM: then it takes one parameter more for each slice, or slices of 16 bytes.
+/// The declared parameters correspond to the kernel's. Numbers and other [`KernelParam`] types are passed by value; `*const T` and
+/// `*mut T` are device pointers; `&[T]` and `&mut [T]` are device memory that the kernel reads or writes. A kernel in C++ gets the
+/// address of a slice. A kernel that a Rust compiler has compiled with LLVM also gets the length, in an additional parameter or in
+/// one parameter of 16 bytes.
 ///
-/// The declaration is compared with the image at compile time. The image has to contain a kernel of the function's name
-/// (for C++ kernels without namespaces), or of the name in `name`. It has to take as many parameters, of the same types;
-/// where its symbol does not contain them (`extern "C"`, structs), of the same sizes. The types of an `extern "C"` kernel are
-/// compared too if `file` names its source and that spells them out. A block written in numbers has to fit
+/// The declaration is compared with the image at compile time. The image has to contain a kernel with the function's name (for C++
+/// kernels without namespaces), or with the name in `name`. The kernel has to take as many parameters, of the same types. If the
+/// kernel's symbol does not contain the types (`extern "C"`, structs), the sizes have to be the same. The types of an `extern "C"`
+/// kernel are compared, too, if `file` names its source and the source spells them out. A block written in numbers has to fit
 /// `__launch_bounds__`:
 ///
 /// ```compile_fail
@@ -247,21 +253,21 @@ pub use kernel_registry_macros::KernelParam;
 ///
 /// # Arguments
 ///
-/// | argument | says |
+/// | argument | meaning |
 /// |---|---|
-/// | `image = "x.ptx"` | the compiled image: PTX, cubin or fatbin; relative to the folder of Cargo.toml, or `$OUT_DIR/..` for what a build script made |
+/// | `image = "x.ptx"` | the compiled image: PTX, cubin or fatbin; relative to the folder of Cargo.toml, or `$OUT_DIR/..` for an image that a build script made |
 /// | `file = "cuda/x.cu"` | the CUDA source, which `kernel_registry_build::compile()` compiles in the build script |
-/// | `linked` | instead of these two: nvcc links the kernel into the program, where C++ launches it with `<<<>>>`; it is compared with the declaration when it is warmed |
+/// | `linked` | instead of `image` and `file`: nvcc links the kernel into the program, where C++ launches it with `<<<>>>`; the kernel is compared with the declaration when it is warmed |
 /// | `instances(<f32, 128>, <f64, 128>)` | the instances of a generic kernel: see below |
-/// | `name = "symbol"` | the kernel's name in the image, if it is not that of the function: its symbol, or in C++ such as `"reduce<float, 256u>"` |
-/// | `arch = ">=80"` | the least compute capability that the kernel runs on |
-/// | `block = 256`, `block = (32, 8, 1)` | threads in a block; may be left out for a kernel that was compiled for one block only (`.reqntid`) |
+/// | `name = "symbol"` | the kernel's name in the image, if it is not the function's name: its symbol, or its name in C++, such as `"reduce<float, 256u>"` |
+/// | `arch = ">=80"` | the least architecture that the kernel runs on |
+/// | `block = 256`, `block = (32, 8, 1)` | threads in a block; may be left out for a kernel that was compiled for one block size only (`.reqntid`) |
 /// | `shared = 48 * 1024` | bytes of dynamic shared memory |
-/// | `stack = 16 * 1024` | bytes of stack that a thread needs; only for kernels with recursive calls, whose depth no tool knows |
+/// | `stack = 16 * 1024` | bytes of stack that a thread needs; only for kernels with recursive calls, whose depth no tool can compute |
 /// | `type = Saxpy` | the name of the generated type |
-/// | `crate = path` | where kernel-registry is, if this crate knows it under another name |
+/// | `crate = path` | the path of kernel-registry, if this crate knows it under another name |
 ///
-/// Documentation, visibility, `#[cfg]` and lint attributes pass through.
+/// Documentation, visibility, `#[cfg]` and lint attributes apply to the generated type.
 ///
 /// # On a generic declaration
 ///
@@ -284,18 +290,17 @@ pub use kernel_registry_macros::KernelParam;
 ///     "reduce::<f64, 256>(x: &[f64], out: &mut [f64], n: u32)");
 /// ```
 ///
-/// Each is registered, listed and compared with its image like any kernel. Its arguments say which C++ instance it is, if
-/// they are numbers, and types with the same name in both languages. Otherwise, as for a constant instead of a number, its
-/// C++ name follows: `instances(<f32, { config::BLOCK }> = "reduce<float, 256u>")`. Generic code can launch instances with
-/// a bound on [`Kernel`]: `where reduce<T, 128>: Kernel`.
+/// Each instance is registered, listed and compared with its image like any kernel. The macro derives the name of the C++ instance
+/// from the generic arguments, if these are numbers, and types that correspond to C++ types. For other arguments, such as a constant
+/// instead of a number, write the C++ name behind them: `instances(<f32, { config::BLOCK }> = "reduce<float, 256u>")`. Generic code
+/// can launch instances with a bound on [`Kernel`]: `where reduce<T, 128>: Kernel`.
 ///
 /// # On a module
 ///
-/// Every function without a body is a kernel; other items are left unchanged. The arguments apply
-/// to all kernels, and a declaration's own `#[gpu_kernel(..)]` adds to them or replaces them. The
-/// module gets a constant `KERNELS`, which lists the kernels declared in it and in modules inside
-/// it (those made there by a `macro_rules` macro register themselves, but are not in that list), and a
-/// function `warm_all`, which makes only these kernels ready:
+/// Every function without a body is a kernel; other items are left unchanged. The arguments apply to all kernels of the module. A
+/// `#[gpu_kernel(..)]` on a declaration adds arguments, or replaces those of the module. The module gets a constant `KERNELS`, which
+/// lists the kernels declared in the module and in modules inside it, and a function `warm_all`, which makes only these kernels
+/// ready. Kernels that a `macro_rules` macro declares there are registered, but are not in `KERNELS`:
 ///
 /// ```
 /// # mod demo {
@@ -319,7 +324,7 @@ pub use kernel_registry_macros::gpu_kernel;
 /// Runs a function during a warm-up, to initialise anything that is not a registered kernel: cuBLAS handles, memory pools,
 /// streams, kernels of other libraries.
 ///
-/// The function takes a [`WarmContext`], in whose context it runs, and returns nothing or a `Result<(), E>`:
+/// The function takes a [`WarmContext`], whose context is current, and returns nothing or a `Result<(), E>`:
 ///
 /// ```
 /// use kernel_registry::{WarmContext, warmup};
@@ -333,17 +338,19 @@ pub use kernel_registry_macros::gpu_kernel;
 /// }
 /// ```
 ///
-/// It runs once in each context, after all kernels are warm, so it may launch them. [`Warmup::hooks`] leaves such functions
-/// out. By then the printf buffer and the kernels' heap have their final sizes: [`Warmup::printf_fifo`] and
-/// [`Warmup::heap`] set them. `#[warmup(order = 10)]` runs it after those with a lower number; 0 is the default, and equal
-/// ones run in the order of their paths. The report has its duration. If it fails, the error of the warm-up names it, and
-/// the next warm-up runs it again. It cannot warm its own context, and has a time limit: [`Warmup::hook_timeout`].
+/// The function runs once in each context, after all kernels are warm, so it may launch them. [`Warmup::hooks`] can turn these
+/// functions off. When the function runs, the printf buffer and the kernels' heap have their final sizes, which
+/// [`Warmup::printf_fifo`] and [`Warmup::heap`] set.
+///
+/// `#[warmup(order = 10)]` runs the function after functions with a lower order. The default is 0, and functions of equal order run
+/// in the order of their paths. The report has the function's duration. If the function fails, the error of the warm-up names it,
+/// and the next warm-up runs it again. The function cannot warm its own context, and has a time limit: [`Warmup::hook_timeout`].
 pub use kernel_registry_macros::warmup;
 
-/// Links a crate that is there only for its kernels.
+/// Links a crate that the program needs only for its kernels.
 ///
-/// The compiler drops a dependency that the program never names, together with its kernels, without a warning. Naming it is
-/// enough:
+/// The compiler drops a dependency that the program never names, together with its kernels, without a warning. It is enough to name
+/// the dependency:
 ///
 /// ```
 /// # mod some { pub mod kernels {} } use some::kernels;

@@ -1,8 +1,8 @@
-//! Kernels that nvcc linked into the program, which C++ launches with `<<<>>>`.
+//! Kernels that nvcc linked into the program, and that C++ code launches with `<<<>>>`.
 //!
-//! nvcc's code registers each kernel with CUDA's runtime library before `main`. `kernel_registry_build::linked()` makes the
-//! linker send these calls through `shim`, which adds the kernels to the lists of `heads`. `kernels` reads these by `list`, and makes a `KernelInfo` of each, and `runtime`
-//! asks the runtime library for the handle that `<<<>>>` launches.
+//! nvcc's code registers each kernel with CUDA's runtime library before `main`. `kernel_registry_build::linked()` makes the linker
+//! replace these calls by calls of `shim`, which adds the kernels to the lists in `heads`. `list` reads these lists, `kernels` makes
+//! a `KernelInfo` of each kernel, and `runtime` asks the runtime library for the handle that `<<<>>>` launches.
 
 mod declared;
 #[cfg(linked_kernels)]
@@ -22,21 +22,21 @@ pub(crate) use kernels::{count, kernels};
 use runtime::Addresses;
 pub(crate) use runtime::GET_FUNCTION;
 
-/// A kernel that nvcc's code has registered with its runtime library.
+/// A kernel that nvcc's code has registered with CUDA's runtime library.
 #[derive(Clone, Copy)]
 pub(crate) struct Linked {
-    /// The handle of the fatbin that it is in.
+    /// The handle of the fatbin that contains the kernel.
     fatbin: usize,
     /// The address of the host function that stands for the kernel.
     host: usize,
     /// The kernel's symbol.
     symbol: &'static CStr,
     runtime: &'static Addresses,
-    /// Whether its image was read, so that its parameters are known.
+    /// Whether the kernel's image was read. Then the kernel's parameters are known.
     is_read: bool,
 }
 
-/// Why nothing can be compared with a kernel whose image was not read, and what to do.
+/// The message for a kernel whose parameters are not known because its image was not read.
 #[cfg(not(feature = "linked"))]
 pub(crate) const UNREAD: &str = "the parameters of the kernel that nvcc linked were not read: turn on the feature `linked` of \
     kernel-registry in Cargo.toml, as in `kernel-registry = { .., features = [\"linked\"] }`";
@@ -54,12 +54,12 @@ struct Fatbin {
 }
 
 impl Linked {
-    /// Whether its parameters are known.
+    /// Returns whether the kernel's parameters are known.
     pub(crate) fn is_read(&self) -> bool {
         self.is_read
     }
 
-    /// The handle that `<<<>>>` launches in the current context. This loads the kernel.
+    /// Returns the handle that `<<<>>>` launches in the current context. This loads the kernel.
     pub(crate) fn function(&self) -> Result<Function, DriverCallError> {
         self.runtime.function(self.host)
     }

@@ -1,11 +1,11 @@
-//! Slices that may be missing, as arguments of kernels.
+//! Optional slices as arguments of kernels.
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 
 use crate::pass::{self, Tracked};
 
-/// Arguments for a parameter `Option<&[T]>`: `None`, for which the kernel gets a null pointer, an `Option<&CudaSlice<T>>`, or
-/// a reference to any slice or view. cudarc tracks the use of slices, if there are any.
+/// The types of arguments for a parameter `Option<&[T]>`: an `Option<&CudaSlice<T>>`, or a reference to any slice or view of cudarc.
+/// For `None` the kernel gets a null pointer. cudarc tracks the use of the slices.
 ///
 /// ```no_run
 /// # mod demo {
@@ -45,7 +45,7 @@ pub trait SliceOrNull<T>: Sealed {
         Self: 'a;
 }
 
-/// Arguments for a parameter `Option<&mut [T]>`: those of [`SliceOrNull`], with `&mut`.
+/// The types of arguments for a parameter `Option<&mut [T]>`: the same as for [`SliceOrNull`], with `&mut` instead of `&`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an optional mutable slice of `{T}` on the device",
     label = "neither an `Option<&mut CudaSlice<{T}>>` nor a mutable reference to a slice or view of `{T}`",
@@ -58,7 +58,7 @@ pub trait SliceOrNullMut<T>: Sealed {
         Self: 'a;
 }
 
-/// A reference to any slice or view of cudarc, or none, as an argument for `Option<&[T]>` and `Option<&mut [T]>`:
+/// An optional reference to any slice or view of cudarc, as an argument for `Option<&[T]>` and `Option<&mut [T]>`:
 /// `Nullable(view.as_ref())`. An `Option<&CudaSlice<T>>` needs no such wrapper.
 #[derive(Clone, Copy, Debug)]
 pub struct Nullable<S>(pub Option<S>);
@@ -91,7 +91,7 @@ impl<T, S: DevicePtr<T>> SliceOrNull<T> for Nullable<&S> {
     }
 }
 
-// The only one for an `Option`: that is how the compiler knows the type of `None`.
+// This is the only implementation for an `Option`, so that the compiler knows the type of `None`.
 impl<T> SliceOrNull<T> for Option<&CudaSlice<T>> {
     #[inline]
     fn track<'a>(self, stream: &'a CudaStream) -> Tracked<'a>
@@ -122,7 +122,7 @@ impl<T, S: DevicePtrMut<T>> SliceOrNullMut<T> for Nullable<&mut S> {
     }
 }
 
-// The only one for an `Option`, as above.
+// This is the only implementation for an `Option`, as above.
 impl<T> SliceOrNullMut<T> for Option<&mut CudaSlice<T>> {
     #[inline]
     fn track_mut<'a>(self, stream: &'a CudaStream) -> Tracked<'a>

@@ -1,4 +1,4 @@
-//! The trait of Rust types that a kernel can take.
+//! `KernelParam`, the trait of Rust types that a kernel can take.
 
 pub use kernel_registry_format::RustType;
 
@@ -19,20 +19,19 @@ pub use kernel_registry_format::RustType;
 /// }
 /// ```
 ///
-/// The struct needs `#[repr(C)]`, or `#[repr(transparent)]` around a single field, and fields that are `KernelParam`
-/// themselves. Deriving also implements cudarc's `DeviceRepr`, so that slices can hold the struct. Where a kernel takes a
-/// struct, its size and alignment are compared with those in the image, and its fields with those in the source, if that
-/// spells them out: number types by size and by whether they are floating point, and fields of the same name by their places.
+/// The struct needs `#[repr(C)]`, or `#[repr(transparent)]` around a single field, and fields that are `KernelParam` themselves.
+/// Deriving also implements cudarc's `DeviceRepr`, so that slices can hold the struct. If a kernel takes a struct, the struct's size
+/// and alignment are compared with the image. Its fields are compared with the CUDA source, if the source defines the struct: number
+/// types by size and by whether they are floating point, and fields of the same name by their offsets.
 ///
 /// # Safety
 ///
-/// The type has the same size, alignment and meaning in CUDA, every bit of it is initialised
-/// wherever the kernel reads it, and it holds nothing that only the host can follow: no references, no
-/// pointers into host memory.
+/// The type has the same size, alignment and meaning in CUDA. Every bit of a value that the kernel reads is initialised. The type holds
+/// nothing that only the host can use: no references, no pointers into host memory.
 ///
-/// Any mixture of the bytes of two values is a value: `Mapped::read` may see half of what a kernel writes. Numbers, `bool`,
-/// pointers, arrays and structs of these are so, and an `enum` of several bytes is not. A type need not be valid for any bits, because
-/// kernels write [valid values only](crate#the-contract-of-a-launch).
+/// Any mixture of the bytes of two values is a valid value, because `Mapped::read` may see a value that a kernel has written in part.
+/// This holds for numbers, `bool`, pointers, and arrays and structs of these, but not for an `enum` of several bytes. Not every bit
+/// pattern has to be valid, because kernels write [valid values only](crate#the-contract-of-a-launch).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be handed to a kernel",
     label = "not a `KernelParam`",
@@ -45,19 +44,19 @@ pub use kernel_registry_format::RustType;
     )
 )]
 pub unsafe trait KernelParam: Copy + 'static {
-    /// The type, for the comparison with CUDA's. Structs are compared by size and alignment, those of
+    /// The kind of the type, for the comparison with the CUDA type. Structs are compared by size and alignment, structs of
     /// [`types`](crate::types) also by name.
     #[doc(hidden)]
     const RUST: RustType = RustType::Struct;
 
-    /// The fields of a struct that derives this. Otherwise empty.
+    /// The fields of a struct that derives this trait. Otherwise empty.
     #[doc(hidden)]
     const FIELDS: &'static [Field] = &[];
 }
 
-/// Size and alignment of a type.
+/// Returns the size and alignment of a type.
 pub const fn layout<T>() -> [u32; 2] {
-    // No kernel takes 4 GiB.
+    // A larger size is clamped: no kernel takes a parameter of 4 GiB.
     let size = if size_of::<T>() < u32::MAX as usize { size_of::<T>() as u32 } else { u32::MAX };
     [size, align_of::<T>() as u32]
 }
@@ -65,7 +64,7 @@ pub const fn layout<T>() -> [u32; 2] {
 /// A field of a struct.
 pub struct Field {
     pub(crate) name: &'static str,
-    /// Its type as written.
+    /// The field's type as the declaration spells it.
     pub(crate) spelled: &'static str,
     pub(crate) offset: u32,
     pub(crate) size: u32,
@@ -75,7 +74,8 @@ pub struct Field {
 macro_rules! numbers {
     ($($number:ty = $name:ident),* $(,)?) => {
         $(
-            // SAFETY: CUDA has the same number type, of this size, alignment and representation. Any bits are a number, and `bool` is one byte.
+            // SAFETY: CUDA has the same number type, with this size, alignment and representation. Any bits are a valid number, and
+            // `bool` is a single byte.
             unsafe impl KernelParam for $number {
                 const RUST: RustType = RustType::$name;
             }
@@ -90,15 +90,15 @@ numbers! {
     f32 = F32, f64 = F64,
 }
 
-// CUDA's hosts all have 64-bit addresses.
+// Every host that CUDA supports has 64-bit addresses.
 #[cfg(target_pointer_width = "64")]
 numbers!(usize = U64, isize = I64);
 
 #[cfg(feature = "half")]
 numbers!(half::f16 = F16, half::bf16 = Bf16);
 
-// SAFETY: an address on the device is 64 bits wide, as on every host that CUDA supports, the host can only pass it on, and any bits
-// are one.
+// SAFETY: an address on the device is 64 bits wide, as on every host that CUDA supports. The host only passes the address on, and any
+// bits are a valid address.
 unsafe impl<T: 'static> KernelParam for *const T {
     const RUST: RustType = RustType::Pointer;
 }
@@ -108,6 +108,6 @@ unsafe impl<T: 'static> KernelParam for *mut T {
     const RUST: RustType = RustType::Pointer;
 }
 
-// SAFETY: the elements lie one after the other in both languages. CUDA takes no array by value, and the macro refuses
-// one, but structs may contain arrays.
+// SAFETY: the elements are contiguous in both languages. CUDA takes no array by value, and the macro refuses arrays as parameters, but
+// structs may contain arrays.
 unsafe impl<T: KernelParam, const N: usize> KernelParam for [T; N] {}

@@ -1,4 +1,4 @@
-//! The driver's arguments, each made from a parameter of a generated `launch`.
+//! Converts the parameters of a generated `launch` into arguments for the driver.
 
 use std::ffi::c_void;
 
@@ -8,8 +8,8 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
 use crate::address::PointerTo;
 use crate::launch::Launch;
 
-/// The address of a slice, its number of elements, and the guard that tracks its use. Kernels whose slices are a single
-/// parameter take address and length as they lie here.
+/// The address of a slice, its number of elements, and the guard that tracks its use. A kernel that takes a slice as a single parameter
+/// of 16 bytes reads the first two fields as they are.
 #[repr(C)]
 pub struct Tracked<'a> {
     address: CUdeviceptr,
@@ -18,17 +18,17 @@ pub struct Tracked<'a> {
 }
 
 impl Tracked<'_> {
-    /// No memory, whose use nothing tracks.
+    /// The argument for `None`: a null pointer, no elements, and a guard that tracks nothing.
     pub(crate) const NULL: Self = Tracked { address: 0, len: 0, _guard: SyncOnDrop::Record(None) };
 }
 
-/// A value is passed as it is.
+/// Returns the value unchanged, because values are passed as they are.
 #[inline]
 pub fn value<T>(value: T, _: &Launch<'_>) -> T {
     value
 }
 
-/// A slice that the kernel reads.
+/// Converts a slice that the kernel reads.
 #[inline]
 pub fn slice<'a, T>(slice: &'a impl DevicePtr<T>, stream: &'a CudaStream) -> Tracked<'a> {
     let len = slice.len() as u64;
@@ -36,7 +36,7 @@ pub fn slice<'a, T>(slice: &'a impl DevicePtr<T>, stream: &'a CudaStream) -> Tra
     Tracked { address, len, _guard }
 }
 
-/// A slice that the kernel may write.
+/// Converts a slice that the kernel may write.
 #[inline]
 pub fn slice_mut<'a, T>(slice: &'a mut impl DevicePtrMut<T>, stream: &'a CudaStream) -> Tracked<'a> {
     let len = slice.len() as u64;
@@ -44,20 +44,20 @@ pub fn slice_mut<'a, T>(slice: &'a mut impl DevicePtrMut<T>, stream: &'a CudaStr
     Tracked { address, len, _guard }
 }
 
-/// A pointer: its address.
+/// Converts a pointer to its address, and records the context of its memory in the launch.
 #[inline]
 pub fn pointer<T>(pointer: impl PointerTo<T>, launch: &Launch<'_>) -> CUdeviceptr {
     launch.uses(pointer.owner());
     pointer.address()
 }
 
-/// An argument as the driver takes it, which only reads what it points to.
+/// Returns a pointer to an argument, as the driver takes it. The driver only reads through the pointer.
 #[inline]
 pub const fn argument<T>(value: &T) -> *mut c_void {
     (&raw const *value).cast_mut().cast()
 }
 
-/// The length of a slice as the driver takes it: an argument of its own, behind the address.
+/// Returns a pointer to the length of a slice, for kernels that take the length as a separate argument after the address.
 #[inline]
 pub const fn length(slice: &Tracked<'_>) -> *mut c_void {
     argument(&slice.len)

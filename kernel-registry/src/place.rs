@@ -1,15 +1,15 @@
-//! Where a kernel or a `#[warmup]` function is declared.
+//! `Place`, the source line where a kernel or a `#[warmup]` function is declared.
 
 use std::fmt;
 
 use kernel_registry_format::KernelRecord;
 
-/// Where a kernel or `#[warmup]` function is declared.
+/// The package and source line where a kernel or a `#[warmup]` function is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Place {
-    /// Its path.
+    /// The path of the kernel or function.
     pub path: &'static str,
     /// The package.
     pub package: &'static str,
@@ -22,7 +22,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Called by expansions of `#[warmup]`.
+    /// Creates a place. Expansions of `#[warmup]` call this.
     #[doc(hidden)]
     pub const fn new(
         path: &'static str,
@@ -40,7 +40,8 @@ impl Place {
     }
 }
 
-/// `src/lib.rs:12 (kernels 0.1.0)`, without a package for a kernel that was made at run time, and without a line for one that nvcc linked.
+/// Writes `src/lib.rs:12 (kernels 0.1.0)`. A kernel that was compiled at run time has no package, and a kernel that nvcc linked has
+/// neither package nor line.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.file)?;

@@ -1,18 +1,18 @@
-//! The records of kernels in the running program: the link section that holds them.
+//! Finds the link section with the records of kernels in the running program, and puts this library's own record into it.
 
 use kernel_registry_format::{Encoded, LibraryRecord, encode_library, encoded_library_len, section};
 
 const LIBRARY: LibraryRecord<'static> =
     LibraryRecord { version: env!("CARGO_PKG_VERSION"), compiler: env!("KERNEL_REGISTRY_RUSTC"), copy: COPY };
 
-/// Identifies this copy of the library among others in the program. build.rs gets it from cargo.
+/// A number that identifies this copy of the library among other copies in the program. build.rs computes it.
 pub const COPY: u64 = match u64::from_str_radix(env!("KERNEL_REGISTRY_COPY"), 16) {
     Ok(copy) => copy,
     Err(_) => panic!("build.rs writes sixteen digits"),
 };
 
-/// The record of this library itself. Because of it the section exists in every program, even without kernels: so its
-/// bounds are defined, and a reader of the file learns the library's version.
+/// The record of this library itself. It makes the section exist in every program, even in one without kernels, so that the symbols of
+/// the section's bounds are always defined. A tool that reads the binary finds the library's version in this record.
 #[used]
 #[cfg_attr(
     not(any(windows, target_vendor = "apple", target_family = "wasm")),
@@ -22,14 +22,14 @@ pub const COPY: u64 = match u64::from_str_radix(env!("KERNEL_REGISTRY_COPY"), 16
 #[cfg_attr(windows, unsafe(link_section = ".krnl1$b"))]
 static ANCHOR: [u8; encoded_library_len(&LIBRARY)] = encode_library(&LIBRARY);
 
-/// The attributes here and in `__kernel!` cannot use constants, so this compares their literals with the constants.
+/// Compares the literals in the attributes above and in `__kernel!` with the constants, because attributes cannot use constants.
 const _: () = {
     assert!(matches!(section::ELF.as_bytes(), b"kernel_registry_v1"));
     assert!(matches!(section::MACH_O.as_bytes(), b"__DATA,__kernel_reg_v1"));
     assert!(matches!(section::PE.as_bytes(), b".krnl1$b"));
 };
 
-/// The bytes of a record.
+/// Returns the bytes of a record.
 pub(crate) const fn bytes<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     record: &'static Encoded<FIXED, PATH, PARAMS>,
 ) -> &'static [u8] {
@@ -38,7 +38,8 @@ pub(crate) const fn bytes<const FIXED: usize, const PATH: usize, const PARAMS: u
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast(), size_of_val(record)) }
 }
 
-/// The section of this program or shared library, where the object format defines its bounds. (Miri has no linker.)
+/// Returns the section of this program or shared library, on targets whose object format defines the section's bounds. (Miri has no
+/// linker, so it has no section.)
 #[cfg(not(any(windows, target_vendor = "apple", target_family = "wasm", miri)))]
 pub(crate) fn section() -> Option<&'static [u8]> {
     unsafe extern "C" {
@@ -55,7 +56,7 @@ pub(crate) fn section() -> Option<&'static [u8]> {
     Some(unsafe { std::slice::from_raw_parts(start, length) })
 }
 
-/// Elsewhere the bounds are not known, and nothing is compared.
+/// Returns `None` on targets where the section's bounds are not known. Then the registry does not compare registrations with records.
 #[cfg(any(windows, target_vendor = "apple", target_family = "wasm", miri))]
 pub(crate) fn section() -> Option<&'static [u8]> {
     None

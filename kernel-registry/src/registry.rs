@@ -10,11 +10,11 @@ use crate::linked::{self, Registrations};
 use crate::records::{self, COPY};
 use crate::{KernelInfo, OtherCopy, Place, RegistryError};
 
-/// Kernels that are made at run time, of which there are none without that feature.
+/// Kernels of images that were compiled at run time. Without the feature `runtime` there are none.
 #[cfg(feature = "runtime")]
-use crate::runtime as made;
+use crate::runtime;
 #[cfg(not(feature = "runtime"))]
-mod made {
+mod runtime {
     pub(super) fn count() -> usize {
         0
     }
@@ -24,30 +24,30 @@ mod made {
     }
 }
 
-/// One kernel in the list that inventory collects before `main`.
+/// A kernel in the list that the crate inventory collects before `main`.
 pub struct Registration(pub &'static KernelInfo);
 
 inventory::collect!(Registration);
 
-/// Every registered kernel, ordered by path; equal paths by package version and place.
+/// Returns every registered kernel, ordered by path. Kernels of equal paths are ordered by package version and source line.
 ///
-/// The first call compares the kernels that registered themselves at start with the records in the binary. A difference
-/// is an error here, instead of a missing kernel later.
+/// The first call compares the kernels that registered themselves before `main` with the records in the binary. If they differ, this
+/// function returns an error, instead of a list in which a kernel is missing.
 ///
-/// A Rust shared library (`crate-type = ["dylib"]`) that shares this library with the program registers its kernels
-/// when it is loaded. The next call returns a new slice with these; earlier slices stay as they are.
+/// A Rust shared library (`crate-type = ["dylib"]`) that uses the same copy of this library as the program registers its kernels when
+/// it is loaded. The next call returns a new slice that contains these kernels; slices of earlier calls do not change.
 ///
-/// Kernels of [another copy](OtherCopy) of kernel-registry are not among them.
+/// Kernels of [another copy](OtherCopy) of kernel-registry are not in the slice.
 ///
 /// # Errors
 ///
-/// The linker dropped registrations or records, or the section of records is damaged.
+/// The linker dropped registrations or records, or the link section of the records is damaged.
 pub fn kernels() -> Result<&'static [&'static KernelInfo], RegistryError> {
     registry().map(|registry| registry.infos.as_slice())
 }
 
-/// The kernel whose type has this path, such as `kernels::blas1::saxpy`, or the only one whose path ends with it: `saxpy`,
-/// `blas1::saxpy`, `reduce::<f32, 256>`. So a name can be made at run time:
+/// Returns the kernel with this path, such as `kernels::blas1::saxpy`, or else the only kernel whose path ends with it: `saxpy`,
+/// `blas1::saxpy`, `reduce::<f32, 256>`. So a program can compose a kernel's name at run time:
 ///
 /// ```no_run
 /// # fn sqrt(dtype: &str) -> Result<(), kernel_registry::RegistryError> {
@@ -56,11 +56,11 @@ pub fn kernels() -> Result<&'static [&'static KernelInfo], RegistryError> {
 /// # }
 /// ```
 ///
-/// A whole path is looked up by binary search. The end of a path is compared with every kernel: call it once, and keep the result.
+/// A whole path is found by binary search. The end of a path is compared with every kernel, so call this once and keep the result.
 ///
 /// # Errors
 ///
-/// No kernel or several have this path, and the errors of [`kernels`].
+/// No kernel or several kernels have this path, or one of the errors of [`kernels`].
 pub fn find(path: &str) -> Result<&'static KernelInfo, RegistryError> {
     let registry = registry()?;
     let called = registry.called(path);
@@ -72,12 +72,12 @@ pub fn find(path: &str) -> Result<&'static KernelInfo, RegistryError> {
     })
 }
 
-/// The only kernel whose entry in its image has this symbol: [`KernelInfo::symbol`]. It is compared with all kernels, so keep
-/// what it finds.
+/// Returns the only kernel with this symbol in its image: [`KernelInfo::symbol`]. The symbol is compared with every kernel, so call
+/// this once and keep the result.
 ///
 /// # Errors
 ///
-/// No kernel or several have this symbol, and the errors of [`kernels`].
+/// No kernel or several kernels have this symbol, or one of the errors of [`kernels`].
 pub fn find_symbol(symbol: &str) -> Result<&'static KernelInfo, RegistryError> {
     let registry = registry()?;
     let found = registry.with(|kernel| kernel.symbol == symbol);
@@ -87,7 +87,7 @@ pub fn find_symbol(symbol: &str) -> Result<&'static KernelInfo, RegistryError> {
     })
 }
 
-/// The kernel, if there is one, or the error for none or several.
+/// Returns the kernel if exactly one was found, and otherwise the error for no kernel or for several.
 fn one_of(
     found: &[&'static KernelInfo],
     name: &str,
@@ -103,21 +103,21 @@ fn one_of(
     }
 }
 
-/// Paths that several kernels have, with these kernels.
+/// Returns each path that several kernels have, with these kernels.
 ///
-/// Duplicates are no error: two versions of a crate can be in one program, and two functions of
-/// a module can each have a kernel of the same name. But [`find`] cannot tell them apart.
+/// Duplicates are no error: two versions of a crate can be in one program, and two functions of a module can each declare a kernel of
+/// the same name. But [`find`] cannot distinguish them.
 ///
 /// # Errors
 ///
-/// Those of [`kernels`].
+/// The same errors as [`kernels`].
 pub fn duplicates() -> Result<Vec<Duplicate>, RegistryError> {
     let same_path = |a: &&KernelInfo, b: &&KernelInfo| a.path() == b.path();
     let groups = kernels()?.chunk_by(same_path).filter(|group| group.len() > 1);
     Ok(groups.map(|kernels| Duplicate { kernels }).collect())
 }
 
-/// The kernels and, in the same order, their decoded records.
+/// All kernels (`infos`) and, in the same order, their decoded records (`kernels`).
 pub(crate) struct Registry {
     pub(crate) infos: Vec<&'static KernelInfo>,
     pub(crate) kernels: Vec<KernelRecord<'static>>,
@@ -125,9 +125,9 @@ pub(crate) struct Registry {
     pub(crate) linked: Registrations,
 }
 
-/// The registry of the kernels that are registered now.
+/// Returns the registry of the kernels that are registered now.
 ///
-/// A new one is built after a library with kernels has been loaded. Earlier ones are never freed, because callers
+/// If kernels were registered since the last call, this builds a new registry. Earlier registries are never freed, because callers
 /// have references to them.
 pub(crate) fn registry() -> Result<&'static Registry, RegistryError> {
     static LATEST: RwLock<Option<Built>> = RwLock::new(None);
@@ -140,18 +140,18 @@ pub(crate) fn registry() -> Result<&'static Registry, RegistryError> {
         return registry;
     }
     let mut latest = LATEST.write().unwrap_or_else(PoisonError::into_inner);
-    // Another thread may have built it in between.
+    // Another thread may have built the registry before this thread got the lock.
     known(&latest).unwrap_or_else(|| latest.insert(Built::new()).registry.clone())
 }
 
-/// How many kernels have been registered until now. It never falls.
+/// Returns how many registrations there were until now. The number never decreases.
 fn registered() -> usize {
-    inventory::iter::<Registration>().count() + made::count() + linked::count()
+    inventory::iter::<Registration>().count() + runtime::count() + linked::count()
 }
 
 /// The result of building a registry.
 struct Built {
-    /// The number of kernels that had been registered.
+    /// The number of registrations when the registry was built.
     registrations: usize,
     registry: Result<&'static Registry, RegistryError>,
 }
@@ -160,7 +160,7 @@ impl Built {
     fn new() -> Self {
         let registrations = registered();
         let declared = inventory::iter::<Registration>().map(|registration| registration.0);
-        let infos = declared.chain(made::kernels()).chain(linked::kernels());
+        let infos = declared.chain(runtime::kernels()).chain(linked::kernels());
         let mut both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
         let linked = linked::join(&mut both);
         let registry = Registry::new(&both, linked).map(|registry| &*Box::leak(Box::new(registry)));
@@ -177,7 +177,7 @@ impl Registry {
             Some(section) => compare(section, both)?,
             None => Vec::new(),
         };
-        // Decoded records are large, so this sorts references.
+        // Decoded records are large, so references are sorted instead.
         let mut sorted: Vec<_> = both.iter().collect();
         sorted.sort_by_key(|(kernel, _)| {
             (kernel.path, kernel.version, kernel.file, kernel.line, kernel.column)
@@ -186,32 +186,33 @@ impl Registry {
         Ok(Registry { infos, kernels, other_copies, linked })
     }
 
-    /// The kernels with this path.
+    /// Returns the kernels with this path.
     fn called(&self, path: &str) -> &[&'static KernelInfo] {
         let start = self.kernels.partition_point(|kernel| kernel.path < path);
         let end = self.kernels.partition_point(|kernel| kernel.path <= path);
         &self.infos[start..end]
     }
 
-    /// The kernels whose path ends with `::` and this.
+    /// Returns the kernels whose path ends with `::` and then `end`.
     fn ending(&self, end: &str) -> Vec<&'static KernelInfo> {
         self.with(|kernel| kernel.path.strip_suffix(end).is_some_and(|start| start.ends_with("::")))
     }
 
-    /// The kernels of which this holds.
+    /// Returns the kernels whose records satisfy a condition.
     fn with(&self, holds: impl Fn(&KernelRecord<'static>) -> bool) -> Vec<&'static KernelInfo> {
         let both = self.kernels.iter().zip(&self.infos);
         both.filter(|(kernel, _)| holds(kernel)).map(|(_, info)| *info).collect()
     }
 
-    /// Up to three registered paths that are similar to `path`.
+    /// Returns up to three registered paths that are similar to `path`.
     fn near(&self, path: &str) -> Vec<&'static str> {
         let wanted = path.rsplit("::").next().unwrap_or_default();
         near(wanted, self.kernels.iter().map(|kernel| (kernel.name(), kernel.path)))
     }
 }
 
-/// Suggestions for a name that was not found. `named` yields names and what to show for each; up to three similar ones are shown.
+/// Returns suggestions for a name that was not found. `named` yields each known name with the text to suggest for it. Returns the texts
+/// of up to three similar names.
 fn near(wanted: &str, named: impl Iterator<Item = (&'static str, &'static str)>) -> Vec<&'static str> {
     let mut close: Vec<(usize, &'static str)> = named
         .map(|(name, shown)| (strsim::damerau_levenshtein(name, wanted), shown))
@@ -229,12 +230,12 @@ pub struct Duplicate {
 }
 
 impl Duplicate {
-    /// The path that they share.
+    /// Returns the path that the kernels share.
     pub fn path(&self) -> &'static str {
         self.kernels[0].path()
     }
 
-    /// The kernels.
+    /// Returns the kernels.
     pub fn kernels(&self) -> &'static [&'static KernelInfo] {
         self.kernels
     }
@@ -251,10 +252,10 @@ fn damaged(malformed: Malformed) -> RegistryError {
     RegistryError::SectionDamaged { reason: malformed.to_string() }
 }
 
-/// Compares the kernels that registered themselves with the records in the section, and returns the other copies of
-/// this library that have records there.
+/// Compares the kernels that registered themselves with the records in the section. Returns the other copies of this library that have
+/// records in the section.
 ///
-/// Kernels whose record lies elsewhere belong to another shared library, which has its own section.
+/// A kernel whose record is not in the section belongs to another shared library, which has its own section.
 fn compare(
     section: &'static [u8],
     kernels: &[(KernelRecord<'static>, &KernelInfo)],
@@ -274,7 +275,8 @@ fn compare(
         return Ok(Vec::new());
     }
 
-    // This is rare, so every record is decoded only now. Records without a copy were written by older versions than this.
+    // Records are decoded only here, because a difference is rare. A record without the number of a copy (0) was written by an
+    // older version of this library.
     let (mut recorded, mut others) = (Vec::new(), BTreeMap::<u64, OtherCopy>::new());
     for record in Records::new(section) {
         match record.map_err(damaged)? {

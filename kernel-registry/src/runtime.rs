@@ -1,5 +1,5 @@
-//! Kernels of images that are made at run time: by NVRTC, Triton or another compiler. They are registered like those
-//! known at compile time, so that one warm-up, one report and one set of checks serve both.
+//! Kernels of images that are compiled at run time, by NVRTC, Triton or another compiler. They are registered like declared kernels, so
+//! that both are warmed, reported and checked in the same way.
 
 mod record;
 
@@ -15,12 +15,12 @@ use crate::lock::lock;
 use crate::{Dim3, KernelInfo};
 use record::Declared;
 
-/// An image that was made at run time: PTX, a cubin or a fatbin. Registering it registers each of its kernels.
+/// An image that was compiled at run time: PTX, a cubin or a fatbin. Registering the image registers each of its kernels.
 ///
-/// From then on its kernels are like those that were declared: [`find`](crate::find) finds them, [`warm_all`](crate::warm_all)
-/// loads them, grants their stack and lists them, and [`launch_dyn`](crate::launch_dyn) compares arguments with what the
-/// image says of their parameters. That is all for C++ kernels, whose symbols name the types; of an `extern "C"` kernel it
-/// is sizes, and in PTX which are `f32` or `f64`.
+/// Registered kernels are treated like declared kernels: [`find`](crate::find) finds them, [`warm_all`](crate::warm_all) loads them and
+/// lists them in its report, and [`launch_dyn`](crate::launch_dyn) compares arguments with the parameters that the image names. For a C++
+/// kernel the image names all types, because the symbol contains them. For an `extern "C"` kernel it names the sizes of parameters,
+/// and, if it is PTX, which of them are `f32` or `f64`.
 ///
 /// ```no_run
 /// use kernel_registry::{DynArg, RuntimeImage, launch_dyn, warm_all};
@@ -42,18 +42,18 @@ use record::Declared;
 /// # }
 /// ```
 ///
-/// Register all images before the warm-up. A kernel that is registered later is loaded late, if the policy of the context
-/// allows that ([`Late`](crate::Late)), or by another `warm_all`, which is cheap.
+/// Register all images before the warm-up. A kernel that is registered later is loaded by another `warm_all`, which is cheap, or at its
+/// first launch, if the policy of the context allows that ([`Late`](crate::Late)).
 ///
-/// Registered images stay in memory, and their code on the device, until the process ends: so a launch never meets a
-/// kernel that was unloaded. For code that comes and goes, use cudarc's modules.
+/// Registered images stay in memory until the process ends, and so does their code on the device. So a launch never uses a kernel that was
+/// unloaded. For code that shall be unloaded, use cudarc's modules.
 #[derive(Clone)]
 #[must_use = "nothing is registered before `register` is called"]
 pub struct RuntimeImage {
     name: String,
     bytes: Vec<u8>,
     place: &'static Location<'static>,
-    /// What the caller declares, by kernels' names.
+    /// The names of kernels, and what the caller declares for each.
     declared: Vec<(String, Declared)>,
 }
 
@@ -65,28 +65,28 @@ struct Registered {
     kernels: Vec<&'static KernelInfo>,
 }
 
-/// Images in the order of registration.
+/// The registered images, in the order of registration.
 static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
-/// All kernels of images that were made at run time.
+/// Returns all kernels of images that were compiled at run time.
 pub(crate) fn kernels() -> Vec<&'static KernelInfo> {
     lock(&REGISTERED).iter().flat_map(|image| &image.kernels).copied().collect()
 }
 
-/// How many there are.
+/// Returns how many kernels `kernels` returns.
 pub(crate) fn count() -> usize {
     lock(&REGISTERED).iter().map(|image| image.kernels.len()).sum()
 }
 
 impl RuntimeImage {
-    /// An image and its name. The paths of its kernels begin with the name: `softmax.ptx::softmax`.
+    /// Creates an image with a name. The paths of the image's kernels begin with the name: `softmax.ptx::softmax`.
     #[track_caller]
     pub fn new(name: impl Into<String>, image: impl Into<Vec<u8>>) -> Self {
         let place = Location::caller();
         RuntimeImage { name: name.into(), bytes: image.into(), place, declared: Vec::new() }
     }
 
-    /// Sets the block of a kernel, which is named by its symbol or C++ name, as `block = ..` does in a declaration.
+    /// Sets the block of a kernel, as `block = ..` does in a declaration. `kernel` is the kernel's symbol or its name in C++.
     pub fn block(self, kernel: impl Into<String>, threads: impl Into<Dim3>) -> Self {
         self.declare(kernel, Declared::Block(threads.into().0))
     }
@@ -106,15 +106,16 @@ impl RuntimeImage {
         self
     }
 
-    /// Registers the kernels of the image, and returns them in its order. The same image registered again under the same
-    /// name gives the same kernels.
+    /// Registers the kernels of the image, and returns them in the image's order. If the same image is registered again under the
+    /// same name, this returns the same kernels.
     ///
     /// # Errors
     ///
-    /// The bytes are not an image, it has no kernels, or none of a name that was given; a block, shared memory or stack is
-    /// more than any device has; or another image has this name.
+    /// The bytes are not an image; the image has no kernels, or no kernel with a name that was passed to [`block`](Self::block),
+    /// [`shared`](Self::shared) or [`stack`](Self::stack); the block, shared memory or stack is larger than any device allows; or another
+    /// image is registered under this name.
     pub fn register(mut self) -> Result<Vec<&'static KernelInfo>, RuntimeImageError> {
-        // The driver reads PTX up to a zero.
+        // The driver reads PTX only up to the first zero byte.
         if !fatbin::is_fatbin(&self.bytes) && !self.bytes.starts_with(b"\x7fELF") {
             let end = self.bytes.iter().position(|byte| *byte == 0);
             self.bytes.truncate(end.unwrap_or(self.bytes.len()));
@@ -140,7 +141,7 @@ impl RuntimeImage {
         RuntimeImageError { image: self.name.clone(), reason }
     }
 
-    /// The records of the image's kernels.
+    /// Writes the records of the image's kernels.
     fn records(&self) -> Result<Vec<Vec<u8>>, String> {
         let image = read(&self.bytes).map_err(|error| error.to_string())?;
         let mut declared = Vec::new();
@@ -164,7 +165,7 @@ impl RuntimeImage {
     }
 }
 
-/// The kernels of an image, each once. Of several variants, PTX tells most of parameters.
+/// Returns the kernels of an image, each once. If several variants contain a kernel, a variant with parameter types is chosen: PTX.
 fn entries(image: &Image) -> Vec<&Entry> {
     let mut symbols = HashSet::new();
     let all = image.variants.iter().flat_map(|variant| &variant.entries);
@@ -182,13 +183,13 @@ impl fmt::Debug for RuntimeImage {
     }
 }
 
-/// Why an image that was made at run time was not registered.
+/// Why an image that was compiled at run time was not registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuntimeImageError {
     /// The name of the image.
     pub image: String,
-    /// What is wrong with it, in a sentence.
+    /// What is wrong with the image, in a sentence.
     pub reason: String,
 }
 

@@ -1,7 +1,7 @@
-//! The types of CUDA's headers that kernels take and Rust lacks: vectors, floating point in eight bits, tensor maps.
+//! The types of CUDA's headers that kernels take and that Rust lacks: vectors, 8-bit floating point, tensor maps.
 //!
-//! Each has CUDA's size and alignment, and stands for nothing else: where an image says `float4`, [`Float4`] compiles, and
-//! [`Int4`] does not, although it is as large. Structs of your own that have the same size and alignment compile too.
+//! Each type has CUDA's size and alignment, and matches only the CUDA type of its name: where the image has a `float4`, [`Float4`]
+//! compiles, but [`Int4`] does not, although it is as large. Your own structs of the same size and alignment compile, too.
 //!
 //! ```
 //! use kernel_registry::types::Float4;
@@ -16,10 +16,10 @@ use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
 
 use crate::{KernelParam, RustType};
 
-/// Makes a type known to kernels and to cudarc, with its names in CUDA and the layout that it has there.
+/// Implements `KernelParam` and cudarc's traits for a type, with the type's names in CUDA and its layout there.
 macro_rules! cuda_type {
     ($name:ident, $size:literal, $align:literal, [$($cuda:literal),+]) => {
-        // SAFETY: CUDA has the same type, of this size and alignment.
+        // SAFETY: CUDA has the same type, with this size and alignment.
         #[diagnostic::do_not_recommend]
         unsafe impl KernelParam for $name {
             const RUST: RustType = RustType::Cuda(&[$($cuda),+]);
@@ -28,7 +28,7 @@ macro_rules! cuda_type {
         // SAFETY: as above.
         unsafe impl DeviceRepr for $name {}
 
-        // SAFETY: it consists of numbers.
+        // SAFETY: the type consists of numbers.
         unsafe impl ValidAsZeroBits for $name {}
 
         const _: () = assert!(size_of::<$name>() == $size && align_of::<$name>() == $align);
@@ -47,7 +47,7 @@ macro_rules! vectors {
             }
 
             impl $name {
-                /// From its components.
+                /// Creates a vector from its components.
                 pub const fn new($($field: $component),+) -> Self {
                     Self { $($field),+ }
                 }
@@ -70,7 +70,7 @@ macro_rules! vectors {
     };
 }
 
-// Three components lie like an array, others are loaded as a whole, but 16 bytes at most.
+// A vector of three components is aligned like an array. Other vectors are aligned to their size, but to 16 bytes at most.
 vectors! {
     Char2(x y): [i8; 2], 2, 2, ["char2"] Eq Hash;
     Char3(x y z): [i8; 3], 3, 1, ["char3"] Eq Hash;
@@ -120,10 +120,10 @@ pub struct E4m3(pub u8);
 #[repr(transparent)]
 pub struct E5m2(pub u8);
 
-/// CUDA's `CUtensorMap`, by value for a parameter `const __grid_constant__ CUtensorMap`: what `cuTensorMapEncodeTiled`
-/// writes. It is made from the `opaque` of cudarc's `CUtensorMap`.
+/// CUDA's `CUtensorMap`, which `cuTensorMapEncodeTiled` writes, for a parameter `const __grid_constant__ CUtensorMap`. It converts from
+/// the field `opaque` of cudarc's `CUtensorMap`.
 ///
-/// CUDA 13 aligns it to 128 bytes among the arguments of a kernel, which makes no difference to a launch.
+/// CUDA 13 aligns a `CUtensorMap` argument to 128 bytes. This makes no difference to a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C, align(64))]
 pub struct TensorMap {

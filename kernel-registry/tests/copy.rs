@@ -1,4 +1,4 @@
-//! Tests the number by which copies of this package in one program are told apart: the build script makes it.
+//! Tests the number that the build script computes to distinguish copies of this package in one program.
 
 #[path = "../build/copy.rs"]
 mod copy;
@@ -12,7 +12,7 @@ fn of(folder: &str) -> u64 {
 }
 
 #[test]
-fn it_is_cargos_hash_in_each_layout_of_its_folders() {
+fn the_number_is_cargos_hash_in_each_layout_of_its_folders() {
     for folder in [
         "/home/me/target/debug/build/kernel-registry-0123456789abcdef/out",
         "/home/me/build/debug/build/kernel-registry/0123456789abcdef/out",
@@ -23,7 +23,7 @@ fn it_is_cargos_hash_in_each_layout_of_its_folders() {
 }
 
 #[test]
-fn elsewhere_it_is_that_of_the_version() {
+fn without_cargos_folders_the_number_is_a_hash_of_the_version() {
     let unknown = of("/sandbox/out");
     for folder in
         ["", "out", "/", "/build/kernel-registry-0123/out", "/build/kernel-registry-0123456789abcdeg/out"]

@@ -1,11 +1,12 @@
-//! The comparison of a struct's fields with those that a CUDA source spells out. The compiler makes it in constants; here it runs.
+//! Tests the comparison of a Rust struct's fields with the struct in a CUDA source. The compiler evaluates it in constants; these tests
+//! run it.
 
 use std::panic::catch_unwind;
 
 use kernel_registry::__private_0_1::checks::{CudaField, fields};
 use kernel_registry::KernelParam;
 
-/// `struct Step { float* x; int n; float a; char b; char c; };`
+/// The fields of `struct Step { float* x; int n; float a; char b; char c; };`.
 const STEP: [CudaField; 5] = [
     ("x", "float* x", 0, 8, false),
     ("n", "int n", 8, 4, false),
@@ -14,7 +15,7 @@ const STEP: [CudaField; 5] = [
     ("c", "char c", 17, 1, false),
 ];
 
-/// What the compiler would say of a type for `Step`.
+/// Compares a Rust type with `Step`. Returns the part of the message that names the fields.
 fn compared<T: KernelParam>() -> Result<(), String> {
     let compared = catch_unwind(|| fields::<T>(24, 8, &STEP, "wrong"));
     let rest = |message: &String| {
@@ -62,11 +63,11 @@ struct Tuple<T>(T, i32, f32, i8, i8);
 #[repr(C)]
 struct ByHand(u64, f32, f32, f32);
 
-// SAFETY: it is never launched with.
+// SAFETY: no kernel is launched with this type.
 unsafe impl KernelParam for ByHand {}
 
 #[test]
-fn fields_that_can_be_those_of_the_source_are_taken() {
+fn fields_that_match_the_source_are_accepted() {
     assert_eq!(compared::<Same>(), Ok(()));
     assert_eq!(compared::<OtherNames>(), Ok(()));
     assert_eq!(compared::<Signs>(), Ok(()));
@@ -78,7 +79,7 @@ fn fields_that_can_be_those_of_the_source_are_taken() {
 }
 
 #[test]
-fn fields_that_cannot_be_those_of_the_source_are_refused() {
+fn fields_that_do_not_match_the_source_are_refused() {
     let refused = |compared: Result<(), String>, message: &str| assert_eq!(compared, Err(message.to_owned()));
     refused(compared::<Swapped>(), "`a: f32` is at byte 8 here, and `int n` at byte 8");
     refused(compared::<SwappedAlike>(), "`b: i8` is at byte 17 here, and `char b` at byte 16");

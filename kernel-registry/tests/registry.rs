@@ -1,4 +1,4 @@
-//! Declares kernels and queries the registry, all in one crate, which is small enough for Miri.
+//! Tests that declared kernels are found in the registry. Everything is in one crate, which is small enough for Miri.
 
 use kernel_registry::{LaunchConfig, RegistryError, find, find_symbol, gpu_kernel, kernels};
 
@@ -9,7 +9,7 @@ unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 #[gpu_kernel(image = "tests/images/saxpy.ptx", name = "nothing")]
 unsafe fn bare();
 
-/// The same kernel again, and others with names that end alike.
+/// Declares the same kernel again, and a kernel whose path ends like another.
 #[gpu_kernel(image = "tests/images/saxpy.ptx")]
 mod blas1 {
     pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
@@ -41,7 +41,7 @@ fn a_kernel_is_what_was_declared() {
 }
 
 #[test]
-fn the_registry_has_them() {
+fn the_registry_has_all_declared_kernels() {
     let paths: Vec<_> = kernels().unwrap().iter().map(|kernel| kernel.path()).collect();
     let expected = [
         "registry::bare",
@@ -65,7 +65,7 @@ fn a_kernel_is_found_by_the_end_of_its_path() {
     assert_eq!(find("empty"), Ok(blas1::empty::INFO));
     assert_eq!(find("blas1::saxpy"), Ok(blas1::saxpy::INFO));
     assert_eq!(find(&format!("reduce::<{}, 128>", "f32")), Ok(reduce::<f32, 128>::INFO));
-    // A whole path comes before the end of a longer one, and only whole names count.
+    // A whole path has precedence over the end of a longer path, and the end must consist of whole names.
     assert_eq!(find("registry::saxpy"), Ok(saxpy::INFO));
     for other in ["axpy", "", "::bare", "mpty"] {
         assert!(matches!(find(other), Err(RegistryError::NotFound { .. })), "{other}");
@@ -83,7 +83,7 @@ fn the_only_block_of_a_kernel_needs_no_declaration() {
     assert_eq!(exact::INFO.block(), Some([16, 8, 1]));
     assert_eq!(exact::over(1000), LaunchConfig::over(1000, [16, 8, 1]));
     assert_eq!(exact::config(3).block, [16, 8, 1]);
-    // This one was compiled for at most 128 threads: they may be fewer, or lie otherwise.
+    // `reduce` was compiled for at most 128 threads, so several blocks are possible.
     assert_eq!(reduce::<f32, 128>::INFO.block(), None);
 }
 

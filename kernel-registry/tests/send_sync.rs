@@ -7,7 +7,7 @@ use kernel_registry::{
 
 const fn send_and_sync<T: Send + Sync>() {}
 
-/// Evaluated at compile time.
+/// The calls are checked when this file is compiled.
 const _: () = {
     send_and_sync::<&KernelInfo>();
     send_and_sync::<Image>();

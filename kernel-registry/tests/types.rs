@@ -1,4 +1,4 @@
-//! Declarations with CUDA's own types against an image that names them: that they compile is the test.
+//! Tests declarations with CUDA's types against an image that names these types. Most of the test is that this file compiles.
 
 use kernel_registry::gpu_kernel;
 use kernel_registry::types::*;
@@ -56,9 +56,9 @@ unsafe fn newer(map: TensorMap);
 #[gpu_kernel(image = "tests/images/types.ptx")]
 unsafe fn unnamed(map: TensorMap, vector: Float4);
 
-/// The image reader's table is the one place of these sizes.
+/// The image reader's table is the only source of the sizes in CUDA.
 #[test]
-fn they_have_the_layouts_that_the_image_reader_knows() {
+fn types_have_the_layouts_that_the_image_reader_knows() {
     fn compare<T: kernel_registry::KernelParam>() {
         let names = T::RUST.cuda_names();
         assert!(!names.is_empty());
@@ -78,7 +78,7 @@ fn they_have_the_layouts_that_the_image_reader_knows() {
 }
 
 #[test]
-fn a_record_has_their_sizes() {
+fn a_record_has_the_sizes_of_these_types() {
     let sizes = |kernel: &kernel_registry::KernelInfo| -> Vec<_> {
         kernel.params().iter().map(|param| (param.element_size, param.element_align)).collect()
     };

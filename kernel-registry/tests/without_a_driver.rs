@@ -1,4 +1,4 @@
-//! Warming and launching without a driver, and what the compiler accepts in launches.
+//! Tests calls without a driver, and that the compiler accepts every kind of argument in a launch.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 #[gpu_kernel(image = "tests/images/reduce.ptx", instances(<f32, 128>, <f64, 256>), block = BLOCK)]
 pub unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
 
-/// Parameter names do not matter.
+/// The parameters have names that the generated `launch` uses itself.
 #[gpu_kernel(image = "tests/images/saxpy.ptx", name = "saxpy")]
 pub unsafe fn named(stream: u32, config: f32, launch: *const f32, args: *mut f32);
 
-/// Every type that can be passed for a slice; it is compiled but never run.
+/// Passes every type that can be passed for a slice. This function is compiled but never run.
 #[allow(dead_code)]
 fn slices_and_views(
     stream: &Arc<CudaStream>,
@@ -29,7 +29,7 @@ fn slices_and_views(
     view_mut: &mut CudaViewMut<'_, f32>,
 ) -> Result<(), LaunchError> {
     let cudarcs = driver::LaunchConfig::for_num_elems(1);
-    // SAFETY: it is never called.
+    // SAFETY: this function is never called.
     unsafe {
         saxpy::launch(stream, saxpy::over(1), 1, 2.0, slice, slice_mut)?;
         saxpy::launch(stream, saxpy::over(1).grid(4).cooperative(), 1, 2.0, view, view_mut)?;
@@ -40,7 +40,7 @@ fn slices_and_views(
     }
 }
 
-/// Code that is generic over a kernel's instances, and over kernels.
+/// Launches an instance of a generic kernel, in a function that is generic over the instance.
 #[allow(dead_code)]
 fn generic<T, const BLOCK: u32>(
     stream: &CudaStream,
@@ -50,7 +50,7 @@ fn generic<T, const BLOCK: u32>(
 where
     reduce<T, BLOCK>: Kernel,
 {
-    // SAFETY: it is never called.
+    // SAFETY: this function is never called.
     unsafe { reduce::<T, BLOCK>::launch(stream, reduce::<T, BLOCK>::over(1), x, out, 1) }
 }
 
@@ -87,7 +87,7 @@ fn a_missing_driver_is_an_error_and_no_panic() {
     let is_there = kernel_registry_cudarc::has_driver();
     match kernel_registry::context(0) {
         Err(DriverUnavailable::Missing) => assert!(!is_there),
-        // With or without a device.
+        // The driver is there, with or without a device.
         Err(DriverUnavailable::Failed(_) | DriverUnavailable::TooOld { .. }) | Ok(_) => assert!(is_there),
         Err(error) => panic!("{error}"),
     }

@@ -1,4 +1,4 @@
-//! The arguments of the attribute, `key = value` separated by commas, each with a type of its own.
+//! Parses the arguments of the attribute, `key = value` separated by commas, into typed values.
 
 use std::fmt::Display;
 
@@ -11,7 +11,7 @@ use syn::{AngleBracketedGenericArguments, Expr, ExprLit, Lit, LitStr, Path, Toke
 
 use crate::errors::Errors;
 
-/// The keys that the attribute knows, in the order in which its documentation has them.
+/// The keys that the attribute accepts, in the order in which errors list them.
 const KEYS: [&str; 11] =
     ["file", "image", "linked", "name", "instances", "arch", "block", "shared", "stack", "type", "crate"];
 
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// The kernel's name in the image.
     pub(crate) name: Option<Argument<LitStr>>,
     pub(crate) instances: Option<Argument<Vec<Instance>>>,
-    /// The least compute capability, 80 for `">=80"`.
+    /// The least architecture, 80 for `">=80"`.
     pub(crate) min_arch: Option<Argument<u32>>,
     pub(crate) block: Option<Argument<Expr>>,
     pub(crate) shared: Option<Argument<Expr>>,
@@ -34,25 +34,25 @@ pub(crate) struct Arguments {
     pub(crate) krate: Option<Argument<Path>>,
 }
 
-/// A key with its value. The value is missing if it was wrong, which has been reported.
+/// A key with its value. The value is `None` if it was wrong; then the error has been reported.
 #[derive(Clone)]
 pub(crate) struct Argument<T> {
     pub(crate) key: Ident,
     pub(crate) value: Option<T>,
 }
 
-/// The file that holds a kernel's code.
+/// Where a kernel's code comes from.
 #[derive(Clone)]
 pub(crate) enum Code {
-    /// A source that the build script compiles.
+    /// From a source file that the build script compiles.
     File(Argument<LitStr>),
-    /// An image that is there already.
+    /// From a compiled image.
     Image(Argument<LitStr>),
-    /// nvcc links it into the program.
+    /// From nvcc, which links the kernel into the program.
     Linked,
 }
 
-/// The arguments that say where the code is. Only one may be given.
+/// The arguments that say where the code comes from. Only one of them may be given.
 #[derive(Default)]
 struct Codes {
     file: Option<Argument<LitStr>>,
@@ -81,18 +81,18 @@ impl Codes {
     }
 }
 
-/// One of `instances(<f32, 128>, <f32, 256> = "reduce<float, 256u>")`.
+/// One instance in `instances(<f32, 128>, <f32, 256> = "reduce<float, 256u>")`.
 #[derive(Clone)]
 pub(crate) struct Instance {
     pub(crate) args: AngleBracketedGenericArguments,
-    /// Its name in the image, if its arguments do not tell.
+    /// The instance's name in the image, if it cannot be derived from the arguments.
     pub(crate) name: Option<LitStr>,
 }
 
 impl Arguments {
     pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let parser = |input: ParseStream<'_>| Ok(Self::read(input, errors));
-        // The parser consumes all it is given, or reports why it did not.
+        // The parser consumes all tokens and reports errors itself, so its result is always `Ok`.
         parser.parse2(tokens).unwrap_or_default()
     }
 
@@ -168,7 +168,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Completes these arguments with those of the surrounding module.
+    /// Completes these arguments with the arguments of the surrounding module.
     pub(crate) fn or(self, module: &Arguments) -> Self {
         let module = module.clone();
         Arguments {
@@ -184,7 +184,7 @@ impl Arguments {
         }
     }
 
-    /// The keys of arguments that belong to one kernel, so that a module cannot have them.
+    /// Returns the keys of arguments that belong to one kernel, so that a module cannot have them.
     pub(crate) fn keys_of_one_kernel(&self) -> impl Iterator<Item = &Ident> {
         let name = self.name.as_ref().map(|name| &name.key);
         let stack = self.stack.as_ref().map(|stack| &stack.key);
@@ -224,7 +224,7 @@ impl Parse for Instance {
     }
 }
 
-/// Reads a literal directly: most values are literals, and the parser of expressions is slow.
+/// Parses a value. A literal is read directly: most values are literals, and the parser of expressions is slow.
 fn value(input: ParseStream<'_>) -> syn::Result<Expr> {
     let ahead = input.fork();
     match ahead.parse::<Lit>() {
@@ -242,7 +242,7 @@ fn path(key: &str, value: Expr, errors: &mut Errors) -> Option<LitStr> {
 }
 
 fn text(value: Expr, rule: impl Display, errors: &mut Errors) -> Option<LitStr> {
-    // What `macro_rules` passes on as an expression comes in an invisible group.
+    // An expression that a `macro_rules!` macro has passed on is inside an invisible group.
     let mut inner = &value;
     while let Expr::Group(group) = inner {
         inner = &group.expr;
@@ -292,7 +292,7 @@ fn skip_to_comma(input: ParseStream<'_>) {
     }
 }
 
-/// The known key that differs from this one by the fewest letters, if it is close at all.
+/// Returns the known key that is most similar to this one, if it is similar enough to be suggested.
 fn near(key: &str) -> Option<&'static str> {
     let (distance, near) =
         KEYS.iter().map(|known| (strsim::damerau_levenshtein(key, known), *known)).min()?;

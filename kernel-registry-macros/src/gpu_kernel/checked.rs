@@ -1,4 +1,4 @@
-//! Takes a declaration through all phases but the last, which writes code.
+//! Runs all phases for a declaration, except the last one, which writes code.
 
 use super::arguments::Arguments;
 use super::declaration::{Declaration, Name};
@@ -7,10 +7,10 @@ use super::verdict::{self, Verdict};
 use super::written;
 use crate::errors::Errors;
 
-/// A declaration that went through all phases but the last, code.
+/// The result of all phases before code is written: a kernel, or errors.
 pub(crate) enum Checked {
     Kernel(Box<Kernel>),
-    /// The name is kept, so that its uses raise no further errors.
+    /// A declaration with errors. Its name is kept, so that uses of the name raise no further errors.
     Broken(Box<Name>, Errors),
 }
 
@@ -19,12 +19,12 @@ pub(crate) struct Kernel {
     pub(crate) name: Name,
     pub(crate) declaration: Declaration,
     pub(crate) image: Image,
-    /// One for each instance of the declaration.
+    /// One verdict for each instance of the declaration.
     pub(crate) verdicts: Vec<Verdict>,
 }
 
 impl Checked {
-    /// `errors` holds the errors in the arguments.
+    /// Checks a declaration. `errors` holds the errors that were found in the arguments.
     pub(crate) fn new(written: written::Declaration, args: &Arguments, mut errors: Errors) -> Self {
         let name = Name::resolve(&written, args, &mut errors);
         match phases(&name, written, args, errors) {

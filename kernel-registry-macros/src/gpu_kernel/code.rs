@@ -1,7 +1,8 @@
-//! Code: the type that stands for a kernel, and a call of the library's `__kernel!`, which does the rest.
+//! Writes the code for a kernel: the type that stands for the kernel, and a call of the library's macro `__kernel!`, which expands
+//! to everything else.
 //!
-//! The compiler expands that macro many times faster than a procedural macro, which cargo builds without optimisation,
-//! can write the same tokens. So what is the same for all kernels is there.
+//! Code that is the same for all kernels is in `__kernel!`: the compiler expands a `macro_rules!` macro many times faster than this
+//! procedural macro, which cargo builds without optimisation, can write the same tokens.
 
 mod checks;
 mod record;
@@ -20,7 +21,7 @@ use super::declaration::param::Param;
 use super::declaration::{Instance, Name};
 use super::verdict::Verdict;
 
-/// Writes what a declaration becomes, with its errors if it has any.
+/// Writes the code for a declaration, with its errors if it has any.
 pub(crate) fn expand(checked: Checked) -> TokenStream {
     match checked {
         Checked::Kernel(kernel) => expand_kernel(&kernel),
@@ -70,8 +71,9 @@ fn ordinary(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// What the instances share needs a bound that only they meet: a trait of its own, whose error can list the instances. The trait is
-/// in a module with a name that nobody uses, so that its name, and those of its attributes, clash with nothing.
+/// Writes the code for a generic kernel. Only the declared instances implement the trait `Instance`, which is generated for this
+/// kernel, so that the compiler's error for other arguments can list the instances. The trait is in a module with a name that nobody
+/// uses, so that no names clash.
 fn generic(kernel: &Kernel) -> TokenStream {
     let Kernel { name, declaration, verdicts, .. } = kernel;
     let Name { krate, ident, cfgs, generics, .. } = name;
@@ -105,7 +107,7 @@ fn generic(kernel: &Kernel) -> TokenStream {
                 const INFO: &'static #krate::KernelInfo = <Self as #instance>::INFO;
             }
 
-            // The library's trait is the one that others can name, so that code which is generic itself can launch.
+            // The bound is the library's trait `Kernel`, because generic code in other crates can name it, but not `Instance`.
             #krate::__kernel! {
                 [impl<#declared> #ident<#used> where Self: #krate::Kernel]
                 #about
@@ -116,7 +118,8 @@ fn generic(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// Writes the name and its functions for a broken declaration: uses of it compile, so that the reported errors are the only ones.
+/// Writes the type and its functions for a declaration with errors. Then uses of the kernel compile, and the reported errors are the
+/// only ones.
 fn expand_broken(name: &Name) -> TokenStream {
     let Name { krate, ident, cfgs, generics, params, .. } = name;
     let launch = params.as_ref().map(|params| launch(params, None, krate));
@@ -142,15 +145,16 @@ fn expand_broken(name: &Name) -> TokenStream {
     }
 }
 
-/// The type that stands for the kernel. It has braces, so that values can have its name after a glob import, and a field without a
-/// value, so that nobody can make one. An empty enum has no place for the marker of generic kernels. Errors and lints about
-/// it are shown at the kernel's name. A kernel that nothing refers to is registered all the same: it is not dead.
+/// Writes the type that stands for the kernel. It is a struct with braces, because the name of a tuple or unit struct is also a value,
+/// which could clash after a glob import. Its field has an uninhabited type, so that the type has no values; an empty enum could not
+/// hold the marker for the type parameters of generic kernels. Errors and lints about the type are shown at the kernel's name.
+/// `dead_code` is allowed, because a kernel is registered even if nothing refers to its type.
 fn type_item(name: &Name) -> TokenStream {
     let Name { vis, ident, generics, .. } = name;
     let declared = declared(generics);
     let types = generics.iter().filter(|generic| generic.of.is_none()).map(|generic| &generic.ident);
     let parameters = if generics.is_empty() { quote!() } else { quote!(<#declared>) };
-    // Each type parameter has to occur; as the result of a function it asks nothing of the type.
+    // Each type parameter has to occur in the struct. As the result type of a function it sets no conditions for the type.
     let marker = quote!(::core::marker::PhantomData<(#(fn() -> #types,)*)>);
     let field = match generics.as_slice() {
         [] => quote!(::core::convert::Infallible),
@@ -165,7 +169,7 @@ fn type_item(name: &Name) -> TokenStream {
     }
 }
 
-/// The generic parameters as a declaration has them.
+/// Writes the generic parameters as an item declares them: `T, const N: u32`.
 fn declared(generics: &[Generic]) -> TokenStream {
     let declared = generics.iter().map(|Generic { ident, of }| match of {
         Some(ty) => quote!(const #ident: #ty),
@@ -174,14 +178,14 @@ fn declared(generics: &[Generic]) -> TokenStream {
     quote!(#(#declared),*)
 }
 
-/// The generic parameters as arguments.
+/// Writes the generic parameters as arguments of the type: `T, N`.
 fn used(generics: &[Generic]) -> TokenStream {
     let idents = generics.iter().map(|generic| &generic.ident);
     quote!(#(#idents),*)
 }
 
-/// The parameters as `launch` has them, each with the function of `__private::pass` that turns it into the driver's argument.
-/// A slice has a second function for its length, if that is an argument of its own.
+/// Writes the parameters of `launch`, each with the name of the function in `__private::pass` that converts it to the driver's
+/// argument. A slice has a second function, for its length, if the kernel takes the length as a separate argument.
 fn launch(params: &[Param], length: Option<SliceLength>, krate: &TokenStream) -> TokenStream {
     let length = length.filter(|length| *length == SliceLength::Next).map(|_| quote!(, length));
     let params = params.iter().map(|Param { ident, element, pass, nullable, .. }| {
@@ -209,7 +213,7 @@ fn launch(params: &[Param], length: Option<SliceLength>, krate: &TokenStream) ->
     quote!(launch(#(#params)*))
 }
 
-/// The tokens for `__kernel!` to register one instance. `has_info` is the trait that the instance implements.
+/// Writes the tokens by which `__kernel!` registers one instance. `has_info` is the trait with `INFO` that the instance implements.
 fn registered_as(
     kernel: &Kernel,
     instance: &Instance,
@@ -247,7 +251,7 @@ fn registered_as(
     }
 }
 
-/// The checks of an instance, each in a constant of its own, so that one that fails is the only error.
+/// Writes the checks of an instance. Each check is in a separate constant, so that a failed check causes no further errors.
 fn checks(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> TokenStream {
     let Name { krate, cfgs, .. } = &kernel.name;
     let checks = checks::emit(instance, verdict, krate).into_iter();
@@ -261,7 +265,7 @@ fn checks(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> TokenStrea
     checks.map(check).collect()
 }
 
-/// The kernel's own name in code outside of its item: `saxpy`, `reduce::<f32, 128>`.
+/// Writes a kernel's name as an expression uses it: `saxpy`, `reduce::<f32, 128>`.
 pub(crate) fn used_name(ident: &Ident, instance: &Instance) -> TokenStream {
     let args = &instance.args.tokens;
     if instance.args.is_empty() { quote!(#ident) } else { quote!(#ident::#args) }

@@ -1,4 +1,4 @@
-//! A parsed declaration, after every check that needs no image. Errors point at the tokens that break a rule.
+//! Resolves a declaration: makes every check that needs no image. Errors point at the tokens that break a rule.
 
 pub(crate) mod block;
 pub(crate) mod bytes;
@@ -20,20 +20,20 @@ use super::written;
 use crate::errors::Errors;
 use crate::source::{self, Position};
 
-/// The generated type that represents a kernel. It is generated even if the rest of the declaration is wrong.
+/// The generated type that stands for a kernel. It is generated even if the rest of the declaration is wrong.
 pub(crate) struct Name {
-    /// How the expansion reaches the library: `::kernel_registry` or what `crate = ..` says.
+    /// The path of the library: `::kernel_registry`, or the path in `crate = ..`.
     pub(crate) krate: TokenStream,
-    /// The declared function.
+    /// The name of the declared function.
     pub(crate) function: Ident,
-    /// The generated type.
+    /// The name of the generated type.
     pub(crate) ident: Ident,
     pub(crate) vis: Visibility,
     /// The attributes that decide whether the kernel is compiled.
     pub(crate) cfgs: Vec<Attribute>,
-    /// Empty for an ordinary kernel.
+    /// The generic parameters. Empty for a kernel that is not generic.
     pub(crate) generics: Vec<Generic>,
-    /// The parameters as declared. None if one of them is wrong.
+    /// The parameters as declared. `None` if one of them is wrong.
     pub(crate) params: Option<Rc<Vec<Param>>>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Declaration {
     pub(crate) position: Position,
     pub(crate) wanted: Wanted,
     pub(crate) min_arch: Option<u32>,
-    /// One for an ordinary kernel.
+    /// The instances to register. A kernel that is not generic has exactly one.
     pub(crate) instances: Vec<Instance>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Wanted {
     pub(crate) span: Span,
 }
 
-/// A kernel to register: an ordinary kernel, or an instance of a generic one.
+/// A kernel to register: a kernel that is not generic, or one instance of a generic kernel.
 pub(crate) struct Instance {
     pub(crate) args: GenericArgs,
     pub(crate) params: Rc<Vec<Param>>,
@@ -78,7 +78,7 @@ impl Name {
         }
         let ident = args.type_name.as_ref().and_then(|name| name.value.clone());
         let mut ident = ident.unwrap_or_else(|| sig.ident.clone());
-        // User code can name the type, but lints about names treat it as generated.
+        // With this span, user code can name the type, but lints about names ignore it.
         ident.set_span(ident.span().resolved_at(Span::mixed_site()));
         Name {
             krate: args.krate(),
@@ -106,8 +106,8 @@ impl Declaration {
                 "a kernel is declared without a body: end it with `;`, its code is in the CUDA file or image",
             );
         }
-        signature(&sig, errors);
-        attributes(&attrs, errors);
+        check_signature(&sig, errors);
+        check_attributes(&attrs, errors);
         let wanted = wanted(name, args, errors);
         let instances = instances(name, &sig, args, errors);
         Some(Declaration {
@@ -122,7 +122,7 @@ impl Declaration {
 }
 
 impl Arguments {
-    /// How the expansion reaches the library.
+    /// Returns the path of the library: `::kernel_registry`, or the path in `crate = ..`.
     pub(crate) fn krate(&self) -> TokenStream {
         let path = self.krate.as_ref().and_then(|krate| krate.value.as_ref());
         path.map_or_else(|| quote!(::kernel_registry), ToTokens::to_token_stream)
@@ -141,7 +141,7 @@ fn wanted(name: &Name, args: &Arguments, errors: &mut Errors) -> Option<Wanted> 
     Some(Wanted { name, span: function.span() })
 }
 
-/// The instances of a generic kernel. An ordinary kernel has one.
+/// Resolves the instances of a kernel. A kernel that is not generic has exactly one.
 fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors) -> Vec<Instance> {
     if name.generics.is_empty() {
         if let Some(Argument { key, .. }) = &args.instances {
@@ -157,7 +157,7 @@ fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors
             sig.inputs.iter().filter_map(|arg| generic_args.put_into_param(arg, &mut own)).collect();
         let params = Rc::new(param::parse_params(&inputs, &mut own));
         instances.push(Instance::new(generic_args, params, args, &mut own));
-        // An error in one instance is usually in all of them.
+        // An error in one instance is usually in all instances, so only the first is reported.
         if !own.is_empty() {
             errors.append(own);
             return instances;
@@ -169,7 +169,7 @@ fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors
     instances
 }
 
-/// The generic arguments of each instance.
+/// Returns the generic arguments of each instance.
 fn concrete(name: &Name, args: &Arguments, errors: &mut Errors) -> Vec<GenericArgs> {
     let Some(Argument { key, value }) = &args.instances else {
         let function = &name.function;
@@ -200,7 +200,7 @@ impl Instance {
     }
 }
 
-fn signature(sig: &Signature, errors: &mut Errors) {
+fn check_signature(sig: &Signature, errors: &mut Errors) {
     match &sig.safety {
         Safety::Unsafe(_) => {}
         Safety::Safe(safe) => errors.at(safe, "launching a kernel is unsafe: write `unsafe fn`"),
@@ -229,8 +229,8 @@ fn signature(sig: &Signature, errors: &mut Errors) {
     }
 }
 
-/// Attributes that ask the compiler for something it cannot do to a kernel.
-fn attributes(attrs: &[Attribute], errors: &mut Errors) {
+/// Reports attributes that cannot apply to a kernel.
+fn check_attributes(attrs: &[Attribute], errors: &mut Errors) {
     const CODE: [&str; 8] = [
         "inline",
         "cold",
@@ -262,7 +262,7 @@ fn attributes(attrs: &[Attribute], errors: &mut Errors) {
     }
 }
 
-/// The first line of the doc comment that is not empty.
+/// Returns the first line of the doc comment that is not empty.
 fn summary(attrs: &[Attribute]) -> String {
     let line = |attr: &Attribute| match &attr.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {

@@ -1,4 +1,4 @@
-//! The facts of the image: which kernel in it an instance of a declaration is.
+//! Finds the kernel in the image that an instance of a declaration stands for.
 
 use kernel_registry_format::{RustType, Scalar};
 use kernel_registry_image::{CudaType, Entry, Image, Signature};
@@ -10,7 +10,7 @@ use super::declaration::Wanted;
 use super::declaration::generics::{GenericArgs, Value};
 use super::declaration::param;
 
-/// Finds the kernel of an instance. `file` is what errors call the image.
+/// Finds the kernel of an instance. `file` is the name of the image in errors.
 pub(crate) fn entry<'a>(
     wanted: &Wanted,
     args: &GenericArgs,
@@ -30,7 +30,7 @@ pub(crate) fn entry<'a>(
     }
 }
 
-/// The C++ name of the instance of a template with these arguments.
+/// Returns the C++ name of the instance of a template with these arguments.
 fn instance(args: &GenericArgs, template: &str, image: &Image, file: &str) -> Result<String, String> {
     let all: Vec<&Signature> = image.instances_of(template);
     let mut found: Vec<&str> = all
@@ -58,7 +58,7 @@ fn instance(args: &GenericArgs, template: &str, image: &Image, file: &str) -> Re
     }
 }
 
-/// Whether these arguments are the ones that C++ writes this way.
+/// Returns whether these Rust arguments are the same as these C++ template arguments.
 fn args_match(args: &GenericArgs, template_args: &[String]) -> bool {
     template_args.len() == args.values.len()
         && args.values.iter().zip(template_args).all(|((_, value), cuda)| match value {
@@ -67,7 +67,7 @@ fn args_match(args: &GenericArgs, template_args: &[String]) -> bool {
         })
 }
 
-/// Whether C++ gives this type that name.
+/// Returns whether this Rust type is the C++ type of this name.
 fn type_is(ty: &Type, cuda: &str) -> bool {
     let spelled = param::spelled_tokens(ty.to_token_stream());
     if let Some(number) = RustType::named(&spelled) {
@@ -76,7 +76,7 @@ fn type_is(ty: &Type, cuda: &str) -> bool {
     let Type::Path(path) = ty else { return false };
     let Some(last) = path.path.segments.last() else { return false };
     let (name, cuda) = (last.ident.to_string(), cuda.rsplit("::").next().unwrap_or(cuda));
-    // The names of 16-bit floating point types in crates, and in CUDA.
+    // 16-bit floating-point types have other names in CUDA than in Rust crates.
     match name.as_str() {
         "f16" => cuda == "__half",
         "bf16" => cuda == "__nv_bfloat16",
@@ -84,7 +84,7 @@ fn type_is(ty: &Type, cuda: &str) -> bool {
     }
 }
 
-/// Whether C++ writes this number that way: `128u`, `true`, `(unsigned char)5`.
+/// Returns whether C++ spells this number like this: `128u`, `true`, `(unsigned char)5`.
 fn const_is(value: &Expr, cuda: &str) -> bool {
     let bare = cuda.rsplit(')').next().unwrap_or(cuda);
     let written = match value {
@@ -98,7 +98,7 @@ fn const_is(value: &Expr, cuda: &str) -> bool {
             Expr::Lit(syn::ExprLit { lit: Lit::Int(number), .. }) => format!("-{}", number.base10_digits()),
             _ => return false,
         },
-        // Only the compiler knows this value.
+        // Only the compiler knows the value of other expressions.
         _ => return false,
     };
     bare == written || bare.trim_end_matches(['u', 'l']) == written

@@ -1,4 +1,4 @@
-//! The image: the file that holds a kernel's code, and the facts that are read from it.
+//! Finds the image of a declaration, the file that holds the kernel's code, and reads it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,21 +15,21 @@ use super::arguments::{Arguments, Code};
 use super::declaration::Name;
 use crate::errors::Errors;
 
-/// The prefix of paths in the folder of the build script's files.
+/// The prefix of declared paths that are relative to the build script's output folder.
 const OUT_DIR: &str = "$OUT_DIR/";
 
 /// The file that a declaration names, and its content.
 pub(crate) struct Image {
     /// The path as declared.
     pub(crate) file: String,
-    /// None if the build has no compiler and goes on without, or if nvcc links the kernel.
+    /// `None` if there was no CUDA compiler and the build continues without an image, or if nvcc links the kernel.
     pub(crate) content: Option<Content>,
-    /// Whether nvcc links the kernel, so that its code is known only to the program.
+    /// Whether nvcc links the kernel. Then its code is only in the program.
     pub(crate) is_linked: bool,
 }
 
 pub(crate) struct Content {
-    /// The absolute path, for `include_bytes!`, by which cargo notices that the image changes.
+    /// The absolute path, for `include_bytes!`. Because of `include_bytes!`, cargo notices when the image changes.
     pub(crate) path: String,
     pub(crate) len: u64,
     pub(crate) facts: Rc<kernel_registry_image::Image>,
@@ -59,7 +59,7 @@ impl Image {
     }
 }
 
-/// Looks up a compiled image: `declared` is relative to the folder of Cargo.toml.
+/// Reads the image of `image = ..`. `declared` is relative to the folder of Cargo.toml.
 fn compiled(declared: &str) -> Result<Image, String> {
     let path = locate(declared)?;
     if path.extension().is_some_and(|extension| extension == "cu") {
@@ -70,7 +70,7 @@ fn compiled(declared: &str) -> Result<Image, String> {
     read(declared, path, Vec::new(), "")
 }
 
-/// Looks up what the build script made of a source file, in the index that kernel-registry-build leaves.
+/// Reads the image of `file = ..`: finds the image of a source file in the index that kernel-registry-build has written.
 fn read_source_image(declared: &str) -> Result<Image, String> {
     let source = locate(declared)?;
     fs::metadata(&source).map_err(|error| unreadable(declared, &source, &error))?;
@@ -90,12 +90,12 @@ fn read_source_image(declared: &str) -> Result<Image, String> {
             let signatures = entry.each_signature().filter_map(CSignature::parse).collect();
             read(declared, folder.join(image), signatures, entry.structs())
         }
-        // The build script has said why, or has failed if it matters.
+        // The build script has printed why there is no image.
         None => Ok(Image { file: declared.to_owned(), content: None, is_linked: false }),
     }
 }
 
-/// The error where there is no build script.
+/// Returns the error for a package without a build script.
 fn without_build_script(declared: &str) -> String {
     format!(
         "`{declared}` has not been compiled: this package has no build script; make `build.rs` beside Cargo.toml with \
@@ -104,7 +104,7 @@ fn without_build_script(declared: &str) -> String {
     )
 }
 
-/// The error where the build script compiles nothing. It may have done so before.
+/// Returns the error for a build script that compiles nothing, although it may have done so in an earlier build.
 fn not_compiled(declared: &str) -> String {
     format!(
         "`{declared}` has not been compiled: call `kernel_registry_build::compile()` in the build script, \
@@ -112,7 +112,7 @@ fn not_compiled(declared: &str) -> String {
     )
 }
 
-/// The error for a source that the build script does not compile, though it compiles others.
+/// Returns the error for a source that the build script does not compile, although it compiles other sources.
 fn unlisted(declared: &str, index: &str) -> String {
     let compiled: Vec<&str> = index::entries(index).flatten().map(|entry| entry.source).collect();
     let more = if compiled.len() > LISTED { ", .." } else { "" };
@@ -126,7 +126,8 @@ fn unlisted(declared: &str, index: &str) -> String {
 /// How many sources are named in an error.
 const LISTED: usize = 4;
 
-/// Reads an image. `signatures` are those of its `extern "C"` kernels in the index, and `structs` those of its source.
+/// Reads an image. `signatures` are the signatures of its `extern "C"` kernels in the index, and `structs` are the structs that its
+/// source defines.
 fn read(declared: &str, path: PathBuf, signatures: Vec<CSignature>, structs: &str) -> Result<Image, String> {
     let metadata = fs::metadata(&path).map_err(|error| unreadable(declared, &path, &error))?;
     let Some(name) = path.to_str().map(str::to_owned) else {
@@ -139,20 +140,20 @@ fn read(declared: &str, path: PathBuf, signatures: Vec<CSignature>, structs: &st
     Ok(Image { file: declared.to_owned(), content: Some(content), is_linked: false })
 }
 
-/// A file at one time.
+/// One version of an image file, as the key of the cache of images.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Version {
     path: PathBuf,
     len: u64,
     modified: Option<SystemTime>,
-    /// The signatures of its `extern "C"` kernels.
+    /// The signatures of the image's `extern "C"` kernels.
     signatures: Vec<CSignature>,
-    /// The structs that the source spells out.
+    /// The structs that the source defines.
     structs: String,
 }
 
 impl Version {
-    /// What is in it. Many kernels have the same image, which is then read only once.
+    /// Reads the image. Results are cached, because many kernels have the same image.
     fn facts(&self, declared: &str) -> Result<Rc<kernel_registry_image::Image>, String> {
         thread_local! {
             static KNOWN: RefCell<HashMap<Version, Rc<kernel_registry_image::Image>>> = RefCell::default();

@@ -39,8 +39,8 @@ fn expand_module(mut module: ItemMod, args: &Arguments, errors: &mut Errors) -> 
     for item in items {
         match member(item) {
             Member::Kernel(written, own) => {
-                // The compiler has not evaluated `#[cfg]` inside the module. So errors get the kernel's attributes, and
-                // are not reported for kernels that are not compiled.
+                // The compiler has not evaluated `#[cfg]` inside the module yet. So errors get the kernel's `#[cfg]` attributes:
+                // then no error is reported for a kernel that is not compiled.
                 let mut errors = Errors::default();
                 let own = own.map(|attr| arguments(&attr, &mut errors)).unwrap_or_default();
                 let checked = Checked::new(*written, &own.or(args), errors);
@@ -63,7 +63,7 @@ fn expand_module(mut module: ItemMod, args: &Arguments, errors: &mut Errors) -> 
                 body.extend(errors.into_items(&cfgs));
             }
             Member::Other(item) => {
-                // A module with its own `warm_all` gets no generated one.
+                // If the module defines `warm_all`, none is generated.
                 has_warm_all |= matches!(&*item, Item::Fn(item) if item.sig.ident == "warm_all");
                 if let Some(ident) = kernels_item(&item) {
                     name_is_taken = true;
@@ -115,7 +115,8 @@ enum Member {
     Other(Box<Item>),
 }
 
-/// A function without a body is a kernel, with or without an attribute of its own; one with a body is left alone.
+/// Classifies an item of the module. A function without a body is a kernel, with or without its own `#[gpu_kernel]`. A function with a
+/// body is left unchanged.
 fn member(item: Item) -> Member {
     match item {
         Item::Mod(mut module) if module.content.is_some() => {
@@ -133,7 +134,7 @@ fn member(item: Item) -> Member {
     }
 }
 
-/// Takes `#[gpu_kernel]` off a member, by any path.
+/// Removes `#[gpu_kernel]`, under any path, from the attributes of an item, and returns it.
 fn take_own(attrs: &mut Vec<Attribute>) -> Option<Attribute> {
     let is_own =
         |attr: &Attribute| attr.path().segments.last().is_some_and(|last| last.ident == "gpu_kernel");
@@ -152,7 +153,7 @@ fn arguments(attr: &Attribute, errors: &mut Errors) -> Arguments {
     }
 }
 
-/// The name of an item that would clash with the generated list.
+/// Returns the name of an item that would clash with the generated list.
 fn kernels_item(item: &Item) -> Option<&syn::Ident> {
     let ident = match item {
         Item::Const(item) => &item.ident,

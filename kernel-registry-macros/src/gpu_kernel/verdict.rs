@@ -16,45 +16,46 @@ use super::facts;
 use super::image::{Content, Image};
 use crate::errors::Errors;
 
-/// The image's facts about an instance, and checks that are left to the compiler.
+/// What the image says about an instance, and the checks that are left to the compiler.
 pub(crate) struct Verdict {
     /// The name of the kernel in the image.
     pub(crate) symbol: String,
-    /// One for each parameter.
+    /// One layout for each parameter.
     pub(crate) layouts: Vec<Layout>,
-    /// Where the kernel finds the lengths of slices, if it takes them.
+    /// Where the kernel finds the lengths of slices, if it takes lengths.
     pub(crate) length: Option<SliceLength>,
-    /// The blocks that the kernel allows, and the error message for others, to which the compiler adds their threads.
+    /// The blocks that the kernel allows, and the error message for other blocks, to which the compiler appends their threads.
     pub(crate) block: Option<(BlockRule, String)>,
-    /// The only block that a kernel declared without one can be launched with.
+    /// The only block that the kernel can be launched with, if it was compiled for one block size.
     pub(crate) default_block: Option<[u32; 3]>,
-    /// The most dynamic shared memory of a block, and the error message for more, to which the compiler adds the bytes.
+    /// The most dynamic shared memory of a block, and the error message for more, to which the compiler appends the bytes.
     pub(crate) shared: Option<(u32, String)>,
     pub(crate) frames: StackFrames,
     pub(crate) needs: Needs,
 }
 
-/// How to find size and alignment of a parameter, or of the element that it points to.
+/// How to find the size and alignment of a parameter's value or element.
 pub(crate) enum Layout {
     /// A number type of this size, which is also its alignment.
     Number(u32),
-    /// The compiler finds out, without a check.
+    /// Any type. The compiler computes the layout, without a check.
     Any,
-    /// The compiler finds out, and compares the type with the image. The text is the error message if it differs.
+    /// A type that is compared with the image. The compiler computes the layout, and compares the type. The text is the error message
+    /// if the type differs.
     Checked(Expected, String),
 }
 
-/// The verdict of each instance. None if there was an error.
+/// Returns the verdict of each instance, or `None` if there was an error.
 pub(crate) fn compare_all(
     name: &Name,
     declaration: &Declaration,
     image: &Image,
     errors: &mut Errors,
 ) -> Option<Vec<Verdict>> {
-    // An error in one instance is usually in all of them, so this stops at the first.
+    // An error in one instance is usually in all instances, so this stops at the first instance with an error.
     let verdict = |instance| judge(name, declaration, instance, image, errors);
     let verdicts: Vec<Verdict> = declaration.instances.iter().map(verdict).collect::<Option<_>>()?;
-    // All instances have the same `launch`.
+    // All instances share one `launch`, so they must agree on lengths.
     if verdicts.iter().any(|verdict| verdict.length != verdicts[0].length) {
         let function = &name.function;
         let file = &image.file;
@@ -104,7 +105,7 @@ fn judge(
     own.propagate(Some(verdict)).map_err(|own| errors.append(own)).ok()
 }
 
-/// The verdict without an image, from the declaration alone.
+/// Returns the verdict of an instance without an image, from the declaration alone.
 fn without_image(declaration: &Declaration, instance: &Instance) -> Verdict {
     Verdict {
         symbol: format!("{}{}", declaration.wanted.name, instance.args.spelled),
@@ -165,8 +166,8 @@ fn block_rule(block: &Block, entry: &Entry, errors: &mut Errors) -> Option<(Bloc
     Some((rule, rule.message(entry)))
 }
 
-/// Compares dynamic shared memory with the limit of the oldest supported device. The declaration's `arch` names that
-/// device; otherwise it is the oldest that the image has code for.
+/// Compares dynamic shared memory with the limit of the oldest device that the kernel supports. The declaration's `arch` names that
+/// device; without `arch` it is the oldest device that the image has code for.
 fn shared_limit(
     shared: &Expr,
     entry: &Entry,

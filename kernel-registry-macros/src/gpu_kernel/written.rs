@@ -1,4 +1,4 @@
-//! The item that the attribute stands on, as written: a function without a body, or a module of such functions.
+//! Parses the item that has the attribute: a function without a body, or a module of such functions.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream, Parser};
@@ -9,12 +9,12 @@ pub(crate) enum Item {
     Module(ItemMod),
 }
 
-/// A function as written, whether or not it is fit to be a kernel.
+/// A function as written, whether or not it can be a kernel.
 pub(crate) struct Declaration {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) sig: Signature,
-    /// Parsed only to refuse it with a message.
+    /// The body, which is parsed only so that it can be refused with a message.
     pub(crate) body: Option<Block>,
 }
 
@@ -38,7 +38,7 @@ fn item(input: ParseStream<'_>) -> syn::Result<Item> {
     declaration(attrs, vis, input).map(Box::new).map(Item::Kernel)
 }
 
-/// Whether this looks like a function. A mistake in it gets the parser's error, which says more than ours.
+/// Returns whether the tokens look like a function. Then the parser reports mistakes, and its errors are more exact than ours.
 fn looks_like_fn(ahead: ParseStream<'_>) -> bool {
     let ahead = ahead.fork();
     while !ahead.is_empty() && !ahead.peek(Token![fn]) {
@@ -60,7 +60,7 @@ impl Parse for Declaration {
     }
 }
 
-/// What follows the attributes and the visibility.
+/// Parses a function from its signature on.
 fn declaration(attrs: Vec<Attribute>, vis: Visibility, input: ParseStream<'_>) -> syn::Result<Declaration> {
     let sig = input.parse()?;
     let body = if input.peek(Token![;]) {

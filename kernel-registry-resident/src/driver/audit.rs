@@ -1,4 +1,4 @@
-//! Tells kernel-audit when a section begins and ends, if it stands in front of the driver. Without it, does nothing.
+//! Tells an audit (kernel-audit, a library in front of the driver) when a section begins and ends. Without an audit, does nothing.
 
 use std::ffi::{CString, c_char};
 
@@ -16,18 +16,18 @@ pub(crate) fn begin_section(
     stream: &CudaStream,
     on_wait: OnWait,
 ) -> Option<u64> {
-    // SAFETY: this is its type.
+    // SAFETY: `Begin` is the type of this function.
     let begin = unsafe { driver.find_of_audit::<Begin>(c"kernel_registry_audit_section_begin") }?;
     let kernel = CString::new(kernel).unwrap_or_default();
     let context = stream.context().cu_ctx();
-    // SAFETY: the text ends with a zero, and is copied.
+    // SAFETY: the text ends with a zero, and the audit copies it.
     Some(unsafe { begin(kernel.as_ptr(), context, stream.cu_stream(), on_wait.code()) })
 }
 
-/// Tells an audit that the kernel has ended. Returns how many deferred calls the audit has made now.
+/// Tells an audit that the kernel has ended. The audit then makes the calls that it has deferred. Returns their number.
 pub(crate) fn end_section(driver: &Driver, number: u64) -> u64 {
-    // SAFETY: this is its type.
+    // SAFETY: `End` is the type of this function.
     let end = unsafe { driver.find_of_audit::<End>(c"kernel_registry_audit_section_end") };
-    // SAFETY: the number is that of a section of this audit.
+    // SAFETY: the audit has returned this number for the section.
     end.map_or(0, |end| unsafe { end(number) })
 }

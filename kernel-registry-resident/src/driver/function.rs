@@ -1,11 +1,12 @@
-//! What the driver says of a kernel.
+//! Reads and sets properties of a kernel: its carve-out, and how many blocks fit on a multiprocessor.
 
 use cudarc::driver::{CudaContext, sys};
 use kernel_registry::__private_0_1::resident::{Current, Function, bind, call};
 use kernel_registry::{DriverCallError, LaunchConfig};
 use sys::CUfunction_attribute_enum as FunctionAttribute;
 
-/// The carve-out that a function prefers, in percent of the largest one. `None` leaves it to the driver.
+/// Returns the carve-out that a function prefers: its share of the multiprocessor's memory for shared memory, in percent of the
+/// largest carve-out. `None` means that the driver chooses.
 pub(crate) fn carveout(_current: &Current<'_>, function: Function) -> Result<Option<u32>, DriverCallError> {
     let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
     let mut percent = 0;
@@ -14,7 +15,7 @@ pub(crate) fn carveout(_current: &Current<'_>, function: Function) -> Result<Opt
     Ok(u32::try_from(percent).ok())
 }
 
-/// Sets the carve-out that a function prefers.
+/// Sets the carve-out that a function prefers. `None` lets the driver choose.
 pub(crate) fn prefer_carveout(
     _current: &Current<'_>,
     function: Function,
@@ -27,11 +28,11 @@ pub(crate) fn prefer_carveout(
     call("cuFuncSetAttribute", unsafe { sys::cuFuncSetAttribute(function.0, which, percent) })
 }
 
-/// How many blocks of a kernel one multiprocessor has room for.
+/// Returns how many blocks of a kernel fit on one multiprocessor at once.
 ///
 /// # Safety
 ///
-/// The function is one of the context.
+/// The function belongs to the context.
 pub(crate) unsafe fn blocks_on_each(
     context: &CudaContext,
     function: sys::CUfunction,

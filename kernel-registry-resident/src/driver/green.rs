@@ -1,8 +1,8 @@
 //! Green contexts: parts of a device's multiprocessors, with streams whose kernels run only there.
 //!
-//! Streams apart, a green context is the device's primary context: modules, functions, limits and memory are the same. It
-//! is current only while a stream is made: a green context that was destroyed while current ends the process at the
-//! thread's next call.
+//! Except for its streams, a green context is the device's primary context: modules, functions, limits and memory are the same.
+//! This library makes a green context current only while it creates a stream. If a green context is destroyed while it is current,
+//! the thread's next driver call ends the process.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
@@ -13,7 +13,7 @@ use cudarc::driver::{CudaStream, sys};
 use kernel_registry::__private_0_1::resident::{Driver, call, lock, lookup, version};
 use kernel_registry::{CudaVersion, DriverCallError};
 
-/// The driver's functions for green contexts. cudarc has them only in bindings of CUDA 12.4 and newer.
+/// The driver's functions for green contexts. cudarc has them only in its bindings for CUDA 12.4 and newer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GreenCalls {
     of_device: unsafe extern "C" fn(sys::CUdevice, *mut Multiprocessors, c_uint) -> sys::CUresult,
@@ -35,16 +35,16 @@ type Split = unsafe extern "C" fn(
     c_uint,
 ) -> sys::CUresult;
 
-/// A `CUgreenCtx` or a `CUdevResourceDesc`.
+/// A `CUgreenCtx` or a `CUdevResourceDesc`, which are both pointers.
 type Handle = *mut c_void;
 
-/// `CU_DEV_RESOURCE_TYPE_SM`.
+/// `CU_DEV_RESOURCE_TYPE_SM`, the resource type of multiprocessors.
 const SM: c_uint = 1;
 
-/// `CU_GREEN_CTX_DEFAULT_STREAM`, which is required.
+/// `CU_GREEN_CTX_DEFAULT_STREAM`, a flag that the driver requires.
 const DEFAULT_STREAM: c_uint = 1;
 
-/// A `CUdevResource` of multiprocessors, which only the driver fills.
+/// A `CUdevResource` that holds multiprocessors. Only the driver writes it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 pub(crate) struct Multiprocessors([u32; 36]);
@@ -52,19 +52,19 @@ pub(crate) struct Multiprocessors([u32; 36]);
 impl Multiprocessors {
     const NONE: Self = Multiprocessors([0; 36]);
 
-    /// How many they are.
+    /// Returns the number of multiprocessors.
     pub(crate) fn count(&self) -> u32 {
         self.0[24]
     }
 
-    /// Their alignment: the size of a part is a multiple of it. Drivers before CUDA 13.0 do not tell it.
+    /// Returns the alignment: the size of a part is a multiple of it. Returns 1 for drivers before CUDA 13.0, which do not report it.
     pub(crate) fn alignment(&self, driver: CudaVersion) -> u32 {
         if driver >= CudaVersion::new(13, 0) { self.0[26].max(1) } else { 1 }
     }
 }
 
 impl GreenCalls {
-    /// The functions, if the driver has them: since 12.4.
+    /// Looks up the functions. Returns `None` if the driver lacks them: it has them since CUDA 12.4.
     pub(crate) fn look_up(driver: &Driver) -> Result<Option<Self>, DriverCallError> {
         /// Finds a function that has had its type since 12.4.
         macro_rules! found {
@@ -88,7 +88,7 @@ impl GreenCalls {
         }))
     }
 
-    /// All multiprocessors of a device.
+    /// Returns all multiprocessors of a device.
     pub(crate) fn query_device(&self, device: sys::CUdevice) -> Result<Multiprocessors, DriverCallError> {
         let mut all = Multiprocessors::NONE;
         // SAFETY: there is room for the result.
@@ -96,7 +96,7 @@ impl GreenCalls {
         Ok(all)
     }
 
-    /// Splits multiprocessors into up to so many groups of at least `size`, all of one size, and the rest.
+    /// Splits multiprocessors into up to `groups` groups of one size, which is at least `size`. Returns the groups and the rest.
     pub(crate) fn split(
         &self,
         all: &Multiprocessors,
@@ -105,14 +105,14 @@ impl GreenCalls {
     ) -> Result<(Vec<Multiprocessors>, Multiprocessors), DriverCallError> {
         let mut found = vec![Multiprocessors::NONE; groups];
         let (mut count, mut rest) = (groups as c_uint, Multiprocessors::NONE);
-        // SAFETY: there is room for so many groups; the driver has filled `all`.
+        // SAFETY: `found` has room for `groups` groups; the driver has written `all`.
         let split = unsafe { (self.split)(found.as_mut_ptr(), &mut count, all, &mut rest, 0, size) };
         call("cuDevSmResourceSplitByCount", split)?;
         found.truncate(count as usize);
         Ok((found, rest))
     }
 
-    /// Makes a green context of groups that are from one split. Waits until nothing runs on the device.
+    /// Creates a green context from groups of one split. Waits until nothing runs on the device.
     pub(crate) fn create(
         &self,
         device: sys::CUdevice,
@@ -120,7 +120,7 @@ impl GreenCalls {
     ) -> Result<Green, DriverCallError> {
         let (mut description, mut handle) = (ptr::null_mut(), ptr::null_mut());
         let count = groups.len() as c_uint;
-        // SAFETY: the driver has filled the groups.
+        // SAFETY: the driver has written the groups.
         let described = unsafe { (self.describe)(&mut description, groups.as_mut_ptr(), count) };
         call("cuDevResourceGenerateDesc", described)?;
         // SAFETY: the description is of this device.
@@ -129,7 +129,7 @@ impl GreenCalls {
         Ok(Green { handle, id: GreenId::made(handle), calls: *self })
     }
 
-    /// The green context that a stream belongs to, and its multiprocessors, if it belongs to one.
+    /// Returns the green context that a stream belongs to, with its multiprocessors. Returns `None` if the stream belongs to none.
     pub(crate) fn query_stream(
         &self,
         stream: &CudaStream,
@@ -147,15 +147,16 @@ impl GreenCalls {
     }
 }
 
-/// Tells the green contexts of this library from each other, also from those that are gone, whose addresses others get.
+/// An id that distinguishes the green contexts of this library. Addresses do not: a new green context can get the address of one
+/// that was destroyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GreenId(u64);
 
-/// The green contexts that exist, by their addresses.
+/// The addresses and ids of the green contexts that this library has created and not destroyed.
 static LIVE: Mutex<Vec<(usize, GreenId)>> = Mutex::new(Vec::new());
 
 impl GreenId {
-    /// One that somebody else made.
+    /// The id of every green context that other code has created.
     const FOREIGN: GreenId = GreenId(0);
 
     fn made(handle: Handle) -> Self {
@@ -184,7 +185,7 @@ pub(crate) struct Green {
     calls: GreenCalls,
 }
 
-// SAFETY: the driver's handles may be used from any thread, and only one thread at a time makes it current: see
+// SAFETY: the driver's handles may be used from any thread, and only one thread at a time makes a green context current: see
 // `new_stream`.
 unsafe impl Send for Green {}
 // SAFETY: as above.
@@ -195,7 +196,7 @@ impl Green {
         self.id
     }
 
-    /// Makes a stream that does not wait for others, not even the default stream.
+    /// Creates a stream that does not wait for other streams, not even for the default stream.
     ///
     /// # Safety
     ///
@@ -203,7 +204,7 @@ impl Green {
     pub(crate) unsafe fn new_stream(&self) -> Result<sys::CUstream, DriverCallError> {
         let (mut context, mut stream) = (ptr::null_mut(), ptr::null_mut());
         const FLAGS: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: the green context exists until this is dropped. It is current in this thread only, until it is popped.
+        // SAFETY: the green context exists until `self` is dropped. It is current only in this thread, and only until it is popped.
         unsafe {
             call("cuCtxFromGreenCtx", (self.calls.context_of)(&mut context, self.handle))?;
             call("cuCtxPushCurrent", sys::cuCtxPushCurrent_v2(context))?;
@@ -220,7 +221,7 @@ impl Drop for Green {
         lock(&LIVE).retain(|(_, id)| *id != self.id);
         // In a forked child the driver does not work.
         if Driver::get().is_ok() {
-            // SAFETY: it has no other owner, and is not current. A failure cannot be reported.
+            // SAFETY: the green context has no other owner, and is not current. A failure cannot be reported.
             let _ = unsafe { (self.calls.destroy)(self.handle) };
         }
     }
@@ -231,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_at_an_address_is_another() {
+    fn a_new_green_context_at_an_old_address_has_another_id() {
         let handle: Handle = ptr::without_provenance_mut(0x1000);
         let first = GreenId::made(handle);
         assert_eq!(GreenId::find(handle), first);

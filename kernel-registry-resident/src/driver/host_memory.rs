@@ -1,4 +1,4 @@
-//! Host memory that devices can access.
+//! Allocates and frees host memory that devices can access.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -21,13 +21,13 @@ pub(crate) fn allocate_host(
     Ok(NonNull::new(address).ok_or(none)?)
 }
 
-/// Frees such memory. This waits for everything that runs in its context, and need not wait for what runs in others.
+/// Frees memory of `allocate_host`. This waits for everything that runs in the memory's context, but not for other contexts.
 ///
 /// # Safety
 ///
-/// It was allocated by [`allocate_host`] in this context, when that had this id. The host does not use it any more.
+/// The memory was allocated by [`allocate_host`] in this context, when the context had this id. The host does not use it any more.
 pub(crate) unsafe fn free_host(context: &CudaContext, id: ContextId, address: NonNull<c_void>) {
-    // If the context is gone, so is the memory. After a reset its address may be that of other memory.
+    // If the context is gone, the memory is gone, too. After a reset its address may belong to other memory.
     if Driver::get().is_err() {
         return;
     }
@@ -35,6 +35,6 @@ pub(crate) unsafe fn free_host(context: &CudaContext, id: ContextId, address: No
     if ContextId::query(context) != Ok(id) {
         return;
     }
-    // SAFETY: the caller promises it; the driver waits for kernels. A failure cannot be reported.
+    // SAFETY: the caller's promise; the driver waits for kernels. A failure cannot be reported.
     let _ = unsafe { sys::cuMemFreeHost(address.as_ptr()) };
 }

@@ -1,10 +1,10 @@
-//! What the driver says of a stream.
+//! Asks the driver about a stream: whether it waits for the default stream, is captured, or is done.
 
 use cudarc::driver::{CudaStream, sys};
 use kernel_registry::__private_0_1::resident::{Pushed, call};
 use kernel_registry::DriverCallError;
 
-/// Whether a stream waits for the default stream, and the default stream for it.
+/// Returns whether a stream and the default stream wait for each other.
 pub(crate) fn is_blocking(stream: &CudaStream) -> Result<bool, DriverCallError> {
     let mut flags = 0;
     // SAFETY: the stream exists as long as its `CudaStream`.
@@ -13,7 +13,8 @@ pub(crate) fn is_blocking(stream: &CudaStream) -> Result<bool, DriverCallError> 
     Ok(flags & NON_BLOCKING == 0)
 }
 
-/// Whether what is submitted to a stream, which is not the default stream, becomes part of a graph.
+/// Returns whether a stream is being captured, so that work submitted to it becomes part of a graph. The stream is not the default
+/// stream.
 pub(crate) fn is_captured(stream: &CudaStream) -> Result<bool, DriverCallError> {
     let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
     // SAFETY: as above.
@@ -21,7 +22,8 @@ pub(crate) fn is_captured(stream: &CudaStream) -> Result<bool, DriverCallError> 
     Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
 }
 
-/// Whether a stream has done all of its work. This waits for nothing, in any thread, and leaves captures and the thread's context alone.
+/// Returns whether a stream has done all of its work. This never waits. It does not disturb captures, and the thread's current context
+/// stays the same.
 pub(crate) fn is_done(stream: &CudaStream) -> Result<bool, DriverCallError> {
     let _pushed = Pushed::new(stream.context())?;
     // SAFETY: the stream exists as long as its `CudaStream`.

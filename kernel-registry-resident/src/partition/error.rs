@@ -1,4 +1,4 @@
-//! Why a device is not split.
+//! The error of splitting a device.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use kernel_registry::{CudaVersion, DriverCallError, DriverUnavailable, WouldWait
 
 use super::sizes::describe;
 
-/// Why a device is not split into parts.
+/// Why a device was not split into parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PartitionError {
@@ -16,7 +16,7 @@ pub enum PartitionError {
     DriverUnavailable(DriverUnavailable),
     /// The driver has no green contexts.
     TooOld {
-        /// The newest CUDA that it supports.
+        /// The newest CUDA that the driver supports.
         driver: CudaVersion,
     },
     /// The driver has no green contexts on this device.
@@ -24,9 +24,9 @@ pub enum PartitionError {
         /// The number of the device.
         device: usize,
     },
-    /// The context is not the primary one of its device, and only that one can be split.
+    /// The context is not the primary context of its device. Only a primary context can be split.
     NotPrimary,
-    /// No sizes of parts, a part of no multiprocessors, or two rests.
+    /// The sizes are wrong: there is no size, a size of 0, or more than one `REST`.
     Sizes {
         /// What was asked for.
         sizes: Vec<u32>,
@@ -35,23 +35,23 @@ pub enum PartitionError {
     TooFew {
         /// What was asked for.
         sizes: Vec<u32>,
-        /// The size of the driver's groups, which parts are made of.
+        /// The size of the driver's groups. A part consists of whole groups.
         group: u32,
         /// How many groups of that size the device has.
         groups: u32,
-        /// The device's multiprocessors.
+        /// How many multiprocessors the device has.
         has: u32,
     },
     /// A resident kernel is on the device, and splitting would wait for it.
     WouldWait(Box<WouldWait>),
-    /// `cuGreenCtxCreate` waits for kernels that run.
+    /// `cuGreenCtxCreate` did not return in time, because it waits for running kernels.
     Waiting {
-        /// How long it has waited.
+        /// How long the call has waited.
         timeout: Duration,
     },
-    /// The system could not start a thread.
+    /// The operating system could not start a thread.
     NoThread {
-        /// The system's reason.
+        /// The operating system's reason.
         reason: String,
     },
     /// Another driver call failed.
@@ -118,7 +118,7 @@ impl fmt::Display for PartitionError {
     }
 }
 
-/// Errors that are only passed on have the text and the source of the original.
+/// A variant that only wraps another error has that error's text and source.
 impl Error for PartitionError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {

@@ -1,4 +1,4 @@
-//! A part of a device, and its end.
+//! `Part`, some multiprocessors of a device, and how parts and their streams are destroyed.
 
 use std::mem;
 use std::sync::{Arc, Mutex};
@@ -12,17 +12,18 @@ use crate::sections::{PartId, Processors};
 
 /// Some multiprocessors of a device: see [`Partition`](super::Partition).
 ///
-/// A part that is dropped exists as long as its streams are used: by clones, by slices made in them, by unfinished work. After that, the
-/// next drop of a part or split of a device destroys it. Neither waits for kernels.
+/// A part that was dropped still exists as long as its streams are used: by clones, by slices that were allocated in them, or by
+/// unfinished work. After that, it is destroyed when the next part is dropped, or when a device is split. Dropping a part does not wait
+/// for kernels.
 #[derive(Debug)]
 pub struct Part {
     context: Arc<CudaContext>,
     sms: u32,
-    /// The number of the split that made it.
+    /// The number of the split that created the part.
     split: u64,
     green: Arc<Green>,
     streams: Mutex<Vec<Arc<CudaStream>>>,
-    /// A stream of the context, without which cudarc would not let streams wait for each other's work on a slice.
+    /// A stream that cudarc has created. Without it, cudarc would not make streams wait for each other's work on a slice.
     tracking: Arc<CudaStream>,
 }
 
@@ -44,7 +45,7 @@ impl Part {
         })
     }
 
-    /// Its multiprocessors.
+    /// Returns the number of multiprocessors.
     pub fn sms(&self) -> u32 {
         self.sms
     }
@@ -54,30 +55,30 @@ impl Part {
         Processors { device: self.context.ordinal(), part: Some(part), count: self.sms }
     }
 
-    /// The context that was split. Kernels that are warm there are warm in the part.
+    /// Returns the context that was split. Kernels that are warm in the context are warm in the part.
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.context
     }
 
-    /// A new stream, whose kernels run only on the part's multiprocessors. It does not wait for other streams. One that has no users left
-    /// and no work is destroyed by a later call.
+    /// Creates a stream whose kernels run only on the part's multiprocessors. The stream does not wait for other streams. A later call
+    /// destroys streams that have neither users nor work.
     ///
     /// # Errors
     ///
-    /// The driver cannot make it.
+    /// The driver cannot create the stream.
     pub fn stream(&self) -> Result<Arc<CudaStream>, DriverCallError> {
         let mut streams = lock(&self.streams);
         *streams = mem::take(&mut *streams).into_iter().filter_map(still_used).collect();
-        // SAFETY: the lock lets one thread at a time make a stream.
+        // SAFETY: the lock lets only one thread at a time create a stream.
         let stream = unsafe { self.green.new_stream() }?;
-        // SAFETY: it is a stream of the context, and is destroyed when nothing else has it.
+        // SAFETY: the stream belongs to the context, and `still_used` destroys it only when nothing else refers to it.
         let stream = unsafe { self.context.wrap_borrowed_stream(stream) };
         streams.push(stream.clone());
         Ok(stream)
     }
 
-    /// How many blocks of a kernel can be in the part at once, if nothing else is there and they form no clusters. The
-    /// driver's occupancy functions answer for one multiprocessor, or for all of the device.
+    /// Returns how many blocks of a kernel can run in the part at once, if nothing else runs there and the blocks form no clusters. The
+    /// driver's occupancy functions are about one multiprocessor, or about the whole device.
     ///
     /// # Errors
     ///
@@ -88,7 +89,7 @@ impl Part {
         config: &LaunchConfig,
     ) -> Result<u32, LaunchError> {
         let function = kernel.cu_function(&self.context)?;
-        // SAFETY: it is the kernel's function in this context.
+        // SAFETY: `function` is the kernel's handle in this context.
         let on_each = unsafe { driver::blocks_on_each(&self.context, function, config) };
         on_each.map(|blocks| blocks * self.sms).map_err(|error| LaunchError::Driver { kernel, error })
     }
@@ -103,7 +104,7 @@ impl Drop for Part {
     }
 }
 
-/// What is left of a part that was dropped.
+/// A part that was dropped, and that is kept until its streams are no longer used.
 struct Ended {
     streams: Vec<Arc<CudaStream>>,
     _green: Arc<Green>,
@@ -112,7 +113,7 @@ struct Ended {
 
 static ENDED: Mutex<Vec<Ended>> = Mutex::new(Vec::new());
 
-/// Destroys the streams of dropped parts that are no longer used, and the parts that have none left.
+/// Destroys the streams of dropped parts that are no longer used, and the dropped parts that have no stream left.
 pub(super) fn reap() {
     // In a forked child the driver does not work.
     if Driver::get().is_err() {
@@ -125,21 +126,21 @@ pub(super) fn reap() {
     let (gone, left) = mem::take(&mut *all).into_iter().partition(|ended| ended.streams.is_empty());
     *all = left;
     drop(all);
-    // Without the lock, because this may drop the last use of a context.
+    // The parts are dropped without the lock, because that may drop a context.
     drop::<Vec<Ended>>(gone);
 }
 
-/// Destroys a stream, unless it is used.
+/// Destroys a stream, unless it is still used; then returns it.
 fn still_used(stream: Arc<CudaStream>) -> Option<Arc<CudaStream>> {
     let stream = match Arc::try_unwrap(stream) {
         Ok(stream) => stream,
         Err(shared) => return Some(shared),
     };
-    // A stream that does not answer may have work.
+    // If the driver returns an error, the stream may have work.
     if !driver::is_done(&stream).unwrap_or(false) {
         return Some(Arc::new(stream));
     }
-    // SAFETY: nothing else has it. A failure repeats an earlier one, which was reported.
+    // SAFETY: nothing else refers to the stream. A failure repeats an earlier failure, which was reported.
     let _ = unsafe { sys::cuStreamDestroy_v2(stream.cu_stream()) };
     None
 }

@@ -1,4 +1,4 @@
-//! The launch of a kernel that was found to fit.
+//! `Checked`, a resident kernel that was found to fit, and its launch.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -21,36 +21,36 @@ use crate::driver;
 use crate::partition;
 use crate::sections::{Guard, NotBegun, Processors, ResidentGrid};
 
-/// A kernel that can be resident, as it was found by [`Resident::check`](super::Resident::check).
+/// A kernel that can be resident, as [`Resident::check`](super::Resident::check) has found.
 #[must_use = "nothing is launched before `launch`"]
 pub struct Checked<K = Untyped> {
     pub(super) prepared: Prepared<K>,
     pub(super) figures: Figures,
     pub(super) room: Device,
-    /// The resident kernels that were there when it was checked.
+    /// The resident kernels that ran when this kernel was checked.
     pub(super) residents: Vec<ResidentGrid>,
     pub(super) fit: Fit,
-    /// The multiprocessors that it runs on.
+    /// The multiprocessors that the kernel will run on.
     pub(super) on: Processors,
     pub(super) within: Family,
     pub(super) options: Options,
 }
 
 impl<K> Checked<K> {
-    /// What fits beside the kernel.
+    /// Returns what fits beside the kernel.
     pub fn fit(&self) -> &Fit {
         &self.fit
     }
 
-    /// Launches the kernel, and begins its section. The closure launches the kernel: it gives its argument to the kernel's `launch`
+    /// Begins the section of the kernel, and calls the closure, which launches the kernel: it passes its argument to the kernel's `launch`
     /// as the configuration.
     ///
-    /// The stream must not wait for the default stream: take one of cudarc's `CudaContext::new_stream`. Use it for nothing else: what
-    /// follows there starts when the kernel has ended.
+    /// The stream must not wait for the default stream, so use a stream of cudarc's `CudaContext::new_stream`. Use the stream for nothing
+    /// else: work that is submitted to it later starts only when the kernel has ended.
     ///
     /// # Errors
     ///
-    /// [`ResidentError`], also if another resident kernel has taken the room since the check.
+    /// [`ResidentError`], for example if a resident kernel that was launched since the check leaves too little room.
     pub fn launch(
         self,
         stream: &Arc<CudaStream>,
@@ -109,7 +109,7 @@ impl<K> Checked<K> {
     }
 }
 
-/// The launch of a kernel that will be resident: the configuration for its typed `launch`.
+/// The launch of a kernel that will be resident. Pass it as the configuration to the kernel's `launch`.
 pub struct Starting<'a, K = Untyped> {
     prepared: &'a Prepared<K>,
     stream: &'a CudaStream,
@@ -120,7 +120,7 @@ pub struct Starting<'a, K = Untyped> {
 
 fn control(stream: &CudaStream, figures: &Figures, options: &Options) -> Result<Control, ResidentError> {
     let kernel = figures.kernel;
-    // What fits on a device has fewer blocks.
+    // A grid that fits on a device has fewer blocks than `u32::MAX`.
     let blocks = u32::try_from(figures.launch.grid).unwrap_or(u32::MAX);
     let control = Control::new(stream.context(), blocks);
     let control = control.map_err(|error| ResidentError::DriverUnavailable { kernel, error })?;
@@ -144,21 +144,21 @@ impl<K: Kernel> Configure<K> for &Starting<'_, K> {
 }
 
 impl<K> Starting<'_, K> {
-    /// The control block of the section, an argument for a kernel that takes `kernel_registry::Control*`.
+    /// Returns the control block of the section, as an argument for a kernel that takes `kernel_registry::Control*`.
     pub fn control(&self) -> &Control {
         self.control
     }
 
-    /// The stream of the launch.
+    /// Returns the stream of the launch.
     pub fn stream(&self) -> &CudaStream {
         self.stream
     }
 
-    /// Launches the kernel with unchecked arguments. A kernel's own `launch` has typed ones.
+    /// Launches the kernel with unchecked arguments. The `launch` of the kernel's type takes typed arguments.
     ///
     /// # Errors
     ///
-    /// Those of [`Prepared::launch`].
+    /// The same errors as [`Prepared::launch`].
     ///
     /// # Safety
     ///

@@ -15,26 +15,26 @@ use crate::control::Ended;
 #[non_exhaustive]
 #[expect(
     missing_docs,
-    reason = "`kernel` is the kernel that should be resident, and the text of each says what the numbers are"
+    reason = "`kernel` is the kernel that should be resident, and the text of each variant says what the numbers are"
 )]
 pub enum ResidentError {
-    /// Its context is not warm any more, or could not be asked.
+    /// The kernel or a kernel beside it is no longer warm, or this could not be checked.
     NotWarm { kernel: &'static str, error: RecheckError },
     /// Another thread loads kernels in the context, or frees memory there.
     Busy { kernel: &'static str },
-    /// The function that should launch it did not.
+    /// The closure that should launch the kernel did not launch it.
     NotLaunched { kernel: &'static str },
-    /// It, or a kernel beside it, cannot be launched like that.
+    /// The kernel, or a kernel beside it, cannot be launched with this configuration.
     Launch(LaunchError),
-    /// Not all of its blocks are on the device at once.
+    /// Not all blocks of the kernel fit on the device at once.
     GridTooLarge { kernel: &'static str, grid: u64, capacity: u64, limit: Limit, beside: Vec<&'static str> },
-    /// Kernels that are launched beside it find no room. [`Fit::refusals`] are the reasons.
+    /// Kernels that shall be launched beside the kernel do not fit. [`Fit::refusals`] returns the reasons.
     NoRoom { kernel: &'static str, fit: Box<Fit> },
     /// A launch of the kernel `of` may wait for a larger stack, because its calls are recursive.
     UnknownStack { kernel: &'static str, of: &'static str },
-    /// The device cannot run a block of this kernel at all.
+    /// The device cannot run even one block of this kernel.
     CannotRun { kernel: &'static str, why: CannotRun },
-    /// A parameter takes a slice of cudarc, which is not released before the kernel has ended.
+    /// A parameter takes a slice of cudarc, and cudarc does not release the slice before the kernel has ended.
     TrackedSlice { kernel: &'static str, param: &'static str, ty: &'static str },
     /// The stream and the default stream wait for each other.
     BlockingStream { kernel: &'static str },
@@ -44,9 +44,9 @@ pub enum ResidentError {
     LaunchBlocking { kernel: &'static str },
     /// The stream belongs to another context than the receipt.
     OtherContext { kernel: &'static str },
-    /// The stream belongs to another part of the device than the one that was checked.
+    /// The stream belongs to another part of the device than the part that was checked.
     OtherPart { kernel: &'static str },
-    /// What the device has room for is not known.
+    /// The resources of the device are not known, because its architecture is newer than this library.
     UnknownDevice { kernel: &'static str, arch: u32 },
     /// The driver is unusable, or has no mapped memory left for the control block.
     DriverUnavailable { kernel: &'static str, error: DriverUnavailable },
@@ -54,7 +54,7 @@ pub enum ResidentError {
     Driver { kernel: &'static str, error: DriverCallError },
 }
 
-/// How many reasons are printed. Further ones are only counted.
+/// How many reasons are printed. Further reasons are only counted.
 const PRINTED: usize = 8;
 
 impl fmt::Display for ResidentError {
@@ -151,7 +151,7 @@ impl fmt::Display for ResidentError {
     }
 }
 
-/// Each kernel once, with the number of its grids.
+/// Returns each kernel once, with the number of its grids: `2 x` and the kernel's path.
 fn counted(kernels: &[&'static str]) -> Vec<String> {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for kernel in kernels {
@@ -165,7 +165,7 @@ fn counted(kernels: &[&'static str]) -> Vec<String> {
     counts.into_iter().map(named).collect()
 }
 
-/// An error that is only passed on has the text and the source of the original.
+/// A variant that only wraps another error has that error's text and source.
 impl Error for ResidentError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
@@ -185,18 +185,18 @@ impl From<LaunchError> for ResidentError {
     }
 }
 
-/// Why a resident kernel was not seen to end well.
+/// Why a section did not end well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "`kernel` is the resident kernel")]
 pub enum SectionError {
-    /// It still runs. Until it ends, calls that would wait for it are refused as before.
+    /// The kernel still runs. Until it ends, calls that would wait for it are refused as before.
     StillRuns { kernel: &'static str, waited: Duration },
-    /// It has ended for a reason that is an error: blocks were missing, or host and kernel do not agree about their memory.
+    /// The kernel has ended because of an error: blocks were missing, or host and kernel do not agree on the layout of their memory.
     Ended { kernel: &'static str, why: Ended },
-    /// Its context was reset, and it is gone.
+    /// The context was reset, which has ended the kernel.
     Reset { kernel: &'static str },
-    /// It went wrong, or the driver does not answer.
+    /// The kernel failed, or a driver call failed.
     Driver { kernel: &'static str, error: DriverCallError },
 }
 

@@ -1,4 +1,4 @@
-//! The figures of a resident kernel and of those beside it.
+//! Collects the figures (registers, shared memory and so on) of a resident kernel and of the kernels beside it.
 
 use kernel_registry::__private_0_1::resident::{Current, Known, WarmKernel, check};
 use kernel_registry::LaunchConfig;
@@ -9,7 +9,8 @@ use super::{Resident, ResidentError};
 use crate::driver;
 
 impl<K> Resident<K> {
-    /// The figures of all kernels, as the driver told them when they were warmed, with the carve-outs that were set since.
+    /// Returns the figures of all these kernels. They were read when the kernels were warmed; only the carve-outs are read now, because
+    /// they may have been set since.
     pub(super) fn figures(&self, known: &Known, current: &Current<'_>) -> Result<Figures, ResidentError> {
         let kernel = self.kernel.path();
         let warm = |kernel| {
@@ -47,7 +48,7 @@ impl<K> Resident<K> {
     }
 }
 
-/// A warm kernel, in the figures that decide what fits.
+/// Returns the figures of a launch of a warm kernel.
 fn figure(kernel: &WarmKernel, config: &LaunchConfig) -> Figure {
     let product = |size: [u32; 3]| size.into_iter().map(u64::from).fold(1, u64::saturating_mul);
     let WarmKernel { report, limits, .. } = kernel;
@@ -64,13 +65,14 @@ fn figure(kernel: &WarmKernel, config: &LaunchConfig) -> Figure {
     }
 }
 
-/// The smallest launch with these blocks.
+/// Returns the figures of the smallest launch with blocks of this size: one block, or one cluster.
 fn smallest(kernel: &WarmKernel, config: &LaunchConfig) -> Figure {
     let figure = figure(kernel, config);
     Figure { grid: figure.cluster.into(), ..figure }
 }
 
-/// The launches that a declaration allows: one if it fixes the block, and else one with the smallest block and one with the largest.
+/// Returns the launches that a kernel's declaration allows. If the declaration fixes the block, it is one launch. Otherwise it is one with
+/// the smallest block and one with the largest.
 fn launches(kernel: &WarmKernel) -> Vec<Figure> {
     const WARP: u32 = 32;
     let config = kernel.info.config(1);

@@ -1,10 +1,10 @@
-//! The table of what fits beside a resident kernel.
+//! `Fit`, the table of what fits beside a resident kernel, and how it is computed.
 
 use std::fmt;
 
 use kernel_registry_cuda::fit::{CannotRun, Device, Launch, Limit, Residency, Residents, Room, Shortage};
 
-/// What is on the device at once while a resident kernel runs. Its `Display` is a table.
+/// What fits on the device at once while a resident kernel runs. `Display` writes it as a table.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Fit {
@@ -12,39 +12,41 @@ pub struct Fit {
     pub resident: &'static str,
     /// The device's architecture: 90 for sm_90.
     pub arch: u32,
-    /// Multiprocessors of the device, or of its part.
+    /// The number of multiprocessors of the device, or of the part in which the kernel runs.
     pub processors: u32,
-    /// Blocks of the kernel.
+    /// The number of blocks of the kernel.
     pub grid: u64,
-    /// Threads of a block.
+    /// The number of threads of a block.
     pub threads: u32,
-    /// The blocks that there is room for.
+    /// The number of blocks that fit on the multiprocessors at once.
     pub capacity: u64,
-    /// What limits that.
+    /// What limits the capacity.
     pub limit: Limit,
-    /// The carve-out that the kernel is given, in percent, so that others fit beside it. `None` leaves it to the driver.
+    /// The carve-out that the launch sets for the kernel, in percent, so that other kernels fit beside it. `None` means that the driver
+    /// chooses.
     pub carveout: Option<u32>,
-    /// The kernels that are launched beside it.
+    /// The kernels that are launched beside the resident kernel.
     pub beside: Vec<Companion>,
 }
 
-/// A kernel that is launched beside a resident one.
+/// A kernel that is launched beside a resident kernel.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Companion {
-    /// Its path.
+    /// The kernel's path.
     pub kernel: &'static str,
-    /// Threads of a block: a range if neither its declaration nor the check says how many.
+    /// The least and the largest number of threads of a block. They differ if neither the kernel's declaration nor the check states the
+    /// number.
     pub threads: (u32, u32),
     /// Registers of a thread.
     pub registers: u32,
     /// Bytes of static and dynamic shared memory of a block.
     pub shared: u32,
-    /// How many of its blocks run at once. Further ones start when these end.
+    /// How many blocks of the kernel run at once. Further blocks start when these end.
     pub at_once: u64,
-    /// What limits that.
+    /// What limits this number.
     pub limit: Limit,
-    /// What a block lacks, if it finds no room.
+    /// What a block lacks, if no block fits.
     pub shortage: Option<Shortage>,
 }
 
@@ -53,7 +55,7 @@ impl Fit {
         self.beside.iter().any(|other| other.shortage.is_some())
     }
 
-    /// Why kernels do not fit beside the resident one, one text for each.
+    /// Returns a text for each kernel that does not fit beside the resident kernel, with the reason and the remedy.
     pub fn refusals(&self) -> impl Iterator<Item = String> {
         self.beside.iter().filter_map(|Companion { kernel, threads, shortage, .. }| {
             let shortage = shortage.as_ref()?;
@@ -99,7 +101,7 @@ impl fmt::Display for Fit {
     }
 }
 
-/// A resident kernel, and those that are launched beside it, in the figures that decide what fits.
+/// The figures of a resident kernel and of the kernels beside it. They decide what fits.
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
     pub(super) kernel: &'static str,
@@ -107,28 +109,29 @@ pub(super) struct Figures {
     pub(super) beside: Vec<Beside>,
 }
 
-/// A launch, or two if the block is not known: of the smallest block and of the largest.
+/// The figures of a kernel beside the resident kernel: one launch, or two if the block is not known, with the smallest block and with
+/// the largest.
 #[derive(Clone, Debug)]
 pub(super) struct Beside {
     pub(super) kernel: &'static str,
     pub(super) launches: Vec<Launch>,
 }
 
-/// Why nothing can be said: the device cannot run a kernel at all.
+/// The error for a kernel of which the device cannot run even one block.
 pub(super) struct Impossible {
     pub(super) kernel: &'static str,
     pub(super) why: CannotRun,
 }
 
 impl Figures {
-    /// What fits on a device that has these resident grids already.
+    /// Computes what fits on a device on which these resident grids already run.
     pub(super) fn fit(&self, device: &Device, resident: &[Launch]) -> Result<(Residency, Fit), Impossible> {
         let Figures { kernel, launch, beside } = self;
         let cannot = |kernel| move |why| Impossible { kernel, why };
         let residency = Residents::new(device, resident).residency(launch).map_err(cannot(kernel))?;
         let all: Vec<Launch> = resident.iter().copied().chain([*launch]).collect();
         let residents = Residents::new(device, &all);
-        // Without room for all of it, companions are not checked.
+        // If the resident kernel itself does not fit, the kernels beside it are not checked.
         let beside = if residency.fits() { &beside[..] } else { &[] };
         let beside = beside.iter().map(|other| other.companion(&residents)).collect::<Result<_, _>>()?;
         let fit = Fit {

@@ -1,4 +1,4 @@
-//! Whether a resident kernel has room beside those that are there.
+//! Checks whether a resident kernel fits on the device together with the resident kernels that already run there.
 
 use kernel_registry_cuda::fit::Device;
 
@@ -6,7 +6,7 @@ use super::ResidentError;
 use super::fit::{Figures, Fit, Impossible};
 use crate::sections::{Processors, ResidentGrid};
 
-/// What fits beside the kernel. An error if its own grid does not fit as a whole.
+/// Returns what fits beside the kernel. Returns an error if not all blocks of the kernel itself fit at once.
 pub(super) fn fits(
     figures: &Figures,
     room: &Device,

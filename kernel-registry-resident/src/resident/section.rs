@@ -1,4 +1,4 @@
-//! A section: the time in which a kernel is resident, as a value.
+//! `Section`, a value that exists while a resident kernel runs. Dropping it ends the kernel.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::control::{BlocksMissing, Control, Ended, Presence, poll};
 use crate::driver;
 use crate::sections::Guard;
 
-/// What the section needs of a [`Resident`](super::Resident).
+/// The options of a [`Resident`](super::Resident) that its section needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     pub(super) limit: Option<Duration>,
@@ -28,36 +28,36 @@ pub(super) struct Options {
 
 /// A resident kernel on the device, until it is told to end.
 ///
-/// While it runs, this library refuses calls that would wait for it: late loads, warm-ups that have something to do, and launches
-/// in its stream. Frees by this library are delayed until no resident kernel is left. An audit in front of the driver
-/// (`kernel_audit::install`) sees all calls of the process, and does with those that would wait what
-/// [`Resident::on_wait`](super::Resident::on_wait) says.
+/// While the kernel runs, this library refuses calls that would wait for it: late loads, warm-ups that have something to do, and
+/// launches in the kernel's stream. Frees by this library are delayed until no resident kernel is left. An audit in front of the driver
+/// (`kernel_audit::install`) sees all driver calls of the process. [`Resident::on_wait`](super::Resident::on_wait) says what it does
+/// with calls that would wait.
 ///
-/// Dropping it is [`stop`](Self::stop), whose error is then a line on standard error. One that is forgotten (`std::mem::forget`) never
-/// ends: what would wait is refused even when the kernel has ended, and no deferred call is made.
+/// Dropping a section does the same as [`stop`](Self::stop), and writes an error as a line to standard error. A section that is
+/// forgotten (`std::mem::forget`) never ends: even when the kernel has ended, calls are refused, and deferred calls are not made.
 #[must_use = "dropping it ends the kernel"]
 pub struct Section {
     kernel: &'static str,
     fit: Fit,
     stop_within: Duration,
     on_stop: Vec<Box<dyn FnOnce() + Send>>,
-    /// Kept here, too: it is read after the kernel has ended.
+    /// The control block. The section keeps it, too, because it is read after the kernel has ended.
     control: Arc<Control>,
     running: Option<Running>,
 }
 
-/// The kernel on the device.
+/// A kernel that runs, or may run, on the device.
 struct Running {
-    /// Refuses what would wait, until it is dropped.
+    /// The guard, which refuses calls that would wait for the kernel until it is dropped.
     guard: Guard,
     kernel: OnDevice,
 }
 
-/// What is kept until the kernel has ended.
+/// Everything that must be kept until the kernel has ended.
 struct OnDevice {
-    /// Whether the launch has begun. Until then there is nothing to wait for.
+    /// Whether the launch has begun. Before that, there is no kernel to wait for.
     launched: AtomicBool,
-    /// Its only work is the kernel, so it is done when the kernel has ended.
+    /// The stream. Its only work is the kernel, so it is done when the kernel has ended.
     stream: Arc<CudaStream>,
     _control: Arc<Control>,
     driver: &'static Driver,
@@ -66,7 +66,7 @@ struct OnDevice {
 }
 
 impl Section {
-    /// Before the launch.
+    /// Begins a section, before the launch.
     pub(super) fn begin(
         driver: &'static Driver,
         kernel: &'static str,
@@ -85,13 +85,13 @@ impl Section {
         Section { kernel, fit, stop_within: options.stop_within, on_stop: Vec::new(), control, running }
     }
 
-    /// What the launch sets before it calls the driver.
+    /// Returns the flag that the launch sets before it calls the driver.
     pub(super) fn launched_flag(&self) -> &AtomicBool {
         static ENDED: AtomicBool = AtomicBool::new(true);
         self.running.as_ref().map_or(&ENDED, |running| &running.kernel.launched)
     }
 
-    /// After the launch: whether there was one.
+    /// Tells the guard about the launch, if there was one. Returns whether there was one. To be called after the closure that launches.
     pub(super) fn launched(&mut self) -> bool {
         let launched = self.launched_flag().load(Ordering::Relaxed);
         if let Some(Running { guard, kernel }) = &self.running
@@ -102,47 +102,49 @@ impl Section {
         launched
     }
 
-    /// The path of the kernel.
+    /// Returns the path of the kernel.
     pub fn kernel(&self) -> &'static str {
         self.kernel
     }
 
-    /// What fits beside it.
+    /// Returns what fits beside the kernel.
     pub fn fit(&self) -> &Fit {
         &self.fit
     }
 
-    /// The control block, with which the kernel was launched if it takes one.
+    /// Returns the control block. The kernel was launched with it, if the kernel takes one.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Waits until all blocks of the kernel are on the device, for a kernel that uses the control block, but not beyond its end.
+    /// Waits until all blocks of the kernel are on the device, but no longer than `limit`, and not beyond the kernel's end. The kernel
+    /// must use the control block.
     ///
     /// # Errors
     ///
-    /// [`BlocksMissing`] names those that are not.
+    /// [`BlocksMissing`] names the blocks that are not on the device.
     pub fn wait_for_blocks(&self, limit: Duration) -> Result<(), BlocksMissing> {
         poll(limit, || self.control.arrived().is_ok() || !self.is_running());
         self.control.arrived()
     }
 
-    /// Calls this function when the kernel is told to end: for a kernel that has a stop flag of its own. A panic in it is printed, and
-    /// goes no further.
+    /// Calls this function when the kernel is told to end, for a kernel that has its own stop flag. If the function panics, the panic is
+    /// printed and otherwise ignored.
     pub fn on_stop(&mut self, stop: impl FnOnce() + Send + 'static) {
         self.on_stop.push(Box::new(stop));
     }
 
-    /// Whether the kernel is still on the device, or has not begun. After a kernel that went wrong it is false.
+    /// Returns whether the kernel runs or has not begun yet. Returns false for a kernel that has failed.
     pub fn is_running(&self) -> bool {
         self.running.as_ref().is_some_and(|running| !has_ended(&running.kernel.ask()))
     }
 
-    /// Tells the kernel to end, and waits until it has, for as long as [`Resident::stop_within`](super::Resident::stop_within) says.
+    /// Tells the kernel to end, and waits until it has ended, but no longer than
+    /// [`Resident::stop_within`](super::Resident::stop_within) says.
     ///
     /// # Errors
     ///
-    /// [`SectionError::StillRuns`]: then the section goes on until the kernel has ended after all.
+    /// [`SectionError`]. After [`SectionError::StillRuns`] the kernel stays guarded until it has ended.
     pub fn stop(mut self) -> Result<(), SectionError> {
         self.end()
     }
@@ -150,7 +152,7 @@ impl Section {
     fn end(&mut self) -> Result<(), SectionError> {
         let kernel = self.kernel;
         if Driver::get().is_err() {
-            // In a forked child: the kernel is the parent's.
+            // This is a forked child, and the kernel belongs to the parent.
             mem::forget(self.running.take());
             return Ok(());
         }
@@ -158,11 +160,11 @@ impl Section {
             self.running = None;
             return Err(SectionError::Reset { kernel });
         }
-        // Not said yet if the launch has panicked, perhaps after the kernel was launched.
+        // If the closure has panicked after it launched the kernel, the guard does not know of the launch yet.
         self.launched();
         self.control.stop();
         for stop in self.on_stop.drain(..) {
-            // A panic, which was printed, ends neither the section nor the waiting.
+            // A panic was printed. It must not prevent the waiting below.
             let _ = panic::catch_unwind(AssertUnwindSafe(stop));
         }
         let Some(Running { guard, kernel: on_device }) = self.running.take() else { return Ok(()) };
@@ -172,20 +174,20 @@ impl Section {
             has_ended(&answer)
         });
         if ended {
-            // Deferred calls are made before other calls of this library may wait for something else.
+            // Dropping `on_device` first lets the audit make its deferred calls before the guard allows new calls.
             drop(on_device);
             drop(guard);
             return answer
                 .map_err(|error| SectionError::Driver { kernel, error })
                 .and_then(|_| self.why_ended());
         }
-        // An error that says nothing of the kernel leaves it guarded.
+        // The kernel has not ended, or an error leaves that unknown. So it stays guarded.
         guard.outlive(move || has_ended(&on_device.ask()));
         answer.map_err(|error| SectionError::Driver { kernel, error })?;
         Err(SectionError::StillRuns { kernel, waited: begun.elapsed() })
     }
 
-    /// An error, unless the kernel was stopped, its time was over, or it returned by itself.
+    /// Returns an error, unless the kernel was stopped, its time was over, or it returned by itself.
     fn why_ended(&self) -> Result<(), SectionError> {
         match self.control.presence() {
             Presence::Ended(why) if !matches!(why, Ended::Stopped | Ended::Limit | Ended::ByItself) => {
@@ -196,13 +198,14 @@ impl Section {
     }
 }
 
-/// After a sticky error nothing runs on the device. Other errors say nothing of the kernel.
+/// Returns whether the kernel has ended, from the driver's answer. After a sticky error nothing runs on the device. After other errors it
+/// is not known whether the kernel has ended.
 fn has_ended(answer: &Result<bool, DriverCallError>) -> bool {
     answer.as_ref().map_or_else(DriverCallError::is_sticky, |ended| *ended)
 }
 
 impl OnDevice {
-    /// Whether the kernel has ended.
+    /// Asks the driver whether the kernel has ended.
     fn ask(&self) -> Result<bool, DriverCallError> {
         if !self.launched.load(Ordering::Relaxed) {
             return Ok(true);
@@ -211,7 +214,7 @@ impl OnDevice {
     }
 }
 
-/// The kernel has ended.
+/// Tells the audit that the kernel has ended.
 impl Drop for OnDevice {
     fn drop(&mut self) {
         if let Some(number) = self.audit {
@@ -223,11 +226,11 @@ impl Drop for OnDevice {
 impl Drop for Section {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            // Its text has the causes.
+            // The text of a `MainError` contains the sources of the error.
             let error = MainError::from(error);
             #[cfg(feature = "tracing")]
             tracing::error!(kernel = self.kernel, "{error:?}");
-            // Standard error may be closed.
+            // Writing fails if standard error is closed.
             let _ = writeln!(io::stderr(), "kernel-registry: {error:?}");
         }
     }

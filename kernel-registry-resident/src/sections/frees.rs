@@ -1,16 +1,16 @@
-//! Frees that are delayed until no resident kernel is left.
+//! Delays frees until no resident kernel is left that they would wait for.
 
 use kernel_registry::__private_0_1::resident::Family;
 
 use super::state::{Delayed, State, lock_state};
 
-/// Frees something now, or when no resident kernel is left in these contexts, or in any.
+/// Calls `free` as soon as no resident kernel is left in the contexts `within`, or in any context if `within` is `None`.
 pub(crate) fn free(within: Option<Family>, free: impl FnOnce() + Send + 'static) {
     lock_state().delayed.push_back(Delayed { within, free: Box::new(free) });
     free_due();
 }
 
-/// Makes the frees that no longer have to wait, in order. No section begins while one is made.
+/// Makes, in order, the delayed frees that no longer have to wait. No section begins while a free is made.
 pub(super) fn free_due() {
     loop {
         let mut state = lock_state();
@@ -23,8 +23,8 @@ pub(super) fn free_due() {
         drop(state);
         free();
         let freeing = &mut lock_state().freeing;
-        if let Some(place) = freeing.iter().position(|freed| *freed == within) {
-            freeing.swap_remove(place);
+        if let Some(index) = freeing.iter().position(|freed| *freed == within) {
+            freeing.swap_remove(index);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A section, as a value: what may not happen beside its resident kernel.
+//! `Guard`, a value that keeps a section alive. While it exists, calls that would wait for its resident kernel are refused or delayed.
 
 use std::mem;
 use std::thread;
@@ -11,28 +11,29 @@ use super::ResidentGrid;
 use super::frees::free_due;
 use super::state::{Live, lock_state};
 
-/// How long a section waits for frees that this library is making. These wait for ordinary kernels only: no resident one is there.
+/// How long the beginning of a section waits for frees that this library is making. These frees wait only for kernels that are not
+/// resident.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Guards a resident kernel, until it is dropped.
+/// Guards a resident kernel until the guard is dropped.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    /// The number of its section.
+    /// The number of the kernel's section.
     number: u64,
 }
 
-/// Why no section begins.
+/// Why a section was not begun.
 #[derive(Debug)]
 pub(crate) enum NotBegun<E> {
-    /// This library loads or frees in these contexts.
+    /// This library is loading or freeing in these contexts.
     Busy,
-    /// The check's error.
+    /// The check returned this error.
     Refused(E),
 }
 
 impl Guard {
-    /// Begins a section if `check` allows it. `check` gets the resident kernels that are on these multiprocessors already. The lock is held meanwhile: two
-    /// threads cannot both take the last room.
+    /// Begins a section if `check` allows it. `check` gets the resident kernels that already run on these multiprocessors. The lock is held
+    /// during the check, so that two threads cannot both use the last free room.
     pub(crate) fn begin<E>(
         within: Family,
         grid: ResidentGrid,
@@ -54,12 +55,12 @@ impl Guard {
         Ok(Guard { number })
     }
 
-    /// The kernel was launched in this stream: what follows there waits for it.
+    /// Records that the kernel was launched in this stream. Everything launched in the stream later waits for the kernel.
     pub(crate) fn launched(&self, stream: &CudaStream) {
         core::launched(self.number, stream);
     }
 
-    /// Polls `has_ended` in a thread, and ends the guard then.
+    /// Keeps guarding until `has_ended` returns true, which a separate thread polls.
     pub(crate) fn outlive(self, has_ended: impl Fn() -> bool + Send + 'static) {
         const PAUSE: Duration = Duration::from_millis(2);
         let number = self.number;
@@ -71,7 +72,7 @@ impl Guard {
             drop(has_ended);
             drop(Guard { number });
         });
-        // Without a thread the kernel stays guarded, because nobody knows when it ends.
+        // If no thread could be started, the kernel stays guarded for ever, because nobody finds out when it ends.
         drop(guarded);
         mem::forget(self);
     }

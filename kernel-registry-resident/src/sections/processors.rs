@@ -4,15 +4,15 @@ use kernel_registry_cuda::fit::Launch;
 
 use crate::driver::GreenId;
 
-/// A part of a device, and the split that made it.
+/// Identifies a part of a device, and the split that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PartId {
     pub(crate) green: GreenId,
-    /// Parts of one split do not overlap. Those of two may.
+    /// The number of the split. Parts of one split do not overlap; parts of two splits may overlap.
     pub(crate) split: u64,
 }
 
-/// All multiprocessors of a device, or those of a part.
+/// All multiprocessors of a device, or the multiprocessors of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Processors {
     pub(crate) device: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// Whether a multiprocessor can be in both.
+    /// Returns whether a multiprocessor can belong to both.
     pub(super) fn overlap(self, other: Processors) -> bool {
         let apart = |(part, other): (PartId, PartId)| part.split == other.split && part != other;
         self.device == other.device && !self.part.zip(other.part).is_some_and(apart)
@@ -38,7 +38,8 @@ pub(crate) struct ResidentGrid {
 }
 
 impl ResidentGrid {
-    /// The launch as it counts on multiprocessors that overlap its own. Worst case: its densest multiprocessor, everywhere.
+    /// Returns the launch as it counts on other multiprocessors that overlap with its own. Assumes the worst case: every multiprocessor has
+    /// as many blocks as the densest of its own.
     pub(crate) fn launch_on(&self, processors: Processors) -> Launch {
         if self.on == processors {
             return self.launch;
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn only_parts_of_one_split_are_apart() {
+    fn only_parts_of_one_split_do_not_overlap() {
         let (whole, small, rest) =
             (processors(None, 132), processors(Some((1, 1)), 8), processors(Some((2, 1)), 124));
         let other_split = processors(Some((3, 2)), 8);
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_counts_with_its_densest_multiprocessor_elsewhere() {
+    fn on_other_multiprocessors_a_grid_counts_with_its_densest() {
         let grid = |on, grid| ResidentGrid { kernel: "k", launch: Launch { grid, ..Launch::default() }, on };
         let (whole, small) = (processors(None, 132), processors(Some((1, 1)), 8));
         assert_eq!(grid(small, 16).launch_on(whole).grid, 2 * 132);

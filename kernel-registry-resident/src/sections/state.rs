@@ -1,4 +1,4 @@
-//! The resident kernels of the process, and the frees that wait for them, behind one lock.
+//! The state of the sections: the resident kernels of the process, and the delayed frees, behind one lock.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -7,9 +7,9 @@ use kernel_registry::__private_0_1::resident::{Family, lock};
 
 use super::{Processors, ResidentGrid};
 
-/// A resident kernel that is on a device.
+/// A resident kernel whose section has begun and not ended.
 pub(super) struct Live {
-    /// The number of its section.
+    /// The number of the kernel's section.
     pub(super) number: u64,
     pub(super) within: Family,
     pub(super) grid: ResidentGrid,
@@ -17,7 +17,7 @@ pub(super) struct Live {
 
 pub(super) struct State {
     pub(super) live: Vec<Live>,
-    /// Where this library frees at the moment.
+    /// The contexts of the frees that this library is making; `None` is a free that waits for all contexts.
     pub(super) freeing: Vec<Option<Family>>,
     pub(super) delayed: VecDeque<Delayed>,
 }
@@ -29,21 +29,21 @@ pub(super) fn lock_state() -> MutexGuard<'static, State> {
     lock(&STATE)
 }
 
-/// A free that is delayed until the sections of these contexts, or of all, have ended.
+/// A free that is delayed until all sections in the contexts `within` have ended, or all sections if `within` is `None`.
 pub(super) struct Delayed {
     pub(super) within: Option<Family>,
     pub(super) free: Box<dyn FnOnce() + Send>,
 }
 
 impl State {
-    /// The resident kernels on any of these multiprocessors.
+    /// Returns the resident kernels on any of these multiprocessors.
     pub(super) fn find_on(&self, processors: Processors) -> Vec<ResidentGrid> {
         let grids = self.live.iter().map(|live| live.grid);
         grids.filter(|grid| grid.on.overlap(processors)).collect()
     }
 }
 
-/// The resident kernels on any of these multiprocessors.
+/// Returns the resident kernels on any of these multiprocessors.
 pub(crate) fn residents(processors: Processors) -> Vec<ResidentGrid> {
     lock_state().find_on(processors)
 }

@@ -1,6 +1,6 @@
-//! Checks that the macro leaves to the compiler, because they need the layout of a type or the value of a constant. Each is a
-//! constant of its own that nothing refers to, and each function is `#[track_caller]`: so the compiler shows the message at
-//! the declaration, once, and no more.
+//! Checks that the compiler evaluates, because they need the layout of a type or the value of a constant, which the macro does not
+//! know. The macro puts each check into a separate constant that nothing refers to, and each function is `#[track_caller]`. So the
+//! compiler shows the message of a failed check once, at the declaration, and nothing else.
 
 pub use kernel_registry_format::Scalar;
 use kernel_registry_format::same_layout;
@@ -47,7 +47,7 @@ impl Message {
     }
 }
 
-/// The type of a number.
+/// Checks that a Rust type can stand for a C++ number type.
 #[track_caller]
 pub const fn scalar<T: KernelParam>(scalar: Scalar, message: &'static str) {
     if !scalar.accepts(T::RUST) {
@@ -55,7 +55,7 @@ pub const fn scalar<T: KernelParam>(scalar: Scalar, message: &'static str) {
     }
 }
 
-/// A type that is an address.
+/// Checks that a type is a device pointer.
 #[track_caller]
 pub const fn address<T: KernelParam>(message: &'static str) {
     if !matches!(T::RUST, RustType::Pointer) {
@@ -63,7 +63,7 @@ pub const fn address<T: KernelParam>(message: &'static str) {
     }
 }
 
-/// The layout of a type. An alignment of 0 is not known.
+/// Checks the size and alignment of a type. An alignment of 0 means that the alignment is not known.
 #[track_caller]
 pub const fn sized<T: KernelParam>(size: u32, align: u32, message: &'static str) {
     let [own_size, own_align] = layout::<T>();
@@ -78,11 +78,11 @@ pub const fn sized<T: KernelParam>(size: u32, align: u32, message: &'static str)
     message.panic();
 }
 
-/// A field of a struct in CUDA: its name, its declaration, its offset, and of a number or pointer the size and whether it is
-/// floating point. Other sizes are 0.
+/// A field of a struct in CUDA: its name, its declaration, its offset, its size, and whether it is a floating-point number. The
+/// size is 0 unless the field is a number or a pointer.
 pub type CudaField = (&'static str, &'static str, u32, u32, bool);
 
-/// The layout of a struct, and its fields if the Rust type tells them.
+/// Checks the size and alignment of a struct, and its fields, if the Rust type lists them.
 #[track_caller]
 pub const fn fields<T: KernelParam>(size: u32, align: u32, there: &[CudaField], message: &'static str) {
     sized::<T>(size, align, message);
@@ -93,9 +93,9 @@ pub const fn fields<T: KernelParam>(size: u32, align: u32, there: &[CudaField], 
     }
 }
 
-/// Compares a field in CUDA with the fields in Rust. Fields of the same name begin at the same byte. Numbers and pointers that begin at the
-/// same byte have the same size, and both are floating point or neither is. No field in CUDA lies in padding in Rust. An array or struct
-/// may stand for several fields.
+/// Checks a field in CUDA against the fields in Rust. Fields of the same name must begin at the same byte. Numbers and pointers that
+/// begin at the same byte must have the same size, and both must be floating point, or neither. No field in CUDA may lie in padding
+/// of the Rust type. An array or struct in Rust may stand for several fields in CUDA.
 #[track_caller]
 const fn field(here: &[Field], (name, declared, offset, size, is_float): CudaField, message: &'static str) {
     let mut is_there = false;
@@ -128,7 +128,7 @@ const fn fail_at_field(message: Message, offset: u32) -> ! {
     message.text(" there: declare the fields in CUDA's order, with CUDA's types").panic()
 }
 
-/// A type that CUDA's headers define. Rust types with names there are compared by name too.
+/// Checks a type that CUDA's headers define: by size and alignment, and also by name if the Rust type has names in these headers.
 #[track_caller]
 pub const fn named<T: KernelParam>(name: &'static str, size: u32, align: u32, message: &'static str) {
     let names = T::RUST.cuda_names();
@@ -157,7 +157,7 @@ const fn equal(a: &[u8], b: &[u8]) -> bool {
     index == a.len() && index == b.len()
 }
 
-/// The threads of a block, within the limits of the hardware.
+/// Checks the threads of a block against the limits of the hardware.
 #[track_caller]
 pub const fn block(block: [u32; 3]) {
     let [x, y, z] = block;
@@ -172,7 +172,7 @@ pub const fn block(block: [u32; 3]) {
     }
 }
 
-/// The threads of a block, for a kernel that was compiled for blocks of this shape.
+/// Checks the threads of a block, for a kernel that was compiled for blocks of exactly this shape.
 #[track_caller]
 pub const fn block_exactly(given: [u32; 3], [a, b, c]: [u32; 3], message: &'static str) {
     block(given);
@@ -182,7 +182,7 @@ pub const fn block_exactly(given: [u32; 3], [a, b, c]: [u32; 3], message: &'stat
     }
 }
 
-/// The threads of a block, for a kernel that was compiled for blocks of at most so many threads.
+/// Checks the threads of a block, for a kernel that was compiled for blocks of at most this many threads.
 #[track_caller]
 pub const fn block_at_most(given: [u32; 3], threads: u32, message: &'static str) {
     block(given);
@@ -198,7 +198,7 @@ const fn fail_for_block(message: &'static str, [x, y, z]: [u32; 3]) -> ! {
     message.text(" x ").number(z).panic()
 }
 
-/// A number of bytes. The message ends where the number follows.
+/// Checks a number of bytes. The number is written after `message`.
 #[track_caller]
 pub const fn bytes(bytes: u32, most: u32, message: &'static str) {
     if bytes > most {

@@ -1,4 +1,4 @@
-//! The gate for kernel-registry-resident: what it needs of this crate beside the API.
+//! The private interface for kernel-registry-resident: the functions and types that it needs in addition to the API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,18 +23,18 @@ use crate::{
 pub struct Known {
     /// The context's id.
     pub id: ContextId,
-    /// The number of its device.
+    /// The number of the context's device.
     pub ordinal: usize,
     /// The device's architecture.
     pub arch: u32,
-    /// What a multiprocessor has room for, if the architecture is known.
+    /// The resources of the device's multiprocessors. `None` if the architecture is newer than this library.
     pub room: Option<fit::Device>,
-    /// Its warm kernels.
+    /// The kernels that are warm in the context.
     pub kernels: Vec<WarmKernel>,
 }
 
 impl Known {
-    /// The context of a receipt.
+    /// Finds the context of a receipt.
     pub fn find(warm: &Warm) -> Result<Self, RecheckError> {
         let known = KnownContext::find(warm.id()).ok_or(RecheckError::Reset)?;
         let device = known.device.get().ok_or(RecheckError::Reset)?;
@@ -49,7 +49,7 @@ impl Known {
         })
     }
 
-    /// Why a kernel is not among the warm ones.
+    /// Returns the error that says why a kernel is not warm in the context.
     pub fn why_not_warm(&self, kernel: &'static KernelInfo) -> LaunchError {
         let found = kernel.table().find(self.ordinal, self.id);
         match found.map_or(0, |found| found.limits.unavailable_below) {
@@ -59,17 +59,17 @@ impl Known {
     }
 }
 
-/// The error of a call of the driver.
+/// Creates the error of a driver call.
 pub fn driver_error(call: &'static str, result: cudarc::driver::sys::CUresult) -> DriverCallError {
     DriverCallError::new(call, result)
 }
 
-/// The version of the driver.
+/// Returns the version of the driver.
 pub fn version(driver: &Driver) -> CudaVersion {
     driver.version
 }
 
-/// Checks a launch once for many.
+/// Checks a launch once, so that it can be made many times.
 pub fn prepare<K>(
     kernel: &'static KernelInfo,
     context: &Arc<CudaContext>,
@@ -78,12 +78,12 @@ pub fn prepare<K>(
     Prepared::checked(kernel, context, config)
 }
 
-/// The handle of a checked launch's kernel, and the id of its context.
+/// Returns the handle of a prepared launch's kernel, and the id of its context.
 pub fn handle_of<K>(prepared: &Prepared<K>) -> (Function, ContextId) {
     (prepared.function, prepared.id)
 }
 
-/// A checked launch in a stream.
+/// Returns a prepared launch in a stream.
 pub fn launch_on<'a, K>(
     prepared: &Prepared<K>,
     stream: &'a cudarc::driver::CudaStream,
@@ -93,13 +93,13 @@ pub fn launch_on<'a, K>(
 
 /// Why a call that was watched has no result.
 pub enum Unfinished {
-    /// It has not returned for this long.
+    /// The call has not returned for this long.
     Waiting(Duration),
-    /// The system started no thread for it, for this reason.
+    /// The operating system started no thread for the call, for this reason.
     NoThread(String),
 }
 
-/// Makes a call that waits for the device in another thread, for the timeout of the context's warm-ups.
+/// Makes a call that may wait for the device, in another thread. Waits for it as long as the context's warm-ups wait for a call.
 pub fn watched<T: Send + 'static>(
     context: ContextId,
     call: &'static str,

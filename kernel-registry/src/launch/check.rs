@@ -1,11 +1,12 @@
-//! Checks a configuration against the limits of kernel and device, before the driver sees it.
+//! Checks a launch configuration against the limits of kernel and device, before it is passed to the driver.
 
 use super::{LaunchError, LaunchLimit};
 use crate::table::Limits;
 use crate::{KernelInfo, LaunchConfig};
 
-/// The largest block and grid along each axis, on every device that CUDA 12 supports.
+/// The largest block along each axis, on every device that CUDA 12 supports.
 const BLOCK: [u32; 3] = [1024, 1024, 64];
+/// The largest grid along each axis, on every device that CUDA 12 supports.
 const GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 
 /// Checks a configuration against the limits of kernel and device.
@@ -22,18 +23,19 @@ pub fn check(kernel: &'static KernelInfo, config: &LaunchConfig, limits: &Limits
 }
 
 fn within(axes: [u32; 3], most: [u32; 3]) -> bool {
-    // An axis of 0 wraps to the largest number, and is refused.
+    // A size of 0 wraps to the largest number, so it is refused, too.
     (0..3).all(|axis| axes[axis].wrapping_sub(1) < most[axis])
 }
 
-/// The first axis that is not within its limit: its name, its size, and the limit.
+/// Returns the first axis that is not within its limit: its name, its size, and the limit.
 fn axis_beyond(axes: [u32; 3], most: [u32; 3]) -> Option<(char, u64, u32)> {
     let axes = ['x', 'y', 'z'].into_iter().zip(axes.into_iter().zip(most));
     let mut beyond = axes.filter(|(_, (size, most))| *size == 0 || size > most);
     beyond.next().map(|(axis, (size, most))| (axis, size.into(), most))
 }
 
-/// The error, if there is one. `check` also passes on every launch with clusters, valid or not.
+/// Returns the error of a configuration that `check` did not find to fit at once. These include all launches with clusters, which
+/// can be valid.
 #[cold]
 fn explain(
     kernel: &'static KernelInfo,

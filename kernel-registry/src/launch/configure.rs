@@ -7,8 +7,8 @@ use cudarc::driver::{CudaContext, CudaStream};
 use super::{Launch, LaunchError, Prepared};
 use crate::{Kernel, LaunchConfig};
 
-/// Configurations of a launch of the kernel `K`: a [`LaunchConfig`] or cudarc's, which is checked at each launch, or a
-/// `&Prepared<K>`, which was checked once.
+/// The types that can be the configuration of a launch of the kernel `K`. A [`LaunchConfig`], of this crate or of cudarc, is checked
+/// at each launch. A `&Prepared<K>` was checked once.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a configuration of a launch of `{K}`",
     label = "neither a `LaunchConfig` nor a `&Prepared<{K}>`",
@@ -24,8 +24,7 @@ pub trait Configure<K>: Sealed {
 /// Keeps other crates from implementing [`Configure`].
 pub trait Sealed {}
 
-// Types that convert to a `LaunchConfig` are checked at each launch. Each implementation is written out, because the
-// compiler shows it in errors.
+// Each implementation is written out, because the compiler lists the implementations in errors.
 
 impl Sealed for LaunchConfig {}
 
@@ -76,16 +75,16 @@ impl<K> Configure<K> for &Prepared<K> {
 }
 
 impl<K> Prepared<K> {
-    /// The launch on this stream, which must belong to the context for which it was prepared.
+    /// Returns the launch on this stream. The stream must belong to the context for which the launch was prepared.
     #[inline]
     pub(crate) fn on<'a>(&self, stream: &'a CudaStream) -> Result<Launch<'a>, LaunchError> {
         let Prepared { kernel, function, id, config, .. } = *self;
         let theirs: &CudaContext = stream.context();
-        // Both contexts are alive, so they are the same if the driver's addresses are equal.
+        // Both `CudaContext`s exist now, so they are the same context of the driver if the driver's addresses are equal.
         if !ptr::eq(theirs, &*self.context) && theirs.cu_ctx() != self.context.cu_ctx() {
             return Err(LaunchError::OtherContext { kernel });
         }
-        self.still_holds()?;
+        self.check_handle()?;
         Ok(Launch::on(kernel, (function, id), stream, &config))
     }
 }

@@ -1,4 +1,4 @@
-//! Launches of kernels that are known only at run time: arguments are compared with the kernel's record.
+//! Launches kernels that are known only at run time, after comparing the arguments with the kernel's record.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -16,53 +16,53 @@ use crate::{KernelInfo, KernelParam, LaunchConfig, PointerTo};
 /// An argument for [`launch_dyn`].
 pub struct DynArg<'a> {
     given: Given<'a>,
-    /// Bytes of the value, or of an element behind the pointer or slice.
+    /// The size of the value, or of an element behind the pointer or slice, in bytes.
     size: u32,
     align: u32,
 }
 
 enum Given<'a> {
     Value(*const c_void),
-    /// And the context that the memory belongs to, if that matters.
+    /// An address, and the context that its memory belongs to: see `Sealed::owner`.
     Pointer(CUdeviceptr, CUcontext),
     Null,
     Slice(Track<'a>),
     SliceMut(Track<'a>),
 }
 
-/// An argument of the driver.
+/// An argument as it is passed to the driver.
 enum Passed<'a> {
     Value(*const c_void),
     Address(CUdeviceptr),
     Slice(Tracked<'a>),
 }
 
-/// Tells cudarc that a stream is about to use a slice. The result, when dropped, records that use.
+/// A function that tells cudarc that a stream is about to use a slice. Dropping the result tells cudarc that the use was launched.
 type Track<'a> = Box<dyn FnOnce(&'a CudaStream) -> Tracked<'a> + 'a>;
 
 impl<'a> DynArg<'a> {
-    /// A number, or another value that a kernel can take.
+    /// Creates an argument from a number, or from another value that a kernel can take.
     pub fn value<T: KernelParam>(value: &'a T) -> Self {
         Self::new::<T>(Given::Value(ptr::from_ref(value).cast()))
     }
 
-    /// A device pointer. cudarc does not track its memory.
+    /// Creates an argument from a device pointer. cudarc does not track the memory behind the pointer.
     pub fn pointer<T>(pointer: impl PointerTo<T>) -> Self {
         let owner = pointer.owner();
         Self::new::<T>(Given::Pointer(pointer.address(), owner))
     }
 
-    /// A slice of cudarc that the kernel reads.
+    /// Creates an argument from a slice of cudarc that the kernel reads.
     pub fn slice<T, S: DevicePtr<T>>(slice: &'a S) -> Self {
         Self::new::<T>(Given::Slice(Box::new(|stream| pass::slice(slice, stream))))
     }
 
-    /// A slice of cudarc that the kernel may write.
+    /// Creates an argument from a slice of cudarc that the kernel may write.
     pub fn slice_mut<T, S: DevicePtrMut<T>>(slice: &'a mut S) -> Self {
         Self::new::<T>(Given::SliceMut(Box::new(|stream| pass::slice_mut(slice, stream))))
     }
 
-    /// No slice, for a parameter `Option<&[T]>` or `Option<&mut [T]>`: the kernel gets a null pointer.
+    /// Creates a null argument for a parameter `Option<&[T]>` or `Option<&mut [T]>`: the kernel gets a null pointer.
     pub fn null() -> Self {
         DynArg { given: Given::Null, size: 0, align: 0 }
     }
@@ -108,19 +108,19 @@ impl<'a> DynArg<'a> {
         };
         match is_unknown(param) {
             true => kind || matches!(self.given, Given::Value(_)) && size == 8,
-            // Machine code tells no alignments.
+            // Machine code does not contain alignments; then the parameter's alignment is 0.
             false => kind && size == param.element_size && [0, align].contains(&param.element_align),
         }
     }
 }
 
-/// Launches a kernel after comparing the arguments with its declaration: their number, kinds and sizes.
+/// Launches a kernel after comparing the number, kinds and sizes of the arguments with its declaration.
 ///
-/// It reads the kernel's record and allocates; a typed launch does neither.
+/// This function reads the kernel's record and allocates memory; a typed launch does neither.
 ///
 /// # Errors
 ///
-/// An argument does not fit its parameter, and the errors of every launch.
+/// [`LaunchError`]: the arguments do not fit the parameters, or one of the errors that every launch can return.
 ///
 /// ```no_run
 /// use kernel_registry::{DynArg, launch_dyn};
@@ -141,7 +141,8 @@ impl<'a> DynArg<'a> {
 ///
 /// # Safety
 ///
-/// The [contract of every launch](crate#the-contract-of-a-launch). Of the arguments only number, kinds and sizes are compared, not types.
+/// The [contract of every launch](crate#the-contract-of-a-launch). Only the number, the kinds and the sizes of the arguments are
+/// compared, not their types.
 pub unsafe fn launch_dyn<'a>(
     kernel: &'static KernelInfo,
     stream: &'a CudaStream,
@@ -152,7 +153,7 @@ pub unsafe fn launch_dyn<'a>(
     compare(kernel, &args)?;
     let launch = Launch::new(kernel, stream, &config.into())?;
 
-    // The slices stay until after the launch: when they are dropped, cudarc records that the stream uses them.
+    // The slices are dropped after the launch: dropping them makes cudarc record that the stream uses them.
     let passed: Vec<Passed<'_>> = args.into_iter().map(|arg| arg.pass(&launch)).collect();
     let mut values: Vec<*mut c_void> = Vec::with_capacity(2 * passed.len());
     for (param, passed) in kernel.params().iter().zip(&passed) {
@@ -197,7 +198,7 @@ mod tests {
         compare(scale(), &args.into_iter().collect::<Vec<_>>()).map_err(|error| error.to_string())
     }
 
-    /// `scale(n: u32, a: f32, x: *const f32)`
+    /// The declaration is `scale(n: u32, a: f32, x: *const f32)`.
     #[test]
     fn arguments_are_compared_with_the_declaration() {
         let (n, a) = (7_u32, 2.0_f32);
@@ -225,7 +226,7 @@ mod tests {
             "{error}"
         );
 
-        // Its size ends in the same 32 bits.
+        // The lower 32 bits of this size are the size of an `f32`.
         let huge = DynArg::pointer(ptr::null::<[f32; (1 << 30) + 1]>());
         assert!(compared([DynArg::value(&n), DynArg::value(&a), huge]).is_err(), "the elements are of 4 GiB");
 

@@ -13,15 +13,15 @@ use crate::{KernelInfo, OtherCopy, Param, WarmError};
 /// Why a kernel was not launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "`kernel` is the kernel, and the text of each says what the numbers are")]
+#[expect(missing_docs, reason = "`kernel` is the kernel, and the text of each variant says what the numbers are")]
 pub enum LaunchError {
-    /// It is not warm in the stream's context.
+    /// The kernel is not warm in the stream's context.
     NotWarm { kernel: &'static KernelInfo },
-    /// It is not warm, because it was registered after the last warm-up.
+    /// The kernel is not warm, because it was registered after the last warm-up.
     RegisteredLater { kernel: &'static KernelInfo },
-    /// It is registered with a copy of kernel-registry that has warmed nothing, and the program has other copies.
+    /// The kernel is registered with a copy of kernel-registry that has warmed nothing, and the program has other copies.
     OtherCopy { kernel: &'static KernelInfo, others: &'static [OtherCopy] },
-    /// The device's architecture is below the one that the kernel's declaration asks for.
+    /// The device's architecture is lower than the architecture that the kernel's declaration asks for.
     Unavailable { kernel: &'static KernelInfo, min_arch: u32, arch: u32 },
     /// The context was reset after the kernel was warmed in it.
     Reset { kernel: &'static KernelInfo },
@@ -39,14 +39,14 @@ pub enum LaunchError {
     ClusterMissing { kernel: &'static KernelInfo },
     /// A prepared launch was given a stream of another context.
     OtherContext { kernel: &'static KernelInfo },
-    /// An argument is a `Mapped`, `Control` or
-    /// `Queue` of another context than the stream's, and freeing it would not wait for the kernel.
+    /// An argument is a `Mapped`, `Control` or `Queue` of another context than the stream's, so freeing it would not wait for the
+    /// kernel.
     OtherMemory { kernel: &'static KernelInfo },
-    /// The launch of a resident kernel was given another stream than its section.
+    /// A resident kernel was launched in another stream than the stream that its section was started with.
     OtherStream { kernel: &'static KernelInfo },
     /// The number of arguments is wrong.
     ArgumentCount { kernel: &'static KernelInfo, given: usize, takes: usize },
-    /// Its parameters are not known, because nvcc linked it, and its image was not read.
+    /// The kernel's parameters are not known, because nvcc linked the kernel, and its image was not read.
     ParamsUnread { kernel: &'static KernelInfo },
     /// An argument does not fit its parameter.
     Argument {
@@ -56,17 +56,17 @@ pub enum LaunchError {
         given: &'static str,
         size: u32,
     },
-    /// It was not warm, and could not be warmed late.
+    /// The kernel was not warm, and could not be warmed late.
     Late { kernel: &'static KernelInfo, error: Box<WarmError> },
     /// The launch would wait for a resident kernel.
     WouldWait { kernel: &'static KernelInfo, wait: Box<WouldWait> },
     /// The driver is no longer usable: the process was forked.
     DriverUnavailable { kernel: &'static KernelInfo, error: DriverUnavailable },
-    /// The driver refused.
+    /// The driver refused the launch.
     Driver { kernel: &'static KernelInfo, error: DriverCallError },
 }
 
-/// What a configuration has too much of, or none.
+/// Which number of a configuration is too large, or is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LaunchLimit {
@@ -74,7 +74,7 @@ pub enum LaunchLimit {
     BlockAxis(char),
     /// Blocks of the grid along the axis `x`, `y` or `z`.
     GridAxis(char),
-    /// Threads of a block in all.
+    /// Threads of a block, all axes together.
     BlockThreads {
         /// The block.
         block: [u32; 3],
@@ -84,7 +84,7 @@ pub enum LaunchLimit {
 }
 
 impl LaunchError {
-    /// The kernel that was not launched.
+    /// Returns the kernel that was not launched.
     pub fn kernel(&self) -> &'static KernelInfo {
         match self {
             LaunchError::NotWarm { kernel }
@@ -112,7 +112,7 @@ impl LaunchError {
     }
 }
 
-/// `32 x 8 x 1`
+/// A size along three axes, written as `32 x 8 x 1`.
 struct Size([u32; 3]);
 
 impl fmt::Display for Size {

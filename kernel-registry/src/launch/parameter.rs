@@ -1,14 +1,14 @@
-//! What a parameter takes, for launches that compare arguments with it.
+//! Describes what a parameter accepts, for launches that compare arguments with parameters at run time.
 
 use kernel_registry_format::{Param, Pass};
 
-/// Whether the parameter is 8 bytes, probably an address, of which the image of a kernel that was made at run time does not
-/// tell more.
+/// Returns whether a parameter has 8 bytes of unknown type, probably an address. The image of a kernel without a declaration may not
+/// say more.
 pub(super) fn is_unknown(param: &Param<'_>) -> bool {
     matches!(param.pass, Pass::Pointer | Pass::PointerMut) && param.element_size == 0
 }
 
-/// What a parameter takes, in words.
+/// Returns what a parameter accepts, in words.
 pub(super) fn describe(pass: Pass) -> &'static str {
     match pass {
         Pass::Value => "a value",

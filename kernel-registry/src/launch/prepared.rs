@@ -1,4 +1,4 @@
-//! Prepared launches, which are checked once and made many times.
+//! Prepared launches: checked once, launched many times.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -12,8 +12,8 @@ use super::{LaunchError, check, ready};
 use crate::driver::{ContextId, Function};
 use crate::{Kernel, KernelInfo, LaunchConfig, table};
 
-/// A launch of the kernel `K` that was checked once, for all streams of a context. A kernel that is known only at run time
-/// has a `Prepared<Untyped>`, made by [`Prepared::untyped`].
+/// A launch of the kernel `K` that was checked once, for all streams of a context. For a kernel that is known only at run time,
+/// [`Prepared::untyped`] returns a `Prepared<Untyped>`.
 ///
 /// ```no_run
 /// # mod demo {
@@ -51,7 +51,7 @@ pub struct Prepared<K = Untyped> {
     _kernel: PhantomData<fn() -> K>,
 }
 
-/// Stands for a kernel that is known only at run time.
+/// The type parameter of [`Prepared`] for a kernel that is known only at run time.
 #[derive(Clone, Copy, Debug)]
 pub struct Untyped;
 
@@ -87,7 +87,7 @@ impl<K> Prepared<K> {
         context: &Arc<CudaContext>,
         config: LaunchConfig,
     ) -> Result<Self, LaunchError> {
-        // Read first: if an entry is removed from here on, the first launch looks the kernel up again.
+        // The epoch is read before the table: if an entry is removed from here on, the first launch looks the kernel up again.
         let epoch = AtomicU64::new(table::epoch());
         let ready = ready(kernel, context)?;
         check(kernel, &config, &ready.limits)?;
@@ -95,15 +95,15 @@ impl<K> Prepared<K> {
         Ok(Prepared { kernel, function, context: context.clone(), id, config, epoch, _kernel: PhantomData })
     }
 
-    /// Checks that the function is still the kernel's in its context, which may have been reset.
+    /// Checks that the handle is still valid: the context may have been reset, or the kernel unloaded and loaded again.
     #[inline]
-    pub(super) fn still_holds(&self) -> Result<(), LaunchError> {
+    pub(super) fn check_handle(&self) -> Result<(), LaunchError> {
         let epoch = table::epoch();
-        if self.epoch.load(Ordering::Relaxed) == epoch { Ok(()) } else { self.look_again(epoch) }
+        if self.epoch.load(Ordering::Relaxed) == epoch { Ok(()) } else { self.find_again(epoch) }
     }
 
     #[cold]
-    fn look_again(&self, epoch: u64) -> Result<(), LaunchError> {
+    fn find_again(&self, epoch: u64) -> Result<(), LaunchError> {
         let Prepared { kernel, context, id, .. } = self;
         match kernel.table().find(context.ordinal(), *id) {
             Some(ready) if ready.function == self.function => {
@@ -115,22 +115,22 @@ impl<K> Prepared<K> {
         }
     }
 
-    /// The kernel.
+    /// Returns the kernel.
     pub fn kernel(&self) -> &'static KernelInfo {
         self.kernel
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &LaunchConfig {
         &self.config
     }
 
-    /// Launches the kernel on a stream of the context, with unchecked arguments. The kernel's own `launch` takes
-    /// `&Prepared<K>` as its configuration, and has typed arguments.
+    /// Launches the kernel on a stream of the context, with unchecked arguments. For typed arguments, pass `&Prepared<K>` as the
+    /// configuration to the `launch` of the kernel's type.
     ///
     /// # Errors
     ///
-    /// The context was reset, the stream is one of another context, or the driver refuses.
+    /// The context was reset, the stream belongs to another context, or the driver refuses the launch.
     ///
     /// # Safety
     ///

@@ -1,4 +1,4 @@
-//! Joins declarations `#[gpu_kernel(linked)]` with the kernels that nvcc linked.
+//! Matches declarations with `#[gpu_kernel(linked)]` to the kernels that nvcc linked.
 
 use std::collections::HashMap;
 
@@ -7,31 +7,32 @@ use kernel_registry_format::{KernelRecord, Params, Pass};
 use super::Linked;
 use crate::KernelInfo;
 
-/// The registrations of linked kernels, by the addresses of their records, or why a declaration has none.
+/// A map from the key of a linked kernel or of a declaration to its registration, or to the reason why it has none.
 pub(crate) type Registrations = HashMap<usize, Result<Linked, NotJoined>>;
 
 /// Why no linked kernel belongs to a declaration.
 #[derive(Clone)]
 pub(crate) enum NotJoined {
-    /// So many have its name: none, or several.
+    /// Not exactly one linked kernel has the name. Holds how many have it.
     Named(usize),
-    /// The one of its name takes other parameters.
+    /// The linked kernel of this name takes other parameters.
     Params {
-        /// Its signature.
+        /// The signature of the linked kernel.
         linked: String,
     },
-    /// The parameters of the one of its name are not known.
+    /// The parameters of the linked kernel of this name are not known.
     Unread,
 }
 
 type Listed = (KernelRecord<'static>, &'static KernelInfo);
 
-/// The key of a kernel.
+/// Returns a number that identifies a kernel: the address of its record.
 pub(crate) fn key(info: &KernelInfo) -> usize {
     info.record().as_ptr().addr()
 }
 
-/// Removes linked kernels from the list that a declaration stands for. The record of that gets what the image says of needs and stack.
+/// Matches each declaration in the list to the linked kernel of its name. Removes that linked kernel from the list, and copies needs
+/// and stack frames from its record to the record of the declaration.
 pub(crate) fn join(listed: &mut Vec<Listed>) -> Registrations {
     let (linked, mut others): (Vec<Listed>, Vec<Listed>) =
         listed.drain(..).partition(|(_, info)| info.registration().is_some());
@@ -64,14 +65,15 @@ pub(crate) fn join(listed: &mut Vec<Listed>) -> Registrations {
     registrations
 }
 
-/// Whether a declaration can call a linked kernel so: by its symbol, or by its name in C++ with or without template arguments and namespaces.
+/// Returns whether `name` names a linked kernel: it is its symbol, or its name in C++ with or without template arguments and
+/// namespaces.
 fn is_called(linked: &KernelRecord<'_>, name: &str) -> bool {
     let base = linked.path.split('<').next().unwrap_or_default();
     let unqualified = base.rsplit("::").next().unwrap_or_default();
     [linked.symbol, linked.path, base, unqualified].contains(&name)
 }
 
-/// Whether the declared parameters have the sizes of those in the image.
+/// Returns whether the declared parameters have the same sizes as the parameters in the image.
 fn fits(declared: Params<'_>, linked: Params<'_>) -> bool {
     const POINTER: u32 = 8;
     let sizes = |params: Params<'_>| {

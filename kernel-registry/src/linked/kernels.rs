@@ -1,4 +1,4 @@
-//! The `KernelInfo`s of kernels that nvcc linked.
+//! Makes a `KernelInfo` for each kernel that nvcc linked.
 
 mod described;
 #[cfg(feature = "linked")]
@@ -12,24 +12,24 @@ use crate::KernelInfo;
 use crate::lock::lock;
 use described::Described;
 
-/// The kernels that were listed before.
+/// The kernels that earlier calls of `kernels` have returned.
 static LISTED: Mutex<Listed> = Mutex::new(Listed { registered: 0, hosts: None, kernels: Vec::new() });
 
 struct Listed {
-    /// How many registrations there were.
+    /// How many registrations there were at the last call.
     registered: usize,
-    /// The host functions of these kernels.
+    /// The addresses of the host functions of `kernels`.
     hosts: Option<HashSet<usize>>,
     kernels: Vec<&'static KernelInfo>,
 }
 
-/// How many kernels have been registered, those twice that were registered twice.
+/// Returns how many registrations of kernels there were. A kernel that was registered twice counts twice.
 pub(crate) fn count() -> usize {
     list::count()
 }
 
-/// All registered kernels, each once: nvcc registers instances of a template once for each source that uses them, with a host function of
-/// their own or the same one.
+/// Returns all registered kernels, one for each host function. nvcc registers an instance of a template once for each source that
+/// uses the instance, with the same host function or with another one.
 pub(crate) fn kernels() -> Vec<&'static KernelInfo> {
     let Listed { registered, hosts, kernels } = &mut *lock(&LISTED);
     let now = list::count();
@@ -62,7 +62,7 @@ fn describe(_fatbin: usize, linked: &[Linked]) -> Vec<Described> {
     linked.iter().map(described).collect()
 }
 
-/// The kernel of a record. It is never freed: launches refer to it.
+/// Creates the kernel of a record. The kernel is never freed, because launches refer to it.
 fn info(Described { record, is_read }: Described, linked: Linked) -> &'static KernelInfo {
     Box::leak(Box::new(KernelInfo::linked(record.leak(), Linked { is_read, ..linked })))
 }

@@ -1,4 +1,4 @@
-//! The list where no linker hands kernels over.
+//! The empty lists for targets on which the linker cannot pass kernels to this library.
 
 use super::Linked;
 

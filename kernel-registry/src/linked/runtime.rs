@@ -1,4 +1,4 @@
-//! The CUDA runtime library with which a kernel is registered. A program can contain several.
+//! Calls the CUDA runtime library with which a kernel is registered. A program can contain several runtime libraries.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem;
@@ -7,15 +7,15 @@ use cudarc::driver::sys::{CUfunction, CUresult};
 
 use crate::driver::{DriverCallError, Function};
 
-/// The function that returns the handle of a kernel, and loads it.
+/// The name of the function that loads a kernel and returns its handle.
 pub(crate) const GET_FUNCTION: &str = "cudaGetFuncBySymbol";
 
-/// Addresses of functions of a runtime library in the order of the shim's assembly, 0 for those that it lacks.
+/// The addresses of functions of a runtime library, in the order of the shim's assembly. 0 means that the library lacks the function.
 #[repr(C)]
 pub(crate) struct Addresses {
-    /// `__cudaRegisterFunction`, if the linker was told to wrap it.
+    /// `__real___cudaRegisterFunction`: the original function, if the linker was told to wrap it.
     pub(super) real_register: usize,
-    /// `__cudaRegisterFatBinary`, if the linker was told to wrap it.
+    /// `__real___cudaRegisterFatBinary`: the original function, if the linker was told to wrap it.
     pub(super) real_register_fatbin: usize,
     /// `__cudaRegisterFunction`.
     pub(super) register: usize,
@@ -30,14 +30,14 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// The handle of the kernel that a host function stands for, in the current context. The runtime library loads the kernel's
-    /// fatbin for that, and the kernel.
+    /// Returns the handle, in the current context, of the kernel that a host function stands for. The runtime library loads the kernel's
+    /// fatbin and the kernel for that.
     pub(super) fn function(&self, host: usize) -> Result<Function, DriverCallError> {
         if self.get_function == 0 {
             return Err(DriverCallError::new(GET_FUNCTION, CUresult::CUDA_ERROR_NOT_SUPPORTED));
         }
         let mut function: CUfunction = std::ptr::null_mut();
-        // SAFETY: the function has this type since CUDA 11.0. It takes any address as its second argument, and looks it up.
+        // SAFETY: the function has had this type since CUDA 11.0. It looks up its second argument, so any address is allowed.
         let code = unsafe {
             type Get = unsafe extern "C" fn(*mut CUfunction, *const c_void) -> u32;
             let get: Get = mem::transmute(self.get_function);
@@ -51,8 +51,8 @@ impl Addresses {
             if address == 0 {
                 return "unknown";
             }
-            // SAFETY: both functions have this type, take any code, and return a text of the library's, which is never unloaded
-            // before the file that contains this table.
+            // SAFETY: both functions have this type, accept any code, and return a static text of the runtime library. That library is
+            // not unloaded before the program or shared library that contains this table.
             let text = unsafe {
                 type Words = unsafe extern "C" fn(u32) -> *const c_char;
                 let words: Words = mem::transmute(address);

@@ -1,17 +1,18 @@
-//! The functions that the linker puts in place of the runtime library's `__cudaRegister..`: they note the call, and make it.
+//! The functions by which the linker replaces `__cudaRegister..` of the runtime library. They record the registration, and call the
+//! original function.
 //!
-//! `--wrap=F` of the linker turns references to `F` into `__wrap_F`, and `__real_F` into the true one. Archives that
-//! `kernel_registry_build::linked_archive` has rewritten refer to `kernel_registry_linked` and `kernel_registry_linkfat` instead. All of
-//! these are assembly, because only that can be weak and hidden at once: two copies of this library link, and no shared
-//! library replaces the functions of another. The references to the runtime library are weak, so that programs without
-//! it link, too.
+//! The linker's option `--wrap=F` replaces references to `F` by `__wrap_F`, and references to `__real_F` by `F`. Archives that
+//! `kernel_registry_build::linked_archive` has rewritten refer to `kernel_registry_linked` and `kernel_registry_linkfat` instead.
+//! These functions are written in assembly, because only assembly can make them weak and hidden at once. They are weak, so that two
+//! copies of this library link, and hidden, so that no shared library replaces the functions of another. The references to the
+//! runtime library are weak, so that programs without a runtime library link, too.
 
 use std::ffi::{c_char, c_int, c_void};
 
 use super::heads::Heads;
 use super::runtime::Addresses;
 
-/// The instruction that jumps.
+/// Calls a macro with the processor's jump instruction.
 macro_rules! jump {
     ($assemble:path) => {
         #[cfg(target_arch = "x86_64")]
@@ -21,11 +22,12 @@ macro_rules! jump {
     };
 }
 
-/// A function of this name that jumps to another. The text behind the jump tells readers of the file which registrations are handed over.
+/// Assembles a function with this name that jumps to another function. The text after the jump tells tools that read the binary
+/// whether the registrations come from the whole program or from an archive.
 macro_rules! function {
     ($jump:literal, $name:literal, $to:literal, $scope:literal) => {
         concat!(
-            // Link-time optimisation assembles the texts of two copies as one.
+            // Link-time optimisation assembles the texts of two copies together, so the second copy is skipped.
             ".ifndef ",
             $name,
             "\n",
@@ -58,7 +60,7 @@ macro_rules! function {
     };
 }
 
-/// Data of this name: addresses, 0 for those that no library has.
+/// Assembles data with this name: the addresses of symbols, 0 for symbols that no library defines.
 macro_rules! data {
     ($section:literal, $name:literal, $($address:literal),+) => {
         concat!(
@@ -114,19 +116,19 @@ macro_rules! assemble {
 jump!(assemble);
 
 unsafe extern "C" {
-    /// The functions of the runtime library that this file is linked with.
+    /// The functions of the runtime library that this program or shared library is linked with.
     static kernel_registry_runtime_v1: Addresses;
     static kernel_registry_linked_v1: Heads;
 }
 
-/// The lists of this program or shared library.
+/// Returns the lists of this program or shared library.
 pub(super) fn heads() -> &'static Heads {
-    // SAFETY: the assembly above defines it, with room for the three words of `Heads`, which are valid when zero.
+    // SAFETY: the assembly above defines this symbol, with room for the three words of `Heads`, which are valid when zero.
     unsafe { &kernel_registry_linked_v1 }
 }
 
-/// `void __cudaRegisterFunction(..)`: the fatbin's handle, the host function, the device function, the kernel's symbol, a thread
-/// limit, and five addresses for a launch configuration.
+/// The type of `void __cudaRegisterFunction(..)`. Its arguments are the fatbin's handle, the host function, the device function, the
+/// kernel's symbol, a thread limit, and five addresses for a launch configuration.
 type Register = unsafe extern "C" fn(
     *mut *mut c_void,
     *const c_char,
@@ -154,13 +156,13 @@ macro_rules! register {
             blocks: *mut c_void,
             warp: *mut c_int,
         ) {
-            // SAFETY: the assembly above defines it, and nothing changes it once it is loaded.
+            // SAFETY: the assembly above defines this symbol, and nothing changes it after the program is loaded.
             let runtime = unsafe { &kernel_registry_runtime_v1 };
             heads().add(fatbin.addr(), host.addr(), symbol, runtime);
             if runtime.$real == 0 {
                 no_runtime();
             }
-            // SAFETY: this type of function has that name in every runtime library; its arguments are passed on.
+            // SAFETY: the function has this type in every runtime library; the arguments are passed on unchanged.
             unsafe {
                 let real: Register = std::mem::transmute(runtime.$real);
                 real(fatbin, host, device, symbol, thread_limit, thread, block, threads, blocks, warp);
@@ -172,7 +174,7 @@ macro_rules! register {
 register!(wrapped, real_register);
 register!(renamed, register);
 
-/// `void** __cudaRegisterFatBinary(const void* wrapper)`: returns a handle of the fatbin.
+/// The type of `void** __cudaRegisterFatBinary(const void* wrapper)`, which returns the fatbin's handle.
 type RegisterFatbin = unsafe extern "C" fn(*const c_void) -> *mut *mut c_void;
 
 macro_rules! register_fatbin {
@@ -197,7 +199,7 @@ macro_rules! register_fatbin {
 register_fatbin!(wrapped_fatbin, real_register_fatbin);
 register_fatbin!(renamed_fatbin, register_fatbin);
 
-/// Ends the program: nvcc's code cannot run at all without its runtime library.
+/// Aborts the program: nvcc's code cannot run without a CUDA runtime library.
 fn no_runtime() -> ! {
     eprintln!(
         "kernel-registry: nvcc linked kernels into this program, but it has no CUDA runtime library; \

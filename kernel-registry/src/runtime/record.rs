@@ -1,4 +1,4 @@
-//! The record of a kernel that was made at run time: what its image says of it, and the caller.
+//! Writes the record of a kernel that was compiled at run time, from its image and from what the caller declares.
 
 use std::panic::Location;
 
@@ -6,10 +6,10 @@ use kernel_registry_format::ImageRecord;
 use kernel_registry_image::{Entry, Image};
 
 use crate::KernelInfo;
-use crate::made::{self, Source};
+use crate::image_record::{self, Source};
 use crate::table::Table;
 
-/// What the caller declares of a kernel.
+/// A property of a kernel that the caller declares.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Declared {
     Block([u32; 3]),
@@ -18,7 +18,7 @@ pub(super) enum Declared {
 }
 
 impl Declared {
-    /// Refuses what no device has. The limits are those that `#[gpu_kernel]` knows.
+    /// Refuses a value that no device allows. `#[gpu_kernel]` has the same limits.
     pub(super) fn check(self) -> Result<(), String> {
         const STACK: u32 = 512 << 10;
         const SHARED: u32 = 1 << 20;
@@ -43,7 +43,7 @@ impl Declared {
     }
 }
 
-/// The image, and where it was made.
+/// The image, and the source line that called `RuntimeImage::new`.
 pub(super) struct File<'a> {
     pub(super) name: &'a str,
     pub(super) len: usize,
@@ -51,7 +51,7 @@ pub(super) struct File<'a> {
     pub(super) place: &'a Location<'a>,
 }
 
-/// The record of a kernel.
+/// Writes the record of a kernel.
 pub(super) fn record(
     image: &Image,
     entry: &Entry,
@@ -78,10 +78,10 @@ pub(super) fn record(
             Declared::Stack(bytes) => source.stack = Some(bytes),
         }
     }
-    made::record(image, entry, &source)
+    image_record::record(image, entry, &source)
 }
 
-/// The kernel of a record. It is never freed: launches refer to it.
+/// Creates the kernel of a record. The kernel is never freed, because launches refer to it.
 pub(super) fn info(record: Vec<u8>, image: &'static [u8]) -> &'static KernelInfo {
-    Box::leak(Box::new(KernelInfo::made(record.leak(), image, Box::leak(Box::new(Table::COLD)))))
+    Box::leak(Box::new(KernelInfo::runtime(record.leak(), image, Box::leak(Box::new(Table::COLD)))))
 }

@@ -1,4 +1,4 @@
-//! Generates a kernel's record: bytes that the macro knows, and calls with which the compiler adds sizes of types.
+//! Writes a kernel's record: the bytes that the macro knows, and calls by which the compiler adds the sizes of types.
 
 use std::env;
 
@@ -13,10 +13,10 @@ use crate::gpu_kernel::declaration::Instance;
 use crate::gpu_kernel::declaration::param::Param;
 use crate::gpu_kernel::verdict::{Layout, Verdict};
 
-/// The encoded fields of the record, except those that depend on sizes of types.
+/// Encodes the fields of the record that the macro knows: all but path, launch, stack, copy and layouts.
 pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> Vec<u8> {
     let Kernel { declaration, image, .. } = kernel;
-    // Sizes and alignments are 0: the compiler adds them.
+    // Sizes and alignments are 0 here, because the compiler adds them.
     let params = instance.params.iter();
     let params: Vec<_> = params
         .map(|Param { name, spelled, pass, nullable, .. }| {
@@ -55,8 +55,8 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
     bytes
 }
 
-/// A call that returns size and alignment of a parameter's type, or of what it points to. It has the span of the
-/// type, so that an error in it is shown there.
+/// Writes an expression for the size and alignment of a parameter's value or element. Its tokens have the span of the type, so that
+/// the compiler shows an error there.
 pub(crate) fn layout(param: &Param, layout: &Layout, krate: &TokenStream) -> TokenStream {
     let element = &param.element;
     let span = element.span();
@@ -65,7 +65,7 @@ pub(crate) fn layout(param: &Param, layout: &Layout, krate: &TokenStream) -> Tok
             let size = Literal::u32_unsuffixed(*size);
             return quote_spanned!(span=> [#size, #size]);
         }
-        // The check requires that it is a parameter type.
+        // `pointee` does not require a `KernelParam`: for a checked type the check requires that.
         (Layout::Checked(..), _) | (Layout::Any, Pass::Pointer | Pass::PointerMut) => quote!(pointee),
         (Layout::Any, _) => quote!(any),
     };

@@ -1,4 +1,4 @@
-//! The threads of a block that a declaration fixes, and whether every GPU allows them.
+//! Parses `block = ..`, the threads of a block, and checks them against the limits of every GPU.
 
 use proc_macro2::Span;
 use syn::{Expr, ExprLit, Lit, LitInt};
@@ -6,11 +6,12 @@ use syn::{Expr, ExprLit, Lit, LitInt};
 use super::bytes::number;
 use crate::errors::Errors;
 
-/// The most threads that a block can have in all, and along each axis, on every GPU there is.
+/// The most threads that a block can have, all axes together, on every GPU.
 const MAX_THREADS: u64 = 1024;
+/// The most threads that a block can have along each axis, on every GPU.
 const MAX_AXES: [u64; 3] = [1024, 1024, 64];
 
-/// The axes as written, padded with ones. The compiler checks those that are not literals.
+/// The threads along each axis as written, filled up with ones to three axes. The compiler checks axes that are not literals.
 pub(crate) struct Block {
     pub(crate) axes: [Expr; 3],
 }
@@ -51,7 +52,7 @@ impl Block {
         Some(Block { axes: axes.try_into().ok()? })
     }
 
-    /// The axes, if all of them are written as numbers.
+    /// Returns the axes, if all of them are written as numbers.
     pub(crate) fn numbers(&self) -> Option<[u32; 3]> {
         let [Some(x), Some(y), Some(z)] = self.axes.each_ref().map(number) else { return None };
         Some([x, y, z])

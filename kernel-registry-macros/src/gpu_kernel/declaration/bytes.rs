@@ -1,25 +1,25 @@
-//! The arguments `shared = ..`, the dynamic shared memory of a block, and `stack = ..`, the stack of a thread, for kernels whose
-//! image does not show how much they need.
+//! Checks the arguments `shared = ..`, the dynamic shared memory of a block, and `stack = ..`, the stack of a thread. Both are for
+//! kernels whose image does not contain these numbers.
 
 use syn::{Expr, ExprLit, Lit};
 
 use crate::errors::Errors;
 
-/// The most local memory of a thread: CUDA's programming guide, table of compute capabilities.
+/// The most local memory of a thread, from the table of compute capabilities in CUDA's programming guide.
 pub(crate) const MOST_STACK: u32 = 512 * 1024;
 
-/// The error message for more. The number of bytes follows it.
+/// Returns the beginning of the message for a larger stack. The caller appends the number of bytes.
 pub(crate) fn stack_too_large() -> String {
     format!("a thread can have a stack of {MOST_STACK} bytes at most, and this is ")
 }
 
-/// Checks a number of bytes of shared memory, or an expression for it.
+/// Checks a number of bytes of shared memory, or an expression for such a number.
 pub(crate) fn shared(value: Expr, errors: &mut Errors) -> Expr {
     const RULE: &str = "`shared` takes the bytes of dynamic shared memory, as in `shared = 48 * 1024`";
     checked(value, RULE, errors)
 }
 
-/// Checks a number of bytes of stack, or an expression for it.
+/// Checks a number of bytes of stack, or an expression for such a number.
 pub(crate) fn stack(value: Expr, errors: &mut Errors) -> Expr {
     const RULE: &str = "`stack` takes the bytes of stack that a thread needs, as in `stack = 16 * 1024`";
     if let Some(bytes) = number(&value).filter(|bytes| *bytes > MOST_STACK) {
@@ -35,7 +35,7 @@ fn checked(value: Expr, rule: &str, errors: &mut Errors) -> Expr {
     value
 }
 
-/// The number, if it is written as one.
+/// Returns the number, if the expression is a literal number.
 pub(crate) fn number(value: &Expr) -> Option<u32> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),

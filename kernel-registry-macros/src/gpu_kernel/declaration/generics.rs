@@ -1,4 +1,4 @@
-//! The generic parameters of a declaration, and the arguments that each of its instances has for them.
+//! The generic parameters of a declaration, and the generic arguments of each instance.
 
 use proc_macro2::{Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -13,20 +13,20 @@ use crate::gpu_kernel::arguments;
 /// A generic parameter.
 pub(crate) struct Generic {
     pub(crate) ident: Ident,
-    /// The type of a constant; none for a type.
+    /// The type of a const parameter; `None` for a type parameter.
     pub(crate) of: Option<Type>,
 }
 
-/// The generic arguments of an instance. An ordinary kernel has none.
+/// The generic arguments of an instance. Empty for a kernel that is not generic.
 #[derive(Default)]
 pub(crate) struct GenericArgs {
-    /// As written, to be put behind the kernel's name: `<f32, 128>`.
+    /// The arguments as written, to be appended to the kernel's name: `<f32, 128>`.
     pub(crate) tokens: TokenStream,
-    /// `tokens` as text for messages. Empty for an ordinary kernel.
+    /// `tokens` as text for messages. Empty for a kernel that is not generic.
     pub(crate) spelled: String,
-    /// The instance's name in the image, if that is given.
+    /// The instance's name in the image, if the declaration states it.
     pub(crate) name: Option<LitStr>,
-    /// The parameters with their arguments.
+    /// The names of the generic parameters, each with its argument.
     pub(crate) values: Vec<(Ident, Value)>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Value {
     Const(Expr),
 }
 
-/// The generic parameters of a declaration. Reports those that a kernel cannot have.
+/// Parses the generic parameters of a declaration. Reports parameters that a kernel cannot have.
 pub(crate) fn parse_generics(written: &Generics, errors: &mut Errors) -> Vec<Generic> {
     let mut generics = Vec::new();
     for param in &written.params {
@@ -64,7 +64,7 @@ pub(crate) fn parse_generics(written: &Generics, errors: &mut Errors) -> Vec<Gen
     generics
 }
 
-/// The arguments of the instances that are listed, for these parameters.
+/// Matches the arguments of each listed instance to the generic parameters.
 pub(crate) fn args(
     generics: &[Generic],
     listed: &[arguments::Instance],
@@ -84,7 +84,7 @@ pub(crate) fn args(
     all
 }
 
-/// Each parameter with its argument.
+/// Matches the arguments of one instance to the generic parameters.
 fn values(
     generics: &[Generic],
     args: &AngleBracketedGenericArguments,
@@ -103,7 +103,7 @@ fn values(
         let value = match (&generic.of, arg) {
             (None, GenericArgument::Type(ty)) => Value::Type(ty.clone()),
             (Some(_), GenericArgument::Const(value)) => Value::Const(value.clone()),
-            // The name of a constant parses as a type.
+            // The name of a constant is parsed as a type.
             (Some(_), GenericArgument::Type(Type::Path(path))) => {
                 let tokens = path.to_token_stream();
                 Value::Const(Expr::Verbatim(quote::quote!({ #tokens })))
@@ -120,12 +120,12 @@ fn values(
 }
 
 impl GenericArgs {
-    /// Whether these are the arguments of an ordinary kernel: none.
+    /// Returns whether there are no arguments: the kernel is not generic.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// A parameter with the arguments in place of the generic parameters.
+    /// Replaces the generic parameters in a parameter's type by the arguments.
     pub(crate) fn put_into_param(&self, arg: &FnArg, errors: &mut Errors) -> Option<FnArg> {
         let mut arg = arg.clone();
         if let FnArg::Typed(arg) = &mut arg {
@@ -140,7 +140,7 @@ impl GenericArgs {
         Some(arg)
     }
 
-    /// An expression with the arguments in place of the generic parameters.
+    /// Replaces the generic parameters in an expression by the arguments.
     pub(crate) fn put_into_expr(&self, value: &Expr) -> Expr {
         if self.is_empty() {
             return value.clone();
@@ -150,7 +150,7 @@ impl GenericArgs {
 
     fn put_into(&self, tokens: TokenStream) -> TokenStream {
         let mut out = TokenStream::new();
-        // `path::T` is something else than `T`.
+        // In `path::T`, `T` is not the generic parameter, so colons before a name are counted.
         let mut colons = 0;
         for token in tokens {
             let behind_path = colons == 2;

@@ -1,4 +1,4 @@
-//! The parameters of a declaration: which Rust types can be a kernel's argument, and how they are passed.
+//! Parses the parameters of a declaration: decides which Rust types a kernel can take, and how they are passed.
 
 use kernel_registry_format::Pass;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -12,18 +12,18 @@ use crate::errors::Errors;
 /// A parameter that a kernel can have.
 pub(crate) struct Param {
     pub(crate) ident: Ident,
-    /// Its name without `r#`.
+    /// The parameter's name without `r#`.
     pub(crate) name: String,
     pub(crate) pass: Pass,
-    /// Whether it is an `Option` of a slice.
+    /// Whether the parameter is an `Option` of a slice.
     pub(crate) nullable: bool,
     /// The type as written, on one line.
     pub(crate) spelled: String,
-    /// The type passed by value, or what the slice or pointer points to.
+    /// The type that is passed by value, or the type that the slice or pointer points to.
     pub(crate) element: Type,
 }
 
-/// The parameters of a kernel.
+/// Parses the parameters of a kernel, and reports errors.
 pub(crate) fn parse_params<'a>(
     inputs: impl IntoIterator<Item = &'a FnArg>,
     errors: &mut Errors,
@@ -81,10 +81,10 @@ fn name(pat: &Pat, errors: &mut Errors) -> Option<Ident> {
     }
 }
 
-/// How a type is passed and its element type, or why it cannot be passed.
+/// How a type is passed, with its element type, or the message why it cannot be passed.
 type Passed<'a> = Result<(Pass, &'a Type), &'static str>;
 
-/// How a reference in an `Option` is passed. `None` for every other type.
+/// Returns how an `Option` of a reference is passed, or `None` for every other type.
 fn in_option(ty: &Type) -> Option<Passed<'_>> {
     let Type::Path(path) = plain(ty) else { return None };
     let last = path.path.segments.last().filter(|last| last.ident == "Option")?;
@@ -99,7 +99,7 @@ fn in_option(ty: &Type) -> Option<Passed<'_>> {
     }
 }
 
-/// How a type is passed.
+/// Returns how a type is passed.
 fn classify(ty: &Type) -> Passed<'_> {
     match ty {
         Type::Group(group) => classify(&group.elem),
@@ -136,7 +136,7 @@ fn classify(ty: &Type) -> Passed<'_> {
     }
 }
 
-/// What a slice or thin pointer can point to.
+/// Checks the element type of a slice or pointer: it must have a fixed size.
 fn sized(element: &Type) -> Result<&Type, &'static str> {
     match plain(element) {
         Type::Slice(_) | Type::TraitObject(_) => {
@@ -151,7 +151,7 @@ fn sized(element: &Type) -> Result<&Type, &'static str> {
     }
 }
 
-/// The type without parentheses and without the invisible groups of `macro_rules`.
+/// Returns the type without parentheses, and without the invisible groups of `macro_rules!`.
 fn plain(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => plain(&group.elem),
@@ -160,9 +160,9 @@ fn plain(ty: &Type) -> &Type {
     }
 }
 
-/// A type on one line, with the spaces that people put.
+/// Returns a type as one line of text, with the usual spaces.
 fn spelled(ty: &Type) -> String {
-    // Nearly all types are made of these, and printing tokens takes long.
+    // Nearly all types consist of these kinds. They are handled here, because printing tokens is slow.
     match ty {
         Type::Path(path) => {
             if let (None, Some(ident)) = (&path.qself, path.path.get_ident()) {
@@ -179,7 +179,7 @@ fn spelled(ty: &Type) -> String {
     spelled_tokens(ty.to_token_stream())
 }
 
-/// Tokens on one line.
+/// Returns tokens as one line of text, with the usual spaces.
 pub(crate) fn spelled_tokens(tokens: TokenStream) -> String {
     let mut text = String::new();
     for word in tokens.to_string().split_whitespace() {

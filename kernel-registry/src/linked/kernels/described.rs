@@ -1,21 +1,21 @@
-//! The record of a kernel that nvcc linked.
+//! Writes the record of a kernel that nvcc linked.
 
 use kernel_registry_format::{KernelRecord, Needs, write_kernel};
 
 use crate::records::COPY;
 
-/// Stands for the source of these kernels, which nothing in the program tells.
+/// What records have for the source file of linked kernels, because the program does not contain its name.
 pub(super) const SOURCE: &str = "code that nvcc linked";
 
-/// The record of a kernel.
+/// The record of a linked kernel.
 pub(super) struct Described {
     pub(super) record: Vec<u8>,
-    /// Whether its image was read.
+    /// Whether the kernel's image was read.
     pub(super) is_read: bool,
 }
 
 impl Described {
-    /// A kernel of which only the name is known.
+    /// Describes a kernel that is known by name only, because its image was not read.
     pub(super) fn unread(path: &str, symbol: &str) -> Self {
         let needs = Needs::UNKNOWN;
         let kernel = KernelRecord { path, symbol, file: SOURCE, needs, copy: COPY, ..KernelRecord::EMPTY };

@@ -1,4 +1,4 @@
-//! The records of kernels that nvcc linked, read from their fatbins in the program's memory.
+//! Writes the records of kernels that nvcc linked, from their fatbins in the program's memory.
 
 use std::ffi::c_void;
 use std::slice;
@@ -7,9 +7,9 @@ use kernel_registry_image::{Image, Signature, newest_variant};
 
 use super::described::{Described, SOURCE};
 use crate::linked::{Linked, list};
-use crate::made::{self, Source};
+use crate::image_record::{self, Source};
 
-/// What nvcc's code passes to `__cudaRegisterFatBinary`.
+/// The struct that nvcc's code passes to `__cudaRegisterFatBinary`.
 #[repr(C)]
 struct Wrapper {
     magic: u32,
@@ -20,7 +20,7 @@ struct Wrapper {
 
 const WRAPPER: u32 = 0x4662_43B1;
 
-/// The header of a container: its magic, its version, its own length, and that of what follows.
+/// The header of a fatbin: its magic number, its version, its own length, and the length of the entries after it.
 #[repr(C)]
 struct Container {
     magic: u32,
@@ -31,7 +31,7 @@ struct Container {
 
 const CONTAINER: u32 = 0xBA55_ED50;
 
-/// Describes each of these kernels of a fatbin.
+/// Describes kernels of one fatbin.
 pub(super) fn describe(fatbin: usize, linked: &[Linked]) -> Vec<Described> {
     let image = list::fatbins().find(|known| known.handle == fatbin).and_then(|known| image(known.wrapper));
     linked.iter().map(|linked| described(image.as_ref(), &linked.symbol.to_string_lossy())).collect()
@@ -41,7 +41,7 @@ fn described(image: Option<&Image>, symbol: &str) -> Described {
     match image.and_then(|image| Some((image, image.variants.first()?.entry(symbol)?))) {
         Some((image, entry)) => {
             let source = Source { path: entry.name(), file: SOURCE, ..Source::default() };
-            Described { record: made::record(image, entry, &source), is_read: true }
+            Described { record: image_record::record(image, entry, &source), is_read: true }
         }
         None => {
             let signature = Signature::parse(symbol);
@@ -50,14 +50,14 @@ fn described(image: Option<&Image>, symbol: &str) -> Described {
     }
 }
 
-/// The fatbin that a wrapper names, read.
+/// Reads the fatbin that a wrapper points to.
 fn image(wrapper: *const c_void) -> Option<Image> {
-    // SAFETY: the runtime library has taken this wrapper, so it is one, and it is part of the program.
+    // SAFETY: nvcc's code has passed this wrapper to the runtime library, so it is a valid wrapper in the program's memory.
     let wrapper = unsafe { wrapper.cast::<Wrapper>().as_ref() }.filter(|wrapper| wrapper.magic == WRAPPER)?;
-    // SAFETY: it is part of the program, and begins with this header.
+    // SAFETY: the fatbin is part of the program, and begins with this header.
     let header = unsafe { wrapper.container.cast::<Container>().as_ref() };
     let header = header.filter(|header| header.magic == CONTAINER)?;
     let length = usize::from(header.header) + usize::try_from(header.length).ok()?;
-    // SAFETY: the program contains the whole container, and nothing writes to it.
+    // SAFETY: the program contains the whole fatbin, and nothing writes to it.
     newest_variant(unsafe { slice::from_raw_parts(wrapper.container, length) }).ok()
 }

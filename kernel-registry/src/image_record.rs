@@ -1,11 +1,11 @@
-//! Records of kernels that no macro has seen: what their image says of them.
+//! Writes records of kernels that have no `#[gpu_kernel]` declaration, from their image.
 
 use kernel_registry_format::{ImageRecord, KernelRecord, Param, Params, Pass, write_kernel};
 use kernel_registry_image::{CudaType, Entry, Image, ParamLayout};
 
 use crate::records::COPY;
 
-/// Where the kernel comes from, and what is declared of it.
+/// The facts about a kernel that its image does not contain: its path, its source, and what the program declares for it.
 #[derive(Default)]
 pub(crate) struct Source<'a> {
     pub(crate) path: &'a str,
@@ -18,7 +18,7 @@ pub(crate) struct Source<'a> {
     pub(crate) stack: Option<u32>,
 }
 
-/// The record of a kernel.
+/// Writes the record of a kernel.
 pub(crate) fn record(image: &Image, entry: &Entry, source: &Source<'_>) -> Vec<u8> {
     let Source { path, file, line, column, image: image_record, block, shared, stack } = *source;
     let types: Vec<_> = (0..entry.params.len()).map(|index| spelled(entry, index)).collect();
@@ -47,7 +47,7 @@ pub(crate) fn record(image: &Image, entry: &Entry, source: &Source<'_>) -> Vec<u
     record
 }
 
-/// The type as C++ or PTX spells it.
+/// Returns a parameter's type, as C++ or PTX spells it.
 fn spelled(entry: &Entry, index: usize) -> String {
     match (entry.cuda_type(index), &entry.params[index]) {
         (Some(ty), _) => ty.to_string(),
@@ -57,13 +57,13 @@ fn spelled(entry: &Entry, index: usize) -> String {
     }
 }
 
-/// A parameter. An element of no size stands for one that the image does not tell.
+/// Describes a parameter. Its element has the size 0 if the image does not contain the element's size.
 fn param<'a>(name: &'a str, ty: &'a str, layout: &ParamLayout, cuda: Option<&CudaType>) -> Param<'a> {
     const UNKNOWN: (u32, u32) = (0, 1);
     let (pass, (size, align)) = match cuda {
         Some(CudaType::Pointer { to, is_const, .. }) => {
             let pass = if *is_const { Pass::Pointer } else { Pass::PointerMut };
-            // Only of a scalar is the alignment its size.
+            // Only for a scalar is the alignment known: it is the size.
             let scalar = matches!(**to, CudaType::Scalar(_) | CudaType::Pointer { .. });
             let size = to.size().filter(|size| scalar && *size > 0);
             (pass, size.map_or(UNKNOWN, |size| (size, size)))
@@ -75,7 +75,7 @@ fn param<'a>(name: &'a str, ty: &'a str, layout: &ParamLayout, cuda: Option<&Cud
     if pass == Pass::Value { param } else { param.or_null() }
 }
 
-/// Whether a parameter without a C++ type can be an address.
+/// Returns whether a parameter whose C++ type is not known can be an address.
 fn is_address(layout: &ParamLayout) -> bool {
     let number = layout.ptx_type.as_deref();
     layout.size == 8 && layout.pointee_align.is_some() | matches!(number, None | Some("u64" | "b64" | "s64"))
