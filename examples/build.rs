@@ -1,4 +1,4 @@
-//! Compiles the C++ part of the story `linked`, where there is nvcc, and lets the linker hand its kernels over.
+//! Compiles the C++ part of the example `linked`, if there is nvcc, and makes the linker pass its kernels to kernel-registry.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn main() {
     }
 }
 
-/// Makes a static library of the source, as build scripts of other projects do.
+/// Compiles the source to a static library, as build scripts of other projects do. Returns false if nvcc fails.
 fn compile(nvcc: &Path) -> bool {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let library = out.join("liblinked_story.a");

@@ -22,13 +22,13 @@ __global__ void large_frame(int* out, int n) {
   *out = values[n & 2047] + 1;
 }
 
-// With a value that is never given, so that it prints nothing.
+// Contains printf, but never prints: `n` is never above 1000.
 __global__ void prints(int* out, int n) {
   *out += 1;
   if (n > 1000) printf("%d\n", n);
 }
 
-// 3 KiB of stack for each call, and the compiler cannot know how many there are.
+// 3 KiB of stack for each call. The compiler cannot know how many calls there are.
 __device__ __noinline__ int deep(int n, int* out) {
   volatile int values[750];
   for (int i = 0; i < 16; i++) values[(n + i) % 750] = *out;
@@ -52,7 +52,7 @@ __global__ void clustered(int* out) {
 __global__ void parent(int* out) { plain<<<1, 1>>>(out); }
 #endif
 
-// Stays until it is told to end, or until its time is over.
+// Runs until it is told to end, or until its time is over.
 __global__ void stay(volatile int* mailbox, long long limit) {
   unsigned long long begun, now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begun));
@@ -108,7 +108,7 @@ static cudaError_t launch(Kind kind, cudaStream_t stream, int* out) {
   return cudaGetLastError();
 }
 
-// Memory that host and device both access, two streams, and the result of the kernels.
+// Memory that host and device both access, two streams, and the number that the kernels count up.
 struct Setting {
   volatile int* mailbox;
   cudaStream_t stays, other;
@@ -117,7 +117,7 @@ struct Setting {
 
 static Setting setting;
 
-// Starts the kernel that stays, and waits until it runs.
+// Starts the kernel `stay`, and waits until it runs.
 static cudaError_t start(double seconds) {
   setting.mailbox[0] = setting.mailbox[1] = 0;
   stay<<<1, 1, 0, setting.stays>>>(setting.mailbox, (long long)(seconds * 1e9));
@@ -141,7 +141,7 @@ int linked_kinds() { return KINDS; }
 const char* linked_name(int kind) { return NAMES[kind]; }
 const char* linked_error(int code) { return cudaGetErrorString((cudaError_t)code); }
 
-// Whether there are kernels of this kind, and the device can run them.
+// Returns whether this program has a kernel of this kind, and the device can run it.
 int linked_is_possible(int kind) {
 #ifndef __CUDACC_RDC__
   if (kind == LAUNCHES) return 0;
@@ -152,7 +152,7 @@ int linked_is_possible(int kind) {
   return kind != CLUSTER || major >= 9;
 }
 
-// Everything but the kernels: memory, streams, and a first launch of the one that stays.
+// Sets up everything but the kernels to be tested: memory, streams, and a first launch of `stay`.
 int linked_set_up() {
   cudaError_t error = cudaHostAlloc((void**)&setting.mailbox, 2 * sizeof(int), cudaHostAllocMapped);
   if (error == cudaSuccess) error = cudaMalloc((void**)&setting.out, sizeof(int));
@@ -163,8 +163,8 @@ int linked_set_up() {
   return error == cudaSuccess ? stop() : error;
 }
 
-// Launches a kernel of this kind for the first time while another kernel stays on the device, for so long at most.
-// `ran` becomes 1 if it ran beside that one, and 0 if it waited.
+// Launches a kernel of this kind for the first time while `stay` runs, for at most `seconds`. `ran` becomes 1 if the kernel ran while
+// `stay` was running, and 0 if it waited for `stay`.
 int linked_beside(int kind, double seconds, int* ran) {
   cudaError_t error = start(seconds);
   if (error != cudaSuccess) return error;
@@ -181,6 +181,6 @@ int linked_beside(int kind, double seconds, int* ran) {
   return error == cudaSuccess ? stopped : error;
 }
 
-// How many kernels have run.
+// Stores how many kernels have run.
 int linked_count(int* count) { return cudaMemcpy(count, setting.out, sizeof(int), cudaMemcpyDeviceToHost); }
 }

@@ -1,4 +1,4 @@
-//! The shared parts of the stories: how they begin and end, and the helpers that several use.
+//! The shared parts of the examples in `bin`, here called stories: how a story begins and ends, and helpers that several stories use.
 
 mod fence;
 mod loaded;
@@ -22,44 +22,46 @@ pub use loaded::Loaded;
 pub use resident::Resident;
 pub use worker::{N, Vectors, Worker};
 
-/// The result of a step of a story, or the first error.
+/// The result of a step of a story, or an error.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// The longest wait in a story. A wait that would last for ever is given up after this time.
+/// The time limit of waits that would otherwise last for ever.
 pub const LIMIT: Duration = Duration::from_secs(1);
 
-/// How long the host waits for blocks that have room. On a busy machine a simulated device is slow.
+/// How long the host waits until blocks have started for which the device has room. It is long because a simulated device is slow on a
+/// busy machine.
 pub const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// When a wait is given up. Without `--cold` nothing waits, and a busy machine may be slow.
+/// Returns the time limit of a wait. Without `--cold` no wait lasts for ever, so the limit is long, because a busy machine may be slow.
 pub fn patience() -> Duration {
     if cold() { LIMIT } else { Duration::from_secs(60) }
 }
 
-/// The longest run of resident kernels whose blocks wait for each other. A simulated device runs their threads one after the other, which takes
-/// seconds on a busy machine.
+/// Returns the time limit of resident kernels whose blocks wait for each other. It is longer on a simulated device, which runs threads one
+/// after the other, and takes seconds on a busy machine.
 pub fn stay_limit(context: &CudaContext) -> Outcome<Duration> {
     Ok(if context.name()?.starts_with("simulated ") { ARRIVAL_TIMEOUT } else { LIMIT })
 }
 
-/// The longest time for a whole story, on a busy machine, too.
+/// The time limit of a whole story. It is long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// The ways in which a story ends.
+/// How a story ends.
 #[derive(Debug)]
 pub enum Ending {
-    /// Everything completed. Exit code 0.
+    /// Everything completed. The exit code is 0.
     Completed(String),
-    /// A wait would have lasted for ever. The text says which, and why. Exit code 3.
+    /// A wait would have lasted for ever. The text says which wait, and why. The exit code is 3.
     Deadlock(String),
 }
 
-/// Whether to leave kernels cold, so that the story goes wrong.
+/// Returns whether the program was started with `--cold`: then kernels are left cold, so that the story ends in a deadlock.
 pub fn cold() -> bool {
     env::args().any(|argument| argument == "--cold")
 }
 
-/// Puts this audit in front of the driver, before anything opens it. Without a driver, in front of the simulated one.
+/// Installs this audit in front of the driver, before anything opens the driver. If there is no driver, installs it in front of the
+/// simulated driver.
 pub fn watch(audit: &Audit) -> Outcome {
     match audit.clone().install() {
         Err(InstallError::NoDriver { .. }) => {
@@ -72,13 +74,13 @@ pub fn watch(audit: &Audit) -> Outcome {
     Ok(())
 }
 
-/// Tells an audit that everything is loaded that should be, though it is not. Without an audit this does nothing.
+/// Tells an audit that the program is ready, although not all kernels are loaded. Without an audit this does nothing.
 pub fn pretend_to_be_ready() {
-    // The story is the same if nobody listens.
+    // An error means that there is no audit.
     let _ = kernel_audit::ready();
 }
 
-/// A context on the first device. Without a CUDA driver it installs the simulated one, and prints a line about it.
+/// Returns a context of the first device. If there is no CUDA driver, installs the simulated driver, and prints a line about it.
 pub fn device() -> Outcome<Arc<CudaContext>> {
     match kernel_registry::context(0) {
         Err(DriverUnavailable::Missing) => {
@@ -91,16 +93,16 @@ pub fn device() -> Outcome<Arc<CudaContext>> {
     }
 }
 
-/// Loads a module, as libraries do in the first call of some function.
+/// Loads a module, as libraries do in the first call of some of their functions.
 pub fn another_library(context: &CudaContext) -> Outcome {
     const MODULE: &CStr = c".version 7.0 .target sm_75 .address_size 64 .visible .entry elsewhere() { ret; }";
     context.bind_to_thread()?;
-    // SAFETY: the text ends with a zero. The module stays loaded.
+    // SAFETY: the text ends with a zero.
     unsafe { result::module::load_data(MODULE.as_ptr().cast())? };
     Ok(())
 }
 
-/// Prints an error with its causes.
+/// Prints an error with its sources.
 pub fn print_error(error: &dyn Error) {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -111,7 +113,7 @@ pub fn print_error(error: &dyn Error) {
     eprintln!("{text}");
 }
 
-/// Runs a story that watches itself, unless it is cold: see [`tell`].
+/// Runs a story with an audit, as [`tell`] does without one. With `--cold` there is no audit.
 pub fn tell_watched(audit: &Audit, story: impl FnOnce(Arc<CudaContext>) -> Outcome<Ending>) -> ExitCode {
     match if cold() { Ok(()) } else { watch(audit) } {
         Ok(()) => tell(story),
@@ -122,7 +124,7 @@ pub fn tell_watched(audit: &Audit, story: impl FnOnce(Arc<CudaContext>) -> Outco
     }
 }
 
-/// Runs a story on the first device. Exits with 2 if there is no device, and with 1 if something fails.
+/// Runs a story on the first device, and returns the exit code: 2 if there is no device, 1 if something fails.
 pub fn tell(story: impl FnOnce(Arc<CudaContext>) -> Outcome<Ending>) -> ExitCode {
     let context = match device() {
         Ok(context) => context,

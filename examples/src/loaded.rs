@@ -1,4 +1,4 @@
-//! A kernel loaded by this library or by hand, which can be launched either way.
+//! `Loaded`, a kernel that kernel-registry has warmed or that cudarc has loaded, which is launched in the same way.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::Outcome;
 /// A kernel that is ready to launch.
 #[derive(Clone, Debug)]
 pub enum Loaded {
-    /// Warmed by this library.
+    /// A kernel that kernel-registry has warmed.
     Warm(&'static KernelInfo),
-    /// Loaded by cudarc's `load_module` and `load_function`, as programs without this library do.
+    /// A kernel that was loaded by cudarc's `load_module` and `load_function`, as in programs without kernel-registry.
     ByHand(CudaFunction),
 }
 
@@ -22,7 +22,7 @@ impl Loaded {
     pub fn by_hand(context: &Arc<CudaContext>, kernel: &KernelInfo) -> Outcome<Self> {
         let image = kernel.image().ok_or("the kernel has no image: build with a CUDA compiler")?;
         let mut image = image.bytes().to_vec();
-        // The driver reads PTX up to a zero byte.
+        // The driver reads PTX up to a zero byte, which the image lacks.
         image.push(0);
         let module = context.load_module(Ptx::from_binary(image))?;
         Ok(Loaded::ByHand(module.load_function(kernel.symbol())?))
@@ -32,8 +32,8 @@ impl Loaded {
     ///
     /// # Safety
     ///
-    /// Each argument begins with the bytes of a value of its parameter's type. The memory it refers to stays valid
-    /// until the kernel is done.
+    /// Each argument begins with the bytes of a value of its parameter's type. The memory that an argument refers to exists until the
+    /// kernel has ended.
     pub unsafe fn launch(&self, stream: &Arc<CudaStream>, config: LaunchConfig, args: &[u64]) -> Outcome {
         match self {
             Loaded::Warm(kernel) => {

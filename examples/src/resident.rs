@@ -1,4 +1,4 @@
-//! A resident kernel: one that runs until it is told to end.
+//! `Resident`, a running kernel that spins until its flag is set.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -11,7 +11,7 @@ use kernel_registry_resident::{Ended, Presence};
 
 use crate::{ARRIVAL_TIMEOUT, Loaded, Outcome};
 
-/// The kernel `spin_until_flag` while it runs: it spins until its flag is set or a time limit is over.
+/// The kernel `spin_until_flag` while it runs. It spins until its flag is set or a time limit is over.
 #[derive(Debug)]
 pub struct Resident {
     stream: Arc<CudaStream>,
@@ -29,23 +29,23 @@ impl Resident {
         };
         resident.control.limit(limit);
         let args = [PointerTo::<u32>::address(&resident.flag), resident.control.address()];
-        // SAFETY: these are its parameters. Freeing what they point to waits for the kernel.
+        // SAFETY: `args` are the kernel's parameters. Freeing the memory that they point to waits for the kernel.
         unsafe { spin_until_flag.launch(&resident.stream, LaunchConfig::new([1; 3], [1; 3]), &args)? };
         resident.control.wait_for_blocks(ARRIVAL_TIMEOUT)?;
         Ok(resident)
     }
 
-    /// The word that the kernel waits for.
+    /// Returns the word that the kernel waits for.
     pub fn flag(&self) -> &Mapped<AtomicU32> {
         &self.flag
     }
 
-    /// Whether the kernel still spins.
-    pub fn is_there(&self) -> bool {
+    /// Returns whether the kernel still spins.
+    pub fn is_running(&self) -> bool {
         self.control.presence() == Presence::There
     }
 
-    /// Waits until the kernel has ended. Returns whether it gave up.
+    /// Waits until the kernel has ended. Returns whether it ended because its time limit was over.
     pub fn gave_up(&self) -> Outcome<bool> {
         self.stream.synchronize()?;
         Ok(self.control.presence() == Presence::Ended(Ended::Limit))

@@ -1,4 +1,4 @@
-//! A persistent worker: one kernel that takes tasks from a queue.
+//! `Worker`, a persistent kernel that takes tasks from a queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use kernels::waiting::{Task, worker};
 
 use crate::Outcome;
 
-/// The kernel `worker` while it runs. It takes tasks from a queue that the host fills, until it is told to stop or
-/// its time limit is over.
+/// The kernel `worker` while it runs. It takes tasks from a queue that the host fills, until the host stops it or its time limit is
+/// over.
 #[derive(Debug)]
 pub struct Worker {
     stream: Arc<CudaStream>,
@@ -21,19 +21,19 @@ pub struct Worker {
 
 #[derive(Debug)]
 enum Launch {
-    /// Nothing is checked, and nothing refused.
+    /// The kernel was launched like any kernel: nothing was checked, and no calls are refused.
     Bare(Control),
     Guarded(Section),
 }
 
-/// Tasks that the queue has room for.
+/// The number of tasks that the queue has room for.
 const CAPACITY: u32 = 4;
 
-/// Threads of the worker.
+/// The number of threads of the worker.
 const THREADS: u32 = 128;
 
 impl Worker {
-    /// Launches the worker as any kernel.
+    /// Launches the worker like any kernel, without a section.
     pub fn start(context: &Arc<CudaContext>, limit: Duration) -> Outcome<Self> {
         let (stream, control) = (context.new_stream()?, Control::new(context, 1)?);
         let queue = Queue::new(context, CAPACITY)?;
@@ -44,11 +44,11 @@ impl Worker {
         Ok(Worker { stream, launch: Launch::Bare(control), queue })
     }
 
-    /// Launches the worker as a resident kernel.
+    /// Launches the worker as a resident kernel, in a section.
     pub fn guarded(warm: &Warm, limit: Duration) -> Outcome<Self> {
         let (stream, queue) = (warm.context().new_stream()?, Queue::new(warm.context(), CAPACITY)?);
         let resident = Resident::<worker>::new(worker::config(1).block(THREADS)).limit(limit).check(warm)?;
-        // SAFETY: the queue is freed when no kernel is resident any more.
+        // SAFETY: the queue's memory is freed only when no resident kernel is left.
         let section = resident
             .launch(&stream, |launch| unsafe { worker::launch(&stream, launch, launch.control(), &queue) })?;
         Ok(Worker { stream, launch: Launch::Guarded(section), queue })
@@ -67,12 +67,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits until all tasks are done. Returns false if the worker ended before.
+    /// Waits until all tasks are done. Returns false if the worker ended before that.
     pub fn is_done(&self) -> bool {
         self.queue.wait(self.control(), Duration::MAX).is_ok()
     }
 
-    /// Tells the worker to stop, and waits until it has.
+    /// Tells the worker to stop, and waits until it has ended.
     pub fn stop(self) -> Outcome {
         match self.launch {
             Launch::Bare(control) => {
@@ -84,22 +84,22 @@ impl Worker {
     }
 }
 
-/// Elements of the vectors of a task.
+/// The number of elements of a task's vectors.
 pub const N: u32 = 1000;
 
-/// Two vectors, of ones and of twos, with the task that adds three times the first to the second.
+/// A vector of ones, a vector of twos, and a task that adds three times the first to the second.
 #[derive(Debug)]
 pub struct Vectors {
-    /// The first.
+    /// The vector of ones.
     pub x: CudaSlice<f32>,
-    /// The second.
+    /// The vector of twos, to which the task adds.
     pub y: CudaSlice<f32>,
-    /// The task. The vectors must outlive it.
+    /// The task. The vectors must exist until it is done.
     pub task: Task,
 }
 
 impl Vectors {
-    /// Waits until they are there.
+    /// Creates the vectors and the task. Waits until the vectors are on the device.
     pub fn new(stream: &Arc<CudaStream>) -> Outcome<Self> {
         let x = stream.clone_htod(&[1.0_f32; N as usize])?;
         let mut y = stream.clone_htod(&[2.0_f32; N as usize])?;

@@ -1,8 +1,9 @@
-//! Runs the stories without a GPU: `CUDA_VISIBLE_DEVICES` hides those of this machine.
+//! Runs the examples without a GPU: `CUDA_VISIBLE_DEVICES` hides the GPUs of this machine. Each example has to print one line and exit
+//! with 2.
 
 use std::process::Command;
 
-/// The exit code, and the lines on standard error.
+/// Runs a program. Returns the exit code and the lines on standard error.
 fn run(program: &str, arguments: &[&str]) -> (Option<i32>, Vec<String>) {
     let output = Command::new(program).args(arguments).env("CUDA_VISIBLE_DEVICES", "").output();
     let output = output.expect("it starts");
@@ -11,7 +12,7 @@ fn run(program: &str, arguments: &[&str]) -> (Option<i32>, Vec<String>) {
 }
 
 #[test]
-fn a_story_ends_with_one_sentence() {
+fn without_a_gpu_an_example_prints_one_line() {
     for program in [
         env!("CARGO_BIN_EXE_persistent"),
         env!("CARGO_BIN_EXE_two_kernels"),

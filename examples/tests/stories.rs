@@ -1,8 +1,8 @@
-//! Runs the stories, on a GPU or else on the simulated driver, which explains each deadlock.
+//! Runs the examples on a GPU, or on the simulated driver, which explains each deadlock.
 
 use std::process::Command;
 
-/// The exit code, and what is on standard output and standard error.
+/// Runs a program. Returns the exit code, the standard output and the standard error output.
 fn run(program: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(program).args(arguments).output().expect("it starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -27,7 +27,7 @@ fn what_deadlocks_cold_completes_warm() {
         let (code, out, err) = run(program, &["--cold"]);
         assert_eq!(code, Some(3), "{program}: {out}{err}");
         assert!(out.contains("DEADLOCK: "), "{program}: {out}");
-        // Kernels that wait for room on the device are not explained.
+        // The simulated driver does not explain kernels that wait for room on the device.
         let waits_for_room =
             [env!("CARGO_BIN_EXE_two_grids"), env!("CARGO_BIN_EXE_carve_out")].contains(&program);
         let explained =
@@ -36,7 +36,7 @@ fn what_deadlocks_cold_completes_warm() {
     }
 }
 
-/// It runs on GPUs only: the simulated driver has no runtime library.
+/// Tests only that `linked` says why it does not run. It runs on GPUs only, because the simulated driver has no runtime library.
 #[test]
 fn linked_kernels_need_nvcc() {
     let (code, _, err) = run(env!("CARGO_BIN_EXE_linked"), &[]);
@@ -48,7 +48,7 @@ fn linked_kernels_need_nvcc() {
 }
 
 #[test]
-fn the_others_complete() {
+fn the_other_examples_complete() {
     for program in [
         env!("CARGO_BIN_EXE_quickstart"),
         env!("CARGO_BIN_EXE_loading_mode"),

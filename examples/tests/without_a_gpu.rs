@@ -1,5 +1,5 @@
-//! Shows how a crate tests its kernels without a GPU. Each test first installs the simulated driver. A process has
-//! one driver, so all tests of a file share it. Another file can configure its own:
+//! Shows how a crate tests its kernels without a GPU. Each test first installs the simulated driver. A process has only one driver, so
+//! all tests of a file share it. Another test file can configure its driver differently:
 //! `Config::default().devices(2).driver((12, 4)).install()?`.
 
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::error::Error;
 use kernel_registry::{Warm, warm_all};
 use kernels::blas1::{saxpy, sdot};
 
-/// Installs the driver and warms all kernels: the first step of each test.
+/// Installs the simulated driver and warms all kernels. This is the first step of each test.
 fn warm() -> Result<Warm, Box<dyn Error>> {
     kernel_registry_sim::install()?;
     let context = kernel_registry::context(0)?;

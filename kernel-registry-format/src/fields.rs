@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::layout::FIELD_HEADER_LEN;
 
-/// What is wrong with a record.
+/// A defect of a malformed record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {

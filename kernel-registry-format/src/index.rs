@@ -38,7 +38,7 @@ pub const ANNOUNCED: &str = "announced";
 /// The environment variable that a build script sets for the package's compilation if it makes images. A build script that no
 /// longer makes images leaves old files in `$OUT_DIR`, but does not set the variable.
 pub const VARIABLE: &str = "KERNEL_REGISTRY_INDEX";
-/// What a line has for the image's name if there is no image.
+/// The image's name in a line without an image.
 pub const NO_IMAGE: &str = "-";
 
 /// The beginning of the field with structs. No signature begins with this.
@@ -66,7 +66,7 @@ pub struct OtherVersion;
 ///
 /// # Errors
 ///
-/// If the line of the source has fewer than three fields, or control characters in them.
+/// [`OtherVersion`], if the line of the source has fewer than three fields, or control characters in them.
 pub fn find<'a>(index: &'a str, source: &str) -> Result<Option<Entry<'a>>, OtherVersion> {
     let starts =
         |line: &&str| line.strip_prefix(source).is_some_and(|rest| rest.is_empty() || rest.starts_with('\t'));
@@ -77,7 +77,7 @@ pub fn find<'a>(index: &'a str, source: &str) -> Result<Option<Entry<'a>>, Other
 ///
 /// # Errors
 ///
-/// If a line has fewer than three fields, or control characters in them.
+/// [`OtherVersion`], if a line has fewer than three fields, or control characters in them.
 pub fn entries(index: &str) -> impl Iterator<Item = Result<Entry<'_>, OtherVersion>> {
     index.lines().map(entry)
 }

@@ -87,7 +87,7 @@ fn implement(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
             const FIELDS: &'static [#krate::__private_0_1::param::Field] = &[#(#described),*];
         }
 
-        // SAFETY: as above; so cudarc can copy it to the device and hand it to kernels of its own.
+        // SAFETY: as above. So cudarc can copy the struct to the device and pass it to kernels.
         #[automatically_derived]
         unsafe impl #before #krate::cudarc::driver::DeviceRepr for #ident #arguments #clause {}
     }

@@ -43,7 +43,7 @@ pub use part::Part;
 ///
 /// Splitting needs a driver of CUDA 12.4 or newer. While parts exist, the driver does not reset the device.
 ///
-/// # What it does not promise
+/// # What parts do not promise
 ///
 /// - Calls that wait for the device still wait for kernels in every part: loading, `cuMemFree`, a larger stack, synchronizing the
 ///   context. Splitting waits, too. So warm kernels first, and split before a resident kernel starts.
@@ -51,8 +51,8 @@ pub use part::Part;
 /// - Parts of two splits overlap. A part also overlaps with streams that use the whole device: a kernel in such a stream that fills
 ///   every multiprocessor keeps the part's multiprocessors busy.
 /// - According to NVIDIA's documentation, kernels in different parts may have to wait for each other for other reasons, such as the
-///   number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`). On sm_90, if a module is loaded whose kernels launch kernels, each part
-///   may use 2 more multiprocessors, which parts share.
+///   number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`). On sm_90, if a module is loaded whose kernels launch kernels, kernels
+///   in every part may use 2 more multiprocessors, which all parts share.
 /// - cudarc's occupancy functions are about the whole device. [`Part::blocks_at_once`] is about a part.
 #[derive(Clone, Debug)]
 pub struct Partition {

@@ -106,8 +106,8 @@ impl<K> Resident<K> {
         Resident { carveout: Some(percent.min(100)), ..self }
     }
 
-    /// Launches the kernel in this part of the device. The launch must use a stream of the part. The kernels beside the resident kernel are
-    /// then those that are launched in the same part.
+    /// Launches the kernel in this part of the device. The launch must use a stream of the part. Only kernels that are launched in the same
+    /// part then count as kernels beside the resident kernel.
     pub fn within(self, part: &Part) -> Self {
         Resident { part: Some(part.processors()), ..self }
     }

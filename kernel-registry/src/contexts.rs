@@ -1,5 +1,5 @@
-//! The registry of contexts in which kernels were warmed. It knows of each context whether it still exists, what is loaded in
-//! it, and its policy for late loads, and it keeps the kernels' tables up to date.
+//! The registry of contexts in which kernels were warmed. For each context, the registry records what is loaded there and the policy
+//! for late loads. When a context no longer exists, the registry removes the context from the kernels' tables.
 
 mod device;
 mod libraries;

@@ -10,7 +10,7 @@ use crate::Place;
 use crate::linked::Linked;
 use crate::table::Table;
 
-/// A registered kernel, as it was declared. The type of each kernel has it as the constant `INFO`.
+/// A registered kernel, as it was declared. The constant `INFO` of a kernel's type refers to its `KernelInfo`.
 ///
 /// All information is read from the kernel's record in the binary, so there is no second copy that could differ.
 pub struct KernelInfo {

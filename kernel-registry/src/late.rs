@@ -1,4 +1,4 @@
-//! Late loading: loads a kernel that is not warm when it is launched, if the context's policy allows that.
+//! Late loading: if a kernel is not warm when it is launched, loads the kernel then, if the context's policy allows that.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,9 +17,9 @@ use crate::{KernelInfo, OtherCopy, WarmError, Warmup};
 
 /// Why a kernel was not loaded late.
 pub(crate) enum NotLoaded {
-    /// The policy forbids late loads.
+    /// The context's policy forbids late loads, or nothing was warmed in the context.
     NotWarm,
-    /// The policy forbids late loads, and the kernel was registered after the last warm-up.
+    /// The same as `NotWarm`, for a kernel that was registered after the last warm-up.
     RegisteredLater,
     /// This copy of the library has warmed nothing, and the program has these other copies.
     OtherCopy(&'static [OtherCopy]),

@@ -4,7 +4,7 @@ pub use kernel_registry_format::RustType;
 
 /// A type that can be passed to a kernel by value, or be an element of device memory.
 ///
-/// Structs derive it:
+/// Structs derive this trait:
 ///
 /// ```
 /// use kernel_registry::KernelParam;

@@ -157,7 +157,11 @@ impl Drop for Loading {
 #[inline]
 pub fn check_stream(stream: &CudaStream) -> Result<(), Box<WouldWait>> {
     let stream = stream.cu_stream().addr();
-    if MARKS.load(Ordering::Relaxed) & stream_mark(stream as u64) == 0 { Ok(()) } else { check_marked(stream) }
+    if MARKS.load(Ordering::Relaxed) & stream_mark(stream as u64) == 0 {
+        Ok(())
+    } else {
+        check_marked(stream)
+    }
 }
 
 /// Checks a stream whose bit is set. Another stream can have the same bit.

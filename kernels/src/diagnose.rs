@@ -1,4 +1,4 @@
-//! Kernels that use printf, assert or the device's heap, which the driver sets up at a first launch.
+//! Kernels that use printf, assert or the device's heap. The driver sets these up at the first launch of such a kernel.
 
 use kernel_registry::gpu_kernel;
 

@@ -1,5 +1,5 @@
-//! The sample crate: kernels of BLAS-1, templates, a struct parameter, and kernels that cause trouble on purpose. The
-//! CUDA sources are in `cuda/`, and images for machines without a compiler in `prebuilt/`.
+//! The sample crate: kernels of BLAS-1, templates, a kernel with a struct parameter, and kernels that wait or need much memory on purpose.
+//! The CUDA sources are in `cuda/`, and images for machines without a compiler in `prebuilt/`.
 
 pub mod diagnose;
 pub mod half_precision;

@@ -2,7 +2,7 @@
 
 use kernel_registry::gpu_kernel;
 
-/// Bins of the histogram. Their counters are the dynamic shared memory.
+/// The number of bins of the histogram. Each bin has a counter in dynamic shared memory.
 const BINS: u32 = 25_000;
 
 /// `bins[v]` += how often `v` occurs in `values`

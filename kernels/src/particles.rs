@@ -2,15 +2,15 @@
 
 use kernel_registry::{KernelParam, gpu_kernel};
 
-/// One step of a simulation, laid out as `Step` in `cuda/particles.cu`.
+/// One step of a simulation, with the same layout as `Step` in `cuda/particles.cu`.
 #[derive(Clone, Copy, Debug, KernelParam)]
 #[repr(C)]
 pub struct Step {
-    /// Duration.
+    /// The duration of the step.
     pub dt: f32,
-    /// Factor applied to the velocity afterwards.
+    /// The factor by which each velocity is multiplied at the end of the step.
     pub damping: f32,
-    /// Number of particles.
+    /// The number of particles.
     pub n: u32,
 }
 

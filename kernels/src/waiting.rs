@@ -1,9 +1,9 @@
-//! Resident kernels and kernels that wait, each with a limit in time, so that none holds a device for ever.
+//! Resident kernels and kernels that wait. Each has a time limit, so that none occupies a device for ever.
 
 use kernel_registry::{KernelParam, gpu_kernel};
 use kernel_registry_resident::{Control, Queue};
 
-/// One task of the persistent worker: y = a*x + y, laid out as `Task` in `cuda/worker.cu`.
+/// One task of the persistent worker, y = a*x + y, with the same layout as `Task` in `cuda/worker.cu`.
 #[derive(Clone, Copy, Debug, KernelParam)]
 #[repr(C)]
 pub struct Task {
@@ -13,7 +13,7 @@ pub struct Task {
     pub y: *mut f32,
     /// The factor.
     pub a: f32,
-    /// Number of elements.
+    /// The number of elements.
     pub n: u32,
 }
 

@@ -1,7 +1,7 @@
 //! Measures the first use of a kernel: cold, after `warm_all`, and in steady state.
 //!
-//! A kernel has one first use per context, so there are many contexts. Other first uses are done beforehand in all
-//! three cases: GPU clocks, memory pool, pinned memory, a context's first launch.
+//! A kernel has only one first use in each context, so this creates many contexts. Other first uses also take time: of GPU clocks,
+//! memory pool, pinned memory, and a context's first launch. They come before each of the three measurements.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const N: u64 = 1024;
 
 fn main() -> ExitCode {
     tell(|context| {
-        // Only one context at a time is on the device.
+        // Only one context at a time exists on the device.
         drop(context);
         let mut times = [Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..CONTEXTS {
@@ -48,7 +48,7 @@ fn round([cold, first, steady]: &mut [Vec<Duration>; 3]) -> Outcome {
     let stream = context.new_stream()?;
     let mut vectors = stream.alloc_zeros::<f64>(2 * N as usize)?;
     let kernels = kernels(vectors.device_ptr_mut(&stream).0);
-    warm_the_rest(&context, &stream)?;
+    make_other_first_uses(&context, &stream)?;
     for (kernel, args) in &kernels {
         let begun = Instant::now();
         let loaded = Loaded::by_hand(&context, kernel)?;
@@ -57,7 +57,7 @@ fn round([cold, first, steady]: &mut [Vec<Duration>; 3]) -> Outcome {
     }
 
     warm_all(&context)?;
-    warm_the_rest(&context, &stream)?;
+    make_other_first_uses(&context, &stream)?;
     for launches in 0..=STEADY {
         let times = if launches == 0 { &mut *first } else { &mut *steady };
         for (kernel, args) in &kernels {
@@ -69,7 +69,7 @@ fn round([cold, first, steady]: &mut [Vec<Duration>; 3]) -> Outcome {
     Ok(())
 }
 
-/// The kernels with their arguments: `N`, a factor of 0, and two vectors of zeros.
+/// Returns the kernels with their arguments: `N`, a factor of 0, and one or two vectors of zeros.
 fn kernels(x: u64) -> [(&'static KernelInfo, Vec<u64>); 8] {
     let y = x + 8 * N;
     [
@@ -85,13 +85,13 @@ fn kernels(x: u64) -> [(&'static KernelInfo, Vec<u64>); 8] {
 }
 
 fn launch(loaded: &Loaded, stream: &Arc<CudaStream>, kernel: &KernelInfo, args: &[u64]) -> Outcome {
-    // SAFETY: these are the kernel's parameters, and the vectors stay until all is measured.
+    // SAFETY: `args` are the kernel's parameters, and the vectors exist until everything is measured.
     unsafe { loaded.launch(stream, kernel.over(N as u32), args)? };
     Ok(stream.synchronize()?)
 }
 
-/// Keeps the GPU busy until its clocks have risen, and does the other first uses.
-fn warm_the_rest(context: &Arc<CudaContext>, stream: &Arc<CudaStream>) -> Outcome {
+/// Keeps the GPU busy until its clocks have risen, and makes the other first uses.
+fn make_other_first_uses(context: &Arc<CudaContext>, stream: &Arc<CudaStream>) -> Outcome {
     let touch = Loaded::by_hand(context, touch::INFO)?;
     let pinned = Mapped::<AtomicU32>::zeroed(context, 1)?;
     let args = [PointerTo::<u32>::address(&pinned)];

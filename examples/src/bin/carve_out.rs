@@ -1,7 +1,8 @@
-//! A kernel is resident on every multiprocessor, and takes almost nothing. Another one needs much shared memory.
+//! A kernel is resident on every multiprocessor, and uses almost no resources. Another kernel, `histogram`, needs much shared memory.
 //!
-//! With `--cold` it waits: a multiprocessor divides its memory between shared memory and cache when its first block comes, and keeps
-//! that carve-out while a block is there. The check finds that out, and has the resident kernel prefer a large carve-out.
+//! A multiprocessor divides its memory between shared memory and cache (the carve-out) when its first block starts, and keeps that
+//! carve-out while a block runs. So with `--cold`, `histogram` waits for the resident kernel. Without `--cold`, `Resident::check` finds
+//! that out, and makes the resident kernel prefer a large carve-out.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,13 +35,13 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     let config = spin_until_flag::config(resident.fit().processors);
 
     let begun = Instant::now();
-    // SAFETY: there are so many values and bins.
+    // SAFETY: `values` and `bins` have these numbers of elements.
     let mut count =
         || unsafe { histogram::launch(&passes, histogram::config(1), VALUES, &values, BINS, &mut bins) };
     if cold() {
         let control = Control::new(&context, config.grid[0])?;
         control.limit(LIMIT);
-        // SAFETY: freeing flag and control block waits for the kernel.
+        // SAFETY: freeing the flag and the control block waits for the kernel.
         unsafe { spin_until_flag::launch(&residents, config, &flag, &control)? };
         control.wait_for_blocks(ARRIVAL_TIMEOUT)?;
         count()?;
@@ -61,7 +62,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
             .beside(histogram::INFO, histogram::config(1));
         let resident = resident.check(&warm)?;
         println!("{}", resident.fit());
-        // SAFETY: the flag is freed when no kernel is resident any more.
+        // SAFETY: the flag's memory is freed only when no resident kernel is left.
         let section = resident.launch(&residents, |launch| unsafe {
             spin_until_flag::launch(&residents, launch, &flag, launch.control())
         })?;

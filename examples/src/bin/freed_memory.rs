@@ -1,7 +1,8 @@
-//! A program frees memory while a worker is resident, and then gives it a task.
+//! A program frees memory while a worker is resident, and then gives the worker a task.
 //!
-//! With `--cold` the program never gets there: `cuMemFree` waits until nothing runs. In a section, in a program that watches itself, such
-//! calls are deferred until the worker has ended.
+//! With `--cold` the program never gives the task: `cuMemFree` waits until nothing runs, and the worker runs until it gets the task.
+//! Without `--cold` the worker runs in a section, and the program has installed an audit. Then calls of `cuMemFree` are deferred until
+//! the worker has ended.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ const BYTES: usize = 1 << 20;
 fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     let warm = warm_all(&context)?;
     let Vectors { task, x: _x, y: _y } = Vectors::new(&context.new_stream()?)?;
-    // SAFETY: nothing uses it.
+    // SAFETY: nothing uses the memory.
     let buffers: Vec<_> =
         (0..BUFFERS).map(|_| unsafe { result::malloc_sync(BYTES) }).collect::<Result<_, _>>()?;
     // SAFETY: as above.

@@ -1,8 +1,7 @@
-//! Handles are copied, and streams and contexts dropped, while work is running: nothing is released early, and
-//! nothing is loaded twice.
+//! Copies handles, and drops streams and contexts while kernels run: nothing is released early, and nothing is loaded twice.
 //!
-//! A kernel's code is an image in the program, which always exists, and what the driver made of that image in each
-//! context. `INFO`, a handle or a stream only refers to it, and can be copied and dropped freely.
+//! A kernel's code exists as an image in the program, and as loaded code in each context. `INFO`, a handle or a stream only refers to
+//! this code, so it can be copied and dropped freely.
 
 use std::process::ExitCode;
 use std::ptr;
@@ -34,7 +33,7 @@ fn ensure(is_so: bool, words: String) -> Outcome {
     if is_so { Ok(()) } else { Err("this check failed".into()) }
 }
 
-/// Kernels of one file share one image.
+/// Prints that kernels of one file share one image.
 fn images() {
     if let (Some(one), Some(other)) = (touch::INFO.image(), set_flag::INFO.image()) {
         let shared = if ptr::eq(one.bytes(), other.bytes()) { "one image" } else { "two images" };
@@ -42,7 +41,7 @@ fn images() {
     }
 }
 
-/// Copies of a handle are the same kernel, and a second `CudaContext` of the device is the same context.
+/// Checks that copies of a handle are the same kernel, and that a second `CudaContext` of the device is the same context.
 fn handles(warm: &Warm) -> Outcome {
     let again = kernel_registry::context(0)?;
     let handle = touch::INFO.cu_function(warm.context())?;
@@ -58,7 +57,7 @@ fn handles(warm: &Warm) -> Outcome {
     let copy = prepared.clone();
     drop(prepared);
     let stream = again.new_stream()?;
-    // SAFETY: the word stays until the kernel is done.
+    // SAFETY: the word exists until the kernel has ended.
     unsafe { touch::launch(&stream, &copy, &count)? };
     stream.synchronize()?;
     ensure(
@@ -67,7 +66,7 @@ fn handles(warm: &Warm) -> Outcome {
     )
 }
 
-/// What a kernel that waits and one that counts use.
+/// The memory of two kernels: `spin_until_flag`, which waits, and `touch`, which counts.
 struct Words {
     flag: Mapped<AtomicU32>,
     count: Mapped<AtomicU32>,
@@ -81,8 +80,8 @@ impl Words {
     }
 }
 
-/// Launches a kernel that waits, and behind it one that counts.
-fn under_way(stream: &Arc<CudaStream>, Words { flag, count, control }: &Words) -> Outcome {
+/// Launches a kernel that waits, and after it, in the same stream, a kernel that counts.
+fn launch_both(stream: &Arc<CudaStream>, Words { flag, count, control }: &Words) -> Outcome {
     control.limit(LIMIT);
     // SAFETY: freeing the words waits for the kernels.
     unsafe {
@@ -92,13 +91,13 @@ fn under_way(stream: &Arc<CudaStream>, Words { flag, count, control }: &Words) -
     Ok(())
 }
 
-/// Whether both kernels were still running, and then completed.
-fn ran_on(Words { flag, count, control }: &Words) -> bool {
-    let was_under_way = !matches!(control.presence(), Presence::Ended(_));
+/// Sets the flag. Returns whether the kernels had not ended before, and then both completed.
+fn complete_both(Words { flag, count, control }: &Words) -> bool {
+    let had_not_ended = !matches!(control.presence(), Presence::Ended(_));
     flag[0].store(1, Ordering::Release);
     for _ in 0..1000 {
         if count[0].load(Ordering::Acquire) == 1 {
-            return was_under_way && control.presence() == Presence::Ended(Ended::ByItself);
+            return had_not_ended && control.presence() == Presence::Ended(Ended::ByItself);
         }
         thread::sleep(Duration::from_millis(1));
     }
@@ -107,23 +106,23 @@ fn ran_on(Words { flag, count, control }: &Words) -> bool {
 
 fn streams(context: &Arc<CudaContext>) -> Outcome {
     let (stream, words) = (context.new_stream()?, Words::new(context)?);
-    under_way(&stream, &words)?;
+    launch_both(&stream, &words)?;
     drop(stream);
-    ensure(ran_on(&words), "a stream dropped while it works: its kernels completed".to_owned())
+    ensure(complete_both(&words), "a stream dropped while it works: its kernels completed".to_owned())
 }
 
-/// A context lives as long as any object made in it.
+/// Checks that a context exists as long as any object that was created in it.
 fn contexts(context: Arc<CudaContext>, warm: Warm) -> Outcome {
     let (loaded, former) = (warm.report().images_loaded, id(&context)?);
     let (stream, words) = (context.new_stream()?, Words::new(&context)?);
     let watched = Arc::downgrade(&context);
-    under_way(&stream, &words)?;
+    launch_both(&stream, &words)?;
     drop((context, warm, stream));
     ensure(
         watched.upgrade().is_some(),
         "a context dropped while it works: its memory keeps it alive".to_owned(),
     )?;
-    ensure(ran_on(&words), "its kernels completed".to_owned())?;
+    ensure(complete_both(&words), "its kernels completed".to_owned())?;
     drop(words);
     ensure(watched.upgrade().is_none(), "dropped with the last object made in it".to_owned())?;
 
@@ -136,10 +135,10 @@ fn contexts(context: Arc<CudaContext>, warm: Warm) -> Outcome {
     Ok(())
 }
 
-/// The context's id. Addresses do not identify contexts, because the next one often has the same address.
+/// Returns the context's id. The address does not identify a context, because the next context often has the same address.
 fn id(context: &CudaContext) -> Outcome<u64> {
     let mut id = 0;
-    // SAFETY: the context is alive.
+    // SAFETY: the context exists.
     unsafe { sys::cuCtxGetId(context.cu_ctx(), &mut id).result()? };
     Ok(id)
 }

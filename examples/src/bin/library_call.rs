@@ -1,7 +1,8 @@
 //! Another library loads code in the first call of some function, while a worker is resident.
 //!
-//! With `--cold` that call waits for the worker, and the worker for a task that comes afterwards. In a section, in a program that watches
-//! itself, the call is refused at once. A `#[warmup]` function prevents it: a library whose first call was before has nothing to load.
+//! With `--cold` that call waits for the worker, and the worker waits for a task that the program gives it after the call. Without
+//! `--cold` the worker runs in a section, and the program has installed an audit, which refuses the call at once. A real program calls
+//! the library's function in a `#[warmup]` function: then the library has nothing to load later.
 
 use std::process::ExitCode;
 use std::sync::Arc;

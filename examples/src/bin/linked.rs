@@ -1,7 +1,7 @@
-//! Kernels that C++ launches with `<<<>>>`, each for the first time beside a resident kernel. Rust only calls a C++ function; one line in
-//! build.rs hands the kernels over, and one line here warms them.
+//! C++ code launches kernels with `<<<>>>`, each for the first time while a resident kernel runs. Rust only calls a C++ function. One
+//! line in build.rs makes the linker pass the kernels to kernel-registry, and one line here warms them.
 //!
-//! With `--cold` they are not warmed: each waits until the resident kernel gives up.
+//! With `--cold` the kernels are not warmed: each waits until the resident kernel's time is over.
 
 use std::process::ExitCode;
 
@@ -28,7 +28,7 @@ mod story {
     use kernel_registry::Warmup;
     use kernel_registry::cudarc::driver::CudaContext;
 
-    // `cuda/linked.cu`
+    // These functions are in `cuda/linked.cu`.
     unsafe extern "C" {
         safe fn linked_kinds() -> c_int;
         safe fn linked_is_possible(kind: c_int) -> c_int;
@@ -61,7 +61,7 @@ mod story {
                 continue;
             }
             let (mut ran, limit): (_, Duration) = (0, LIMIT);
-            // SAFETY: there is such a kind, and `ran` lives through the call.
+            // SAFETY: `kind` is below `linked_kinds()`, and `ran` exists during the call.
             checked(unsafe { linked_beside(kind, limit.as_secs_f64(), &mut ran) })?;
             println!("{name:<40} {}", if ran == 0 { "WAITED" } else { "ran beside it" });
             launched += 1;
@@ -70,7 +70,7 @@ mod story {
             }
         }
         let mut count = 0;
-        // SAFETY: `count` lives through the call.
+        // SAFETY: `count` exists during the call.
         checked(unsafe { linked_count(&mut count) })?;
         if count != launched {
             return Err(format!("{launched} kernels were launched, and {count} ran").into());
@@ -87,7 +87,7 @@ mod story {
     }
 
     fn text(text: *const c_char) -> &'static str {
-        // SAFETY: the functions above return texts that stay.
+        // SAFETY: the functions above return static texts.
         unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("unknown")
     }
 

@@ -1,5 +1,5 @@
-//! Measures how the driver loads kernels here: which call loads one, and the problems with lazy loading that NVIDIA's
-//! guide lists: concurrency, programs that take all memory first, and measurements.
+//! Measures how this machine's driver loads kernels: which call loads a kernel, and the three problems of lazy loading that NVIDIA's
+//! guide lists. These are concurrency, programs that allocate all memory first, and wrong measurements.
 
 use std::env;
 use std::ffi::{CStr, CString, c_void};
@@ -41,7 +41,7 @@ fn mode() -> Outcome {
     Ok(())
 }
 
-/// Tries calls one by one, to see which loads a kernel.
+/// Makes the calls one by one, to find out which of them loads a kernel.
 fn which_call_loads() -> Outcome {
     println!("WHICH CALL LOADS A KERNEL:");
     let mut image = sscal::INFO.image().ok_or("no image: build with a CUDA compiler")?.bytes().to_vec();
@@ -50,8 +50,8 @@ fn which_call_loads() -> Outcome {
     let (mut library, mut module) = (ptr::null_mut(), ptr::null_mut());
     let (mut kernel, mut function, mut registers) = (ptr::null_mut(), ptr::null_mut(), 0);
     let none = ptr::null_mut();
-    // SAFETY: the context of device 0 is current, the image ends with a zero, and each call gets the results of
-    // earlier ones. The library stays until the process ends.
+    // SAFETY: the context of device 0 is current, the image ends with a zero, and each call gets the results of earlier calls. The
+    // library stays loaded until the process ends.
     unsafe {
         sys::cuLibraryLoadData(
             &mut library,
@@ -110,7 +110,7 @@ unsafe fn count_loaded(after: &str, module: sys::CUmodule) -> Outcome {
     Ok(())
 }
 
-/// A driver function, if the driver has it.
+/// Looks up a driver function of CUDA 12.4. Returns `None` if the driver lacks it.
 ///
 /// # Safety
 ///
@@ -125,7 +125,7 @@ unsafe fn since_12_4<F: Copy>(name: &CStr) -> Option<F> {
     found.then(|| unsafe { std::mem::transmute_copy(&address) })
 }
 
-/// Loads a kernel: at its launch or beforehand.
+/// A way to get a kernel that is ready to launch: by loading it now, or by using the warmed kernel.
 type Way = fn(&Arc<CudaContext>, &'static KernelInfo) -> Outcome<Loaded>;
 
 const WAYS: [(&str, Way); 2] = [
@@ -133,7 +133,8 @@ const WAYS: [(&str, Way); 2] = [
     ("warmed before", |_, kernel| Ok(Loaded::Warm(kernel))),
 ];
 
-/// A kernel needs memory for its code, and for a frame per thread of the device.
+/// Shows that loading fails if all memory is allocated: a kernel needs memory for its code, and for a frame of each thread of the
+/// device.
 fn memory_taken_first(context: &Arc<CudaContext>) -> Outcome {
     println!("MEMORY TAKEN FIRST: a kernel with a frame of 2 KiB, while an allocator holds all memory");
     let stream = context.new_stream()?;
@@ -162,7 +163,7 @@ fn said(outcome: Outcome) -> String {
     outcome.map_or_else(|error| error.to_string(), |()| "runs".to_owned())
 }
 
-/// All memory of the device, as taken by an allocator that manages memory itself.
+/// All memory of the device, allocated as an allocator does that manages memory itself.
 struct Everything(Vec<sys::CUdeviceptr>);
 
 impl Everything {
@@ -185,13 +186,13 @@ impl Everything {
 impl Drop for Everything {
     fn drop(&mut self) {
         for address in &self.0 {
-            // SAFETY: it was allocated here and is not in use. If freeing fails, the process's end frees it.
+            // SAFETY: the memory was allocated by `take`, and is not in use. If freeing fails, the end of the process frees it.
             let _ = unsafe { result::free_sync(*address) };
         }
     }
 }
 
-/// Loading a kernel waits for kernels that run.
+/// Shows that loading a kernel waits for running kernels.
 fn concurrency(context: &Arc<CudaContext>) -> Outcome {
     println!("CONCURRENCY: a kernel beside one that ends after 300 ms");
     let spin = Loaded::Warm(spin_until_flag::INFO);
@@ -201,7 +202,7 @@ fn concurrency(context: &Arc<CudaContext>) -> Outcome {
         let begun = Instant::now();
         scale(&load(context, sscal::INFO)?, &stream, &vector)?;
         let took = begun.elapsed();
-        let other = if resident.is_there() { "still runs" } else { "has ended" };
+        let other = if resident.is_running() { "still runs" } else { "has ended" };
         resident.release()?;
         println!("  {how:<30} {took:>9.1?}, and the other one {other}");
     }
@@ -209,7 +210,7 @@ fn concurrency(context: &Arc<CudaContext>) -> Outcome {
     Ok(())
 }
 
-/// A measurement of a kernel may include its loading.
+/// Shows that the first measurement of a kernel includes loading it.
 fn skewed_measurement(context: &Arc<CudaContext>) -> Outcome {
     println!("SKEWED MEASUREMENT: the same launch five times");
     let (stream, vector) = vector(context)?;
@@ -242,7 +243,7 @@ fn vector(context: &Arc<CudaContext>) -> Outcome<(Arc<CudaStream>, CudaSlice<f64
 /// Launches `sscal` or `dscal`, and waits for it.
 fn scale(kernel: &Loaded, stream: &Arc<CudaStream>, vector: &CudaSlice<f64>) -> Outcome {
     let (address, _used) = vector.device_ptr(stream);
-    // SAFETY: the vector has this many elements; all are zero and stay so.
+    // SAFETY: the vector has this many elements. All are zero and stay zero.
     unsafe { kernel.launch(stream, dscal::over(N), &[N.into(), 0, address])? };
     Ok(stream.synchronize()?)
 }

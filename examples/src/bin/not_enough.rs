@@ -1,8 +1,9 @@
-//! What `CUDA_MODULE_LOADING=EAGER` does not prevent: some first launches wait for the whole device although their
-//! kernels are loaded.
+//! Shows what `CUDA_MODULE_LOADING=EAGER` does not prevent: some first launches wait for the whole device although their kernels are
+//! loaded.
 //!
-//! Each is tried in a separate process in that mode, beside a resident kernel: first with kernels loaded by cudarc,
-//! then warmed by this library. The exit code is for the former with `--cold`, else for the latter.
+//! Each first launch is tried in two separate processes with that variable, while a resident kernel runs: in one the kernels are loaded
+//! by cudarc, in the other they are warmed by this library. With `--cold` the exit code says whether a kernel loaded by cudarc waited,
+//! otherwise whether a warmed kernel waited.
 
 use std::env;
 use std::process::{Command, ExitCode, Stdio};
@@ -20,7 +21,7 @@ use kernels::waiting::{spin_until_flag, touch};
 
 const THREADS: u64 = 256;
 
-/// Tries an operation beside a resident kernel or waiting stream. Returns whether it waited.
+/// A function that tries an operation beside a resident kernel or a waiting stream, and returns whether the operation waited.
 type Trial = fn(&Arc<CudaContext>) -> Outcome<Ending>;
 
 const TRIALS: &[(&str, Trial)] = &[
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Starts this program for each trial, cold and warm.
+/// Starts this program twice for each trial, cold and warm, and prints the results as a table.
 fn table() -> Outcome<Ending> {
     println!("{:<44}  {:<12}  AFTER WARM_ALL", "CUDA_MODULE_LOADING=EAGER", "COLD");
     let mut deadlocked = [Vec::new(), Vec::new()];
@@ -85,7 +86,7 @@ fn started(name: &str, cold: bool) -> Outcome<String> {
     }
 }
 
-/// Loads kernels with cudarc, or returns warm ones.
+/// Loads kernels with cudarc, or returns warmed kernels.
 fn load<const N: usize>(
     context: &Arc<CudaContext>,
     kernels: [&'static KernelInfo; N],
@@ -115,7 +116,7 @@ fn kernel(context: &Arc<CudaContext>, info: &'static KernelInfo, numbers: &[u64]
     // SAFETY: each thread works on four bytes, or on four times four, of each vector, which is 8 KiB long.
     unsafe { kernel.launch(&stream, info.over(THREADS as u32), &args)? };
     stream.synchronize()?;
-    let waited = !resident.is_there();
+    let waited = !resident.is_running();
     resident.release()?;
     Ok(ending(waited))
 }
@@ -125,22 +126,23 @@ fn first_launch(context: &Arc<CudaContext>) -> Outcome<Ending> {
     let [word, count] = [Mapped::<AtomicU32>::zeroed(context, 1)?, Mapped::<AtomicU32>::zeroed(context, 1)?];
     let [waits, stream] = [context.new_stream()?, context.new_stream()?];
     let [kernel] = load(context, [touch::INFO])?;
-    // EAGER loads all kernels of the program, so load all others, too.
+    // `EAGER` loads all kernels of the program, so all other kernels are loaded, too.
     let others = if cold() { kernel_registry::kernels()? } else { &[] };
     let _others: Vec<_> = others.iter().filter_map(|kernel| Loaded::by_hand(context, kernel).ok()).collect();
     context.synchronize()?;
     let fence = Fence::start(waits, word, patience())?;
-    // SAFETY: the word stays until the kernel is done.
+    // SAFETY: the word exists until the kernel has ended.
     unsafe { kernel.launch(&stream, touch::INFO.over(1), &[PointerTo::<u32>::address(&count)])? };
     stream.synchronize()?;
-    let waited = !fence.is_there();
+    let waited = !fence.is_closed();
     fence.open()?;
     Ok(ending(waited))
 }
 
-/// Tries the first matrix product. Only cuBLAS knows which kernels that takes, so a product warms it.
+/// Tries the first matrix product. Only cuBLAS knows which kernels a product uses. So without `--cold` a product is computed before the
+/// trial, which loads them.
 fn cublas(context: &Arc<CudaContext>) -> Outcome<Ending> {
-    // SAFETY: this loads the library, whose initialisers may run at any time.
+    // SAFETY: the call loads the library, whose initialisers may run at any time.
     if !unsafe { cublas::sys::is_culib_present() } {
         return Ok(Ending::Completed("left out: libcublas was not found".to_owned()));
     }
@@ -152,7 +154,7 @@ fn cublas(context: &Arc<CudaContext>) -> Outcome<Ending> {
     let config =
         GemmConfig { transa: no, transb: no, m: n, n, k: n, alpha: 1.0, lda: n, ldb: n, beta: 0.0, ldc: n };
     let mut multiply = || -> Outcome {
-        // SAFETY: the matrices have 32 times 32 elements at least.
+        // SAFETY: the matrices have at least 32 times 32 elements.
         unsafe { blas.gemm(config, &matrix, &matrix, &mut product)? };
         Ok(stream.synchronize()?)
     };
@@ -161,12 +163,12 @@ fn cublas(context: &Arc<CudaContext>) -> Outcome<Ending> {
     }
     let resident = Resident::start(context, &spin, patience())?;
     multiply()?;
-    let waited = !resident.is_there();
+    let waited = !resident.is_running();
     resident.release()?;
     Ok(ending(waited))
 }
 
-/// Makes a stream and 16 KiB of zeros.
+/// Creates a stream and 16 KiB of zeros.
 fn memory(context: &Arc<CudaContext>) -> Outcome<(Arc<CudaStream>, CudaSlice<f32>)> {
     let stream = context.new_stream()?;
     let memory = stream.alloc_zeros(16 * THREADS as usize)?;

@@ -1,9 +1,9 @@
-//! A persistent worker runs, and the program launches another kernel for the first time. The worker's next task needs
-//! the result.
+//! A persistent worker runs, and the program launches another kernel for the first time. The worker's next task needs the result of
+//! that kernel.
 //!
-//! With `--cold` that kernel was not warmed. Its first launch loads it, which waits for everything that runs on the
-//! device. But the worker runs until it gets its next task, and the program gives it only after the launch. Without a
-//! time limit in the worker, this would never end.
+//! With `--cold` the other kernel was not warmed. Its first launch loads it, and loading waits for everything that runs on the device.
+//! But the worker runs until it gets its next task, and the program gives the worker that task only after the launch. Without a time
+//! limit in the worker, this would never end.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ fn main() -> ExitCode {
 }
 
 fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
-    // A kernel that is not warm is loaded at its launch: that is the default, and is reported.
+    // By default, a kernel that is not warm is loaded at its launch, and this is reported.
     let warm = Warmup::new().only(|kernel| !cold() || kernel == worker::INFO).warm(&context)?;
     if !cold() {
-        // Nothing is loaded from here on.
+        // From here on no kernel may be loaded.
         warm.seal();
     }
     println!("{} of {} kernels are warm", warm.report().kernels.len(), kernel_registry::kernels()?.len());
@@ -41,7 +41,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
         pretend_to_be_ready();
     }
 
-    // The next task is the same, with a vector that a kernel scales first.
+    // The next task is the same, but the kernel `sscal` scales its vector first.
     let begun = Instant::now();
     // SAFETY: the vector has `N` elements, and the worker does not use it now.
     unsafe { sscal::launch(&stream, sscal::over(N), N, 2.0, &mut x)? };

@@ -1,5 +1,5 @@
-//! Lists the kernels of the crate `kernels`, warms them and launches one: on a GPU, or without one on the simulated
-//! driver.
+//! Lists the kernels of the crate `kernels`, warms them and launches one of them, on a GPU, or on the simulated driver if there is no
+//! CUDA driver.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -44,7 +44,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The number of images. Kernels of one file share its bytes.
+/// Returns the number of images. Kernels of one file share the image's bytes.
 fn images(kernels: &[&KernelInfo]) -> usize {
     let mut images: Vec<_> =
         kernels.iter().filter_map(|kernel| Some(kernel.image()?.bytes().as_ptr())).collect();

@@ -1,7 +1,7 @@
-//! Code of another library loads a module while a kernel runs that waits for this very program. In a program that watches itself
-//! and is sealed, that is an error at once, and the program goes on.
+//! Code of another library loads a module while a kernel runs that waits for this program. The program has installed an audit and is
+//! sealed, so the load is refused at once, and the program continues.
 //!
-//! With `--cold` nobody watches. The module waits for the kernel, and the kernel for the program.
+//! With `--cold` there is no audit. Loading the module waits for the kernel, and the kernel waits for the program.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     let begun = Instant::now();
     let module = another_library(&context);
     let took = begun.elapsed();
-    if !spins.is_there() {
+    if !spins.is_running() {
         module?;
         return Ok(Ending::Deadlock(format!(
             "the module waits for `spin_until_flag`, because the driver loads a module only once nothing runs on the device; \

@@ -1,8 +1,8 @@
-//! A stream waits for a word in memory, and another thread submits the kernel that writes it. Programs order streams
-//! among threads and processes this way.
+//! A stream waits for a word in memory, and another thread launches the kernel that writes the word. Programs use this to order the
+//! work of streams in several threads or processes.
 //!
-//! With `--cold` the other thread loads the kernel when it launches it. Loading waits for all work on the device,
-//! including the waiting stream, so the kernel waits for itself.
+//! With `--cold` the other thread loads the kernel at its launch. Loading waits for all work on the device, including the waiting
+//! stream, and that stream waits for the kernel: a deadlock.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     let begun = Instant::now();
     let word = PointerTo::<u32>::address(fence.word());
     let other = thread::spawn(move || submit(&submits, word).map_err(|error| error.to_string()));
-    // Here a program would wait for the stream. Join first, because the word must outlive the other thread.
+    // A real program would wait for the stream here. The thread is joined first, because the word must outlive the thread.
     other.join().map_err(|_| "the thread panicked")??;
     let was_the_watchdog = fence.pass()?;
     let took = begun.elapsed();
@@ -49,11 +49,11 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
 /// Launches the kernel that writes the word, and waits for it.
 fn submit(stream: &Arc<CudaStream>, word: u64) -> Outcome {
     let set_flag = match cold() {
-        // As programs without this library do.
+        // This is what programs without this library do.
         true => Loaded::by_hand(stream.context(), set_flag::INFO)?,
         false => Loaded::Warm(set_flag::INFO),
     };
-    // SAFETY: its parameters are a pointer and a number, and the word stays until this thread is joined.
+    // SAFETY: the kernel's parameters are a pointer and a number, and the word exists until this thread is joined.
     unsafe { set_flag.launch(stream, set_flag::over(1), &[word, 1])? };
     Ok(stream.synchronize()?)
 }

@@ -1,8 +1,8 @@
-//! Two kernels are resident on the device, each with a grid whose blocks wait for each other. The device has room for either, and not for
-//! both.
+//! A program launches two resident kernels, each with a grid whose blocks wait for each other. The device has room for one of the grids,
+//! but not for both.
 //!
-//! With `--cold` nobody checks that. Some blocks of the second grid never start, because the first one runs until the second is
-//! there.
+//! Without `--cold`, `Resident::check` refuses the second grid. With `--cold` nothing is checked: some blocks of the second grid never
+//! start, because the first grid runs until the program ends it, and the program waits for the second grid.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     tell(story)
 }
 
-/// Threads of a block: two have room on a multiprocessor.
+/// The number of threads of a block. A multiprocessor has room for two such blocks.
 const THREADS: u32 = 1024;
 
 fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
@@ -42,7 +42,7 @@ fn unchecked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
     let first = launch()?;
     first.1.wait_for_blocks(ARRIVAL_TIMEOUT)?;
     let second = launch()?;
-    // As long as the first one is resident.
+    // Half of the limit: the first grid must still be resident when this wait ends.
     let missing = second.1.wait_for_blocks(LIMIT / 2);
     let is_there = first.1.presence();
     for (stream, control) in [first, second] {
@@ -65,7 +65,7 @@ fn checked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
     };
     let launch = |resident: kernel_registry_resident::Checked<stay_together>| {
         let stream = context.new_stream()?;
-        // SAFETY: the section keeps its control block.
+        // SAFETY: the section keeps the control block.
         let section = resident.launch(&stream, |launch| unsafe {
             stay_together::launch(&stream, launch, launch.control(), limit.as_nanos() as u64)
         })?;

@@ -1,6 +1,6 @@
-//! One kernel spins until another sets its flag. The device has room for both.
+//! One kernel spins until another kernel sets its flag. The device has room for both.
 //!
-//! With `--cold` the second kernel was not warmed. Its launch loads it, which waits for the first kernel, which waits
+//! With `--cold` the second kernel was not warmed. Its launch loads it, and loading waits for the first kernel. The first kernel waits
 //! for the second.
 
 use std::process::ExitCode;
@@ -17,10 +17,10 @@ fn main() -> ExitCode {
 }
 
 fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
-    // A kernel that is not warm is loaded at its launch: that is the default, and is reported.
+    // By default, a kernel that is not warm is loaded at its launch, and this is reported.
     let warm = Warmup::new().only(|kernel| !cold() || kernel == spin_until_flag::INFO).warm(&context)?;
     if !cold() {
-        // Nothing is loaded from here on.
+        // From here on no kernel may be loaded.
         warm.seal();
     }
     println!("{} of {} kernels are warm", warm.report().kernels.len(), kernel_registry::kernels()?.len());
@@ -33,7 +33,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
 
     let stream = context.new_stream()?;
     let begun = Instant::now();
-    // SAFETY: the flag stays until both kernels are done.
+    // SAFETY: the flag exists until both kernels have ended.
     unsafe { set_flag::launch(&stream, set_flag::over(1), spins.flag(), 1)? };
     let gave_up = spins.gave_up()?;
     let took = begun.elapsed();

@@ -16,7 +16,7 @@ use super::facts;
 use super::image::{Content, Image};
 use crate::errors::Errors;
 
-/// What the image says about an instance, and the checks that are left to the compiler.
+/// The image's facts about an instance, and the checks that are left to the compiler.
 pub(crate) struct Verdict {
     /// The name of the kernel in the image.
     pub(crate) symbol: String,

@@ -66,7 +66,7 @@ impl Multiprocessors {
 impl GreenCalls {
     /// Looks up the functions. Returns `None` if the driver lacks them: it has them since CUDA 12.4.
     pub(crate) fn look_up(driver: &Driver) -> Result<Option<Self>, DriverCallError> {
-        /// Finds a function that has had its type since 12.4.
+        /// Looks up a function whose type has been the same since CUDA 12.4.
         macro_rules! found {
             ($name:literal) => {
                 // SAFETY: the field's type is that of the function.

@@ -27,7 +27,7 @@ pub(crate) fn allocate_host(
 ///
 /// The memory was allocated by [`allocate_host`] in this context, when the context had this id. The host does not use it any more.
 pub(crate) unsafe fn free_host(context: &CudaContext, id: ContextId, address: NonNull<c_void>) {
-    // If the context is gone, the memory is gone, too. After a reset its address may belong to other memory.
+    // If the context is gone, the memory is gone, too. After a reset the memory's address may belong to other memory.
     if Driver::get().is_err() {
         return;
     }

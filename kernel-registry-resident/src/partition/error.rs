@@ -28,12 +28,12 @@ pub enum PartitionError {
     NotPrimary,
     /// The sizes are wrong: there is no size, a size of 0, or more than one `REST`.
     Sizes {
-        /// What was asked for.
+        /// The sizes that were asked for.
         sizes: Vec<u32>,
     },
     /// The device has too few multiprocessors.
     TooFew {
-        /// What was asked for.
+        /// The sizes that were asked for.
         sizes: Vec<u32>,
         /// The size of the driver's groups. A part consists of whole groups.
         group: u32,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use kernel_registry_cuda::fit::{CannotRun, Device, Launch, Limit, Residency, Residents, Room, Shortage};
 
-/// What fits on the device at once while a resident kernel runs. `Display` writes it as a table.
+/// A table of what fits on the device at once while a resident kernel runs. `Display` writes the table.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Fit {
@@ -20,7 +20,7 @@ pub struct Fit {
     pub threads: u32,
     /// The number of blocks that fit on the multiprocessors at once.
     pub capacity: u64,
-    /// What limits the capacity.
+    /// The limit that determines the capacity.
     pub limit: Limit,
     /// The carve-out that the launch sets for the kernel, in percent, so that other kernels fit beside it. `None` means that the driver
     /// chooses.
@@ -44,7 +44,7 @@ pub struct Companion {
     pub shared: u32,
     /// How many blocks of the kernel run at once. Further blocks start when these end.
     pub at_once: u64,
-    /// What limits this number.
+    /// The limit that determines this number.
     pub limit: Limit,
     /// What a block lacks, if no block fits.
     pub shortage: Option<Shortage>,

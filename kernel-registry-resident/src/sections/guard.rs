@@ -1,4 +1,4 @@
-//! `Guard`, a value that keeps a section alive. While it exists, calls that would wait for its resident kernel are refused or delayed.
+//! `Guard`, which guards a resident kernel: while the guard exists, calls that would wait for the kernel are refused or delayed.
 
 use std::mem;
 use std::thread;

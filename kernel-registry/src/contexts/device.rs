@@ -17,7 +17,7 @@ pub(crate) struct Device {
     pub(crate) shared: u32,
     /// Whether the driver loads kernels lazily: at their first use, and not with their image.
     pub(crate) loads_lazily: bool,
-    /// The resources of its multiprocessors. `None` if the architecture is newer than this library.
+    /// The resources of the device's multiprocessors. `None` if the architecture is newer than this library.
     pub(crate) room: Option<fit::Device>,
 }
 
@@ -49,7 +49,7 @@ impl Device {
     }
 }
 
-/// Returns the resources of the multiprocessors: the driver's numbers, and those of the architecture where the driver has none.
+/// Returns the resources of the multiprocessors: the driver's numbers, and the architecture's numbers where the driver has none.
 fn room(current: &Current<'_>) -> Result<Option<fit::Device>, DriverCallError> {
     use DeviceAttribute::*;
     let Some(row) = fit::Device::of(architecture(current.context)?) else { return Ok(None) };

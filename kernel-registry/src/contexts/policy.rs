@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::KernelInfo;
 
-/// What the launch of a kernel does that is not warm in a context, although other kernels are warm there.
+/// The policy for launches of a kernel that is not warm, in a context in which other kernels are warm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Late {

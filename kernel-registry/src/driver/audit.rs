@@ -11,7 +11,7 @@ impl Driver {
     pub(super) fn attach(&self) {
         // SAFETY: `Ready` is the type of this function.
         if let Some(attach) = unsafe { self.find_of_audit::<Ready>(c"kernel_registry_audit_attach") } {
-        // SAFETY: this function may be called at any time.
+            // SAFETY: this function may be called at any time.
             unsafe { attach() }
         }
     }
@@ -20,7 +20,7 @@ impl Driver {
     pub(crate) fn mark_ready(&self) {
         // SAFETY: `Ready` is the type of this function.
         if let Some(ready) = unsafe { self.find_of_audit::<Ready>(c"kernel_registry_audit_ready") } {
-        // SAFETY: this function may be called at any time.
+            // SAFETY: this function may be called at any time.
             unsafe { ready() }
         }
     }

@@ -34,8 +34,8 @@ fn axis_beyond(axes: [u32; 3], most: [u32; 3]) -> Option<(char, u64, u32)> {
     beyond.next().map(|(axis, (size, most))| (axis, size.into(), most))
 }
 
-/// Returns the error of a configuration that `check` did not find to fit at once. These include all launches with clusters, which
-/// can be valid.
+/// Checks a configuration again, limit by limit, and returns the error for the first limit that it exceeds. `check` passes every launch
+/// with clusters to this function, so the configuration may be valid.
 #[cold]
 fn explain(
     kernel: &'static KernelInfo,

@@ -13,7 +13,10 @@ use crate::{KernelInfo, OtherCopy, Param, WarmError};
 /// Why a kernel was not launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "`kernel` is the kernel, and the text of each variant says what the numbers are")]
+#[expect(
+    missing_docs,
+    reason = "`kernel` is the kernel, and the text of each variant says what the numbers are"
+)]
 pub enum LaunchError {
     /// The kernel is not warm in the stream's context.
     NotWarm { kernel: &'static KernelInfo },

@@ -60,7 +60,7 @@ impl<K: Kernel> Prepared<K> {
     ///
     /// # Errors
     ///
-    /// Those of a launch: [`LaunchError`].
+    /// The same errors as a launch: [`LaunchError`].
     pub fn new(context: &Arc<CudaContext>, config: impl Into<LaunchConfig>) -> Result<Self, LaunchError> {
         Self::checked(K::INFO, context, config.into())
     }
@@ -71,7 +71,7 @@ impl Prepared<Untyped> {
     ///
     /// # Errors
     ///
-    /// Those of a launch: [`LaunchError`].
+    /// The same errors as a launch: [`LaunchError`].
     pub fn untyped(
         kernel: &'static KernelInfo,
         context: &Arc<CudaContext>,

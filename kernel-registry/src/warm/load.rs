@@ -253,7 +253,8 @@ fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeM
 
 fn compile(current: &Current<'_>, source: &Source, threads: usize) -> Compiled {
     let Source { piece, is_text } = source;
-    // A large image that was not cut would keep one thread busy after all others are done, so the driver splits it.
+    // A large image that was not cut would keep one thread busy after all others are done. So the driver compiles it in several
+    // threads, if it can.
     let is_slow = piece.is_whole() && piece.len() >= pieces::LARGE && threads > 1;
     piece.library(|| current.load_library(&piece.code(*is_text), is_slow.then_some(threads)))
 }

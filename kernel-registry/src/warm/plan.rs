@@ -41,7 +41,7 @@ pub(super) struct PlannedImage {
     pub(super) separable: bool,
 }
 
-/// The plan of the latest warm-up. Plans are never freed: other threads may still be warming the kernels of earlier ones.
+/// The plan of the latest warm-up. Plans are never freed, because other threads may still be warming the kernels of earlier plans.
 static LATEST: Mutex<Option<&'static Plan>> = Mutex::new(None);
 
 impl Plan {

@@ -15,7 +15,7 @@ use crate::contexts::{self, Libraries};
 use crate::driver::{Code, Current, LoadError, Module, Stream};
 use crate::watch::Watch;
 
-/// What errors call this library's own kernels.
+/// The name of this library's own kernels in errors.
 pub(super) const OURS: &str = "kernel-registry's own kernels";
 
 /// Returns what the context must set up for a kernel, as found in its image at compile time.

@@ -21,7 +21,7 @@ pub struct Progress {
 pub enum Stage {
     /// Choosing kernels and images.
     Plan,
-    /// Loading images, and compiling those without machine code.
+    /// Loading images, and compiling images without machine code.
     Load,
     /// Getting each kernel's handle from its image, which loads the kernel.
     Resolve,

@@ -73,11 +73,11 @@ impl Warm {
     /// # }
     /// ```
     pub fn seal(&self) {
-        // After a reset the context is not found. It then has no kernels that could be launched.
+        // A context that was reset is not found. It has no kernels that could be launched.
         if let Some(known) = KnownContext::find(self.id) {
             lock(&known.policy).late = Some(Late::Deny);
         }
-        // In a forked child there is no driver.
+        // In a forked child `Driver::get` fails, and nothing is marked.
         if let Ok(driver) = Driver::get() {
             driver.mark_ready();
         }

@@ -11,7 +11,7 @@ use crate::CudaVersion;
 use crate::OtherCopy;
 use crate::copies::REMEDY;
 
-/// What [`warm_all`](super::warm_all) found and did.
+/// The report of a warm-up: what [`warm_all`](super::warm_all) found and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

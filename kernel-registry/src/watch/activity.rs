@@ -35,7 +35,7 @@ pub(crate) struct Call {
     kind: Kind,
 }
 
-/// What a call may spend its time on.
+/// The kind of a call, by what the call may spend its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Work of this library, without a driver call.

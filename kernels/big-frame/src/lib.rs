@@ -1,7 +1,7 @@
-//! One kernel with a local frame of 32 KiB, in its own crate.
+//! One kernel with a local frame of 32 KiB, in a separate crate.
 //!
-//! The driver reserves the frame for every thread that the device can hold: 8 GiB on an H200, as soon as the kernel
-//! is warmed or first launched. A program should not pay that because it links a library of kernels.
+//! As soon as the kernel is warmed or first launched, the driver reserves the frame for every thread that the device can run at once:
+//! 8 GiB on an H200. A program that links the crate `kernels` should not lose that memory.
 
 use kernel_registry::gpu_kernel;
 

@@ -4,7 +4,7 @@ use kernel_registry_format::{KernelRecord, Needs, write_kernel};
 
 use crate::records::COPY;
 
-/// What records have for the source file of linked kernels, because the program does not contain its name.
+/// The source file in records of linked kernels. The program does not contain the real name.
 pub(super) const SOURCE: &str = "code that nvcc linked";
 
 /// The record of a linked kernel.

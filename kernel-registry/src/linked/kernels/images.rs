@@ -6,8 +6,8 @@ use std::slice;
 use kernel_registry_image::{Image, Signature, newest_variant};
 
 use super::described::{Described, SOURCE};
-use crate::linked::{Linked, list};
 use crate::image_record::{self, Source};
+use crate::linked::{Linked, list};
 
 /// The struct that nvcc's code passes to `__cudaRegisterFatBinary`.
 #[repr(C)]
