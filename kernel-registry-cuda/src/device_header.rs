@@ -1,12 +1,12 @@
-//! The header for CUDA sources of resident kernels.
+//! The CUDA C++ header `kernel_registry.cuh`, which the sources of resident kernels include.
 
-/// The name by which sources include it.
+/// The file name in `#include` directives.
 pub const NAME: &str = "kernel_registry.cuh";
 
-/// Its text.
+/// The text of the header.
 pub const TEXT: &str = include_str!("../include/kernel_registry.cuh");
 
-/// The version of the structures that it shares with the host.
+/// The layout version of the structures that the header shares with the host. Both sides compare their versions.
 pub const LAYOUT: u32 = 2;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Fatbins, the containers of PTX and cubins: their headers are read, and whole ones written.
+//! Reads the headers of fatbins, the containers of PTX and cubins, and writes whole fatbins.
 //!
-//! A file is a sequence of containers, with zeros between them. Each has a header of 16 bytes and then entries, each
-//! with a header that says what it is, for which architecture, and how it is packed.
+//! A file is a sequence of containers, with zeros between them. A container has a header of 16 bytes, followed by
+//! entries. The header of an entry gives the entry's kind, architecture and compression.
 
 mod write;
 
@@ -16,97 +16,97 @@ const ENTRY_HEADER_LEN: usize = 64;
 const CONTAINER: &str = "a fatbin";
 const ENTRY: &str = "an entry of a fatbin";
 
-/// Flags of entries.
+/// Flags of an entry.
 pub mod flag {
-    /// Packed with LZ4.
+    /// The payload is compressed with LZ4.
     pub const LZ4: u64 = 0x2000;
-    /// Packed with Zstandard.
+    /// The payload is compressed with Zstandard.
     pub const ZSTD: u64 = 0x8000;
-    /// For this very architecture: `sm_90a`.
+    /// The entry is for one architecture only, such as `sm_90a`.
     pub const ARCH: u64 = 0x10_0000;
-    /// For a family of architectures: `sm_100f`.
+    /// The entry is for a family of architectures, such as `sm_100f`.
     pub const FAMILY: u64 = 0x20_0000;
 }
 
 /// One entry of a fatbin.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Which container of the file it is in, counted from 1.
+    /// The number of the container in the file, counted from 1.
     pub container: usize,
-    /// What its bytes are.
+    /// The kind of code in the payload.
     pub kind: Kind,
-    /// Major and minor version: of PTX, that of its language.
+    /// Major and minor version of the PTX language, or of the cubin's format.
     pub version: (u16, u16),
-    /// The architecture that it is for: 90 for `sm_90`.
+    /// The architecture of the code: 90 for `sm_90`.
     pub sm: u32,
-    /// Any of [`flag`].
+    /// The sum of the [`flag`]s that are set.
     pub flags: u64,
-    /// Length of the packed bytes, or 0 if they are not packed.
+    /// Length of the payload if it is compressed, else 0.
     pub packed_len: u32,
-    /// Length of the bytes once unpacked.
+    /// Length of the payload once decompressed. Used only if it is compressed.
     pub plain_len: u64,
-    /// The bytes, packed or not.
+    /// The bytes of the entry, compressed or not.
     pub payload: &'a [u8],
 }
 
-/// Kinds of entries.
+/// What the payload of an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// PTX text.
     Ptx,
-    /// Machine code.
+    /// Machine code in an ELF file.
     Cubin,
-    /// Code for link-time optimisation, which is no image.
+    /// Code for link-time optimisation, which the driver cannot load.
     Link,
-    /// A kind that is not known here.
+    /// A kind that this library does not know.
     Other(u16),
 }
 
-/// Why bytes are no fatbin.
+/// The reason why bytes cannot be read as a fatbin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// They end too early.
+    /// The bytes end too early.
     Truncated {
-        /// The part that is cut off.
+        /// The container or entry that is cut off.
         place: &'static str,
-        /// How many bytes it should have.
+        /// The number of bytes that this part should have.
         needed: u64,
-        /// How many are there.
+        /// The number of bytes that are left.
         available: u64,
     },
-    /// They contradict the format.
+    /// The bytes contradict the format.
     Malformed {
-        /// The part that does.
+        /// The container or entry that is malformed.
         place: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with that part.
         problem: &'static str,
     },
 }
 
-/// Whether a fatbin begins here.
+/// Returns whether a fatbin begins at the start of `bytes`.
 pub fn is_fatbin(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-/// The length of the container at the start, if there is one and it is whole.
+/// Returns the length of the container at the start of `bytes`, or `None` if there is no whole container.
 pub fn container_len(bytes: &[u8]) -> Option<usize> {
     let (_, behind) = container(bytes).ok()?;
     Some(bytes.len() - behind.len())
 }
 
-/// The entries of all containers of a file. An error is the last item.
+/// Iterates over the entries of all containers of a file. After an error the iteration ends.
 pub fn entries(file: &[u8]) -> Entries<'_> {
     Entries { number: 0, container: &[], rest: file }
 }
 
-/// Iterator of [`entries`].
+/// The iterator that [`entries`] returns.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
-    /// Counts containers.
+    /// How many containers were begun.
     number: usize,
-    /// The rest of the current container.
+    /// The entries of the current container that are not read yet.
     container: &'a [u8],
-    /// The bytes after that container.
+    /// The bytes after the current container.
     rest: &'a [u8],
 }
 
@@ -135,7 +135,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// The entries of the container at the start, and the bytes after it.
+/// Splits off the container at the start: returns its entries, and the bytes after it.
 fn container(bytes: &[u8]) -> Result<(&[u8], &[u8]), Error> {
     if !is_fatbin(bytes) {
         return Err(Error::Malformed { place: CONTAINER, problem: "there is something else behind it" });
@@ -149,7 +149,7 @@ fn container(bytes: &[u8]) -> Result<(&[u8], &[u8]), Error> {
     split(CONTAINER, rest, u64::from_le_bytes(array(header, 8)))
 }
 
-/// The entry at the start, and the bytes after it.
+/// Splits off the entry at the start: returns the entry, and the bytes after it.
 fn entry(bytes: &[u8], container: usize) -> Result<(Entry<'_>, &[u8]), Error> {
     let (header, _) = split(ENTRY, bytes, ENTRY_HEADER_LEN as u64)?;
     let header_len = u32::from_le_bytes(array(header, 4));
@@ -161,7 +161,7 @@ fn entry(bytes: &[u8], container: usize) -> Result<(Entry<'_>, &[u8]), Error> {
     let kind = match u16::from_le_bytes(array(header, 0)) {
         1 => Kind::Ptx,
         2 => Kind::Cubin,
-        // Of two ages.
+        // Older compilers write 4, newer ones 8.
         4 | 8 => Kind::Link,
         other => Kind::Other(other),
     };
@@ -178,13 +178,13 @@ fn entry(bytes: &[u8], container: usize) -> Result<(Entry<'_>, &[u8]), Error> {
     Ok((entry, rest))
 }
 
-/// The first bytes and the others.
+/// Splits off the first `len` bytes. `place` names the part in the error.
 fn split<'a>(place: &'static str, bytes: &'a [u8], len: u64) -> Result<(&'a [u8], &'a [u8]), Error> {
     let split = usize::try_from(len).ok().and_then(|len| bytes.split_at_checked(len));
     split.ok_or(Error::Truncated { place, needed: len, available: bytes.len() as u64 })
 }
 
-/// `N` bytes at an offset of a header, which is known to be long enough.
+/// Returns `N` bytes at `offset` of a header. The caller has checked that the header is long enough.
 fn array<const N: usize>(header: &[u8], offset: usize) -> [u8; N] {
     header.get(offset..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }
@@ -206,7 +206,7 @@ impl core::error::Error for Error {}
 mod tests {
     use super::*;
 
-    /// A container with an empty entry of each of these kinds.
+    /// Returns a container with two empty entries, of these kinds.
     fn fatbin(kinds: [u16; 2]) -> [u8; 144] {
         let mut bytes = [0; 144];
         bytes[..4].copy_from_slice(&MAGIC);

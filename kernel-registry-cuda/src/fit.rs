@@ -1,19 +1,21 @@
-//! Whether a kernel fits beside a resident one: how many blocks of both run at once, and what limits it.
+//! Computes whether a kernel fits beside a resident one: how many blocks of both run at once, and what limits the
+//! number.
 //!
-//! Pure arithmetic on figures of the device and of both launches, so it needs no GPU. It errs on one side: what is said to
-//! fit does run, whichever multiprocessors the hardware chooses, as long as it spreads the blocks of a grid evenly. What is
-//! said not to fit may run in a few cases. All of it was measured on sm_90 only.
+//! This is arithmetic on figures of the device and of both launches, so no GPU is needed. A kernel that is found to fit
+//! does run, whichever multiprocessors the hardware chooses, as long as the hardware spreads the blocks of a grid
+//! evenly. A few kernels that are found not to fit run nevertheless. All of this was measured on sm_90 only.
 //!
-//! - A resident grid is there as a whole, or its blocks wait for ever for those that are not: [`residency`].
-//! - Another kernel runs beside it if some multiprocessor has room for a block of it: [`beside`].
-//! - A multiprocessor divides its memory between shared memory and cache when it is empty, and keeps that *carve-out* while
-//!   a block lives there. Other kernels wait if they [want](Launch::wanted_carveout) a larger one.
+//! - All blocks of a resident grid must be on the device at once, or the blocks that are there wait for ever for the
+//!   others: [`residency`].
+//! - Another kernel runs beside the grid if some multiprocessor has room for one of its blocks: [`beside`].
+//! - An empty multiprocessor divides its memory between shared memory and cache for its first block, and keeps that
+//!   *carve-out* while any block is on it. A kernel that [wants](Launch::wanted_carveout) a larger carve-out waits.
 //!
 //! ```
 //! use kernel_registry_cuda::fit::{Device, Launch, Limit, beside, residency};
 //!
 //! let device = Device::of(90).unwrap();
-//! // One block on every multiprocessor, and a kernel with 64 KiB of shared memory beside it.
+//! // The resident kernel has one block on every multiprocessor. The other kernel needs 64 KiB of shared memory.
 //! let resident = Launch { grid: 132, threads: 256, registers: 40, ..Launch::default() };
 //! let other = Launch { grid: 1, threads: 256, registers: 32, static_shared: 64 << 10, ..Launch::default() };
 //!

@@ -1,17 +1,18 @@
-//! What is true of CUDA, whoever uses it: data and arithmetic, without a driver. Any tool may depend on it.
+//! Holds facts about CUDA that do not depend on its user: data and arithmetic, without a driver. Any tool may depend on
+//! this crate.
 //!
 //! | module | fact |
 //! |---|---|
 //! | [`rules`] | which driver calls wait for running kernels |
-//! | [`OnWait`], [`stream_mark`] | sections: what to do with a call that would wait for a resident kernel, and a mark to recognise a section's streams |
+//! | [`OnWait`], [`stream_mark`] | sections, in which a resident kernel runs: how to treat calls that would wait, a mark for streams |
 //! | [`fit`] | what the multiprocessors of each architecture have room for |
-//! | [`sticky`] | errors of the driver that end CUDA for the process |
+//! | [`sticky`] | errors of the driver after which the process can no longer use CUDA |
 //! | [`CudaVersion`] | the PTX that came with each version of CUDA |
-//! | [`fatbin`] | fatbins: their headers, and a writer |
+//! | [`fatbin`] | reading the headers of fatbins, and writing fatbins |
 //! | [`ptx`] | where the kernels of a PTX module are in its text |
-//! | [`prime`] | images whose kernels prime a context |
-//! | [`device_header`] | the header for resident kernels |
-//! | [`shared_object`] | a library that stands in for the driver's |
+//! | [`prime`] | images with kernels that prime a context: their launch makes the driver set up printf, assert and malloc |
+//! | [`device_header`] | the CUDA C++ header for resident kernels |
+//! | [`shared_object`] | a library that stands in for the driver's `libcuda.so.1` |
 
 #![no_std]
 #![forbid(unsafe_code)]

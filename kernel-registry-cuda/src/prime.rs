@@ -1,47 +1,50 @@
-//! What the driver sets up in a context at the first launch of a kernel that uses it, and images with kernels that make it do so: `cuda/*.cu`.
-//! Each kernel takes one `int`, and does nothing with 0.
+//! Lists what the driver sets up in a context when a kernel that needs it is first launched, and holds images of
+//! kernels that make the driver do so. The kernels are in `cuda/*.cu`. Each takes one `int`, and does nothing if it is
+//! 0.
 //!
-//! The images have machine code for sm_70, sm_80 and sm_90, and PTX for others. Compiling the smallest takes the driver 10 ms, and 75 ms in the
-//! first process after boot.
+//! The images have machine code for sm_70, sm_80 and sm_90, and PTX for other architectures. To compile the smallest
+//! PTX, the driver needs 10 ms, or 75 ms in the first process after boot.
 
 use core::ffi::CStr;
 
-/// Kernels that contain printf and assert.
+/// An image of kernels with printf and with assert.
 static OUTPUT: &[u8] = include_bytes!("../cuda/output.fatbin");
 
-/// The same, and one that contains malloc. Loading it takes memory for the heap.
+/// An image with the same kernels and one with malloc. Loading this image allocates the heap.
 static SPECIAL: &[u8] = include_bytes!("../cuda/prime.fatbin");
 
-/// A kernel that contains none of these.
+/// An image of a kernel without printf, assert and malloc.
 pub static PLAIN: &[u8] = include_bytes!("../cuda/first.fatbin");
 
-/// A set of such set-up, either needed by kernels or done in a context.
+/// A set of things that the driver sets up once in a context. Either kernels need them, or the context has them
+/// already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Primed(u8);
 
 impl Primed {
-    /// All of it.
+    /// Everything that the driver may set up.
     pub const EVERYTHING: Self = Primed(0b1111);
 
-    /// What a launch of any kernel sets up. After a change of the stack limit the next launch does so again.
+    /// What the driver sets up at the launch of any kernel. After a change of the stack limit, the next launch sets it
+    /// up again.
     pub const LAUNCH: Self = Primed(1);
 
-    /// What printf, assert and malloc need, if kernels contain them.
+    /// Returns what kernels need that contain printf, assert or malloc.
     pub fn new(printf: bool, assert: bool, malloc: bool) -> Self {
         Primed(u8::from(printf) << 1 | u8::from(assert) << 2 | u8::from(malloc) << 3)
     }
 
-    /// What is in either set.
+    /// Returns the union of both sets.
     pub fn or(self, other: Self) -> Self {
         Primed(self.0 | other.0)
     }
 
-    /// What is not in the other set.
+    /// Returns what is in this set, but not in `done`.
     pub fn but_not(self, done: Self) -> Self {
         Primed(self.0 & !done.0)
     }
 
-    /// The image of the kernels that set this up, if there is anything to set up.
+    /// Returns the image with the kernels that set this up, or `None` if the set is empty.
     pub fn image(self) -> Option<&'static [u8]> {
         match self.0 {
             0 => None,
@@ -51,7 +54,7 @@ impl Primed {
         }
     }
 
-    /// The names of the kernels to launch. Each of them counts as a launch.
+    /// Returns the names of the kernels to launch. Any of them also sets up [`LAUNCH`](Self::LAUNCH).
     pub fn kernels(self) -> impl Iterator<Item = &'static CStr> {
         let wanted = if self == Self::LAUNCH { self.0 } else { self.but_not(Self::LAUNCH).0 };
         let kernels = [c"first", c"prime_printf", c"prime_assert", c"prime_malloc"];
@@ -70,14 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn each_kernel_counts_as_a_launch() {
+    fn launching_any_kernel_sets_up_the_first_launch() {
         assert_eq!(Primed::default().kernels().next(), None);
         assert!(Primed::LAUNCH.kernels().eq([c"first"]));
         assert!(printf().kernels().eq([c"prime_printf"]));
     }
 
     #[test]
-    fn nothing_is_set_up_twice() {
+    fn only_what_is_missing_is_set_up() {
         let rest = Primed::EVERYTHING.but_not(printf());
         assert!(rest.kernels().eq([c"prime_assert", c"prime_malloc"]));
         assert_eq!(printf().but_not(Primed::LAUNCH), Primed::new(true, false, false));

@@ -1,4 +1,4 @@
-//! Where the kernels of a PTX module are in its text.
+//! Finds the kernels of a PTX module in its text.
 //!
 //! A module can be cut: a text with some of its kernels, and with all of its functions and declarations, is a module again.
 //! `kernel-registry-image` says whether its kernels work without each other.
@@ -16,18 +16,18 @@ use lexer::{Kind, Lexer, opaque_length};
 pub struct Kernel<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its bytes in the text, with comments and directives in front of it.
+    /// The kernel's bytes in the text, with the comments and directives in front of it.
     pub range: Range<usize>,
 }
 
-/// The text does not have the form of a PTX module whose kernels all have a body.
+/// An error: the text is not that of a PTX module in which all kernels have a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedPtx {
-    /// Where it stops being one, in bytes from its start.
+    /// The offset in bytes at which the text becomes malformed.
     pub offset: usize,
 }
 
-/// Major and minor version of a module's language, of the line `.version 8.0`.
+/// Returns major and minor version of the PTX language, from the line `.version 8.0`.
 ///
 /// ```
 /// assert_eq!(kernel_registry_cuda::ptx::version(b"//\n.version 8.4\n.target sm_75\n"), Some((8, 4)));
@@ -38,7 +38,8 @@ pub fn version(text: &[u8]) -> Option<(u16, u16)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The kernels of a module, in their order, up to the end of the text or a zero. An error is the last item.
+/// Iterates over the kernels of a module, in their order. The text ends at a zero byte, if there is one. After an error
+/// the iteration ends.
 ///
 /// ```
 /// let text = b".version 8.0 .target sm_80 .entry a() { ret; } .entry b() { { ret; } }";
@@ -49,8 +50,8 @@ pub fn kernels(text: &[u8]) -> Kernels<'_> {
     Kernels { text, at: 0 }
 }
 
-/// The parts of a text without those of its kernels for which `keep` is false, by number. One after the other they are a
-/// module. `kernels` are all kernels of the text.
+/// Leaves kernels out of a module. Returns the parts of the text that remain; joined, they are a module again.
+/// `kernels` are all kernels of the text, and `keep` tells by the index of a kernel whether it stays.
 pub fn cut<'t>(
     text: &'t [u8],
     kernels: &'t [Kernel<'_>],
@@ -64,19 +65,19 @@ pub fn cut<'t>(
     left_out.map(|(_, kernel)| kernel.range.clone()).chain(once(end..end)).flat_map(move |range| {
         let part = text.get(from..range.start).unwrap_or_default();
         from = range.end;
-        // Keeps the tokens on both sides apart.
+        // The line break keeps the tokens on both sides apart.
         [part, b"\n"]
     })
 }
 
-/// Iterator of [`kernels`].
+/// The iterator that [`kernels`] returns.
 #[derive(Clone, Debug)]
 pub struct Kernels<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-/// A piece of a module's text, outside of braces.
+/// A token of a module's text, outside of braces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token<'a> {
     Word(&'a [u8]),
@@ -97,7 +98,7 @@ impl<'a> Iterator for Kernels<'a> {
 
 impl<'a> Kernels<'a> {
     fn kernel(&mut self) -> Result<Option<Kernel<'a>>, MalformedPtx> {
-        // Where the directives begin that can stand in front of `.entry`.
+        // Where the linkage directives in front of `.entry` begin.
         let mut linkage = None;
         loop {
             let before = self.at;
@@ -132,19 +133,19 @@ impl<'a> Kernels<'a> {
         loop {
             match self.token()? {
                 Some(Token::Punct(b'{')) => return self.skip_block(),
-                // `.pragma "nounroll";`
+                // Such as `.pragma "nounroll";`. The string is no token.
                 Some(Token::Word(b".pragma")) => match self.token()? {
                     Some(Token::Punct(b';')) => {}
                     _ => return Err(self.malformed()),
                 },
-                // A declaration: the body is elsewhere.
+                // This kernel is only declared, and its body is elsewhere.
                 None | Some(Token::Punct(b';' | b'}')) => return Err(self.malformed()),
                 Some(_) => {}
             }
         }
     }
 
-    /// The next token. Blanks, comments and strings are none.
+    /// Returns the next token, skipping blanks, comments and strings.
     fn token(&mut self) -> Result<Option<Token<'a>>, MalformedPtx> {
         loop {
             let Some(next) = Lexer::new(self.text, self.at).next() else {
@@ -168,7 +169,7 @@ impl<'a> Kernels<'a> {
         }
     }
 
-    /// Steps over everything up to the brace that closes an open one. Most of a text is skipped here.
+    /// Skips the text up to the brace that closes an open one. Most of a module is skipped here.
     fn skip_block(&mut self) -> Result<(), MalformedPtx> {
         let mut depth = 1_u32;
         while depth > 0 {
@@ -187,8 +188,8 @@ impl<'a> Kernels<'a> {
         Ok(())
     }
 
-    /// Steps over a string or a comment, or over a slash that begins none. ptxas reads no escapes, so a string with a
-    /// backslash is an error.
+    /// Skips a string or a comment, or a slash that begins none. ptxas knows no escapes, so a string with a backslash
+    /// is an error.
     fn skip_text(&mut self) -> Result<(), MalformedPtx> {
         let rest = self.rest();
         let length = opaque_length(rest).ok_or_else(|| self.malformed())?.max(1);
@@ -208,7 +209,8 @@ impl<'a> Kernels<'a> {
     }
 }
 
-/// The first byte that matters within braces. Compilers look at many bytes of a chunk at once.
+/// Returns the offset of the first byte that matters within braces. Searching chunk by chunk lets the compiler
+/// vectorize the loop.
 fn find_special(text: &[u8]) -> Option<usize> {
     let is_special = |byte: &u8| matches!(byte, b'{' | b'}' | b'"' | b'/' | 0);
     let mut chunks = text.chunks(32);
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_are_found_with_what_stands_in_front_of_them() {
+    fn a_kernel_includes_the_comments_and_directives_before_it() {
         let kernels = read(MODULE).unwrap();
         let names: Vec<_> = kernels.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["first", "_Z6secondIfEvv", "third"]);
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_has_some_kernels_and_all_the_rest() {
+    fn leaving_out_kernels_keeps_the_rest_of_the_module() {
         let all: Vec<_> = kernels(MODULE.as_bytes()).map(Result::unwrap).collect();
         let piece = |keep: &[usize]| {
             let text = MODULE.to_string() + "\0more";
@@ -330,7 +332,7 @@ mod tests {
         assert_eq!(read(""), Ok(Vec::new()));
     }
 
-    /// A text that is cut off anywhere has the kernels before the cut, or is an error.
+    /// A text that is cut off anywhere gives the kernels before the cut, or an error.
     #[test]
     fn texts_that_are_cut_off() {
         let whole = read(MODULE).unwrap();

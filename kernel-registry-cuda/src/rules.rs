@@ -1,28 +1,28 @@
-//! Which driver calls, and which launches, wait for the kernels that run, and what prevents that. The rows of the census that show
-//! each rule are in `tests/census/rules.json` (`docs/census.md`).
+//! Holds the rules by which driver calls and launches wait for running kernels, and what prevents the wait.
+//! `tests/census/rules.json` lists the rows of the census that show each rule (`docs/census.md`).
 
 mod table;
 
 pub use table::*;
 
-/// Why something waits until nothing runs on the device, or until certain work is over.
+/// A rule by which a call or a launch waits until nothing runs on the device, or until certain work has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
-    /// Its name in records, which stays when the words change.
+    /// The rule's name in records. It stays the same when the words of the other fields change.
     pub name: &'static str,
-    /// The driver's functions that wait, without the suffixes of their versions.
+    /// The driver functions that wait by this rule, without version suffixes.
     pub calls: &'static [&'static str],
-    /// When it waits.
+    /// The reason for the wait, for users.
     pub because: &'static str,
-    /// What prevents it, in any program.
+    /// What prevents the wait, in any program.
     pub remedy: &'static str,
-    /// What prevents it in a program that uses kernel-registry, if `warm_all` does.
+    /// What prevents the wait in a program that uses kernel-registry, if `warm_all` does.
     pub warm_all: Option<&'static str>,
 }
 
 impl Rule {
-    /// What prevents it, in a program that uses kernel-registry or in another.
+    /// Returns what prevents the wait, in a program that uses kernel-registry or in another one.
     ///
     /// ```
     /// use kernel_registry_cuda::rules::{FREE, LOAD};
@@ -35,8 +35,9 @@ impl Rule {
     }
 }
 
-/// The rules by which a call can wait, the likeliest first. Its name may end in a version: `cuMemFree_v2`. A kernel that is not
-/// loaded waits for that; the others hold for kernels that are.
+/// Returns the rules by which a call can wait, the likeliest first. The name of the call may have a version suffix:
+/// `cuMemFree_v2`. `is_loaded` says whether the kernel of a launch is loaded. If it is not, the launch waits by the
+/// rule [`LOAD`] only.
 ///
 /// ```
 /// use kernel_registry_cuda::rules::{LOAD, LOCKED, QUEUE, STACK, of};
@@ -52,7 +53,7 @@ pub fn of(call: &str, is_loaded: bool) -> impl Iterator<Item = &'static Rule> {
     RULES.iter().filter(move |rule| rule.calls.contains(&base) && (**rule == LOAD) == loads)
 }
 
-/// The rule of this name.
+/// Returns the rule of this name.
 ///
 /// ```
 /// use kernel_registry_cuda::rules::{LOAD, named};
@@ -64,9 +65,10 @@ pub fn named(name: &str) -> Option<&'static Rule> {
     RULES.iter().chain(BESIDE_RESIDENT).find(|rule| rule.name == name)
 }
 
-/// Whether a call that waits for a resident kernel can be deferred until that has ended. All that free memory or unload code can, but for
-/// those after which the program may do with the memory what it likes: `cuMemHostUnregister`, `cuIpcCloseMemHandle`. Every other call has a
-/// result that the program needs, and is refused.
+/// Returns whether a call that would wait for a resident kernel can be deferred until the kernel has ended. Calls that
+/// free memory or unload code can be deferred. `cuMemHostUnregister` and `cuIpcCloseMemHandle` cannot, because after
+/// them the program may do with the memory what it likes. All other calls have a result that the program needs, so they
+/// are refused.
 ///
 /// ```
 /// use kernel_registry_cuda::rules::can_be_deferred;

@@ -1,20 +1,20 @@
-//! Sections of resident kernels, as far as the library and the audit agree on them.
+//! Defines what the library and the audit share about sections, the times in which resident kernels run.
 
-/// What an audit does with calls that would wait for a resident kernel. The strictest is last.
+/// What an audit does with calls that would wait for a resident kernel, from the mildest to the strictest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum OnWait {
-    /// They are made, and are findings of the audit.
+    /// Makes the calls, and reports them as findings.
     Report,
-    /// What frees memory or unloads code is done when the kernel has ended. Other calls are refused.
+    /// Defers calls that free memory or unload code until the kernel has ended, and refuses other calls.
     #[default]
     Defer,
-    /// They return `CUDA_ERROR_NOT_PERMITTED`, and a line on standard error says why.
+    /// Refuses the calls: they return `CUDA_ERROR_NOT_PERMITTED`, and a line on standard error says why.
     Refuse,
 }
 
 impl OnWait {
-    /// The number that stands for it between the library and the audit.
+    /// Returns the number that the library passes to the audit for this value.
     ///
     /// ```
     /// use kernel_registry_cuda::OnWait;
@@ -30,7 +30,7 @@ impl OnWait {
         }
     }
 
-    /// What a number stands for. One that is unknown stands for the strictest.
+    /// Returns the value for a number. An unknown number means the strictest value.
     pub const fn from_code(code: u32) -> Self {
         match code {
             1 => OnWait::Report,
@@ -40,7 +40,8 @@ impl OnWait {
     }
 }
 
-/// The mark of a stream in a set of 64 bits, which other streams may share. So a launch in another stream costs one load and a mask.
+/// Returns the mark of a stream: one bit of 64, which other streams may share. With a set of these bits, a launch in a
+/// stream without a mark in the set costs only one load and a mask.
 #[inline]
 pub const fn stream_mark(handle: u64) -> u64 {
     1 << (handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)

@@ -1,12 +1,15 @@
-//! Writes an ELF shared object without code, that stands in for the driver: with a name, absolute symbols, constants, and libraries that
-//! the loader loads with it.
+//! Writes an ELF shared object that stands in for the driver. It has no code, but a name, absolute symbols, constants,
+//! and a list of libraries that the loader loads with it.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A shared object with this `DT_SONAME`. Its symbols are absolute: addresses of functions in this process. Its constants are bytes in it. A search for
-/// a symbol goes on in the needed libraries, which are absolute paths, in their order. With such libraries it is never unloaded:
-/// a driver that stays loaded would be found by its name when the program opens it again.
+/// Returns a shared object with the `DT_SONAME` `name`. The values of `symbols` are addresses of functions in this
+/// process. The bytes of `constants` are part of the object. The loader searches for other symbols in the libraries
+/// `needed`, given by absolute paths, in their order.
+///
+/// With needed libraries, the object is never unloaded. If the driver stayed loaded without it, the program would find
+/// the driver by its name when it opens the library again.
 pub fn shared_object(
     name: &str,
     symbols: &[(&str, u64)],
@@ -33,14 +36,14 @@ pub fn shared_object(
         table.extend(size.to_le_bytes());
     };
     for (symbol, address) in symbols {
-        // Any size but 0, which an absolute symbol may not have.
+        // An absolute symbol may have any size but 0.
         add(symbol, GLOBAL_FUNCTION, ABSOLUTE, *address, 1);
     }
     for (symbol, constant) in constants {
         add(symbol, GLOBAL_OBJECT, ANY_SECTION, (constants_at + bytes.len()) as u64, constant.len() as u64);
         bytes.extend_from_slice(constant);
     }
-    // The tables are aligned.
+    // Aligns the tables that follow.
     bytes.resize(bytes.len().next_multiple_of(8), 0);
     let hash = hash_table(symbols.len() + constants.len());
 
@@ -84,7 +87,7 @@ const GLOBAL_OBJECT: u8 = 0x11;
 const GLOBAL_FUNCTION: u8 = 0x12;
 const DEFAULT_VISIBILITY: u8 = 0;
 const ABSOLUTE: u16 = 0xfff1;
-/// There are no sections.
+/// The index of a section for symbols that are not absolute. The object has no sections, so any number will do.
 const ANY_SECTION: u16 = 1;
 
 const LOAD: u32 = 1;
@@ -102,7 +105,7 @@ const SONAME: usize = 14;
 const FLAGS_1: usize = 0x6fff_fffb;
 const NODELETE: usize = 8;
 
-/// Adds a string, and returns where it begins.
+/// Adds a string to the string table, and returns its offset.
 fn string(strings: &mut Vec<u8>, text: &str) -> u32 {
     let at = strings.len() as u32;
     strings.extend(text.bytes());
@@ -117,7 +120,7 @@ fn header() -> Vec<u8> {
     header.extend(SHARED_OBJECT.to_le_bytes());
     header.extend(MACHINE.to_le_bytes());
     header.extend(1_u32.to_le_bytes());
-    // No entry; the segments follow this header; no sections, no flags.
+    // There is no entry point, the program headers follow this header, and there are no section headers.
     for offset in [0, HEADER as u64, 0] {
         header.extend(offset.to_le_bytes());
     }
@@ -138,7 +141,8 @@ fn segment(kind: u32, offset: usize, size: usize) -> Vec<u8> {
     segment
 }
 
-/// `DT_HASH` with one bucket, which lists all symbols from the last to the first: so nothing has to be hashed.
+/// Returns a `DT_HASH` table with one bucket, which lists all symbols from the last to the first. With one bucket, no
+/// name has to be hashed.
 fn hash_table(symbols: usize) -> Vec<u8> {
     let symbols = symbols as u32;
     let counts = [1, symbols + 1];

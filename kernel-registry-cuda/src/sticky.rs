@@ -1,10 +1,11 @@
-//! Sticky errors: results of the driver after which CUDA is of no use to the process until it is started anew.
+//! Lists sticky errors: results of the driver after which a process can no longer use CUDA until it is restarted.
 
-/// Each result of the driver that is sticky, with what happened.
+/// Each sticky result of the driver, with what happened.
 ///
-/// `cuda.h` says of all but two that the process "must be terminated and relaunched". Of a failed assertion it says so
-/// of the context, and NVIDIA's driver refuses every other context of the process too. Of an uncorrectable memory
-/// error it says nothing, and the driver ends the contexts of all programs that use the device.
+/// `cuda.h` says for all but two of these results that the process "must be terminated and relaunched". The first
+/// exception is a failed assertion: `cuda.h` says that only the context is lost, but NVIDIA's driver also refuses every
+/// other context of the process. The second is an uncorrectable memory error: `cuda.h` says nothing, and the driver
+/// ends the contexts of all processes that use the device.
 pub const STICKY: [(u32, &str); 12] = [
     (214, "the device found a memory error that it could not correct"), // CUDA_ERROR_ECC_UNCORRECTABLE
     (226, "the device contained an error of its hardware or of a peer"), // CUDA_ERROR_CONTAINED
@@ -20,7 +21,7 @@ pub const STICKY: [(u32, &str); 12] = [
     (721, "a kernel ended without freeing its tensor memory"),          // CUDA_ERROR_TENSOR_MEMORY_LEAK
 ];
 
-/// The reason for a sticky result of the driver. `None` if the result is not sticky.
+/// Returns the reason for a sticky result of the driver, or `None` if the result is not sticky.
 pub fn reason(result: u32) -> Option<&'static str> {
     STICKY.iter().find(|(sticky, _)| *sticky == result).map(|(_, reason)| *reason)
 }
@@ -33,7 +34,7 @@ mod tests {
     fn failures_of_kernels_and_devices_are_sticky_and_others_are_not() {
         assert_eq!(reason(700), Some("a kernel used an illegal address"));
         assert!([214, 719].map(reason).iter().all(Option::is_some));
-        // Out of memory, an invalid image, not ready, unknown.
+        // Success, out of memory, invalid image, not ready, and unknown error.
         assert!([0, 2, 200, 600, 999].map(reason).iter().all(Option::is_none));
     }
 }

@@ -1,41 +1,42 @@
-//! Versions of CUDA, and of the PTX that came with each.
+//! Relates versions of CUDA to versions of PTX.
 
 use core::fmt;
 
-/// A version of CUDA, such as 12.4. That of a driver is the newest that it supports.
+/// A version of CUDA, such as 12.4. The version of a driver is the newest CUDA version that the driver supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CudaVersion(u32);
 
 impl CudaVersion {
-    /// Version `major.minor`.
+    /// Makes the version `major.minor`.
     pub const fn new(major: u32, minor: u32) -> Self {
         CudaVersion(major * 1000 + minor * 10)
     }
 
-    /// Of the number that drivers have: 12040 for 12.4.
+    /// Makes a version from the number that the driver uses: 12040 for 12.4.
     pub const fn from_number(number: u32) -> Self {
         CudaVersion(number)
     }
 
-    /// The number that drivers have.
+    /// Returns the number that the driver uses.
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// The number before the point.
+    /// Returns the number before the point.
     pub const fn major(self) -> u32 {
         self.0 / 1000
     }
 
-    /// The number after the point.
+    /// Returns the number after the point.
     pub const fn minor(self) -> u32 {
         self.0 % 1000 / 10
     }
 
-    /// The newest PTX that its drivers take and its compilers write, as major and minor version.
+    /// Returns the newest PTX version that drivers of this version accept and its compilers write, as major and minor
+    /// version.
     ///
-    /// By NVIDIA's release notes each version of CUDA since 11.0 came with a newer PTX, but 12.6 did not. Of versions before 11.0,
-    /// which had PTX 6.5 at most, it says 6.0.
+    /// By NVIDIA's release notes, each version of CUDA since 11.0 except 12.6 came with a newer PTX. For CUDA before
+    /// 11.0, which had PTX 6.5 at most, the result is 6.0.
     pub const fn newest_ptx(self) -> (u16, u16) {
         let (major, minor) = (self.major() as u16, self.minor() as u16);
         match (major, minor) {
@@ -45,7 +46,7 @@ impl CudaVersion {
         }
     }
 
-    /// The first version that takes this PTX.
+    /// Returns the first version of CUDA that accepts this PTX version.
     pub const fn first_with((major, minor): (u16, u16)) -> Self {
         let later = major == 8 && minor > 5;
         CudaVersion::new(major as u32 + 4, minor as u32 + later as u32)
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ptx_is_as_new_as_its_cuda() {
+    fn cuda_and_ptx_versions_correspond() {
         for (cuda, ptx) in [
             ((11, 7), (7, 7)),
             ((11, 8), (7, 8)),
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_written_as_people_write_them() {
+    fn versions_are_printed_as_major_and_minor() {
         assert_eq!(CudaVersion::from_number(12_040).to_string(), "12.4");
         assert_eq!(CudaVersion::new(13, 0).number(), 13_000);
     }

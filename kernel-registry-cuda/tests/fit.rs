@@ -1,17 +1,18 @@
-//! The arithmetic of what fits, against what an H200 did.
+//! Compares the arithmetic of what fits with what an H200 did.
 
 use kernel_registry_cuda::fit::{Device, Launch, beside, residency};
 
 const MEASURED: &str = include_str!("fit/measured.csv");
 
-/// A pair of kernels, and what happened.
+/// A measured pair of kernels, of which the first is resident.
 struct Pair {
     run: &'static str,
-    /// Its number, in words.
+    /// The run and the number of the pair, for messages.
     name: String,
-    stays: Launch,
-    passes: Launch,
-    /// Whether the second kernel ran beside the first. `None` if it was not tried, because the grid was not there as a whole.
+    resident: Launch,
+    other: Launch,
+    /// Whether the second kernel ran beside the first. `None` if it was not tried, because not all blocks of the first
+    /// were on the device at once.
     ran: Option<bool>,
 }
 
@@ -34,8 +35,8 @@ impl Pair {
         Pair {
             run,
             name: format!("{run}, {number}"),
-            stays: Launch { carveout, ..launch(grid, &stays[..4]) },
-            passes: launch("1", &stays[5..]),
+            resident: Launch { carveout, ..launch(grid, &stays[..4]) },
+            other: launch("1", &stays[5..]),
             ran: match *ran {
                 "yes" => Some(true),
                 "no" => Some(false),
@@ -46,7 +47,7 @@ impl Pair {
     }
 
     fn fits(&self) -> bool {
-        beside(hopper(), &self.stays, &self.passes).expect(&self.name).fits()
+        beside(hopper(), &self.resident, &self.other).expect(&self.name).fits()
     }
 }
 
@@ -59,9 +60,9 @@ fn pairs() -> impl Iterator<Item = Pair> {
 }
 
 #[test]
-fn a_grid_was_there_as_a_whole_if_it_fits() {
+fn a_grid_that_fits_was_on_the_device_as_a_whole() {
     for pair in pairs() {
-        let fits = residency(hopper(), &pair.stays).unwrap().fits();
+        let fits = residency(hopper(), &pair.resident).unwrap().fits();
         assert_eq!(fits, pair.ran.is_some(), "{}", pair.name);
     }
 }
@@ -77,14 +78,14 @@ fn random_pairs_are_as_measured() {
     assert_eq!(tried, 230);
 }
 
-/// With a preference of 50 and blocks of 2 KiB the device had a larger carve-out, 196 KiB instead of 132, and no rule explains
-/// it. All else is as measured.
+/// With a preference of 50 percent and blocks of 2 KiB, the device had a carve-out of 196 KiB instead of 132. No known
+/// rule explains that. All other pairs are as computed.
 #[test]
 fn carveouts_are_as_measured() {
     let mut unexplained = 0;
     for pair in pairs().filter(|pair| pair.run == "carve-outs") {
         let is_as_measured = Some(pair.fits()) == pair.ran;
-        if (pair.stays.carveout, pair.stays.dynamic_shared) == (Some(50), 2 << 10) {
+        if (pair.resident.carveout, pair.resident.dynamic_shared) == (Some(50), 2 << 10) {
             assert!(is_as_measured || !pair.fits(), "{}", pair.name);
             unexplained += u32::from(!is_as_measured);
         } else {

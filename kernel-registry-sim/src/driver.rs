@@ -1,10 +1,11 @@
-//! The simulated driver.
+//! Simulates the CUDA driver.
 //!
-//! A call comes in at `calls`, which has the functions under their real names. `caller` reads its arguments, and `hooks` are around
-//! it. It locks the state in `process`, and acts on the objects in `memory`, `load`, `launch`, `stream` and `graph`. The worker thread
-//! (`stream/worker.rs`) does the work of all streams, and `report` writes what kernels print and why contexts have failed.
+//! `calls` has the driver's functions under their real names. `caller` reads their arguments, and `hooks` run around
+//! each call. A function locks the state in `process`, and acts on the objects in `memory`, `load`, `launch`, `stream`
+//! and `graph`. A worker thread
+//! (`stream/worker.rs`) does the work of all streams. `report` writes what kernels print, and why contexts have failed.
 //!
-//! Imports lead one way: no two files import each other, directly or through others.
+//! Imports are acyclic: no two files import each other, directly or through others.
 
 mod caller;
 mod calls;

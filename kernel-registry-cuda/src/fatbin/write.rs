@@ -1,43 +1,45 @@
-//! Writes a fatbin, uncompressed, byte for byte as `fatbinary` of CUDA 13 does of the same cubins.
+//! Writes an uncompressed fatbin, byte for byte like the one that `fatbinary` of CUDA 13 makes of the same cubins.
 
 use alloc::vec::Vec;
 
 use super::{ENTRY_HEADER_LEN, HEADER_LEN, Kind, MAGIC};
 use crate::ptx;
 
-/// The version of the container's format, and of an entry's.
+/// Versions of the container's format and of the entry's.
 const CONTAINER_VERSION: u16 = 1;
 const ENTRY_VERSION: u16 = 0x101;
 
-/// What every entry of a compiler for 64-bit Linux says of itself: 64-bit addresses, and the host's system.
+/// Flags that compilers for 64-bit Linux set in every entry: 64-bit addresses, and Linux as the host's operating
+/// system.
 const ADDRESS_64: u64 = 0x1;
 const HOST_LINUX: u64 = 0x10;
-/// The entry repeats the cubin's section of what it is compatible with.
+/// Flag: the entry has a copy of the cubin's compatibility section.
 const HAS_COMPAT: u64 = 0x0100_0000;
 
-/// The first architecture whose entries do so. Cubins for sm_90a have the section too.
+/// The first architecture whose entries have that copy. Cubins for sm_90a have a compatibility section too, but their
+/// entries no copy.
 const FIRST_WITH_COMPAT: u32 = 100;
 
-/// The type of that section.
+/// The ELF type of the compatibility section.
 const SHT_CUDA_COMPAT: u32 = 0x7000_0086;
 
-/// Entries are padded to this.
+/// The length of an entry is padded to a multiple of this.
 const ALIGNMENT: usize = 8;
 
 /// An entry of a fatbin to write.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// PTX text, or a cubin. No other kind has a place here.
+    /// [`Kind::Ptx`] or [`Kind::Cubin`]. Other kinds cannot be written.
     pub kind: Kind,
     /// The architecture: 90 for `sm_90` and `compute_90`.
     pub sm: u32,
     /// [`ARCH`](super::flag::ARCH), [`FAMILY`](super::flag::FAMILY), or 0.
     pub flags: u64,
-    /// The text or the file.
+    /// The PTX text, or the ELF file.
     pub bytes: &'a [u8],
 }
 
-/// A fatbin of these parts, in this order.
+/// Returns a fatbin of these parts, in this order.
 pub fn write(parts: &[Part<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     out.extend(MAGIC);
@@ -58,7 +60,7 @@ fn entry(part: &Part<'_>, out: &mut Vec<u8>) {
         _ => (2, (1, abi(part.bytes)), compat(part.bytes).filter(|_| part.sm >= FIRST_WITH_COMPAT)),
     };
     let options = options(part.kind, compat);
-    // PTX ends with a zero.
+    // PTX text is followed by a zero byte.
     let length = padded(part.bytes.len() + usize::from(part.kind == Kind::Ptx));
     let compat_flag = if compat.is_some() { HAS_COMPAT } else { 0 };
     let options_at = if options.is_empty() { 0 } else { ENTRY_HEADER_LEN as u32 };
@@ -67,13 +69,13 @@ fn entry(part: &Part<'_>, out: &mut Vec<u8>) {
     out.extend(ENTRY_VERSION.to_le_bytes());
     out.extend(((ENTRY_HEADER_LEN + options.len()) as u32).to_le_bytes());
     out.extend((length as u64).to_le_bytes());
-    // Not packed.
+    // The length of the compressed payload: it is not compressed.
     out.extend(0_u32.to_le_bytes());
     out.extend(options_at.to_le_bytes());
     out.extend(minor.to_le_bytes());
     out.extend(major.to_le_bytes());
     out.extend(part.sm.to_le_bytes());
-    // No name of an object file.
+    // The entry has no name of an object file.
     out.extend([0; 8]);
     out.extend((ADDRESS_64 | HOST_LINUX | compat_flag | part.flags).to_le_bytes());
     out.extend([0; 16]);
@@ -83,8 +85,8 @@ fn entry(part: &Part<'_>, out: &mut Vec<u8>) {
     out.resize(end, 0);
 }
 
-/// What stands behind an entry's header: where the compiler's options are, which are empty, and the length of the
-/// compatibility section, which follows them.
+/// Returns the bytes between an entry's header and its payload: the offset of the compiler's options, the length of the
+/// compatibility section, the options (an empty text), and the compatibility section.
 fn options(kind: Kind, compat: Option<&[u8]>) -> Vec<u8> {
     if kind != Kind::Ptx && compat.is_none() {
         return Vec::new();
@@ -103,12 +105,12 @@ fn padded(length: usize) -> usize {
     length.next_multiple_of(ALIGNMENT)
 }
 
-/// The version of the format of cubins, which the file's identification ends with.
+/// Returns the version of the cubin format, from byte 8 of the ELF identification.
 fn abi(cubin: &[u8]) -> u16 {
     cubin.get(8).copied().unwrap_or_default().into()
 }
 
-/// The section of what a cubin is compatible with.
+/// Returns the contents of a cubin's compatibility section.
 fn compat(cubin: &[u8]) -> Option<&[u8]> {
     let table = usize::try_from(u64::from_le_bytes(number(cubin, 40)?)).ok()?;
     let size = usize::from(u16::from_le_bytes(number(cubin, 58)?));
@@ -136,7 +138,7 @@ mod tests {
     const PTX: &[u8] = b"//\n.version 8.4\n.target sm_75\n";
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_fatbin_can_be_read() {
         let mut cubin = [0; 40];
         cubin[..9].copy_from_slice(b"\x7fELF\x02\x01\x01\x41\x08");
         let parts = [
@@ -149,18 +151,18 @@ mod tests {
         assert_eq!((read[0].kind, read[0].sm, read[0].version), (Kind::Cubin, 90, (1, 8)));
         assert_eq!((read[0].flags, read[0].packed_len, read[0].payload), (0x10_0011, 0, &cubin[..]));
         assert_eq!((read[1].kind, read[1].sm, read[1].version, read[1].flags), (Kind::Ptx, 75, (8, 4), 0x11));
-        // Text, zero, and padding.
+        // The payload is the text, a zero, and padding.
         assert_eq!((&read[1].payload[..PTX.len()], read[1].payload.len()), (PTX, 32));
         assert_eq!(read[1].payload[PTX.len()], 0);
         assert!(entries(&write(&[])).next().is_none());
     }
 
     #[test]
-    fn a_cubin_that_says_what_it_is_compatible_with_has_that_in_its_entry() {
+    fn the_compatibility_section_of_a_cubin_is_copied_into_its_entry() {
         let said = *b"\x02\x09\0\0";
         let mut cubin = [0; 192];
         cubin[..9].copy_from_slice(b"\x7fELF\x02\x01\x01\x41\x08");
-        // The table of sections, its two entries, and the second one's type, place and length.
+        // The offset of the section headers, their size and count, then type, offset and length of the second section.
         cubin[40] = 64;
         (cubin[58], cubin[60]) = (60, 2);
         cubin[128..132].copy_from_slice(&SHT_CUDA_COMPAT.to_le_bytes());

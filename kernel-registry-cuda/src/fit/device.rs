@@ -1,52 +1,55 @@
-//! What the multiprocessors of each architecture have room for.
+//! Holds a table of the resources of a multiprocessor, for each architecture.
 //!
-//! Sources: the tables of compute capabilities in NVIDIA's CUDA programming guide, and `cuda_occupancy.h` of CUDA 13.0, which
-//! has the granularities and the steps of the carve-out. No row but sm_90 was tried on hardware (H200). Products, their
-//! multiprocessors and the groups of these are from NVIDIA's descriptions of the products.
+//! The figures are from the tables of compute capabilities in NVIDIA's CUDA programming guide. Granularities and the
+//! steps of the carve-out are from `cuda_occupancy.h` of CUDA 13.0. Products, the number of their multiprocessors and
+//! of their GPCs are from NVIDIA's descriptions of the products. Only the row of sm_90 was tried on hardware (H200).
 
 /// Threads of a warp.
 pub(super) const WARP: u32 = 32;
 
-/// The parts of a multiprocessor, each of which has a quarter of its registers and warps.
+/// The parts of a multiprocessor. Each has a quarter of the registers and warps.
 pub(super) const PARTITIONS: u32 = 4;
 
-/// Registers are given to warps in units of this many.
+/// Registers are allocated to warps in units of this many.
 pub(super) const REGISTER_UNIT: u32 = 256;
 
-/// The room on a device: its multiprocessors, and what each of them has.
+/// A device's resources: the number of multiprocessors, and what each of them has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Device {
     /// The architecture: 90 for `sm_90`.
     pub sm: u32,
-    /// Multiprocessors. In the [table](Device::of) those of the [product](Self::product), or 0 if there is none.
+    /// The number of multiprocessors. In the [table](Device::of) it is that of the [product](Self::product), or 0
+    /// without a product.
     pub processors: u32,
-    /// A product with that many multiprocessors.
+    /// A product with this architecture and number of multiprocessors.
     pub product: Option<&'static str>,
-    /// Threads of a block.
+    /// The most threads of a block.
     pub block_threads: u32,
-    /// Threads of a multiprocessor.
+    /// The most threads on a multiprocessor.
     pub threads: u32,
-    /// Blocks of a multiprocessor.
+    /// The most blocks on a multiprocessor.
     pub blocks: u32,
     /// Registers of a multiprocessor.
     pub registers: u32,
-    /// Registers of a block.
+    /// The most registers of a block.
     pub block_registers: u32,
-    /// Registers of a thread.
+    /// The most registers of a thread.
     pub thread_registers: u32,
     /// Bytes of shared memory of a multiprocessor, at the largest carve-out.
     pub shared: u32,
-    /// Bytes of shared memory that a block can have if its kernel opts in, without the reserved ones.
+    /// The most bytes of shared memory of a block whose kernel opts in, without the reserved bytes.
     pub block_shared: u32,
-    /// Bytes of shared memory that the system reserves in each block.
+    /// Bytes of shared memory that CUDA reserves in each block.
     pub reserved_shared: u32,
-    /// Shared memory is given to blocks in units of this many bytes.
+    /// Shared memory is allocated to blocks in units of this many bytes.
     pub shared_unit: u32,
     /// The sizes of the carve-out in bytes, ascending.
     pub carveouts: &'static [u32],
-    /// Blocks of a cluster, unless the kernel opts in to more, which not every device can run. 1 if there are no clusters.
+    /// The most blocks of a cluster without opting in, or 1 if there are no clusters. A kernel can opt in to more, but
+    /// not every device can run them.
     pub cluster: u32,
-    /// The most groups that its multiprocessors can be in (GPCs). A cluster is within one, so in each some may be left over.
+    /// The most groups (GPCs) that the multiprocessors may be in. A cluster runs within one group, so each group may
+    /// have some multiprocessors left over.
     pub groups: u32,
 }
 
@@ -58,7 +61,7 @@ const UP_TO_164: &[u32] = &[0, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 100 * KIB,
 const UP_TO_228: &[u32] =
     &[0, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 100 * KIB, 132 * KIB, 164 * KIB, 196 * KIB, 228 * KIB];
 
-/// A row: architecture, a product and its multiprocessors, threads and blocks of each, the steps of the carve-out, groups.
+/// Makes a row of the table. `threads` and `blocks` are those of a multiprocessor.
 const fn row(
     sm: u32,
     product: Option<&'static str>,
@@ -90,7 +93,7 @@ const fn row(
     }
 }
 
-/// The guide has no row for sm_88; the smaller of its neighbours' figures stand in.
+/// The rows of the table. The guide has no row for sm_88, so the row here has the smaller figures of sm_87 and sm_89.
 const DEVICES: [Device; 12] = [
     row(75, Some("T4"), 40, (1024, 16), TURING, 1),
     row(80, Some("A100"), 108, (2048, 32), UP_TO_164, 1),
@@ -107,13 +110,13 @@ const DEVICES: [Device; 12] = [
 ];
 
 impl Device {
-    /// The row of an architecture, such as 90 for `sm_90`.
+    /// Returns the row of an architecture, such as 90 for `sm_90`.
     pub fn of(sm: u32) -> Option<&'static Device> {
         DEVICES.iter().find(|device| device.sm == sm)
     }
 
-    /// Bytes of shared memory that a block can have on an architecture if its kernel opts in, without the reserved ones.
-    /// Newer architectures without a row have as much as the last row before them.
+    /// Returns the most bytes of shared memory of a block on an architecture, if its kernel opts in, without the
+    /// reserved bytes. A newer architecture without a row counts as the last row before it.
     pub fn block_shared_on(sm: u32) -> u32 {
         match DEVICES.iter().rfind(|device| device.sm <= sm) {
             Some(device) => device.block_shared,
@@ -123,23 +126,23 @@ impl Device {
         }
     }
 
-    /// All rows.
+    /// Returns all rows of the table.
     pub fn all() -> &'static [Device] {
         &DEVICES
     }
 
-    /// Warps of a multiprocessor.
+    /// Returns the most warps on a multiprocessor.
     pub fn warps(&self) -> u32 {
         self.threads / WARP
     }
 
-    /// The smallest carve-out that holds so many bytes, or else the largest.
+    /// Returns the smallest carve-out of at least `bytes`, or else the largest.
     pub fn carveout(&self, bytes: u32) -> u32 {
         let steps = self.carveouts.iter().copied();
         steps.filter(|step| *step >= bytes).min().unwrap_or(self.shared).min(self.shared)
     }
 
-    /// The units of registers that each part of a multiprocessor has.
+    /// Returns how many units of registers each of the [`PARTITIONS`] of a multiprocessor has.
     pub(super) fn partition_units(&self) -> u32 {
         self.registers / PARTITIONS / REGISTER_UNIT
     }
@@ -150,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_in_order_and_whole() {
+    fn the_table_is_sorted_and_complete() {
         assert!(DEVICES.is_sorted_by_key(|device| device.sm));
         for device in &DEVICES {
             assert_eq!(device.product.is_some(), device.processors > 0, "sm_{}", device.sm);

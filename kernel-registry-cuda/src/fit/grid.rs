@@ -1,11 +1,11 @@
-//! Grids on a whole device.
+//! Computes how many blocks of a grid run at once on a whole device.
 
 use super::device::Device;
 use super::launch::{CannotRun, Launch};
 use super::processor::{Limit, Processor, Space};
 use super::shortage::Shortage;
 
-/// Whether a grid is on the device at once, and how its blocks are spread.
+/// Whether all blocks of a grid are on the device at once, and how they are spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Residency {
     /// Blocks of the grid.
@@ -14,41 +14,42 @@ pub struct Residency {
     pub per_processor: u32,
     /// Blocks that the device has room for.
     pub capacity: u64,
-    /// What limits that.
+    /// The resource that limits `capacity`.
     pub limit: Limit,
-    /// Blocks on the multiprocessors with the fewest.
+    /// Blocks on the multiprocessors with the fewest blocks of the grid.
     pub least: u32,
-    /// How many multiprocessors have one block more.
+    /// How many multiprocessors have one block more than `least`.
     pub fuller: u32,
 }
 
 impl Residency {
-    /// Whether all its blocks are there at once.
+    /// Returns whether all blocks of the grid are on the device at once.
     pub fn fits(&self) -> bool {
         self.grid <= self.capacity
     }
 }
 
-/// What runs beside a resident grid.
+/// How many blocks of another kernel run beside a resident grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Blocks at once on a multiprocessor with the fewest resident blocks.
+    /// The blocks that run at once on a multiprocessor with the fewest resident blocks.
     pub per_processor: u32,
-    /// Blocks at once on the device.
+    /// The blocks that run at once on the device.
     pub at_once: u64,
-    /// What limits the blocks of that multiprocessor.
+    /// The resource that limits `per_processor`.
     pub limit: Limit,
-    /// Blocks of a cluster: they run together, so there must be room for all of them.
+    /// Blocks of a cluster. They run together, so there must be room for all of them.
     pub cluster: u32,
-    /// Bytes of the carve-out of that multiprocessor, unless no block is resident there. It is the one that the resident kernel
-    /// [wants](Launch::wanted_carveout).
+    /// The carve-out in bytes that the resident kernel [wants](Launch::wanted_carveout), and that such a multiprocessor
+    /// therefore has. `None` if no block is resident there.
     pub carveout: Option<u32>,
-    /// What a block lacks there, if it does not fit.
+    /// What a block lacks on such a multiprocessor, if the kernel does not fit.
     pub shortage: Option<Shortage>,
 }
 
 impl Room {
-    /// Room for `at_once` blocks on the device, and for `space` on `processor`, a multiprocessor with the least room.
+    /// Describes room for `at_once` blocks on the device, and for `space` on `processor`, a multiprocessor with the
+    /// least room.
     pub(super) fn new(other: &Launch, at_once: u64, space: Space, processor: &Processor<'_>) -> Room {
         let limit = if at_once == 0 && space.blocks > 0 { Limit::Cluster } else { space.limit };
         Room {
@@ -61,17 +62,17 @@ impl Room {
         }
     }
 
-    /// Whether it runs, at least one block (or cluster) after the other.
+    /// Returns whether the kernel runs: at least one block (or cluster) at a time.
     pub fn fits(&self) -> bool {
         self.at_once >= self.cluster.into()
     }
 }
 
-/// The blocks of a grid that are on the device at once.
+/// Computes how many blocks of a grid are on the device at once.
 ///
 /// # Errors
 ///
-/// If the device cannot run it at all.
+/// Fails if the device cannot run the launch at all.
 pub fn residency(device: &Device, launch: &Launch) -> Result<Residency, CannotRun> {
     launch.check(device)?;
     let space = Processor::new(device).space(launch);
@@ -88,14 +89,15 @@ pub fn residency(device: &Device, launch: &Launch) -> Result<Residency, CannotRu
     })
 }
 
-/// The blocks of a kernel that run at once beside a resident grid, which must [fit](Residency::fits).
+/// Computes how many blocks of the kernel `other` run at once beside a resident grid, which must
+/// [fit](Residency::fits).
 ///
-/// Of all multiprocessors, at least one has no more than [`least`](Residency::least) resident blocks. So one block of the
-/// kernel runs where it is said to, however the hardware spreads the grid.
+/// However the hardware spreads the resident grid, at least one multiprocessor has no more than
+/// [`least`](Residency::least) of its blocks. That multiprocessor runs a block of `other` if `other` is found to fit.
 ///
 /// # Errors
 ///
-/// If the device cannot run one of them at all.
+/// Fails if the device cannot run one of the two kernels at all.
 pub fn beside(device: &Device, resident: &Launch, other: &Launch) -> Result<Room, CannotRun> {
     let residency = residency(device, resident)?;
     other.check(device)?;
@@ -111,7 +113,7 @@ pub fn beside(device: &Device, resident: &Launch, other: &Launch) -> Result<Room
         _ => with(residency.least.saturating_add(1)).space(other),
     };
     let at_once = if other.cluster > 1 {
-        // The emptier multiprocessors may be far from each other.
+        // A cluster may include fuller multiprocessors, because the emptier ones may be in different GPCs.
         in_clusters(device, other, space.blocks.min(fuller.blocks))
     } else {
         let emptier = u64::from(device.processors.saturating_sub(residency.fuller));
@@ -120,10 +122,11 @@ pub fn beside(device: &Device, resident: &Launch, other: &Launch) -> Result<Room
     Ok(Room::new(other, at_once, space, &emptier))
 }
 
-/// The blocks that run at once if each multiprocessor has room for so many, in whole clusters.
+/// Returns how many blocks in whole clusters run at once, if each multiprocessor has room for `per_processor` blocks.
 pub(super) fn in_clusters(device: &Device, launch: &Launch, per_processor: u32) -> u64 {
     let cluster = launch.cluster.max(1);
-    // Multiprocessors are in groups of unknown sizes, which are even; in each some are left over.
+    // The sizes of the groups (GPCs) are unknown, but even. In each group, up to `left_over` multiprocessors are
+    // unused.
     let left_over = match cluster {
         1 => 0,
         even if even % 2 == 0 => even - 2,
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_fits_or_its_last_blocks_wait() {
+    fn the_last_blocks_of_a_grid_that_does_not_fit_wait() {
         let fits = |grid| residency(hopper(), &launch(grid, 1024, 32)).unwrap();
         assert!(fits(264).fits());
         assert!(!fits(265).fits());
@@ -161,13 +164,13 @@ mod tests {
         let resident = launch(264, 1024, 32);
         let room = beside(hopper(), &resident, &launch(1, 1, 16)).unwrap();
         assert_eq!((room.fits(), room.at_once, room.limit), (false, 0, Limit::Threads));
-        // One multiprocessor has a block less.
+        // With 263 blocks, one multiprocessor has one block less.
         let room = beside(hopper(), &Launch { grid: 263, ..resident }, &launch(1, 1024, 32)).unwrap();
         assert_eq!((room.fits(), room.at_once), (true, 1));
     }
 
-    /// With a small block on every multiprocessor, 32 KiB more were measured to wait, unless the resident kernel
-    /// preferred a carve-out of 100.
+    /// On an H200 with a small block on every multiprocessor, a block with 32 KiB waited, unless the resident kernel
+    /// preferred a carve-out of 100 percent.
     #[test]
     fn the_carveout_of_the_resident_kernel_decides() {
         let resident = launch(132, 1, 16);
@@ -188,7 +191,7 @@ mod tests {
             residency(hopper(), &Launch { cluster, ..launch(grid, 1024, 32) }).unwrap().capacity
         };
         assert_eq!(of(2, 2), 264);
-        // Of 132 multiprocessors up to 2 and up to 6 in each of 8 groups.
+        // Each of the 8 groups has up to 2 multiprocessors left over, or up to 6 for clusters of 8.
         assert_eq!(of(4, 4), 2 * 116);
         assert_eq!(of(8, 8), 2 * 80);
     }

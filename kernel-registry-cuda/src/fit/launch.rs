@@ -1,19 +1,19 @@
-//! What a launch takes of a device.
+//! Describes a launch, and computes which resources of a device it takes.
 
 use core::fmt;
 
 use super::device::{Device, PARTITIONS, REGISTER_UNIT, WARP};
 
-/// A launch, as far as it decides what fits.
+/// The properties of a launch that decide whether it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Launch {
     /// Blocks of the grid.
     pub grid: u64,
     /// Threads of a block.
     pub threads: u32,
-    /// Registers of a thread, as machine code for the device says.
+    /// Registers of a thread, as the machine code for the device says.
     pub registers: u32,
-    /// Bytes of shared memory of the kernel's own variables, without those that the system reserves.
+    /// Bytes of shared memory of the kernel's own variables, without the bytes that CUDA reserves.
     pub static_shared: u32,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u32,
@@ -25,7 +25,7 @@ pub struct Launch {
 }
 
 impl Default for Launch {
-    /// One thread that needs nothing.
+    /// Returns a launch of one thread that needs no registers and no memory.
     fn default() -> Self {
         Launch {
             grid: 1,
@@ -40,40 +40,41 @@ impl Default for Launch {
 }
 
 impl Launch {
-    /// Warps of a block.
+    /// Returns the number of warps of a block.
     pub fn warps(&self) -> u32 {
         self.threads.div_ceil(WARP)
     }
 
-    /// Bytes of shared memory that a block takes of a multiprocessor, with the reserved ones.
+    /// Returns the bytes of shared memory that a block takes of a multiprocessor, including the reserved bytes.
     pub fn shared(&self, device: &Device) -> u32 {
         let asked = self.static_shared.saturating_add(self.dynamic_shared);
         let bytes = asked.saturating_add(device.reserved_shared);
         bytes.checked_next_multiple_of(device.shared_unit).unwrap_or(u32::MAX)
     }
 
-    /// The carve-out in bytes that it prefers, which holds a block.
+    /// Returns the carve-out in bytes that the launch prefers, enlarged if needed to hold one block. `None` without a
+    /// preference.
     pub(super) fn preferred_carveout(&self, device: &Device) -> Option<u32> {
         let percent = u64::from(self.carveout?.min(100));
         let preferred = (percent * u64::from(device.shared) / 100) as u32;
         Some(device.carveout(preferred.max(self.shared(device))))
     }
 
-    /// The units of registers that a warp takes.
+    /// Returns the units of registers that a warp takes.
     pub(super) fn register_units(&self) -> u32 {
         self.registers.saturating_mul(WARP).div_ceil(REGISTER_UNIT)
     }
 
-    /// Registers that a block takes of a multiprocessor.
+    /// Returns the number of registers that a block takes of a multiprocessor.
     pub fn block_registers(&self) -> u32 {
         self.register_units().saturating_mul(REGISTER_UNIT).saturating_mul(self.warps())
     }
 
-    /// Checks whether the device can run a block at all.
+    /// Checks that the device can run a block of this launch.
     ///
     /// # Errors
     ///
-    /// It asks for more than a block may have, or for nothing.
+    /// Fails if the launch asks for more than a block may have, or if the grid, the block or the cluster is empty.
     pub fn check(&self, device: &Device) -> Result<(), CannotRun> {
         if self.grid == 0 || self.threads == 0 || self.cluster == 0 {
             return Err(CannotRun::Empty);
@@ -88,7 +89,7 @@ impl Launch {
                 most: device.thread_registers,
             });
         }
-        // The hardware counts as if each part of a multiprocessor ran as many warps of the block.
+        // The hardware counts as if every part of a multiprocessor ran equally many warps of the block, rounded up.
         let counted = self.warps().next_multiple_of(PARTITIONS);
         let registers = self.register_units() * REGISTER_UNIT * counted;
         if registers > device.block_registers {
@@ -102,7 +103,7 @@ impl Launch {
         if shared > device.block_shared {
             return Err(CannotRun::Shared { bytes: shared, most: device.block_shared });
         }
-        // Twice as many are possible where a kernel opts in.
+        // Kernels that opt in may have clusters twice as large.
         let most = if device.cluster > 1 { 2 * device.cluster } else { 1 };
         if self.cluster > most {
             return Err(CannotRun::Cluster { blocks: self.cluster, most });
@@ -114,22 +115,22 @@ impl Launch {
     }
 }
 
-/// Why a device cannot run a launch, even alone.
+/// The reason why a device cannot run a launch, even alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CannotRun {
-    /// Grid, block or cluster is empty.
+    /// The grid, the block or the cluster is empty.
     Empty,
     /// Too many threads in a block.
     Threads {
-        /// Those of the launch.
+        /// Threads of a block of the launch.
         threads: u32,
         /// The most that the device allows.
         most: u32,
     },
     /// Too many registers in a thread.
     ThreadRegisters {
-        /// Those of the kernel.
+        /// Registers of a thread of the kernel.
         registers: u32,
         /// The most that the device allows.
         most: u32,
@@ -140,24 +141,24 @@ pub enum CannotRun {
         registers: u32,
         /// Threads of the block.
         threads: u32,
-        /// The most of the device for a block.
+        /// The most registers that the device allows in a block.
         most: u32,
     },
     /// Too much shared memory in a block.
     Shared {
-        /// Static and dynamic bytes.
+        /// Static and dynamic bytes together.
         bytes: u32,
         /// The most that the device allows.
         most: u32,
     },
     /// Too many blocks in a cluster.
     Cluster {
-        /// Those of the launch.
+        /// Blocks of a cluster of the launch.
         blocks: u32,
         /// The most that the device allows.
         most: u32,
     },
-    /// The grid is not made of whole clusters.
+    /// The number of blocks in the grid is no multiple of the cluster's.
     UnevenCluster {
         /// Blocks of the grid.
         grid: u64,
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_block_may_have_is_refused() {
+    fn launches_that_exceed_the_limits_of_a_block_are_refused() {
         let hopper = Device::of(90).unwrap();
         let check = |launch: Launch| launch.check(hopper);
         let one = Launch::default();

@@ -1,37 +1,40 @@
-//! One multiprocessor, and the resident blocks on it.
+//! Models one multiprocessor with the resident blocks on it.
 //!
-//! Two rules are not in NVIDIA's documents. They were measured on an H200 (driver 580.159), and explain every pair of kernels in
-//! `tests/fit/`; for other architectures they are assumed:
+//! Two of the rules used here are not in NVIDIA's documents. They were measured on an H200 (driver 580.159), and
+//! explain every pair of kernels in
+//! `tests/fit/`. For other architectures both rules are assumed:
 //!
-//! - Each launch has a [wanted carve-out](Launch::wanted_carveout). An empty multiprocessor takes it from its first block.
-//!   After that a block is placed only where the carve-out is at least the one that its own launch wants, even if less would hold it.
-//! - Warps are dealt evenly to the four parts of a multiprocessor: first those of the resident blocks, then those of the new ones.
+//! - Each launch has a [wanted carve-out](Launch::wanted_carveout). An empty multiprocessor sets its carve-out to the
+//!   one that its first block wants. After that, a block is placed on it only if the carve-out is at least the one that
+//!   the block's launch wants, even if a smaller one would hold the block.
+//! - Warps are distributed evenly over the four parts of a multiprocessor: first the warps of the resident blocks, then
+//!   those of the new blocks.
 
 use core::fmt;
 
 use super::device::{Device, PARTITIONS, REGISTER_UNIT, WARP};
 use super::launch::Launch;
 
-/// What blocks run out of.
+/// The resource that limits how many blocks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Limit {
-    /// Threads, which are taken in whole warps.
+    /// Threads, which are allocated in whole warps.
     Threads,
-    /// Blocks.
+    /// The number of blocks.
     Blocks,
     /// Registers.
     Registers,
     /// Shared memory.
     SharedMemory,
-    /// The carve-out, which is too small, and does not change while a block is on the multiprocessor.
+    /// The carve-out: it is too small, and does not change while a block is on the multiprocessor.
     Carveout,
-    /// Multiprocessors that a cluster can use together.
+    /// Multiprocessors of one group (GPC) with room for the whole cluster.
     Cluster,
 }
 
 impl Limit {
-    /// Its name in JSON.
+    /// Returns the name of the limit in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Limit::Threads => "threads",
@@ -58,9 +61,9 @@ impl fmt::Display for Limit {
 /// How many blocks of a launch a multiprocessor has room for, and what limits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Blocks.
+    /// The number of blocks.
     pub blocks: u32,
-    /// What a further block would lack.
+    /// The resource that a further block would lack.
     pub limit: Limit,
 }
 
@@ -70,15 +73,15 @@ pub struct Processor<'a> {
     device: &'a Device,
     warps: u32,
     blocks: u32,
-    /// Units of registers that are taken in each of its parts, the fullest one last.
+    /// Units of registers taken in each of the parts, the fullest part last.
     units: [u32; PARTITIONS as usize],
     shared: u32,
-    /// Chosen by the first block.
+    /// The carve-out in bytes, set by the first block. `None` while there is no block.
     carveout: Option<u32>,
 }
 
 impl<'a> Processor<'a> {
-    /// An empty one.
+    /// Returns an empty multiprocessor.
     pub fn new(device: &'a Device) -> Self {
         Processor { device, warps: 0, blocks: 0, units: [0; PARTITIONS as usize], shared: 0, carveout: None }
     }
@@ -87,7 +90,7 @@ impl<'a> Processor<'a> {
         self.device
     }
 
-    /// Adds resident blocks. There must be room for them.
+    /// Adds resident blocks. The caller has checked that there is room for them.
     pub fn put(&mut self, launch: &Launch, blocks: u32) {
         if blocks == 0 {
             return;
@@ -97,7 +100,7 @@ impl<'a> Processor<'a> {
         self.carveout.get_or_insert_with(|| launch.wanted_carveout(self.device));
         self.warps = self.warps.saturating_add(warps);
         self.blocks = self.blocks.saturating_add(blocks);
-        // The emptiest parts get one warp more.
+        // The emptiest parts get one warp more than the others.
         for (part, units) in (0..).zip(&mut self.units) {
             let warps = warps / PARTITIONS + u32::from(part < warps % PARTITIONS);
             *units = units.saturating_add(warps.saturating_mul(launch.register_units()));
@@ -106,37 +109,37 @@ impl<'a> Processor<'a> {
         self.shared = self.shared.saturating_add(shared);
     }
 
-    /// Threads of the blocks on it, in whole warps.
+    /// Returns the threads of the resident blocks, counted in whole warps.
     pub fn threads(&self) -> u32 {
         self.warps.saturating_mul(WARP)
     }
 
-    /// Blocks on it.
+    /// Returns the number of resident blocks.
     pub fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// Registers that are taken, if every part were as full as the fullest one.
+    /// Returns the registers that would be taken if every part were as full as the fullest part.
     pub fn registers(&self) -> u32 {
         self.fullest().saturating_mul(PARTITIONS * REGISTER_UNIT)
     }
 
-    /// The units that are taken in its fullest part.
+    /// Returns the units of registers that are taken in the fullest part.
     fn fullest(&self) -> u32 {
         self.units[self.units.len() - 1]
     }
 
-    /// Bytes of shared memory that are taken.
+    /// Returns the bytes of shared memory that are taken.
     pub fn shared(&self) -> u32 {
         self.shared
     }
 
-    /// Bytes of its carve-out, unless it is empty and can have any.
+    /// Returns the carve-out in bytes. `None` if the multiprocessor is empty, and so can still have any carve-out.
     pub fn carveout(&self) -> Option<u32> {
         self.carveout
     }
 
-    /// The blocks of a launch that it has room for.
+    /// Computes how many more blocks of a launch there is room for.
     pub fn space(&self, launch: &Launch) -> Space {
         let device = self.device;
         let warps = device.warps().saturating_sub(self.warps);
@@ -148,7 +151,8 @@ impl<'a> Processor<'a> {
         Space { blocks, limit }
     }
 
-    /// The warps of a launch for which it has registers: if they are dealt evenly, the emptiest parts get one more.
+    /// Returns how many warps of a launch there are registers for. Warps are distributed evenly, and the emptiest parts
+    /// may get one more than the others.
     fn warps_by_registers(&self, launch: &Launch) -> u32 {
         let warps_of_part = |taken: u32| {
             let units = self.device.partition_units().saturating_sub(taken);
@@ -159,7 +163,7 @@ impl<'a> Processor<'a> {
         fewest.saturating_mul(PARTITIONS).saturating_add(with_more as u32)
     }
 
-    /// The blocks of a launch for which it has shared memory, and whether the carve-out limits them.
+    /// Returns how many blocks of a launch there is shared memory for, and whether the carve-out limits the number.
     fn memory(&self, launch: &Launch) -> (u32, Limit) {
         let device = self.device;
         let of_block = launch.shared(device);
@@ -168,10 +172,10 @@ impl<'a> Processor<'a> {
             None => within(launch.preferred_carveout(device).unwrap_or(device.shared)),
             Some(carveout) => {
                 let wanted = launch.wanted_carveout(device);
-                // Whether a preferred one may be smaller was not measured.
-                let can_come =
+                // It was not measured whether a launch with a preference is placed where the carve-out is larger.
+                let carveout_suits =
                     if launch.carveout.is_some() { wanted == carveout } else { wanted <= carveout };
-                if can_come { within(carveout) } else { 0 }
+                if carveout_suits { within(carveout) } else { 0 }
             }
         };
         let is_carved = blocks < within(device.shared);
@@ -180,12 +184,12 @@ impl<'a> Processor<'a> {
 }
 
 impl Launch {
-    /// Bytes of the carve-out that the driver wants for it: the [preferred](Self::carveout) one, or else the smallest that holds
-    /// as many blocks as a multiprocessor has room for otherwise. At least one block is held. How many blocks are launched does
-    /// not matter.
+    /// Returns the carve-out in bytes that the driver wants for this launch: the [preferred](Self::carveout) one, or
+    /// else the smallest that holds as many blocks as the other resources of a multiprocessor allow. It always holds at
+    /// least one block. The number of blocks in the grid does not matter.
     ///
-    /// This was measured on an H200 (driver 580.159). Of the preferences, 100 is certain. With 50 and blocks of 2 KiB the device had
-    /// a larger carve-out than this.
+    /// This was measured on an H200 (driver 580.159). A preference of 100 percent is exact. With 50 percent and blocks
+    /// of 2 KiB the device had a larger carve-out than this function returns.
     pub fn wanted_carveout(&self, device: &Device) -> u32 {
         self.preferred_carveout(device).unwrap_or_else(|| {
             let blocks = Processor::new(device).space(self).blocks.max(1);
@@ -205,17 +209,18 @@ mod tests {
         (space.blocks, space.limit)
     }
 
-    /// As NVIDIA's occupancy calculator has them.
+    /// Compares with the results of NVIDIA's occupancy calculator.
     #[test]
     fn occupancy_is_as_known() {
         let block = |threads, registers| Launch { threads, registers, ..Launch::default() };
         assert_eq!(alone(90, block(256, 32)), (8, Limit::Threads));
         assert_eq!(alone(90, block(32, 32)), (32, Limit::Blocks));
-        // 33 registers are 40 in units: 51 warps, but 12 in each part, so 48.
+        // 33 registers of each thread become 40 in units: enough for 51 warps, but only 12 in each of the four parts,
+        // so 48.
         assert_eq!(alone(90, block(256, 33)), (6, Limit::Registers));
         assert_eq!(alone(90, block(256, 64)), (4, Limit::Registers));
         assert_eq!(alone(90, block(256, 65)), (3, Limit::Registers));
-        // 168 registers are 21 units: 3 warps in each part.
+        // 168 registers are 21 units, so each part holds 3 warps.
         assert_eq!(alone(80, block(96, 168)), (4, Limit::Registers));
         assert_eq!(alone(80, block(128, 168)), (3, Limit::Registers));
         assert_eq!(alone(80, block(256, 255)), (1, Limit::Registers));
@@ -230,20 +235,20 @@ mod tests {
     fn a_block_takes_reserved_shared_memory_too() {
         let of = |static_shared| Launch { threads: 64, static_shared, ..Launch::default() };
         assert_eq!(alone(75, of(16 * KIB)), (4, Limit::SharedMemory));
-        // 17 KiB each of 164, 228 and 100.
+        // Each block takes 17 KiB, of 164, 228 and 100 KiB.
         assert_eq!(alone(80, of(16 * KIB)), (9, Limit::SharedMemory));
         assert_eq!(alone(90, of(16 * KIB)), (13, Limit::SharedMemory));
         assert_eq!(alone(89, of(16 * KIB)), (5, Limit::SharedMemory));
-        // In units of 128 bytes.
+        // Shared memory is allocated in units of 128 bytes.
         assert_eq!(alone(90, of(113 * KIB)), (2, Limit::SharedMemory));
         assert_eq!(alone(90, of(113 * KIB + 1)), (1, Limit::SharedMemory));
     }
 
     #[test]
-    fn a_preferred_carveout_limits_an_empty_one() {
+    fn a_preferred_carveout_limits_an_empty_multiprocessor() {
         let of = |percent| Launch { dynamic_shared: 7 * KIB, carveout: Some(percent), ..Launch::default() };
         assert_eq!(alone(90, of(100)), (28, Limit::SharedMemory));
-        // 114 KiB become 132.
+        // 50 percent are 114 KiB, and the next step is 132 KiB.
         assert_eq!(alone(90, of(50)), (16, Limit::Carveout));
         assert_eq!(alone(90, of(0)), (1, Limit::Carveout));
     }
@@ -254,11 +259,11 @@ mod tests {
         let resident = Launch { threads: 512, ..Launch::default() };
         let mut processor = Processor::new(hopper);
         processor.put(&resident, 1);
-        // 4 blocks of 1 KiB are wanted.
+        // A multiprocessor holds 4 blocks of 512 threads, which need 1 KiB each.
         assert_eq!(processor.carveout(), Some(8 * KIB));
         let other = |bytes| Launch { threads: 1024, dynamic_shared: bytes, ..Launch::default() };
         assert_eq!(processor.space(&other(3 * KIB)).blocks, 1);
-        // It would hold one block, but two are wanted.
+        // The carve-out would hold one block, but the launch wants one for two blocks.
         assert_eq!(processor.space(&other(3 * KIB + 1)), Space { blocks: 0, limit: Limit::Carveout });
 
         let mut processor = Processor::new(hopper);
@@ -268,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_is_leaves_nothing() {
+    fn a_multiprocessor_filled_beyond_its_limits_has_no_room() {
         let mut processor = Processor::new(Device::of(90).unwrap());
         let large = Launch { threads: 1024, registers: 64, ..Launch::default() };
         processor.put(&large, u32::MAX);
@@ -280,12 +285,12 @@ mod tests {
     fn registers_are_those_of_the_fullest_part() {
         let hopper = Device::of(90).unwrap();
         let mut processor = Processor::new(hopper);
-        // 9 warps with 10 units each: 3 in one part.
+        // Of 9 warps with 10 units each, one part has 3 warps.
         processor.put(&Launch { threads: 288, registers: 80, ..Launch::default() }, 1);
         assert_eq!(processor.registers(), 30 * 4 * 256);
         let other = |threads, registers| Launch { threads, registers, ..Launch::default() };
         assert_eq!(processor.space(&other(128, 34 * 8)).blocks, 1);
-        // The others have room for one warp more.
+        // The other parts have room for one warp more.
         assert_eq!(processor.space(&other(224, 22 * 8)).blocks, 1);
         assert_eq!(processor.space(&other(256, 22 * 8)), Space { blocks: 0, limit: Limit::Registers });
     }

@@ -1,15 +1,15 @@
-//! GPUs by the names of their products.
+//! Finds GPUs by their product names.
 
 use super::Device;
 
-/// A GPU as it is sold.
+/// A GPU product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Product {
-    /// Its name, without `NVIDIA` and `GeForce`.
+    /// The product name, without `NVIDIA` and `GeForce`.
     pub name: &'static str,
     /// The architecture: 90 for `sm_90`.
     pub sm: u32,
-    /// Its multiprocessors, or 0 if they are not known here.
+    /// The number of multiprocessors, or 0 if it is not known here.
     pub processors: u32,
 }
 
@@ -17,8 +17,8 @@ const fn product(name: &'static str, sm: u32, processors: u32) -> Product {
     Product { name, sm, processors }
 }
 
-/// From NVIDIA's descriptions of the products. Volta is here for its name alone: CUDA 13 compiles for nothing older than
-/// sm_75, and [`Device`] has no row for it.
+/// The products, from NVIDIA's descriptions. V100 is listed only to be recognized by name: CUDA 13 compiles for nothing
+/// older than sm_75, and [`Device`] has no row for sm_70.
 const PRODUCTS: [Product; 31] = [
     product("V100", 70, 80),
     product("T4", 75, 40),
@@ -54,7 +54,8 @@ const PRODUCTS: [Product; 31] = [
 ];
 
 impl Product {
-    /// The product of this name. Case, spaces, `-` and `_` do not matter, nor do the words before the model's.
+    /// Finds the product of this name. Case, spaces, `-`, `_` and a leading `NVIDIA`, `GeForce` or `Tesla` do not
+    /// matter.
     ///
     /// ```
     /// use kernel_registry_cuda::fit::Product;
@@ -67,15 +68,15 @@ impl Product {
         while let Some(word) = words.iter().find(|word| starts_with(rest, word)) {
             rest = rest[word.len()..].trim_start_matches([' ', '-', '_']);
         }
-        PRODUCTS.iter().find(|product| letters(product.name).eq(letters(rest)))
+        PRODUCTS.iter().find(|product| compared_letters(product.name).eq(compared_letters(rest)))
     }
 
-    /// All products, in the order of their architectures.
+    /// Returns all products, sorted by architecture.
     pub fn all() -> &'static [Product] {
         &PRODUCTS
     }
 
-    /// The room on it. `None` if its architecture has no row.
+    /// Returns the product's resources, or `None` if the table has no row for its architecture.
     pub fn device(&self) -> Option<Device> {
         let row = Device::of(self.sm)?;
         Some(Device { processors: self.processors, product: Some(self.name), ..row.clone() })
@@ -86,8 +87,8 @@ fn starts_with(text: &str, word: &str) -> bool {
     text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
 }
 
-/// What counts of a name.
-fn letters(name: &str) -> impl Iterator<Item = char> {
+/// Returns the characters of a name that are compared, in lower case.
+fn compared_letters(name: &str) -> impl Iterator<Item = char> {
     name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).map(|c| c.to_ascii_lowercase())
 }
 

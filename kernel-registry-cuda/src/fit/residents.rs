@@ -1,14 +1,15 @@
-//! Several grids that are resident on a device together.
+//! Computes what fits beside several grids that are resident on a device together.
 
 use super::device::Device;
 use super::grid::{self, Residency, Room, in_clusters};
 use super::launch::{CannotRun, Launch};
 use super::processor::{Processor, Space};
 
-/// Resident grids, in the order of their launches. Each was found to [fit](Self::residency) beside those before it.
+/// Resident grids, in the order of their launches. Each was found to [fit](Self::residency) beside the grids before it.
 ///
-/// The blocks of the first are spread evenly. Where the blocks of later grids are is unknown: every multiprocessor counts as full as it can
-/// be. Of the last grid, at least one multiprocessor has no more than the average.
+/// The blocks of the first grid are spread evenly. How the hardware spreads the blocks of later grids is unknown, so
+/// every multiprocessor counts as full as it can be. But at least one multiprocessor has no more than the average
+/// number of blocks of the last grid.
 #[derive(Clone, Copy, Debug)]
 pub struct Residents<'a> {
     device: &'a Device,
@@ -16,16 +17,16 @@ pub struct Residents<'a> {
 }
 
 impl<'a> Residents<'a> {
-    /// These grids on this device.
+    /// Describes these resident grids on this device.
     pub fn new(device: &'a Device, grids: &'a [Launch]) -> Self {
         Residents { device, grids }
     }
 
-    /// The blocks of a further grid that are on the device at once.
+    /// Computes how many blocks of a further grid are on the device at once.
     ///
     /// # Errors
     ///
-    /// If the device cannot run it at all.
+    /// Fails if the device cannot run the launch at all.
     pub fn residency(&self, launch: &Launch) -> Result<Residency, CannotRun> {
         let alone = grid::residency(self.device, launch)?;
         let (space, capacity) = match self.grids {
@@ -42,31 +43,32 @@ impl<'a> Residents<'a> {
         Ok(Residency { per_processor: space.blocks, capacity, limit: space.limit, ..alone })
     }
 
-    /// The blocks of a kernel that run at once beside the grids.
+    /// Computes how many blocks of the kernel `other` run at once beside the resident grids.
     ///
     /// # Errors
     ///
-    /// If the device cannot run one of them at all.
+    /// Fails if the device cannot run `other` at all, or the only resident grid.
     pub fn beside(&self, other: &Launch) -> Result<Room, CannotRun> {
         if let [resident] = self.grids {
             return grid::beside(self.device, resident, other);
         }
         other.check(self.device)?;
-        // The average holds for one multiprocessor, so it is used only without clusters.
+        // The average holds for one multiprocessor only, and a cluster needs several.
         let (processor, space) = self.tightest(other, other.cluster == 1);
         let at_once = in_clusters(self.device, other, space.blocks);
         Ok(Room::new(other, at_once, space, &processor))
     }
 
-    /// The multiprocessor with the least room for a launch. With `average`, only multiprocessors with no more than the last grid's average
-    /// count.
+    /// Returns the multiprocessor with the least room for a launch. With `average`, only multiprocessors are considered
+    /// that have no more than the average number of blocks of the last grid.
     ///
-    /// A multiprocessor's carve-out is set by the earliest grid with a block on it, which may be a later grid than the first.
+    /// The first grid with a block on a multiprocessor sets the carve-out. Where earlier grids have no block, a later
+    /// grid sets it.
     fn tightest(&self, launch: &Launch, average: bool) -> (Processor<'a>, Space) {
         let processors = u64::from(self.device.processors.max(1));
         let last = self.grids.len().saturating_sub(1);
         let with_those_from = |first: usize| {
-            // At most so many blocks of this grid as fit beside the fewest possible blocks of the earlier grids.
+            // A grid has at most as many blocks here as fit beside the fewest possible blocks of the earlier grids.
             let (mut processor, mut emptiest) = (Processor::new(self.device), Processor::new(self.device));
             for (place, grid) in self.grids.iter().enumerate().skip(first) {
                 let of_average = u32::try_from(grid.grid / processors).unwrap_or(u32::MAX);
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_grid_has_what_the_first_leaves() {
+    fn a_second_grid_gets_the_room_that_the_first_leaves() {
         let resident = [launch(132, 1024)];
         let both = Residents::new(hopper(), &resident);
         assert_eq!(both.residency(&launch(132, 1024)).unwrap().capacity, 132);
@@ -122,32 +124,32 @@ mod tests {
             Residents::new(hopper(), &some).residency(&launch(200, 1024)).unwrap().capacity,
             66 + 2 * 66
         );
-        // A third one finds each multiprocessor as full as it can be.
+        // For the third grid, each multiprocessor counts as full as it can be.
         let two = [launch(66, 1024), launch(66, 1024)];
         assert_eq!(Residents::new(hopper(), &two).residency(&launch(1, 1024)).unwrap().capacity, 0);
     }
 
     #[test]
-    fn others_have_what_both_leave() {
+    fn a_kernel_gets_the_room_that_two_grids_leave() {
         let room = |first, second, other| {
             Residents::new(hopper(), &[launch(first, 1024), launch(second, 512)]).beside(&other).unwrap()
         };
         assert_eq!(room(132, 132, launch(1, 512)).per_processor, 1);
         let full = room(132, 132, launch(1, 1024));
         assert_eq!((full.fits(), full.limit), (false, Limit::Threads));
-        // 131 blocks of the second leave a multiprocessor without one.
+        // 131 blocks of the second grid leave one multiprocessor without any of them.
         assert!(room(132, 131, launch(1, 1024)).fits());
-        // Blocks of the second may have gathered where the first has none.
+        // Blocks of the second grid may be together where the first has no block.
         assert!(!room(131, 132, launch(1, 1024)).fits());
     }
 
     #[test]
-    fn the_carveout_may_be_that_of_the_second() {
+    fn the_second_grid_may_set_the_carveout() {
         let carved = Launch { carveout: Some(100), ..launch(66, 512) };
         let other = Launch { dynamic_shared: 64 * KIB, ..launch(1, 256) };
         let room =
             |second: u64| Residents::new(hopper(), &[carved, launch(second, 256)]).beside(&other).unwrap();
-        // Where the first has no block, the second has brought a small carve-out.
+        // On multiprocessors without a block of the first grid, the second grid sets a small carve-out.
         assert_eq!((room(132).fits(), room(132).limit), (false, Limit::Carveout));
         assert!(room(66).fits());
     }

@@ -1,4 +1,4 @@
-//! What a block lacks on a multiprocessor, in numbers and in words.
+//! Describes what a block lacks on a multiprocessor, in numbers and in words.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,29 +7,30 @@ use core::fmt;
 use super::launch::Launch;
 use super::processor::{Limit, Processor};
 
-/// What a block of a launch needs of a multiprocessor, and does not find there.
+/// What a block of a launch needs and the multiprocessor lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shortage {
-    /// A multiprocessor has too little left.
+    /// Too little of a resource is left on the multiprocessor.
     Left {
-        /// Of what.
+        /// The resource.
         limit: Limit,
-        /// What a block needs.
+        /// How much of the resource a block needs.
         needs: u32,
-        /// What is left.
+        /// How much of the resource is left.
         left: u32,
-        /// What a multiprocessor has: of shared memory, its carve-out.
+        /// How much of the resource a multiprocessor has. For [`Limit::Carveout`], the bytes of its carve-out.
         of: u32,
     },
-    /// The carve-out is another one than the driver wants, mostly too small, and does not change while a block is there.
+    /// The carve-out differs from the one that the driver wants for the launch, mostly because it is too small. It does
+    /// not change while a block is on the multiprocessor.
     Carveout {
-        /// The one that the driver wants for the launch, in bytes.
+        /// The carve-out in bytes that the driver wants for the launch.
         wanted: u32,
-        /// The one that is there.
+        /// The carve-out in bytes that the multiprocessor has.
         carveout: u32,
     },
-    /// The multiprocessors that have room are not side by side.
+    /// No group (GPC) has enough multiprocessors with room for a whole cluster.
     Cluster {
         /// Blocks of a cluster.
         blocks: u32,
@@ -37,7 +38,7 @@ pub enum Shortage {
 }
 
 impl Processor<'_> {
-    /// What a block of this launch lacks here, if `limit` is what it runs out of.
+    /// Returns what a block of this launch lacks on the multiprocessor, if `limit` is the resource that runs out.
     pub(super) fn shortage(&self, launch: &Launch, limit: Limit) -> Shortage {
         let device = self.device();
         let left =
@@ -87,7 +88,7 @@ impl fmt::Display for Shortage {
 }
 
 impl Shortage {
-    /// What helps, if the kernel `name` does not fit beside the kernel `resident`.
+    /// Returns advice for the case that the kernel `name` does not fit beside the kernel `resident`.
     pub fn remedy(&self, name: &str, resident: &str) -> String {
         let limit = match *self {
             Shortage::Left { limit, .. } => limit,

@@ -1,30 +1,30 @@
-//! The lexer of PTX: text to words, strings and signs. Everything that reads PTX splits it here.
+//! Splits PTX text into words, strings and signs. All readers of PTX use this lexer.
 
 use core::ops::Range;
 
-/// A token, and its bytes in the text.
+/// A token and its position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// The kind of token.
     pub kind: Kind,
-    /// Where it is, in bytes from the start of the text.
+    /// The bytes of the token, counted from the start of the text.
     pub range: Range<usize>,
 }
 
-/// What a token is.
+/// A kind of token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A directive (`.entry`), an opcode with its modifiers (`ld.shared::cta.u32`), a name, a register or a number.
     Word,
-    /// A string with its quotes. A quote behind a backslash belongs to it.
+    /// A string with its quotes. A quote after a backslash belongs to the string.
     Text,
-    /// Any other byte, also one that no PTX has.
+    /// Any other byte, even one that PTX does not allow.
     Sign(u8),
-    /// A string or a comment that does not end, or that has a zero in it: all the rest of the text.
+    /// The rest of the text, from a string or a comment on that does not end or contains a zero byte.
     Open,
 }
 
-/// Splits a text into tokens. Blanks and comments are none.
+/// Splits a text into tokens. Blanks and comments are skipped.
 ///
 /// ```
 /// use kernel_registry_cuda::ptx::lexer::Lexer;
@@ -40,13 +40,13 @@ pub struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// Begins at a place of the text, in bytes.
+    /// Makes a lexer that begins at the offset `at` of the text, in bytes.
     #[inline]
     pub fn new(text: &'a [u8], at: usize) -> Self {
         Lexer { text, at }
     }
 
-    /// How far the text has been read, in bytes.
+    /// Returns how many bytes of the text have been read.
     pub fn offset(&self) -> usize {
         self.at
     }
@@ -83,8 +83,8 @@ impl Iterator for Lexer<'_> {
     }
 }
 
-/// The length of the comment or the string with which a text begins: 0 if there is neither, `None` if it does not end. A zero in it
-/// would end the text for the driver.
+/// Returns the length of the comment or string at the start of a text: 0 if there is neither, `None` if it does not end
+/// or contains a zero byte. The driver takes a zero byte as the end of the whole text.
 #[inline]
 pub(super) fn opaque_length(text: &[u8]) -> Option<usize> {
     let length = match text {
@@ -111,8 +111,9 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%' | b'.')
 }
 
-/// A dot begins a new directive, but no new word in an opcode: `.reg.b32` is two words, `add.u32` one. A double colon is within a
-/// word (`shared::cta`), a single one is behind a label.
+/// Returns the length of the word at the start of a text. A dot begins a new word after a directive, but not within an
+/// opcode: `.reg.b32` is two words, `add.u32` is one. A double colon is part of a word (`shared::cta`), a single colon
+/// after a label is not.
 #[inline]
 fn word_length(text: &[u8]) -> usize {
     let is_directive = text[0] == b'.';
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_the_last_token() {
+    fn an_open_string_or_comment_is_the_last_token() {
         for open in ["\"a b", "/* a", "/*/", "\"a\\\"", "\"\\", "\"a\0\"", "// \0\n", "/*\0*/"] {
             assert_eq!(read(open), [(Kind::Open, open)]);
         }

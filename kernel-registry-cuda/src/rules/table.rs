@@ -1,11 +1,12 @@
-//! The rules themselves.
+//! Defines each rule, and lists the rules in [`RULES`].
 
 use super::Rule;
 
 const RULE: Rule = Rule { name: "", calls: &[], because: "", remedy: "", warm_all: None };
 
-/// A kernel is loaded by its first launch, or by a call. A call waits for a kernel whose library its context does not have yet. For other
-/// kernels, and a module's functions, which it may be given as well, it does not, but the launch does.
+/// A kernel is loaded by its first launch, or by a call. Calls like `cuKernelGetFunction` wait if the context does not
+/// have the kernel's library yet. If the context has the library, or the call is given a function of a module, only the
+/// launch waits.
 pub const LOAD: Rule = Rule {
     name: "load",
     calls: &[
@@ -41,7 +42,7 @@ pub const LOAD: Rule = Rule {
     ..RULE
 };
 
-/// A module is loaded.
+/// Loading a module waits.
 pub const MODULE: Rule = Rule {
     name: "module",
     calls: &["cuModuleLoad", "cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleLoadFatBinary"],
@@ -51,7 +52,7 @@ pub const MODULE: Rule = Rule {
     ..RULE
 };
 
-/// A library is loaded in EAGER mode.
+/// Loading a library waits in EAGER mode.
 pub const LIBRARY: Rule = Rule {
     name: "library",
     calls: &["cuLibraryLoadData", "cuLibraryLoadFromFile"],
@@ -60,7 +61,7 @@ pub const LIBRARY: Rule = Rule {
     ..RULE
 };
 
-/// A library is loaded late in LAZY mode. That waits for nothing, and so is none of [`RULES`].
+/// Loading a library late in LAZY mode waits for nothing, but takes time. This rule is not in [`RULES`].
 pub const LATE_LIBRARY: Rule = Rule {
     name: "late_library",
     calls: LIBRARY.calls,
@@ -70,7 +71,7 @@ pub const LATE_LIBRARY: Rule = Rule {
     ..RULE
 };
 
-/// A library is loaded into a context, without its kernels.
+/// Loading a library into a context, without its kernels, waits.
 pub const LIBRARY_IN_CONTEXT: Rule = Rule {
     name: "library_in_context",
     calls: &["cuLibraryGetModule", "cuLibraryGetGlobal"],
@@ -79,7 +80,7 @@ pub const LIBRARY_IN_CONTEXT: Rule = Rule {
     ..RULE
 };
 
-/// A launch needs more stack than the limit.
+/// A launch waits if its kernel needs more stack than the limit.
 pub const STACK: Rule = Rule {
     name: "stack",
     calls: &["cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel"],
@@ -92,7 +93,7 @@ pub const STACK: Rule = Rule {
     ..RULE
 };
 
-/// The stack limit was changed since the last launch.
+/// The first launch after a change of the stack limit waits.
 pub const STACK_CHANGED: Rule = Rule {
     name: "stack_changed",
     because: "the stack limit was changed, and the next launch waits until nothing runs on the device",
@@ -101,7 +102,7 @@ pub const STACK_CHANGED: Rule = Rule {
     ..RULE
 };
 
-/// The stack limit is set.
+/// Setting the stack limit waits.
 pub const STACK_LIMIT: Rule = Rule {
     name: "stack_limit",
     calls: &["cuCtxSetLimit"],
@@ -110,7 +111,7 @@ pub const STACK_LIMIT: Rule = Rule {
     ..RULE
 };
 
-/// The first kernel with printf or assert.
+/// The first launch of a kernel with printf or assert waits.
 pub const PRINTF: Rule = Rule {
     name: "printf",
     because: "the first launch of a kernel with printf or assert waits until nothing runs on the device",
@@ -119,7 +120,7 @@ pub const PRINTF: Rule = Rule {
     ..RULE
 };
 
-/// The first kernel with malloc.
+/// The first launch of a kernel with malloc waits.
 pub const MALLOC: Rule = Rule {
     name: "malloc",
     because: "the first launch of a kernel with malloc waits until nothing runs on the device",
@@ -128,7 +129,7 @@ pub const MALLOC: Rule = Rule {
     ..RULE
 };
 
-/// A context's first launch beside a stream that waits for a word.
+/// The first launch in a context waits for streams that wait for a word in memory.
 pub const FIRST_LAUNCH: Rule = Rule {
     name: "first_launch",
     because: "the first launch of a context waits for streams that wait for a word in memory, if the image has a large frame",
@@ -137,7 +138,7 @@ pub const FIRST_LAUNCH: Rule = Rule {
     ..RULE
 };
 
-/// A stream's queue is full.
+/// A launch waits while the stream's queue is full.
 pub const QUEUE: Rule = Rule {
     name: "queue",
     calls: &["cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel"],
@@ -146,7 +147,7 @@ pub const QUEUE: Rule = Rule {
     ..RULE
 };
 
-/// The device has no room for a block.
+/// A block waits while no multiprocessor has room for it.
 pub const FULL: Rule = Rule {
     name: "full",
     because: "a block starts only when a multiprocessor has room for it",
@@ -154,7 +155,8 @@ pub const FULL: Rule = Rule {
     ..RULE
 };
 
-/// Shared memory and cache are shared out anew.
+/// A block waits while the multiprocessors would have to change their carve-out, the division of memory between shared
+/// memory and cache.
 pub const CARVE_OUT: Rule = Rule {
     name: "carve_out",
     because: "a multiprocessor changes how much shared memory it has only when no block runs there",
@@ -162,7 +164,7 @@ pub const CARVE_OUT: Rule = Rule {
     ..RULE
 };
 
-/// Memory is freed.
+/// Freeing memory waits.
 pub const FREE: Rule = Rule {
     name: "free",
     calls: &[
@@ -178,7 +180,7 @@ pub const FREE: Rule = Rule {
     ..RULE
 };
 
-/// Code is unloaded.
+/// Unloading code waits.
 pub const UNLOAD: Rule = Rule {
     name: "unload",
     calls: &["cuModuleUnload", "cuLibraryUnload"],
@@ -187,7 +189,7 @@ pub const UNLOAD: Rule = Rule {
     ..RULE
 };
 
-/// A context ends, or a green one is made.
+/// Destroying a context waits, and so does making a green context.
 pub const CONTEXT: Rule = Rule {
     name: "context",
     calls: &[
@@ -202,7 +204,7 @@ pub const CONTEXT: Rule = Rule {
     ..RULE
 };
 
-/// Many streams are made.
+/// Making a stream waits if there are many streams already.
 pub const STREAMS: Rule = Rule {
     name: "streams",
     calls: &["cuStreamCreate", "cuStreamCreateWithPriority"],
@@ -211,7 +213,7 @@ pub const STREAMS: Rule = Rule {
     ..RULE
 };
 
-/// The program itself asks to wait.
+/// Calls that synchronize wait, as the program asked.
 pub const SYNCHRONIZE: Rule = Rule {
     name: "synchronize",
     calls: &["cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize"],
@@ -221,7 +223,7 @@ pub const SYNCHRONIZE: Rule = Rule {
     ..RULE
 };
 
-/// Another thread waits, and has the lock of the context.
+/// A call waits for the lock of its context, which another waiting thread holds.
 pub const LOCKED: Rule = Rule {
     name: "locked",
     calls: &[
@@ -252,7 +254,7 @@ pub const LOCKED: Rule = Rule {
     ..RULE
 };
 
-/// Streams that wait for the legacy default stream.
+/// The legacy default stream and blocking streams wait for each other.
 pub const LEGACY_STREAM: Rule = Rule {
     name: "legacy_stream",
     calls: &["cuMemcpyHtoD", "cuMemcpyDtoH", "cuMemcpyDtoD", "cuMemsetD32"],
@@ -261,7 +263,7 @@ pub const LEGACY_STREAM: Rule = Rule {
     ..RULE
 };
 
-/// All rules. For a call that several name, the likeliest is first.
+/// The rules that hold with and without resident kernels. If several name a call, the likeliest is first.
 pub const RULES: &[Rule] = &[
     LOAD,
     MODULE,
@@ -285,7 +287,7 @@ pub const RULES: &[Rule] = &[
     LEGACY_STREAM,
 ];
 
-/// The program asks to wait while a resident kernel runs, and so waits for that. The census has no rows of it.
+/// A call that synchronizes waits for a resident kernel. The census has no rows for this rule.
 pub const WAITS_FOR_RESIDENT: Rule = Rule {
     name: "waits_for_resident",
     because: "it waits until that kernel has ended",
@@ -293,7 +295,7 @@ pub const WAITS_FOR_RESIDENT: Rule = Rule {
     ..RULE
 };
 
-/// A launch in the stream of a resident kernel.
+/// A launch in the stream of a resident kernel waits for that kernel.
 pub const BEHIND_RESIDENT: Rule = Rule {
     name: "behind_resident",
     because: "a stream runs its kernels one after the other",
@@ -301,5 +303,5 @@ pub const BEHIND_RESIDENT: Rule = Rule {
     ..RULE
 };
 
-/// The rules that hold only while a resident kernel runs.
+/// The rules that apply only while a resident kernel runs.
 pub(super) const BESIDE_RESIDENT: &[Rule] = &[WAITS_FOR_RESIDENT, BEHIND_RESIDENT];

@@ -1,8 +1,8 @@
-//! Reads and writes memory of the caller, whose addresses may be wrong.
+//! Reads and writes memory of the program that calls the driver. Its addresses may be wrong.
 //!
-//! `process_vm_readv` and `process_vm_writev` copy it, because they return an error for an address that is not mapped.
-//! Addresses on the stack of the calling thread are copied directly, so most arguments cost no system call. If the system
-//! forbids these calls, callers are trusted.
+//! `process_vm_readv` and `process_vm_writev` copy the memory, because they return an error for an address that is not
+//! mapped. Addresses on the stack of the calling thread are copied directly, so most arguments cost no system call. If
+//! the operating system forbids these two system calls, addresses are used without a check.
 
 pub(crate) mod arguments;
 
@@ -40,7 +40,7 @@ pub(crate) fn read(from: usize, bytes: usize) -> Answer<Vec<u8>> {
     const MOST: usize = 1 << 36;
     let mut read = Vec::new();
     if bytes > MOST || read.try_reserve_exact(bytes).is_err() {
-        // A large size is a mistake only where the memory is not mapped.
+        // A large size is a mistake of the caller only if the memory is not mapped.
         let is_there = allows(from, bytes, Access::Read);
         return Err(if is_there { Code::OUT_OF_MEMORY } else { Code::INVALID_VALUE });
     }
@@ -59,7 +59,7 @@ pub(crate) fn write(to: usize, bytes: &[u8]) -> Answer {
 
 /// Reads a zero-terminated text, and returns it without the zero.
 pub(crate) fn read_text(from: usize) -> Answer<Vec<u8>> {
-    // Page by page, because the page after the zero may not be mapped.
+    // Reads page by page, because the page after the zero may not be mapped.
     const PAGE: usize = 4096;
     const MOST: usize = 1 << 30;
     let mut text = Vec::new();
@@ -75,7 +75,7 @@ pub(crate) fn read_text(from: usize) -> Answer<Vec<u8>> {
     Err(Code::INVALID_VALUE)
 }
 
-/// A permission of mapped memory.
+/// A permission of mapped memory, as an index into the flags of `/proc/self/maps`.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Access {
     Read,
@@ -88,7 +88,7 @@ pub(crate) fn allows(address: usize, bytes: usize, access: Access) -> bool {
     let Some(end) = address.checked_add(bytes) else { return false };
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return true };
     let mut reached = address;
-    // Such as `7f0c2a000000-7f0c2a021000 rw-p ...`, in the order of addresses.
+    // A line is like `7f0c2a000000-7f0c2a021000 rw-p ...`. Lines are sorted by address.
     for line in maps.lines() {
         let mapping = line.split_once(' ').and_then(|(range, rest)| {
             let (start, end) = range.split_once('-')?;
@@ -104,6 +104,7 @@ pub(crate) fn allows(address: usize, bytes: usize, access: Access) -> bool {
     reached >= end && reached > address
 }
 
+/// The direction of a copy.
 #[derive(Clone, Copy)]
 enum Way {
     FromCaller,
@@ -124,7 +125,7 @@ unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answ
     while done < bytes {
         let next = theirs.checked_add(done).ok_or(Code::INVALID_VALUE)?;
         let (left, rest) = (bytes - done, ours.wrapping_add(done));
-        // SAFETY: it is a part of the range that the caller promises to be valid.
+        // SAFETY: this is a part of the range that the caller promises to be valid.
         match unsafe { ask(way, rest, next, left) } {
             Ok(bytes) if bytes > 0 => done += bytes,
             Err(error) if is_forbidden(&error) && next != 0 => {
@@ -152,12 +153,12 @@ unsafe fn copy(way: Way, ours: *mut u8, theirs: usize, bytes: usize) {
     }
 }
 
-/// Whether the system forbids processes to copy memory by these calls.
+/// Returns whether the operating system forbids these system calls.
 fn is_forbidden(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
 
-/// Copies by a system call, and returns the number of bytes. 0 means that the caller's address is wrong.
+/// Copies by a system call, and returns the number of bytes copied. 0 means that the caller's address is wrong.
 ///
 /// # Safety
 ///
@@ -166,7 +167,8 @@ unsafe fn ask(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> io::Resul
     let process = process::id().cast_signed();
     let piece = |start: *mut u8| libc::iovec { iov_base: start.cast(), iov_len: bytes };
     let (ours, theirs) = (piece(ours), piece(ptr::with_exposed_provenance_mut(theirs)));
-    // SAFETY: the caller promises that our range is valid. The system checks theirs, and returns an error if it is not mapped.
+    // SAFETY: the caller promises that our range is valid. The kernel checks the other range, and returns an error if
+    // it is not mapped.
     let copied = unsafe {
         match way {
             Way::FromCaller => libc::process_vm_readv(process, &ours, 1, &theirs, 1, 0),
@@ -245,7 +247,7 @@ mod tests {
             assert_eq!(read(address, bytes), REFUSED, "{address:#x}");
         }
         assert_eq!(read(0, 0), Ok(vec![]));
-        // A constant, which is mapped read-only.
+        // The text of a constant is mapped read-only.
         assert_eq!(write("text".as_ptr().expose_provenance(), b"more"), Err(Code::INVALID_VALUE));
     }
 

@@ -1,6 +1,6 @@
-//! The types of the driver functions' arguments: pointers of the caller, read and written safely.
+//! Defines the types of the driver functions' arguments: pointers of the caller that are read and written safely.
 //!
-//! No pointer is trusted: [`caller`] copies through the system, which reports an address that is not mapped.
+//! No pointer is trusted: [`caller`] copies by system calls, which report an address that is not mapped.
 
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
@@ -9,7 +9,7 @@ use std::ptr;
 use crate::driver::caller::{self, Access};
 use crate::driver::result::{Answer, Code};
 
-/// A pointer to where a result goes.
+/// A pointer to memory for a result.
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
 
@@ -22,10 +22,10 @@ impl<T> Out<T> {
         self.0.expose_provenance()
     }
 
-    /// Checks that the result can be written, before an object is made whose handle would be lost otherwise.
+    /// Checks that the result can be written. Called before an object is created, whose handle would otherwise be lost.
     pub(crate) fn ready(&self) -> Answer {
         let mut before = MaybeUninit::<T>::uninit();
-        // SAFETY: the bytes go to where there is room for them, and come back from there.
+        // SAFETY: the buffer has room for the bytes of a `T`.
         unsafe {
             caller::copy_from(self.address(), before.as_mut_ptr().cast(), size_of::<T>())?;
             caller::copy_to(self.address(), before.as_ptr().cast(), size_of::<T>())
@@ -37,12 +37,12 @@ impl<T> Out<T> {
         unsafe { caller::copy_to(self.address(), (&raw const value).cast(), size_of::<T>()) }
     }
 
-    /// Writes an optional result: null means that the caller does not want it.
+    /// Writes an optional result. A null pointer means that the caller does not want the result.
     pub(crate) fn set_if_wanted(&self, value: T) -> Answer {
         if self.is_null() { Ok(()) } else { self.set(value) }
     }
 
-    /// Casts the pointer, where another argument decides the type of what it points to.
+    /// Casts the pointer. Used where another argument decides the type of the result.
     pub(crate) fn cast<U>(&self) -> Out<U> {
         Out(self.0.cast())
     }
@@ -52,7 +52,7 @@ impl<T> Out<T> {
         const AT_ONCE: usize = 1024;
         let mut values = values.into_iter().take(room);
         let mut at = self.address();
-        // In parts, because the caller's size may be absurd.
+        // Writes in parts, because the caller's size may be absurdly large.
         loop {
             let part: Vec<T> = values.by_ref().take(AT_ONCE).collect();
             // SAFETY: the bytes of a vector can be read.
@@ -72,7 +72,7 @@ impl<T: Copy> Out<T> {
     }
 }
 
-/// A pointer to a structure, or to an array, of numbers and pointers: any bytes are a valid value.
+/// A pointer to a structure or an array of numbers and pointers, for which any bytes are a valid value.
 #[repr(transparent)]
 pub(crate) struct In<T>(*const T);
 
@@ -85,21 +85,21 @@ impl<T> From<*const T> for In<T> {
 impl<T: Copy> In<T> {
     pub(crate) fn get(&self) -> Answer<T> {
         let mut value = MaybeUninit::<T>::uninit();
-        // SAFETY: there is room for the bytes of a value, and any bytes are one.
+        // SAFETY: the buffer has room for a `T`, and any bytes are a valid `T`.
         unsafe {
             caller::copy_from(self.0.expose_provenance(), value.as_mut_ptr().cast(), size_of::<T>())?;
             Ok(value.assume_init())
         }
     }
 
-    /// Reads an array, if its length is not absurd. An empty one may have any address.
+    /// Reads an array. An absurdly large count is an error. An empty array may have any address.
     pub(crate) fn read_all(&self, count: usize) -> Answer<Vec<T>> {
         const MOST: usize = 1 << 16;
         if count > MOST {
             return Err(Code::INVALID_VALUE);
         }
         let mut values = Vec::with_capacity(count);
-        // SAFETY: there is room for so many, and any bytes are values.
+        // SAFETY: the vector has room for `count` values, and any bytes are valid values.
         unsafe {
             let to: *mut T = values.as_mut_ptr();
             caller::copy_from(self.0.expose_provenance(), to.cast(), count * size_of::<T>())?;
@@ -109,7 +109,7 @@ impl<T: Copy> In<T> {
     }
 }
 
-/// A pointer to a text that ends with a zero.
+/// A pointer to a text that ends with a zero byte.
 #[repr(transparent)]
 pub(crate) struct Name(*const c_char);
 
@@ -119,28 +119,28 @@ impl Name {
     }
 }
 
-/// Writes as much of a text as there is room for, and a zero.
+/// Writes as much of a text as there is room for, followed by a zero byte.
 pub(crate) fn write_text(to: Out<u8>, room: usize, text: &str) -> Answer {
     let end = text.len().min(room.checked_sub(1).ok_or(Code::INVALID_VALUE)?);
     to.set_all(text.bytes().take(end).chain([0]), room)
 }
 
-/// A pointer to an image of kernels, whose size only its own header says.
+/// A pointer to an image of kernels. Only the image's own header gives its size.
 #[repr(transparent)]
 pub(crate) struct Image(*const c_void);
 
 impl Image {
-    /// Copies the image: PTX up to a zero, or a fatbin or an ELF file as long as its header says.
+    /// Copies the image. PTX ends at a zero byte. The length of a fatbin or an ELF file is in its header.
     pub(crate) fn get(&self) -> Answer<Vec<u8>> {
         let address = self.0.expose_provenance();
-        // Only a text can be shorter than that.
+        // Only a text can be shorter than 4 bytes.
         let Ok(magic) = caller::read(address, 4) else { return caller::read_text(address) };
         let size = if magic == FATBIN {
             let header = caller::read(address, 16)?;
             number(&header, 8, 8).checked_add(16)
         } else if magic == *b"\x7fELF" {
             let header = caller::read(address, 64)?;
-            // Files of compilers end with the section headers, those of `nvlink` with the program headers.
+            // ELF files of compilers end with the section headers, those of `nvlink` with the program headers.
             let end = |at, size, count| {
                 let all = number(&header, size, 2) * number(&header, count, 2);
                 number(&header, at, 8).checked_add(all)
@@ -155,20 +155,20 @@ impl Image {
     }
 }
 
-/// A number of a header.
+/// Reads a little-endian number of a header.
 fn number(header: &[u8], at: usize, bytes: usize) -> usize {
     header[at..at + bytes].iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
 const FATBIN: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
 
-/// The arguments of a launch: an array of pointers, one to each value.
+/// The arguments of a launch: an array with a pointer to each value.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Arguments(*const *const c_void);
 
 impl Arguments {
-    /// Copies the arguments into one buffer, each to its offset.
+    /// Copies the arguments into one buffer, each to its offset. `parameters` has offset and size of each.
     pub(crate) fn get(&self, parameters: &[(usize, usize)]) -> Answer<Vec<u8>> {
         let size = parameters.iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
         let addresses = In::from(self.0.cast::<usize>()).read_all(parameters.len())?;
@@ -182,7 +182,7 @@ impl Arguments {
     }
 }
 
-/// The `extra` argument of a launch: all arguments in one buffer, which is not simulated.
+/// The `extra` argument of a launch, which passes all arguments in one buffer. It is not simulated.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Packed(*const usize);
@@ -193,12 +193,12 @@ impl Packed {
     }
 }
 
-/// Options of the JIT compiler: a number and a value each.
+/// Options for the driver's JIT compiler, each with its number and its value.
 #[derive(Clone)]
 pub(crate) struct JitOptions(pub(crate) Vec<(u32, usize)>);
 
 impl JitOptions {
-    /// The options for a driver of this version, which refuses newer ones.
+    /// Reads the options. A driver of an older `version` refuses options that it does not know.
     pub(crate) fn get(count: u32, options: &In<u32>, values: &In<usize>, version: i32) -> Answer<Self> {
         const SPLIT_COMPILE: u32 = 34;
         let (options, values) = (options.read_all(count as usize)?, values.read_all(count as usize)?);
@@ -208,7 +208,7 @@ impl JitOptions {
         Ok(JitOptions(options.into_iter().zip(values).collect()))
     }
 
-    /// Writes the error log to the caller's buffer. Says whether there is one.
+    /// Writes the error log to the caller's buffer. Returns whether there is such a buffer.
     pub(crate) fn write_log(&self, text: &str) -> bool {
         const ERROR_LOG: u32 = 5;
         const ERROR_LOG_SIZE: u32 = 6;
@@ -228,7 +228,7 @@ impl JitOptions {
 pub(crate) struct HostFunction(Option<unsafe extern "C" fn(*mut c_void)>);
 
 impl HostFunction {
-    /// Whether it points to executable memory.
+    /// Returns whether the pointer is to executable memory.
     pub(crate) fn is_there(self) -> bool {
         self.0.is_some_and(|function| caller::allows(function as usize, 1, Access::Execute))
     }
@@ -241,13 +241,13 @@ impl HostFunction {
     }
 }
 
-/// A callback from the number of threads of a block to the bytes of its dynamic shared memory.
+/// A callback that computes the bytes of dynamic shared memory from the number of threads of a block.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct SharedMemory(Option<unsafe extern "C" fn(i32) -> usize>);
 
 impl SharedMemory {
-    /// Whether it points to executable memory, or is null, which is allowed.
+    /// Returns whether the pointer is null, which is allowed, or to executable memory.
     pub(crate) fn is_sound(self) -> bool {
         self.0.is_none_or(|function| caller::allows(function as usize, 1, Access::Execute))
     }
