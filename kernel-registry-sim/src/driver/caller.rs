@@ -83,7 +83,8 @@ pub(crate) enum Access {
     Execute,
 }
 
-/// Whether all of these bytes are mapped with that permission. If `/proc/self/maps` cannot be read, they count as mapped.
+/// Returns whether all of these bytes are mapped with that permission. If `/proc/self/maps` cannot be read, they count
+/// as mapped.
 pub(crate) fn allows(address: usize, bytes: usize, access: Access) -> bool {
     let Some(end) = address.checked_add(bytes) else { return false };
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return true };
@@ -178,7 +179,7 @@ unsafe fn ask(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> io::Resul
     usize::try_from(copied).map_err(|_| io::Error::last_os_error())
 }
 
-/// The physical memory of this machine, in bytes.
+/// Returns the physical memory of this machine, in bytes.
 pub(crate) fn memory() -> u64 {
     // SAFETY: the function takes any number, and returns -1 for an unknown value.
     let (pages, bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
@@ -188,7 +189,7 @@ pub(crate) fn memory() -> u64 {
     }
 }
 
-/// Whether these bytes are on the used part of this thread's stack.
+/// Returns whether these bytes are on the used part of this thread's stack.
 fn is_on_stack(address: usize, bytes: usize) -> bool {
     thread_local! {
         static STACK: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
@@ -202,7 +203,7 @@ fn is_on_stack(address: usize, bytes: usize) -> bool {
     address >= start.max(here) && address.checked_add(bytes).is_some_and(|behind| behind <= end)
 }
 
-/// The bounds of this thread's stack. The main thread's stack grows, so its lower bound is a guess.
+/// Returns the bounds of this thread's stack. The main thread's stack grows, so its lower bound is a guess.
 fn stack() -> (usize, usize) {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut start, mut bytes) = (ptr::null_mut(), 0);
@@ -221,7 +222,7 @@ fn stack() -> (usize, usize) {
 mod tests {
     use super::*;
 
-    /// The address of two pages. The second one cannot be accessed.
+    /// Returns the address of two pages. The second one cannot be accessed.
     fn half_mapped() -> usize {
         // SAFETY: a mapping at a new address changes no other memory, and its second half belongs to this test.
         unsafe {

@@ -1,7 +1,7 @@
-//! The functions of the driver under their real names, a file for each group, and the search among them.
+//! Defines the driver's functions under their real names, a file for each group, and finds a function by its name.
 //!
-//! Pointers among the arguments have types of [`arguments`](super::caller::arguments), which reads and writes through them. The
-//! others are numbers.
+//! Pointer arguments have types of [`arguments`](super::caller::arguments), which read and write the caller's memory
+//! safely. Other arguments are numbers.
 
 // The names are NVIDIA's.
 #![allow(non_snake_case)]
@@ -30,7 +30,7 @@ use super::names::is_called;
 use super::process::simulator::Simulator;
 use super::result::Code;
 
-/// The functions of the driver, each with the first version of CUDA that has it, such as (12, 4).
+/// Returns the functions of the driver, each with the first version of CUDA that has it, such as (12, 4).
 ///
 /// ```
 /// assert!(kernel_registry_sim::functions().any(|function| function == ("cuFuncIsLoaded", (12, 4))));
@@ -40,7 +40,7 @@ pub fn functions() -> impl Iterator<Item = (&'static str, (u32, u32))> {
     entries().map(move |entry| (entry.name, version(entry.since)))
 }
 
-/// All functions, with those that are not simulated.
+/// Returns all functions, including those that are not simulated.
 pub(crate) fn entries() -> impl Iterator<Item = &'static Entry> {
     let simulated = [
         ALL,
@@ -67,14 +67,14 @@ pub(crate) fn entries() -> impl Iterator<Item = &'static Entry> {
     simulated.into_iter().flatten().chain(lacking::ALL)
 }
 
-/// Finds the function of a name in this version of CUDA. If several differ only by a suffix such as `_v2` or `_v3`, it is the
-/// newest one of that version.
+/// Finds a function by its name, as of this version of CUDA. If several functions differ only by a suffix such as `_v2`
+/// or `_v3`, the newest one that this version has is returned.
 fn find(name: &str, version: i32) -> Option<&'static Entry> {
     let is_it = |entry: &&Entry| is_called(entry.name, name) && entry.since <= version;
     entries().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))
 }
 
-// These functions search the table, so they are in its file.
+// `cuGetProcAddress` searches the table of all functions, so it is defined beside the table.
 calls! {
     11030 fn cuGetProcAddress(name: Name, function: Out<*const ()>, version: i32, _flags: u64) = {
         let newest = Simulator::get().version;
@@ -105,7 +105,7 @@ mod tests {
     use crate::driver::load::lock::{PASS, TAKE_IT, takes_it};
 
     #[test]
-    fn every_function_is_there_once() {
+    fn every_function_is_listed_once() {
         let mut names = BTreeSet::new();
         for entry in entries() {
             assert!(names.insert(entry.name), "{} is there twice", entry.name);
@@ -113,23 +113,25 @@ mod tests {
         assert!(names.len() > 400, "{}", names.len());
     }
 
-    /// The list is from `cudaTypedefs.h` of CUDA 13.0, whose types have the versions in their names.
+    /// `functions-13.0.txt` is from `cudaTypedefs.h` of CUDA 13.0, in which the names of types contain versions.
     #[test]
-    fn every_function_is_as_old_as_nvidias_header_says() {
+    fn every_function_has_the_version_of_nvidias_header() {
         let listed = include_str!("../../tests/functions-13.0.txt").lines().map(|line| {
             let (since, name) = line.split_once(' ').expect("a version and a name");
             (name, since.parse::<i32>().expect("a number"))
         });
         let listed: BTreeMap<_, _> = listed.collect();
-        // The header lacks functions that the driver keeps for old programs, and those of `cudaProfiler.h`.
-        const BESIDE: [&str; 5] = [
+        // The header lacks some functions that the driver keeps for old programs, and the functions of
+        // `cudaProfiler.h`.
+        const NOT_IN_HEADER: [&str; 5] = [
             "cuGraphInstantiate",
             "cuStreamBeginCapture",
             "cuProfilerInitialize",
             "cuProfilerStart",
             "cuProfilerStop",
         ];
-        let simulated = entries().filter(|entry| entry.since <= 13_000 && !BESIDE.contains(&entry.name));
+        let simulated =
+            entries().filter(|entry| entry.since <= 13_000 && !NOT_IN_HEADER.contains(&entry.name));
         let simulated: BTreeMap<_, _> = simulated.map(|entry| (entry.name, entry.since)).collect();
         for (name, since) in &listed {
             assert_eq!(simulated.get(name), Some(since), "{name}");
@@ -139,14 +141,14 @@ mod tests {
         }
     }
 
-    /// Every function rejects or ignores null: before `cuInit`, after it, and with a current context.
+    /// Every function rejects or ignores null pointers: before `cuInit`, after it, and with a current context.
     #[test]
     fn no_function_dereferences_null() {
         type Function =
             extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize) -> u32;
         let called_with = |entry: &Entry, argument| {
-            // SAFETY: each function takes at most that many arguments, numbers and pointers, and leaves alone those that it
-            // does not have. The one that is not null is a handle, or a place for one.
+            // SAFETY: each function takes at most 11 arguments, which are numbers and pointers, and ignores further
+            // ones. `argument` is null, a handle, or the address of `context`.
             let function: Function = unsafe { std::mem::transmute(entry.address) };
             function(argument, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         };
@@ -157,8 +159,8 @@ mod tests {
         }
         assert_eq!(called(named("cuInit")), 0);
         let mut context = 0_usize;
-        let place = (&raw mut context).expose_provenance();
-        assert_eq!(called_with(named("cuDevicePrimaryCtxRetain"), place), 0);
+        let address = (&raw mut context).expose_provenance();
+        assert_eq!(called_with(named("cuDevicePrimaryCtxRetain"), address), 0);
         assert_eq!(called_with(named("cuCtxSetCurrent"), context), 0);
         let codes: BTreeSet<_> = entries().map(called).collect();
         assert!(codes.contains(&INVALID_VALUE) && codes.contains(&INVALID_HANDLE), "{codes:?}");
@@ -168,7 +170,7 @@ mod tests {
     const INVALID_HANDLE: u32 = 400;
 
     #[test]
-    fn a_program_gets_the_functions_that_it_knows() {
+    fn a_program_finds_the_functions_of_its_cuda_version() {
         let name = |name, version| find(name, version).map(|entry| entry.name);
         assert_eq!(name("cuMemAlloc", 12_000), Some("cuMemAlloc_v2"));
         assert_eq!(name("cuFuncLoad", 12_030), None);

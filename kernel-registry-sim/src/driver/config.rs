@@ -1,4 +1,4 @@
-//! The configuration of the simulated driver: its devices, its version, and what goes wrong.
+//! Configures the simulated driver: its devices, its version, and its faults.
 
 pub(crate) mod device;
 pub(crate) mod faults;
@@ -11,7 +11,7 @@ use device::Device;
 use faults::Fault;
 use timing::Timing;
 
-/// A driver and its devices.
+/// The configuration of a simulated driver and its devices.
 ///
 /// ```
 /// use kernel_registry_sim::{Config, Device};
@@ -25,9 +25,9 @@ pub struct Config {
     pub(crate) version: i32,
     pub(crate) eager: bool,
     pub(crate) deadlock: Deadlock,
-    /// Whether a fault of a kernel ends one context, and not all.
+    /// Whether a kernel's fault breaks only its own context. Otherwise it breaks all contexts.
     pub(crate) contained: bool,
-    /// The time that compiling a KiB of PTX takes.
+    /// The time that compiling 1 KiB of PTX takes.
     pub(crate) jit: Duration,
     pub(crate) timing: Option<Timing>,
     pub(crate) faults: Vec<Fault>,
@@ -36,23 +36,24 @@ pub struct Config {
 /// What the driver does after it has reported a deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadlock {
-    /// The wait goes on: a kernel with a time limit may end it.
+    /// The wait goes on. A kernel with a time limit may still end it.
     Wait,
-    /// The call returns `CUDA_ERROR_LAUNCH_TIMEOUT`; a launch is dropped, and its context has that error.
+    /// The call returns `CUDA_ERROR_LAUNCH_TIMEOUT`. If it is a launch, it is dropped, and its context keeps this
+    /// error.
     Fail,
     /// The process is aborted.
     Abort,
 }
 
 impl Default for Config {
-    /// One H200 with a driver of CUDA 13.0 that loads lazily, as was measured.
+    /// Returns the configuration of one H200, with a driver of CUDA 13.0 that loads lazily.
     fn default() -> Self {
         Config::with_devices([Device::h200()])
     }
 }
 
 impl Config {
-    /// A driver of the default version with these devices.
+    /// Returns the configuration of a driver of the default version with these devices.
     pub fn with_devices(devices: impl IntoIterator<Item = Device>) -> Self {
         Config {
             devices: devices.into_iter().collect(),
@@ -66,23 +67,24 @@ impl Config {
         }
     }
 
-    /// The default, changed by these environment variables, all of which begin with `KERNEL_REGISTRY_SIM_`:
+    /// Returns the default configuration, changed by these environment variables, whose names begin with
+    /// `KERNEL_REGISTRY_SIM_`:
     ///
     /// | variable | value |
     /// |---|---|
-    /// | `DEVICES` | how many, or [which](Device::named): `h200,t4` |
-    /// | `ARCH`, `PROCESSORS`, `MEMORY` | of each device: 90 for sm_90, multiprocessors, bytes |
-    /// | `DRIVER` | the CUDA that the driver supports, such as 12.4 |
+    /// | `DEVICES` | the number of devices, or their [names](Device::named): `h200,t4` |
+    /// | `ARCH`, `PROCESSORS`, `MEMORY` | architecture (90 for sm_90), number of multiprocessors, and bytes of memory of each device |
+    /// | `DRIVER` | the version of CUDA that the driver supports, such as 12.4 |
     /// | `DEADLOCK` | `wait`, `fail` or `abort` |
-    /// | `FAILURES` | of `process`, or of `context` if they are [contained](Config::contained) |
-    /// | `FAULTS` | [faults](Fault), with commas between |
-    /// | `JIT` | what [compiling](Config::jit) a KiB of PTX takes, such as `250us` |
-    /// | `TIMING` | a seed and the longest delay for [another order](Config::timing): `42:200us` |
+    /// | `FAILURES` | what a kernel's fault breaks: the `process`, or only its `context` ([contained](Config::contained)) |
+    /// | `FAULTS` | [faults](Fault), separated by commas |
+    /// | `JIT` | the time for [compiling](Config::jit) 1 KiB of PTX, such as `250us` |
+    /// | `TIMING` | a seed and the longest [delay](Config::timing): `42:200us` |
     ///
-    /// `CUDA_MODULE_LOADING` (`LAZY` or `EAGER`) and `CUDA_VISIBLE_DEVICES` (numbers of devices; if it is empty, there is
-    /// none) are obeyed as by the real driver.
+    /// `CUDA_MODULE_LOADING` (`LAZY` or `EAGER`) and `CUDA_VISIBLE_DEVICES` (numbers of devices; no device if empty)
+    /// are obeyed as by the real driver.
     ///
-    /// A value that cannot be parsed is reported on standard error and not used; so is a variable of an unknown name.
+    /// A value that cannot be parsed is reported on standard error and ignored. So is a variable with an unknown name.
     pub fn from_environment() -> Self {
         let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         for name in names.filter(|name| is_misspelled(name)) {
@@ -117,7 +119,7 @@ impl Config {
         }
     }
 
-    /// Sets the number of devices. All are like the first one.
+    /// Sets the number of devices. All devices are then like the first one.
     pub fn devices(self, devices: usize) -> Self {
         let first = self.devices.into_iter().next().unwrap_or_else(Device::h200);
         Config { devices: vec![first; devices], ..self }
@@ -142,7 +144,7 @@ impl Config {
         Config { devices: self.devices.into_iter().map(with).collect(), ..self }
     }
 
-    /// Sets the version of CUDA that the driver supports, such as (12, 4). It has no newer functions.
+    /// Sets the version of CUDA that the driver supports, such as (12, 4). The driver then lacks newer functions.
     pub fn driver(self, (major, minor): (u32, u32)) -> Self {
         Config { version: (major * 1000 + minor * 10).cast_signed(), ..self }
     }
@@ -152,38 +154,39 @@ impl Config {
         Config { eager, ..self }
     }
 
-    /// What happens after a deadlock was reported.
+    /// Sets what the driver does after it has reported a deadlock.
     pub fn deadlock(self, deadlock: Deadlock) -> Self {
         Config { deadlock, ..self }
     }
 
-    /// Sets whether a kernel's fault breaks its own context alone. By default it breaks every context of the process, on all
-    /// devices, and no new one can be made, as with NVIDIA's driver. Tests that go on after a fault contain it.
+    /// Sets whether a kernel's fault breaks only its own context. By default, as with NVIDIA's driver, a fault breaks
+    /// every context of the process on all devices, and no new context can be created. Tests that continue after a
+    /// fault set this to `true`.
     pub fn contained(self, contained: bool) -> Self {
         Config { contained, ..self }
     }
 
-    /// Sets the time that compiling a KiB of PTX takes, in images without machine code for the device. By default
-    /// it takes none. Threads compile in parallel in `cuLibraryLoadData`, and one at a time in
-    /// `cuModuleLoadData`, as was measured. A real driver takes about 7 ms for a kernel of 4 KiB of machine code.
+    /// Sets the time for compiling 1 KiB of PTX, in images without machine code for the device. By default, compiling
+    /// takes no time. `cuLibraryLoadData` compiles in several threads in parallel, and `cuModuleLoadData` in one thread
+    /// at a time, as was measured. A real driver takes about 7 ms for a kernel of 4 KiB of machine code.
     pub fn jit(self, jit: Duration) -> Self {
         Config { jit, ..self }
     }
 
-    /// Delays each call, and each turn of a kernel, by a pseudo-random time of up to `longest`. Equal seeds give
-    /// equal delays. Other seeds make threads run in another order.
+    /// Delays each call, and each turn of a kernel, by a pseudo-random time of up to `longest`. Equal seeds give equal
+    /// delays. Another seed makes the threads run in another order.
     pub fn timing(self, seed: u64, longest: Duration) -> Self {
         Config { timing: Some(Timing::new(seed, longest)), ..self }
     }
 
-    /// Adds a fault, which is injected from the beginning.
+    /// Adds a fault, which is injected from the start.
     pub fn fault(mut self, fault: Fault) -> Self {
         self.faults.push(fault);
         self
     }
 }
 
-/// The names of the variables, without `KERNEL_REGISTRY_SIM_`.
+/// The names of the environment variables, without `KERNEL_REGISTRY_SIM_`.
 const VARIABLES: [&str; 10] =
     ["DEVICES", "ARCH", "PROCESSORS", "MEMORY", "DRIVER", "DEADLOCK", "FAILURES", "FAULTS", "JIT", "TIMING"];
 
@@ -212,7 +215,7 @@ fn devices(value: &str) -> Option<Vec<Device>> {
     }
 }
 
-/// The devices that `CUDA_VISIBLE_DEVICES` names, up to the first that does not exist, as with the real driver.
+/// Returns the devices that `CUDA_VISIBLE_DEVICES` lists, up to the first that does not exist, like the real driver.
 fn visible_devices(devices: &[Device], visible: &str) -> Vec<Device> {
     let named = visible.split(',').map_while(|number| devices.get(number.trim().parse::<usize>().ok()?));
     named.cloned().collect()
@@ -227,7 +230,7 @@ fn version(value: &str) -> Option<i32> {
     Some(major.parse::<i32>().ok()? * 1000 + minor.parse::<i32>().ok()? * 10)
 }
 
-/// Whether `CUDA_MODULE_LOADING` asks for eager loading. As with the real driver, case does not matter.
+/// Returns whether `CUDA_MODULE_LOADING` asks for eager loading. As with the real driver, case does not matter.
 fn is_eager(mode: &str) -> bool {
     mode.eq_ignore_ascii_case("EAGER")
 }
@@ -254,20 +257,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_close_are_misspelled() {
+    fn unknown_variables_with_our_prefix_are_misspelled() {
         let names = ["KERNEL_REGISTRY_SIM", "KERNEL_REGISTRY_SIM_JIT", "KERNEL_REGISTRY_SIM_DEVICE", "PATH"];
         assert_eq!(names.map(is_misspelled), [false, false, true, false]);
     }
 
     #[test]
-    fn versions_are_numbers_as_the_driver_has_them() {
+    fn versions_become_the_numbers_of_the_driver() {
         assert_eq!(version("12.4"), Some(12_040));
         assert_eq!(version("13"), None);
         assert_eq!(Config::default().driver((11, 8)).version, 11_080);
     }
 
     #[test]
-    fn the_loading_mode_is_named_in_any_case() {
+    fn the_loading_mode_is_read_in_any_case() {
         assert_eq!(["EAGER", "eager", "LAZY", "at once"].map(is_eager), [true, true, false, false]);
     }
 

@@ -1,4 +1,4 @@
-//! Graphs: their nodes, their launches, and the capture of streams, which makes them.
+//! Groups the parts of graphs: their nodes, their launches, and the capture of streams, which creates graphs.
 
 pub(crate) mod capture_rules;
 pub(crate) mod capture_state;

@@ -1,31 +1,32 @@
-//! Handles: the numbers by which callers name the driver's objects. They are not addresses, so a stale or invented one is an
-//! error and never dereferenced.
+//! Stores the driver's objects by handle. Handles are numbers and not addresses, so a stale or invented handle is an
+//! error and is never dereferenced.
 
 use std::collections::BTreeMap;
 
 use super::result::{Answer, Code};
 
-/// A number in the place of a pointer. 0 is null; 1 and 2 are the default streams.
+/// A number that callers have in place of a pointer. 0 is null, and 1 and 2 are the default streams.
 pub(crate) type Handle = usize;
 
 /// Objects of one kind, by handle.
 pub(crate) struct Handles<T> {
-    /// The error for any other handle.
+    /// The error for a handle without an object.
     unknown: Code,
     next: Handle,
     objects: BTreeMap<Handle, T>,
 }
 
-/// How far apart two handles are.
+/// The difference between two consecutive handles.
 const STEP: usize = 64;
 
 impl<T> Handles<T> {
-    /// Each kind of object has numbers of its own, so that no handle is taken for one of another kind.
+    /// Makes an empty table. Each kind of object has its own range of handles, so a handle is never taken for an object
+    /// of another kind.
     pub(crate) fn new(kind: usize) -> Self {
         Handles { unknown: Code::INVALID_HANDLE, next: (kind << 40) | STEP, objects: BTreeMap::new() }
     }
 
-    /// Handles of objects for which the driver answers a wrong handle with `CUDA_ERROR_INVALID_VALUE`.
+    /// Makes an empty table of objects for which the driver answers a wrong handle with `CUDA_ERROR_INVALID_VALUE`.
     pub(crate) fn of_values(kind: usize) -> Self {
         Handles { unknown: Code::INVALID_VALUE, ..Handles::new(kind) }
     }
@@ -47,7 +48,7 @@ impl<T> Handles<T> {
         self.objects.insert(handle, object);
     }
 
-    /// The lowest handle without an object for which `is_kept` is false.
+    /// Returns the lowest handle that has no object and for which `is_kept` is false.
     pub(crate) fn lowest_free(&mut self, is_kept: impl Fn(Handle) -> bool) -> Handle {
         let first = (self.next >> 40 << 40) | STEP;
         let free = |handle: &Handle| !self.objects.contains_key(handle) && !is_kept(*handle);
@@ -57,7 +58,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Whether there was ever an object under this handle.
+    /// Returns whether there was ever an object with this handle.
     pub(crate) fn has_given(&self, handle: Handle) -> bool {
         handle < self.next && handle >> 40 == self.next >> 40
     }
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_gone_or_of_another_kind_is_no_handle() {
+    fn removed_handles_and_those_of_another_kind_are_errors() {
         let (mut numbers, letters) = (Handles::new(1), Handles::<char>::new(2));
         let one = numbers.insert(1);
         assert_eq!(numbers.get(one), Ok(&1));

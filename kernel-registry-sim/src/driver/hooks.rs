@@ -1,5 +1,5 @@
-//! Hooks around each call of the driver: faults, delays, recordings, the lock of a load, and texts that the
-//! calling thread has to write. A call without them costs one look at a flag before, and one after.
+//! Runs hooks around each call of the driver: faults, delays, recordings, the wait for a context's lock, and the texts
+//! that the calling thread has to write. If no hook is set, a call costs one look at a flag before it and one after it.
 
 pub(crate) mod control;
 pub(crate) mod trace;
@@ -26,7 +26,7 @@ pub(crate) struct Hooks {
     pub(crate) rules: Vec<Arc<Rule>>,
     pub(crate) traces: Vec<Arc<Trace>>,
     timing: Option<Timing>,
-    /// How often each function was called: delays depend on it.
+    /// How often each function was called. Delays depend on this number.
     numbers: BTreeMap<&'static str, u64>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn call(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
 
 #[cold]
 fn call_watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
-    // After fork, the lock may be held by a thread that no longer exists.
+    // In a child process after fork, the lock of the hooks may be held by a thread that does not exist there.
     if Simulator::of_this_process().is_err() {
         return body().into();
     }
@@ -66,7 +66,7 @@ fn call_watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     code
 }
 
-/// Writes what the calling thread's kernels have printed, and why a call has failed.
+/// Writes what kernels of the calling thread have printed, and why a call has failed.
 #[cold]
 fn write(code: Code) {
     if Simulator::of_this_process().is_err() {
@@ -85,7 +85,7 @@ fn write(code: Code) {
     }
 }
 
-/// The delay, errors and traces of a call.
+/// What the hooks do in a call.
 struct Plan {
     delay: Duration,
     fails: Option<Code>,

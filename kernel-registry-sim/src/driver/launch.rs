@@ -1,4 +1,4 @@
-//! A launch of a kernel: its checks, what it waits for, the room that its blocks have, and its execution.
+//! Groups the parts of a kernel launch: its checks, what it waits for, the room for its blocks, and its execution.
 
 pub(crate) mod execution;
 pub(crate) mod rooms;

@@ -1,4 +1,4 @@
-//! Code: images are compiled, loaded as modules, and their kernels are loaded lazily.
+//! Groups the parts of loaded code: compiling images, loading them as modules, and loading kernels lazily.
 
 pub(crate) mod code;
 pub(crate) mod compile;

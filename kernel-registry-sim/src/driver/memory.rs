@@ -1,4 +1,4 @@
-//! Memory that kernels may touch: allocations, pools, and what of it a running kernel sees.
+//! Groups the memory that kernels may access: allocations, pools, and a kernel's view of it.
 
 pub(crate) mod blocks;
 pub(crate) mod graph;

@@ -1,6 +1,6 @@
-//! Names of driver functions: `cuMemAlloc` also means `cuMemAlloc_v2`.
+//! Compares names of driver functions: `cuMemAlloc` also means `cuMemAlloc_v2`.
 
-/// Whether a function has that name, with or without a suffix such as `_v2` or `_v3`.
+/// Returns whether a function has this name, with or without a suffix such as `_v2` or `_v3`.
 pub(crate) fn is_called(function: &str, name: &str) -> bool {
     function.strip_prefix(name).is_some_and(|suffix| suffix.is_empty() || is_version(suffix))
 }

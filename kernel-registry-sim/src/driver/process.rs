@@ -1,4 +1,5 @@
-//! The driver of this process: how it is installed, its state under one lock, the current context of each thread, and its clock.
+//! Groups the driver's state in this process: its installation, the state under one lock, the current context of each
+//! thread, and the clock.
 
 pub(crate) mod clock;
 pub(crate) mod current;

@@ -1,4 +1,4 @@
-//! What the driver writes: what kernels print, and why a context has failed.
+//! Groups what the driver writes: texts that kernels print, and reasons why contexts have failed.
 
 pub(crate) mod failures;
 pub(crate) mod texts;

@@ -1,4 +1,4 @@
-//! `CUresult`: the codes that the functions of the driver return, with names and texts.
+//! Defines `CUresult`: the codes that driver functions return, with names and texts.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -12,13 +12,13 @@ pub(crate) type Answer<T = ()> = Result<T, Code>;
 
 macro_rules! codes {
     ($($value:literal $name:ident $words:literal)*) => {
-        // Programs may ask for the text of each, and the simulator returns only some.
+        // Programs may ask for the text of any code, but the simulator returns only some of them.
         #[allow(dead_code)]
         impl Code {
             $(pub(crate) const $name: Code = Code($value);)*
         }
 
-        /// The name and the text of a code, as NVIDIA's driver has them.
+        /// Returns the name and the text of a code, the same as NVIDIA's driver.
         pub(crate) fn describe(code: u32) -> Option<(&'static CStr, &'static CStr)> {
             let (name, words) = match code {
                 0 => ("CUDA_SUCCESS\0", "no error\0"),
@@ -94,14 +94,14 @@ codes! {
 }
 
 impl Code {
-    /// The code of this name, such as `CUDA_ERROR_UNKNOWN`.
+    /// Finds the code of this name, such as `CUDA_ERROR_UNKNOWN`.
     pub(crate) fn named(name: &str) -> Option<Code> {
         let is_it =
             |code: &u32| describe(*code).is_some_and(|(found, _)| found.to_bytes() == name.as_bytes());
         (1..1000).find(is_it).map(Code)
     }
 
-    /// Whether it is a sticky error: every later call in its context returns it.
+    /// Returns whether the code is a sticky error, which every later call in its context returns.
     pub(crate) fn is_sticky(self) -> bool {
         kernel_registry_cuda::sticky::reason(self.0).is_some()
     }

@@ -1,4 +1,4 @@
-//! Streams: their queues of work, the thread that does it, what waits for what, and deadlocks.
+//! Groups the parts of streams: their queues of work, the worker thread, the order of work, and deadlocks.
 
 pub(crate) mod deadlock;
 pub(crate) mod order;

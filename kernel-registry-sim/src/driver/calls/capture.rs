@@ -1,4 +1,4 @@
-//! Functions of stream capture.
+//! Defines the functions of stream capture.
 
 use crate::driver::caller::arguments::Out;
 use crate::driver::graph::capture_state::Mode;
@@ -6,7 +6,7 @@ use crate::driver::handles::Handle;
 use crate::driver::process::simulator::{begin, begin_with};
 use crate::driver::result::Code;
 
-/// `CUstreamCaptureStatus`.
+/// Values of `CUstreamCaptureStatus`.
 const NONE: u32 = 0;
 const ACTIVE: u32 = 1;
 const INVALIDATED: u32 = 2;

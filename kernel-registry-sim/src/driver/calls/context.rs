@@ -1,4 +1,4 @@
-//! Functions of contexts: primary ones, which one is current, limits.
+//! Defines the functions of contexts: primary contexts, the current context, and limits.
 
 use super::device::device;
 use crate::driver::caller::arguments::{In, Out};
@@ -11,12 +11,12 @@ use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::wait::WaitReason;
 use crate::driver::stream::worker::after_turn;
 
-/// The context that a caller means: 0 is the current one.
+/// Returns the context that a caller means by this handle. 0 means the current context.
 fn resolve(context: Handle) -> Answer<Handle> {
     if context == 0 { CurrentContext::get() } else { Ok(context) }
 }
 
-/// Makes a context, which becomes current in this thread.
+/// Creates a context, and makes it current in this thread.
 fn create(context: &Out<Handle>, flags: u32, ordinal: i32) -> Answer {
     let mut state = begin()?;
     let device = device(&state, ordinal)?;
@@ -27,7 +27,7 @@ fn create(context: &Out<Handle>, flags: u32, ordinal: i32) -> Answer {
     context.set(handle)
 }
 
-/// Waits until all work of a context is done that was submitted before.
+/// Waits until all work of a context that was submitted before this call is done.
 pub(crate) fn synchronize(mut state: Locked, context: Handle) -> Answer<Locked> {
     let last = state.streams.last;
     let is_busy = |state: &State| {
@@ -40,7 +40,7 @@ pub(crate) fn synchronize(mut state: Locked, context: Handle) -> Answer<Locked> 
     Ok(state)
 }
 
-/// Destroys the primary context, if there is one. The next one has no flags.
+/// Destroys the primary context, if there is one. The next primary context has no flags.
 fn end_primary(mut state: Locked, device: usize) -> Answer {
     state.devices[device].flags = 0;
     let handle = state.devices[device].primary;
@@ -51,7 +51,7 @@ fn end_primary(mut state: Locked, device: usize) -> Answer {
     Ok(())
 }
 
-/// Counts one more user of the primary context, and makes the context if there is none.
+/// Counts one more user of the primary context, and creates the context if it does not exist.
 pub(crate) fn retain(state: &mut State, device: usize) -> Answer {
     let handle = state.devices[device].primary;
     if state.contexts.get(handle).is_err() {
@@ -62,14 +62,14 @@ pub(crate) fn retain(state: &mut State, device: usize) -> Answer {
     Ok(())
 }
 
-/// Counts one user fewer of the primary context, and destroys the context after the last one.
+/// Counts one user fewer of the primary context, and destroys the context if there is no user left.
 pub(crate) fn release(mut state: Locked, device: usize) -> Answer {
     let left = state.devices[device].references.checked_sub(1).ok_or(Code::INVALID_CONTEXT)?;
     state.devices[device].references = left;
     if left == 0 { end_primary(state, device) } else { Ok(()) }
 }
 
-/// `CUlimit`.
+/// Values of `CUlimit`.
 const STACK_SIZE: u32 = 0;
 const PRINTF_FIFO_SIZE: u32 = 1;
 const MALLOC_HEAP_SIZE: u32 = 2;
@@ -119,7 +119,7 @@ calls! {
     3020 fn cuCtxCreate_v2(context: Out<Handle>, flags: u32, ordinal: i32) = create(&context, flags, ordinal);
 
     12050 fn cuCtxCreate_v4(context: Out<Handle>, parameters: In<[usize; 3]>, flags: u32, ordinal: i32) = {
-        // Affinity, and contexts of graphics.
+                // Execution affinity and contexts for graphics are not simulated.
         if parameters.get().is_ok_and(|parameters| parameters[0] != 0 || parameters[2] != 0) {
             return Err(Code::NOT_SUPPORTED);
         }
@@ -142,7 +142,7 @@ calls! {
         };
         let device = state.context(context)?.device;
         state = wait_for_device(state, device, "cuCtxDestroy", WaitReason::Destroy)?;
-        // Another thread may have destroyed it, and a new context may have its handle.
+                // Another thread may have destroyed the context meanwhile, and a new context may have the same handle.
         if state.context(context)?.id != id {
             return Err(Code::CONTEXT_IS_DESTROYED);
         }
@@ -192,7 +192,7 @@ calls! {
     };
 
     7000 fn cuCtxGetFlags(flags: Out<u32>) = {
-        // `CU_CTX_MAP_HOST`, which is always set.
+                // `CU_CTX_MAP_HOST` is always set.
         const MAPS_HOST: u32 = 8;
         flags.set(begin()?.context(CurrentContext::get()?)?.flags | MAPS_HOST)
     };
@@ -230,7 +230,8 @@ calls! {
                 _ => None,
             };
             let found = context.limits.get_mut(&limit).ok_or(Code::UNSUPPORTED_LIMIT)?;
-            // Once a kernel was launched that prints or allocates, its memory is there.
+            // A limit is fixed once a kernel was launched that prints or allocates, because the driver then allocates
+            // the memory.
             if depends.is_some() {
                 return Err(Code::INVALID_VALUE);
             }
@@ -247,7 +248,8 @@ calls! {
         }
         let is_other = value != context.stack;
         context.stack = value;
-        // Where kernels can launch kernels, this call does all of the work.
+        // If a kernel can launch kernels, this call grows the stacks at once, and the next launch has nothing left to
+        // do.
         if is_other && !state.has_kernel(current, |kernel| kernel.needs.device_launch) {
             state.context(current)?.stack_changed = true;
         }

@@ -1,4 +1,4 @@
-//! Functions of devices: names, sizes, attributes.
+//! Defines the functions of devices: names, sizes and attributes.
 
 use crate::driver::caller::arguments::{Out, write_text};
 use crate::driver::config::device::Device;
@@ -6,13 +6,13 @@ use crate::driver::process::simulator::begin;
 use crate::driver::process::state::State;
 use crate::driver::result::{Answer, Code};
 
-/// The index of a device, if it exists.
+/// Returns the index of the device with this ordinal, or an error if there is none.
 pub(crate) fn device(state: &State, ordinal: i32) -> Answer<usize> {
     let device = usize::try_from(ordinal).ok().filter(|device| *device < state.devices.len());
     device.ok_or(Code::INVALID_DEVICE)
 }
 
-/// The kind of a device.
+/// Returns the properties of a device.
 fn kind(state: &State, ordinal: i32) -> Answer<&Device> {
     Ok(&state.devices[device(state, ordinal)?].kind)
 }
@@ -56,27 +56,28 @@ fn uuid_of(device: usize) -> [u8; 16] {
     uuid
 }
 
-/// The value of a `CUdevice_attribute`: what an H200 answers, or what follows from the kind of device where devices differ.
+/// Returns the value of a `CUdevice_attribute`. Where devices differ, the value follows from `kind`. Otherwise it is
+/// the value of an H200.
 fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
     let room = kind.room();
     Some(match which {
-        // Threads of a block, then its sides, then those of a grid.
+        // The most threads of a block, the largest extents of a block, and the largest extents of a grid.
         1..=3 => 1024,
         4 => 64,
         5 => i32::MAX,
         6 | 7 => 65_535,
-        // Shared memory of a block, constant memory, the width of a warp, pitch, registers of a block.
+        // Shared memory of a block, constant memory, warp size, largest pitch, registers of a block.
         8 => 48 << 10,
         9 => 64 << 10,
         10 => 32,
         11 => i32::MAX,
         12 => 65_536,
-        // The clock in kHz, alignment of textures and surfaces, multiprocessors, the PCI bus.
+        // Clock in kHz, alignment of textures and surfaces, number of multiprocessors, PCI bus id.
         13 => (kind.speed.clock * 1000) as i32,
         14 | 30 => 512,
         16 => kind.processors as i32,
         33 => device as i32,
-        // Clock and width of the memory, its cache, threads of a multiprocessor, copy engines.
+        // Clock and bus width of the memory, L2 cache, threads of a multiprocessor, copy engines, compute capability.
         36 => (kind.speed.memory_clock * 1000) as i32,
         37 => kind.speed.bus as i32,
         38 => (kind.speed.cache << 20) as i32,
@@ -84,7 +85,7 @@ fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
         40 => 3,
         75 => (kind.arch / 10) as i32,
         76 => (kind.arch % 10) as i32,
-        // Shared memory and registers of a multiprocessor, slowness with doubles.
+        // Shared memory and registers of a multiprocessor, ratio of single to double precision performance.
         81 => room.shared as i32,
         82 => 65_536,
         87 => {
@@ -94,18 +95,19 @@ fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
                 64
             }
         }
-        // The shared memory that a block can be granted, blocks of a multiprocessor, persisting cache, reserved shared memory,
+        // Opt-in shared memory of a block, blocks of a multiprocessor, persisting L2 cache, reserved shared memory,
         // clusters.
         97 => kind.shared_of_block() as i32,
         106 => room.blocks as i32,
         108 => 134_217_728,
         111 => room.reserved_shared as i32,
         120 => kind.has_clusters().into(),
-        // Overlap of copies, mapped memory, kernels at once, ECC, unified addresses, priorities of streams, caches of global and
-        // local memory, managed memory, pageable memory, words in memory of 32 bits and NOR, cooperative launches, pools.
+        // Supported: overlapping copies, mapped host memory, concurrent kernels, ECC, unified addressing, stream
+        // priorities, L1 caching of global and local memory, managed memory, pageable memory access, 32-bit and NOR
+        // stream memory operations, cooperative launches, memory pools.
         15 | 19 | 31 | 32 | 41 | 78..=80 | 83 | 89..=92 | 94 | 95 | 98 | 99 | 102 | 115 => 1,
-        // A limit of time for kernels, integrated, compute mode, PCI device and domain, TCC, boards, atomics with the host,
-        // managed access at once, words in memory of 64 bits.
+        // 0 or unsupported: kernel time limit, integrated device, compute mode, PCI device and domain, TCC, multi-GPU
+        // board, atomics with the host, concurrent managed access, 64-bit stream memory operations.
         17 | 18 | 20 | 34 | 35 | 50 | 84..=86 | 88 | 93 | 96 | 100 | 101 | 121 => 0,
         _ => return None,
     })

@@ -1,4 +1,4 @@
-//! Functions of events.
+//! Defines the functions of events.
 
 use super::stream::wait;
 use crate::driver::caller::arguments::Out;
@@ -12,7 +12,8 @@ use crate::driver::stream::wait::Seq;
 
 const DISABLE_TIMING: u32 = 2;
 
-/// Where an event was recorded, or `None` if it never was. An event of a capture is an error.
+/// Returns the stream and the position at which an event was recorded, or `None` if it never was. If the event was
+/// recorded in a capture, the result is an error.
 fn find_recorded(state: &mut State, event: Handle) -> Answer<Option<(Handle, Seq)>> {
     let context = state.events.get(event)?.context;
     state.sound(context)?;
@@ -28,7 +29,7 @@ fn find_recorded(state: &mut State, event: Handle) -> Answer<Option<(Handle, Seq
     Ok(recorded)
 }
 
-/// Milliseconds from one event to another.
+/// Writes the milliseconds from one event to another.
 fn elapsed(time: &Out<f32>, start: Handle, end: Handle) -> Answer {
     let state = begin()?;
     let (start, end) = (state.events.get(start)?, state.events.get(end)?);

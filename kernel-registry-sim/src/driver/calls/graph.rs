@@ -1,4 +1,4 @@
-//! Functions of graphs that were captured: instantiating and launching them.
+//! Defines the functions that instantiate and launch captured graphs.
 
 use crate::driver::caller::arguments::Out;
 use crate::driver::handles::Handle;
@@ -7,7 +7,7 @@ use crate::driver::process::simulator::{begin, begin_with};
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::Code;
 
-/// `CUgraphInstantiate_flags`.
+/// Values of `CUgraphInstantiate_flags`.
 const AUTO_FREE: u64 = 1;
 const DEVICE_LAUNCH: u64 = 4;
 

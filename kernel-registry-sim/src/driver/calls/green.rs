@@ -1,6 +1,7 @@
-//! Functions of green contexts, which are parts of a device's multiprocessors.
+//! Defines the functions of green contexts. A green context has some of a device's multiprocessors.
 //!
-//! In a green context only streams are made; other functions that need a current context are not simulated there.
+//! While a green context is current, streams can be created. Other functions that need a current context are not
+//! simulated then.
 
 use super::context::{release, retain};
 use super::device::device;
@@ -15,13 +16,13 @@ use crate::driver::result::{Answer, Code};
 use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::wait::WaitReason;
 
-/// `CUdevResource`. Callers read words 0 and 24 to 26; the others are the driver's own.
+/// `CUdevResource`. Callers read words 0 and 24 to 26. The driver uses the other words for itself.
 type Resource = [u32; 36];
 
 /// `CU_DEV_RESOURCE_TYPE_SM`.
 const SM: u32 = 1;
 
-/// Describes multiprocessors of a device. The result of a split cannot be split again.
+/// Describes multiprocessors of a device. A result of a split cannot be split again.
 fn describe(device: usize, span: Span, is_split: bool, (least, alignment): (u32, u32)) -> Resource {
     let mut words = [0; 36];
     words[..4].copy_from_slice(&[SM, device as u32, span.first, is_split.into()]);
@@ -29,7 +30,7 @@ fn describe(device: usize, span: Span, is_split: bool, (least, alignment): (u32,
     words
 }
 
-/// Reads a description: the device, and multiprocessors that it has.
+/// Reads a description: returns the device, and its multiprocessors that are described.
 fn parse(state: &State, words: &Resource) -> Answer<(usize, Span)> {
     if words[0] != SM {
         return Err(Code::INVALID_RESOURCE_TYPE);
@@ -40,7 +41,7 @@ fn parse(state: &State, words: &Resource) -> Answer<(usize, Span)> {
     if is_there { Ok((device, Span { first, count })) } else { Err(Code::INVALID_RESOURCE_CONFIGURATION) }
 }
 
-/// The smallest size of a part, and the number that its size is a multiple of.
+/// Returns the smallest size of a group of multiprocessors, and the number that the size is a multiple of.
 fn granularity(device: &Device) -> (u32, u32) {
     match device.arch {
         90.. => (8, 8),
@@ -75,7 +76,8 @@ calls! {
         }
         let (smallest, alignment) = granularity(&state.devices[device].kind);
         let size = least.max(smallest).next_multiple_of(alignment).min(span.count);
-        // An H200 makes 15 groups of 8, and not 16. The other sizes that were tried on it agree.
+        // For groups of 8, an H200 makes 15 and not 16. Its results for the other sizes that were tried agree with
+        // this.
         let most = span.count / size.max(1);
         if groups.is_null() {
             return count.set(most);
@@ -113,7 +115,7 @@ calls! {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
         let Description { device: of, span } = *state.descriptions.get(description)?;
-        // `CU_GREEN_CTX_DEFAULT_STREAM` is required.
+                // The flag `CU_GREEN_CTX_DEFAULT_STREAM` is required.
         if of != device || flags != 1 || span.count == 0 {
             return Err(Code::INVALID_VALUE);
         }

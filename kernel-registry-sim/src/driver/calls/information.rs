@@ -1,4 +1,4 @@
-//! Functions of the driver itself: initialisation, version, texts of errors.
+//! Defines the functions about the driver itself: initialisation, version, error texts.
 
 use std::ffi::c_char;
 

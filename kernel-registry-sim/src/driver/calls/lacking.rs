@@ -1,12 +1,14 @@
-//! Functions that are not simulated: each reports that once in a thread, and returns `CUDA_ERROR_NOT_SUPPORTED`. They exist so that a program
-//! that looks for one of them does not take the driver for an older one.
+//! Defines the functions that are not simulated. Each reports this once in a thread, and returns
+//! `CUDA_ERROR_NOT_SUPPORTED`. The functions exist so that a program that looks for one of them does not take the
+//! driver for an older version.
 
 use super::entry::Entry;
 use crate::driver::process::simulator::Simulator;
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::Code;
 
-/// What the report says is not simulated: the function's name, with the reason for the one that only the runtime API calls.
+/// Returns what the report names as not simulated: the name of the function, or an explanation for the function that
+/// only the runtime API calls.
 fn lacking(function: &'static str) -> &'static str {
     match function {
         "cuGetExportTable" => {
@@ -17,7 +19,7 @@ fn lacking(function: &'static str) -> &'static str {
     }
 }
 
-/// Defines such functions, grouped by the first version of CUDA that has them.
+/// Defines functions that are not simulated, grouped by the first version of CUDA that has them.
 macro_rules! lacking {
     ($($since:literal: $($name:ident)*;)*) => {
         $($(#[cfg_attr(feature = "export", unsafe(no_mangle))]

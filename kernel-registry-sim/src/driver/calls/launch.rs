@@ -1,4 +1,4 @@
-//! Functions that launch kernels.
+//! Defines the functions that launch kernels.
 
 use crate::driver::caller::arguments::{Arguments, In, Packed};
 use crate::driver::handles::Handle;
@@ -20,7 +20,7 @@ pub(crate) struct Config {
     count: u32,
 }
 
-/// `CUlaunchAttribute`: its id and its value.
+/// `CUlaunchAttribute`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Attribute {
@@ -30,7 +30,7 @@ struct Attribute {
 }
 
 impl Config {
-    /// Threads of a block, their dynamic shared memory, and blocks of a cluster.
+    /// Returns threads of a block, dynamic shared memory of a block, and blocks of a cluster.
     pub(crate) fn blocks_and_cluster(&self) -> Answer<(usize, usize, usize)> {
         let product = |sizes: [u32; 3]| {
             sizes.iter().fold(1, |product: usize, size| product.saturating_mul(*size as usize))
@@ -60,7 +60,7 @@ impl Shape {
         match id {
             COOPERATIVE => self.cooperative = value[0] != 0,
             CLUSTER_DIMENSION => self.cluster = Some([value[0], value[1], value[2]]),
-            // Scheduling hints change no result.
+            // Scheduling hints do not change results.
             IGNORE | CLUSTER_SCHEDULING | PRIORITY => {}
             _ => {
                 return not_simulated(
@@ -72,7 +72,7 @@ impl Shape {
     }
 }
 
-/// Refuses a launch whose arguments are `packed` in one buffer: only pointers to each are simulated.
+/// Refuses a launch whose arguments are packed in one buffer. Only an array of pointers to arguments is simulated.
 pub(crate) fn not_packed(packed: &Packed) -> Answer {
     if packed.is_null() {
         return Ok(());

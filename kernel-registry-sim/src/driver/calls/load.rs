@@ -1,4 +1,4 @@
-//! Functions of code: modules, libraries, and the linker.
+//! Groups the functions that load code: modules, libraries, and the linker.
 
 pub(crate) mod library;
 pub(crate) mod link;

@@ -1,4 +1,4 @@
-//! Functions of memory.
+//! Groups the functions of memory.
 
 pub(crate) mod allocate;
 pub(crate) mod copy;

@@ -1,4 +1,4 @@
-//! Functions that compute occupancy.
+//! Defines the functions that compute occupancy.
 
 use kernel_registry_cuda::fit;
 
@@ -11,22 +11,23 @@ use crate::driver::process::current::CurrentContext;
 use crate::driver::process::simulator::begin;
 use crate::driver::result::{Answer, Code};
 
-/// What a kernel needs, and what a multiprocessor has.
+/// The resources that a kernel needs, and those that a multiprocessor has.
 struct Needs {
     max_threads: usize,
     registers: u32,
     shared: usize,
-    /// The most dynamic shared memory that it opted in to.
+    /// The most bytes of dynamic shared memory that the kernel may use, including an opt-in.
     max_dynamic: usize,
-    /// Whether it opted in to non-portable cluster sizes.
+    /// Whether the kernel has opted in to non-portable cluster sizes.
     large_clusters: bool,
     carveout: Option<u32>,
-    /// The multiprocessors.
+    /// The device, with the resources of its multiprocessors.
     room: fit::Device,
 }
 
 impl Needs {
-    /// The needs of a kernel, which this loads: with a library's kernel every function here may wait.
+    /// Finds the resources that a kernel needs. This loads the kernel, so occupancy functions may wait when they are
+    /// called with a library's kernel.
     fn find(function: Handle, call: &'static str) -> Answer<Self> {
         let (state, function) = load(begin()?, function, CurrentContext::get()?, call)?;
         let function = state.functions.get(function)?;
@@ -50,7 +51,8 @@ impl Needs {
         self.room.processors as usize
     }
 
-    /// Blocks that fit on a multiprocessor.
+    /// Returns the number of blocks that fit on a multiprocessor. `block` is the number of threads, `dynamic` the bytes
+    /// of dynamic shared memory.
     fn blocks(&self, block: usize, dynamic: usize) -> Answer<usize> {
         if block == 0 || block > self.max_threads {
             return Err(Code::INVALID_VALUE);
@@ -76,7 +78,7 @@ fn occupancy(blocks: &Out<i32>, function: Handle, block: i32, shared: usize, cal
     blocks.set(needs.blocks(block, shared)? as i32)
 }
 
-/// The largest block size with the highest occupancy, and the number of blocks that fills the device.
+/// Writes the largest block size with the highest occupancy, and the number of blocks that then fills the device.
 fn best(
     (grid, block): (&Out<i32>, &Out<i32>),
     function: Handle,
@@ -92,7 +94,7 @@ fn best(
     let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
     let largest = limit.min(needs.max_threads);
     let (mut best, mut most) = ((0, 0), 0);
-    // The caller's function is called without the lock.
+    // The caller's function is called without the lock of the state.
     for size in (1..=largest.div_ceil(32)).map(|warps| (warps * 32).min(largest)) {
         let blocks = needs.blocks(size, shared_of.call(size as i32).unwrap_or(shared))?;
         if blocks * size >= most && blocks > 0 {

@@ -1,4 +1,4 @@
-//! Functions of streams, and of words in memory that they write or wait for.
+//! Defines the functions of streams, including stream memory operations, which write a word in memory or wait for it.
 
 use crate::driver::caller::arguments::{HostFunction, Out};
 use crate::driver::handles::Handle;
@@ -11,7 +11,8 @@ use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::queue::{Order, Stream, Until, Work};
 use crate::driver::stream::wait::{Seq, WaitReason};
 
-/// The most streams of a context that are made without waiting for the device: with 34 making another did not wait, with 36 it did.
+/// The most streams of a context that are created without waiting for the device. With 34 streams, creating another one
+/// did not wait. With 36 streams it did.
 const STREAMS: usize = 34;
 
 fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> Answer {
@@ -23,23 +24,23 @@ fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> 
     if flags > 1 {
         return Err(Code::INVALID_VALUE);
     }
-    // Counts the new stream, and leaves out the two that are the context's own.
+    // Counts the new stream, but not the context's own two streams.
     let streams = state.streams.iter().filter(|(_, stream)| stream.context == context && !stream.closed);
-    let alive = streams.count().saturating_sub(1);
-    if alive > STREAMS.max(state.sound(context)?.most_streams) {
+    let count = streams.count().saturating_sub(1);
+    if count > STREAMS.max(state.sound(context)?.most_streams) {
         state = wait_for_device(state, device, call, WaitReason::Streams)?;
     }
     let most = &mut state.sound(context)?.most_streams;
-    *most = alive.max(*most);
+    *most = count.max(*most);
     let order = if flags == 1 { Order::NonBlocking } else { Order::Blocking };
     let stream = Stream { priority: priority.clamp(-5, 0), part, ..Stream::new(context, device, order) };
     made.set(state.streams.insert(stream))
 }
 
-/// `CU_EVENT_WAIT_EXTERNAL`: the wait is a node of the graph that is captured.
+/// `CU_EVENT_WAIT_EXTERNAL`: in a capture, the wait becomes a node of the graph.
 const EXTERNAL: u32 = 1;
 
-/// Waits until a stream has done all work up to that place.
+/// Waits until a stream has done all work up to the position `seq`.
 pub(crate) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked> {
     let context = state.streams.get(stream)?.context;
     while !state.streams.has_done(stream, seq) {
@@ -49,7 +50,7 @@ pub(crate) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked
     Ok(state)
 }
 
-/// Submits work on a word in memory.
+/// Submits work that reads or writes a word in memory.
 fn submit_word(stream: Handle, address: usize, work: Work) -> Answer {
     let (mut state, stream) = begin_with(stream)?;
     if !address.is_multiple_of(4) || !state.memory.lock().has(address, 4) {
@@ -90,7 +91,7 @@ calls! {
         let (mut state, stream) = begin_with(stream)?;
         state.not_captured(stream)?;
         let last = state.streams.last;
-        // The default stream waits for the blocking ones, and they wait for it.
+                // Work in the default stream waits for the blocking streams, and their work waits for the default stream.
         wait(state, stream, last).map(drop)
     };
 

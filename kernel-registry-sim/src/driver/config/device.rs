@@ -1,8 +1,9 @@
-//! The devices that can be simulated: names, architectures, sizes.
+//! Lists the devices that can be simulated, with their names, architectures and sizes.
 
 use kernel_registry_cuda::fit;
 
-/// A device: name, architecture, multiprocessors and memory. What a multiprocessor has room for follows from the architecture.
+/// A simulated device: name, architecture, number of multiprocessors, memory and speed. The resources of a
+/// multiprocessor follow from the architecture.
 ///
 /// ```
 /// use kernel_registry_sim::Device;
@@ -14,19 +15,19 @@ use kernel_registry_cuda::fit;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     pub(crate) name: String,
-    /// Such as 90 for sm_90.
+    /// The architecture, such as 90 for sm_90.
     pub(crate) arch: u32,
-    /// Multiprocessors.
+    /// The number of multiprocessors.
     pub(crate) processors: u32,
-    /// Bytes.
+    /// Bytes of memory.
     pub(crate) memory: u64,
     pub(crate) speed: Speed,
 }
 
-/// What the driver says of a device's speed.
+/// The speed of a device, as the driver's attributes give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Speed {
-    /// MHz, of the processor and of the memory.
+    /// The clock rates of the multiprocessors and of the memory in MHz.
     pub(crate) clock: u32,
     pub(crate) memory_clock: u32,
     /// Width of the memory bus in bits.
@@ -35,7 +36,8 @@ pub(crate) struct Speed {
     pub(crate) cache: u32,
 }
 
-/// Defines a constructor for each device, and the lookup by name. The memory is about what the driver says.
+/// Defines a constructor for each device, and the lookup by name. The memory sizes are about those that the real driver
+/// reports.
 macro_rules! known {
     ($($key:literal $function:ident: $name:literal, $arch:literal, $processors:literal x, $memory:literal MiB,
         $clock:literal / $memory_clock:literal MHz, $bus:literal bits, $cache:literal MiB;)*) => {
@@ -46,7 +48,7 @@ macro_rules! known {
                 Device { speed, ..Device::new($name, $arch, $processors, $memory << 20) }
             })*
 
-            /// A device by the name that `KERNEL_REGISTRY_SIM_DEVICES` takes, such as `h200`.
+            /// Returns the device with this name, as in `KERNEL_REGISTRY_SIM_DEVICES`: `h200`.
             pub fn named(name: &str) -> Option<Self> {
                 match name {
                     $($key => Some(Device::$function()),)*
@@ -72,7 +74,7 @@ known! {
 }
 
 impl Device {
-    /// A device that has no constructor of its own, as fast as an H200.
+    /// Returns a device that has no constructor of its own. Its speed is that of an H200.
     pub fn new(name: &str, arch: u32, processors: u32, memory: u64) -> Self {
         let speed = Speed { clock: 1980, memory_clock: 3201, bus: 6144, cache: 60 };
         Device { name: name.to_owned(), arch, processors, memory, speed }
@@ -93,19 +95,20 @@ impl Device {
         Device { memory, ..self }
     }
 
-    /// What a multiprocessor has room for. An architecture without a row of its own has that of the one before.
+    /// Returns the resources of a multiprocessor. An architecture without a row has those of the last architecture
+    /// before it.
     pub(crate) fn room(&self) -> fit::Device {
         let rows = fit::Device::all();
         let row = rows.iter().rev().find(|row| row.sm <= self.arch).unwrap_or(&rows[0]);
         fit::Device { processors: self.processors, ..row.clone() }
     }
 
-    /// The threads that can be resident on the device.
+    /// Returns how many threads can be resident on the device.
     pub(crate) fn threads(&self) -> u64 {
         u64::from(self.processors) * u64::from(self.room().threads)
     }
 
-    /// The most bytes of shared memory that a block can opt in to.
+    /// Returns the most bytes of shared memory that a block can opt in to.
     pub(crate) fn shared_of_block(&self) -> u32 {
         self.room().block_shared
     }
@@ -120,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_what_their_makers_say() {
+    fn devices_have_the_sizes_of_the_real_ones() {
         for name in Device::NAMES {
             assert!(Device::named(name).is_some(), "{name}");
         }

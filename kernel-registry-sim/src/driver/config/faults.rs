@@ -1,4 +1,4 @@
-//! Faults to inject: calls that fail, take longer, or succeed and break their context.
+//! Defines faults that tests inject: calls that fail, take longer, or succeed and break their context.
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +10,8 @@ use super::timing::duration;
 use crate::driver::names::is_called;
 use crate::driver::result::Code;
 
-/// A fault to inject into calls of one function of the driver: they fail, take longer, or break their context.
+/// A fault to inject into calls of one driver function. The calls fail, take longer, or succeed and break their
+/// context.
 ///
 /// ```
 /// use kernel_registry_sim::Fault;
@@ -23,7 +24,8 @@ use crate::driver::result::Code;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// As text, for `KERNEL_REGISTRY_SIM_FAULTS`: a function, which of its calls, and what happens to them:
+/// A fault can be parsed from text, as in `KERNEL_REGISTRY_SIM_FAULTS`: a function, the numbers of its calls, and what
+/// happens to them:
 ///
 /// ```
 /// # use kernel_registry_sim::Fault;
@@ -39,7 +41,7 @@ use crate::driver::result::Code;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub(crate) call: String,
-    /// The calls that it changes, counted from 1.
+    /// The calls that the fault changes, by their numbers counted from 1.
     numbers: RangeInclusive<u64>,
     outcome: Outcome,
 }
@@ -53,7 +55,8 @@ pub(crate) enum Outcome {
 }
 
 impl Fault {
-    /// Calls do nothing and return this `CUresult`. The name of the function may be without `_v2` and the like.
+    /// Makes calls fail: they do nothing and return this `CUresult`. A suffix such as `_v2` of the function's name can
+    /// be left out.
     ///
     /// A sticky error, such as `CUDA_ERROR_ILLEGAL_ADDRESS` or `CUDA_ERROR_LAUNCH_FAILED`, is returned by later calls too, in
     /// every context unless faults are [contained](crate::Config::contained).
@@ -61,13 +64,14 @@ impl Fault {
         Fault::new(call, Outcome::Fails(Code(result)))
     }
 
-    /// Calls succeed, and then the current context has a sticky error, as if a kernel that they launched had failed; so have all
-    /// other contexts, unless faults are [contained](crate::Config::contained).
+    /// Makes calls succeed and then break their context, as if a kernel that they launched had failed: the current
+    /// context gets a sticky error. All other contexts get it too, unless faults are
+    /// [contained](crate::Config::contained).
     pub fn breaks(call: &str, result: u32) -> Self {
         Fault::new(call, Outcome::Breaks(Code(result)))
     }
 
-    /// Calls take that much longer.
+    /// Makes calls take this much longer.
     pub fn delays(call: &str, time: Duration) -> Self {
         Fault::new(call, Outcome::Delays(time))
     }
@@ -76,18 +80,18 @@ impl Fault {
         Fault { call: call.to_owned(), numbers: 1..=u64::MAX, outcome }
     }
 
-    /// Only the call of this number, counted from 1 since the fault was injected.
+    /// Limits the fault to the call with this number, counted from 1 since the fault was injected.
     pub fn nth(self, number: u64) -> Self {
         Fault { numbers: number..=number, ..self }
     }
 
-    /// The call of this number and all later ones.
+    /// Limits the fault to the call with this number and all later calls.
     pub fn from(self, number: u64) -> Self {
         Fault { numbers: number..=u64::MAX, ..self }
     }
 }
 
-/// A fault that is injected, and how many calls it saw and changed.
+/// An injected fault, with the number of calls that it has seen and changed.
 #[derive(Debug)]
 pub(crate) struct Rule {
     fault: Fault,
@@ -100,7 +104,7 @@ impl Rule {
         Rule { fault, calls: AtomicU64::new(0), hits: AtomicU64::new(0) }
     }
 
-    /// Counts a call, and returns what the fault does to it.
+    /// Counts a call, and returns what the fault does to it, if it changes the call.
     pub(crate) fn meets(&self, entry: &str) -> Option<Outcome> {
         if !is_called(entry, &self.fault.call) {
             return None;
@@ -113,7 +117,7 @@ impl Rule {
     }
 }
 
-/// Why a fault cannot be injected.
+/// The reason why a fault cannot be injected.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultError {
@@ -141,7 +145,7 @@ impl fmt::Display for FaultError {
 
 impl Error for FaultError {}
 
-// `main` and `unwrap` print this text, which is for people too.
+// `main` and `unwrap` print errors by `Debug`, so it prints the text for people.
 impl fmt::Debug for FaultError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

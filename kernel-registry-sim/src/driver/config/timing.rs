@@ -1,4 +1,5 @@
-//! Pseudo-random delays, the same in every run. They make the threads of a program run in unusual orders.
+//! Computes pseudo-random delays that are the same in every run. The delays make the threads of a program run in
+//! unusual orders.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -15,7 +16,8 @@ impl Timing {
         Timing { seed, longest }
     }
 
-    /// The delay of the nth event of a kind. It does not depend on events of other kinds, whose order differs between runs.
+    /// Returns the delay of the nth event of a kind. It does not depend on events of other kinds, because their order
+    /// differs between runs.
     pub(crate) fn delay(&self, kind: &str, number: u64) -> Duration {
         let random =
             mix(self.seed ^ kind.bytes().fold(mix(number), |hash, byte| mix(hash ^ u64::from(byte))));
@@ -23,7 +25,7 @@ impl Timing {
     }
 }
 
-/// One step of SplitMix64.
+/// Computes one step of the generator SplitMix64.
 fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

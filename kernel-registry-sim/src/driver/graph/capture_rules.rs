@@ -1,4 +1,4 @@
-//! Stream capture: work becomes nodes of a graph, and unsafe calls are refused meanwhile.
+//! Implements stream capture: submitted work becomes nodes of a graph, and unsafe calls are refused.
 
 use std::thread;
 
@@ -26,7 +26,7 @@ impl State {
         Ok(())
     }
 
-    /// Ends a capture. Returns the graph, or why it is invalid.
+    /// Ends a capture. Returns the graph, or the error that tells why the capture is invalid.
     pub(crate) fn end_capture(&mut self, stream: Handle) -> Answer<Handle> {
         let part = self.streams.get(stream)?.capture.clone().ok_or(Code::ILLEGAL_STATE)?;
         let capture = self.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?;
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// Ends the capture that began in a stream, because the stream is destroyed.
+    /// Ends the capture that began in a stream, because that stream is being destroyed.
     pub(crate) fn abandon_capture(&mut self, stream: Handle) {
         let begun = self.captures.iter().find(|(_, capture)| capture.origin == stream);
         let Some((id, graph)) = begun.map(|(id, begun)| (*id, begun.graph)) else { return };
@@ -71,7 +71,7 @@ impl State {
         let _ = self.graphs.remove(graph);
     }
 
-    /// The error of a query of an event that was recorded in a captured stream.
+    /// Returns the error for a query of an event that was recorded in a captured stream.
     pub(crate) fn captured_event(&self, capture: u64) -> Code {
         let is_invalid = self.captures.get(&capture).is_some_and(|capture| capture.is_invalid);
         if is_invalid { Code::INVALID_VALUE } else { Code::CAPTURED_EVENT }
@@ -89,14 +89,14 @@ impl State {
         Err(error)
     }
 
-    /// Whether a stream is captured. If its capture is invalid, nothing can be submitted to it.
+    /// Returns whether a stream is captured, or an error if its capture is invalid.
     pub(crate) fn is_captured(&self, stream: Handle) -> Answer<bool> {
         let Some(part) = &self.streams.get(stream)?.capture else { return Ok(false) };
         let is_invalid = self.captures.get(&part.capture).is_none_or(|capture| capture.is_invalid);
         if is_invalid { Err(Code::STREAM_CAPTURE_INVALIDATED) } else { Ok(true) }
     }
 
-    /// Adds work as a node of the graph that a stream captures.
+    /// Adds work as a node to the graph that captures a stream.
     pub(crate) fn capture(&mut self, stream: Handle, work: Work) -> Answer {
         let found = self.streams.get(stream)?;
         if found.part.is_some() {
@@ -111,7 +111,7 @@ impl State {
         Ok(())
     }
 
-    /// Refuses a call that cannot be captured, and invalidates the capture.
+    /// Refuses a call that cannot be captured if the stream is captured, and invalidates the capture.
     pub(crate) fn not_captured(&mut self, stream: Handle) -> Answer {
         match &self.streams.get(stream)?.capture {
             Some(part) => self.refuse(part.capture, Code::STREAM_CAPTURE_UNSUPPORTED),
@@ -119,13 +119,14 @@ impl State {
         }
     }
 
-    /// Refuses work for the default stream while a blocking stream is captured: it would have to wait for that stream.
+    /// Refuses work for the default stream while a blocking stream is captured. The work would have to wait for that
+    /// stream.
     pub(crate) fn not_implied(&mut self, stream: Handle) -> Answer {
         let Some(capture) = self.blocking_capture(stream)? else { return Ok(()) };
         self.refuse(capture, Code::STREAM_CAPTURE_IMPLICIT)
     }
 
-    /// The capture in a blocking stream, if this is the default stream.
+    /// Returns the capture of a blocking stream of the same context, if `stream` is the default stream.
     pub(crate) fn blocking_capture(&self, stream: Handle) -> Answer<Option<u64>> {
         let found = self.streams.get(stream)?;
         if found.order != Order::Legacy {
@@ -137,7 +138,7 @@ impl State {
         Ok(blocking.find_map(|other| other.capture.as_ref()).map(|part| part.capture))
     }
 
-    /// Refuses to wait for a context while one of its streams is captured.
+    /// Refuses to wait for a context while any of its streams is captured.
     pub(crate) fn none_captured(&mut self, context: Handle) -> Answer {
         let streams = self.streams.iter().filter(|(_, stream)| stream.context == context);
         let captured: Vec<_> =
@@ -149,8 +150,8 @@ impl State {
         Err(Code::STREAM_CAPTURE_UNSUPPORTED)
     }
 
-    /// Refuses an unsafe call, such as an allocation, if a capture forbids it, and invalidates that capture. The
-    /// modes of the capture and of this thread decide.
+    /// Refuses an unsafe call, such as an allocation, if a capture forbids it, and invalidates that capture. The modes
+    /// of the capture and of the calling thread decide.
     pub(crate) fn may_disturb(&mut self) -> Answer {
         let (this, mode) = (thread::current().id(), MODE.get());
         let forbids = |capture: &Capture| match mode {
@@ -175,7 +176,7 @@ impl State {
         Err(Code::STREAM_CAPTURE_ISOLATION)
     }
 
-    /// Lets a stream wait for an event of a capture: the stream joins that capture.
+    /// Makes a stream wait for an event of a capture. The stream thereby joins that capture.
     pub(crate) fn join(&mut self, stream: Handle, event: &Part) -> Answer {
         if !self.captures.contains_key(&event.capture) {
             return Err(Code::INVALID_VALUE);

@@ -1,4 +1,4 @@
-//! Stream capture: its modes, and the state that streams and events keep of it.
+//! Defines the modes of stream capture, and the state of captures in streams and events.
 
 use std::cell::Cell;
 use std::thread::ThreadId;
@@ -6,7 +6,7 @@ use std::thread::ThreadId;
 use crate::driver::handles::Handle;
 use crate::driver::result::{Answer, Code};
 
-/// `CUstreamCaptureMode`: which threads may not make unsafe calls while a stream is captured.
+/// `CUstreamCaptureMode`: decides which threads may not make unsafe calls while a stream is captured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
     Global,
@@ -24,25 +24,25 @@ impl Mode {
 }
 
 thread_local! {
-    /// The mode of this thread, by `cuThreadExchangeStreamCaptureMode`.
+        /// The mode of this thread, set by `cuThreadExchangeStreamCaptureMode`.
     pub(crate) static MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
 }
 
 /// A capture that has begun and not ended.
 pub(crate) struct Capture {
     pub(crate) graph: Handle,
-    /// The stream in which it began.
+    /// The stream in which the capture began.
     pub(crate) origin: Handle,
     pub(crate) mode: Mode,
     pub(crate) thread: ThreadId,
-    /// An operation that cannot be captured has invalidated it.
+    /// Whether an operation that cannot be captured has invalidated the capture.
     pub(crate) is_invalid: bool,
 }
 
-/// The place of a stream or an event in a capture.
+/// The position of a stream or an event in a capture.
 #[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) capture: u64,
-    /// The nodes that the next one comes after, by their places in the graph.
+    /// The nodes that the next node depends on, by their indices in the graph.
     pub(crate) after: Vec<usize>,
 }

@@ -1,4 +1,4 @@
-//! Launches of graphs: their nodes become work in streams.
+//! Launches graphs: their nodes become work in streams.
 
 use super::nodes::Node;
 use crate::driver::handles::Handle;
@@ -13,7 +13,7 @@ impl State {
     pub(crate) fn launch_graph(&mut self, executable: Handle, stream: Handle) -> Answer {
         let found = self.graphs.executables.get_mut(executable)?;
         let (frees, last) = (found.frees, found.last);
-        // The nodes are taken out meanwhile: a copy of them would cost more than the launch.
+        // Takes the nodes out during the launch, because copying them would cost more than the launch.
         let nodes = std::mem::take(&mut found.nodes);
         let may_launch = if frees { Ok(()) } else { self.may_allocate(&nodes) };
         let launched = may_launch.and_then(|()| self.launch_nodes(&nodes, last, stream));
@@ -23,7 +23,7 @@ impl State {
         Ok(())
     }
 
-    /// Refuses a launch that would allocate memory while an earlier launch's allocation of it is not freed.
+    /// Refuses a launch that would allocate memory again that an earlier launch has allocated and nobody has freed.
     fn may_allocate(&self, nodes: &[Node]) -> Answer {
         let memory = self.memory.lock();
         let is_there = |node: &Node| match &node.work {
@@ -35,10 +35,11 @@ impl State {
         if nodes.iter().any(is_there) { Err(Code::INVALID_VALUE) } else { Ok(()) }
     }
 
-    /// Submits nodes behind the end of an earlier launch, and says where they end.
+    /// Submits the nodes of a graph after the end of its earlier launch, and returns the position of their end.
     ///
-    /// Each chain of nodes goes into one queue: the first into that of the stream, the others into internal streams, which wait for
-    /// each other as the nodes do. The stream goes on when all are done.
+    /// Each chain of nodes becomes a lane, the work of one stream. The first chain goes into `stream`, the others into
+    /// internal streams. These streams wait for each other as the nodes depend on each other. `stream` waits for all
+    /// lanes at the end.
     fn launch_nodes(&mut self, nodes: &[Node], last: Option<(Handle, Seq)>, stream: Handle) -> Answer<Seq> {
         if self.streams.get(stream)?.part.is_some() {
             return failures::not_simulated("the launch of a graph in a stream of a green context");
@@ -50,8 +51,8 @@ impl State {
         let begin = self.submit(stream, begin, None)?;
         let context = self.streams.get(stream)?.context;
         let mut lanes = vec![Lane { stream, context, tail: None, seq: begin }];
-        let mut places: Vec<(usize, Seq)> = Vec::new();
-        for (place, node) in nodes.iter().enumerate() {
+        let mut submitted: Vec<(usize, Seq)> = Vec::new();
+        for (index, node) in nodes.iter().enumerate() {
             let context = node.context;
             let fits = |lane: &Lane| match lane.tail {
                 Some(tail) => node.after.contains(&tail),
@@ -65,15 +66,15 @@ impl State {
                 }
             };
             for before in &node.after {
-                let (other, seq) = places[*before];
+                let (other, seq) = submitted[*before];
                 if other != lane {
                     let work = Work::WaitFor { stream: lanes[other].stream, seq };
                     self.submit(lanes[lane].stream, work, None)?;
                 }
             }
             let seq = self.submit_node(lanes[lane].stream, node)?;
-            (lanes[lane].tail, lanes[lane].seq) = (Some(place), seq);
-            places.push((lane, seq));
+            (lanes[lane].tail, lanes[lane].seq) = (Some(index), seq);
+            submitted.push((lane, seq));
         }
         let mut end = lanes[0].seq;
         for lane in &lanes[1..] {
@@ -82,7 +83,7 @@ impl State {
         Ok(end)
     }
 
-    /// An internal stream for a chain of nodes, which is removed when they are done.
+    /// Adds a lane with an internal stream, which is removed when its nodes are done.
     fn add_lane(&mut self, context: Handle, stream: Handle, begin: Seq) -> Answer<Lane> {
         let device = self.context(context)?.device;
         let lane = Stream { closed: true, ..Stream::new(context, device, Order::NonBlocking) };
@@ -95,7 +96,7 @@ impl State {
         let mut behind = None;
         match &node.work {
             Work::Launch(launch) => {
-                // All else that a launch needs was set up when the graph was captured.
+                // Everything else that the launch needs was set up when the graph was captured.
                 if let Ok(function) = self.functions.get(launch.function) {
                     behind = self.streams.work_before(function.device, function.loaded, WaitReason::Load);
                 }
@@ -111,11 +112,11 @@ impl State {
     }
 }
 
-/// A chain of nodes.
+/// A chain of nodes, and the stream that they are submitted to.
 struct Lane {
     stream: Handle,
     context: Handle,
-    /// The place of its last node.
+    /// The index of the last node.
     tail: Option<usize>,
     seq: Seq,
 }

@@ -1,4 +1,4 @@
-//! Graphs, which captures make: pieces of work, each of which comes after others.
+//! Stores captured graphs and executable graphs. A graph is a list of nodes with their dependencies.
 
 use std::collections::BTreeSet;
 
@@ -13,23 +13,23 @@ pub(crate) struct Graphs {
     pub(crate) executables: Handles<Executable>,
 }
 
-/// Work of a context.
+/// A node of a graph: work in a context.
 #[derive(Clone)]
 pub(crate) struct Node {
     pub(crate) work: Work,
     pub(crate) context: Handle,
-    /// The nodes that come before it, by their places in the graph, which are lower.
+    /// The nodes that this node depends on, by their indices in the graph, which are lower.
     pub(crate) after: Vec<usize>,
 }
 
-/// A graph that can be launched.
+/// An executable graph, which can be launched.
 pub(crate) struct Executable {
-    /// The graph that it was made of.
+    /// The graph from which it was instantiated.
     graph: Handle,
     pub(crate) nodes: Vec<Node>,
-    /// Whether a launch frees what the last one has allocated.
+    /// Whether a launch frees the memory that the last launch has allocated.
     pub(crate) frees: bool,
-    /// The stream and the place where its last launch ends. The next launch waits for that.
+    /// The stream and the position where the last launch ends. The next launch waits for that position.
     pub(crate) last: Option<(Handle, Seq)>,
 }
 
@@ -46,19 +46,19 @@ impl Graphs {
         self.graphs.remove(graph).map(drop)
     }
 
-    /// The number of graphs and executable graphs.
+    /// Returns the number of graphs and executable graphs.
     pub(crate) fn count(&self) -> usize {
         self.graphs.iter().count() + self.executables.iter().count()
     }
 
-    /// Adds a node, and returns its place.
+    /// Adds a node, and returns its index.
     pub(crate) fn add(&mut self, graph: Handle, node: Node) -> Answer<usize> {
         let nodes = self.graphs.get_mut(graph)?;
         nodes.push(node);
         Ok(nodes.len() - 1)
     }
 
-    /// These nodes of a graph and all of their ancestors.
+    /// Returns the indices of these nodes and of all of their ancestors.
     pub(crate) fn ancestors(&self, graph: Handle, nodes: &[usize]) -> Answer<BTreeSet<usize>> {
         let graph = self.graphs.get(graph)?;
         let mut found = BTreeSet::new();
@@ -71,7 +71,7 @@ impl Graphs {
         Ok(found)
     }
 
-    /// Makes a graph that can be launched. Of a graph that allocates or frees memory there can be only one at a time.
+    /// Instantiates a graph. A graph that allocates or frees memory can have only one executable graph at a time.
     pub(crate) fn instantiate(&mut self, graph: Handle, frees: bool) -> Answer<Handle> {
         let nodes = self.graphs.get(graph)?.clone();
         let is_again = self.executables.iter().any(|(_, executable)| executable.graph == graph);

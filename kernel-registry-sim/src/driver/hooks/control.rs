@@ -1,4 +1,4 @@
-//! Controls for tests: injecting faults, and recording calls.
+//! Lets tests inject faults and record calls.
 
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
@@ -27,13 +27,13 @@ impl Fault {
     }
 }
 
-/// Keeps a fault injected.
+/// A guard that keeps a fault injected.
 #[derive(Debug)]
 #[must_use = "the fault is gone when this is dropped"]
 pub struct Injected(Arc<Rule>);
 
 impl Injected {
-    /// How many calls it has changed.
+    /// Returns how many calls the fault has changed.
     pub fn hits(&self) -> u64 {
         self.0.hits.load(Ordering::Relaxed)
     }
@@ -54,7 +54,7 @@ impl FromStr for Fault {
     }
 }
 
-/// Records the calls of all threads, in the order in which they return.
+/// A guard that keeps a recording going. It records the calls of all threads, in the order in which they return.
 #[derive(Debug)]
 #[must_use = "nothing is recorded after this is dropped"]
 pub struct Recording(Arc<Trace>);
@@ -75,7 +75,7 @@ pub fn record_calls() -> Recording {
 }
 
 impl Recording {
-    /// The calls until now.
+    /// Returns the calls recorded until now.
     pub fn calls(&self) -> Vec<Call> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,13 +1,13 @@
-//! A record of the calls that were made.
+//! Defines a recorded call of the driver, and a list of such calls.
 
 use std::sync::Mutex;
 
 /// A call of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The function, such as `cuMemAlloc_v2`.
+    /// The name of the function, such as `cuMemAlloc_v2`.
     pub name: &'static str,
-    /// What it returned, which is a `CUresult`.
+    /// The `CUresult` that the function returned.
     pub result: u32,
 }
 

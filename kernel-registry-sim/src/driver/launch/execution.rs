@@ -1,4 +1,4 @@
-//! Runs launches on the interpreter, and turns its faults into driver errors.
+//! Runs launches on the PTX interpreter, and turns the interpreter's faults into driver errors.
 
 use std::panic::{self, AssertUnwindSafe};
 
@@ -10,7 +10,7 @@ use crate::driver::memory::blocks::{Block, Kind, Shared};
 use crate::driver::memory::view::View;
 use crate::driver::result::Code;
 
-/// The most blocks of a grid that run at once: this machine's memory and speed limit them.
+/// Returns the most blocks of a grid that run at once. The memory and the speed of this machine limit the number.
 fn most_blocks(launch: &Launch) -> u64 {
     const MOST_THREADS: u64 = 256 << 10;
     const MOST_STACK: u64 = 64 << 20;
@@ -19,18 +19,19 @@ fn most_blocks(launch: &Launch) -> u64 {
     (MOST_THREADS / threads).min(MOST_STACK / stack.max(1)).min(launch.blocks()).max(1)
 }
 
-/// A kernel that runs.
+/// A running kernel.
 pub(crate) struct Execution {
     grid: Grid,
-    /// Its place in the order in which kernels started.
+    /// The rank of the kernel in the order in which kernels started.
     order: u64,
-    /// The most blocks that run at once, see [`most_blocks`]. `None` for a cooperative launch, whose blocks all do.
+    /// The most blocks that run at once, see [`most_blocks`]. `None` for a cooperative launch: all of its blocks run at
+    /// once.
     most: Option<u64>,
     budget: u64,
     _barrier: Option<GridBarrier>,
 }
 
-/// The memory of a cooperative launch's grid barrier. It belongs to the launch, not to a context.
+/// The memory of the grid barrier of a cooperative launch. It belongs to the launch, and not to a context.
 struct GridBarrier {
     memory: Shared,
     address: usize,
@@ -51,21 +52,21 @@ impl Drop for GridBarrier {
     }
 }
 
-/// The result of a turn.
+/// The result of a turn of a kernel.
 pub(crate) enum Step {
     Done,
     Running { progressed: bool },
     Fault { code: Code, words: String },
 }
 
-/// Instructions in a turn, which take about a millisecond.
+/// The instructions of a turn, which take about a millisecond.
 const BUDGET: u64 = 50_000;
 
-/// Instructions in a turn of a kernel that spun in its last turn: enough to find out whether it still spins.
+/// The instructions of a turn of a kernel that only spun in its last turn: enough to find out whether it still spins.
 const SHORT_BUDGET: u64 = 300;
 
 impl Execution {
-    /// Starts a launch on the device with this ordinal. No block begins before it has [room](Self::set_room).
+    /// Starts a launch on the device with this number. No block begins before there is [room](Self::set_room) for it.
     pub(crate) fn new(launch: &Launch, device: usize, order: u64, memory: &Shared) -> Result<Self, String> {
         let shape = launch.shape;
         let barrier = if shape.cooperative { Some(GridBarrier::new(memory, device)?) } else { None };
@@ -89,7 +90,7 @@ impl Execution {
         self.order
     }
 
-    /// Sets how many of its blocks have room on the device now. Those that run go on in any case.
+    /// Sets how many of the kernel's blocks have room on the device now. Blocks that already run go on in any case.
     pub(crate) fn set_room(&mut self, blocks: u64) {
         if let Some(most) = self.most {
             self.grid.set_resident(most.min(blocks) as u32);
@@ -97,7 +98,7 @@ impl Execution {
     }
 
     pub(crate) fn step(&mut self, view: &View<'_>) -> Step {
-        // A panic of the interpreter becomes a driver error. Otherwise the program would wait for ever.
+        // A panic of the interpreter becomes a driver error. Without that, the program would wait for ever.
         let stepped = panic::catch_unwind(AssertUnwindSafe(|| self.grid.step(self.budget, view)));
         let Ok(status) = stepped else {
             return Step::Fault {
@@ -118,7 +119,7 @@ impl Execution {
     }
 }
 
-/// The text of a fault, with the kernel's name as its source has it: `reduce<float, 128u>`.
+/// Returns the text of a fault, with the kernel's name as in the source: `reduce<float, 128u>`.
 fn with_source_name(mut fault: Fault) -> String {
     if let Some(signature) = Signature::parse(&fault.kernel) {
         fault.kernel = signature.name;
@@ -126,7 +127,7 @@ fn with_source_name(mut fault: Fault) -> String {
     fault.to_string()
 }
 
-/// The driver's error for a fault.
+/// Returns the driver's error for a fault.
 fn error_code(fault: &FaultKind) -> Code {
     match fault {
         FaultKind::Global { .. } | FaultKind::Beyond { .. } | FaultKind::Free { .. } => Code::ILLEGAL_ADDRESS,

@@ -1,5 +1,5 @@
-//! Room on the multiprocessors: how many blocks of a kernel fit beside the kernels that were started before it. A multiprocessor has the
-//! limits of [`fit`], by which the library says what fits.
+//! Computes room on the multiprocessors: how many blocks of a kernel fit beside the kernels that started earlier. The
+//! limits of a multiprocessor are those of [`fit`], the same as in the library.
 
 use kernel_registry_cuda::fit::{self, Processor};
 
@@ -9,18 +9,19 @@ use crate::driver::handles::Handle;
 use crate::driver::process::state::State;
 use crate::driver::stream::queue::{Doing, Item, Stream, Work};
 
-/// A kernel that runs, and its multiprocessors.
+/// A running kernel with its multiprocessors.
 #[derive(Clone, Copy)]
 struct Running<'a> {
     stream: Handle,
     launch: &'a Launch,
     on: Span,
-    /// Its place in the order in which kernels started.
+    /// The rank of the kernel in the order in which kernels started.
     order: u64,
 }
 
 impl State {
-    /// Whether a kernel fits beside those that run: some multiprocessor must have room for a block of it.
+    /// Returns whether a kernel fits beside the running kernels: some multiprocessor must have room for one of its
+    /// blocks.
     pub(crate) fn has_room(&self, stream: &Stream, item: &Item) -> bool {
         let Work::Launch(launch) = &item.work else { return true };
         let (span, running) = (self.span(stream), self.running(stream.device));
@@ -34,15 +35,15 @@ impl State {
         threads <= most(span) && blocks(&room, launch, span, &running) > 0
     }
 
-    /// Tells each kernel that runs how many of its blocks have room now.
+    /// Tells each running kernel how many of its blocks have room now.
     pub(crate) fn make_room(&mut self) {
         let mut rooms = Vec::new();
         for device in 0..self.devices.len() {
             let (running, room) = (self.running(device), self.devices[device].kind.room());
-            for one in &running {
+            for kernel in &running {
                 let earlier: Vec<_> =
-                    running.iter().filter(|other| other.order < one.order).copied().collect();
-                rooms.push((one.stream, blocks(&room, one.launch, one.on, &earlier)));
+                    running.iter().filter(|other| other.order < kernel.order).copied().collect();
+                rooms.push((kernel.stream, blocks(&room, kernel.launch, kernel.on, &earlier)));
             }
         }
         for (stream, room) in rooms {
@@ -69,9 +70,9 @@ impl State {
     }
 }
 
-/// The blocks of a launch that have room on these multiprocessors, beside the grids that run.
+/// Returns how many blocks of a launch have room on these multiprocessors, beside the running grids.
 fn blocks(room: &fit::Device, launch: &Launch, on: Span, running: &[Running<'_>]) -> u64 {
-    // Between two of these edges, the same kernels run on every multiprocessor.
+    // Between two neighbouring edges, the same kernels run on every multiprocessor.
     let mut edges: Vec<u32> = running.iter().flat_map(|other| [other.on.first, other.on.end()]).collect();
     edges.retain(|edge| on.contains(*edge));
     edges.extend([on.first, on.end()]);
@@ -85,9 +86,9 @@ fn blocks(room: &fit::Device, launch: &Launch, on: Span, running: &[Running<'_>]
         .sum()
 }
 
-/// Blocks that fit on `count` multiprocessors if each running grid is spread evenly.
+/// Returns how many blocks fit on `count` multiprocessors if each running grid is spread evenly.
 fn blocks_on(room: &fit::Device, launch: &Launch, count: u32, running: &[&Running<'_>]) -> u64 {
-    // One multiprocessor has the fewest blocks of each kernel, the other the most.
+    // The first of these has the fewest possible blocks of each running kernel, the second has the most.
     let mut processors = [Processor::new(room), Processor::new(room)];
     let mut fuller = 0;
     for Running { launch, on, .. } in running {

@@ -1,4 +1,4 @@
-//! A launch of a kernel: its shape, its arguments, and what the driver checks before it runs.
+//! Describes a launch of a kernel: its shape, its arguments, and the checks that the driver makes before it.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ pub(crate) struct Launch {
     pub(crate) kernel: usize,
     pub(crate) shape: Shape,
     pub(crate) arguments: Arc<Vec<u8>>,
-    /// Bytes of stack of each thread.
+    /// Bytes of stack of a thread.
     pub(crate) stack: u64,
-    /// The carve-out that it prefers, in percent.
+    /// The preferred carve-out of the kernel in percent.
     pub(crate) carveout: Option<u32>,
 }
 
@@ -61,7 +61,7 @@ impl Launch {
         self.blocks().saturating_mul(self.threads_of_block())
     }
 
-    /// What it takes of a device.
+    /// Returns the resources that the launch takes of a device.
     pub(crate) fn usage(&self) -> fit::Launch {
         fit::Launch {
             grid: self.blocks(),
@@ -74,7 +74,7 @@ impl Launch {
         }
     }
 
-    /// Checks the shape, as the driver does before anything runs.
+    /// Checks the shape, as the driver does before it submits the launch.
     pub(crate) fn check(&self, max_shared: u32, device: &Device) -> Answer {
         let Shape { grid, block, cluster, shared, .. } = self.shape;
         let kernel = self.kernel();
@@ -83,7 +83,7 @@ impl Launch {
             return Err(Code::INVALID_VALUE);
         }
         if product(block) > kernel.max_threads.into() {
-            // The hardware has no more than 1,024; a kernel may have promised fewer.
+            // The hardware allows 1,024 threads. The kernel may be compiled for fewer.
             return Err(if product(block) > 1024 {
                 Code::INVALID_VALUE
             } else {

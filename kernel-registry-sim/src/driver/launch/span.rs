@@ -1,4 +1,4 @@
-//! Multiprocessors that are next to each other: all of a device, or those of a green context.
+//! Describes a span: multiprocessors with consecutive numbers, either all of a device or those of a green context.
 
 use crate::driver::config::device::Device;
 
@@ -9,7 +9,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// All multiprocessors of a device, but at least one.
+    /// Returns all multiprocessors of a device. A device without any counts as having one.
     pub(crate) fn whole(device: &Device) -> Self {
         Span { first: 0, count: device.processors.max(1) }
     }
@@ -22,7 +22,7 @@ impl Span {
         (self.first..self.end()).contains(&processor)
     }
 
-    /// How many multiprocessors are in both.
+    /// Returns how many multiprocessors are in both spans.
     pub(crate) fn shared_with(self, other: Span) -> u32 {
         self.end().min(other.end()).saturating_sub(self.first.max(other.first))
     }
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_share_what_is_in_both() {
+    fn spans_share_the_multiprocessors_that_are_in_both() {
         let span = |first, count| Span { first, count };
         assert_eq!(span(0, 8).shared_with(span(8, 124)), 0);
         assert_eq!(span(0, 132).shared_with(span(8, 16)), 16);

@@ -1,4 +1,5 @@
-//! Submits launches of kernels: finds the work that each must wait for, and notes the set-up that later launches can use.
+//! Submits launches of kernels. For each launch this finds the work that the launch must wait for, and notes the set-up
+//! that later launches can use.
 
 use std::sync::Arc;
 
@@ -16,14 +17,14 @@ use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::queue::Work;
 use crate::driver::stream::wait::{Behind, WaitReason};
 
-/// The first launch of a context waits if its image has a frame above this. With 8 KiB it did not, with 32 KiB it
-/// did; nothing between was measured.
+/// The first launch of a context waits if its image has a frame of more bytes than this. A frame of 8 KiB did not wait,
+/// one of 32 KiB did. Sizes between were not measured.
 const SMALL_FRAME: u32 = 9 << 10;
 
-/// How many launches a stream queues before the next one waits for room.
+/// The most launches in the queue of a stream. The next launch waits for room.
 const QUEUE: usize = 1024;
 
-/// Submits a launch to a stream. The function may also be a library's kernel.
+/// Submits a launch to a stream. `function` may also be a library's kernel.
 pub(crate) fn launch(
     mut state: Locked,
     mut function: Handle,
@@ -32,7 +33,8 @@ pub(crate) fn launch(
     arguments: impl FnOnce(&Kernel) -> Answer<Vec<u8>>,
 ) -> Answer<Locked> {
     let (context, part) = state.streams.get(stream).map(|stream| (stream.context, stream.part))?;
-    // All other kernels are loaded by their stream, which waits for that.
+    // Kernels of a library that is new in this context are loaded by the calling thread. All other kernels are loaded
+    // by their stream, which then waits.
     if state.is_of_new_library(function, context) {
         (state, function) = load(state, function, context, "cuLaunchKernel")?;
     }
@@ -62,7 +64,7 @@ pub(crate) fn launch(
 }
 
 impl State {
-    /// Makes a launch and checks what does not depend on earlier launches.
+    /// Makes a launch, and makes those checks that do not depend on earlier launches.
     pub(crate) fn prepare(
         &mut self,
         function: Handle,
@@ -96,7 +98,8 @@ impl State {
         Ok(launch)
     }
 
-    /// The work that a launch must wait for in other streams. Notes the set-up that later launches can use.
+    /// Returns the work that a launch must wait for in other streams. Also notes the set-up that later launches can
+    /// use.
     fn launch_behind(&mut self, function: Handle, stream: Handle) -> Answer<Option<Behind>> {
         let last = self.streams.last;
         let found = self.functions.get_mut(function)?;
@@ -139,7 +142,8 @@ impl State {
         Ok(all.max_by_key(|behind| behind.until))
     }
 
-    /// The device whose stacks must grow for a launch: the calling thread waits for it. `None` if they are large enough.
+    /// Returns the device whose stacks must grow for a launch. The calling thread then waits for that device. `None` if
+    /// the stacks are large enough.
     fn grows_stack(&mut self, function: Handle) -> Answer<Option<(usize, WaitReason)>> {
         let found = self.functions.get(function)?;
         let (device, frame) = (found.device, u64::from(found.image.kernels[found.kernel].frame));
@@ -147,14 +151,14 @@ impl State {
         Ok((frame > limit).then_some((device, WaitReason::Stack { frame, limit })))
     }
 
-    /// Whether a module of a context has such a kernel.
+    /// Returns whether any module of a context has a kernel for which `is_such` is true.
     pub(crate) fn has_kernel(&self, context: Handle, is_such: impl Fn(&Kernel) -> bool) -> bool {
         let mut modules =
             self.modules.iter().map(|(_, module)| module).filter(|module| module.context == context);
         modules.any(|module| module.image.kernels.iter().any(&is_such))
     }
 
-    /// Whether another stream of the device waits for a word in memory.
+    /// Returns whether another stream of the device waits for a word in memory.
     fn waits_for_word(&self, device: usize, this: Handle) -> bool {
         let others =
             self.streams.iter().filter(|(handle, stream)| stream.device == device && *handle != this);

@@ -1,4 +1,4 @@
-//! Loaded code: modules, libraries, their kernels, and what is linked.
+//! Defines loaded code: modules, libraries, kernels and functions, and links in progress.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::driver::memory::blocks::{Block, Kind, Shared};
 use crate::driver::result::{Answer, Code};
 use crate::driver::stream::wait::Ready;
 
-/// A module: an image in one context.
+/// A module: an image that is loaded in one context.
 pub(crate) struct Module {
     pub(crate) context: Handle,
     pub(crate) image: Arc<Image>,
@@ -22,15 +22,15 @@ pub(crate) struct Module {
     pub(crate) functions: BTreeMap<usize, Handle>,
 }
 
-/// A library: an image that is loaded into contexts on demand.
+/// A library: an image that contexts load on demand.
 pub(crate) struct Library {
     pub(crate) images: Images,
-    /// Modules by the id of their context, because handles of contexts are used again.
+    /// The library's modules by the id of their context. Ids are used because handles of contexts are reused.
     pub(crate) modules: BTreeMap<u64, Handle>,
     pub(crate) kernels: BTreeMap<String, Handle>,
 }
 
-/// A compiled image, or the error, for each architecture among the devices.
+/// For each architecture among the devices, the compiled image or the error of compiling it.
 pub(crate) type Images = BTreeMap<u32, Answer<Arc<Image>>>;
 
 impl Library {
@@ -38,7 +38,7 @@ impl Library {
         Library { images, modules: BTreeMap::new(), kernels: BTreeMap::new() }
     }
 
-    /// The image for an architecture.
+    /// Returns the image for an architecture.
     pub(crate) fn image(&self, arch: u32) -> Answer<&Arc<Image>> {
         self.images.get(&arch).ok_or(Code::NO_BINARY_FOR_GPU)?.as_ref().map_err(|code| *code)
     }
@@ -49,7 +49,7 @@ impl Library {
 pub(crate) struct Kernel {
     pub(crate) library: Handle,
     pub(crate) name: String,
-    /// Attributes that were set, by device and attribute.
+    /// The attributes that the program has set, by device and attribute.
     pub(crate) set: BTreeMap<(usize, u32), i32>,
 }
 
@@ -60,21 +60,21 @@ pub(crate) struct Function {
     pub(crate) module: Handle,
     pub(crate) image: Arc<Image>,
     pub(crate) kernel: usize,
-    /// The place in the order of submission after which it is loaded.
+    /// The position in the order of submission after which the function is loaded.
     pub(crate) loaded: Ready,
-    /// The most dynamic shared memory that it may be launched with.
+    /// The most bytes of dynamic shared memory that a launch may have.
     pub(crate) max_shared: u32,
     pub(crate) attributes: BTreeMap<u32, i32>,
 }
 
 impl Function {
-    /// The carve-out that it prefers, in percent.
+    /// Returns the preferred carve-out of the function in percent.
     pub(crate) fn carveout(&self) -> Option<u32> {
         self.attributes.get(&attributes::CARVEOUT).and_then(|percent| u32::try_from(*percent).ok())
     }
 }
 
-/// `CUfunction_attribute`.
+/// Values of `CUfunction_attribute`.
 pub(crate) mod attributes {
     pub(crate) const MAX_THREADS: u32 = 0;
     pub(crate) const SHARED: u32 = 1;
@@ -92,16 +92,16 @@ pub(crate) mod attributes {
     pub(crate) const CLUSTER_SCHEDULING: u32 = 15;
 }
 
-/// What a program links.
+/// A link in progress, as `cuLinkCreate` begins it.
 pub(crate) struct Link {
     pub(crate) arch: u32,
     pub(crate) options: JitOptions,
     pub(crate) texts: Vec<u8>,
-    /// The linked text with a zero at its end. The program uses it until it destroys the link.
+    /// The linked text with a zero byte at its end. The program uses it until the program destroys the link.
     pub(crate) linked: Option<Box<[u8]>>,
 }
 
-/// A decoded program with memory for its variables, in one context.
+/// A decoded PTX module with memory for its variables, in one context.
 #[derive(Clone)]
 pub(crate) struct Loaded(pub(crate) Arc<kernel_registry_ptx::Module>);
 
@@ -127,7 +127,7 @@ impl Loaded {
         Ok(Loaded(Arc::new(module)))
     }
 
-    /// Address and size of a variable.
+    /// Returns address and size of a variable.
     pub(crate) fn variable(&self, name: &str) -> Option<(usize, usize)> {
         let variables = self.0.program().variables();
         let index = variables.iter().position(|variable| variable.name() == name)?;

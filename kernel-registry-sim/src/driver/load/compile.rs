@@ -1,4 +1,4 @@
-//! Compiles images, which takes simulated time.
+//! Compiles images. Compiling takes simulated time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -10,7 +10,7 @@ use crate::driver::process::state::State;
 use crate::driver::report::failures::report;
 use crate::driver::result::Code;
 
-/// Whether several threads compile at once.
+/// Whether several threads can compile at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Compiling {
     /// In parallel, as `cuLibraryLoadData` does.
@@ -19,11 +19,11 @@ pub(crate) enum Compiling {
     Serial,
 }
 
-/// A compiler. It works without the lock of the state, because it takes long.
+/// A compiler. It works without the lock of the driver's state, because compiling takes long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compiler {
     version: i32,
-    /// The time that a KiB of PTX takes.
+    /// The time for 1 KiB of PTX.
     kibibyte: Duration,
     how: Compiling,
 }
@@ -52,7 +52,7 @@ impl Compiler {
     }
 }
 
-/// Writes why an image was refused to the caller's log, or else to standard error.
+/// Writes to the caller's log, or else to standard error, why an image was refused.
 pub(crate) fn report_refusal(refused: &Refused, options: &JitOptions) -> Code {
     if !options.write_log(&refused.log) {
         report(&format!("an image was refused: {}", refused.log));

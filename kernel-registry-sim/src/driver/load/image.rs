@@ -1,4 +1,4 @@
-//! Images: picks the PTX that fits a device, decodes it, and describes its kernels.
+//! Reads images: chooses the PTX for a device, decodes it, and describes its kernels.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,38 +10,38 @@ use kernel_registry_ptx::Program;
 
 use crate::driver::result::Code;
 
-/// An image that was loaded.
+/// A loaded image.
 pub(crate) struct Image {
-    /// Its size.
+    /// The size of the image file in bytes.
     pub(crate) bytes: usize,
     pub(crate) program: Arc<Program>,
     pub(crate) kernels: Vec<Kernel>,
-    /// Bytes of PTX that a driver would compile: none if the image has machine code for the device.
+    /// Bytes of PTX that a real driver would compile: 0 if the image has machine code for the device.
     pub(crate) compiled: usize,
-    /// Such as 80 for 8.0.
+    /// The version of the PTX language, such as 80 for 8.0.
     pub(crate) ptx_version: u32,
 }
 
 /// A kernel of an image.
 pub(crate) struct Kernel {
     pub(crate) name: String,
-    /// As its source has it: `reduce<float, 128u>`.
+    /// The name in the source: `reduce<float, 128u>`.
     pub(crate) source_name: String,
-    /// Offset and size of each.
+    /// Offset and size of each parameter.
     pub(crate) parameters: Vec<(usize, usize)>,
     pub(crate) max_threads: u32,
-    /// The cluster that it must be launched with.
+    /// The cluster size that launches must have, if the kernel fixes it.
     pub(crate) cluster: Option<[u32; 3]>,
     pub(crate) needs: Needs,
-    /// Bytes of stack that a thread needs when the kernel is launched.
+    /// Bytes of stack that a thread needs, including the frames of kernels that the kernel launches.
     pub(crate) frame: u32,
-    /// The frame that the driver's attribute says, without the frames of kernels that it launches.
+    /// The frame size that the driver's attribute reports, without the frames of kernels that the kernel launches.
     pub(crate) local: u32,
-    /// Bytes of shared memory of a block, without the dynamic one.
+    /// Bytes of static shared memory of a block.
     pub(crate) shared: u32,
 }
 
-/// Why an image was refused, as the JIT's log says it.
+/// The reason why an image was refused, with the text for the JIT compiler's log.
 pub(crate) struct Refused {
     pub(crate) code: Code,
     pub(crate) log: String,
@@ -54,11 +54,11 @@ impl Refused {
 }
 
 impl Image {
-    /// Reads an image for an architecture and a version of the driver.
+    /// Reads an image for an architecture and a driver version.
     pub(crate) fn read(bytes: &[u8], arch: u32, version: i32) -> Result<Self, Refused> {
         let invalid = |error: kernel_registry_image::Error| Refused::new(Code::INVALID_IMAGE, error);
         let image = kernel_registry_image::read(bytes).map_err(|error| {
-            // Any bytes other than an ELF file or a fatbin are taken for PTX.
+            // Any bytes that are neither an ELF file nor a fatbin are taken for PTX.
             let code = if bytes.starts_with(b"\x7fELF") { Code::INVALID_IMAGE } else { Code::INVALID_PTX };
             Refused::new(code, error)
         })?;
@@ -67,7 +67,7 @@ impl Image {
             ImageKind::Cubin => Vec::new(),
             ImageKind::Fatbin => kernel_registry_image::ptx_of_fatbin(bytes).map_err(invalid)?,
         };
-        // The newest text that fits: the driver takes that one too.
+        // Chooses the PTX for the newest architecture that the device can run, as the real driver does.
         let fitting = texts.iter().filter_map(|text| {
             let variant = kernel_registry_image::read(text.as_bytes()).ok()?.variants.into_iter().next()?;
             variant.runs_on((arch / 10, arch % 10)).then_some((variant, text))
@@ -99,7 +99,7 @@ impl Image {
         Ok(Image { bytes: bytes.len(), compiled, program: Arc::new(program), kernels, ptx_version })
     }
 
-    /// About how many registers a thread of a kernel takes.
+    /// Returns about how many registers a thread of a kernel takes.
     pub(crate) fn registers(&self, kernel: usize) -> u32 {
         self.program.registers(&self.kernels[kernel].name).unwrap_or(0)
     }
@@ -109,7 +109,8 @@ impl Image {
     }
 }
 
-/// Why an image without PTX for an architecture is refused, with some of its kernels.
+/// Returns the reason for refusing an image without PTX for the architecture, with the names of some kernels of the
+/// image.
 fn without_ptx(image: &kernel_registry_image::Image, arch: u32) -> String {
     let entries = || image.variants.iter().flat_map(|variant| &variant.entries);
     let names: BTreeSet<_> = entries().map(|entry| format!("`{}`", entry.name())).collect();
@@ -124,7 +125,7 @@ fn without_ptx(image: &kernel_registry_image::Image, arch: u32) -> String {
     )
 }
 
-/// The largest frame among the kernels that a kernel launches. Its PTX names these.
+/// Returns the largest frame among the kernels that a kernel launches. The PTX of the kernel names them.
 fn launched_frame(kernel: &Kernel, all: &[Kernel], text: &str) -> u32 {
     if !kernel.needs.device_launch {
         return 0;
@@ -139,7 +140,7 @@ impl Kernel {
     fn new(entry: &Entry, program: &Program) -> Self {
         let parameter =
             |param: &kernel_registry_image::ParamLayout| (param.offset as usize, param.size as usize);
-        // If calls are recursive, the driver counts the kernel's own frame alone.
+        // For a kernel with recursive calls, the driver counts only the kernel's own frame.
         let frame = match program.is_recursive(&entry.symbol) {
             Some(true) => saturate(program.own_frame(&entry.symbol)),
             _ => saturate(program.frame(&entry.symbol)),
@@ -158,7 +159,8 @@ impl Kernel {
     }
 }
 
-/// Saturates at a number of bytes that no device has.
+/// Converts a number of bytes. A number that does not fit becomes the largest one, which exceeds the memory of any
+/// device.
 fn saturate(bytes: Option<u64>) -> u32 {
     u32::try_from(bytes.unwrap_or(0)).unwrap_or(u32::MAX)
 }
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_image_is_taken_for_text() {
+    fn bytes_that_are_no_image_are_taken_for_ptx() {
         let refused = Image::read(b"no image", 90, 13_000).err().unwrap();
         assert_eq!(refused.code, Code::INVALID_PTX);
     }

@@ -12,11 +12,11 @@ use crate::driver::result::{Answer, Code};
 use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::wait::WaitReason;
 
-/// Shared memory that a kernel may use without opting in to more.
+/// The most bytes of shared memory of a block without an opt-in.
 const USUAL_SHARED: u32 = 48 << 10;
 
 impl State {
-    /// Loads an image as a module, with its variables but without its kernels.
+    /// Loads an image as a module, with its variables but not yet its kernels.
     pub(crate) fn add_module(
         &mut self,
         context: Handle,
@@ -41,7 +41,7 @@ impl State {
         Ok(())
     }
 
-    /// The function of a module's kernel. This does not load it.
+    /// Returns the function of a module's kernel, without loading it.
     pub(crate) fn function(&mut self, module: Handle, kernel: usize) -> Answer<Handle> {
         let found = self.modules.get(module)?;
         if let Some(function) = found.functions.get(&kernel) {
@@ -66,7 +66,7 @@ impl State {
         Ok(function)
     }
 
-    /// The handle of a library's kernel. This does not load it.
+    /// Returns the handle of a library's kernel, without loading the kernel.
     pub(crate) fn kernel(&mut self, library: Handle, name: &str) -> Answer<Handle> {
         let found = self.libraries.get(library)?;
         let mut images = found.images.values().filter_map(|image| image.as_ref().ok());
@@ -81,7 +81,7 @@ impl State {
         Ok(handle)
     }
 
-    /// A library's module in a context, made on first use; its kernels are not loaded.
+    /// Returns a library's module in a context. It is created on first use, without loading its kernels.
     pub(crate) fn module_of(&mut self, library: Handle, context: Handle) -> Answer<Handle> {
         let (id, device) = (self.sound(context)?.id, self.sound(context)?.device);
         let found = self.libraries.get(library)?;
@@ -94,7 +94,7 @@ impl State {
         Ok(module)
     }
 
-    /// The function of a library's kernel in a context. This does not load it.
+    /// Returns the function of a library's kernel in a context, without loading it.
     pub(crate) fn function_of(&mut self, kernel: Handle, context: Handle) -> Answer<Handle> {
         let Kernel { library, name, .. } = self.kernels.get(kernel)?.clone();
         let module = self.module_of(library, context)?;
@@ -102,14 +102,15 @@ impl State {
         self.function(module, kernel)
     }
 
-    /// Whether the kernel's library has no module in that context yet.
+    /// Returns whether the kernel's library has no module in the context yet.
     pub(crate) fn is_of_new_library(&self, kernel: Handle, context: Handle) -> bool {
         let library = self.kernels.get(kernel).and_then(|kernel| self.libraries.get(kernel.library));
         let id = self.contexts.get(context).map(|context| context.id);
         matches!((library, id), (Ok(library), Ok(id)) if !library.modules.contains_key(&id))
     }
 
-    /// Loads a function without waiting. It counts as loaded once the work that now occupies the device is done.
+    /// Loads a function without waiting. The function counts as loaded once the work that now occupies the device is
+    /// done.
     pub(crate) fn load_behind(&mut self, handle: Handle) -> Answer {
         let last = self.streams.last;
         let function = self.functions.get(handle)?;
@@ -121,7 +122,8 @@ impl State {
     }
 }
 
-/// A library's module in a context. With lazy loading it waits for the device if the context does not have it yet.
+/// Returns a library's module in a context. With lazy loading, this waits for the device if the context does not have
+/// the module yet.
 pub(crate) fn module_now(
     mut state: Locked,
     library: Handle,
@@ -137,8 +139,9 @@ pub(crate) fn module_now(
     Ok((state, module))
 }
 
-/// Loads the function of a kernel, which may be a library's. With lazy loading this waits for the device if the context does not have the
-/// library yet; else the function counts as loaded once the work that now occupies the device is done.
+/// Loads a kernel, which may be a library's, and returns its function. With lazy loading, this waits for the device if
+/// the context does not have the library yet. Otherwise the function counts as loaded once the work that now occupies
+/// the device is done.
 pub(crate) fn load(
     mut state: Locked,
     kernel: Handle,

@@ -1,5 +1,5 @@
-//! The driver's lock of a context. A thread holds it while it loads a kernel, lets a stack grow or frees memory.
-//! Calls of other threads that take it wait too, until nothing runs on the device.
+//! Simulates the driver's lock of a context. A thread holds this lock while it loads a kernel, makes a stack grow or
+//! frees memory. Calls of other threads that need the lock then also wait, until nothing runs on the device.
 
 use crate::driver::handles::Handle;
 use crate::driver::names::is_called;
@@ -9,7 +9,8 @@ use crate::driver::process::state::State;
 use crate::driver::stream::deadlock::wait_until;
 use crate::driver::stream::wait::{Seq, WaitReason, Waiting};
 
-/// Prefixes of the functions that take the lock. One of each family was measured beside a launch that loads its kernel.
+/// Prefixes of the functions that take the lock. One function of each prefix was measured beside a launch that loads
+/// its kernel.
 pub(crate) const TAKE_IT: [&str; 12] = [
     "cuCtxGetLimit",
     "cuEventCreate",
@@ -25,7 +26,7 @@ pub(crate) const TAKE_IT: [&str; 12] = [
     "cuStreamCreate",
 ];
 
-/// Functions of these families that do not take it.
+/// Functions with these prefixes that do not take the lock.
 pub(crate) const PASS: [&str; 2] = ["cuMemAllocAsync", "cuMemAllocFromPoolAsync"];
 
 pub(crate) fn takes_it(function: &str) -> bool {
@@ -46,7 +47,8 @@ pub(crate) fn wait_for_load(function: &'static str) {
     }
 }
 
-/// The device that the holder of a context's lock waits for, and up to which place. `None` if nobody holds it.
+/// Returns the device that the holder of a context's lock waits for, and the position up to which it waits. `None` if
+/// no thread holds the lock.
 fn load_that_waits(state: &State, context: Handle) -> Option<(usize, Seq)> {
     let is_it = |waiting: &&Waiting| {
         waiting.holds_lock_of(context) && state.streams.is_busy(waiting.device, waiting.until)

@@ -1,4 +1,4 @@
-//! All memory that kernels may touch. Device memory is memory of this process, at its own address.
+//! Stores all allocations that kernels may access. Device memory is memory of this process, at its own address.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use crate::driver::result::{Answer, Code};
 pub(crate) struct Block {
     pub(crate) bytes: usize,
     pub(crate) kind: Kind,
-    /// The context whose end frees it.
+    /// The context whose destruction frees the allocation.
     pub(crate) context: Handle,
     pub(crate) device: usize,
 }
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     Device,
     /// Device memory of a pool.
     Pooled(Handle),
-    /// Device memory that nodes of graphs allocate and free.
+    /// Device memory that nodes of graphs allocate and free. Kernels may access it only while `is_there`.
     Graph { is_there: bool },
     /// Managed memory, for the host and all devices.
     Managed,
@@ -40,12 +40,12 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether it is host memory.
+    /// Returns whether this is host memory.
     pub(crate) fn is_host(self) -> bool {
         matches!(self, Kind::Host | Kind::Registered)
     }
 
-    /// Whether the driver allocated it. Other memory may be unmapped at any time.
+    /// Returns whether the driver allocated the memory. Other memory may be unmapped by its owner at any time.
     fn is_ours(self) -> bool {
         self != Kind::Registered
     }
@@ -56,16 +56,16 @@ impl Kind {
 pub(crate) struct Memory {
     pub(crate) blocks: BTreeMap<usize, Block>,
     used: Used,
-    /// Freed pages, which are still mapped.
+    /// Freed pages that are still mapped.
     pub(crate) freed: Vec<(usize, usize)>,
-    /// Freed ranges whose addresses are kept, so that a stale address is an error and not other memory.
+    /// Freed ranges whose addresses are not reused, so that a stale address is an error and not other memory.
     kept: VecDeque<(usize, usize)>,
     kept_bytes: usize,
-    /// By address.
+    /// Memory of graphs, by address.
     pub(crate) of_graphs: BTreeMap<usize, Known>,
 }
 
-/// Bytes of all allocations. They are counted, because each allocation looks at them.
+/// Bytes of all allocations. They are counted continuously, because each new allocation needs the sums.
 #[derive(Default)]
 struct Used {
     of_devices: BTreeMap<usize, u64>,
@@ -74,7 +74,7 @@ struct Used {
 }
 
 impl Used {
-    /// Adds or takes away what an allocation uses.
+    /// Adds the bytes of an allocation to the sums, or subtracts them.
     fn count(&mut self, block: Block, change: impl Fn(&mut u64, u64)) {
         let Block { kind, device, bytes, .. } = block;
         if !kind.is_host() && kind != (Kind::Graph { is_there: false }) {
@@ -100,15 +100,15 @@ impl Shared {
 pub(crate) fn pages(at: Option<usize>, bytes: usize, access: libc::c_int) -> Answer<usize> {
     let fixed = if at.is_some() { libc::MAP_FIXED } else { 0 };
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
-    let place = std::ptr::with_exposed_provenance_mut(at.unwrap_or(0));
+    let start = std::ptr::with_exposed_provenance_mut(at.unwrap_or(0));
     // SAFETY: a mapping at a new address changes no other memory. Callers that pass an address own the mapping there, and
     // no kernel is accessing it.
-    let address = unsafe { libc::mmap(place, bytes, access, flags, -1, 0) };
+    let address = unsafe { libc::mmap(start, bytes, access, flags, -1, 0) };
     if address == libc::MAP_FAILED { Err(Code::OUT_OF_MEMORY) } else { Ok(address.expose_provenance()) }
 }
 
 impl Memory {
-    /// New memory, filled with zeros.
+    /// Allocates memory, filled with zeros.
     pub(crate) fn allocate(&mut self, block: Block) -> Answer<usize> {
         if block.bytes == 0 {
             return Err(Code::INVALID_VALUE);
@@ -134,19 +134,20 @@ impl Memory {
 
     fn insert(&mut self, address: usize, block: Block) {
         self.used.count(block, |used, bytes| *used += bytes);
-        // The host may have freed what it had registered there.
+        // The host may have freed memory that it had registered at this address.
         if let Some(gone) = self.blocks.insert(address, block) {
             self.used.count(gone, |used, bytes| *used -= bytes);
         }
     }
 
-    /// The allocation that begins there, if it is of one of these kinds.
+    /// Returns the allocation that begins at this address, if it is of one of these kinds.
     pub(crate) fn starting_at(&self, address: usize, is_kind: impl Fn(Kind) -> bool) -> Answer<Block> {
         let block = self.blocks.get(&address).filter(|block| is_kind(block.kind));
         block.copied().ok_or(Code::INVALID_VALUE)
     }
 
-    /// Frees an allocation. A kernel may be using its address in this turn, so the pages stay until the turn is over.
+    /// Frees an allocation. A kernel may still be using the memory in its current turn, so the pages stay mapped until
+    /// the turn is over.
     pub(crate) fn free(&mut self, address: usize) {
         if self.of_graphs.contains_key(&address) {
             return self.appear(address, false);
@@ -158,19 +159,20 @@ impl Memory {
         }
     }
 
-    /// Unmaps freed pages, between the turns of kernels. Their addresses stay unused until much more was freed.
+    /// Unmaps freed pages, between the turns of kernels. Their addresses are not reused until much more memory was
+    /// freed.
     pub(crate) fn give_back(&mut self) {
         const MOST_KEPT: usize = 1 << 40;
         self.forget_graphs();
         for (address, bytes) in self.freed.drain(..) {
-            // A failure does no harm: no program gets these pages.
+            // A failure does no harm, because the pages are not given to anybody.
             let _ = pages(Some(address), bytes, libc::PROT_NONE);
             self.kept.push_back((address, bytes));
             self.kept_bytes += bytes;
         }
         while self.kept_bytes > MOST_KEPT {
             let Some((address, bytes)) = self.kept.pop_front() else { break };
-            // SAFETY: the range is kept by us alone.
+            // SAFETY: nothing else uses the range, which only this list has.
             unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(address), bytes) };
             self.kept_bytes -= bytes;
         }
@@ -186,28 +188,28 @@ impl Memory {
         }
     }
 
-    /// Whether all of these bytes are allocated.
+    /// Returns whether all of these bytes are allocated.
     pub(crate) fn has(&self, address: usize, bytes: usize) -> bool {
         self.find(address, bytes).is_some()
     }
 
-    /// The allocation that has all of these bytes.
+    /// Returns the allocation that contains all of these bytes, with its address.
     pub(crate) fn find(&self, address: usize, bytes: usize) -> Option<(usize, Block)> {
         let (start, block) = self.blocks.range(..=address).next_back()?;
         (address.checked_add(bytes)? <= start + block.bytes).then_some((*start, *block))
     }
 
-    /// The number of allocations, and their bytes.
+    /// Returns the number of allocations, and the sum of their bytes.
     pub(crate) fn count(&self) -> (usize, u64) {
         (self.blocks.len(), self.blocks.values().map(|block| block.bytes as u64).sum())
     }
 
-    /// Allocated bytes of a device.
+    /// Returns the allocated bytes of a device.
     pub(crate) fn used(&self, device: usize) -> u64 {
         self.used.of_devices.get(&device).copied().unwrap_or(0)
     }
 
-    /// Allocated bytes of host and managed memory.
+    /// Returns the allocated bytes of host and managed memory.
     pub(crate) fn used_of_host(&self) -> u64 {
         self.used.of_host
     }
@@ -226,12 +228,12 @@ impl Memory {
         Ok(allocation)
     }
 
-    /// The graph's allocation at this address.
+    /// Returns the graph allocation at this address.
     pub(crate) fn of_graph(&self, address: usize) -> Answer<Allocation> {
         self.of_graphs.get(&address).map(|known| known.allocation.clone()).ok_or(Code::INVALID_VALUE)
     }
 
-    /// Lets kernels access memory of a graph, or ends that.
+    /// Makes memory of a graph accessible to kernels, or inaccessible.
     pub(crate) fn appear(&mut self, address: usize, is_there: bool) {
         if let Some(block) = self.blocks.remove(&address) {
             self.used.count(block, |used, bytes| *used -= bytes);
@@ -239,26 +241,26 @@ impl Memory {
         }
     }
 
-    /// Refuses to free memory of graphs that no launch has allocated.
+    /// Refuses to free graph memory that no launch has allocated.
     pub(crate) fn may_free(&self, address: usize) -> Answer {
         let known = self.of_graphs.get(&address);
         if known.is_none_or(|known| known.will_be_there) { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 
-    /// Notes that submitted work allocates or frees memory of graphs.
+    /// Notes that submitted work allocates or frees graph memory.
     pub(crate) fn will_be_there(&mut self, address: usize, will: bool) {
         if let Some(known) = self.of_graphs.get_mut(&address) {
             known.will_be_there = will;
         }
     }
 
-    /// Frees memory that no graph refers to any more, between the turns of kernels.
+    /// Frees graph memory that no graph refers to any more. Called between the turns of kernels.
     pub(crate) fn forget_graphs(&mut self) {
         let is_over = |known: &Known| !known.will_be_there && Arc::strong_count(&known.allocation.0) == 1;
         let over: Vec<usize> =
             self.of_graphs.iter().filter(|(_, known)| is_over(known)).map(|(at, _)| *at).collect();
         for address in over {
-            // Work that frees it may be submitted, and not done yet.
+            // Work that frees the memory may be submitted but not done yet.
             if self.blocks.get(&address).is_none_or(|block| block.kind == Kind::Graph { is_there: false }) {
                 self.of_graphs.remove(&address);
                 self.free(address);
@@ -266,17 +268,17 @@ impl Memory {
         }
     }
 
-    /// A pointer to these bytes, if the driver allocated them.
+    /// Returns a pointer to these bytes, if the driver allocated them.
     fn ours(&self, address: usize, bytes: usize) -> Option<*mut u8> {
         let is_ours = self.find(address, bytes)?.1.kind.is_ours();
         is_ours.then(|| std::ptr::with_exposed_provenance_mut(address))
     }
 
-    /// Copies bytes. Memory that the driver did not allocate may be gone by now.
+    /// Copies bytes. Memory that the driver did not allocate may be unmapped by now, which is an error.
     pub(crate) fn copy(&self, to: usize, from: usize, bytes: usize) -> Result<(), Gone> {
         let (gone_to, gone_from) = (|_| Gone(to), |_| Gone(from));
-        // SAFETY: the driver's memory stays mapped as long as its lock is held, and only the driver unmaps it. The host and kernels
-        // use it as shared memory.
+        // SAFETY: only the driver unmaps its memory, and not while the lock is held. The host and kernels use the
+        // memory as shared memory.
         unsafe {
             match (self.ours(to, bytes), self.ours(from, bytes)) {
                 (Some(to), Some(from)) => {
@@ -315,17 +317,17 @@ impl Memory {
         Ok(())
     }
 
-    /// Reads an aligned word, which kernels and the host may be writing at this moment.
+    /// Reads an aligned word that kernels and the host may be writing at this moment.
     pub(crate) fn load_word(&self, address: usize) -> Result<u32, Gone> {
         let Some(word) = self.ours(address, 4) else {
             let read = caller::read(address, 4).map_err(|_| Gone(address))?;
             return Ok(read.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)));
         };
-        // SAFETY: the word is mapped as long as the lock is held, and aligned. All others write it atomically.
+        // SAFETY: the word is aligned, and mapped as long as the lock is held. All other accesses to it are atomic.
         Ok(unsafe { AtomicU32::from_ptr(word.cast()) }.load(Ordering::Acquire))
     }
 
-    /// Writes an aligned word that others may be reading.
+    /// Writes an aligned word that kernels and the host may be reading at this moment.
     pub(crate) fn store_word(&self, address: usize, value: u32) -> Result<(), Gone> {
         let Some(word) = self.ours(address, 4) else {
             return caller::write(address, &value.to_le_bytes()).map_err(|_| Gone(address));
@@ -336,7 +338,7 @@ impl Memory {
     }
 }
 
-/// An address that was valid when work was submitted, and is not any more.
+/// An error: this address was valid when work was submitted, but is not valid any more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Gone(pub(crate) usize);
 

@@ -1,9 +1,9 @@
-//! Memory that nodes of graphs allocate and free. Its address is fixed when the allocating node is made.
+//! Describes memory that nodes of graphs allocate and free. Its address is fixed when the allocating node is captured.
 
 use std::sync::Arc;
 
-/// The address of such memory, which the allocating and the freeing nodes share. The memory is freed when the last node is gone, but not
-/// while a launch has it allocated.
+/// The address of graph memory, shared by the nodes that allocate and free it. The memory is freed when the last of
+/// these nodes is gone, but not while a launch has it allocated.
 #[derive(Clone)]
 pub(crate) struct Allocation(pub(crate) Arc<usize>);
 
@@ -13,7 +13,7 @@ impl Allocation {
     }
 }
 
-/// What the driver knows of such memory in addition to its `Block`.
+/// What the driver knows about graph memory in addition to its `Block`.
 pub(crate) struct Known {
     pub(crate) allocation: Allocation,
     /// Whether it will be allocated when all submitted work is done.

@@ -1,4 +1,4 @@
-//! Memory pools: counts of their bytes, and which pool a device uses.
+//! Stores memory pools: counts of their bytes, and which pool a device uses.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::blocks::{Kind, Memory};
 use crate::driver::handles::{Handle, Handles};
 use crate::driver::result::{Answer, Code};
 
-/// `CUmemPool_attribute`.
+/// Values of `CUmemPool_attribute`.
 const THRESHOLD: u32 = 4;
 const RESERVED: u32 = 5;
 const MOST_RESERVED: u32 = 6;
@@ -15,9 +15,9 @@ const MOST_USED: u32 = 8;
 
 pub(crate) struct Pool {
     pub(crate) device: usize,
-    /// The most bytes that were allocated from it at once.
+    /// The most bytes that were allocated from the pool at once.
     pub(crate) most_used: u64,
-    /// How much it should keep. This is remembered, and has no effect.
+    /// How many free bytes the pool should keep. The value is stored and has no effect.
     threshold: u64,
 }
 
@@ -26,7 +26,7 @@ impl Pool {
         Pool { device, most_used: 0, threshold: 0 }
     }
 
-    /// A `CUmemPool_attribute`. The pool reserves no more bytes than are used.
+    /// Returns a `CUmemPool_attribute`. The pool reserves exactly the bytes that are used.
     pub(crate) fn attribute(&self, which: u32, used: u64) -> Answer<u64> {
         match which {
             THRESHOLD => Ok(self.threshold),
@@ -54,12 +54,12 @@ impl Memory {
     }
 }
 
-/// All pools, and which of them devices use.
+/// All pools, and which pool each device uses.
 pub(crate) struct Pools {
     pools: Handles<Pool>,
-    /// The pool that a device has from the beginning, by its number.
+    /// The pool that a device has from the start, by the number of the device.
     default: BTreeMap<usize, Handle>,
-    /// The pool that streams of a device allocate from, where that is another one.
+    /// The pool that streams of a device allocate from, if it is not the default pool.
     chosen: BTreeMap<usize, Handle>,
 }
 
@@ -82,12 +82,12 @@ impl Pools {
         self.pools.insert(Pool::new(device))
     }
 
-    /// The pool that a device has from the beginning.
+    /// Returns the pool that a device has from the start.
     pub(crate) fn default_of(&mut self, device: usize) -> Handle {
         *self.default.entry(device).or_insert_with(|| self.pools.insert(Pool::new(device)))
     }
 
-    /// The pool that streams of a device allocate from.
+    /// Returns the pool that streams of a device allocate from.
     pub(crate) fn chosen_for(&mut self, device: usize) -> Handle {
         self.chosen.get(&device).copied().unwrap_or_else(|| self.default_of(device))
     }
@@ -100,7 +100,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Removes a pool. What was allocated from it remains until it is freed.
+    /// Removes a pool. Memory that was allocated from it remains until it is freed.
     pub(crate) fn destroy(&mut self, pool: Handle) -> Answer {
         let device = self.get(pool)?.device;
         if self.default_of(device) == pool {

@@ -1,8 +1,8 @@
-//! Memory pressure: takes memory of a device, so that a program runs out of it.
+//! Creates memory pressure: takes memory of a device, so that a program runs out of memory.
 
 use crate::driver::process::simulator::Simulator;
 
-/// Takes all free memory of a device but for these bytes, until the guard that is returned is dropped.
+/// Takes all free memory of a device except this many bytes, until the returned guard is dropped.
 ///
 /// ```
 /// kernel_registry_sim::install()?;
@@ -33,7 +33,8 @@ pub struct MemoryPressure {
 
 impl Drop for MemoryPressure {
     fn drop(&mut self) {
-        // After fork there is nothing to free, and the lock may be held by a thread that no longer exists.
+        // In a child process after fork there is nothing to free, and the lock may be held by a thread that does not
+        // exist there.
         let Ok(simulator) = Simulator::of_this_process() else { return };
         if let Some(device) = simulator.lock().devices.get_mut(self.device) {
             device.taken = device.taken.saturating_sub(self.taken);

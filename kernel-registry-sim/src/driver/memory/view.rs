@@ -1,4 +1,4 @@
-//! Memory as a running kernel sees it: which accesses are allowed.
+//! Gives a running kernel access to memory, and decides which accesses are allowed.
 
 use std::cell::Cell;
 
@@ -10,12 +10,12 @@ use crate::driver::handles::Handle;
 use crate::driver::process::clock;
 use crate::driver::report::texts::{self, Launcher};
 
-/// The memory as a kernel sees it during a turn. It caches the allocations of the last accesses: looking up each
-/// would take longer than all the rest.
+/// The memory that a kernel may access during a turn. It caches the last allocations that were accessed, because
+/// looking up each access would take longer than all the rest.
 pub(crate) struct View<'m> {
     memory: &'m Shared,
-    /// Start and end of allocations, in slots chosen by address.
-    known: [Cell<(usize, usize)>; 8],
+    /// Start and end of cached allocations, in slots chosen by address.
+    cache: [Cell<(usize, usize)>; 8],
     owner: (Handle, usize),
     /// The device's clock in MHz.
     pub(crate) clock: u32,
@@ -23,16 +23,16 @@ pub(crate) struct View<'m> {
 }
 
 impl<'m> View<'m> {
-    /// The view of a kernel in a context, on a device.
+    /// Makes the view of a kernel in a context, on a device.
     pub(crate) fn new(memory: &'m Shared, context: Handle, device: usize) -> Self {
-        let (known, launcher) = (Default::default(), Launcher::default());
-        View { memory, known, owner: (context, device), clock: 1000, launcher }
+        let (cache, launcher) = (Default::default(), Launcher::default());
+        View { memory, cache, owner: (context, device), clock: 1000, launcher }
     }
 
     /// Checks that the kernel may read and write these bytes.
     fn access(&self, address: usize, bytes: usize) -> Result<(), MemoryFault> {
-        let place = &self.known[(address >> 21) % self.known.len()];
-        let (start, end) = place.get();
+        let slot = &self.cache[(address >> 21) % self.cache.len()];
+        let (start, end) = slot.get();
         if address >= start && address.checked_add(bytes).is_some_and(|behind| behind <= end) {
             return Ok(());
         }
@@ -53,16 +53,17 @@ impl<'m> View<'m> {
             Kind::Registered => {
                 drop(memory);
                 let (first, end) = pages(address, bytes).ok_or(MemoryFault::Unallocated)?;
-                place.set((start.max(first), (start + block.bytes).min(end)));
+                slot.set((start.max(first), (start + block.bytes).min(end)));
             }
-            _ => place.set((start, start + block.bytes)),
+            _ => slot.set((start, start + block.bytes)),
         }
         Ok(())
     }
 }
 
-// SAFETY: allowed addresses are in memory of this process that kernels may write. It is valid until it is freed, and the driver
-// frees it only between the turns of kernels. The pointer has the same address, so the alignment is the same.
+// SAFETY: allowed addresses are in memory of this process that kernels may write. The memory stays valid until the
+// driver frees it, which happens only between the turns of kernels. The pointer has the same numerical address, so its
+// alignment is the same.
 unsafe impl Memory for View<'_> {
     fn check(&self, address: u64, size: u64) -> Result<*mut u8, MemoryFault> {
         let address = address as usize;
@@ -78,7 +79,7 @@ unsafe impl Memory for View<'_> {
 
     fn free(&self, address: u64) -> Result<(), MemoryFault> {
         let address = address as usize;
-        self.known.iter().for_each(|place| place.set((0, 0)));
+        self.cache.iter().for_each(|slot| slot.set((0, 0)));
         let mut memory = self.memory.lock();
         let found = memory.starting_at(address, |kind| kind == Kind::Heap);
         found.map_err(|_| MemoryFault::Unallocated)?;
@@ -99,7 +100,8 @@ unsafe impl Memory for View<'_> {
     }
 }
 
-/// Start and end of the pages with these bytes of registered host memory, if the host has not unmapped them since.
+/// Returns start and end of the pages that contain these bytes of registered host memory, if the host has not unmapped
+/// them since.
 fn pages(address: usize, bytes: usize) -> Option<(usize, usize)> {
     const SIZE: usize = 4096;
     let (start, end) = (address - address % SIZE, (address + bytes).next_multiple_of(SIZE));
@@ -114,7 +116,7 @@ mod tests {
     const BLOCK: Block = Block { bytes: 100, kind: Kind::Device, context: 1, device: 0 };
 
     #[test]
-    fn a_kernel_sees_what_is_allocated_and_no_more() {
+    fn a_kernel_can_access_only_allocated_memory() {
         let memory = Shared::default();
         let address = memory.lock().allocate(BLOCK).unwrap();
         let view = View::new(&memory, 1, 0);
@@ -138,11 +140,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_took_away_is_not_there() {
+    fn registered_memory_that_the_host_unmapped_is_an_error() {
         let memory = Shared::default();
         let block = Block { bytes: 8192, ..BLOCK };
         let address = memory.lock().allocate(block).unwrap();
-        // As if it were the host's.
+        // Removes the allocation from the driver's list, as if the memory were the host's.
         memory.lock().blocks.clear();
         assert_eq!(memory.lock().register(address, Block { kind: Kind::Registered, ..block }), Ok(()));
         assert!(View::new(&memory, 1, 0).access(address + 4090, 8).is_ok());

@@ -1,23 +1,24 @@
-//! Simulated time. It runs while the worker thread computes, and in its short pauses. It stands still while that thread is not
-//! scheduled, sleeps for a test, or is stopped with the process. So on a busy machine a device is slow, and its time is too.
+//! Keeps simulated time. The time runs while the worker thread computes, and in its short pauses. The time stands still
+//! while that thread is not scheduled, sleeps for a test, or is stopped with the process. So on a busy machine a device
+//! is slow, and its clock is slow too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Nanoseconds of pauses.
+/// The sum of the worker thread's pauses, in nanoseconds.
 static PAUSED: AtomicU64 = AtomicU64::new(0);
 
-/// The time when the worker thread last asked for it.
+/// The time when the worker thread last read the clock.
 static LATEST: AtomicU64 = AtomicU64::new(0);
 
-/// The time. Only the worker thread asks for it.
+/// Returns the simulated time. Only the worker thread may call this.
 pub(crate) fn now() -> Duration {
     let now = computed() + Duration::from_nanos(PAUSED.load(Ordering::Relaxed));
     LATEST.store(now.as_nanos() as u64, Ordering::Relaxed);
     now
 }
 
-/// The time that the worker thread last read, for all other threads.
+/// Returns the time that the worker thread last read. Other threads call this.
 pub(crate) fn latest() -> Duration {
     Duration::from_nanos(LATEST.load(Ordering::Relaxed))
 }
@@ -28,10 +29,10 @@ pub(crate) fn add_pause(pause: Duration) {
     now();
 }
 
-/// How long this thread has computed.
+/// Returns how long the calling thread has computed.
 fn computed() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for a time.
+    // SAFETY: `time` has room for the result.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }

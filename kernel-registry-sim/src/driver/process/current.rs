@@ -1,4 +1,4 @@
-//! The context that is current in a thread.
+//! Keeps the stack of current contexts of each thread.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,27 +7,28 @@ use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
 
 thread_local! {
-    /// The current context, or 0s. It has no destructor, because destructors of other thread-locals may call the driver.
+    /// The current context, or zeros. It has no destructor, because destructors of other thread-locals may call the
+    /// driver.
     static CURRENT: Cell<CurrentContext> = const { Cell::new(CurrentContext { context: 0, green: 0 }) };
-    /// The contexts below it on the stack, the next one last.
+    /// The contexts below the current one on the stack. The topmost of them is last.
     static BELOW: RefCell<Vec<CurrentContext>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The current context of this thread, and the stack below it.
+/// A context as it is current in a thread.
 #[derive(Clone, Copy)]
 pub(crate) struct CurrentContext {
     pub(crate) context: Handle,
-    /// The green context, or 0. Its `context` is the primary one of the device.
+    /// The handle of the green context, or 0. With a green context, `context` is the primary context of its device.
     pub(crate) green: Handle,
 }
 
 impl CurrentContext {
-    /// The current context, for functions that do the same in every context.
+    /// Returns the current context, for functions that work the same in green contexts.
     pub(crate) fn peek() -> Option<CurrentContext> {
         Some(CURRENT.get()).filter(|current| current.context != 0)
     }
 
-    /// The current context, for functions that are not simulated in a green one.
+    /// Returns the current context, for functions that are not simulated in a green context.
     pub(crate) fn get() -> Answer<Handle> {
         match Self::peek().ok_or(Code::INVALID_CONTEXT)? {
             CurrentContext { context, green: 0 } => Ok(context),
@@ -35,7 +36,7 @@ impl CurrentContext {
         }
     }
 
-    /// The handle that the caller knows.
+    /// Returns the handle that the caller knows.
     pub(crate) fn handle(self) -> Handle {
         if self.green != 0 { self.green } else { self.context }
     }
@@ -48,7 +49,7 @@ impl CurrentContext {
     pub(crate) fn push(self) {
         let before = CURRENT.replace(self);
         if before.context != 0 {
-            // While the thread ends the stack may be gone already.
+            // While the thread ends, the stack may be destroyed already.
             let _ = BELOW.try_with(|below| below.borrow_mut().push(before));
         }
     }

@@ -1,4 +1,5 @@
-//! Installs the simulated driver in this process: as a shared library of the real one's name, which is opened first.
+//! Installs the simulated driver in this process: opens a shared library with the name of the real driver before
+//! anything else does.
 
 use std::error::Error;
 use std::ffi::{CStr, CString};
@@ -17,25 +18,27 @@ use crate::driver::config::Config;
 use crate::driver::config::faults::{Fault, FaultError};
 use crate::driver::hooks;
 
-/// The symbol that tells this library from NVIDIA's.
+/// The symbol by which this library is told from NVIDIA's.
 const MARKER: &CStr = c"kernelRegistrySimulatedDriver";
 
-/// The function by which an audit asks for the driver's names.
+/// The symbol of the function by which an audit asks for the driver's library names.
 const STEP_BACK: &str = "kernelRegistrySimulatedDriverStepsBack";
 
-/// The marker in the library that `cargo kernels sim` builds.
+/// The marker symbol in the library that `cargo kernels sim` builds.
 #[cfg(feature = "export")]
 #[unsafe(export_name = "kernelRegistrySimulatedDriver")]
 static MARKED: u8 = 1;
 
-/// The names that programs open: cudarc the first, most others the second, which is the SONAME of the real driver.
+/// The library names that programs open. cudarc opens the first. Most others open the second, which is the SONAME of
+/// the real driver.
 const NAMES: [&CStr; 2] = [c"libcuda.so", c"libcuda.so.1"];
 
-/// Installs the simulated driver in this process, configured by its [environment](Config::from_environment). Later calls have no
-/// effect, nor has any call under `cargo kernels sim`.
+/// Installs the simulated driver in this process, configured by its [environment](Config::from_environment). Later
+/// calls have no effect, and under `cargo kernels sim` no call has one.
 ///
-/// From then on everything that opens `libcuda.so` in this process gets it, cudarc included, even where there is a real driver. An
-/// audit (`kernel_audit::install`) is installed after it, and before CUDA is used.
+/// After this call, everything in the process that opens `libcuda.so` gets the simulated driver, including cudarc, even
+/// if there is a real driver. An audit (`kernel_audit::install`) must be installed after the simulated driver, and
+/// before CUDA is used.
 ///
 /// ```
 /// kernel_registry_sim::install()?;
@@ -45,11 +48,11 @@ pub fn install() -> Result<(), InstallError> {
     Config::from_environment().install()
 }
 
-/// The libraries of both names, once they are installed.
+/// The open libraries of both names. `None` before the installation.
 static INSTALLED: Mutex<Option<Vec<Driver>>> = Mutex::new(None);
 
 impl Config {
-    /// Installs a driver of this configuration. If there is a simulated one already, it stays as it is.
+    /// Installs a driver with this configuration. If a simulated driver is installed already, it stays as it is.
     pub fn install(self) -> Result<(), InstallError> {
         let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
         if installed.is_some() {
@@ -64,13 +67,13 @@ impl Config {
             let version = self.version;
             Simulator::start(self);
             hooks::start();
-            // Both files stay open until both are loaded, because the loader takes a path with the same descriptor
-            // for the same library.
+            // Both files stay open until both are loaded. The loader identifies libraries by path, and the path
+            // contains the descriptor, which could otherwise be reused.
             let files = [make_library(NAMES[0], version)?, make_library(NAMES[1], version)?];
             for file in &files {
                 drivers.push(open(file)?);
             }
-            // Another thread may have opened the real one meanwhile.
+            // Another thread may have opened the real driver meanwhile.
             for name in NAMES {
                 open_named(name, 0).ok_or(InstallError::AlreadyOpen)?.is_simulated()?;
             }
@@ -80,11 +83,11 @@ impl Config {
     }
 }
 
-/// Gives the names of the driver to an audit, whose library then stands in front of this driver. Returns the
-/// descriptor of a file with this driver, which stays open, or -1 if the names are in use.
+/// Gives the library names to an audit, whose library then stands in front of this driver. Returns the descriptor of an
+/// open file with this driver's library, or -1 if the names are in use.
 extern "C" fn step_back() -> libc::c_int {
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
-    // The file keeps the driver's name, which debuggers show. The audit's library is found first.
+    // The file keeps the driver's name, which debuggers show. A search by name finds the audit's library first.
     let Ok(behind) = make_library(NAMES[1], Simulator::config().version) else { return -1 };
     drop(installed.take());
     match NAMES.into_iter().find_map(|name| open_named(name, libc::RTLD_NOLOAD)) {
@@ -96,11 +99,11 @@ extern "C" fn step_back() -> libc::c_int {
     }
 }
 
-/// A file in memory, whose name shows in `/proc/self/maps`.
+/// Creates a file in memory. Its name shows in `/proc/self/maps`.
 fn memory_file(name: &CStr) -> io::Result<File> {
-    // SAFETY: the name ends with a zero, and only this function has the descriptor.
+    // SAFETY: the name ends with a zero byte, and nothing else has the descriptor.
     unsafe {
-        // glibc has a function for it only since 2.27.
+        // glibc has a function for this system call only since 2.27.
         let descriptor = libc::syscall(libc::SYS_memfd_create, name.as_ptr(), libc::MFD_CLOEXEC);
         if descriptor < 0 {
             Err(io::Error::last_os_error())
@@ -110,7 +113,7 @@ fn memory_file(name: &CStr) -> io::Result<File> {
     }
 }
 
-/// A library of this name, in memory, with the functions of this program.
+/// Creates a library of this name in memory. Its symbols are the addresses of the simulated functions in this process.
 fn make_library(name: &CStr, version: i32) -> Result<File, InstallError> {
     let entries = calls::entries().filter(|entry| entry.since <= version);
     let mut symbols: Vec<_> =
@@ -125,20 +128,20 @@ fn make_library(name: &CStr, version: i32) -> Result<File, InstallError> {
 }
 
 fn open(file: &File) -> Result<Driver, InstallError> {
-    // The path is not `/proc/self`, because a debugger that opens it would find its own file.
+    // The path is not below `/proc/self`, because a debugger that opens it would get a file of its own process.
     let path = format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd());
     let path = CString::new(path).map_err(|error| InstallError::File(error.into()))?;
-    // SAFETY: the library has no code that could run, and its symbols are functions of this program.
+    // SAFETY: the library has no code that could run. Its symbols are functions of this process.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     if handle.is_null() {
-        // SAFETY: after a failure there is a text, of this thread.
+        // SAFETY: after a failure, `dlerror` returns a text that belongs to this thread.
         let text = unsafe { CStr::from_ptr(libc::dlerror()) };
         return Err(InstallError::Loader(text.to_string_lossy().into_owned()));
     }
     Ok(Driver(handle))
 }
 
-/// An open driver library. Dropping it closes it.
+/// An open driver library, which is closed when this is dropped.
 struct Driver(*mut libc::c_void);
 
 // SAFETY: the loader's handles may be used from any thread.
@@ -146,14 +149,15 @@ unsafe impl Send for Driver {}
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // SAFETY: the handle is open. Functions of the simulated driver are in this program, and not in the library.
+        // SAFETY: the handle is open. The simulated functions are not in the library, so closing it unmaps none of
+        // them.
         unsafe { libc::dlclose(self.0) };
     }
 }
 
-/// Opens the library of this name, unless `flags` say that it must be open already.
+/// Opens the library of this name. With `RTLD_NOLOAD` in `flags`, only a library that is open already.
 fn open_named(name: &CStr, flags: libc::c_int) -> Option<Driver> {
-    // SAFETY: only a driver has this name, and loading one does what every program that uses a GPU does.
+    // SAFETY: only a driver has this name, and loading a driver is what every program that uses a GPU does.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
     (!handle.is_null()).then(|| Driver(handle))
 }
@@ -166,16 +170,16 @@ impl Driver {
     }
 }
 
-/// Why the simulated driver could not be installed.
+/// The reason why the simulated driver could not be installed.
 #[non_exhaustive]
 pub enum InstallError {
     /// A configured fault cannot be injected.
     Fault(FaultError),
     /// NVIDIA's driver is in use already.
     AlreadyOpen,
-    /// The library could not be made.
+    /// The library file could not be created.
     File(io::Error),
-    /// The system's loader refused it.
+    /// The loader refused the library.
     Loader(String),
 }
 
@@ -196,7 +200,7 @@ impl fmt::Display for InstallError {
     }
 }
 
-// `main` and `unwrap` print it by this, for people too.
+// `main` and `unwrap` print errors by `Debug`, so it prints the text for people.
 impl fmt::Debug for InstallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

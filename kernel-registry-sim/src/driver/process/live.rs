@@ -1,30 +1,30 @@
-//! Counts the objects that are alive, for tests that look for leaks.
+//! Counts the driver's objects that exist, for tests that look for leaks.
 
 use super::simulator::Simulator;
 
-/// How many objects were made and not destroyed.
+/// The numbers of objects that were created and not destroyed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Live {
-    /// Contexts, primary ones included.
+    /// Contexts, including primary contexts.
     pub contexts: usize,
     /// Streams, without the default streams.
     pub streams: usize,
     /// Events.
     pub events: usize,
-    /// Modules, with those of libraries.
+    /// Modules, including those of libraries.
     pub modules: usize,
     /// Libraries.
     pub libraries: usize,
-    /// Graphs, and instantiated ones.
+    /// Graphs and executable graphs.
     pub graphs: usize,
-    /// Allocations of device and host memory, with the variables of modules.
+    /// Allocations of device and host memory, including the variables of modules.
     pub allocations: usize,
-    /// Their bytes.
+    /// Bytes of these allocations.
     pub bytes: u64,
 }
 
-/// Counts the objects that are alive.
+/// Counts the objects that exist.
 ///
 /// ```
 /// kernel_registry_sim::install()?;
@@ -34,7 +34,7 @@ pub struct Live {
 /// # Ok::<(), kernel_registry_sim::InstallError>(())
 /// ```
 pub fn live() -> Live {
-    // After fork there is no driver.
+    // A child process after fork has no driver.
     let Ok(simulator) = Simulator::of_this_process() else { return Live::default() };
     let state = simulator.lock();
     let contexts = state.contexts.iter().count();

@@ -1,4 +1,4 @@
-//! The driver of this process: its configuration, the lock of its state, and fork.
+//! Holds the driver of this process: its configuration, the lock of its state, and what happens after fork.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -10,9 +10,9 @@ use crate::driver::handles::Handle;
 use crate::driver::report::texts;
 use crate::driver::result::{Answer, Code};
 
-/// The driver of this process.
+/// The simulated driver of this process.
 pub(crate) struct Simulator {
-    /// The version in its configuration.
+    /// The CUDA version in the configuration.
     pub(crate) version: i32,
     state: Mutex<State>,
 }
@@ -22,14 +22,15 @@ pub(crate) type Locked = MutexGuard<'static, State>;
 static CONFIG: OnceLock<Config> = OnceLock::new();
 static CURRENT: AtomicPtr<Simulator> = AtomicPtr::new(ptr::null_mut());
 
-/// Set by `cuInit`.
+/// Whether `cuInit` was called.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 
-/// Set in a child that was forked after `cuInit`.
+/// Whether this is a child process that was forked after `cuInit`.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Runs in a forked child, which has neither the worker thread nor the threads that held locks. As with NVIDIA's
-/// driver, the child cannot use a driver that was initialised before. Otherwise it gets a new one.
+/// Runs in a child process after fork, which has neither the worker thread nor the threads that held locks. If the
+/// driver was initialised before the fork, the child cannot use it, as with NVIDIA's driver. Otherwise the child gets a
+/// new driver.
 extern "C" fn forked() {
     if INITIALISED.load(Ordering::Relaxed) {
         FORKED.store(true, Ordering::Relaxed);
@@ -45,10 +46,11 @@ impl Simulator {
         Simulator::get();
     }
 
-    /// The driver. If it was opened as a library and not installed, the environment configures it.
+    /// Returns the driver. If the driver was opened as a library without an installation, the environment configures
+    /// it.
     pub(crate) fn get() -> &'static Simulator {
         static ONCE: Once = Once::new();
-        // SAFETY: the function that is called in a child only stores to atomics. The driver lasts as long as the process.
+        // SAFETY: `forked` only stores to atomics. The driver exists as long as the process.
         unsafe {
             if let Some(simulator) = CURRENT.load(Ordering::Acquire).as_ref() {
                 return simulator;
@@ -69,17 +71,17 @@ impl Simulator {
         }
     }
 
-    /// The driver, or an error in a child that was forked after `cuInit`.
+    /// Returns the driver, or an error in a child process that was forked after `cuInit`.
     pub(crate) fn of_this_process() -> Answer<&'static Simulator> {
         if FORKED.load(Ordering::Relaxed) { Err(Code::NOT_INITIALIZED) } else { Ok(Simulator::get()) }
     }
 
-    /// Notes that a forked child cannot use the driver from now on.
+    /// Notes that child processes that are forked from now on cannot use the driver.
     pub(crate) fn note_initialised() {
         INITIALISED.store(true, Ordering::Relaxed);
     }
 
-    /// The configuration of this process: as installed, or else as the environment says.
+    /// Returns the configuration of this process: the installed one, or else the one of the environment.
     pub(crate) fn config() -> &'static Config {
         CONFIG.get_or_init(Config::from_environment)
     }
@@ -89,20 +91,21 @@ impl Simulator {
     }
 }
 
-/// Locks the state, for functions that need `cuInit` before.
+/// Locks the state for a driver function that requires `cuInit`.
 pub(crate) fn begin() -> Answer<Locked> {
     let state = Simulator::of_this_process()?.lock();
     if state.initialised { Ok(state) } else { Err(Code::NOT_INITIALIZED) }
 }
 
-/// Locks the state for functions of a stream, and finds the stream that the caller's handle means.
+/// Locks the state for a driver function with a stream, and finds the stream that the caller's handle means.
 pub(crate) fn begin_with(stream: Handle) -> Answer<(Locked, Handle)> {
     let mut state = begin()?;
     let stream = state.stream(stream)?;
     Ok((state, stream))
 }
 
-/// Waits for a change of the state, without its lock, and writes what kernels of the thread have printed.
+/// Waits for a change of the state, with its lock released. If kernels of this thread have printed, writes that
+/// instead.
 pub(crate) fn wait_for_change(state: Locked) -> Locked {
     let wakeup = state.wakeup.clone();
     let text = texts::take_own();

@@ -1,4 +1,4 @@
-//! The state of the driver, under one lock: devices, contexts, and all objects in them.
+//! Defines the state of the driver, under one lock: devices, contexts, and all objects in them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,21 +34,22 @@ pub(crate) struct State {
     pub(crate) functions: Handles<Function>,
     pub(crate) links: Handles<Link>,
     pub(crate) graphs: Graphs,
-    /// Green contexts.
+    /// The green contexts.
     pub(crate) greens: Handles<Green>,
-    /// Descriptions of future green contexts, which are never destroyed.
+    /// Descriptions for creating green contexts. The API has no function that destroys them.
     pub(crate) descriptions: Handles<Description>,
-    /// Captures that have begun, by id.
+    /// Captures that have begun and not ended, by id.
     pub(crate) captures: BTreeMap<u64, Capture>,
     pub(crate) pools: Pools,
     pub(crate) memory: Shared,
-    /// A sticky error of the whole process, after which no context can be made.
+    /// A sticky error of the whole process, after which no context can be created.
     pub(crate) broken: Option<Arc<Failure>>,
-    /// Failures that may still have to be written.
+    /// Failures that may still have to be written to standard error.
     pub(crate) failures: Vec<Arc<Failure>>,
     pub(crate) waiting: BTreeMap<u64, Waiting>,
-    /// How many turns kernels have had, and whether one is in progress.
+    /// How many turns kernels have had.
     pub(crate) turns: u64,
+    /// Whether a turn is in progress.
     pub(crate) in_turn: bool,
     pub(crate) wakeup: Wakeup,
     /// The last id of a context, a capture or a wait.
@@ -57,12 +58,12 @@ pub(crate) struct State {
 
 pub(crate) struct Device {
     pub(crate) kind: device::Device,
-    /// The handle of its primary context, which stays the same when that is made anew.
+    /// The handle of the primary context. It stays the same when the primary context is created again.
     pub(crate) primary: Handle,
     pub(crate) references: u32,
-    /// The flags of the next primary context.
+    /// The flags for the next primary context.
     pub(crate) flags: u32,
-    /// Bytes of its memory that `leave_memory` has taken.
+    /// Bytes of memory that `leave_memory` has taken.
     pub(crate) taken: u64,
 }
 
@@ -73,22 +74,23 @@ pub(crate) struct Context {
     pub(crate) legacy: Handle,
     pub(crate) per_thread: Handle,
     pub(crate) stack: u64,
-    /// The stack limit was changed, and no launch has waited for that yet.
+    /// Whether the stack limit was changed and no launch has waited for the change yet.
     pub(crate) stack_changed: bool,
-    /// The other limits.
+    /// The other limits, by `CUlimit`.
     pub(crate) limits: BTreeMap<u32, usize>,
     pub(crate) cache_config: u32,
     pub(crate) launched: Ready,
     pub(crate) printed: Ready,
     pub(crate) allocated: Ready,
     pub(crate) stack_ready: Seq,
-    /// The most streams that were alive at once.
+    /// The most streams that existed at once.
     pub(crate) most_streams: usize,
-    /// The sticky error of a kernel's fault.
+    /// The sticky error that a kernel's fault has left.
     pub(crate) error: Option<Arc<Failure>>,
 }
 
-/// A green context: multiprocessors with streams of their own. It shares all else with the device's primary context.
+/// A green context: some multiprocessors of a device, with streams of their own. The green context shares everything
+/// else with the device's primary context.
 pub(crate) struct Green {
     pub(crate) id: u64,
     pub(crate) device: usize,
@@ -103,14 +105,14 @@ pub(crate) struct Description {
 pub(crate) struct Event {
     pub(crate) context: Handle,
     pub(crate) timing: bool,
-    /// Where it was recorded last: the stream, and the place.
+    /// The stream and the position where the event was last recorded.
     pub(crate) recorded: Option<(Handle, Seq)>,
-    /// Its place in a capture, if that stream was captured.
+    /// The position in a capture, if the event was recorded in a captured stream.
     pub(crate) captured: Option<Part>,
     pub(crate) at: Option<std::time::Instant>,
 }
 
-/// Bytes of device memory that a context takes.
+/// Bytes of device memory that every context takes.
 const CONTEXT_MEMORY: u64 = 500 << 20;
 
 impl State {
@@ -158,7 +160,8 @@ impl State {
         self.next_id
     }
 
-    /// The lowest handle that no context has: as in the real driver, a new context often has the address of a destroyed one.
+    /// Returns the lowest handle that no context has. As in the real driver, a new context often has the handle of a
+    /// destroyed one.
     pub(crate) fn free_context_handle(&mut self) -> Handle {
         let primaries: Vec<_> = self.devices.iter().map(|device| device.primary).collect();
         self.contexts.lowest_free(|handle| primaries.contains(&handle))
@@ -194,7 +197,7 @@ impl State {
         Ok(())
     }
 
-    /// Destroys a context with all that was made in it.
+    /// Destroys a context and all objects in it.
     pub(crate) fn destroy_context(&mut self, handle: Handle) -> Answer {
         self.contexts.remove(handle)?;
         let streams = self.streams.iter().filter(|(_, stream)| stream.context == handle);
@@ -205,26 +208,26 @@ impl State {
         self.modules.retain(|module| module.context != handle);
         self.functions.retain(|function| function.context != handle);
         self.memory.lock().free_all_of(handle);
-        // Threads that wait for its work wake up.
+        // Wakes threads that wait for work of the context.
         self.wakeup.notify();
         Ok(())
     }
 
-    /// A context that is alive.
+    /// Returns a context that is not destroyed.
     pub(crate) fn context(&mut self, handle: Handle) -> Answer<&mut Context> {
         let error =
             if self.contexts.has_given(handle) { Code::CONTEXT_IS_DESTROYED } else { Code::INVALID_CONTEXT };
         self.contexts.get_mut(handle).map_err(|_| error)
     }
 
-    /// A green context that is alive.
+    /// Returns a green context that is not destroyed.
     pub(crate) fn green(&self, handle: Handle) -> Answer<&Green> {
         let error =
             if self.greens.has_given(handle) { Code::CONTEXT_IS_DESTROYED } else { Code::INVALID_CONTEXT };
         self.greens.get(handle).map_err(|_| error)
     }
 
-    /// A context that is alive, or a green one, as it becomes current in a thread.
+    /// Returns a context or a green context that is not destroyed, in the form in which it becomes current in a thread.
     pub(crate) fn for_threads(&mut self, handle: Handle) -> Answer<CurrentContext> {
         if !self.greens.has_given(handle) {
             self.context(handle)?;
@@ -234,7 +237,7 @@ impl State {
         Ok(CurrentContext { context: self.devices[device].primary, green: handle })
     }
 
-    /// A context without a sticky error.
+    /// Returns a context that has no sticky error.
     pub(crate) fn sound(&mut self, handle: Handle) -> Answer<&mut Context> {
         let context = self.context(handle)?;
         match &context.error {
@@ -243,7 +246,7 @@ impl State {
         }
     }
 
-    /// The stream of a caller's handle: 0, 1 and 2 are default streams of the current context.
+    /// Returns the stream that a caller's handle means. 0, 1 and 2 are default streams of the current context.
     pub(crate) fn stream(&mut self, handle: Handle) -> Answer<Handle> {
         let stream = match handle {
             0 | 1 => self.sound(CurrentContext::get()?)?.legacy,
@@ -260,7 +263,7 @@ impl State {
         Ok(stream)
     }
 
-    /// Submits work to a stream, or captures it.
+    /// Submits work to a stream, or adds it to the graph if the stream is captured.
     pub(crate) fn submit(&mut self, stream: Handle, work: Work, behind: Option<Behind>) -> Answer<Seq> {
         if self.is_captured(stream)? {
             self.capture(stream, work)?;
@@ -270,7 +273,8 @@ impl State {
         self.streams.push(stream, work, behind)
     }
 
-    /// Gives a context a sticky error, and all others too unless faults are contained. Drops their work.
+    /// Gives a context a sticky error, and drops the work of its streams. Unless faults are contained, all other
+    /// contexts are broken too.
     /// `launcher` is the thread that submitted the failed work.
     pub(crate) fn break_context(&mut self, handle: Handle, code: Code, words: &str, launcher: Launcher) {
         let failure = Failure::new(code, words, launcher);
@@ -287,19 +291,19 @@ impl State {
         {
             stream.queue.clear();
         }
-        // Destroyed streams stayed only for their work, which is gone.
+        // Destroyed streams were kept only for their work, which is dropped now.
         self.streams.retain(|stream| !stream.closed || contained && stream.context != handle);
         self.wakeup.notify();
     }
 
-    /// Breaks the context of a stream, because the work at its head failed.
+    /// Breaks the context of a stream because the work at the head of the stream failed.
     pub(crate) fn break_context_of(&mut self, stream: Handle, code: Code, words: &str) {
         let Ok(stream) = self.streams.get(stream) else { return };
         let launcher = stream.queue.front().map(|item| item.launcher.clone()).unwrap_or_default();
         self.break_context(stream.context, code, words, launcher);
     }
 
-    /// Free bytes of a device.
+    /// Returns the free bytes of a device's memory.
     pub(crate) fn free_memory(&self, device: usize) -> u64 {
         let Device { kind, taken, .. } = &self.devices[device];
         let contexts = self.contexts.iter().filter(|(_, context)| context.device == device);

@@ -1,5 +1,5 @@
-//! Why contexts have failed. A thread writes it when a call returns the error to it. So it is in the output of
-//! the test that launched the kernel, and of others that fail because of it.
+//! Writes why contexts have failed. A thread writes the reason when a call returns the error to that thread. So the
+//! reason is in the output of the test that launched the kernel, and of other tests that fail because of it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -15,23 +15,24 @@ use crate::driver::result::{Answer, Code};
 use crate::driver::watched;
 
 thread_local! {
-    /// The failures that the thread has written.
+    /// The failures that this thread has written.
     static WRITTEN: RefCell<Vec<Arc<Failure>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A failure, of a context or of all.
+/// The failure of one context, or of all contexts.
 pub(crate) struct Failure {
     pub(crate) code: Code,
     words: String,
-    /// The thread that submitted what failed, and its name.
+    /// The thread that submitted the failed work.
     launcher: Launcher,
+    /// The name of that thread, which may have ended when another thread writes the failure.
     name: Option<String>,
     since: Instant,
-    /// Whether any thread has written it.
+    /// Whether any thread has written the failure.
     written: AtomicBool,
 }
 
-/// Writes a line to standard error, where a test harness captures it in the thread's name.
+/// Writes a line to standard error. A test harness captures the line for the test of the calling thread.
 pub(crate) fn report(words: &str) {
     eprintln!("simulated CUDA driver: {}", Printable(words));
 }
@@ -41,7 +42,8 @@ pub(crate) fn not_simulated<T>(what: &str) -> Answer<T> {
     not_supported(&format!("{what} is not simulated"))
 }
 
-/// Returns `CUDA_ERROR_NOT_SUPPORTED`, and reports why, once in each thread: a test harness has one for each test.
+/// Returns `CUDA_ERROR_NOT_SUPPORTED`, and reports the reason once in each thread, because a test harness runs each
+/// test in its own thread.
 pub(crate) fn not_supported<T>(why: &str) -> Answer<T> {
     thread_local! {
         static SAID: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
@@ -52,25 +54,26 @@ pub(crate) fn not_supported<T>(why: &str) -> Answer<T> {
     Err(Code::NOT_SUPPORTED)
 }
 
-/// Writes a line to standard error, past a test harness, which shows nothing of a test that does not end.
+/// Writes a line to standard error that a test harness does not capture. Otherwise the line would be lost if the test
+/// never ends.
 pub(crate) fn report_at_once(words: &str) {
     let _ = io::stderr().write_all(format!("simulated CUDA driver: {}\n", Printable(words)).as_bytes());
 }
 
 impl Failure {
     pub(crate) fn new(code: Code, words: &str, launcher: Launcher) -> Arc<Self> {
-        // A test harness does not capture the output of a library that was opened as a file.
+        // A test harness does not capture the output of the library that `cargo kernels sim` loads.
         let at_once = cfg!(feature = "export");
         if at_once {
             report(words);
         }
         watched::set(watched::FAILED, !at_once);
-        // The thread may have ended when another one writes this.
+        // The name is read now, because the thread may have ended when another thread writes the failure.
         let (words, name) = (words.to_owned(), launcher.name());
         Arc::new(Failure { code, words, launcher, name, since: Instant::now(), written: at_once.into() })
     }
 
-    /// Writes the failure, unless the calling thread already has.
+    /// Writes the failure, unless the calling thread has done so before.
     pub(crate) fn write(self: &Arc<Self>) {
         let is_new = WRITTEN.try_with(|written| {
             let mut written = written.borrow_mut();
@@ -90,7 +93,7 @@ impl Failure {
         }
     }
 
-    /// Writes the failure if no thread has for a long time. Returns whether it still has to be written.
+    /// Writes the failure if no thread has written it for a long time. Returns whether it still has to be written.
     pub(crate) fn write_old(&self) -> bool {
         let is_old = self.since.elapsed() > TIMEOUT;
         if is_old && !self.written.swap(true, Ordering::Relaxed) {

@@ -1,5 +1,6 @@
-//! What kernels print. The worker thread runs them, but the thread that launched them has to write the text: a test harness shows
-//! it with the test of that thread. So a text is kept until its thread calls the driver, or waits in it.
+//! Keeps what kernels print until the right thread writes it. The worker thread runs the kernels, but the thread that
+//! launched a kernel has to write its text, because a test harness assigns output to the test of the writing thread. A
+//! text is kept until its thread calls the driver or waits in it.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,7 +19,7 @@ thread_local! {
 }
 
 impl Launcher {
-    /// The calling thread.
+    /// Returns the calling thread as a launcher.
     pub(crate) fn current() -> Self {
         Launcher(THIS.try_with(Arc::downgrade).unwrap_or_default())
     }
@@ -27,7 +28,7 @@ impl Launcher {
         THIS.try_with(|this| self.0.as_ptr() == Arc::as_ptr(this)).unwrap_or(false)
     }
 
-    /// The name of the thread, if it has one and has not ended.
+    /// Returns the name of the thread, if it has a name and has not ended.
     pub(crate) fn name(&self) -> Option<String> {
         self.0.upgrade()?.name().map(str::to_owned)
     }
@@ -45,14 +46,15 @@ struct Text {
 
 static TEXTS: Mutex<Vec<Text>> = Mutex::new(Vec::new());
 
-/// How long a thread may leave a text: it may never call the driver again.
+/// How long a text waits for its thread, which may never call the driver again.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn lock() -> MutexGuard<'static, Vec<Text>> {
     TEXTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps what a kernel prints. A library that was opened as a file writes it at once, because no test harness captures its output.
+/// Keeps a text that a kernel prints. With the feature `export` the text is written at once, because no test harness
+/// captures it.
 pub(crate) fn add(launcher: &Launcher, words: &str) {
     if cfg!(feature = "export") {
         print!("{words}");
@@ -68,7 +70,7 @@ pub(crate) fn add(launcher: &Launcher, words: &str) {
     watched::set(watched::TEXTS, true);
 }
 
-/// Takes the texts for which `is_due` is true.
+/// Removes the texts for which `is_due` is true, and returns them joined.
 fn take(is_due: impl Fn(&Text) -> bool) -> String {
     let mut texts = lock();
     let (due, left) = mem::take(&mut *texts).into_iter().partition::<Vec<_>, _>(is_due);
@@ -77,7 +79,7 @@ fn take(is_due: impl Fn(&Text) -> bool) -> String {
     due.into_iter().map(|text| text.words).collect()
 }
 
-/// Takes the texts of the calling thread, and of threads that have ended.
+/// Removes the texts of the calling thread and of threads that have ended, and returns them joined.
 pub(crate) fn take_own() -> String {
     if watched::has(watched::TEXTS) {
         take(|text| text.launcher.is_current() || text.launcher.has_ended())
@@ -94,7 +96,8 @@ pub(crate) fn write() {
     }
 }
 
-/// Writes texts that their threads have left too long, past the harness. Returns whether there are more.
+/// Writes texts that their threads have not written for too long. A test harness does not capture these. Returns
+/// whether any texts are left.
 pub(crate) fn write_old() -> bool {
     if watched::has(watched::TEXTS) {
         let _ = io::stdout().write_all(take(|text| text.since.elapsed() > TIMEOUT).as_bytes());

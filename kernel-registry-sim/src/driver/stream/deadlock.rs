@@ -1,4 +1,5 @@
-//! Waits for a device, and reports deadlocks, where NVIDIA's driver would hang: which calls and streams wait for which.
+//! Waits for a device, and reports deadlocks, where NVIDIA's driver would hang. The report says which calls and streams
+//! wait for which work.
 
 use std::process;
 use std::thread;
@@ -17,11 +18,11 @@ use crate::driver::report::failures::{report, report_at_once};
 use crate::driver::result::{Answer, Code};
 use crate::driver::watched;
 
-/// How long, in simulated time, nothing may move before it counts as a deadlock. Another thread of the host may
+/// How long, in simulated time, nothing may make progress before the wait counts as a deadlock. Another host thread may
 /// be about to end the wait.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Waits until all work that occupies a device now is done.
+/// Waits until all work is done that now occupies a device.
 pub(crate) fn wait_for_device(
     state: Locked,
     device: usize,
@@ -32,7 +33,7 @@ pub(crate) fn wait_for_device(
     wait_until(state, device, until, call, because)
 }
 
-/// Waits until all work that occupies a device is done, up to a place in the order of submission.
+/// Waits until all work is done that occupies a device and was submitted up to the position `until`.
 pub(crate) fn wait_until(
     mut state: Locked,
     device: usize,
@@ -63,7 +64,7 @@ pub(crate) fn wait_until(
     Err(Code::LAUNCH_TIMEOUT)
 }
 
-/// Looks for calls and launches that wait for work that does not move, and reports each once.
+/// Looks for calls and launches that wait for work without progress, and reports each of them once.
 pub(crate) fn report_deadlocks(state: &mut State) {
     let mut found = Vec::new();
     for (id, waiting) in state.waiting.iter().filter(|(_, waiting)| !waiting.reported) {
@@ -106,7 +107,7 @@ pub(crate) fn report_deadlocks(state: &mut State) {
     }
 }
 
-/// The waiting side: a call, or the launch at the head of a stream.
+/// The side that waits in a deadlock: a call, or the launch at the head of a stream.
 enum Who {
     Call(u64),
     Launch(Handle),
@@ -143,7 +144,7 @@ fn give_up(state: &mut State, who: Who, words: String) {
     }
 }
 
-/// Describes the work that occupies a device, if none of it has made progress for a while.
+/// Describes the work that occupies a device, if none of the work has made progress for a while.
 fn describe_stuck(streams: &Streams, device: usize, until: Seq) -> Option<String> {
     let busy = streams.iter().filter(|(_, stream)| stream.device == device && stream.is_busy(until));
     let mut reasons = Vec::new();
@@ -153,7 +154,7 @@ fn describe_stuck(streams: &Streams, device: usize, until: Seq) -> Option<String
         }
         reasons.push(reason(handle, stream));
     }
-    // If there is no reason any more, the waiting thread has not noticed yet.
+    // Without reasons the wait is over, and the waiting thread has not noticed yet.
     (!reasons.is_empty()).then(|| reasons.join(", and "))
 }
 

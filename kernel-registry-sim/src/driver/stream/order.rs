@@ -1,4 +1,4 @@
-//! All streams, and the order in which work was submitted to them.
+//! Stores all streams, and the order in which work was submitted to them.
 
 use std::ops::{Deref, DerefMut};
 
@@ -12,7 +12,7 @@ use crate::driver::result::Answer;
 
 pub(crate) struct Streams {
     streams: Handles<Stream>,
-    /// The place of the last work.
+    /// The position of the work that was submitted last.
     pub(crate) last: Seq,
     wakeup: Wakeup,
 }
@@ -36,7 +36,7 @@ impl Streams {
         Streams { streams: Handles::new(2), last: 0, wakeup }
     }
 
-    /// Puts work at the end of a stream, and returns its place.
+    /// Appends work to a stream, and returns its position.
     pub(crate) fn push(&mut self, stream: Handle, work: Work, behind: Option<Behind>) -> Answer<Seq> {
         let stream = self.streams.get_mut(stream)?;
         self.last += 1;
@@ -49,7 +49,7 @@ impl Streams {
         Ok(self.last)
     }
 
-    /// Removes the head of a stream, which is done.
+    /// Removes the head of a stream, whose work is done.
     pub(crate) fn pop(&mut self, handle: Handle) {
         let Ok(stream) = self.streams.get_mut(handle) else { return };
         stream.queue.pop_front();
@@ -59,23 +59,24 @@ impl Streams {
         }
     }
 
-    /// Whether work up to that place still occupies a device.
+    /// Returns whether work up to the position `until` still occupies a device.
     pub(crate) fn is_busy(&self, device: usize, until: Seq) -> bool {
         until > 0 && self.iter().any(|(_, stream)| stream.device == device && stream.is_busy(until))
     }
 
-    /// Whether a stream has done all work up to that place. A stream that is gone has.
+    /// Returns whether a stream has done all work up to the position `seq`. A removed stream has.
     pub(crate) fn has_done(&self, stream: Handle, seq: Seq) -> bool {
         self.get(stream).map_or(true, |stream| stream.has_done(seq))
     }
 
-    /// The work that must end before something is ready. `None` if it is ready.
+    /// Returns the work that must end before `ready` is reached, or `None` if it is reached already.
     pub(crate) fn work_before(&self, device: usize, ready: Ready, because: WaitReason) -> Option<Behind> {
         let until = ready.unwrap_or(self.last);
         self.is_busy(device, until).then_some(Behind { until, because, reported: false })
     }
 
-    /// Whether work waits for other streams: the default stream and blocking streams do their work in the order of submission.
+    /// Returns whether an item waits for other streams. The default stream and blocking streams do their work in the
+    /// order of submission.
     pub(crate) fn waits_for_others(&self, stream: &Stream, item: &Item) -> bool {
         let others = match stream.order {
             Order::NonBlocking => return false,

@@ -1,4 +1,4 @@
-//! A stream: a queue of work, done one item after the other.
+//! Defines a stream: a queue of work that is done item by item.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,23 +17,23 @@ use crate::driver::report::texts::Launcher;
 pub(crate) struct Stream {
     pub(crate) context: Handle,
     pub(crate) device: usize,
-    /// The green context, and its multiprocessors.
+    /// The green context of the stream, and its multiprocessors.
     pub(crate) part: Option<(Handle, Span)>,
     pub(crate) order: Order,
     pub(crate) priority: i32,
     pub(crate) queue: VecDeque<Item>,
-    /// Its place in a capture, while it is captured.
+    /// The position in a capture, while the stream is captured.
     pub(crate) capture: Option<Part>,
-    /// Whether the caller has destroyed it. It stays until its work is done.
+    /// Whether the caller has destroyed the stream. It is removed when its work is done.
     pub(crate) closed: bool,
-    /// When it last made progress, in simulated time.
+    /// When the stream last made progress, in simulated time.
     pub(crate) still_since: Duration,
 }
 
-/// Whether a stream waits for others of its context.
+/// Whether a stream waits for other streams of its context.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Order {
-    /// The default stream: it and blocking streams wait for each other.
+    /// The legacy default stream. It and the blocking streams wait for each other.
     Legacy,
     Blocking,
     NonBlocking,
@@ -51,7 +51,7 @@ pub(crate) struct Item {
 
 pub(crate) enum Doing {
     Waiting,
-    /// A started kernel, between two turns.
+    /// A started kernel between two turns.
     Running(Box<Execution>),
     /// A kernel during its turn, or a host function during its call.
     Stepping,
@@ -69,16 +69,16 @@ pub(crate) enum Work {
     Fill {
         to: usize,
         pattern: u32,
-        /// Bytes of the pattern.
+        /// The size of the pattern in bytes.
         width: usize,
         count: usize,
     },
     Free(usize),
-    /// A node of a graph allocates memory, or frees it.
+    /// Allocates memory of a graph, or frees it if the flag is false.
     Appear(Allocation, bool),
     /// Records an event.
     Record(Handle),
-    /// Waits until a stream has done all work up to this number.
+    /// Waits until a stream has done all work up to the position `seq`.
     WaitFor {
         stream: Handle,
         seq: Seq,
@@ -101,11 +101,11 @@ pub(crate) enum Work {
 #[derive(Clone)]
 pub(crate) enum Source {
     Address(usize),
-    /// A copy of pageable memory, made when the work was submitted.
+    /// A copy of pageable memory that was made when the work was submitted.
     Bytes(Vec<u8>),
 }
 
-/// How a word is compared with a value.
+/// The condition for which a stream compares a word in memory with a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Until {
     AtLeast,
@@ -115,7 +115,7 @@ pub(crate) enum Until {
 }
 
 impl Until {
-    /// `CUstreamWaitValue_flags`.
+    /// Returns the condition for `CUstreamWaitValue_flags`.
     pub(crate) fn from_flags(flags: u32) -> Option<Self> {
         const FLUSH: u32 = 1 << 30;
         [Until::AtLeast, Until::Equal, Until::And, Until::Nor].get((flags & !FLUSH) as usize).copied()
@@ -123,7 +123,7 @@ impl Until {
 
     pub(crate) fn holds(self, word: u32, value: u32) -> bool {
         match self {
-            // The comparison is cyclic: it takes the sign of the difference.
+            // The comparison wraps around: it takes the sign of the difference.
             Until::AtLeast => word.wrapping_sub(value).cast_signed() >= 0,
             Until::Equal => word == value,
             Until::And => word & value != 0,
@@ -133,7 +133,7 @@ impl Until {
 }
 
 impl Work {
-    /// Whether it occupies the device, so that calls which wait for the device wait for it.
+    /// Returns whether the work occupies the device. Calls that wait for the device wait for such work.
     pub(crate) fn occupies(&self) -> bool {
         matches!(self, Work::Launch(_) | Work::WaitValue { .. })
     }
@@ -154,7 +154,7 @@ impl Stream {
         }
     }
 
-    /// Whether all work up to this number is done.
+    /// Returns whether all work up to the position `seq` is done.
     pub(crate) fn has_done(&self, seq: Seq) -> bool {
         self.queue.front().is_none_or(|item| item.seq > seq)
     }
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_compared_as_documented() {
+    fn wait_conditions_are_as_documented() {
         let holds = |until: Until, word, value| until.holds(word, value);
         assert!(holds(Until::AtLeast, 5, 5) && holds(Until::AtLeast, 6, 5) && !holds(Until::AtLeast, 4, 5));
         assert!(holds(Until::AtLeast, 1, 0xffff_ffff), "it wraps around");

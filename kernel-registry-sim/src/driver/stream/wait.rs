@@ -1,4 +1,4 @@
-//! The order of submission, and why calls and launches wait for a device.
+//! Defines positions in the order of submission, and the reasons why calls and launches wait for a device.
 
 use std::fmt;
 
@@ -6,13 +6,14 @@ use kernel_registry_cuda::rules;
 
 use crate::driver::handles::Handle;
 
-/// The place of work in the order in which all work was submitted. 0 is before all.
+/// The position of work in the order in which all work was submitted, counted from 1.
 pub(crate) type Seq = u64;
 
-/// A loaded function, the printf buffer or the heap is ready when all work up to this place is done. `None` before its first use.
+/// The position up to which all work must be done before something is ready: a loaded function, the printf buffer or
+/// the heap. `None` before its first use.
 pub(crate) type Ready = Option<Seq>;
 
-/// Work that must be done first: all that occupies the device, up to a place.
+/// Work that must end first: all work that occupies the device, up to a position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Behind {
     pub(crate) until: Seq,
@@ -20,32 +21,32 @@ pub(crate) struct Behind {
     pub(crate) reported: bool,
 }
 
-/// A call that waits for the device.
+/// A driver call that waits for the device.
 pub(crate) struct Waiting {
     pub(crate) call: &'static str,
     pub(crate) thread: String,
-    /// The current context of the thread.
+    /// The current context of the calling thread.
     pub(crate) context: Option<Handle>,
     pub(crate) device: usize,
     pub(crate) until: Seq,
     pub(crate) because: WaitReason,
     pub(crate) reported: bool,
-    /// The deadlock that was broken here: this call must not wait any longer.
+    /// The report of a deadlock, if the call must give up because of it.
     pub(crate) gave_up: Option<String>,
 }
 
 impl Waiting {
-    /// Whether it holds the driver's lock of that context.
+    /// Returns whether the waiting thread holds the driver's lock of this context.
     pub(crate) fn holds_lock_of(&self, context: Handle) -> bool {
         self.because.holds_lock() && self.context == Some(context) && self.gave_up.is_none()
     }
 }
 
-/// Why something waits for a device: rules that were measured with NVIDIA's driver.
+/// The reason why a call or a launch waits for a device. The reasons were measured with NVIDIA's driver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum WaitReason {
     Load,
-    /// Another thread of the context loads a kernel.
+    /// Another thread of the context holds its lock, such as for loading a kernel.
     LoadElsewhere,
     /// A library is loaded into a context.
     Library,
@@ -65,7 +66,7 @@ pub(crate) enum WaitReason {
 }
 
 impl WaitReason {
-    /// Whether the waiting thread holds the driver's lock of the context.
+    /// Returns whether a thread that waits for this reason holds the driver's lock of the context.
     pub(crate) fn holds_lock(self) -> bool {
         matches!(self, WaitReason::Load | WaitReason::Library | WaitReason::Free | WaitReason::Stack { .. })
     }

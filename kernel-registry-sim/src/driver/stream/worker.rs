@@ -1,5 +1,5 @@
-//! The worker thread: it does the work at the heads of the streams, and runs kernels in turns. During a turn it does not hold the lock of the
-//! state.
+//! Runs the worker thread, which does the work at the heads of the streams and runs kernels in turns. During a turn,
+//! the thread does not hold the lock of the state.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use crate::driver::process::state::State;
 use crate::driver::report::texts::{self, Launcher, TIMEOUT};
 use crate::driver::result::{Answer, Code};
 
-/// How long the thread sleeps when it has nothing to do: nobody tells it when a word in memory changes.
+/// How long the worker thread sleeps when it has nothing to do. Nothing wakes it when a word in memory changes.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// `cuInit`: starts the worker thread.
+/// Implements `cuInit`: starts the worker thread.
 pub(crate) fn start(simulator: &'static Simulator) -> Answer {
     let mut state = simulator.lock();
     if state.devices.is_empty() {
@@ -35,7 +35,7 @@ pub(crate) fn start(simulator: &'static Simulator) -> Answer {
     Ok(())
 }
 
-/// The loop of the worker thread, which never ends.
+/// Loops for ever in the worker thread.
 fn run() {
     let simulator = Simulator::get();
     let mut state = simulator.lock();
@@ -85,9 +85,9 @@ fn run() {
     }
 }
 
-/// Waits for the end of the current turn. No kernel uses memory after it that was freed before.
+/// Waits for the end of the current turn. After it, no kernel uses memory that was freed before this call.
 pub(crate) fn after_turn(mut state: Locked) {
-    // The worker thread unmaps the pages even if it has nothing else to do.
+    // Wakes the worker thread even if there is no work, so that it unmaps freed pages.
     state.wakeup.notify();
     let turn = state.turns;
     while state.in_turn && state.turns == turn {
@@ -110,7 +110,7 @@ fn pause(mut state: Locked) -> Locked {
     state
 }
 
-/// A kernel whose turn it is.
+/// A kernel in its turn.
 struct Turn {
     stream: Handle,
     seq: Seq,
@@ -123,7 +123,7 @@ struct Turn {
 }
 
 impl State {
-    /// Does the work at the head of a stream, if it can begin now. Returns whether there may be more.
+    /// Does the work at the head of a stream, if the work can begin now. Returns whether the next work may begin too.
     fn advance(&mut self, handle: Handle) -> bool {
         let Ok(stream) = self.streams.get(handle) else { return false };
         let Some(item) = stream.queue.front() else { return false };
@@ -135,7 +135,7 @@ impl State {
             return false;
         }
         let head = self.streams.get_mut(handle).ok().and_then(|stream| stream.queue.front_mut());
-        // The work is taken out, because a clone may copy many bytes.
+        // The work is moved out, because a clone could copy many bytes.
         let work = head.map(|item| std::mem::replace(&mut item.work, Work::Nothing));
         work.is_some_and(|work| self.perform(handle, work))
     }
@@ -151,7 +151,7 @@ impl State {
     fn holds(&self, item: &Item) -> bool {
         match item.work {
             Work::WaitFor { stream, seq } => self.streams.has_done(stream, seq),
-            // If the word was freed, performing the work reports that.
+            // If the word was freed, the wait ends here, and `perform` reports the error.
             Work::WaitValue { address, value, until } => {
                 let word = self.memory.lock().load_word(address);
                 word.map_or(true, |word| until.holds(word, value))
@@ -262,7 +262,7 @@ impl State {
         turns
     }
 
-    /// Takes the result of a turn, and returns whether the kernel made progress.
+    /// Stores the result of a turn. Returns whether the kernel made progress.
     fn end_turn(&mut self, turn: Turn, step: Step) -> bool {
         let Ok(stream) = self.streams.get_mut(turn.stream) else { return true };
         let Some(item) = stream.queue.front_mut().filter(|item| item.seq == turn.seq) else { return true };

@@ -1,4 +1,4 @@
-//! Functions of libraries and of their kernels.
+//! Defines the functions of libraries and of their kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'stati
     library.ready()?;
     let images = compile_for_all(bytes, options)?;
     let mut state = begin()?;
-    // Eager loading takes the code to the devices now.
+    // With eager loading the code is copied to the devices now, which waits for them.
     if state.config.eager {
         let devices: BTreeSet<_> = state.contexts.iter().map(|(_, context)| context.device).collect();
         for device in devices {
@@ -30,7 +30,8 @@ fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'stati
     library.set(state.libraries.insert(Library::new(images)))
 }
 
-/// Compiles an image for each architecture among the devices. An error for one of them is reported on first use there.
+/// Compiles an image for each architecture among the devices. If only some architectures fail, their error is returned
+/// when the library is first used on such a device.
 fn compile_for_all(bytes: &[u8], options: &JitOptions) -> Answer<Images> {
     let (archs, compiler) = {
         let state = begin()?;
@@ -48,12 +49,12 @@ fn compile_for_all(bytes: &[u8], options: &JitOptions) -> Answer<Images> {
     }
 }
 
-/// A library's module in the current context.
+/// Returns a library's module in the current context.
 fn module_here(library: Handle, call: &'static str) -> Answer<(Locked, Handle)> {
     module_now(begin()?, library, CurrentContext::get()?, call, WaitReason::Library)
 }
 
-/// The function of a library's kernel in the current context, which is loaded.
+/// Loads a library's kernel into the current context, and returns its function.
 fn load_here(state: Locked, kernel: Handle, call: &'static str) -> Answer<(Locked, Handle)> {
     state.kernels.get(kernel)?;
     load_kernel(state, kernel, CurrentContext::get()?, call)
@@ -122,7 +123,7 @@ calls! {
     12000 fn cuKernelSetAttribute(which: u32, value: i32, kernel: Handle, ordinal: i32) = {
         let state = begin()?;
         let device = device(&state, ordinal)?;
-        // Unlike the query this call loads the kernel.
+                // Unlike `cuKernelGetAttribute`, this call loads the kernel.
         let (mut state, function) = load_here(state, kernel, "cuKernelSetAttribute")?;
         set_attribute(&mut state, function, which, value)?;
         state.kernels.get_mut(kernel)?.set.insert((device, which), value);

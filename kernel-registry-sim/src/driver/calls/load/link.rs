@@ -1,4 +1,5 @@
-//! Functions that link images. Only PTX can be linked: the result is one text with all of the others, in place of machine code.
+//! Defines the functions that link images. Only PTX can be linked. The result is the concatenated PTX, instead of
+//! machine code.
 
 use std::fs;
 
@@ -15,7 +16,7 @@ use crate::driver::result::{Answer, Code};
 /// `CU_JIT_INPUT_PTX`.
 const PTX: u32 = 1;
 
-/// Adds an image to those that are linked, if it can be compiled.
+/// Adds an image to a link, if the image can be compiled.
 fn add(link: Handle, kind: u32, image: impl FnOnce() -> Answer<Vec<u8>>) -> Answer {
     let (arch, options, compiler) = {
         let state = begin()?;
@@ -63,7 +64,8 @@ calls! {
             (link.arch, link.options.clone(), link.texts.clone(), Compiler::new(&state, Compiling::Parallel))
         };
         image.ready()?;
-        // Each text alone was compiled, so together they have a name twice. A real linker would keep private names apart.
+        // Each text was compiled alone, so an error now means that several texts have a name in common. A real linker
+        // would keep private names apart.
         if let Err(refused) = compiler.compile(&texts, arch) {
             report_refusal(&refused, &options);
             return not_simulated("linking PTX with names in common");

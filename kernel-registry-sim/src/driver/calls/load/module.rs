@@ -1,4 +1,4 @@
-//! Functions of modules and of their functions.
+//! Defines the functions of modules and of their functions.
 
 use std::fs;
 
@@ -28,17 +28,17 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
     module.set(state.add_module(context, image, None)?)
 }
 
-/// Refuses a library's kernel, and a function whose context has a sticky error.
+/// Returns the function, unless it is a library's kernel or its context has a sticky error.
 fn checked(state: &mut State, function: Handle) -> Answer<Handle> {
     let context = state.functions.get(function)?.context;
     state.sound(context).map(|_| function)
 }
 
-/// `CUfunction_attribute` of a kernel.
+/// Returns a `CUfunction_attribute` of a kernel.
 pub(crate) fn attribute(image: &image::Image, index: usize, arch: u32, which: u32) -> Answer<i32> {
     use attributes::*;
     let kernel = &image.kernels[index];
-    // Parameters follow the driver's own constants.
+    // The constant memory of a kernel has the driver's own constants, then the parameters.
     const SYSTEM_CONSTANTS: usize = 528;
     let parameters = kernel.parameters.iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
     Ok(match which {
@@ -89,7 +89,7 @@ pub(crate) fn set_attribute(state: &mut State, function: Handle, which: u32, val
     function.set_attribute(&state.devices[function.device].kind, which, value)
 }
 
-/// Refuses attributes of a function that is neither loaded nor being loaded.
+/// Fails if a function is neither loaded nor being loaded.
 fn check_loaded(state: &State, function: Handle) -> Answer {
     match state.functions.get(function)?.loaded {
         Some(_) => Ok(()),
@@ -97,7 +97,7 @@ fn check_loaded(state: &State, function: Handle) -> Answer {
     }
 }
 
-/// Where a parameter of a function is among its arguments, and its size.
+/// Writes the offset of a function's parameter among the arguments, and its size.
 pub(crate) fn parameter(
     state: &State,
     function: Handle,
@@ -144,7 +144,7 @@ calls! {
         state.sound(context)?;
         let kernel = state.modules.get(module)?.image.find(&name).ok_or(Code::NOT_FOUND)?;
         let found = state.function(module, kernel)?;
-        // This loads the kernel. Beside a running kernel the call returns, and the first launch waits.
+                // This call loads the kernel. If another kernel runs, the call returns, and the first launch waits.
         state.load_behind(found)?;
         function.set(found)
     };
@@ -168,7 +168,7 @@ calls! {
     };
 
     12040 fn cuFuncLoad(function: Handle) = {
-        // As with a function that was found by its name, the call returns, and the first launch waits for a running kernel.
+                // Like `cuModuleGetFunction`, the call returns, and the first launch waits for running kernels.
         let mut state = begin()?;
         let function = checked(&mut state, function)?;
         state.load_behind(function)
@@ -178,7 +178,7 @@ calls! {
         let mut state = begin()?;
         let context = state.functions.get(function)?.context;
         state.sound(context)?;
-        // The driver says so even while the load waits for other work.
+                // A function counts as loaded even while its load still waits for other work.
         loaded.set(state.functions.get(function)?.loaded.is_some().into())
     };
 

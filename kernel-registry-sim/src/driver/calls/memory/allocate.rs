@@ -1,4 +1,4 @@
-//! Functions that allocate, free and register memory.
+//! Defines the functions that allocate, free and register memory.
 
 use crate::driver::caller;
 use crate::driver::caller::arguments::Out;
@@ -12,7 +12,7 @@ use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::wait::WaitReason;
 use crate::driver::stream::worker::after_turn;
 
-/// Allocates memory if there is room for it: on the device, or in this machine for host and managed memory.
+/// Allocates memory if there is room: on the device, or for host and managed memory in this machine.
 pub(crate) fn allocate(state: &State, block: Block) -> Answer<usize> {
     let room = match block.kind {
         Kind::Device | Kind::Pooled(_) => state.free_memory(block.device),
@@ -35,7 +35,7 @@ fn allocate_to(pointer: &Out<usize>, bytes: usize, kind: Kind) -> Answer {
     pointer.set(allocate(&state, Block { bytes, kind, context, device })?)
 }
 
-/// Frees memory. This waits for the device, unless the memory is a pool's. Null is ignored.
+/// Frees memory. Waits for the device, unless the memory is from a pool. A null pointer is ignored.
 fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer {
     let mut state = begin()?;
     if address == 0 {
@@ -48,7 +48,7 @@ fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer
     if !matches!(kind, Kind::Pooled(_)) {
         state = wait_for_device(state, device, call, WaitReason::Free)?;
     }
-    // Another thread may have freed it meanwhile.
+    // Another thread may have freed the memory meanwhile.
     let mut memory = state.memory.lock();
     memory.starting_at(address, is_kind)?;
     memory.may_free(address)?;
@@ -59,12 +59,12 @@ fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer
     Ok(())
 }
 
-/// The kinds that `cuMemFree` frees.
+/// Returns whether `cuMemFree` frees memory of this kind.
 fn is_device(kind: Kind) -> bool {
     matches!(kind, Kind::Device | Kind::Managed | Kind::Pooled(_) | Kind::Graph { .. })
 }
 
-/// Flags of `cuMemHostAlloc` and `cuMemHostRegister`: portable, mapped, write-combined or for devices.
+/// Flags of `cuMemHostAlloc` and `cuMemHostRegister`: portable, mapped, and write-combined or I/O memory.
 const HOST_FLAGS: u32 = 7;
 const READ_ONLY: u32 = 8;
 

@@ -1,4 +1,4 @@
-//! Functions that copy memory.
+//! Defines the functions that copy memory.
 
 use Place::{Device, Host};
 
@@ -10,14 +10,14 @@ use crate::driver::process::simulator::{Locked, begin, begin_with};
 use crate::driver::result::{Answer, Code};
 use crate::driver::stream::queue::{Source, Work};
 
-/// Whose memory one side of a copy is.
+/// Whether an address of a copy is in device or in host memory.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Device,
     Host,
 }
 
-/// Submits a copy. Pageable host memory is read at once, and written before the call returns.
+/// Submits a copy. Pageable host memory is read by this call, or written before the call returns.
 fn copy(to: (usize, Place), from: (usize, Place), bytes: usize, stream: Handle, waits: bool) -> Answer {
     let (state, stream) = begin_with(stream)?;
     let is_captured = state.is_captured(stream)?;
@@ -27,7 +27,7 @@ fn copy(to: (usize, Place), from: (usize, Place), bytes: usize, stream: Handle, 
     if [to, from].iter().any(|(address, _)| *address == 0) {
         return Err(Code::INVALID_VALUE);
     }
-    // Whether the driver allocated the memory. A device has no other.
+    // Returns whether the driver knows the memory. Unknown memory on a device is an error.
     let is_known = |(address, place)| {
         let memory = state.memory.lock();
         let is_known = memory.has(address, bytes);
@@ -43,7 +43,7 @@ fn copy(to: (usize, Place), from: (usize, Place), bytes: usize, stream: Handle, 
     if to_known || is_captured {
         return finish(state, stream, Work::Copy { to: to.0, from, bytes }, waits);
     }
-    // The bytes go through our own buffer, so that a wrong address of the caller is an error of this call.
+    // The bytes go through a buffer of the driver, so that a wrong address of the caller makes this call fail.
     let (context, device) = state.streams.get(stream).map(|stream| (stream.context, stream.device))?;
     let between = state.memory.lock().allocate(Block { bytes, kind: Kind::Host, context, device })?;
     let done = finish(state, stream, Work::Copy { to: between, from, bytes }, true);

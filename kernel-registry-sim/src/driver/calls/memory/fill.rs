@@ -1,4 +1,4 @@
-//! Functions that fill memory.
+//! Defines the functions that fill memory.
 
 use super::copy::finish;
 use crate::driver::handles::Handle;
@@ -16,7 +16,7 @@ fn fill(to: usize, pattern: u32, width: usize, count: usize, stream: Handle, wai
     if !to.is_multiple_of(width) || !state.memory.lock().has(to, bytes) {
         return Err(Code::INVALID_VALUE);
     }
-    // After a memset the next launch is not the first of its context.
+    // After a memset, the next launch no longer counts as the first launch of its context.
     let (context, last) = (state.streams.get(stream)?.context, state.streams.last);
     state.sound(context)?.launched.get_or_insert(last);
     finish(state, stream, Work::Fill { to, pattern, width, count }, waits)

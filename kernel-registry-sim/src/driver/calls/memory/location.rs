@@ -1,4 +1,4 @@
-//! Locations of memory: the structures by which a caller names a device, or the host.
+//! Defines the structures by which a caller names a memory location: a device or the host.
 
 use crate::driver::calls::device::device;
 use crate::driver::process::state::State;
@@ -21,7 +21,7 @@ impl Location {
         if matches!(self.kind, 2..=4) { Ok(()) } else { self.device(state).map(drop) }
     }
 
-    /// The device of the location: pools of the host are not simulated.
+    /// Returns the device of the location. Pools of host memory are not simulated.
     pub(crate) fn device(self, state: &State) -> Answer<usize> {
         match self.kind {
             Self::DEVICE => device(state, self.id),
@@ -44,7 +44,7 @@ pub(crate) struct Origin {
 impl Origin {
     const PINNED: u32 = 1;
 
-    /// The device whose memory it is.
+    /// Returns the device on which the memory is allocated.
     pub(crate) fn device(self, state: &State) -> Answer<usize> {
         if self.kind != Self::PINNED {
             return Err(Code::INVALID_VALUE);

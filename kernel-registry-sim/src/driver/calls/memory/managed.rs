@@ -1,4 +1,4 @@
-//! Functions of managed memory: advice and prefetching, which are checked and have no effect.
+//! Defines the functions of managed memory. Advice and prefetching are checked and have no effect.
 
 use super::location::Location;
 use crate::driver::calls::device::device;
@@ -19,31 +19,42 @@ fn managed(state: &State, address: usize, bytes: usize) -> Answer {
     if is_managed && bytes != 0 { Ok(()) } else { Err(Code::INVALID_VALUE) }
 }
 
-fn advise(address: usize, bytes: usize, advice: u32, place: impl FnOnce(&State) -> Answer) -> Answer {
+fn advise(
+    address: usize,
+    bytes: usize,
+    advice: u32,
+    check_location: impl FnOnce(&State) -> Answer,
+) -> Answer {
     let state = begin()?;
     managed(&state, address, bytes)?;
     if !(1..=6).contains(&advice) {
         return Err(Code::INVALID_VALUE);
     }
     // `SET_READ_MOSTLY` and its opposite have no location.
-    if advice <= 2 { Ok(()) } else { place(&state) }
+    if advice <= 2 { Ok(()) } else { check_location(&state) }
 }
 
-fn prefetch(address: usize, bytes: usize, stream: Handle, place: impl FnOnce(&State) -> Answer) -> Answer {
+fn prefetch(
+    address: usize,
+    bytes: usize,
+    stream: Handle,
+    check_location: impl FnOnce(&State) -> Answer,
+) -> Answer {
     let mut state = begin()?;
     managed(&state, address, bytes)?;
-    place(&state)?;
+    check_location(&state)?;
     let stream = state.stream(stream)?;
     state.submit(stream, Work::Nothing, None).map(drop)
 }
 
-fn is_place(state: &State, ordinal: i32) -> Answer {
+/// Checks that the number is that of a device, or stands for the host.
+fn check_ordinal(state: &State, ordinal: i32) -> Answer {
     if ordinal == HOST { Ok(()) } else { device(state, ordinal).map(drop) }
 }
 
 calls! {
     8000 fn cuMemAdvise(address: usize, bytes: usize, advice: u32, ordinal: i32) = {
-        advise(address, bytes, advice, |state| is_place(state, ordinal))
+        advise(address, bytes, advice, |state| check_ordinal(state, ordinal))
     };
 
     12020 fn cuMemAdvise_v2(address: usize, bytes: usize, advice: u32, location: Location) = {
@@ -51,7 +62,7 @@ calls! {
     };
 
     8000 fn cuMemPrefetchAsync(address: usize, bytes: usize, ordinal: i32, stream: Handle) = {
-        prefetch(address, bytes, stream, |state| is_place(state, ordinal))
+        prefetch(address, bytes, stream, |state| check_ordinal(state, ordinal))
     };
 
     12020 fn cuMemPrefetchAsync_v2(address: usize, bytes: usize, location: Location, _flags: u32, stream: Handle) = {

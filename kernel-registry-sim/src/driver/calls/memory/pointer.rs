@@ -1,4 +1,4 @@
-//! `cuPointerGetAttribute`: facts about an address.
+//! Defines `cuPointerGetAttribute`, which returns attributes of an address.
 
 use crate::driver::caller::arguments::Out;
 use crate::driver::memory::blocks::{Block, Kind};
@@ -7,7 +7,7 @@ use crate::driver::process::state::State;
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
 
-/// `CUpointer_attribute`.
+/// Values of `CUpointer_attribute`.
 const CONTEXT: u32 = 1;
 const MEMORY_TYPE: u32 = 2;
 const DEVICE_POINTER: u32 = 3;
@@ -18,7 +18,7 @@ const RANGE_START: u32 = 11;
 const RANGE_SIZE: u32 = 12;
 const POOL: u32 = 17;
 
-/// `CUmemorytype`.
+/// Values of `CUmemorytype`.
 const HOST: u32 = 1;
 const ON_DEVICE: u32 = 2;
 

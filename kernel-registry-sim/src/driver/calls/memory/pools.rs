@@ -1,4 +1,5 @@
-//! Functions of memory pools. Memory that is freed to a pool is free at once: a pool keeps nothing.
+//! Defines the functions of memory pools. A pool keeps no freed memory: memory that is freed to a pool is free for all
+//! at once.
 
 use super::allocate::allocate;
 use super::location::Origin;
@@ -26,7 +27,7 @@ fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, strea
     let Stream { context, device, .. } = *state.streams.get(stream)?;
     pointer.ready()?;
     if bytes == 0 {
-        // Null, which `cuMemFreeAsync` ignores.
+        // The address is null, which `cuMemFreeAsync` ignores.
         return pointer.set(0);
     }
     if state.is_captured(stream)? {
