@@ -1,7 +1,8 @@
-//! The front end: from a PTX text to a [`Program`].
+//! Decodes a PTX text into a [`Program`].
 //!
-//! [`parse`](crate::parse) reads the text. `body` and `decoder` resolve names, `instruction`, `compare`, `threads`, `matrix`,
-//! `mbarrier` and `copy_async` turn statements into instructions, and `form` and `operands` refuse what ptxas refuses.
+//! [`parse`](crate::parse) parses the text. `body` and `decoder` resolve names. `instruction`, `compare`, `threads`,
+//! `matrix`, `mbarrier` and `copy_async` turn statements into instructions. `form` and `operands` refuse what ptxas
+//! refuses.
 
 mod body;
 mod clock;
@@ -31,12 +32,13 @@ use crate::parse::syntax;
 use crate::program::{Kernel, Program};
 
 impl Program {
-    /// Decodes a text. A kernel with an instruction that the interpreter does not have is loaded, and cannot be launched:
-    /// [`Program::lacking`] has the instruction.
+    /// Decodes a PTX text. A kernel with an instruction that the interpreter does not know is loaded, but cannot be
+    /// launched: [`Program::lacking`] returns that instruction.
     ///
     /// # Errors
     ///
-    /// If something in it is not PTX, or is declared with a type that is not simulated. The error has the line.
+    /// Fails if something in the text is not PTX, or is declared with a type that is not simulated. The error has the
+    /// source line.
     pub fn load(text: &str) -> Result<Self, LoadError> {
         let parsed = syntax::parse(text)?;
         let mut module = Shared::default();
@@ -55,8 +57,8 @@ impl Program {
             }
             module.signatures.push(signature);
         }
-        // A variable that is declared `.extern` and defined is one variable. One that is defined nowhere is loaded as zeros, as an
-        // H200's driver did.
+        // A variable that is both declared `.extern` and defined is one variable. A variable that is only declared is
+        // loaded as zeros, as by the driver of an H200.
         let is_defined =
             |name: &str| parsed.variables.iter().any(|other| !other.external && other.name == name);
         let own = |variable: &&syntax::Variable<'_>| !variable.external || !is_defined(variable.name);

@@ -1,4 +1,4 @@
-//! Errors of loading a PTX text and of launching one of its kernels.
+//! Defines the errors of loading a PTX text and of launching one of its kernels.
 
 use std::error::Error;
 use std::fmt;
@@ -6,14 +6,14 @@ use std::fmt;
 use crate::address::{MOST_LOCAL, MOST_SHARED};
 use crate::program::Lacking;
 
-/// Why a text cannot be loaded.
+/// An error: a text cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// The line of the text, from 1.
+    /// The line in the text, counted from 1.
     pub line: u32,
     /// The statement, or the part of it that is wrong.
     pub statement: String,
-    /// What is wrong with it.
+    /// What is wrong with the statement.
     pub reason: Reason,
 }
 
@@ -21,25 +21,25 @@ pub struct LoadError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It is not PTX, or not as compilers write it.
+    /// The statement is not PTX, or not in the form that compilers write.
     Syntax,
-    /// A type or a modifier of it is not simulated.
+    /// The statement has an opcode, type or modifier that is not simulated.
     Instruction,
-    /// It names a register of PTX, or a function of another text, that the interpreter does not have.
+    /// The statement names a predefined register, or a function of another module, that the interpreter does not know.
     Lacking(String),
-    /// It names a register, variable, label or function that is not declared.
+    /// The statement names a register, variable, label or function that is not declared.
     Name(String),
-    /// It has a type or a modifier that the instruction cannot have, or lacks one.
+    /// The statement has a type or a modifier that the instruction cannot have, or lacks one that it must have.
     Form,
-    /// It declares a name again.
+    /// The statement declares a name again.
     Again(String),
     /// The operands do not fit the instruction.
     Operands,
-    /// It is larger than its address space allows.
+    /// The declared object is larger than its address space allows.
     TooLarge {
-        /// Bytes that it takes.
+        /// The bytes that the object takes.
         bytes: u64,
-        /// Bytes that it may take.
+        /// The most bytes that it may take.
         limit: u64,
     },
 }
@@ -81,43 +81,43 @@ impl fmt::Display for LoadError {
 
 impl Error for LoadError {}
 
-/// Why a grid cannot be made.
+/// The reason why a kernel cannot be launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// The program has no kernel of that name.
+    /// The program has no kernel with this name.
     NoKernel {
-        /// The name asked for.
+        /// The name in the launch.
         kernel: String,
     },
     /// The grid, the block or the cluster is empty or too large, or they do not fit each other.
     Shape {
-        /// The kernel.
+        /// The name of the kernel.
         kernel: String,
     },
     /// A block needs too much shared memory, or a thread too much local memory.
     Memory {
-        /// The kernel.
+        /// The name of the kernel.
         kernel: String,
         /// Bytes of shared memory of a block. [`MOST_SHARED`](crate::MOST_SHARED) is the limit.
         shared: u64,
         /// Bytes of local memory of a thread. [`MOST_LOCAL`](crate::MOST_LOCAL) is the limit.
         local: u64,
     },
-    /// The interpreter does not have all that the kernel needs.
+    /// The kernel contains something that the interpreter does not know.
     Lacking {
-        /// The kernel.
+        /// The name of the kernel.
         kernel: String,
-        /// What it does not have.
+        /// What the interpreter does not know.
         lacking: Lacking,
     },
     /// The arguments are smaller than the parameters.
     Arguments {
-        /// The kernel.
+        /// The name of the kernel.
         kernel: String,
-        /// The bytes of its parameters.
+        /// The bytes of the kernel's parameters.
         expected: usize,
-        /// The bytes given.
+        /// The bytes of the arguments.
         found: usize,
     },
 }

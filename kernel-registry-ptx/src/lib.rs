@@ -1,17 +1,19 @@
-//! A PTX interpreter for the CPU: from PTX text, as nvcc and NVRTC write it, to results.
+//! Interprets PTX on the CPU: runs kernels from PTX text as nvcc and NVRTC write it.
 //!
-//! [`Program::load`] decodes a text; what is not PTX fails then, with its line. A kernel with an instruction that is not known is
-//! refused when it is launched. A [`Module`] is a program with an address for each variable. A [`Grid`] is one launch. It runs in
-//! steps, so a caller can run several at once, stop one, and see which waits for something that does not come.
+//! [`Program::load`] decodes a text, and fails with the line of anything that is not PTX. A kernel with an instruction
+//! that the interpreter does not know is refused at its launch. A [`Module`] is a program with an address for each
+//! variable. A [`Grid`] is one launch, which runs in steps. So a caller can run several grids at once, stop a grid, and
+//! see which grid waits for something that does not come.
 //!
-//! Addresses of global memory are those of the process. [`Memory`] says which of them a kernel may use.
+//! Addresses of global memory are addresses of the process. A caller's [`Memory`] decides which of them a kernel may
+//! access.
 //!
 //! ```
 //! use std::sync::Arc;
 //!
 //! use kernel_registry_ptx::{Grid, LaunchParameters, Memory, MemoryFault, Module, Program, Status};
 //!
-//! /// No memory but the kernel's own.
+//! /// Memory that has no bytes: the kernel below needs none.
 //! struct Nothing;
 //!
 //! // SAFETY: no address is allowed.
@@ -70,7 +72,7 @@ pub use run::fault::{Fault, FaultKind};
 pub use run::grid::{Grid, LaunchParameters, Status};
 pub use run::memory::{Memory, MemoryFault};
 
-/// The README's example compiles.
+/// Compiles the example in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

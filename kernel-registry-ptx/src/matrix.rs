@@ -1,8 +1,8 @@
-//! Matrices in the registers of a warp: which shapes there are, the formats of elements, and which lane has which element.
+//! Describes matrices in the registers of a warp: shapes, formats of elements, and which lane holds which element.
 
 use crate::slot::{Address, Slot};
 
-/// The format of an element.
+/// The number format of a matrix element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Element {
     F16,
@@ -40,7 +40,7 @@ impl Element {
         })
     }
 
-    /// Its size in bits.
+    /// Returns the size of an element in bits.
     pub(crate) fn bits(self) -> usize {
         match self {
             Self::B1 => 1,
@@ -52,13 +52,13 @@ impl Element {
         }
     }
 
-    /// How many elements a register holds. It has 32 bits, or 64 for f64.
+    /// Returns how many elements a register holds. A register has 32 bits, or 64 bits for f64.
     pub(crate) fn per_register(self) -> usize {
         (32 / self.bits()).max(1)
     }
 }
 
-/// A product `m` by `n`, over `k`.
+/// The shape of a matrix product: A is `m` by `k`, B is `k` by `n`, and C is `m` by `n`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     pub m: usize,
@@ -74,7 +74,7 @@ impl Shape {
         Some(Self { m: m.parse().ok()?, n: n.parse().ok()?, k: k.parse().ok()? })
     }
 
-    /// The rows and columns of a part.
+    /// Returns the rows and columns of one of the matrices.
     pub(crate) fn part_size(self, part: Part) -> (usize, usize) {
         match part {
             Part::A => (self.m, self.k),
@@ -84,7 +84,7 @@ impl Shape {
     }
 }
 
-/// A row of the tables of `mma` and `wmma`: shapes, the types of A and B, and those of C and D.
+/// A row of the tables of `mma` and `wmma`: the shapes, the types of A and B, and the types of C and D.
 type Row = (&'static str, &'static str, &'static str);
 pub(crate) const MMA: &[Row] = &[
     ("m16n8k8 m16n8k16", "f16", "f16 f32"),
@@ -104,7 +104,7 @@ pub(crate) const WMMA: &[Row] = &[
     ("m16n16k16 m32n8k16 m8n32k16", "s8 u8", "s32"),
 ];
 
-/// Which matrix of the product: C is also the result.
+/// A matrix of a product: A, B, or C, which has the same shape as the result D.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     A,
@@ -115,14 +115,14 @@ pub(crate) enum Part {
 /// How the elements of a matrix are distributed over the lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Layout {
-    /// As PTX defines it for `mma` and `ldmatrix`.
+    /// The layout that PTX defines for `mma` and `ldmatrix`.
     Fragment(Part),
-    /// One element after the other. Where the lanes have room for more, the matrix begins again. PTX leaves the
-    /// layout of `wmma` open.
+    /// Elements follow each other, lane by lane. Where the lanes have room for more, the matrix begins again. PTX does
+    /// not specify the layout for `wmma`.
     Linear,
 }
 
-/// A matrix, or some of 8 by 8, in registers.
+/// A matrix in registers, or several matrices of 8 by 8 elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Matrix {
     pub rows: usize,
@@ -133,12 +133,12 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    /// The elements that a lane has.
+    /// Returns how many elements a lane has.
     pub(crate) fn elements(&self) -> usize {
         self.registers.len() * self.element.per_register()
     }
 
-    /// Row and column of a lane's element. The elements of a register follow each other, from the lowest bits.
+    /// Returns row and column of a lane's element. Elements of a register follow each other from the lowest bits.
     pub(crate) fn place(&self, lane: usize, index: usize) -> (usize, usize) {
         let (group, thread) = (lane / 4, lane % 4);
         let per = self.element.per_register();
@@ -162,31 +162,32 @@ impl Matrix {
     }
 }
 
-/// How elements are multiplied and added up. Functions take the bits of an element.
+/// How elements are multiplied and added. The functions take the bits of an element.
 pub(crate) enum Product {
-    /// Computed in f64, which holds products of narrower formats, and rounded once at the end. If it is `fused`,
-    /// each step is rounded.
+    /// The sum is computed in f64, which holds products of narrower formats exactly, and rounded once at the end. If
+    /// `fused`, it is rounded after each multiply-add.
     Float { a: fn(u64) -> f64, b: fn(u64) -> f64, c: fn(u64) -> f64, d: fn(f64) -> u64, fused: bool },
-    /// Computed in whole numbers. `saturate` keeps the sum in its range.
+    /// The sum is computed in integers. `saturate` clamps it to its range.
     Integer { a: fn(u64) -> i64, b: fn(u64) -> i64, saturate: bool },
-    /// Counts the bits that are set in one of two factors (`xor`), or in both.
+    /// The sum counts the bits that are set in exactly one of two factors (`xor`), or in both.
     Bits { xor: bool },
 }
 
 /// An instruction on matrices, which all lanes of a warp execute together.
 pub(crate) enum Together {
-    /// D = A * B + C
+    /// D = A * B + C.
     Multiply { d: Matrix, a: Matrix, b: Matrix, c: Matrix, product: Product },
-    /// A transfer between memory and a matrix, whose rows are `stride` elements apart, or its columns.
+    /// A transfer between memory and a matrix. Its rows are `stride` elements apart, or its columns if `by_columns`.
     Whole { stores: bool, matrix: Matrix, address: Address, stride: Slot, by_columns: bool },
-    /// A transfer between memory and matrices of 8 by 8. For each of them, 8 lanes have the addresses of its rows.
+    /// A transfer between memory and matrices of 8 by 8 elements. For each matrix, 8 lanes have the addresses of its
+    /// rows.
     Rows { stores: bool, matrix: Matrix, address: Address, transposed: bool },
-    /// Transposes a matrix of 8 by 8.
+    /// Transposes a matrix of 8 by 8 elements.
     Transpose { to: Matrix, from: Matrix },
 }
 
 impl Together {
-    /// The rows that are read, and those that are written.
+    /// Returns the slots that the instruction reads, and those that it writes.
     pub(crate) fn touches(&self) -> (Vec<Slot>, Vec<Slot>) {
         let registers =
             |matrices: &[&Matrix]| matrices.iter().flat_map(|matrix| matrix.registers.to_vec()).collect();

@@ -1,17 +1,17 @@
-//! Decoded instructions, which the interpreter runs.
+//! Defines the decoded instructions that the interpreter runs.
 
 use crate::matrix::Together;
 use crate::slot::{Address, Slot};
 use crate::types::{Compute, How, Row, Type};
 
 pub(crate) struct Instruction {
-    /// The predicate, and whether it is negated.
+    /// The predicate that must be true for the instruction to execute, and whether it is negated.
     pub guard: Option<(Slot, bool)>,
     pub op: Op,
     pub line: u32,
 }
 
-/// An atomic update: from the old value and two operands to the new value.
+/// A function that computes the new value of an atomic update from the old value and two operands.
 pub(crate) type Update = fn(u64, u64, u64) -> u64;
 
 pub(crate) enum Op {
@@ -19,7 +19,7 @@ pub(crate) enum Op {
     Two(Compute2, How, Slot, [Slot; 2]),
     Three(Compute3, How, Slot, [Slot; 3]),
     Four(Compute4, How, Slot, [Slot; 4]),
-    /// The address of a variable in the frame.
+    /// Computes the address of a variable in the frame.
     Frame {
         to: Slot,
         offset: u64,
@@ -41,17 +41,17 @@ pub(crate) enum Op {
         address: Address,
         operands: [Slot; 2],
     },
-    /// Reads a clock. Its changes do not count as progress.
+    /// Reads a clock. A changed clock does not count as progress.
     Clock {
         to: Slot,
-        /// Whether it counts cycles, or nanoseconds.
+        /// Whether the clock counts cycles rather than nanoseconds.
         cycles: bool,
         shift: u32,
     },
     ActiveMask {
         to: Slot,
     },
-    /// A collective of the lanes `members`.
+    /// Executes a collective for the lanes in the mask `members`.
     Collective {
         what: Collective,
         to: Slot,
@@ -66,7 +66,7 @@ pub(crate) enum Op {
         vote: Option<(Slot, Tally, Slot)>,
     },
     Matrix(Box<Together>),
-    /// Copies as many bytes as a register says.
+    /// Copies as many bytes as the register `size` says.
     Copy {
         to: Address,
         from: Address,
@@ -79,12 +79,12 @@ pub(crate) enum Op {
     Branch {
         to: u32,
     },
-    /// A branch to one of several targets.
+    /// Branches to one of several targets.
     Switch {
         index: Slot,
         targets: Box<[u32]>,
     },
-    /// Arguments and results are places in the caller's frame.
+    /// Calls a function. Arguments and results are offsets in the caller's frame.
     Call {
         callee: Callee,
         arguments: Box<[u64]>,
@@ -100,10 +100,10 @@ pub(crate) enum Op {
     Trap,
 }
 
-/// The function that is called.
+/// The called function.
 pub(crate) enum Callee {
     Known(usize),
-    /// The function whose address is in a register, with the sizes of its parameters and results.
+    /// The function whose address is in a register. Its parameters and results must have these sizes.
     At(Slot, Box<Sizes>),
 }
 
@@ -120,7 +120,7 @@ pub(crate) type Compute3 = fn(How, u32, &Row, &Row, &Row, &Row);
 pub(crate) type Compute4 = fn(How, u32, &Row, [&Row; 4]);
 
 impl Op {
-    /// Makes an operation, or `None` if the function takes another number of operands.
+    /// Makes an operation. Returns `None` if the function takes another number of operands.
     pub(crate) fn compute(function: Compute, how: How, to: Slot, from: &[Slot]) -> Option<Self> {
         Some(match (function, from) {
             (Compute::One(f), &[a]) => Self::One(f, how, to, a),
@@ -131,7 +131,7 @@ impl Op {
         })
     }
 
-    /// The rows that are read, and those that are written.
+    /// Returns the slots that the operation reads, and those that it writes.
     pub(crate) fn touches(&self) -> (Vec<Slot>, Vec<Slot>) {
         match self {
             Self::One(_, _, to, a) => (vec![*a], vec![*to]),
@@ -164,7 +164,7 @@ impl Op {
     }
 }
 
-/// How a barrier reduces the predicates of a block's threads.
+/// How a barrier combines the predicates of a block's threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tally {
     Count,
@@ -174,13 +174,13 @@ pub(crate) enum Tally {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Collective {
-    /// `bar.warp.sync`
+    /// `bar.warp.sync`.
     Sync,
-    /// `elect.sync`
+    /// `elect.sync`.
     Elect,
     Shuffle(Shuffle),
     Vote(Vote),
-    /// `match`: by `all` only if all members agree.
+    /// `match`. With `all`, the result is a match only if all members have the same value.
     Match {
         all: bool,
         wide: bool,
@@ -211,7 +211,7 @@ pub(crate) enum Intrinsic {
     AssertFail,
     Malloc,
     Free,
-    /// The first call of a launch by a kernel: memory for its arguments.
+    /// Returns memory for the arguments of a kernel that this kernel launches.
     ParameterBuffer,
     LaunchDevice,
 }

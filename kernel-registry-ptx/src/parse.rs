@@ -1,4 +1,4 @@
-//! Reads a PTX text: characters to tokens (`lex`), and tokens to statements (`syntax`).
+//! Parses PTX text: `lex` turns characters into tokens, and `syntax` turns tokens into statements.
 
 mod cursor;
 mod lex;

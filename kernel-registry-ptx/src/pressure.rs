@@ -1,45 +1,46 @@
-//! Estimates the registers of a kernel by a liveness analysis: it counts the registers whose values are still
-//! read, and takes the most.
+//! Estimates the registers of a kernel by a liveness analysis. A register is live while its value may still be read.
+//! The estimate is the most registers that are live at once.
 //!
-//! This is an estimate, because a compiler saves registers by computing values again, and spends them by loading
-//! early. Without it every kernel would take the same part of a multiprocessor.
+//! It is only an estimate: a compiler needs fewer registers if it recomputes values, and more if it loads early.
+//! Without the estimate, every kernel would take the same share of a multiprocessor.
 
 use crate::op::{Callee, Instruction, Op};
 use crate::program::Program;
 use crate::slot::{Rows, Slot};
 
-/// Registers that the machine needs for itself: the stack pointer, and one that stays free.
+/// Registers that the hardware needs: the stack pointer, and one that stays free.
 const OWN: u32 = 2;
 
-/// Registers are allocated in multiples of this.
+/// Registers are allocated in multiples of this number.
 const STEP: u32 = 2;
 
 /// The fewest and the most registers of a thread.
 const FEWEST: u32 = 8;
 const MOST: u32 = 255;
 
-/// The most words of liveness sets that are computed. Larger functions get a guess.
+/// The most words of all liveness sets of a function. A larger function gets [`GUESS`] as its estimate.
 const LARGEST: usize = 1 << 24;
 
-/// The estimate for functions that are too large.
+/// The estimate for functions that are too large to analyse.
 const GUESS: u32 = 32;
 
 impl Program {
-    /// About how many registers a thread of a kernel takes. Only the driver's compiler knows.
+    /// Returns about how many registers a thread of a kernel takes. Only the driver's compiler knows the exact number.
     pub fn registers(&self, kernel: &str) -> Option<u32> {
         let kernel = self.kernels.get(kernel)?;
         Some(*kernel.registers.get_or_init(|| {
-            let alive = self.alive_at_once(kernel.function, &mut Vec::new());
-            let all = alive.map_or(GUESS, |alive| alive.saturating_add(OWN));
+            let live = self.live_at_once(kernel.function, &mut Vec::new());
+            let all = live.map_or(GUESS, |live| live.saturating_add(OWN));
             let threads = self.functions[kernel.function].max_threads.unwrap_or(1024).clamp(1, 1024) as u32;
-            // The largest block must fit on a multiprocessor.
+            // A block of the largest size must fit on a multiprocessor.
             let most = ((64 << 10) / threads.next_multiple_of(128)).clamp(FEWEST, MOST);
             all.next_multiple_of(STEP).clamp(FEWEST, most)
         }))
     }
 
-    /// The most registers that are alive at once in a function, with those of the functions that it calls there.
-    fn alive_at_once(&self, function: usize, callers: &mut Vec<usize>) -> Option<u32> {
+    /// Returns the most registers that are live at once in a function, including those of functions that it calls at
+    /// that point. `None` if a function is too large.
+    fn live_at_once(&self, function: usize, callers: &mut Vec<usize>) -> Option<u32> {
         if callers.contains(&function) {
             return Some(0);
         }
@@ -48,24 +49,24 @@ impl Program {
         callers.push(function);
         let mut most = 0;
         for (index, block) in blocks.all.iter().enumerate() {
-            let mut alive = blocks.alive_after(index);
-            let mut sum: u32 = alive.iter().map(|register| u32::from(widths[register])).sum();
+            let mut live = blocks.live_after(index);
+            let mut sum: u32 = live.iter().map(|register| u32::from(widths[register])).sum();
             for instruction in self.instructions[block.clone()].iter().rev() {
                 let (reads, writes) = touches(instruction);
                 // A result needs its register even if nothing reads it.
                 let written: u32 =
-                    writes.iter().filter(|to| !alive.has(**to)).map(|to| u32::from(widths[*to])).sum();
+                    writes.iter().filter(|to| !live.has(**to)).map(|to| u32::from(widths[*to])).sum();
                 let called = match instruction.op {
-                    Op::Call { callee: Callee::Known(callee), .. } => self.alive_at_once(callee, callers)?,
+                    Op::Call { callee: Callee::Known(callee), .. } => self.live_at_once(callee, callers)?,
                     _ => 0,
                 };
                 most = most.max(sum + written.max(called));
                 if instruction.guard.is_none() {
-                    for to in writes.into_iter().filter(|to| alive.remove(*to)) {
+                    for to in writes.into_iter().filter(|to| live.remove(*to)) {
                         sum -= u32::from(widths[to]);
                     }
                 }
-                for from in reads.into_iter().filter(|from| alive.insert(*from)) {
+                for from in reads.into_iter().filter(|from| live.insert(*from)) {
                     sum += u32::from(widths[from]);
                 }
                 most = most.max(sum);
@@ -76,7 +77,7 @@ impl Program {
     }
 }
 
-/// The registers that an instruction reads, and those that it writes.
+/// Returns the registers that an instruction reads, and those that it writes.
 fn touches(instruction: &Instruction) -> (Vec<usize>, Vec<usize>) {
     let registers = |slots: Vec<Slot>| -> Vec<usize> {
         let own = slots.into_iter().filter(|slot| matches!(slot.rows(), Rows::Register));
@@ -100,14 +101,14 @@ impl Registers {
         self.0[register / 64] & 1 << (register % 64) != 0
     }
 
-    /// Adds a register, and returns whether it is new.
+    /// Adds a register. Returns whether it is new.
     fn insert(&mut self, register: usize) -> bool {
         let is_new = !self.has(register);
         self.0[register / 64] |= 1 << (register % 64);
         is_new
     }
 
-    /// Removes a register, and returns whether it was there.
+    /// Removes a register. Returns whether it was there.
     fn remove(&mut self, register: usize) -> bool {
         let was_there = self.has(register);
         self.0[register / 64] &= !(1 << (register % 64));
@@ -126,7 +127,7 @@ impl Registers {
     }
 }
 
-/// The basic blocks of a function, with the registers that are alive where each begins.
+/// The basic blocks of a function, with their successors and the registers that are live at their starts.
 struct Blocks {
     all: Vec<std::ops::Range<usize>>,
     next: Vec<Vec<usize>>,
@@ -134,7 +135,8 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Finds the blocks of a function, and what is alive in them. `None` if the function is too large.
+    /// Finds the basic blocks of a function, and the registers that are live at their starts. `None` if the function is
+    /// too large.
     fn find(program: &Program, function: usize) -> Option<Self> {
         let range = program.range(function);
         let registers = program.functions[function].registers;
@@ -174,26 +176,26 @@ impl Blocks {
         Some(blocks)
     }
 
-    fn alive_after(&self, block: usize) -> Registers {
-        let mut alive = Registers(vec![0; self.before[block].0.len()].into());
-        self.next[block].iter().for_each(|next| alive.add(&self.before[*next]));
-        alive
+    fn live_after(&self, block: usize) -> Registers {
+        let mut live = Registers(vec![0; self.before[block].0.len()].into());
+        self.next[block].iter().for_each(|next| live.add(&self.before[*next]));
+        live
     }
 
-    /// One round of the backward data-flow analysis. Returns whether it found more registers that are alive.
+    /// Does one round of the backward data-flow analysis. Returns whether it found more live registers.
     fn advance(&mut self, program: &Program) -> bool {
         let mut more = false;
         for index in (0..self.all.len()).rev() {
-            let mut alive = self.alive_after(index);
+            let mut live = self.live_after(index);
             for instruction in program.instructions[self.all[index].clone()].iter().rev() {
                 let (reads, writes) = touches(instruction);
                 if instruction.guard.is_none() {
-                    writes.into_iter().for_each(|to| _ = alive.remove(to));
+                    writes.into_iter().for_each(|to| _ = live.remove(to));
                 }
-                reads.into_iter().for_each(|from| _ = alive.insert(from));
+                reads.into_iter().for_each(|from| _ = live.insert(from));
             }
-            if alive != self.before[index] {
-                self.before[index] = alive;
+            if live != self.before[index] {
+                self.before[index] = live;
                 more = true;
             }
         }

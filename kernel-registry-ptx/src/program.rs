@@ -1,4 +1,4 @@
-//! A program, which is decoded PTX, and a module, which is a program with addresses for its variables.
+//! Defines programs, which are decoded PTX texts, and modules, which are programs with addresses for their variables.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::address::{FUNCTION_WINDOW, Space};
 use crate::op::{Instruction, Op, Sizes};
 
-/// A PTX text, decoded.
+/// A decoded PTX text.
 ///
 /// ```
 /// use kernel_registry_ptx::Program;
@@ -26,7 +26,7 @@ pub struct Program {
     pub(crate) variables: Vec<Variable>,
 }
 
-/// A constant operand.
+/// A constant operand of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Constant {
     Bits(u64),
@@ -35,99 +35,99 @@ pub(crate) enum Constant {
         variable: usize,
         offset: i64,
     },
-    /// The address of a variable in shared memory, where each kernel has a layout of its own, plus an offset.
+    /// The address of a variable in shared memory plus an offset. Each kernel has its own layout of shared memory.
     Shared {
         variable: usize,
         offset: i64,
     },
 }
 
-/// The address of a function, which cannot be read or written.
+/// Returns the address of a function. It can be called, but not read or written.
 pub(crate) fn function_address(function: usize) -> u64 {
     FUNCTION_WINDOW + 16 * function as u64
 }
 
-/// The function at an address.
+/// Returns the function at an address.
 pub(crate) fn function_at(address: u64) -> Option<usize> {
     let offset = address.checked_sub(FUNCTION_WINDOW)?;
     offset.is_multiple_of(16).then_some((offset / 16) as usize)
 }
 
-/// A kernel, or a function that kernels call.
+/// A kernel, or another function that kernels call.
 #[derive(Default)]
 pub(crate) struct Function {
     pub name: String,
     pub entry: bool,
     pub start: u32,
     pub registers: usize,
-    /// How many registers of the machine each register takes: none for a predicate, two for 64 bits.
+    /// How many 32-bit registers of the hardware each register takes: none for a predicate, two for 64 bits.
     pub widths: Vec<u8>,
-    /// Bytes of local memory: variables, parameters of functions, arguments of calls.
+    /// Bytes of the frame in local memory: variables, parameters of functions, arguments of calls.
     pub frame: u64,
     /// Offset and size of each parameter, in the arguments of a kernel or in the frame.
     pub parameters: Vec<(u64, u64)>,
     pub returns: Vec<(u64, u64)>,
-    /// The variables in shared memory that it names.
+    /// The variables in shared memory that the function names.
     pub shared: BTreeSet<usize>,
-    /// Whether it names the reserved shared memory.
+    /// Whether the function names the reserved shared memory.
     pub reserved: bool,
-    /// Bytes of its variables in local memory.
+    /// Bytes of the function's own variables in local memory.
     pub local: u64,
     pub max_threads: Option<u64>,
     pub cluster: Option<[u64; 3]>,
-    /// Whether the value of each register depends on a clock.
+    /// For each register, whether its value depends on a clock.
     pub timed: Vec<bool>,
-    /// The first instruction that the interpreter does not have.
+    /// The first instruction that the interpreter does not know.
     pub lacking: Option<Lacking>,
 }
 
 impl Function {
-    /// Whether it can be called with parameters and results of these sizes.
+    /// Returns whether the function can be called with parameters and results of these sizes.
     pub(crate) fn takes(&self, sizes: &Sizes) -> bool {
         let same = |places: &[(u64, u64)], sizes: &[u64]| places.iter().map(|(_, size)| size).eq(sizes);
         !self.entry && same(&self.parameters, &sizes.parameters) && same(&self.returns, &sizes.returns)
     }
 }
 
-/// A function that can be launched.
+/// A kernel, which is a function that can be launched.
 pub(crate) struct Kernel {
     pub function: usize,
-    /// What it reaches through calls.
+    /// What the kernel needs together with the functions that it may call.
     pub reach: Reach,
-    /// Why it cannot be launched.
+    /// The reason why the kernel cannot be launched, if there is one.
     pub lacking: Option<Lacking>,
-    /// See [`Program::registers`].
+    /// The estimate of [`Program::registers`], once it is computed.
     pub registers: OnceLock<u32>,
 }
 
 /// What a kernel needs, together with all functions that it may call.
 #[derive(Default, Debug)]
 pub(crate) struct Reach {
-    /// Bytes of shared memory, without the dynamic one.
+    /// Bytes of static shared memory.
     pub shared: u64,
-    /// The offsets of variables in it.
+    /// The offsets of variables in shared memory.
     pub places: BTreeMap<usize, u64>,
-    /// Bytes of local memory for the deepest chain of calls, where a recursive function counts once.
+    /// Bytes of local memory for all frames on the deepest chain of calls. A recursive function counts once.
     pub frames: u64,
-    /// Bytes of local memory for the source's variables alone, for the deepest chain of calls.
+    /// Bytes of local memory for the variables of the source only, on the deepest chain of calls.
     pub local: u64,
-    /// The kernel's own part of `local`.
+    /// The part of `local` for the kernel's own variables.
     pub own: u64,
     /// Whether calls may be nested without bound.
     pub recursive: bool,
     /// Whether the reserved shared memory is used.
     pub reserved: bool,
-    /// The first function with an instruction that the interpreter does not have.
+    /// The first function with an instruction that the interpreter does not know.
     pub lacking: Option<usize>,
 }
 
-/// Something that the interpreter does not have: an instruction, perhaps only with such types and modifiers, a
+/// Something that the interpreter does not know: an instruction (perhaps only with these types and modifiers), a
 /// register or a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lacking {
-    /// The line of the instruction in the PTX, from 1.
+    /// The line of the instruction in the PTX, counted from 1.
     pub line: u32,
-    /// The instruction's name with types and modifiers, the register or the function.
+    /// The opcode with its types and modifiers, or the name of the register or function.
     pub what: String,
     /// The text of the instruction.
     pub instruction: String,
@@ -144,73 +144,79 @@ impl fmt::Display for Lacking {
 pub struct Variable {
     pub(crate) name: String,
     pub(crate) size: u64,
-    /// Its first bytes; zeros follow.
+    /// The first bytes of the initial value. The rest is zeros.
     pub(crate) initial: Vec<u8>,
-    /// Pointers in `initial`: an offset there, and a variable with an offset in it.
+    /// The pointers in `initial`. Each has an offset in `initial`, the variable that it points to, and an offset in
+    /// that variable.
     pub(crate) pointers: Vec<(usize, usize, i64)>,
 }
 
 impl Variable {
-    /// Its name in the text.
+    /// Returns the name of the variable in the text.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its size in bytes.
+    /// Returns the size of the variable in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 }
 
 impl Program {
-    /// The names of its kernels, in no particular order.
+    /// Iterates over the names of the kernels, in no particular order.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.kernels.keys().map(String::as_str)
     }
 
-    /// Bytes of local memory that a thread needs for variables of a kernel and of the functions that it calls.
+    /// Returns the bytes of local memory that a thread needs for the variables of a kernel and of the functions that it
+    /// calls.
     pub fn frame(&self, kernel: &str) -> Option<u64> {
         self.kernels.get(kernel).map(|kernel| kernel.reach.local)
     }
 
-    /// Bytes of local memory that a thread needs for variables of a kernel, without the functions that it calls.
+    /// Returns the bytes of local memory that a thread needs for a kernel's own variables, without the functions that
+    /// it calls.
     pub fn own_frame(&self, kernel: &str) -> Option<u64> {
         self.kernels.get(kernel).map(|kernel| kernel.reach.own)
     }
 
-    /// Whether a kernel's calls may be nested without bound, so that no compiler knows how much stack it needs.
+    /// Returns whether a kernel's calls may be nested without bound, so that no compiler knows how much stack the
+    /// kernel needs.
     pub fn is_recursive(&self, kernel: &str) -> Option<bool> {
         self.kernels.get(kernel).map(|kernel| kernel.reach.recursive)
     }
 
-    /// Bytes of static shared memory of a kernel.
+    /// Returns the bytes of static shared memory of a kernel.
     pub fn shared(&self, kernel: &str) -> Option<u64> {
         self.kernels.get(kernel).map(|kernel| kernel.reach.shared)
     }
 
-    /// The variables of the program. The caller allocates memory for them.
+    /// Returns the variables of the program. The caller allocates memory for them.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    /// Offset and size of each parameter of a kernel among its arguments.
+    /// Returns offset and size of each parameter of a kernel among its arguments.
     pub fn parameters(&self, kernel: &str) -> Option<&[(u64, u64)]> {
         self.kernels.get(kernel).map(|kernel| &self.functions[kernel.function].parameters[..])
     }
 
-    /// Why a kernel cannot be launched: what the interpreter does not have, in the kernel or in a function that it may call.
+    /// Returns the reason why a kernel cannot be launched: what the interpreter does not know, in the kernel or in a
+    /// function that it may call.
     pub fn lacking(&self, kernel: &str) -> Option<&Lacking> {
         self.kernels.get(kernel)?.lacking.as_ref()
     }
 
-    /// The instructions of a function.
+    /// Returns the indices of a function's instructions.
     pub(crate) fn range(&self, function: usize) -> Range<usize> {
         let next = self.functions.get(function + 1);
         let end = next.map_or(self.instructions.len(), |next| next.start as usize);
         self.functions[function].start as usize..end
     }
 
-    /// Whether a loop of these instructions only waits for a clock: it reads one, and nothing that other threads change.
+    /// Returns whether a loop only waits for a clock: it reads a clock, and nothing that other threads can change.
+    /// `body` has the indices of the loop's instructions.
     pub(crate) fn is_delay(&self, body: Range<usize>) -> bool {
         let ops = || self.instructions[body.clone()].iter().map(|instruction| &instruction.op);
         let waits_for_others = |op: &Op| match op {
@@ -221,7 +227,8 @@ impl Program {
         ops().any(|op| matches!(op, Op::Clock { .. })) && !ops().any(waits_for_others)
     }
 
-    /// The line of the source that a line of the text was compiled from, as `-lineinfo` notes it: `kernel.cu:7`.
+    /// Returns the source line that a line of the PTX was compiled from, such as `kernel.cu:7`. `-lineinfo` makes the
+    /// compiler note it.
     pub(crate) fn place(&self, line: u32) -> Option<String> {
         let mut found = None;
         for text in self.text.lines().take(line as usize) {
@@ -244,7 +251,7 @@ impl Program {
         self.text.lines().nth((line as usize).wrapping_sub(1)).unwrap_or("").trim()
     }
 
-    /// What a function lacks. Long lists of operands are cut.
+    /// Returns what a function lacks. A long list of operands is cut off.
     pub(crate) fn lacking_of(&self, function: usize) -> Option<Lacking> {
         const LONGEST: usize = 160;
         let Lacking { line, what, instruction: opcode } = self.functions[function].lacking.clone()?;
@@ -280,41 +287,42 @@ impl Module {
     ///
     /// # Panics
     ///
-    /// If the number of addresses is not that of the variables.
+    /// Panics if the number of addresses differs from the number of variables.
     pub fn new(program: Arc<Program>, addresses: Vec<u64>) -> Self {
         assert_eq!(program.variables.len(), addresses.len(), "a module needs an address for each variable");
         Self { program, addresses }
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// The addresses of the variables, in the order of [`Program::variables`].
+    /// Returns the addresses of the variables, in the order of [`Program::variables`].
     pub fn addresses(&self) -> &[u64] {
         &self.addresses
     }
 
-    /// The first bytes of a variable, which the caller writes to its address; zeros follow.
+    /// Returns the first bytes of a variable's initial value. The caller writes them to the variable's address, and
+    /// zeros behind them.
     pub fn initial(&self, variable: usize) -> Vec<u8> {
         let variable = &self.program.variables[variable];
         let mut bytes = variable.initial.clone();
-        for &(place, target, offset) in &variable.pointers {
+        for &(at, target, offset) in &variable.pointers {
             let address = self.addresses[target].wrapping_add_signed(offset);
-            bytes[place..place + 8].copy_from_slice(&address.to_le_bytes());
+            bytes[at..at + 8].copy_from_slice(&address.to_le_bytes());
         }
         bytes
     }
 
-    /// The value of a constant in this module.
+    /// Returns the value of a constant in this module.
     pub(crate) fn value(&self, kernel: &Kernel, constant: Constant) -> u64 {
         match constant {
             Constant::Bits(bits) => bits,
             Constant::Address { variable, offset } => self.addresses[variable].wrapping_add_signed(offset),
             Constant::Shared { variable, offset } => {
-                let place = kernel.reach.places.get(&variable).copied().unwrap_or(0);
-                place.wrapping_add_signed(offset)
+                let start = kernel.reach.places.get(&variable).copied().unwrap_or(0);
+                start.wrapping_add_signed(offset)
             }
         }
     }

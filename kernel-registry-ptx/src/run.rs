@@ -1,4 +1,4 @@
-//! The back end: runs the blocks and warps of a launch in turns.
+//! Groups the interpreter's execution of a launch: its blocks and warps run in turns.
 
 mod access;
 mod block;

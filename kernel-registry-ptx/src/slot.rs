@@ -1,8 +1,8 @@
-//! Registers and addresses as operands of decoded instructions, and the special registers.
+//! Defines registers and addresses as operands of decoded instructions, and lists the special registers.
 
 use crate::address::Space;
 
-/// A register: an index, and in the two highest bits the owner of the rows that it indexes.
+/// A register operand. The two highest bits name the owner of the rows, and the other bits are the index of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot(pub u32);
 
@@ -10,7 +10,7 @@ pub(crate) struct Slot(pub u32);
 pub(crate) enum Rows {
     /// The registers of the running function.
     Register,
-    /// The rows of the whole grid: its special registers, and the constants of the program.
+    /// The rows of the grid: its special registers, and the constants of the program.
     Grid,
     Block,
     Warp,
@@ -37,13 +37,14 @@ impl Slot {
     }
 }
 
-/// The special registers of a grid, in the order of their rows. The last one is not PTX's: the start of dynamic shared memory.
+/// The special registers of a grid, in the order of their rows. The last one is not from PTX: it holds the start of
+/// dynamic shared memory.
 pub(crate) const GRID: &str = "%ntid.x %ntid.y %ntid.z %nctaid.x %nctaid.y %nctaid.z %nclusterid.x %nclusterid.y %nclusterid.z \
     %cluster_nctaid.x %cluster_nctaid.y %cluster_nctaid.z %cluster_nctarank %dynamic_smem_size %total_smem_size %nwarpid \
     %is_explicit_cluster %gridid %smid %nsmid %envreg1 %envreg2 %aggr_smem_size %reserved_smem_offset_begin \
     %reserved_smem_offset_end %reserved_smem_offset_cap %reserved_smem_offset_0 %reserved_smem_offset_1 dynamic-shared";
 
-/// A name that PTX cannot have.
+/// The name of that last register, which PTX cannot contain.
 pub(crate) const DYNAMIC_SHARED: &str = "dynamic-shared";
 
 const BLOCK: &str = "%ctaid.x %ctaid.y %ctaid.z %clusterid.x %clusterid.y %clusterid.z %cluster_ctaid.x %cluster_ctaid.y \
@@ -52,7 +53,7 @@ const BLOCK: &str = "%ctaid.x %ctaid.y %ctaid.z %clusterid.x %clusterid.y %clust
 const WARP: &str =
     "%tid.x %tid.y %tid.z %laneid %warpid %lanemask_eq %lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt";
 
-/// The row of a special register whose value does not change while a thread runs.
+/// Returns the slot of a special register whose value does not change while a thread runs.
 pub(crate) fn special(name: &str) -> Option<Slot> {
     let find = |rows, names: &str| Some(Slot::new(rows, names.split(' ').position(|found| found == name)?));
     find(Rows::Grid, GRID).or_else(|| find(Rows::Block, BLOCK)).or_else(|| find(Rows::Warp, WARP))

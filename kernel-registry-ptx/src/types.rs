@@ -1,11 +1,11 @@
-//! The types of PTX, the Rust types of their values, and rows of 32 values.
+//! Defines the types of PTX, the Rust types of their values, and rows of 32 values.
 
 use std::cell::Cell;
 
-/// A register of a warp: a value for each lane. Signed values are sign-extended to 64 bits, others zero-extended; a reader takes the
-/// bits of its type.
+/// A register of a warp: a value for each lane. Signed values are sign-extended to 64 bits, other values zero-extended.
+/// A reader takes only the bits of its type.
 ///
-/// They are cells so that an operation can write the row that it reads.
+/// The values are cells, so that an operation can write the row that it reads.
 pub(crate) type Row = [Cell<u64>; 32];
 
 pub(crate) fn row(value: u64) -> Row {
@@ -32,7 +32,8 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// The type of this name. Untyped bits become unsigned integers, because all operations treat them so.
+    /// Returns the type of this name. Untyped bits become unsigned integers, because all operations treat them like
+    /// those.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "u8" | "b8" => Self::U8,
@@ -63,7 +64,7 @@ impl Type {
         }
     }
 
-    /// The value of a register after bits of this type were loaded.
+    /// Returns the value of a register into which bits of this type were loaded.
     pub(crate) fn extend(self, bits: u64) -> u64 {
         match self {
             Self::S8 => i8::from_register(bits).bits(),
@@ -86,7 +87,7 @@ macro_rules! scalar {
             fn from_register(bits: u64) -> Self {
                 bits as Self
             }
-            // The cast to `i64` extends signed numbers by their sign, and others by zeros.
+            // The cast to `i64` sign-extends signed numbers, and zero-extends others.
             fn bits(self) -> u64 {
                 self as i64 as u64
             }
@@ -132,22 +133,22 @@ pub(crate) enum Rounding {
     Up,
 }
 
-/// The modifiers of an operation: rounding, flushing, saturation.
+/// The modifiers of an operation, such as rounding, flushing and saturation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct How {
     pub rounding: Rounding,
-    /// `.ftz`: subnormal operands and results are zero.
+    /// `.ftz`: subnormal operands and results become zero.
     pub flush: bool,
-    /// `.sat`: to the range from 0 to 1, or to that of the integer.
+    /// `.sat`: the result is clamped to the range from 0 to 1, or to the range of the integer type.
     pub saturate: bool,
-    /// `.NaN`: the minimum of a number and a NaN is the NaN.
+    /// `.NaN`: the minimum or maximum of a number and a NaN is NaN.
     pub nan: bool,
-    /// `.relu`: negative results are zero.
+    /// `.relu`: negative results become zero.
     pub relu: bool,
 }
 
-/// A function that computes a row from others, for a set of lanes with a bit each. It takes the row of the result
-/// first, then the operands.
+/// A function that computes a row from other rows, for the lanes in a mask. The row of the result is the first one, the
+/// operands follow.
 #[derive(Clone, Copy)]
 pub(crate) enum Compute {
     One(fn(How, u32, &Row, &Row)),
@@ -156,7 +157,7 @@ pub(crate) enum Compute {
     Four(fn(How, u32, &Row, [&Row; 4])),
 }
 
-/// Calls `visit` for each lane of a set. The whole warp is the common case, which the compiler vectorises.
+/// Calls `visit` for each lane in a mask. The full mask is the common case, and the compiler vectorises that loop.
 #[inline(always)]
 pub(crate) fn each(lanes: u32, mut visit: impl FnMut(usize)) {
     if lanes == u32::MAX {
@@ -172,7 +173,7 @@ pub(crate) fn each(lanes: u32, mut visit: impl FnMut(usize)) {
     }
 }
 
-/// A [`Compute`] from a closure over values: `lanes!(how, |a: u32, b: u32| a + b)`.
+/// Makes a [`Compute`] from a closure over values: `lanes!(how, |a: u32, b: u32| a + b)`.
 macro_rules! lanes {
     ($how:pat, |$a:ident: $A:ty| $value:expr) => {
         Compute::One(|$how, lanes, result, a| {
@@ -214,7 +215,7 @@ macro_rules! lanes {
     };
 }
 
-/// Evaluates an expression with `$T` as the Rust type of a PTX type, or `None` if it is not listed.
+/// Evaluates an expression with `$T` as the Rust type of a PTX type. `None` if the type is not listed.
 macro_rules! one_of {
     ($kind:expr, $T:ident => $value:expr; $($name:ident = $type:ty),* $(,)?) => {
         match $kind {
@@ -227,21 +228,21 @@ macro_rules! one_of {
     };
 }
 
-/// Evaluates an expression with `$T` as an integer of 16 to 64 bits, or `None` for another type.
+/// Evaluates an expression with `$T` as an integer of 16 to 64 bits. `None` for another type.
 macro_rules! integer {
     ($kind:expr, $T:ident => $value:expr) => {
         $crate::types::one_of!($kind, $T => $value; U16 = u16, U32 = u32, U64 = u64, S16 = i16, S32 = i32, S64 = i64)
     };
 }
 
-/// Evaluates an expression with `$T` as a floating-point type, or `None` for another type or a pair.
+/// Evaluates an expression with `$T` as a floating-point type. `None` for another type or a packed pair.
 macro_rules! scalar_float {
     ($kind:expr, $T:ident => $value:expr) => {
         $crate::types::one_of!($kind, $T => $value; F16 = F16, Bf16 = Bf16, F32 = f32, F64 = f64)
     };
 }
 
-/// Evaluates an expression with `$T` as a floating-point type or a pair of them, or `None` for another type.
+/// Evaluates an expression with `$T` as a floating-point type or a packed pair. `None` for another type.
 macro_rules! floating {
     ($kind:expr, $T:ident => $value:expr) => {
         $crate::types::one_of!($kind, $T => $value; F16 = F16, Bf16 = Bf16, F32 = f32, F64 = f64, F16x2 = Pair<F16>, Bf16x2 = Pair<Bf16>)

@@ -1,4 +1,4 @@
-//! The body of a function: its statements, labels and scopes.
+//! Decodes the body of a function: its statements, labels and scopes.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::op::{Instruction, Op};
 use crate::parse::syntax::{self, Statement};
 use crate::program::{Function, Lacking};
 
-/// A decoded body.
+/// A decoded function with its instructions.
 pub(super) struct Decoded {
     pub(super) function: Function,
     pub(super) instructions: Vec<Instruction>,
@@ -68,13 +68,14 @@ impl<'a> Decoder<'a, '_> {
                 _ => {}
             }
         }
-        // Each call takes some of the stack, so that endless calls without parameters overflow it too.
+        // Each call takes some stack, so that endless recursion overflows it even without parameters.
         let least = if function.entry { 0 } else { 16 };
         self.function.frame = self.function.frame.max(least).next_multiple_of(16);
         Ok(Decoded { function: self.function, instructions: self.instructions })
     }
 
-    /// Notes the first thing that the interpreter lacks. The text of the instruction is completed later.
+    /// Notes the first instruction or operand that the interpreter lacks. The text of the instruction is completed
+    /// later.
     fn lacks(&mut self, instruction: &syntax::Instruction<'_>, what: &str) {
         self.function.lacking.get_or_insert_with(|| Lacking {
             line: instruction.line,
@@ -83,8 +84,8 @@ impl<'a> Decoder<'a, '_> {
         });
     }
 
-    /// Finds the labels, because branches use them before their instruction is known. Each brace of inline
-    /// assembly has labels of its own.
+    /// Finds the labels before instructions are decoded, because branches may jump forwards. Each pair of braces of
+    /// inline assembly has its own labels.
     fn find_labels(&mut self, body: &[Statement<'a>]) -> Result<(), LoadError> {
         let mut opened = 0;
         let mut scopes = vec![0];

@@ -1,18 +1,18 @@
-//! Finds the registers that depend on a clock.
+//! Finds the registers whose values depend on a clock.
 
 use crate::address::Space;
 use crate::op::Op;
 use crate::program::Program;
 use crate::slot::{Rows, Slot};
 
-/// Marks the registers of each function that depend on a clock: those that a clock is read into, and all that are
-/// computed from them. A loop that changes only such registers is waiting.
+/// Marks in each function the registers that depend on a clock: a clock is read into them, or they are computed from
+/// such registers. A loop that changes only such registers is waiting.
 pub(crate) fn mark(program: &mut Program) {
     let clock = |function: usize| {
         program.instructions[program.range(function)].iter().any(|found| matches!(found.op, Op::Clock { .. }))
     };
     let clocks: Vec<bool> = (0..program.functions.len()).map(clock).collect();
-    // Results of functions come back through the frame.
+    // A called function returns its results in the frame, so frames may hold clock values.
     let frames = program.functions.iter().zip(&clocks).any(|(function, clock)| *clock && !function.entry);
     for (index, clock) in clocks.into_iter().enumerate() {
         program.functions[index].timed = if clock || frames {
@@ -23,7 +23,8 @@ pub(crate) fn mark(program: &mut Program) {
     }
 }
 
-/// Whether each register of a function depends on a clock, or on the frame if `frames` may hold clock values.
+/// Returns for each register of a function whether it depends on a clock, or on the frame if `frames` may hold clock
+/// values.
 fn timed(program: &Program, function: usize, frames: bool) -> Vec<bool> {
     let mut timed = vec![false; program.functions[function].registers];
     let register = |slot: &Slot| matches!(slot.rows(), Rows::Register).then(|| slot.index());

@@ -1,4 +1,4 @@
-//! Decodes `setp` and `set`: comparisons, also of pairs in one register.
+//! Decodes the comparisons `setp` and `set`, including comparisons of packed pairs.
 
 use crate::decode::compute::arithmetic::comparison;
 use crate::decode::decoder::{Decoder, Decoding};
@@ -31,7 +31,7 @@ impl<'a> Decoder<'a, '_> {
             .ok_or(Reason::Instruction)?;
         let [to, a, b, third @ ..] = operands else { return Err(Reason::Operands) };
         let whole = [self.source(a, kind)?, self.source(b, kind)?];
-        // The second predicate is the negated first, or the result of the upper numbers.
+        // The second predicate is the negation of the first. For packed pairs it is the comparison of the upper halves.
         let mut found = vec![self.compared(compare, how, whole)?];
         if half.is_some() {
             let upper = whole.map(|whole| {
@@ -61,13 +61,13 @@ impl<'a> Decoder<'a, '_> {
             }
             _ => return Err(Reason::Operands),
         }
-        // The targets are written last, because one may be the predicate that is combined.
+        // The targets are written last, because one of them may be the predicate that is combined.
         match (to, &found[..]) {
             (Operand::Pair(first, second), &[one, other]) if predicate => {
                 let (first, second) =
                     (self.target(&Operand::Name(first))?, self.target(&Operand::Name(second))?);
                 let mut copies = [(first, one), (second, other)];
-                // Both copies have the guard, so the guard is written last.
+                // Both copies are guarded, so the copy that writes the guard register itself comes last.
                 if self.guard.is_some_and(|(guard, _)| guard == first) {
                     copies.reverse();
                 }
@@ -75,7 +75,7 @@ impl<'a> Decoder<'a, '_> {
                 Ok(())
             }
             (to, _) => {
-                let function = answer(result, half.is_some()).ok_or(Reason::Instruction)?;
+                let function = truth_value(result, half.is_some()).ok_or(Reason::Instruction)?;
                 let to = self.target(to)?;
                 self.apply(function, to, &found);
                 Ok(())
@@ -91,8 +91,9 @@ impl<'a> Decoder<'a, '_> {
     }
 }
 
-/// The value of true in a type: 1.0 in floating point, otherwise all bits set. A pair has it in each half.
-fn answer(result: Type, halves: bool) -> Option<Compute> {
+/// Returns the function that converts predicates to the value of true or false in a type. True is 1.0 in floating
+/// point, and otherwise all bits set. A packed pair has the value in each half.
+fn truth_value(result: Type, halves: bool) -> Option<Compute> {
     Some(match (result, halves) {
         (Type::Pred, false) => lanes!(_, |a: bool| a),
         (Type::F32, false) => lanes!(_, |a: bool| if a { 1f32 } else { 0f32 }),

@@ -1,4 +1,4 @@
-//! The functions by which instructions compute: arithmetic, bits, conversions, atomics.
+//! Groups the functions by which instructions compute results: arithmetic, bits, conversions, atomics.
 
 pub(crate) mod arithmetic;
 pub(crate) mod atomic;

@@ -1,4 +1,4 @@
-//! Declarations: layout, limits and initial values of variables and parameters.
+//! Handles declarations: layout, limits and initial values of variables and parameters.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,22 +10,23 @@ use crate::program::{Constant, Variable, function_address};
 use crate::slot::Slot;
 use crate::types::{Scalar, Type};
 
-/// What the decoders of all functions share.
+/// The state that the decoders of all functions share.
 #[derive(Default)]
 pub(crate) struct Shared<'a> {
     pub names: HashMap<&'a str, Place>,
-    /// Size and alignment of each variable in shared memory, also of those that functions declare.
+    /// Size and alignment of each variable in shared memory, including variables that functions declare.
     pub shared: Vec<(u64, u64)>,
     /// The layout of results and parameters of each function.
     pub signatures: Vec<Signature>,
-    /// The row of each constant.
+    /// The index of each constant among the rows of the grid.
     pub constants: HashMap<Constant, usize>,
-    /// Functions that are declared, and may be defined nowhere.
+    /// Functions that are declared. They may be defined in no module.
     pub external: HashSet<&'a str>,
 }
 
 impl Shared<'_> {
-    /// The error for a name that is neither a register nor in the text. PTX or another module may define it.
+    /// Returns the error for a name that is neither a register nor defined in the text. It may be predefined by PTX, or
+    /// defined in another module.
     pub(crate) fn unknown(&self, name: &str) -> Reason {
         let predefined = name.strip_prefix('%').is_some_and(|name| {
             let stem = name.split(['.', '_']).next().unwrap_or(name);
@@ -44,7 +45,7 @@ impl Shared<'_> {
         Ok(Place::Shared(self.shared.len() - 1))
     }
 
-    /// The sizes of a function's parameters and results. `None` for a kernel, which cannot be called.
+    /// Returns the sizes of a function's parameters and results. `None` for a kernel, which cannot be called.
     pub(crate) fn sizes(&self, function: usize) -> Option<Sizes> {
         let signature = &self.signatures[function];
         (!signature.entry).then(|| signature.sizes())
@@ -66,18 +67,18 @@ impl Signature {
     }
 }
 
-/// What a name stands for.
+/// What a name stands for in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Function(usize),
     Variable(usize),
     Shared(usize),
     DynamicShared,
-    /// A variable in the frame: offset, size, and whether its address is generic, as that of a parameter is.
+    /// A variable in the frame: offset, size, and whether its address is generic, as the addresses of parameters are.
     Frame(u64, u64, bool),
     Parameter(u64),
     Register(Slot, Kind),
-    /// `%r<9>`: the number of this range in the function, and how many registers it has.
+    /// A range of registers such as `%r<9>`: the number of the range in the function, and how many registers it has.
     Registers {
         range: usize,
         count: u64,
@@ -85,7 +86,8 @@ pub(crate) enum Place {
     },
 }
 
-/// Lays out results, then parameters: in the arguments of a kernel, or from the start of a function's frame.
+/// Lays out results, then parameters. For a kernel the offsets are in its arguments, for another function from the
+/// start of its frame.
 pub(crate) fn signature(function: &syntax::Function<'_>) -> Result<Signature, LoadError> {
     let mut signature = Signature { entry: function.entry, ..Signature::default() };
     for (variables, places) in
@@ -99,7 +101,7 @@ pub(crate) fn signature(function: &syntax::Function<'_>) -> Result<Signature, Lo
     Ok(signature)
 }
 
-/// How the names of PTX's predefined registers begin.
+/// The first parts of the names of PTX's predefined registers.
 const PREDEFINED: &str =
     "tid ntid ctaid nctaid clusterid nclusterid cluster pm envreg reserved aggr current total dynamic";
 
@@ -108,7 +110,7 @@ const MOST_CONSTANTS: u64 = 64 << 10;
 /// The most bytes of static shared memory.
 pub(crate) const MOST_STATIC: u64 = 48 << 10;
 
-/// The most bytes of a kernel's parameters, which PTX 8.1 raised.
+/// Returns the most bytes of a kernel's parameters. PTX 8.1 raised the limit.
 pub(crate) fn most_parameters(version: (u64, u64)) -> u64 {
     if version >= (8, 1) { 32_764 } else { 4352 }
 }
@@ -121,7 +123,7 @@ pub(crate) fn check_size(function: &syntax::Function<'_>, bytes: u64, limit: u64
     Err(LoadError { line: function.line, statement, reason: Reason::TooLarge { bytes, limit } })
 }
 
-/// Checks the size of constant memory.
+/// Checks the total size of variables in constant memory.
 pub(crate) fn check_constants(variables: &[&syntax::Variable<'_>]) -> Result<(), LoadError> {
     let mut bytes = 0;
     for variable in variables.iter().filter(|variable| variable.space == "const") {
@@ -134,7 +136,7 @@ pub(crate) fn check_constants(variables: &[&syntax::Variable<'_>]) -> Result<(),
     Ok(())
 }
 
-/// The size and the alignment of a variable.
+/// Returns the size and the alignment of a variable.
 pub(crate) fn layout(variable: &syntax::Variable<'_>) -> Result<(u64, u64), LoadError> {
     let Some(kind) = Type::named(variable.kind) else {
         return Err(wrong(variable, Reason::Instruction));
@@ -156,14 +158,14 @@ pub(crate) fn wrong(variable: &syntax::Variable<'_>, reason: Reason) -> LoadErro
     LoadError { line: variable.line, statement, reason }
 }
 
-/// Takes the next aligned offset.
+/// Reserves the next aligned bytes, and returns their offset.
 pub(crate) fn reserve(used: &mut u64, size: u64, align: u64) -> u64 {
     let place = used.next_multiple_of(align);
     *used = place + size;
     place
 }
 
-/// A variable with its initial value.
+/// Returns a variable with its initial value.
 pub(crate) fn initialised(
     variable: &syntax::Variable<'_>,
     module: &Shared<'_>,
@@ -204,7 +206,7 @@ pub(crate) fn initialised(
     Ok(made)
 }
 
-/// The bits of a number in a type.
+/// Returns the bits of a literal number in a type.
 pub(crate) fn literal(number: &Operand<'_>, kind: Type) -> Option<u64> {
     match *number {
         Operand::Integer(value) => Some(value),

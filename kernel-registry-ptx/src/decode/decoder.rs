@@ -1,4 +1,4 @@
-//! The decoder of one function: it resolves names, allocates registers, and collects instructions.
+//! Decodes one function: resolves names, allocates registers, and collects instructions.
 
 use std::collections::HashMap;
 
@@ -12,29 +12,31 @@ use crate::program::{Constant, Function, function_address};
 use crate::slot::{DYNAMIC_SHARED, GRID, Rows, Slot, special};
 use crate::types::{Compute, How, Scalar, Type, each, lanes};
 
-/// Decodes one body.
+/// The decoder of one function's body.
 pub(crate) struct Decoder<'a, 'm> {
     pub shared: &'m mut Shared<'a>,
     pub(super) constants: &'m mut Vec<Constant>,
     pub(super) function: Function,
     pub instructions: Vec<Instruction>,
-    /// The guard and the line of the statement that is decoded.
+    /// The guard of the statement that is being decoded.
     pub guard: Option<(Slot, bool)>,
+    /// The source line of that statement.
     pub line: u32,
-    /// The place of the first instruction in the program.
+    /// The index of the function's first instruction in the program.
     pub(super) start: usize,
     /// The scopes of the open braces.
     pub(super) scopes: Vec<Scope<'a>>,
     pub(super) opened: usize,
     pub(super) frame: u64,
-    /// Ids of labels by scope and name, and the instruction of each id as soon as it is known.
+    /// Ids of labels, by scope and name.
     pub(super) labels: HashMap<(usize, &'a str), usize>,
+    /// The instruction that each label id stands for, once it is known.
     pub(super) targets: Vec<u32>,
     pub(super) tables: HashMap<&'a str, Vec<&'a str>>,
     pub(super) prototypes: HashMap<&'a str, Sizes>,
     pub(super) carry: Option<Slot>,
     pub(super) ranges: usize,
-    /// The registers of ranges that were used, by range and number.
+    /// The registers that the text uses from ranges, by range and number.
     pub(super) named: HashMap<(usize, u64), Slot>,
 }
 
@@ -44,7 +46,7 @@ pub(super) struct Scope<'a> {
     pub(super) frame: u64,
 }
 
-/// A result whose error gets its line and statement from the caller.
+/// The result of decoding a part of a statement. The caller adds line and statement to an error.
 pub(crate) type Decoding<T> = Result<T, Reason>;
 
 impl<'a, 'm> Decoder<'a, 'm> {
@@ -117,7 +119,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         self.name(name, place)
     }
 
-    /// Declares a name up to the next closing brace.
+    /// Declares a name, which is valid up to the next closing brace.
     fn name(&mut self, name: &'a str, place: Place) -> Decoding<()> {
         match self.scope().names.insert(name, place) {
             Some(_) => Err(Reason::Again(name.to_owned())),
@@ -125,7 +127,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         }
     }
 
-    /// The register of the carry flag, for `add.cc` and its like.
+    /// Returns the register that stands for the carry flag of `add.cc` and similar instructions.
     pub(crate) fn carry(&mut self) -> Slot {
         if let Some(slot) = self.carry {
             return slot;
@@ -135,7 +137,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         slot
     }
 
-    /// A new register of the source.
+    /// Allocates a register that the text declares.
     fn register_of(&mut self, kind: Kind) -> Slot {
         let slot = self.register();
         if let Some(width) = self.function.widths.last_mut() {
@@ -144,7 +146,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         slot
     }
 
-    /// A new register.
+    /// Allocates a register for the decoder's own use.
     pub(crate) fn register(&mut self) -> Slot {
         self.function.widths.push(1);
         self.function.registers += 1;
@@ -168,9 +170,9 @@ impl<'a, 'm> Decoder<'a, 'm> {
         self.name(variable.name, place).map_err(|reason| wrong(variable, reason))
     }
 
-    /// What a name means in the current scope.
+    /// Returns what a name means in the current scope.
     pub(crate) fn lookup(&mut self, name: &str) -> Option<Place> {
-        // `%r7` was declared as one of `%r<9>`.
+        // A name like `%r7` may belong to a range declared as `%r<9>`.
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
         let number = name[stem.len()..].parse::<u64>().ok();
         let mut found = None;
@@ -222,7 +224,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         self.constant(Constant::Bits(bits))
     }
 
-    /// The register of an operand that is read.
+    /// Returns the register of an operand that the instruction reads.
     pub(crate) fn source(&mut self, operand: &Operand<'a>, kind: Type) -> Decoding<Slot> {
         let (name, offset) = match operand {
             Operand::Name(name) => (*name, 0),
@@ -271,7 +273,8 @@ impl<'a, 'm> Decoder<'a, 'm> {
         })
     }
 
-    /// The register of an operand that is written. `_` becomes a new register, which is never read.
+    /// Returns the register of an operand that the instruction writes. For `_` this is a new register that nothing
+    /// reads.
     pub(crate) fn target(&mut self, operand: &Operand<'a>) -> Decoding<Slot> {
         match operand {
             Operand::Name("_") => Ok(self.register()),
@@ -304,7 +307,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         to
     }
 
-    /// Packs several registers into one value of that type, the first in the low bits.
+    /// Packs several registers into one value of type `kind`, the first in the low bits.
     pub(crate) fn packed(&mut self, parts: &[Operand<'a>], kind: Type) -> Decoding<Slot> {
         let to = self.register();
         let size = kind.size() * 8 / parts.len().max(1) as u64;

@@ -1,9 +1,10 @@
-//! The forms of instructions: which types, modifiers and operands each can have.
+//! Checks the forms of instructions: which types, modifiers and operands each instruction can have.
 
 use crate::decode::compute::fp8::is_narrow;
 use crate::error::Reason;
 
-/// The type of a register or operand: its size, and the class that is checked. Untyped bits fit any class of their size.
+/// The kind of a register or operand: its size, and a class that is checked. Untyped bits fit any class of the same
+/// size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kind {
     pub size: u64,
@@ -15,7 +16,7 @@ pub(crate) enum Class {
     Bits,
     Integer,
     Float,
-    /// Two numbers of 16 bits.
+    /// Two packed 16-bit numbers.
     Pair,
     Predicate,
 }
@@ -39,7 +40,7 @@ impl Kind {
         known.then_some(Self { size: bits / 8, class })
     }
 
-    /// How many registers of the machine hold such a value: none for a predicate.
+    /// Returns how many 32-bit registers of the hardware hold a value of this kind: none for a predicate.
     pub(crate) fn width(self) -> u8 {
         match (self.class, self.size) {
             (Class::Predicate, _) => 0,
@@ -47,8 +48,8 @@ impl Kind {
         }
     }
 
-    /// Whether a register of this kind can be an operand of that kind. In loads, stores and conversions it may be `wider`, unless both
-    /// are floating point.
+    /// Returns whether a register of this kind can be an operand of the kind `operand`. In loads, stores and
+    /// conversions the register may be `wider`, unless both are floating point.
     pub(crate) fn fits(self, operand: Self, wider: bool) -> bool {
         let class = self.class == operand.class
             || [self.class, operand.class].contains(&Class::Bits)
@@ -60,18 +61,19 @@ impl Kind {
 
 /// The form of an instruction.
 pub(crate) struct Form {
-    /// Letters for groups of types, see [`in_groups`]. Empty: types are not checked.
+    /// Letters for the allowed groups of types, see [`in_groups`]. If empty, types are not checked.
     pub types: &'static str,
-    /// A letter for each operand: alternatives with a space between.
+    /// Alternative lists of operands, separated by spaces. A list has a letter for each operand:
     ///
-    /// - `t` of the type, `r` at least as wide, `w` twice as wide
-    /// - `s` of the second type, `R` at least as wide
-    /// - `u` 32 bits, `q` 64 bits, `p` a predicate
-    /// - `a` an address, `c` a constant, `b` a barrier, `n` a number of threads
+    /// - `t`: of the instruction's type; `r`: at least as wide; `w`: twice as wide
+    /// - `s`: of the instruction's second type; `R`: at least as wide
+    /// - `u`: 32 bits; `q`: 64 bits; `p`: a predicate
+    /// - `a`: an address; `c`: a constant; `b`: a barrier; `n`: a number of threads
     pub operands: &'static str,
 }
 
-/// The modifiers of forms that are checked. An instruction with another modifier is lacking, and its form is not checked.
+/// The modifiers of the checked forms. An instruction with another modifier counts as lacking, and its form is not
+/// checked.
 const MODIFIERS: &str = "lo hi wide cc rn rz rm rp rni rzi rmi rpi ftz sat NaN relu approx full xorsign abs \
     finite infinite number notanumber normal subnormal eq ne lt le gt ge ls hs equ neu ltu leu gtu geu num nan \
     and or xor add min max inc dec cas exch popc any all uni ballot up down bfly idx l r clamp wrap shiftamt \
@@ -80,13 +82,13 @@ const MODIFIERS: &str = "lo hi wide cc rn rz rm rp rni rzi rmi rpi ftz sat NaN r
     L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B L2::128B L2::256B \
     L2::evict_normal L2::evict_first L2::evict_last sync aligned warp arrive wait red";
 
-/// Whether it is a type or a modifier of some form. Types of 128 bits are of none.
+/// Returns whether `part` is a type or a modifier of a checked form. No form has types of 128 bits.
 pub(crate) fn is_known(part: &str) -> bool {
     Kind::named(part).is_some_and(|kind| kind.size < 16)
         || MODIFIERS.split_whitespace().any(|known| known == part)
 }
 
-/// The form of an opcode, given its parts. `None` if only decoding checks it.
+/// Returns the form of an opcode, given its parts. `None` if only decoding checks the instruction.
 pub(crate) fn form(parts: &[&str]) -> Option<Form> {
     let has = |modifier: &str| parts.contains(&modifier);
     let (types, operands) = match parts[0] {
@@ -159,7 +161,7 @@ pub(crate) fn form(parts: &[&str]) -> Option<Form> {
     Some(Form { types, operands })
 }
 
-/// The types of an atomic operation.
+/// Returns the letters for the types of an atomic operation.
 fn updated(parts: &[&str]) -> &'static str {
     match parts {
         _ if parts.contains(&"add") => "ahfd",
@@ -189,7 +191,7 @@ fn in_groups(groups: &str, kind: &str) -> bool {
     })
 }
 
-/// Checks types and modifiers, as far as decoding does not.
+/// Checks those types and modifiers that decoding does not check.
 pub(crate) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), Reason> {
     let Some(&kind) = types.first() else { return Ok(()) };
     if !form.types.is_empty() && !in_groups(form.types, kind) {
@@ -208,7 +210,7 @@ pub(crate) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), R
         "rcp" | "sqrt" if kind == "f32" => !rounds && !has(&["approx"]),
         "rcp" => !(rounds || has(&["approx"]) && has(&["ftz"])),
         "div" | "sqrt" if float => !rounds,
-        // bf16 must flush, and f16 cannot.
+        // `ex2` of bf16 must have `.ftz`, and of f16 cannot have it.
         "ex2" if kind != "f32" => has(&["ftz"]) != kind.starts_with("bf"),
         "tanh" => has(&["ftz"]),
         "setp" | "set" => match () {
@@ -239,7 +241,7 @@ pub(crate) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), R
     if wrong || flushes || saturates || directed { Err(Reason::Form) } else { Ok(()) }
 }
 
-/// Checks the rounding of a conversion.
+/// Checks the rounding modifiers of a conversion.
 fn converts(parts: &[&str], types: &[&str]) -> Result<(), Reason> {
     let &[to, from] = types else { return Err(Reason::Form) };
     let (Some(wide), Some(narrow)) = (Kind::named(to), Kind::named(from)) else { return Err(Reason::Form) };
@@ -263,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_fit_all_of_their_size() {
+    fn untyped_bits_fit_any_class_of_their_size() {
         let kind = |name| Kind::named(name).unwrap();
         let fits = |register, operand, wider| kind(register).fits(kind(operand), wider);
         assert!(fits("b32", "f32", false) && fits("f32", "b32", false) && fits("u32", "s32", false));

@@ -1,4 +1,4 @@
-//! Decodes a statement into instructions: moves, memory, arithmetic.
+//! Decodes a statement into instructions: moves, memory accesses and arithmetic.
 
 use crate::address::{LOCAL_WINDOW, SHARED_WINDOW, Space};
 use crate::decode::compute::arithmetic::function;
@@ -17,7 +17,7 @@ impl<'a> Decoder<'a, '_> {
     pub(crate) fn instruction(&mut self, instruction: &Instruction<'a>) -> Decoding<()> {
         let mut operands = &instruction.operands[..];
         let mut parts: Vec<&str> = instruction.opcode.split('.').collect();
-        // The last operand is advice for the cache.
+        // The last operand is a cache policy, which has no effect here.
         if let Some(hint) = parts.iter().position(|part| *part == "L2::cache_hint") {
             parts.remove(hint);
             operands = operands.split_last().ok_or(Reason::Operands)?.1;
@@ -71,7 +71,7 @@ impl<'a> Decoder<'a, '_> {
                 self.emit(Op::Fence);
                 Ok(())
             }
-            // Advice on time, caches, registers, and kernels that come after this one.
+            // These instructions give hints on time, caches, registers and dependent kernels, and have no effect here.
             "nanosleep" | "prefetch" | "prefetchu" | "applypriority" | "discard" | "griddepcontrol"
             | "setmaxnreg" => {
                 opcode.modifiers.clear();
@@ -95,7 +95,7 @@ impl<'a> Decoder<'a, '_> {
         }
     }
 
-    /// An instruction that computes one result from its operands.
+    /// Decodes an instruction that computes one result from its operands.
     fn compute(&mut self, function: Compute, how: How, operands: &[Operand<'a>], kind: Type) -> Decoding<()> {
         let [to, from @ ..] = operands else { return Err(Reason::Operands) };
         let to = self.target(to)?;
@@ -125,7 +125,7 @@ impl<'a> Decoder<'a, '_> {
             self.copy(to, from);
             return Ok(());
         };
-        // A copy is unpacked, because the source may be one of the parts.
+        // Unpacks a copy, because the source register may also be one of the parts.
         let whole = self.register();
         self.copy(whole, from);
         let size = kind.size() * 8 / parts.len().max(1) as u64;
@@ -170,14 +170,15 @@ impl<'a> Decoder<'a, '_> {
                 Address { space: Space::Parameter, base: zero, offset: place as i64 + offset }
             }
             _ => {
-                // In a register, the address of a parameter is generic.
+                // The address of a parameter in a register is generic.
                 let space = if space == Space::Parameter { Space::Generic } else { space };
                 Address { space, base: self.source(base, Type::U64)?, offset: *offset }
             }
         })
     }
 
-    /// Takes modifiers about order and caches, which change nothing: accesses are done in order, on memory itself.
+    /// Removes modifiers for memory order and caches. They have no effect, because accesses are done in order and
+    /// directly in memory.
     fn ordering(opcode: &mut Opcode<'a>) {
         opcode.ignore(
             "weak volatile relaxed acquire release acq_rel mmio cta cluster gpu sys nc ca cg cs lu cv \
@@ -187,7 +188,7 @@ impl<'a> Decoder<'a, '_> {
         );
     }
 
-    /// The elements of a vector. One element may stand in braces or without.
+    /// Returns the elements of a vector operand. A single element may be in braces or not.
     fn elements<'o>(opcode: &mut Opcode<'a>, operand: &'o Operand<'a>) -> Decoding<&'o [Operand<'a>]> {
         let expected = match opcode.take_any(&["v2", "v4", "v8"]) {
             Some("v2") => 2,
@@ -197,12 +198,12 @@ impl<'a> Decoder<'a, '_> {
         };
         let found = match operand {
             Operand::Vector(parts) => &parts[..],
-            one => std::slice::from_ref(one),
+            single => std::slice::from_ref(single),
         };
         if found.len() == expected { Ok(found) } else { Err(Reason::Operands) }
     }
 
-    /// A load, or a store.
+    /// Decodes a load or a store.
     fn access(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], loads: bool) -> Decoding<()> {
         Self::ordering(opcode);
         let space = self.space(opcode);
@@ -275,7 +276,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// Decodes extended-precision arithmetic, for which the carry flag is a register.
+    /// Decodes extended-precision arithmetic. A register stands for the carry flag.
     fn with_carry(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let takes = opcode.name.len() == 4;
         let sets = !takes || opcode.take("cc");
@@ -326,7 +327,7 @@ impl<'a> Decoder<'a, '_> {
     }
 }
 
-/// The operand in braces, if there is one alone.
+/// Removes the braces from an operand with one element.
 fn only<'o, 'a>(operand: &'o Operand<'a>) -> &'o Operand<'a> {
     match operand {
         Operand::Vector(parts) if parts.len() == 1 => &parts[0],
@@ -334,7 +335,8 @@ fn only<'o, 'a>(operand: &'o Operand<'a>) -> &'o Operand<'a> {
     }
 }
 
-/// Whether a clock register counts cycles and not nanoseconds, and its shift.
+/// Returns how to read a clock register: whether it counts cycles rather than nanoseconds, and the right shift for its
+/// value.
 fn clock(name: &str) -> Option<(bool, u32)> {
     match name {
         "%clock" | "%clock64" => Some((true, 0)),

@@ -40,7 +40,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// `mma`, whose operands are fragments, and `wmma.mma`.
+    /// Decodes `mma`, whose operands are fragments, and `wmma.mma`.
     fn multiply(
         &mut self,
         fragments: bool,
@@ -59,7 +59,7 @@ impl<'a> Decoder<'a, '_> {
             })
             .collect();
         let [d, a, b, c] = match types[..] {
-            // The short form of `wmma`.
+            // `wmma` has a short form, in which the factors are f16.
             [d, c] => [d, "f16", "f16", c],
             [d, a, b, c] => [d, a, b, c],
             _ => return Err(Reason::Instruction),
@@ -92,7 +92,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(Together::Multiply { d, a, b, c, product })
     }
 
-    /// `ldmatrix` and `stmatrix`, with modifiers in any order.
+    /// Decodes `ldmatrix` and `stmatrix`, with modifiers in any order.
     fn rows(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<Together> {
         let stores = opcode.name == "stmatrix";
         let shared = opcode.take_any(&["shared", "shared::cta"]).is_some();
@@ -116,7 +116,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(Together::Rows { stores, matrix, address, transposed })
     }
 
-    /// A load or a store of `wmma`.
+    /// Decodes a load or a store of `wmma`.
     fn whole(
         &mut self,
         (part, layout, shape, rest): (&str, &str, &str, &[&str]),
@@ -151,7 +151,8 @@ impl<'a> Decoder<'a, '_> {
         Ok(Together::Whole { stores, matrix, address, stride, by_columns })
     }
 
-    /// A matrix of a product. Its registers must hold it: fragments exactly once.
+    /// Returns a matrix of a product. Its registers must hold all elements of the matrix: fragments each element
+    /// exactly once, other layouts possibly several times.
     fn part(
         &mut self,
         (shape, part): (Shape, Part),
@@ -170,18 +171,18 @@ impl<'a> Decoder<'a, '_> {
         if fits { Ok(matrix) } else { Err(Reason::Operands) }
     }
 
-    /// Matrices of 8 by 8, one in each register.
+    /// Returns matrices of 8 by 8 elements, one in each register.
     fn square(&mut self, operand: &Operand<'a>, read: bool) -> Decoding<Matrix> {
         let element = Element::F16;
         let registers = self.registers(operand, element, !read)?;
         Ok(Matrix { rows: 8, columns: 8, element, layout: Layout::Fragment(Part::A), registers })
     }
 
-    /// The registers of an operand, which are read or written.
+    /// Returns the registers of an operand that the instruction reads or writes.
     fn registers(&mut self, operand: &Operand<'a>, element: Element, written: bool) -> Decoding<Box<[Slot]>> {
         let parts = match operand {
             Operand::Vector(parts) => &parts[..],
-            one => std::slice::from_ref(one),
+            single => std::slice::from_ref(single),
         };
         let kind = if element.bits() == 64 { Type::F64 } else { Type::U32 };
         let slot = |part| if written { self.target(part) } else { self.source(part, kind) };
@@ -203,7 +204,7 @@ fn widened(element: Element) -> fn(u64) -> f64 {
         Element::Bf16 => |bits| Bf16::from_register(bits).wide(),
         Element::E4m3 => |bits| E4m3::from_register(bits).wide(),
         Element::E5m2 => |bits| E5m2::from_register(bits).wide(),
-        // A tf32 is the highest 19 bits of an f32.
+        // A tf32 has the highest 19 bits of an f32.
         Element::Tf32 => |bits| f32::from_register(bits & !0x1fff).wide(),
         Element::F64 => f64::from_bits,
         _ => |bits| f32::from_register(bits).wide(),
@@ -221,7 +222,7 @@ fn narrowed(element: Element) -> fn(f64) -> u64 {
     }
 }
 
-/// The space of an address; generic if it is not named.
+/// Returns the address space that the modifiers name, or the generic space if they name none.
 fn space(parts: &[&str]) -> Decoding<Space> {
     match parts {
         [] => Ok(Space::Generic),

@@ -1,7 +1,8 @@
 //! Decodes `mbarrier`: barriers in shared memory, for threads and for asynchronous copies.
 //!
-//! A barrier is a word of 64 bits, which is also the state that an arrival returns: how many arrivals are pending and expected (20
-//! bits each), how many bytes are (21 bits, with a sign), and the number of the phase.
+//! A barrier is a 64-bit word. An arrival returns that word as the state. From the lowest bit, the word has the number
+//! of pending arrivals and the number of expected arrivals (20 bits each), the number of pending bytes (21 bits,
+//! signed), and the number of the phase.
 
 use crate::address::Space;
 use crate::decode::decoder::{Decoder, Decoding};
@@ -17,7 +18,7 @@ const EXPECTED: u32 = 20;
 const BYTES: u32 = 40;
 const PHASE: u32 = 61;
 
-/// The pending bytes, in place.
+/// The bits of the pending bytes.
 const ALL_BYTES: u64 = (1 << PHASE) - (1 << BYTES);
 
 impl<'a> Decoder<'a, '_> {
@@ -69,7 +70,7 @@ impl<'a> Decoder<'a, '_> {
                 };
                 self.update(Some(to), address, update, [count; 2]);
             }
-            // The operand that limits how long a thread sleeps is ignored.
+            // The optional last operand limits how long a thread sleeps, and is ignored.
             (Some("test_wait" | "try_wait"), [to, at, phase, ..]) => {
                 let to = self.target(to)?;
                 let (address, now) = (self.address(space, at)?, self.register());
@@ -94,12 +95,12 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// Counts bytes that an asynchronous copy has written.
+    /// Subtracts bytes that an asynchronous copy has written from the pending bytes.
     pub(crate) fn complete(&mut self, address: Address, bytes: Slot) {
         self.update(None, address, |old, bytes, _| settle(expect(old, bytes.wrapping_neg())), [bytes; 2]);
     }
 
-    /// Counts one arrival after the copies before it, which are done already.
+    /// Counts one arrival for the copies before it, which are done already.
     pub(crate) fn arrive_behind_copies(&mut self, address: Address) {
         let one = self.bits(1);
         self.update(None, address, |old, count, _| arrive(old, count), [one; 2]);
@@ -118,7 +119,7 @@ fn arrive(state: u64, count: u64) -> u64 {
     settle(state & !COUNT | state.wrapping_sub(count) & COUNT)
 }
 
-/// Begins the next phase if nothing is pending.
+/// Begins the next phase if no arrivals and no bytes are pending.
 fn settle(state: u64) -> u64 {
     if state & (COUNT | ALL_BYTES) != 0 {
         return state;

@@ -1,8 +1,9 @@
-//! The parts of an opcode: `add.rn.ftz.f32` is `add` with two modifiers and one type.
+//! Splits an opcode into its parts: `add.rn.ftz.f32` is `add` with two modifiers and one type.
 
 use crate::types::{How, Rounding, Type};
 
-/// The parts of an opcode that are not decoded yet. Decoding takes each part; an opcode with a part left over is refused.
+/// The parts of an opcode that are not decoded yet. Decoding removes each part. An opcode with a part left over is
+/// refused.
 pub(crate) struct Opcode<'a> {
     pub name: &'a str,
     pub modifiers: Vec<&'a str>,
@@ -22,27 +23,27 @@ impl<'a> Opcode<'a> {
         opcode
     }
 
-    /// Takes a modifier, and says whether it was there.
+    /// Removes a modifier, and returns whether it was there.
     pub(crate) fn take(&mut self, modifier: &str) -> bool {
         self.take_any(&[modifier]).is_some()
     }
 
     pub(crate) fn take_any(&mut self, modifiers: &[&str]) -> Option<&'a str> {
-        let place = self.modifiers.iter().position(|found| modifiers.contains(found))?;
-        Some(self.modifiers.remove(place))
+        let index = self.modifiers.iter().position(|found| modifiers.contains(found))?;
+        Some(self.modifiers.remove(index))
     }
 
-    /// Takes modifiers that mean nothing here. The list has spaces between them.
+    /// Removes modifiers that have no effect here. The list is separated by spaces.
     pub(crate) fn ignore(&mut self, modifiers: &str) {
         self.modifiers.retain(|found| modifiers.split(' ').all(|modifier| modifier != *found));
     }
 
-    /// Takes the only type.
+    /// Removes and returns the type, if there is exactly one.
     pub(crate) fn kind(&mut self) -> Option<Type> {
         (self.types.len() == 1).then(|| self.types.remove(0))
     }
 
-    /// Takes the two types, that of the result first.
+    /// Removes and returns the types, if there are exactly two. The type of the result is first.
     pub(crate) fn kinds(&mut self) -> Option<[Type; 2]> {
         (self.types.len() == 2).then(|| [self.types.remove(0), self.types.remove(0)])
     }

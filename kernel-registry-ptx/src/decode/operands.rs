@@ -1,5 +1,5 @@
-//! Checks operands before they are decoded, and refuses what ptxas refuses. An instruction that this check does not know passes, or is
-//! reported as not simulated. Valid PTX is never reported as wrong.
+//! Checks operands before they are decoded, and refuses what ptxas refuses. An instruction that this check does not
+//! know passes, or is reported as not simulated. Valid PTX is never reported as wrong.
 
 use crate::decode::declare::Place;
 use crate::decode::decoder::{Decoder, Decoding};
@@ -9,7 +9,7 @@ use crate::parse::syntax::Operand;
 use crate::slot::special;
 
 impl<'a> Decoder<'a, '_> {
-    /// Checks types, modifiers and operands of a statement, and its guard.
+    /// Checks the types, modifiers, operands and guard of a statement.
     pub(crate) fn check(
         &mut self,
         parts: &[&'a str],
@@ -80,7 +80,7 @@ impl<'a> Decoder<'a, '_> {
                 }
                 Some(_) => matches!(kind.class, Class::Bits | Class::Integer),
                 None if *name == "WARP_SZ" => true,
-                // Special registers are only moved or converted.
+                // Only moves and conversions can read special registers.
                 None if special_kind(operand).is_some() => false,
                 None => return Err(self.shared.unknown(name)),
             },
@@ -97,7 +97,8 @@ impl<'a> Decoder<'a, '_> {
         if right { Ok(()) } else { Err(Reason::Operands) }
     }
 
-    /// Checks that the elements of a vector fit, and have one width. In braces, an integer register fits floating point too.
+    /// Checks that the elements of a vector fit, and that they have equal widths. In a vector, an integer register also
+    /// fits a floating-point type.
     fn elements_fit(&mut self, elements: &[Operand<'a>], kind: Kind) -> Decoding<()> {
         let Some(first) = elements.first() else { return Err(Reason::Operands) };
         let mut registers = Vec::new();
@@ -115,7 +116,8 @@ impl<'a> Decoder<'a, '_> {
         if equal { Ok(()) } else { Err(Reason::Operands) }
     }
 
-    /// Checks an address. A name must be in the space of the access, and a register must be as wide as that space needs.
+    /// Checks an address. A name must be in the space of the access, and a register must have the width that the space
+    /// requires.
     fn address_fits(&mut self, parts: &[&str], operand: &Operand<'a>) -> Decoding<()> {
         let Operand::Address(base, _) = operand else { return Err(Reason::Operands) };
         let any = |spaces: &[&str]| spaces.iter().any(|space| parts.contains(space));
@@ -146,7 +148,7 @@ impl<'a> Decoder<'a, '_> {
         matches!(self.lookup(name), Some(Place::Register(..)))
     }
 
-    /// Checks an operand of `mov`, which may be a vector to pack or unpack, or a special register.
+    /// Checks an operand of `mov`. It may be a vector to pack or unpack, or a special register.
     fn moved(&mut self, operand: &Operand<'a>, kind: Kind) -> Decoding<()> {
         if let Some(special) = special_kind(operand) {
             let right = if special.size == 8 { kind.size == 8 } else { (2..=4).contains(&kind.size) };
@@ -164,7 +166,7 @@ impl<'a> Decoder<'a, '_> {
 pub(crate) const WORD: Kind = Kind { size: 4, class: Class::Integer };
 pub(crate) const PREDICATE: Kind = Kind { size: 1, class: Class::Predicate };
 
-/// The kind of a special register.
+/// Returns the kind of a special register, or `None` for any other operand.
 fn special_kind(operand: &Operand<'_>) -> Option<Kind> {
     let Operand::Name(name) = operand else { return None };
     let size = match *name {

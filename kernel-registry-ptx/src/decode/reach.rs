@@ -6,7 +6,8 @@ use crate::decode::declare::reserve;
 use crate::op::{Callee, Op};
 use crate::program::{Program, Reach};
 
-/// What a kernel reaches. `shared` has size and alignment of each variable in shared memory.
+/// Computes what a kernel needs together with the functions that it may call. `shared` has size and alignment of each
+/// variable in shared memory.
 pub(crate) fn reach(kernel: usize, program: &Program, shared: &[(u64, u64)]) -> Reach {
     let mut reach = Reach::default();
     let mut walk = Walk { program, open: Vec::new(), known: BTreeMap::new(), recursive: false };
@@ -18,7 +19,7 @@ pub(crate) fn reach(kernel: usize, program: &Program, shared: &[(u64, u64)]) -> 
     reach.reserved = walk.known.keys().any(|function| program.functions[*function].reserved);
     let reached = walk.known.keys().flat_map(|function| &program.functions[*function].shared);
     let mut variables: Vec<usize> = reached.copied().collect::<BTreeSet<_>>().into_iter().collect();
-    // The most aligned first, so that little is lost between them.
+    // Variables with the largest alignment come first, so that little space is lost between variables.
     variables.sort_by_key(|variable| std::cmp::Reverse(shared[*variable].1));
     for variable in variables {
         let (size, align) = shared[variable];
@@ -27,15 +28,15 @@ pub(crate) fn reach(kernel: usize, program: &Program, shared: &[(u64, u64)]) -> 
     reach
 }
 
-/// How many nested calls are followed; deeper ones count as recursion.
+/// How many nested calls are followed. Deeper calls count as recursion.
 const DEEPEST: usize = 200;
 
-/// A depth-first search along calls.
+/// The state of a depth-first search along calls.
 struct Walk<'p> {
     program: &'p Program,
-    /// The functions on the path to this one.
+    /// The functions on the path from the kernel to the current function.
     open: Vec<usize>,
-    /// Bytes of frames and of local variables, for each function with all that it calls.
+    /// For each visited function, the bytes of frames and of local variables on its deepest chain of calls.
     known: BTreeMap<usize, (u64, u64)>,
     recursive: bool,
 }
@@ -60,7 +61,8 @@ impl Walk<'_> {
         found
     }
 
-    /// The functions that a function calls. A call by address may go to each function with such parameters.
+    /// Returns the functions that a function may call. A call by address may go to any function with matching
+    /// parameters and results.
     fn callees(&self, function: usize) -> BTreeSet<usize> {
         let functions = &self.program.functions;
         let mut found = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Decodes control flow, barriers and collectives.
+//! Decodes control flow, barriers, and collectives of a warp.
 
 use crate::decode::compute::atomic::update;
 use crate::decode::declare::Place;
@@ -28,7 +28,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// `call (results), function, (arguments), prototype`, where all but the function may be missing.
+    /// Decodes `call (results), function, (arguments), prototype`, where everything except the function may be missing.
     fn call(&mut self, operands: &[Operand<'a>]) -> Decoding<Op> {
         let (results, operands) = match operands {
             [Operand::List(results), rest @ ..] => (&results[..], rest),
@@ -64,19 +64,19 @@ impl<'a> Decoder<'a, '_> {
         if found == expected { Ok(Op::Call { callee, arguments, results }) } else { Err(Reason::Operands) }
     }
 
-    /// The places of passed values in the frame, and their sizes.
+    /// Returns the offsets in the frame of the values that a call passes, and their sizes.
     fn passed(&mut self, list: &[Operand<'a>]) -> Decoding<(Box<[u64]>, Vec<u64>)> {
-        let mut places = Vec::new();
+        let mut offsets = Vec::new();
         let mut sizes = Vec::new();
         for operand in list {
             let Operand::Name(name) = operand else { return Err(Reason::Operands) };
-            let Some(Place::Frame(place, size, _)) = self.lookup(name) else {
+            let Some(Place::Frame(offset, size, _)) = self.lookup(name) else {
                 return Err(Reason::Name((*name).to_owned()));
             };
-            places.push(place);
+            offsets.push(offset);
             sizes.push(size);
         }
-        Ok((places.into(), sizes))
+        Ok((offsets.into(), sizes))
     }
 
     pub(crate) fn barrier(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
@@ -153,7 +153,7 @@ impl<'a> Decoder<'a, '_> {
         self.emit_together(what, to, also, operands, members)
     }
 
-    /// `elect.sync`: the first of the members is elected.
+    /// Decodes `elect.sync`, which elects the first of the members.
     pub(crate) fn elect(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let [Operand::Pair(to, elected), members] = operands else { return Err(Reason::Operands) };
         if !opcode.take("sync") {
@@ -172,8 +172,8 @@ impl<'a> Decoder<'a, '_> {
         members: &Operand<'a>,
     ) -> Decoding<()> {
         let mut operands = [self.bits(0); 3];
-        for (place, operand) in operands.iter_mut().zip(from) {
-            *place = self.source(operand, Type::U32)?;
+        for (slot, operand) in operands.iter_mut().zip(from) {
+            *slot = self.source(operand, Type::U32)?;
         }
         let members = self.source(members, Type::U32)?;
         self.emit(Op::Collective { what, to, also, operands, members });

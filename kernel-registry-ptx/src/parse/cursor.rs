@@ -1,4 +1,4 @@
-//! A cursor over the tokens of a text.
+//! Defines a cursor over the tokens of a text.
 
 use crate::error::LoadError;
 use crate::parse::lex::{Token, tokens};
@@ -30,19 +30,19 @@ impl<'a> Cursor<'a> {
         self.tokens.get(self.next).or(self.tokens.last()).map_or(1, |&(_, line)| line)
     }
 
-    /// A syntax error at the next token.
+    /// Returns a syntax error at the next token.
     pub(crate) fn wrong<T>(&self) -> Parsed<T> {
         let line = self.line();
         Err(LoadError::syntax(line, self.source.lines().nth(line as usize - 1).unwrap_or("")))
     }
 
-    /// A syntax error at the token that was taken last.
+    /// Returns a syntax error at the last token that was taken.
     pub(crate) fn unexpected<T>(&mut self) -> Parsed<T> {
         self.next -= 1;
         self.wrong()
     }
 
-    /// Takes the next token if it is this one.
+    /// Takes the next token if it equals this one. Returns whether it did.
     fn take_if(&mut self, token: Token<'_>) -> bool {
         let found = self.peek() == Some(token);
         self.next += usize::from(found);
@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// One or more items, with commas between them.
+    /// Parses one or more items, separated by commas.
     pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut found = vec![item(self)?];
         while self.sign(',') {
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         Ok(found)
     }
 
-    /// Skips the rest of the line, where directives for debuggers end.
+    /// Skips the rest of the line. Directives for debuggers end with their line.
     pub(crate) fn skip_line(&mut self) {
         let line = self.line();
         while self.peek().is_some() && self.line() == line {
@@ -93,7 +93,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips everything up to a sign, inclusively.
+    /// Skips everything up to and including a sign.
     pub(crate) fn skip_to(&mut self, sign: char) -> Parsed<()> {
         while !self.sign(sign) {
             if self.take().is_none() {

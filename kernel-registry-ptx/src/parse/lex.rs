@@ -1,4 +1,4 @@
-//! Text to words, numbers and signs, each with its line.
+//! Splits text into words, numbers and signs, each with its line.
 
 use kernel_registry_cuda::ptx::lexer::{Kind, Lexer};
 
@@ -9,9 +9,9 @@ pub(crate) enum Token<'a> {
     /// A name, a directive or an opcode with its modifiers: `%rd1`, `.reg`, `ld.global.u32`, `%tid.x`.
     Word(&'a str),
     Integer(u64),
-    /// The bits of a `0f` literal.
+    /// The bits of an f32 literal: `0f3F800000`.
     Single(u32),
-    /// The bits of a `0d` literal, or of a decimal one.
+    /// The bits of an f64 literal, which is `0d...` or decimal.
     Double(u64),
     Text(&'a str),
     Sign(char),

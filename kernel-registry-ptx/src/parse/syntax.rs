@@ -1,11 +1,11 @@
-//! The parser: tokens to declarations and statements, before names are resolved.
+//! Parses tokens into declarations and statements, before names are resolved.
 
 use crate::parse::cursor::{Cursor, Parsed};
 use crate::parse::lex::Token;
 
 #[derive(Default)]
 pub(crate) struct Text<'a> {
-    /// Major and minor version of PTX.
+    /// Major and minor version of the PTX language.
     pub version: (u64, u64),
     pub variables: Vec<Variable<'a>>,
     pub functions: Vec<Function<'a>>,
@@ -15,12 +15,12 @@ pub(crate) struct Variable<'a> {
     pub space: &'a str,
     pub external: bool,
     pub align: Option<u64>,
-    /// Without the dot: `b8`, `u32`.
+    /// The type without its dot: `b8`, `u32`.
     pub kind: &'a str,
-    /// The elements of a `.v2` or `.v4`; 1 otherwise.
+    /// The number of elements of a `.v2` or `.v4` vector, or 1.
     pub vector: u64,
     pub name: &'a str,
-    /// The product of all dimensions, or 0 for `[]`. `None` if it is no array.
+    /// The product of the array's dimensions, or 0 for `[]`. `None` if the variable is no array.
     pub count: Option<u64>,
     pub initial: Vec<Operand<'a>>,
     pub line: u32,
@@ -32,11 +32,11 @@ pub(crate) struct Function<'a> {
     pub name: &'a str,
     pub returns: Vec<Variable<'a>>,
     pub parameters: Vec<Variable<'a>>,
-    /// `.maxntid` or `.reqntid`.
+    /// The number of threads in `.maxntid` or `.reqntid`.
     pub max_threads: Option<u64>,
-    /// `.reqnctapercluster`.
+    /// The sizes in `.reqnctapercluster`.
     pub cluster: Option<[u64; 3]>,
-    /// `None` for a declaration.
+    /// The statements. `None` if the function is only declared.
     pub body: Option<Vec<Statement<'a>>>,
     pub line: u32,
 }
@@ -47,13 +47,13 @@ pub(crate) enum Statement<'a> {
     Label(&'a str, u32),
     Registers {
         name: &'a str,
-        /// Their type, without the dot.
+        /// The type of the registers, without its dot.
         kind: &'a str,
         line: u32,
         count: Option<u64>,
     },
     Variable(Variable<'a>),
-    /// The targets of an indirect branch.
+    /// The possible targets of an indirect branch.
     Targets(Vec<&'a str>),
     /// The prototype of an indirect call.
     Prototype(Function<'a>),
@@ -61,7 +61,7 @@ pub(crate) enum Statement<'a> {
 }
 
 pub(crate) struct Instruction<'a> {
-    /// The predicate, and whether it is negated.
+    /// The predicate that must be true for the instruction to execute, and whether it is negated.
     pub guard: Option<(&'a str, bool)>,
     pub opcode: &'a str,
     pub operands: Vec<Operand<'a>>,
@@ -74,14 +74,14 @@ pub(crate) enum Operand<'a> {
     Integer(u64),
     Single(u32),
     Double(u64),
-    /// `[base + offset]`, with or without brackets.
+    /// `[base + offset]` or `base + offset`.
     Address(Box<Operand<'a>>, i64),
     Vector(Vec<Operand<'a>>),
-    /// In parentheses: the results and the arguments of a call.
+    /// Operands in parentheses: the results or the arguments of a call.
     List(Vec<Operand<'a>>),
-    /// Several in brackets, such as a texture and its coordinates.
+    /// Several operands in brackets, such as a texture and its coordinates.
     Coordinates(Vec<Operand<'a>>),
-    /// `p|q`
+    /// Two names: `p|q`.
     Pair(&'a str, &'a str),
     Not(&'a str),
 }
@@ -95,11 +95,11 @@ pub(crate) fn parse(text: &str) -> Parsed<Text<'_>> {
     Ok(parsed)
 }
 
-/// How deep the braces of an initialiser may be nested.
+/// The deepest nesting of braces in an initialiser.
 const DEEPEST: u32 = 16;
 
 impl<'a> Cursor<'a> {
-    /// The version of PTX. The lexer reads it as a decimal number.
+    /// Parses the version of PTX. The lexer reads it as a decimal number.
     fn version(&mut self) -> Parsed<(u64, u64)> {
         let Some(Token::Double(bits)) = self.take() else { return self.unexpected() };
         let tenths = (f64::from_bits(bits) * 10.0).round() as u64;
@@ -146,13 +146,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A pragma, which is advice to the compiler.
+    /// Parses a pragma, which is advice to the compiler and has no effect here.
     fn pragma(&mut self) -> Parsed<()> {
         self.list(Self::text)?;
         self.expect(';')
     }
 
-    /// A variable after its state space, to the end of the initialiser.
+    /// Parses a variable from behind its state space to the end of its initialiser.
     fn variable(&mut self, space: &'a str, external: bool, line: u32) -> Parsed<Variable<'a>> {
         let mut variable = Variable {
             space: &space[1..],
@@ -171,7 +171,7 @@ impl<'a> Cursor<'a> {
                 ".v2" => variable.vector = 2,
                 ".v4" => variable.vector = 4,
                 ".attribute" => self.skip_to(')')?,
-                // The target of a pointer parameter: `.ptr .global .align 4`.
+                // `.ptr .global .align 4` describes the target of a pointer parameter.
                 ".ptr" => {
                     let _ =
                         [".global", ".const", ".shared", ".local"].iter().any(|space| self.directive(space));
@@ -212,7 +212,8 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// A value of an initialiser. `generic(name)` is the same as `name`, because global addresses are generic.
+    /// Parses a value of an initialiser. `generic(name)` means the same as `name`, because global addresses are
+    /// generic.
     fn initial_value(&mut self) -> Parsed<Operand<'a>> {
         if !self.directive("generic") {
             return self.operand(0);
@@ -338,7 +339,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// `.reg .b32 %r<7>;` or `.reg .pred p, q;`
+    /// Parses a declaration of registers: `.reg .b32 %r<7>;` or `.reg .pred p, q;`.
     fn registers(&mut self, body: &mut Vec<Statement<'a>>) -> Parsed<()> {
         let kind = self.word()?.trim_start_matches('.');
         loop {
@@ -358,7 +359,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An operand, in which others are nested at most so deep.
+    /// Parses an operand that contains other operands nested at most `depth` levels deep.
     fn operand(&mut self, depth: u32) -> Parsed<Operand<'a>> {
         if depth > 0 && self.sign('[') {
             let inner = self.operand(0)?;

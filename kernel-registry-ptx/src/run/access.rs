@@ -1,4 +1,4 @@
-//! Loads, stores and atomics, in all address spaces.
+//! Executes loads, stores and atomics, in all address spaces.
 
 use crate::address::{LOCAL_WINDOW, Place, Space};
 use crate::op::Op;
@@ -9,11 +9,11 @@ use crate::run::warp::{Context, Lane};
 use crate::slot::{Address, Slot};
 use crate::types::each;
 
-/// The largest distance between addresses of a warp that are checked together.
+/// The addresses of a warp are checked together if they differ by at most this many bytes.
 const TOGETHER: u64 = 4096;
 
 impl Warp {
-    /// Executes an instruction that accesses memory, and says whether it changed any.
+    /// Executes an instruction that accesses memory. Returns whether it changed any memory.
     pub(crate) fn access(
         &mut self,
         context: &mut Context<'_>,
@@ -33,7 +33,7 @@ impl Warp {
         let (addresses, low, high) = self.addresses(context, address, lanes, base);
         let whole = size * count;
         let write = !matches!(op, Op::Load { .. });
-        // Inactive lanes have address 0.
+        // Inactive lanes have address 0, which is aligned.
         let misaligned = |address: u64| address & (whole - 1) != 0;
         if misaligned(addresses.iter().fold(0, |any, address| any | address))
             && let Some(lane) = addresses.iter().position(|address| misaligned(*address))
@@ -52,7 +52,7 @@ impl Warp {
             return Ok(self.access_span(context, op, lanes, base, &addresses, &span));
         }
         if let (Op::Load { to, .. }, Space::Parameter) = (op, address.space) {
-            // All lanes have the same arguments.
+            // All lanes read the same arguments.
             for (part, to) in to.iter().enumerate() {
                 let lane = lanes.trailing_zeros() as usize;
                 let bytes = self.slice_at(context, lane, Place::Parameter(low), part as u64 * size, size);
@@ -81,7 +81,7 @@ impl Warp {
         Ok(changed)
     }
 
-    /// Copies bytes from one address to another, in multiples of 16, as `cp.async.bulk` must.
+    /// Executes a copy for `cp.async.bulk`. Addresses and size must be multiples of 16.
     fn copy(
         &mut self,
         context: &mut Context<'_>,
@@ -113,7 +113,7 @@ impl Warp {
         Ok(changed)
     }
 
-    /// Computes the address of each lane, and the lowest and the highest of them.
+    /// Computes the address of each lane. Returns also the lowest and the highest of these addresses.
     #[inline]
     fn addresses(
         &self,
@@ -127,7 +127,7 @@ impl Warp {
         let (mut low, mut high) = (u64::MAX, 0);
         each(lanes, |lane| {
             let place = from[lane].get().wrapping_add_signed(address.offset);
-            // Addresses of shared memory may be computed with 32 bits, where they wrap around.
+            // Addresses of shared memory may have been computed in 32 bits, so they wrap around at 32 bits.
             let place = if address.space == Space::Shared { u64::from(place as u32) } else { place };
             addresses[lane] = place;
             low = low.min(place);
@@ -136,7 +136,7 @@ impl Warp {
         (addresses, low, high)
     }
 
-    /// Accesses global memory that was checked.
+    /// Accesses global memory in a span that was checked.
     #[inline]
     fn access_span(
         &self,
@@ -183,7 +183,7 @@ impl Warp {
         changed
     }
 
-    /// Accesses shared or local memory, or the arguments.
+    /// Accesses shared memory, local memory or the arguments.
     fn access_own(
         &mut self,
         context: &mut Context<'_>,
@@ -226,7 +226,7 @@ impl Warp {
         }
     }
 
-    /// A slice of shared or local memory, or of the arguments.
+    /// Returns a slice of shared memory, local memory or the arguments.
     pub(crate) fn slice_at<'r>(
         &'r mut self,
         context: &'r mut Context<'_>,
@@ -255,7 +255,7 @@ impl Warp {
         Ok(&mut bytes[address as usize..end as usize])
     }
 
-    /// Reads a number at a place of a lane.
+    /// Reads a number at an address, as seen by a lane.
     pub(crate) fn read_at(
         &mut self,
         context: &mut Context<'_>,
@@ -271,7 +271,7 @@ impl Warp {
         }
     }
 
-    /// Writes a number at a place of a lane, and says whether that changed anything.
+    /// Writes a number at an address, as seen by a lane. Returns whether this changed memory.
     pub(crate) fn write_at(
         &mut self,
         context: &mut Context<'_>,
@@ -288,7 +288,7 @@ impl Warp {
         }
     }
 
-    /// Copies within the local memory of each lane.
+    /// Copies bytes within the local memory of each lane.
     pub(crate) fn copy_local(&mut self, lanes: u32, from: u64, to: u64, size: u64) {
         let stride = self.local_size as usize;
         each(lanes, |lane| {
@@ -307,7 +307,7 @@ fn for_each_lane(lanes: u32, mut visit: impl FnMut(usize) -> Lane<()>) -> Lane<(
     Ok(())
 }
 
-/// Reads a number of 1, 2, 4 or 8 bytes. Each size has code of its own, because copies of variable length are slow.
+/// Reads a number of 1, 2, 4 or 8 bytes. Each size has its own code, because copies of variable length are slow.
 pub(crate) fn read(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => u64::from(a),
@@ -318,7 +318,7 @@ pub(crate) fn read(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Writes a number, and says whether that changed anything.
+/// Writes a number. Returns whether this changed the bytes.
 pub(crate) fn write(bytes: &mut [u8], value: u64) -> bool {
     let changed = read(bytes) != value & u64::MAX >> (64 - 8 * bytes.len());
     let all = value.to_le_bytes();

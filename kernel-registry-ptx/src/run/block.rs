@@ -1,36 +1,36 @@
-//! A block of threads: its shared memory and its barriers.
+//! Defines a running block: its shared memory and its barriers.
 
 use crate::op::Tally;
 use crate::types::{Row, row};
 
 pub(crate) struct Block {
-    /// `blockIdx`
+    /// `blockIdx`.
     pub index: [u32; 3],
-    /// Its special registers.
+    /// The special registers of the block.
     pub rows: [Row; 10],
     pub shared: Vec<u8>,
-    /// Threads that have not ended.
+    /// The number of threads that have not ended.
     pub live: u32,
     pub barriers: [Barrier; 16],
 }
 
-/// How many threads say yes, and how many no.
+/// How many threads have voted yes, and how many no.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Votes {
     pub yes: u32,
     pub no: u32,
 }
 
-/// A barrier of a block or a cluster.
+/// A barrier of a block or of a cluster.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Barrier {
-    /// How often it was passed.
+    /// How often the barrier was passed.
     pub generation: u64,
     arrived: u32,
-    /// How many threads must arrive. `None` means all.
+    /// How many threads must arrive. `None` means all threads that have not ended.
     expected: Option<u32>,
     votes: Votes,
-    /// The votes when it was last passed.
+    /// The votes of the generation that was passed last.
     last: Votes,
 }
 
@@ -45,7 +45,7 @@ impl Block {
         }
     }
 
-    /// Starts the block at a place of the grid, with zeros in the last `reserved` bytes of its shared memory.
+    /// Starts the block at an index of the grid. Fills the last `reserved` bytes of its shared memory with zeros.
     pub(crate) fn start(&mut self, index: [u32; 3], special: [u32; 10], threads: u32, reserved: usize) {
         self.index = index;
         let own = self.shared.len() - reserved;
@@ -57,7 +57,7 @@ impl Block {
         self.barriers = [Barrier::default(); 16];
     }
 
-    /// Counts threads that have ended. Barriers for all threads then wait for fewer.
+    /// Counts threads that have ended. Barriers for all threads no longer wait for them.
     pub(crate) fn end(&mut self, threads: u32) {
         self.live -= threads;
         for barrier in &mut self.barriers {
@@ -76,7 +76,7 @@ impl Barrier {
         self.pass(live);
     }
 
-    /// Lets all threads pass if the last one has arrived.
+    /// Lets the waiting threads pass if the last thread has arrived.
     pub(crate) fn pass(&mut self, live: u32) {
         if self.arrived > 0 && self.arrived >= self.expected.unwrap_or(live) {
             self.last = std::mem::take(&mut self.votes);
@@ -85,7 +85,7 @@ impl Barrier {
         }
     }
 
-    /// What the threads that passed last voted.
+    /// Returns the result of the vote at the generation that was passed last.
     pub(crate) fn result(&self, tally: Tally) -> u64 {
         match tally {
             Tally::Count => u64::from(self.last.yes),

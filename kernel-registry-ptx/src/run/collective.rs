@@ -1,4 +1,4 @@
-//! Collectives of a warp: shuffles, votes, matches, reductions.
+//! Executes collectives of a warp: shuffles, votes, matches and reductions.
 
 use crate::op::{Collective, Op, Shuffle, Vote};
 use crate::run::warp::{Context, Next, mask};
@@ -9,7 +9,7 @@ use crate::types::{Row, each};
 type Operation = (Collective, Slot, Option<Slot>, [Slot; 3], Slot);
 
 impl Warp {
-    /// Executes a collective for the lanes whose members have all arrived. The others wait.
+    /// Executes a collective for those lanes whose members have all arrived. The other lanes wait.
     pub(crate) fn together(&mut self, index: usize, context: &mut Context<'_>, operation: Operation) -> Next {
         let (what, to, also, operands, members) = operation;
         let (at, base) = (self.splits[index].at, self.splits[index].base);
@@ -39,7 +39,8 @@ impl Warp {
         Next::Parts
     }
 
-    /// `bar.warp.sync`, where lanes may arrive at different instructions: the last one releases the others.
+    /// Executes `bar.warp.sync`. Its lanes may arrive at different instructions, and the last one releases the others.
+    /// Returns the lanes of `group` that may go on.
     fn sync_elsewhere(&mut self, context: &Context<'_>, index: usize, wanted: u32, group: u32) -> u32 {
         let waiting: Vec<usize> = (0..self.splits.len())
             .filter(|&other| {
@@ -68,7 +69,7 @@ impl Warp {
 }
 
 fn act(what: Collective, lanes: u32, to: &Row, also: Option<&Row>, [a, b, c]: [&Row; 3]) {
-    // The values are read before anything is written, because the result may be an operand.
+    // All values are read before any result is written, because a result may be in the same row as an operand.
     let values: [u64; 32] = std::array::from_fn(|lane| a[lane].get());
     let set = |row: &Row, value: u64| each(lanes, |lane| row[lane].set(value));
     let yes = lanes & mask(|lane| values[lane] & 1 == 1);
@@ -114,7 +115,7 @@ fn act(what: Collective, lanes: u32, to: &Row, also: Option<&Row>, [a, b, c]: [&
     }
 }
 
-/// The source lane of a shuffle, and whether it is inside of the segment.
+/// Returns the source lane of a shuffle, and whether it is inside the segment.
 fn source(mode: Shuffle, lane: u32, by: u32, bounds: u32) -> (u32, bool) {
     let (clamp, segment, by) = (bounds & 31, bounds >> 8 & 31, by & 31);
     let last = lane & segment | clamp & !segment;

@@ -1,4 +1,4 @@
-//! Executes instructions.
+//! Executes single instructions.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -10,7 +10,7 @@ use crate::run::warp::{Call, Context, Lane, Next, Split, Stopped, Wait, Warp, ma
 use crate::types::each;
 
 impl Warp {
-    /// Executes the instruction at which a split is.
+    /// Executes the next instruction of a split.
     #[inline]
     pub(crate) fn execute(&mut self, index: usize, context: &mut Context<'_>) -> Result<Next, Stopped> {
         let program = context.program;
@@ -58,7 +58,7 @@ impl Warp {
             _ => {
                 let next =
                     self.control(index, context, lanes).map_err(|(lane, kind)| Stopped { at, lane, kind })?;
-                // The lanes whose guard does not hold have become a split of their own.
+                // If the guard is false for some lanes, these have become a split of their own.
                 return Ok(if lanes == all { next } else { Next::Parts });
             }
         }
@@ -72,7 +72,7 @@ impl Warp {
         let Split { at, lanes: all, base, local, .. } = self.splits[index];
         let op = &program.instructions[at].op;
         if lanes != all {
-            // Lanes whose guard does not hold go on.
+            // Lanes whose guard is false continue behind the instruction.
             self.part(index, all & !lanes, at + 1);
         }
         let first = lanes.trailing_zeros() as usize;
@@ -152,7 +152,7 @@ impl Warp {
             }
             Op::Barrier { id, count, waits, vote } => {
                 let id = uniform(self, context, *id) as usize;
-                // Barriers with a count are for whole warps: lanes that are no threads, or have ended, count too.
+                // A barrier with a count counts whole warps, including lanes that are no threads or have ended.
                 let expected = count.map(|count| uniform(self, context, count));
                 let arriving = if expected.is_some() && lanes == self.live { 32 } else { lanes.count_ones() };
                 let votes = vote.map_or(Votes::default(), |(_, _, from)| {
@@ -188,7 +188,8 @@ impl Warp {
 }
 
 impl Warp {
-    /// The function that the first lane of a split calls. Lanes that call another one become a split of their own, at the call.
+    /// Returns the function that the first lane of a split calls, and the lanes that call the same function. Other
+    /// lanes become a split of their own, which executes the call again.
     fn callee(&mut self, index: usize, context: &Context<'_>, callee: &Callee) -> Lane<(usize, u32)> {
         let Split { at, lanes, base, .. } = self.splits[index];
         let (slot, expected) = match callee {

@@ -1,26 +1,26 @@
-//! Faults of kernels, which end their grid.
+//! Defines faults of kernels. A fault ends its grid.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::run::memory::MemoryFault;
 
-/// A fault of a kernel, with the thread and the instruction.
+/// A fault of a kernel, with the thread and the instruction that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The kernel's name in the image.
+    /// The name of the kernel in the PTX.
     pub kernel: String,
-    /// `blockIdx`
+    /// `blockIdx` of the thread.
     pub block: [u32; 3],
-    /// `threadIdx`
+    /// `threadIdx` of the thread.
     pub thread: [u32; 3],
-    /// What happened.
+    /// What the thread did wrong.
     pub kind: FaultKind,
     /// The line of the instruction in the PTX.
     pub line: u32,
     /// The text of that line.
     pub instruction: String,
-    /// File and line of the source, such as `kernel.cu:7`, if it was compiled with `-lineinfo`.
+    /// File and line of the source, such as `kernel.cu:7`, if the kernel was compiled with `-lineinfo`.
     pub place: Option<String>,
 }
 
@@ -28,64 +28,64 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// It accessed global memory that it may not.
+    /// The thread accessed global memory that it may not access.
     Global {
-        /// The first byte.
+        /// The address of the first byte.
         address: u64,
-        /// How many bytes.
+        /// The number of bytes.
         size: u64,
-        /// Whether they were to be written.
+        /// Whether the access was a write.
         write: bool,
-        /// Why not.
+        /// The reason why the access is not allowed.
         why: MemoryFault,
     },
-    /// It accessed an address that is not a multiple of the size.
+    /// The thread accessed an address that is not a multiple of the size.
     Misaligned {
         /// The address.
         address: u64,
-        /// How many bytes.
+        /// The number of bytes.
         size: u64,
     },
-    /// It accessed shared memory, local memory or arguments beyond their end.
+    /// The thread accessed shared memory, local memory or arguments beyond their end.
     Beyond {
         /// `shared`, `local` or `parameter`.
         space: &'static str,
-        /// The offset in that memory.
+        /// The offset of the first byte in that memory.
         address: u64,
-        /// How many bytes.
+        /// The number of bytes.
         size: u64,
-        /// How many there are.
+        /// The size of that memory in bytes.
         limit: u64,
     },
-    /// An assertion does not hold.
+    /// An assertion was false.
     Assertion {
-        /// The condition, its file with the line, and the function.
+        /// The file, the line, the function, and the condition that was false.
         text: String,
     },
-    /// It freed memory that `malloc` had not returned.
+    /// The thread freed memory that `malloc` did not return.
     Free {
         /// The address.
         address: u64,
-        /// Why not.
+        /// The reason why the memory cannot be freed.
         why: MemoryFault,
     },
-    /// Its calls overflowed the stack.
+    /// The calls of the thread overflowed the stack.
     Stack {
-        /// Bytes that a thread has.
+        /// Bytes of local memory that a thread has.
         limit: u64,
     },
-    /// It called an address that is not a function with such parameters.
+    /// The thread called an address where there is no function with these parameters.
     Call {
         /// The address.
         address: u64,
     },
-    /// It launched a kernel, which is not simulated.
+    /// The thread launched a kernel, which is not simulated.
     DeviceLaunch,
-    /// It executed `trap`, or an indirect branch beyond its table.
+    /// The thread executed `trap`, or an indirect branch with an index beyond its table.
     Trap,
-    /// It named a barrier that does not exist.
+    /// The thread named a barrier that does not exist.
     Barrier {
-        /// Its number.
+        /// The number of the barrier.
         id: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! A launch of a kernel, which runs in steps: starts blocks, and gives their warps turns.
+//! Runs a launch of a kernel in steps: starts blocks, and gives their warps turns.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,78 +13,81 @@ use crate::run::warp::{Context, Warp};
 use crate::slot::{DYNAMIC_SHARED, GRID};
 use crate::types::{Row, row};
 
-/// How a kernel is launched.
+/// The parameters of a launch.
 #[derive(Clone, Debug)]
 pub struct LaunchParameters {
-    /// Blocks of the grid.
+    /// The size of the grid in blocks.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// The size of a block in threads.
     pub block: [u32; 3],
-    /// Blocks of a cluster; by default as the kernel declares, or one.
+    /// The size of a cluster in blocks. The default is the size that the kernel declares, or one block.
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u32,
-    /// Bytes of local memory that a thread has for the frames of functions that are called.
+    /// Bytes of local memory that a thread of a kernel with recursive calls has for the frames of called functions.
     pub stack: u64,
-    /// How many blocks run at once. All blocks of a cooperative launch must. Only whole clusters are started, and at least one.
+    /// The most blocks that run at once. In a cooperative launch, all blocks must. Only whole clusters are started, but
+    /// at least one.
     pub resident: u32,
-    /// The address of 64 bytes of zeros, by which the blocks of a cooperative launch wait for each other. It is 0
-    /// for other launches.
+    /// The address of 64 bytes of zeros, by which the blocks of a cooperative launch synchronize. 0 for other launches.
     pub barrier: u64,
-    /// The arguments, each at the offset that [`Program::parameters`](crate::Program::parameters) says.
+    /// The arguments, each at its offset in [`Program::parameters`](crate::Program::parameters).
     pub arguments: Vec<u8>,
 }
 
-/// The result of [`Grid::step`].
+/// The state of a grid after [`Grid::step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     /// All threads have ended.
     Done,
-    /// Threads are left.
+    /// Some threads have not ended.
     Running {
-        /// Whether any warp made progress. A warp makes none if it waits for another, or if it spins: its registers repeat, but
-        /// for those that depend on a clock, and it wrote no memory. Then only a change of memory, or time, can end the loop.
+        /// Whether any warp made progress. A warp makes no progress if it waits for another warp, or if it spins: it
+        /// writes no memory, and its registers repeat, except those that depend on a clock. Then only time or a change
+        /// of memory by others can end the loop.
         ///
-        /// A warp must have spun for some hundred instructions before that is noticed.
+        /// A warp must have spun for some hundred instructions before this is noticed.
         progressed: bool,
     },
     /// A thread had a fault, which ended the grid.
     Fault(Box<Fault>),
 }
 
-/// A launch of a kernel, which runs in steps.
+/// A launch of a kernel that runs in steps.
 ///
-/// Dropping it ends the launch. Registers and shared memory keep their values from block to block, as on a device.
+/// Dropping it ends the launch. Registers and shared memory keep their values from one block to the next, as on a
+/// device.
 pub struct Grid {
     module: Arc<Module>,
     kernel: usize,
     launch: LaunchParameters,
     cluster: [u32; 3],
-    /// Bytes of shared memory of a block, and of local memory of a thread.
+    /// Bytes of shared memory of a block.
     shared: u64,
+    /// Bytes of local memory of a thread.
     local: u64,
-    /// How many of the last bytes of shared memory are reserved.
+    /// How many bytes at the end of shared memory are reserved.
     reserved: u64,
-    /// Special registers and constants.
+    /// The special registers of the grid, and the constants of the program.
     rows: Vec<Row>,
     running: VecDeque<Cluster>,
-    /// Clusters that have ended, whose memory is used again.
+    /// Clusters that have ended and are kept to reuse their memory.
     spare: Vec<Cluster>,
     /// How many clusters have started.
     started: u64,
     clusters: u64,
 }
 
-/// Blocks that share their shared memory.
+/// A cluster: blocks that can access each other's shared memory.
 struct Cluster {
     blocks: Vec<Block>,
     warps: Vec<Warp>,
     barrier: Barrier,
-    /// The warp whose turn it is.
+    /// The index of the warp that has the next turn.
     turn: usize,
 }
 
-/// How many instructions a warp runs before the next one does.
+/// How many instructions a warp runs in a turn.
 const TURN: u64 = 1024;
 
 impl Grid {
@@ -92,7 +95,7 @@ impl Grid {
     ///
     /// # Errors
     ///
-    /// If there is no such kernel, or the parameters do not fit it.
+    /// Fails if there is no such kernel, or if the parameters do not fit the kernel.
     pub fn new(module: &Arc<Module>, kernel: &str, launch: LaunchParameters) -> Result<Self, LaunchError> {
         let program = module.program();
         let name = kernel;
@@ -150,14 +153,15 @@ impl Grid {
         })
     }
 
-    /// Changes how many blocks run at once. Those that run go on, and at least one cluster can run.
+    /// Changes how many blocks run at once. Running blocks continue, and at least one cluster may run.
     pub fn set_resident(&mut self, blocks: u32) {
         self.launch.resident = blocks;
     }
 
     /// Runs up to `budget` instructions, each for up to 32 threads.
     ///
-    /// It returns early when all threads have ended, at a fault, or when none can go on. `memory` must be the same each time.
+    /// Returns early when all threads have ended, when a thread has a fault, or when no thread can continue. `memory`
+    /// must be the same in every call.
     pub fn step(&mut self, budget: u64, memory: &dyn Memory) -> Status {
         let mut left = budget;
         let mut progressed = self.running.is_empty() && self.start();
@@ -233,10 +237,10 @@ impl Grid {
         Ok((ran, ran > 0 && !warp.spin.found()))
     }
 
-    /// Starts a cluster if there is room, and says whether it did.
+    /// Starts a cluster if there is room for one. Returns whether it did.
     ///
-    /// One is started at a time, so that few are in progress and their registers stay in the processor's caches; but a warp that waits
-    /// for a block which has room finds it started.
+    /// Clusters are started one at a time. So few clusters are in progress, and their registers stay in the caches of
+    /// the CPU. If a warp waits for a block that has room but is not started, the block is started in a later turn.
     fn start(&mut self) -> bool {
         let size = self.cluster.iter().product::<u32>();
         let room = (self.launch.resident / size).max(1) as usize;
@@ -264,15 +268,15 @@ impl Grid {
         }
     }
 
-    /// Gives a cluster its place in the grid.
+    /// Sets the position of a cluster in the grid, and starts its blocks and warps there.
     fn place(&self, cluster: &mut Cluster, index: u64) {
         let clusters = [0, 1, 2].map(|axis| self.launch.grid[axis] / self.cluster[axis]);
         let [x, y, z] = position(index, clusters);
         for (rank, block) in cluster.blocks.iter_mut().enumerate() {
             let [a, b, c] = position(rank as u64, self.cluster);
-            let place = [x * self.cluster[0] + a, y * self.cluster[1] + b, z * self.cluster[2] + c];
-            let special = [place[0], place[1], place[2], x, y, z, a, b, c, rank as u32];
-            block.start(place, special, self.launch.block.iter().product(), self.reserved as usize);
+            let index = [x * self.cluster[0] + a, y * self.cluster[1] + b, z * self.cluster[2] + c];
+            let special = [index[0], index[1], index[2], x, y, z, a, b, c, rank as u32];
+            block.start(index, special, self.launch.block.iter().product(), self.reserved as usize);
         }
         let function = &self.module.program().functions[self.kernel];
         for warp in &mut cluster.warps {
@@ -283,13 +287,13 @@ impl Grid {
     }
 }
 
-/// The coordinates of the nth element, where x changes fastest.
+/// Returns the coordinates of the element with this index, where x changes fastest.
 fn position(index: u64, sizes: [u32; 3]) -> [u32; 3] {
     let [x, y, _] = sizes.map(u64::from);
     [(index % x) as u32, (index / x % y) as u32, (index / x / y) as u32]
 }
 
-/// The value of a special register that all blocks of a grid share.
+/// Returns the value of a special register that is the same in all blocks of a grid.
 fn special(name: &str, launch: &LaunchParameters, cluster: [u32; 3], shared: u64) -> u64 {
     let axis = match name.as_bytes().last() {
         Some(b'y') => 1,

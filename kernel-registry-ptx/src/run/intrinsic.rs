@@ -1,4 +1,4 @@
-//! Functions that the driver provides to kernels: printf, assert and the heap.
+//! Implements functions that the driver provides to kernels: printf, assert, malloc and free.
 
 use crate::address::{Place, Space};
 use crate::op::Intrinsic;
@@ -9,7 +9,7 @@ use crate::run::warp::Warp;
 use crate::run::warp::{Context, Lane};
 
 impl Warp {
-    /// Calls a function for each lane, with arguments from the frame.
+    /// Calls such a function for each lane, with arguments from the frame.
     pub(crate) fn intrinsic(
         &mut self,
         context: &mut Context<'_>,
@@ -83,7 +83,7 @@ impl Warp {
         }
     }
 
-    /// The zero-terminated text at a generic address.
+    /// Reads the zero-terminated text at a generic address.
     fn text(&mut self, context: &mut Context<'_>, lane: usize, address: u64) -> Result<String, FaultKind> {
         let mut bytes = Vec::new();
         loop {

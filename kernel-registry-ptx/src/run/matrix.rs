@@ -1,4 +1,4 @@
-//! Executes instructions on matrices, for a whole warp at once.
+//! Executes matrix instructions for a whole warp.
 
 use crate::address::Place;
 use crate::matrix::{Matrix, Product, Together};
@@ -7,7 +7,7 @@ use crate::run::warp::{Context, Lane, Next, Wait, Warp};
 use crate::slot::Address;
 
 impl Warp {
-    /// Executes an instruction once all lanes are there.
+    /// Executes an instruction once all lanes have arrived at it.
     pub(crate) fn matrix(&mut self, index: usize, context: &mut Context<'_>, op: &Together) -> Lane<Next> {
         let split = &self.splits[index];
         let (base, frame) = (split.base, split.local);
@@ -54,14 +54,14 @@ impl Warp {
         Ok(Next::Goes)
     }
 
-    /// The address operand of each lane.
+    /// Returns the address operand of each lane.
     fn starts(&self, context: &Context<'_>, base: usize, address: &Address) -> [u64; 32] {
         self.row(context, base, address.base)
             .each_ref()
             .map(|lane| lane.get().wrapping_add_signed(address.offset))
     }
 
-    /// The elements of a matrix, row by row.
+    /// Returns the elements of a matrix, row by row.
     fn gather(&self, context: &Context<'_>, base: usize, matrix: &Matrix) -> Vec<u64> {
         let mut whole = vec![0; matrix.rows * matrix.columns];
         let (bits, per) = (matrix.element.bits(), matrix.element.per_register());
@@ -77,7 +77,7 @@ impl Warp {
         whole
     }
 
-    /// Puts elements into the registers of a matrix.
+    /// Writes elements into the registers of a matrix.
     fn scatter(
         &self,
         context: &Context<'_>,
@@ -96,7 +96,7 @@ impl Warp {
         }
     }
 
-    /// Loads or stores the elements of a matrix, each at its place.
+    /// Loads or stores the elements of a matrix. `place` returns the address of a lane's element.
     fn transfer(
         &mut self,
         context: &mut Context<'_>,
@@ -139,7 +139,7 @@ fn field(value: u64, number: usize, bits: usize) -> u64 {
     value >> (number * bits) & u64::MAX >> (64 - bits)
 }
 
-/// A * B + C.
+/// Returns A * B + C, row by row.
 fn multiply(
     (a, left): (&Matrix, &[u64]),
     (b, right): (&Matrix, &[u64]),
@@ -175,7 +175,7 @@ fn multiply(
     }
 }
 
-/// Computes a result for each row of A and column of B. `combine` gets the element of C and the pairs of factors.
+/// Computes an element for each row of A and column of B. `combine` gets the element of C and the pairs of factors.
 fn products<T: Copy>(
     a: &Matrix,
     left: &[T],

@@ -1,7 +1,7 @@
-//! Global memory: a trait that the caller implements, and checked atomic accesses.
+//! Accesses global memory: a trait that the caller implements, and checked atomic accesses.
 //!
-//! This is the only file with `unsafe`. All accesses are atomic, because host and kernel may poll
-//! each other's writes.
+//! This is the only file with `unsafe`. All accesses are atomic, because the host and a kernel may poll words that the
+//! other side writes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -9,55 +9,56 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::op::Update;
 use crate::types::Scalar;
 
-/// Global memory, the heap of kernels, their output and their clock.
+/// What a kernel needs from its caller: global memory, the heap, an output for printf, and clocks.
 ///
-/// Kernels compute with these addresses. They are usually addresses of the process.
+/// Kernels compute with the addresses of global memory. They are usually addresses of the process.
 ///
 /// # Safety
 ///
-/// The pointer that [`Memory::check`] returns must be valid for atomic reads and writes of that many bytes, until the
-/// [`Grid::step`](crate::Grid::step) that asked returns; and aligned as the address is, up to 8 bytes.
+/// The pointer that [`Memory::check`] returns must be valid for atomic reads and writes of `size` bytes until the
+/// [`Grid::step`](crate::Grid::step) that called it returns. The pointer must be aligned like the address, up to 8
+/// bytes.
 pub unsafe trait Memory {
     /// Checks that a kernel may access these bytes, and returns a pointer to them.
     ///
     /// # Errors
     ///
-    /// The access is not allowed.
+    /// Fails if the access is not allowed.
     fn check(&self, address: u64, size: u64) -> Result<*mut u8, MemoryFault>;
 
-    /// `malloc` of a kernel: an address, or 0 if there is no memory left.
+    /// Implements `malloc` for kernels. Returns an address, or 0 if no memory is left.
     fn malloc(&self, size: u64) -> u64;
 
-    /// `free` of a kernel.
+    /// Implements `free` for kernels.
     ///
     /// # Errors
     ///
-    /// If `malloc` did not return the address, or it was freed before.
+    /// Fails if `malloc` did not return the address, or if the memory was freed before.
     fn free(&self, address: u64) -> Result<(), MemoryFault>;
 
     /// Prints the formatted text of a `printf` call.
     fn print(&self, text: &str);
 
-    /// Nanoseconds since some fixed moment, for `%globaltimer`.
+    /// Returns the nanoseconds since some fixed moment, for `%globaltimer`.
     fn now(&self) -> u64;
 
-    /// Cycles of the processor since then, for `%clock64`. By default there is one in each nanosecond.
+    /// Returns the clock cycles since that moment, for `%clock64`. By default there is one cycle in each nanosecond.
     fn cycles(&self) -> u64 {
         self.now()
     }
 }
 
-/// Why memory cannot be accessed.
+/// The reason why memory cannot be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryFault {
-    /// Nothing was ever allocated there, or not enough.
+    /// The memory was never allocated, was freed, or is too small.
     Unallocated,
-    /// It may be read only.
+    /// The memory may only be read.
     ReadOnly,
-    /// It is memory of another device, to which the kernel's device has no access.
+    /// The memory is on another device, and the kernel's device has no access to it.
     Peer {
-        /// The device whose memory it is.
+        /// The device with the memory.
         owner: u32,
         /// The device that the kernel runs on.
         device: u32,
@@ -80,7 +81,7 @@ impl fmt::Display for MemoryFault {
     }
 }
 
-/// A range of memory that a kernel may access: `check` has allowed it.
+/// A range of memory that a kernel may access, as [`Memory::check`] has confirmed.
 pub(crate) struct Span {
     start: u64,
     size: u64,
@@ -120,7 +121,7 @@ impl Span {
         Ok(Self { start, size, pointer })
     }
 
-    /// A pointer for an access of `size` bytes, which must lie in the span and be aligned.
+    /// Returns a pointer for an access of `size` bytes. The access must be in the span and aligned.
     #[inline(always)]
     fn place(&self, address: u64, size: u64) -> *mut u8 {
         let offset = address.wrapping_sub(self.start);
@@ -133,11 +134,12 @@ impl Span {
     #[inline(always)]
     pub(crate) fn load(&self, address: u64, size: u64) -> u64 {
         let place = self.place(address, size);
-        // SAFETY: `place` is aligned and within what the implementor of `Memory` promised to be valid for atomic accesses.
+        // SAFETY: `place` is aligned, and within the range that the implementor of `Memory` promised to be valid for
+        // atomic accesses.
         by_size!(size, Atomic, T => unsafe { Atomic::from_ptr(place.cast::<T>()) }.load(Ordering::Acquire).bits())
     }
 
-    /// Stores a value, and returns whether that changed the memory.
+    /// Stores a value. Returns whether this changed the memory.
     #[inline(always)]
     pub(crate) fn store(&self, address: u64, size: u64, value: u64) -> bool {
         let place = self.place(address, size);

@@ -1,6 +1,6 @@
-//! Formats text as C's printf does.
+//! Formats text like C's printf.
 
-/// The type of argument that a conversion takes.
+/// The type of the argument that a conversion takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wanted {
     Word,
@@ -31,10 +31,10 @@ struct Conversion {
     long: bool,
 }
 
-/// The largest width and precision.
+/// The largest width and precision that are obeyed.
 const MOST: usize = 4096;
 
-/// Formats a text. `next` returns the next argument, as text or as bits.
+/// Formats a text. `next` returns the next argument, as a text (`Ok`) or as bits (`Err`).
 pub(crate) fn format<E>(
     text: &str,
     mut next: impl FnMut(Wanted) -> Result<Result<String, u64>, E>,
@@ -68,7 +68,7 @@ pub(crate) fn format<E>(
             }
             Ok(number)
         };
-        // A negative width means the left side, and a negative precision means none.
+        // A negative width means left-justified. A negative precision counts as absent.
         let width = word(&mut rest)?;
         how.left |= width < 0;
         how.width = MOST.min(width.unsigned_abs() as usize);
@@ -89,7 +89,7 @@ pub(crate) fn format<E>(
             'e' | 'E' | 'f' | 'F' | 'g' | 'G' | 'a' | 'A' => Wanted::Double,
             'd' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' if how.long => Wanted::Long,
             'd' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' => Wanted::Word,
-            // Not a conversion, so it is printed as text.
+            // This is no conversion, so it is printed as text.
             _ => {
                 out.push('%');
                 rest = begun;
@@ -174,16 +174,16 @@ impl Conversion {
         }
     }
 
-    /// A number without its sign in hexadecimal: `0x1.8p+1` is three.
+    /// Formats the magnitude of a number in hexadecimal: 3 is `0x1.8p+1`.
     fn hexadecimal(&self, value: f64) -> String {
         let bits = value.to_bits();
-        // Subnormal numbers have the exponent of the smallest normal ones, and no bit before the point.
+        // Subnormal numbers have the exponent of the smallest normal number, and the digit 0 before the point.
         let (normal, exponent) = (bits >> 52 != 0, (bits >> 52).max(1) as i64 - 1023);
         let exponent = if value == 0.0 { 0 } else { exponent };
         let mantissa = bits & ((1 << 52) - 1) | u64::from(normal) << 52;
         let places = self.precision.unwrap_or_else(|| 13 - (mantissa.trailing_zeros() as usize / 4).min(13));
         let dropped = 4 * 13_usize.saturating_sub(places);
-        // Rounds to the nearest, and a tie to even.
+        // Rounds to nearest, with ties to even.
         let half = (1 << dropped >> 1) - u64::from(dropped > 0 && mantissa >> dropped & 1 == 0);
         let rounded = (mantissa + half) >> dropped << dropped;
         let digits = format!("{:013x}", rounded & ((1 << 52) - 1));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn as_c_does() {
+    fn text_is_formatted_like_in_c() {
         let minus = u64::from(-7i32 as u32);
         let number = |value: f64| value.to_bits();
         for (text, values, expected) in [

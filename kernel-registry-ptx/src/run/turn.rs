@@ -1,13 +1,14 @@
-//! A turn of a warp: chooses which of its splits runs, and for how long.
+//! Runs a turn of a warp: chooses which of the warp's splits runs, and for how long.
 
 use crate::run::warp::{Context, Next, Split, Stopped, Wait, Warp};
 use crate::types::each;
 
-/// How often in a row the lowest split may run first while another one waits.
+/// How often in a row the split at the lowest instruction may run first while another split is ready.
 const TIMEOUT: u32 = 256;
 
 impl Warp {
-    /// Runs up to `budget` instructions, and returns how many. It ends early when all threads wait or have ended.
+    /// Runs up to `budget` instructions, and returns how many were run. Returns early when all threads wait or have
+    /// ended.
     pub(crate) fn run(&mut self, context: &mut Context<'_>, budget: u64) -> (u64, Result<(), Stopped>) {
         let begun = self.spin.now;
         let end = begun + budget;
@@ -20,7 +21,7 @@ impl Warp {
         (self.spin.now - begun, Ok(()))
     }
 
-    /// Chooses the split that runs next. `None` if none can.
+    /// Chooses the split that runs next. `None` if no split can run.
     fn choose(&mut self, context: &Context<'_>) -> Option<usize> {
         self.wake(context);
         if self.splits.len() > 1 {
@@ -62,7 +63,7 @@ impl Warp {
         }
     }
 
-    /// Joins splits that are at the same place.
+    /// Merges splits that are at the same instruction in the same calls.
     fn merge(&mut self) {
         let free = |split: &Split| matches!(split.wait, Wait::No | Wait::Lanes);
         let mut index = 0;
@@ -75,11 +76,11 @@ impl Warp {
                     && other.arrived == split.arrived
                     && other.calls == split.calls
             };
-            let place = index + 1;
+            let next = index + 1;
             if free(split)
-                && let Some(found) = self.splits[place..].iter().position(same)
+                && let Some(found) = self.splits[next..].iter().position(same)
             {
-                let other = self.splits.swap_remove(place + found);
+                let other = self.splits.swap_remove(next + found);
                 let split = &mut self.splits[index];
                 split.lanes |= other.lanes;
                 split.wait = Wait::No;
@@ -89,13 +90,13 @@ impl Warp {
         }
     }
 
-    /// Runs one split until it divides, waits, ends, or reaches another one.
+    /// Runs a split until it divides, waits, ends, or reaches the instruction of another split.
     fn run_split(&mut self, index: usize, context: &mut Context<'_>, end: u64) -> Result<(), Stopped> {
         let depth = self.splits[index].calls.len();
         let at = self.splits[index].at;
         let others = self.splits.iter().filter(|other| other.calls.len() == depth && other.at > at);
         let meeting = others.map(|other| other.at).min().unwrap_or(usize::MAX);
-        // If there are other splits, each iteration of a loop is a new choice.
+        // If there are other splits, every iteration of a loop chooses anew which split runs.
         let alone = self.splits.len() == 1;
         self.splits[index].ran = self.spin.now;
         loop {

@@ -1,8 +1,9 @@
-//! A warp: 32 threads that run together as long as they are at the same instruction.
+//! Defines a warp: 32 threads that run together as long as they are at the same instruction.
 //!
-//! Threads that diverge become splits, each with an instruction of its own. The split in the innermost call runs first, and among
-//! those the one at the lowest instruction, so that threads meet again at the end of an `if` or of a loop. A split that has waited
-//! too long gets a turn out of order; otherwise a thread that spins would never see what another one is about to write.
+//! Threads that diverge become splits, each at its own instruction. The split in the innermost call runs first, and
+//! among those the split at the lowest instruction, so that threads meet again at the end of an `if` or a loop. A split
+//! that has waited too long gets a turn out of this order. Otherwise a thread that spins would never see what another
+//! thread of the warp is about to write.
 
 use std::ops::Range;
 
@@ -16,73 +17,73 @@ use crate::slot::{Rows, Slot};
 use crate::types::{Row, row};
 
 pub(crate) struct Warp {
-    /// The rank of its block in the cluster.
+    /// The rank of the warp's block in the cluster.
     pub block: usize,
-    /// Its special registers.
+    /// The special registers of the warp.
     pub special: [Row; 10],
-    /// The registers of all calls, the outermost first.
+    /// The registers of all active calls, those of the outermost call first.
     pub rows: Vec<Row>,
     /// Local memory, lane by lane.
     pub local: Vec<u8>,
-    /// Bytes of local memory a lane.
+    /// Bytes of local memory of a lane.
     pub local_size: u64,
     pub splits: Vec<Split>,
-    /// The lanes that are threads of the block, as a mask.
+    /// The mask of lanes that are threads of the block.
     all: u32,
-    /// The threads that have not ended, as a mask.
+    /// The mask of threads that have not ended.
     pub live: u32,
-    /// How many choices in a row have left a split waiting.
+    /// How many choices in a row have left a ready split waiting.
     pub timeout: u32,
     pub spin: Spin,
 }
 
-/// What the instructions of a warp use.
+/// What the instructions of a warp can access outside of the warp.
 pub(crate) struct Context<'a> {
     pub program: &'a Program,
-    /// Special registers of the grid, and the constants of the program.
+    /// The special registers of the grid, and the constants of the program.
     pub grid: &'a [Row],
     pub memory: &'a dyn Memory,
     pub arguments: &'a mut [u8],
-    /// All blocks of the cluster.
+    /// The blocks of the cluster.
     pub blocks: &'a mut [Block],
     pub barrier: &'a mut Barrier,
 }
 
-/// A fault, by which lane and at which instruction.
+/// A fault, with its lane and its instruction.
 pub(crate) struct Stopped {
     pub at: usize,
     pub lane: usize,
     pub kind: FaultKind,
 }
 
-/// How a split goes on after an instruction.
+/// What happens to a split after an instruction.
 pub(crate) enum Next {
-    /// At its next instruction.
+    /// The split continues at a later instruction.
     Goes,
-    /// At an earlier one: it loops.
+    /// The split has jumped backwards, in a loop.
     Loops,
-    /// It waits, it ended, or there are more splits now.
+    /// The split waits or has ended, has entered or left a function, or there are more splits now.
     Parts,
 }
 
-/// A result whose error names the lane; the caller adds the instruction.
+/// A result whose error names the lane. The caller adds the instruction.
 pub(crate) type Lane<T> = Result<T, (usize, FaultKind)>;
 
-/// Threads at the same instruction, in the same calls.
+/// Threads of a warp that are at the same instruction, in the same calls.
 pub(crate) struct Split {
     pub at: usize,
     pub lanes: u32,
     pub function: usize,
-    /// Where the registers of the running function begin.
+    /// The index of the first register of the running function.
     pub base: usize,
-    /// Where its frame begins.
+    /// The offset of the running function's frame in local memory.
     pub local: u64,
-    /// The calls that lead here.
+    /// The active calls, the outermost first.
     pub calls: Vec<Call>,
     pub wait: Wait,
     /// The generation of the cluster's barrier at which these threads arrived.
     pub arrived: u64,
-    /// When it last began to run.
+    /// The value of the warp's instruction count when the split last began to run.
     pub ran: u64,
 }
 
@@ -97,9 +98,9 @@ pub(crate) struct Call {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     No,
-    /// For lanes of the warp, at the instruction where the split is.
+    /// Waits until other lanes of the warp arrive at an instruction that they execute together.
     Lanes,
-    /// For a barrier to get beyond a generation. Then a register gets the result of the vote.
+    /// Waits until a barrier passes this generation. Then a register gets the result of the vote.
     Barrier {
         id: usize,
         generation: u64,
@@ -163,19 +164,19 @@ impl Warp {
         self.spin = Spin::default();
     }
 
-    /// Makes room for registers.
+    /// Makes room for this many registers.
     pub(crate) fn reserve(&mut self, registers: usize) {
         if self.rows.len() < registers {
             self.rows.resize_with(registers, || row(0));
         }
     }
 
-    /// The `threadIdx` of a lane.
+    /// Returns the `threadIdx` of a lane.
     pub(crate) fn thread(&self, lane: usize) -> [u32; 3] {
         [0, 1, 2].map(|axis| self.special[axis][lane].get() as u32)
     }
 
-    /// Splits lanes off, which continue at another instruction.
+    /// Splits off lanes, which continue at another instruction.
     pub(crate) fn part(&mut self, index: usize, lanes: u32, at: usize) {
         let split = &mut self.splits[index];
         split.lanes &= !lanes;
@@ -190,7 +191,7 @@ impl Warp {
         context.blocks[self.block].end(ended.count_ones());
         let live = context.blocks.iter().map(|block| block.live).sum();
         context.barrier.pass(live);
-        // Collectives that waited for these lanes are tried again.
+        // Collectives that waited for the ended lanes are tried again.
         self.splits
             .iter_mut()
             .filter(|split| split.wait == Wait::Lanes)
@@ -208,7 +209,8 @@ impl Warp {
         }
     }
 
-    /// Notes a backward jump, at the end of a loop of these instructions. A loop that only waits for a clock ends by itself.
+    /// Notes a backward jump. `body` has the instructions of the loop. A loop that only waits for a clock is ignored,
+    /// because it ends by itself.
     #[inline]
     pub(crate) fn looped(&mut self, program: &Program, body: Range<usize>) {
         if self.spin.is_due() && !program.is_delay(body) {
@@ -217,7 +219,7 @@ impl Warp {
         }
     }
 
-    /// A hash of the places of all threads and of their registers, except those that depend on a clock.
+    /// Returns a hash of the positions of all threads and of their registers, except registers that depend on a clock.
     fn hash(&self, program: &Program) -> u64 {
         let mut hash = 0u64;
         let mut add = |value: u64| hash = (hash.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
@@ -234,7 +236,7 @@ impl Warp {
     }
 }
 
-/// The set of lanes for which something holds.
+/// Returns the mask of the lanes for which `holds` is true.
 pub(crate) fn mask(holds: impl Fn(usize) -> bool) -> u32 {
     (0..32).fold(0, |set, lane| set | u32::from(holds(lane)) << lane)
 }

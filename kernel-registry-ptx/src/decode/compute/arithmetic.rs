@@ -1,4 +1,4 @@
-//! Arithmetic, comparisons and selections: from an opcode to its function.
+//! Finds the function of an opcode for arithmetic, comparisons and selections.
 
 use crate::decode::compute::bits;
 use crate::decode::compute::convert::convert;
@@ -7,7 +7,8 @@ use crate::decode::compute::fp8;
 use crate::decode::opcode::Opcode;
 use crate::types::{Compute, How, Scalar, Type, each, floating, integer, lanes, one_of, scalar_float};
 
-/// The function of an opcode that computes a result from its operands alone. `None` if it is unknown or no such opcode.
+/// Returns the function of an opcode that computes a result from its operands only. `None` if the opcode is unknown or
+/// of another kind.
 pub(crate) fn function(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     let plain = |function: Option<Compute>| Some((function?, How::default()));
     match opcode.name {
@@ -42,7 +43,7 @@ fn is_float(kind: Type) -> bool {
     matches!(kind, Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 | Type::F32 | Type::F64)
 }
 
-/// Arithmetic of integers.
+/// Returns the function of an integer arithmetic opcode.
 fn whole(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Compute> {
     if saturate {
         return match (opcode.name, kind) {
@@ -76,7 +77,7 @@ fn whole(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Compute>
     }
 }
 
-/// The function of `mul`, or of `mad`, which adds a third operand as wide as the product.
+/// Makes the function of `mul`, or of `mad`, which adds a third operand as wide as the product.
 macro_rules! product {
     ($opcode:expr, $T:ty => $R:ty, |$a:ident, $b:ident| $value:expr) => {
         if $opcode.name.starts_with("mad") {
@@ -90,7 +91,8 @@ macro_rules! product {
 fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     match opcode.take_any(&["lo", "hi", "wide"])? {
         "lo" => integer!(kind, T => product!(opcode, T => T, |a, b| a.wrapping_mul(b))),
-        // The product of two u64 overflows i128 in its sign alone, and the shift takes the right bits.
+        // For `hi`, the product of two u64 may overflow i128, but only into the sign. The shift still gives the right
+        // bits.
         "hi" => integer!(kind, T => product!(opcode, T => T, |a, b| {
             ((a as i128).wrapping_mul(b as i128) >> T::BITS) as T
         })),
@@ -104,7 +106,8 @@ fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// The product of the lowest 24 bits: its lowest 32 bits, or its highest.
+/// Returns the function of `mul24` or `mad24`, which multiply the lowest 24 bits of the operands. The result is the
+/// lowest 32 bits of the product, or the highest.
 fn short_product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     fn short(a: u32, b: u32, signed: bool) -> i64 {
         let wide =
@@ -121,7 +124,7 @@ fn short_product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     })
 }
 
-/// `dp4a`: the sum of the products of four bytes each. The types are those of a and b.
+/// Returns the function of `dp4a`: the sum of the products of four pairs of bytes. `kinds` are the types of a and b.
 fn dot(kinds: [Type; 2]) -> Compute {
     fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
         let byte = |lane: u32| {
@@ -137,7 +140,8 @@ fn dot(kinds: [Type; 2]) -> Compute {
     }
 }
 
-/// `dp2a`: the sum of the products of two halves and two bytes: the lower two bytes, or the upper two.
+/// Returns the function of `dp2a`: the sum of the products of two pairs of a 16-bit half and a byte. The bytes are the
+/// lower two, or the upper two if `high`.
 fn short_dot(kinds: [Type; 2], high: bool) -> Compute {
     fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
         let term = |lane: u32| {
@@ -158,9 +162,9 @@ fn short_dot(kinds: [Type; 2], high: bool) -> Compute {
     }
 }
 
-/// Operations that IEEE 754 defines, with one rounding.
+/// Returns the function of an operation that IEEE 754 defines, with one rounding.
 fn exact(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
-    // `min.xorsign.abs`
+    // Such as `min.xorsign.abs`.
     let of_magnitudes = kind == Type::F32 && opcode.take("xorsign") && opcode.take("abs");
     match opcode.name {
         "add" => floating!(kind, T => lanes!(how, |a: T, b: T| a.add(how, b))),
@@ -181,7 +185,7 @@ fn exact(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// A number with the sign of a product.
+/// Returns `value` with the sign of the product of `a` and `b`.
 fn signed(a: f32, b: f32, value: f32) -> f32 {
     let sign = (a.to_bits() ^ b.to_bits()) & 1 << 31;
     if value.is_nan() { value } else { f32::from_bits(value.to_bits() ^ sign) }
@@ -189,9 +193,9 @@ fn signed(a: f32, b: f32, value: f32) -> f32 {
 
 fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     match (opcode.name, kind) {
-        // The exact quotient is within the error bounds of the approximate one.
+        // The exact quotient is within the error bounds of the approximate quotient.
         ("div", Type::F32) if opcode.take("approx") => {
-            // The inverse of a large divisor is flushed to zero, and then multiplied.
+            // Hardware multiplies by the inverse, and flushes the inverse of a large divisor to zero.
             Some(lanes!(how, |a: f32, b: f32| {
                 let b = if b.abs() > 1.0 / f32::MIN_POSITIVE { f32::INFINITY.copysign(b) } else { b };
                 divide(how, a, b)
@@ -233,7 +237,7 @@ fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// Functions that hardware approximates, within their documented error.
+/// Returns a function that hardware approximates. The result is within the documented error.
 fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     if !opcode.take("approx") {
         return None;
@@ -257,7 +261,8 @@ fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// An approximation of f64. With `.ftz` it reads and writes only the upper half, and has a NaN of its own.
+/// Applies an approximation of f64. With `.ftz` it reads and writes only the upper half of the f64, and returns a NaN
+/// of its own.
 fn upper_half(how: How, a: f64, function: impl FnOnce(f64) -> f64) -> f64 {
     let upper = |value: f64| f64::from_bits(value.to_bits() & !0xffff_ffff);
     if !how.flush {
@@ -267,13 +272,13 @@ fn upper_half(how: How, a: f64, function: impl FnOnce(f64) -> f64) -> f64 {
     if result.is_nan() { f64::from_bits(0x7fff_ffff << 32) } else { upper(result) }
 }
 
-/// `slct`: by the sign of the third operand.
+/// Returns the function of `slct`, which selects by the sign of the third operand.
 fn choice(opcode: &mut Opcode<'_>) -> Option<Compute> {
     let flush = opcode.take("ftz");
     let [_, by] = opcode.kinds()?;
     match by {
         Type::S32 => Some(lanes!(_, |a: u64, b: u64, c: i32| if c >= 0 { a } else { b })),
-        // A flushed negative number is minus zero, which is not less than zero.
+        // A negative subnormal number is flushed to minus zero, which counts as not negative.
         Type::F32 if flush => {
             Some(lanes!(_, |a: u64, b: u64, c: f32| if c > -f32::MIN_POSITIVE { a } else { b }))
         }
@@ -282,7 +287,7 @@ fn choice(opcode: &mut Opcode<'_>) -> Option<Compute> {
     }
 }
 
-/// The comparison of `setp` and `set`, whose result is a predicate.
+/// Returns the comparison of `setp` and `set`. Its result is a predicate.
 pub(crate) fn comparison(name: &str, kind: Type) -> Option<Compute> {
     macro_rules! ordered {
         ($operator:tt) => {
@@ -300,7 +305,7 @@ pub(crate) fn comparison(name: &str, kind: Type) -> Option<Compute> {
     }
     match name {
         "eq" => ordered!(==),
-        // Ordered and not equal, unlike Rust's `!=`, which holds for NaN.
+        // `ne` means ordered and not equal, unlike Rust's `!=`, which is true for NaN.
         "ne" => integer!(kind, T => lanes!(_, |a: T, b: T| a != b)).or_else(|| {
             scalar_float!(kind, T => lanes!(how, |a: T, b: T| {
                 let (a, b) = (a.enter(how), b.enter(how));

@@ -1,10 +1,10 @@
-//! Updates of atomic operations: from the old value to the new one.
+//! Finds the functions by which atomic operations compute the new value from the old.
 
 use crate::decode::compute::float::{Bf16, F16, Float, Pair};
 use crate::op::Update;
 use crate::types::{How, Rounding, Scalar, Type};
 
-/// The function of `atom`, `red` and `redux`, in global memory or elsewhere.
+/// Returns the function of `atom`, `red` or `redux`. Some functions differ between global memory and other memory.
 pub(crate) fn update(name: &str, kind: Type, global: bool) -> Option<Update> {
     macro_rules! update {
         ($T:ty: |$a:ident, $b:ident, $c:ident| $value:expr) => {
@@ -31,10 +31,11 @@ pub(crate) fn update(name: &str, kind: Type, global: bool) -> Option<Update> {
         How { rounding: Rounding::Near, flush: false, saturate: false, nan: false, relu: false };
     const FLUSH: How = How { flush: true, ..PLAIN };
     match (name, kind) {
-        // Additions of f32 lose subnormal numbers in global memory, and keep them in shared memory.
+        // In global memory, f32 additions flush subnormal numbers. In shared memory they keep them.
         ("add", Type::F32) if global => update!(f32: |a, b, c| a.add(FLUSH, b)),
         ("add", Type::F32) => update!(f32: |a, b, c| a.add(PLAIN, b)),
-        // In global memory, the addition keeps a NaN unchanged. In shared memory it is an ordinary addition, new operand first.
+        // In global memory, an f64 addition keeps a NaN operand unchanged. In shared memory it is an ordinary addition
+        // with the new operand first.
         ("add", Type::F64) if global => update!(f64: |a, b, c| {
             if b.is_nan() { b } else if a.is_nan() { a } else { a.add(PLAIN, b) }
         }),

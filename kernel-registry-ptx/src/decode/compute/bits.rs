@@ -1,4 +1,4 @@
-//! Operations on bits: shifts, fields, permutations, address windows.
+//! Finds the functions of operations on bits: shifts, bit fields, permutations, and tests of address windows.
 
 use crate::address::{LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_SIZE, peer};
 use crate::decode::opcode::Opcode;
@@ -13,7 +13,7 @@ pub(crate) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
         "not" if kind == Type::Pred => Some(lanes!(_, |a: bool| !a)),
         "not" => integer!(kind, T => lanes!(_, |a: T| !a)),
         "cnot" => integer!(kind, T => lanes!(_, |a: T| T::from(a == 0))),
-        // Shifting by all bits or more leaves nothing, or the sign.
+        // A shift by all bits or more gives zero. An arithmetic right shift gives the sign in all bits.
         "shl" => integer!(kind, T => lanes!(_, |a: T, b: u32| a.checked_shl(b).unwrap_or(0))),
         "shr" => {
             integer!(kind, T => lanes!(_, |a: T, b: u32| a >> b.min(T::BITS - 1) >> u32::from(b >= T::BITS)))
@@ -29,7 +29,8 @@ pub(crate) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
         "bfe" => Some(match kind {
             Type::U32 => lanes!(_, |a: u32, at: u8, n: u8| extract(a.into(), at.into(), n.into(), 32, false)),
             Type::S32 => lanes!(_, |a: u32, at: u8, n: u8| extract(a.into(), at.into(), n.into(), 32, true)),
-            // For 32 bits hardware takes position and length from the lowest byte.
+            // The 32-bit forms take position and length from the lowest byte of the operand, as hardware does. The
+            // 64-bit forms take 32 bits.
             Type::U64 => lanes!(_, |a: u64, at: u32, n: u32| extract(a, at, n, 64, false)),
             Type::S64 => lanes!(_, |a: u64, at: u32, n: u32| extract(a, at, n, 64, true)),
             _ => return None,
@@ -60,7 +61,7 @@ pub(crate) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
             };
             (0..8).fold(0, |all, bit| all | term(bit))
         })),
-        // Maps an address of one block's shared memory to the same place in another block's.
+        // `mapa` maps an address in one block's shared memory to the same offset in another block's.
         "mapa" => {
             opcode.ignore("shared::cluster");
             Some(lanes!(_, |a: u64, rank: u32| peer(a, rank)))
@@ -69,7 +70,7 @@ pub(crate) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// `b` with the lowest `count` bits of `a` from `at` on.
+/// Returns `b` with the bits from `at` on replaced by the lowest `count` bits of `a`.
 fn insert(a: u64, b: u64, at: u32, count: u32) -> u64 {
     let mask = low(count).checked_shl(at).unwrap_or(0);
     a.checked_shl(at).unwrap_or(0) & mask | b & !mask
@@ -93,29 +94,31 @@ fn funnel(opcode: &mut Opcode<'_>) -> Option<Compute> {
     })
 }
 
-/// `bfind`: the position of the highest bit that differs from the sign, or its distance from the top. All ones if there is no such bit.
+/// Returns the function of `bfind`, which finds the highest bit that differs from the sign. The result is the position
+/// of that bit, or with `shift` its distance from the top. It is all ones if there is no such bit.
 fn find(shift: bool, kind: Type) -> Option<Compute> {
-    fn place(zeros: u32, size: u32, shift: bool) -> u32 {
+    fn position(zeros: u32, size: u32, shift: bool) -> u32 {
         match size.checked_sub(zeros + 1) {
             Some(_) if shift => zeros,
-            Some(place) => place,
+            Some(position) => position,
             None => u32::MAX,
         }
     }
     Some(match (kind, shift) {
-        (Type::U32, false) => lanes!(_, |a: u32| place(a.leading_zeros(), 32, false)),
-        (Type::U32, true) => lanes!(_, |a: u32| place(a.leading_zeros(), 32, true)),
-        (Type::S32, false) => lanes!(_, |a: i32| place((a ^ a >> 31).leading_zeros(), 32, false)),
-        (Type::S32, true) => lanes!(_, |a: i32| place((a ^ a >> 31).leading_zeros(), 32, true)),
-        (Type::U64, false) => lanes!(_, |a: u64| place(a.leading_zeros(), 64, false)),
-        (Type::U64, true) => lanes!(_, |a: u64| place(a.leading_zeros(), 64, true)),
-        (Type::S64, false) => lanes!(_, |a: i64| place((a ^ a >> 63).leading_zeros(), 64, false)),
-        (Type::S64, true) => lanes!(_, |a: i64| place((a ^ a >> 63).leading_zeros(), 64, true)),
+        (Type::U32, false) => lanes!(_, |a: u32| position(a.leading_zeros(), 32, false)),
+        (Type::U32, true) => lanes!(_, |a: u32| position(a.leading_zeros(), 32, true)),
+        (Type::S32, false) => lanes!(_, |a: i32| position((a ^ a >> 31).leading_zeros(), 32, false)),
+        (Type::S32, true) => lanes!(_, |a: i32| position((a ^ a >> 31).leading_zeros(), 32, true)),
+        (Type::U64, false) => lanes!(_, |a: u64| position(a.leading_zeros(), 64, false)),
+        (Type::U64, true) => lanes!(_, |a: u64| position(a.leading_zeros(), 64, true)),
+        (Type::S64, false) => lanes!(_, |a: i64| position((a ^ a >> 63).leading_zeros(), 64, false)),
+        (Type::S64, true) => lanes!(_, |a: i64| position((a ^ a >> 63).leading_zeros(), 64, true)),
         _ => return None,
     })
 }
 
-/// The field of `count` bits of `value` from `at`. Bits above the field, and beyond the `size` bits of the value, are the sign.
+/// Returns the bit field of `count` bits of `value` from `at` on. If `signed`, the bits above the field are copies of
+/// the sign, which is the highest bit of the field or of the `size` bits of the value.
 fn extract(value: u64, at: u32, count: u32, size: u32, signed: bool) -> u64 {
     let field = value.checked_shr(at).unwrap_or(0) & low(count);
     let top = at.saturating_add(count).wrapping_sub(1).min(size - 1);
@@ -131,7 +134,7 @@ fn permute(opcode: &mut Opcode<'_>) -> Option<Compute> {
         let all = u64::from(b) << 32 | u64::from(a);
         let byte = |selector: u32| {
             let byte = (all >> (8 * (selector & 7))) as u8;
-            // The highest bit of the selector asks for eight copies of the sign.
+            // The highest bit of a selector asks for eight copies of the byte's sign.
             if selector & 8 == 0 { byte } else { ((byte as i8) >> 7) as u8 }
         };
         u32::from_le_bytes(selectors.map(byte))
@@ -152,7 +155,7 @@ fn permute(opcode: &mut Opcode<'_>) -> Option<Compute> {
     })
 }
 
-/// `isspacep`: whether a generic address is one of that space.
+/// Returns the function of `isspacep`, which tells whether a generic address is in this space.
 pub(crate) fn in_space(space: &str) -> Option<Compute> {
     Some(match space {
         "shared" | "shared::cta" | "shared::cluster" => {

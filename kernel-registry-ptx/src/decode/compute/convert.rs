@@ -1,10 +1,10 @@
-//! `cvt`: conversions between all types, with rounding and saturation.
+//! Finds the functions of `cvt`: conversions between all types, with rounding and saturation.
 
 use crate::decode::compute::float::{Bf16, F16, Number, Pair};
 use crate::decode::opcode::Opcode;
 use crate::types::{Compute, How, Rounding, Scalar, Type, each, lanes, one_of, scalar_float};
 
-/// An expression with `$T` as any integer type that `cvt` knows.
+/// Evaluates an expression with `$T` as any integer type that `cvt` knows.
 macro_rules! any_integer {
     ($kind:expr, $T:ident => $value:expr) => {
         one_of!($kind, $T => $value; U8 = u8, U16 = u16, U32 = u32, U64 = u64, S8 = i8, S16 = i16, S32 = i32, S64 = i64)?
@@ -18,7 +18,7 @@ macro_rules! any_float {
 }
 
 pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
-    // `cvt.rni`: to a whole number, also where the result is of a floating type.
+    // Modifiers like `.rni` round to a whole number, even if the result has a floating-point type.
     let whole = opcode.take_any(&["rni", "rzi", "rmi", "rpi"]).map(|name| match name {
         "rni" => Rounding::Near,
         "rzi" => Rounding::Zero,
@@ -31,7 +31,7 @@ pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     if refused(to, from, how) {
         return None;
     }
-    // Subnormal numbers of f16 are never flushed, and neither are those that become one.
+    // Conversions from and to f16 never flush subnormal numbers.
     how.flush &= to != Type::F16 && from != Type::F16;
     let float = |kind| matches!(kind, Type::F16 | Type::Bf16 | Type::F32 | Type::F64);
     let function = match (to, from) {
@@ -73,8 +73,8 @@ pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     Some((function, how))
 }
 
-/// Whether the driver's compiler refuses the conversion: saturation to a range that has all values anyway, and
-/// bf16 from and to short integers.
+/// Returns whether ptxas refuses the conversion. It refuses saturation if the result type has all values anyway, and
+/// conversions between bf16 and integers of less than 32 bits.
 fn refused(to: Type, from: Type, how: How) -> bool {
     let signed = |kind| matches!(kind, Type::S8 | Type::S16 | Type::S32 | Type::S64);
     let whole = |kind| signed(kind) || matches!(kind, Type::U8 | Type::U16 | Type::U32 | Type::U64);
@@ -91,15 +91,16 @@ fn refused(to: Type, from: Type, how: How) -> bool {
 
 fn cast<F: Number, T: Number>(how: How, value: F) -> T {
     if value.wide().is_nan() && !how.saturate && !how.relu {
-        // To and from f64, a NaN keeps its sign and the highest bits of its payload. Elsewhere all NaNs are equal.
+        // In conversions from and to f64, a NaN keeps its sign and the highest bits of its payload. Other conversions
+        // return the same NaN always.
         if F::MANTISSA == 52 || T::MANTISSA == 52 {
             let value = if how.flush && F::MANTISSA == 23 { F::NAN } else { value };
             let sign = value.bits() >> (8 * size_of::<F>() - 1) << (8 * size_of::<T>() - 1);
-            let said = value.bits() << (52 - F::MANTISSA) & ((1 << 52) - 1);
+            let payload = value.bits() << (52 - F::MANTISSA) & ((1 << 52) - 1);
             let exponent = u64::MAX >> (65 - 8 * size_of::<T>()) & u64::MAX << T::MANTISSA;
-            return T::from_register(sign | exponent | (said | 1 << 51) >> (52 - T::MANTISSA));
+            return T::from_register(sign | exponent | (payload | 1 << 51) >> (52 - T::MANTISSA));
         }
-        // One format is the upper half of the other.
+        // A bf16 is the upper half of an f32.
         if F::MANTISSA == 7 && T::MANTISSA == 23 {
             return T::from_register(value.bits() << 16);
         }
@@ -116,7 +117,7 @@ fn to_whole(value: f64, rounding: Rounding) -> f64 {
     }
 }
 
-/// Converts an integer. 64 bits do not fit an f64, so the lost part takes part in the rounding.
+/// Converts an integer. An f64 may not hold all of its bits, so the lost part is passed on to the rounding.
 fn from_integer<T: Number>(how: How, value: i128) -> T {
     let near = value as f64;
     T::finish_exact(how, near, (value - near as i128) as f64)

@@ -1,6 +1,7 @@
-//! Exact sums: their signs decide directed rounding.
+//! Computes the signs of exact sums, which decide directed rounding.
 
-/// The sign of `a * b + c + d`, computed without rounding: 1, -1 or 0. It is also 0 if one of them is not finite.
+/// Returns the sign of `a * b + c + d`, computed without rounding: 1, -1 or 0. Also returns 0 if any of the numbers is
+/// not finite.
 pub(crate) fn sign_of_sum(a: f64, b: f64, c: f64, d: f64) -> f64 {
     if ![a, b, c, d].into_iter().all(f64::is_finite) {
         return 0.0;
@@ -13,8 +14,8 @@ pub(crate) fn sign_of_sum(a: f64, b: f64, c: f64, d: f64) -> f64 {
     }
 }
 
-/// `magnitude` times two to the power of `exponent`. The highest set bit is always the same one, so the number
-/// with the larger exponent is larger.
+/// A number: `magnitude` times two to the power of `exponent`. The highest set bit of the magnitude is always at the
+/// same position, so the number with the larger exponent is larger.
 #[derive(Clone, Copy)]
 struct Wide {
     negative: bool,
@@ -25,10 +26,10 @@ struct Wide {
 impl Wide {
     fn new(negative: bool, magnitude: u128, exponent: i32) -> Self {
         if magnitude == 0 {
-            // Zero is smaller than all others.
+            // Zero compares as smaller than all other numbers.
             return Self { negative, magnitude, exponent: i32::MIN / 2 };
         }
-        // A sum needs one bit more.
+        // The two highest bits stay free, because a sum needs one bit more.
         let shift = magnitude.leading_zeros() as i32 - 2;
         let magnitude = if shift < 0 { lower(magnitude, 1) } else { magnitude << shift };
         Self { negative, magnitude, exponent: exponent - shift }
@@ -45,8 +46,8 @@ impl Wide {
         Self::new(negative, a_bits * b_bits, a_exponent + b_exponent)
     }
 
-    /// Adds two numbers. The last bit is sticky: it is set if bits were shifted out. It is 0 in every f64, so the inexact sum is still
-    /// greater or smaller than any f64 as the exact sum is.
+    /// Adds two numbers. The last bit is sticky: it is set if bits were shifted out. In every f64 the last bit is 0, so
+    /// an inexact sum compares with any f64 like the exact sum.
     fn plus(self, other: Self) -> Self {
         let key = |value: &Self| (value.exponent, value.magnitude);
         let (large, small) = if key(&self) < key(&other) { (other, self) } else { (self, other) };
@@ -57,7 +58,7 @@ impl Wide {
     }
 }
 
-/// Shifts to the right, and sets the last bit if a set bit was lost.
+/// Shifts to the right, and sets the last bit if a set bit was shifted out.
 fn lower(magnitude: u128, by: u32) -> u128 {
     let kept = magnitude.checked_shr(by).unwrap_or(0);
     let back = kept.checked_shl(by).unwrap_or(0);
@@ -69,7 +70,7 @@ mod tests {
     use super::sign_of_sum;
 
     #[test]
-    fn what_f64_would_lose_counts() {
+    fn bits_that_f64_would_lose_count() {
         let tiny = f64::from_bits(1);
         assert_eq!(sign_of_sum(tiny, tiny, 0.0, 0.0), 1.0);
         assert_eq!(sign_of_sum(tiny, -tiny, f64::MAX, -f64::MAX), -1.0);
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nothing_has_no_sign() {
+    fn zero_and_infinite_sums_have_no_sign() {
         assert_eq!(sign_of_sum(3.0, 5.0, -16.0, 1.0), 0.0);
         assert_eq!(sign_of_sum(-0.0, 1.0, 0.0, -0.0), 0.0);
         assert_eq!(sign_of_sum(f64::INFINITY, 1.0, 0.0, 0.0), 0.0);

@@ -1,8 +1,8 @@
-//! IEEE 754 floating point, in four formats and four rounding modes.
+//! Implements IEEE 754 floating point in four formats and four rounding modes.
 //!
-//! Values are widened to f64. For sums, products, quotients and roots of narrower formats, rounding to f64 first
-//! changes nothing. For fma and directed rounding it does, so the f64 is rounded to odd: its last bit is set if
-//! anything was lost, and rounding it again gives what the exact value gives.
+//! Values are widened to f64. For sums, products, quotients and roots of narrower formats, rounding to f64 first does
+//! not change the result. For fma and directed rounding it would, so the f64 is rounded to odd: its last bit is set if
+//! anything was lost. Rounding that f64 again gives the same result as rounding the exact value.
 
 use crate::decode::compute::exact::sign_of_sum;
 use crate::types::{How, Rounding, Scalar};
@@ -17,7 +17,7 @@ pub(crate) struct Bf16(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pair<T>(pub T, pub T);
 
-/// A number that is stored as its bits.
+/// Implements [`Scalar`] for types that wrap their bits.
 macro_rules! scalar {
     ($($name:ident: $bits:ty),*) => {$(
         impl Scalar for $name {
@@ -42,25 +42,25 @@ impl<T: Scalar> Scalar for Pair<T> {
     }
 }
 
-/// One number of a format.
+/// A number in one floating-point format.
 pub(crate) trait Number: Scalar {
     /// The NaN that operations return.
     const NAN: Self;
-    /// The smallest number with full precision.
+    /// The smallest normal number of the format.
     const NORMAL: f64;
-    /// The bits of a mantissa.
+    /// The number of bits of the mantissa, without the implicit bit.
     const MANTISSA: u32;
     fn wide(self) -> f64;
-    /// Rounds a value: `near` is the exact value rounded to f64, and `rest` has the sign of what that lost.
+    /// Rounds a value. `near` is the exact value rounded to f64, and `rest` has the sign of what this rounding lost.
     fn round(near: f64, rest: f64, rounding: Rounding) -> Self;
 
-    /// Replaces a NaN result by the one that hardware derives from the operands.
+    /// Replaces a NaN result by the NaN that hardware derives from the operands.
     #[inline(always)]
     fn or_nan<const N: usize>(self, _operands: [Self; N]) -> Self {
         self
     }
 
-    /// The NaN that an operation passes on, even one that only changes signs.
+    /// Returns the NaN that an operation returns for this NaN operand. Operations that only change the sign do so too.
     fn quiet(self) -> Self {
         Self::NAN.or_nan([self])
     }
@@ -70,7 +70,7 @@ pub(crate) trait Number: Scalar {
         if how.flush && wide.abs() < Self::NORMAL { 0f64.copysign(wide) } else { wide }
     }
 
-    /// Rounds a result. `rest` is called only where it matters.
+    /// Rounds a result. `rest` is called only if the rounding mode needs it.
     #[inline(always)]
     fn finish(how: How, near: f64, rest: impl FnOnce() -> f64) -> Self {
         let rest = if how.rounding == Rounding::Near { 0.0 } else { rest() };
@@ -87,7 +87,7 @@ pub(crate) trait Number: Scalar {
             return rounded;
         }
         let wide = rounded.wide();
-        // A result that is too small at full precision is flushed, even if it rounds to a normal number.
+        // A result that was too small before rounding is flushed, even if it rounds to a normal number.
         let small = |wide: f64| {
             wide.abs() < Self::NORMAL
                 || wide.abs() == Self::NORMAL
@@ -97,7 +97,7 @@ pub(crate) trait Number: Scalar {
             let sign = if how.saturate || how.relu { 1.0 } else { wide };
             Self::round(0f64.copysign(sign), 0.0, Rounding::Near)
         } else if how.saturate {
-            // This is also where NaN becomes zero.
+            // Saturation also turns NaN into zero.
             Self::round(if wide > 0.0 { wide.min(1.0) } else { 0.0 }, 0.0, Rounding::Near)
         } else if how.relu && wide <= 0.0 {
             Self::round(0.0, 0.0, Rounding::Near)
@@ -111,9 +111,10 @@ impl Number for f64 {
     const NAN: Self = f64::from_bits(0xfff8_0000_0000_0000);
     const NORMAL: f64 = f64::MIN_POSITIVE;
     const MANTISSA: u32 = 52;
-    /// Unlike narrower formats, f64 keeps the payload of a NaN: that of the first operand that is a NaN, made
-    /// quiet. Hardware looks at the operands of a product from the last to the first, and at a third one in
-    /// between. This works on integers, because the compiler may choose the bits of a NaN that it computes.
+    /// Unlike narrower formats, f64 keeps the payload of a NaN. The result is the first operand that is a NaN, made
+    /// quiet. `operands` are in the order in which hardware looks at them: the factors of a product from last to first,
+    /// with a third operand in between. This works on integers, because the compiler may choose the bits of a NaN that
+    /// it computes.
     #[inline(always)]
     fn or_nan<const N: usize>(self, operands: [Self; N]) -> Self {
         let is_nan = |bits: &u64| bits & !(1 << 63) > 0x7ff0_0000_0000_0000;
@@ -187,7 +188,7 @@ impl Number for Bf16 {
     }
 }
 
-/// Rounds to odd: if something was lost, this is the neighbour with an odd last bit on the side of the exact value.
+/// Rounds to odd. If something was lost, returns the neighbour of the exact value whose last bit is odd.
 #[inline(always)]
 fn odd(near: f64, rest: f64) -> f64 {
     let bits = near.to_bits();
@@ -200,21 +201,21 @@ fn odd(near: f64, rest: f64) -> f64 {
     }
 }
 
-/// Rounds to a format with so many bits of mantissa and exponent, and returns the bits.
+/// Rounds to a format with this many bits of mantissa and of exponent. Returns the bits of the result.
 pub(crate) fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u32) -> u64 {
     let sign = value.to_bits() >> 63;
     let infinite = ((1u64 << exponent) - 1) << mantissa;
-    let place = |magnitude: u64| sign << (mantissa + exponent) | magnitude;
+    let signed = |magnitude: u64| sign << (mantissa + exponent) | magnitude;
     if value.is_nan() {
         return infinite | ((1 << mantissa) - 1);
     }
     if value.is_infinite() {
-        return place(infinite);
+        return signed(infinite);
     }
     let bias = (1i64 << (exponent - 1)) - 1;
     let found = (value.to_bits() >> 52 & 0x7ff) as i64;
     let full = value.to_bits() & ((1 << 52) - 1) | u64::from(found != 0) << 52;
-    // The exponent field of the result; below 1 the number is subnormal and loses a bit for each step.
+    // The exponent field of the result. For each step below 1, the result is subnormal and loses one more bit.
     let field = found.max(1) - 1023 + bias;
     let shift = (52 - i64::from(mantissa) + (1 - field).max(0)).min(60) as u32;
     let kept = full >> shift;
@@ -226,10 +227,10 @@ pub(crate) fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u3
         Rounding::Down => sign == 1 && lost != 0,
         Rounding::Up => sign == 0 && lost != 0,
     };
-    // The implicit bit adds one to the exponent, and so does a carry out of the mantissa.
+    // The implicit bit of the mantissa adds one to the exponent field, and so does a carry out of the mantissa.
     let magnitude = kept + u64::from(up) + (((field.max(1) - 1) as u64) << mantissa);
     if magnitude < infinite {
-        return place(magnitude);
+        return signed(magnitude);
     }
     let away = match rounding {
         Rounding::Near => true,
@@ -237,10 +238,10 @@ pub(crate) fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u3
         Rounding::Down => sign == 1,
         Rounding::Up => sign == 0,
     };
-    place(if away { infinite } else { infinite - 1 })
+    signed(if away { infinite } else { infinite - 1 })
 }
 
-/// The sum, rounded to the nearest. If two numbers cancel out, the direction of rounding decides the sign of the zero.
+/// Returns the sum, rounded to nearest. If the numbers cancel out, the rounding direction decides the sign of the zero.
 #[inline(always)]
 fn sum(how: How, a: f64, b: f64) -> f64 {
     let sum = a + b;
@@ -251,7 +252,8 @@ fn sum(how: How, a: f64, b: f64) -> f64 {
     }
 }
 
-/// A number with the sign of what `sum` lost. A sum that overflowed lost all beyond the largest number.
+/// Returns a number with the sign of what the rounding of `sum` lost. A sum that overflowed has lost the part beyond
+/// the largest number.
 fn rest_of_sum(a: f64, b: f64, sum: f64) -> f64 {
     if sum.is_infinite() {
         return if a.is_finite() && b.is_finite() { -sum } else { 0.0 };
@@ -275,11 +277,11 @@ pub(crate) trait Float: Scalar {
     fn fma(self, how: How, other: Self, third: Self) -> Self;
     fn negate(self) -> Self;
     fn magnitude(self) -> Self;
-    /// Zero instead of a subnormal number, if that was asked for.
+    /// Returns zero instead of a subnormal number if `how` asks for flushing.
     fn flushed(self, how: How) -> Self;
     fn smaller(self, how: How, other: Self) -> Self;
     fn larger(self, how: How, other: Self) -> Self;
-    /// A function that hardware approximates: here it is computed in f64 and rounded once.
+    /// Applies a function that hardware approximates. It is computed in f64 here and rounded once.
     fn approximate(self, how: How, function: fn(f64) -> f64) -> Self;
 }
 
@@ -293,7 +295,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn sub(self, how: How, other: Self) -> Self {
-                // This is not the sum with the negative, which would turn the sign of a NaN.
+                // The result is not computed as the sum with `negate`, which would change the sign of a NaN.
                 let (a, b) = (self.enter(how), -other.enter(how));
                 Self::finish(how, sum(how, a, b), || rest_of_sum(a, b, a + b)).or_nan([other, self])
             }
@@ -306,7 +308,7 @@ macro_rules! float {
             fn fma(self, how: How, other: Self, third: Self) -> Self {
                 let (a, b, c) = (self.enter(how), other.enter(how), third.enter(how));
                 if size_of::<Self>() < 8 {
-                    // The product of two narrow numbers is exact, the sum is not.
+                    // The product of two narrow numbers is exact in f64, but the sum is not.
                     let sum = sum(how, a * b, c);
                     return Self::finish_exact(how, sum, rest_of_sum(a * b, c, sum));
                 }
@@ -349,7 +351,7 @@ float! {
     f64, 1 << 63;
 }
 
-/// Defines functions of pairs that do the same to both numbers.
+/// Defines functions of pairs that apply the same function to both numbers.
 macro_rules! of_each {
     ($($name:ident($($how:ident)? $(; $operand:ident)*);)*) => {$(
         fn $name(self $(, $how: How)? $(, $operand: Self)*) -> Self {
@@ -375,7 +377,7 @@ impl<T: Float> Float for Pair<T> {
     }
 }
 
-/// The minimum or maximum. A NaN counts as absent, unless `.NaN` asks for it.
+/// Returns the minimum or maximum. A NaN counts as absent, unless the modifier `.NaN` asks for NaN results.
 fn choose<T: Number>(a: T, b: T, how: How, first: fn(f64, f64) -> bool) -> T {
     let (x, y) = (a.enter(how), b.enter(how));
     let chosen = match (x.is_nan(), y.is_nan()) {
@@ -392,7 +394,7 @@ fn choose<T: Number>(a: T, b: T, how: How, first: fn(f64, f64) -> bool) -> T {
 pub(crate) fn divide<T: Number>(how: How, x: T, y: T) -> T {
     let (a, b) = (x.enter(how), y.enter(how));
     let near = a / b;
-    // a / b - near has the sign of a - near * b, turned if b is negative.
+    // The sign of a / b - near is the sign of a - near * b, reversed if b is negative.
     T::finish(how, near, || match (near.is_infinite(), b == 0.0 || a.is_infinite()) {
         (true, true) => 0.0,
         (true, false) => -near,

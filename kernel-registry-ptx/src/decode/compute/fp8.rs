@@ -1,14 +1,16 @@
-//! Conversions to and from formats that no arithmetic has: floating point of 8 bits, tf32, and packed integers.
+//! Finds the functions of conversions with formats that have no arithmetic: 8-bit floating point, tf32, and packed
+//! integers.
 
 use crate::decode::compute::float::{Bf16, F16, Number, Pair, narrow, scalar};
 use crate::decode::opcode::Opcode;
 use crate::types::{Compute, How, Rounding, Scalar, Type, each, lanes};
 
-/// 4 bits of exponent and 3 of mantissa. It has no infinity: results are the largest number instead.
+/// A number with 4 bits of exponent and 3 of mantissa. The format has no infinity. Results that are too large become
+/// the largest number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct E4m3(pub u8);
 
-/// 5 bits of exponent and 2 of mantissa.
+/// A number with 5 bits of exponent and 2 of mantissa.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct E5m2(pub u8);
 
@@ -29,7 +31,8 @@ impl Number for E4m3 {
     }
     fn round(near: f64, _: f64, rounding: Rounding) -> Self {
         let near = near.clamp(-448.0, 448.0);
-        // Other formats have their infinity and NaN where this one has its largest numbers.
+        // Where other formats have infinity and NaN, this format has its largest numbers. These are rounded at half
+        // their size.
         let large = near.abs() >= 256.0;
         let half = narrow(if large { near / 2.0 } else { near }, rounding, Self::MANTISSA, 4) as u8;
         Self(half + 8 * u8::from(large))
@@ -48,19 +51,20 @@ impl Number for E5m2 {
     }
 }
 
-/// The types that only these conversions have.
+/// The types that occur only in these conversions.
 const NAMES: [&str; 4] = ["e4m3x2", "e5m2x2", "tf32", "pack"];
 
-/// Whether a conversion has one of these types.
+/// Returns whether a conversion has one of these types.
 pub(crate) fn is_narrow(parts: &[&str]) -> bool {
     parts.iter().any(|part| NAMES.contains(part))
 }
 
-/// `cvt.pack`: saturates two numbers, and puts them below those of a third operand.
+/// Returns the function of `cvt.pack`, which saturates two numbers and puts them in the low bits, below those of a
+/// third operand.
 fn pack(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
-    fn packed(a: i32, b: i32, behind: u32, (bits, low, high): (u32, i32, i32)) -> u32 {
+    fn packed(a: i32, b: i32, above: u32, (bits, low, high): (u32, i32, i32)) -> u32 {
         let part = |value: i32| value.clamp(low, high) as u32 & (u32::MAX >> (32 - bits));
-        behind.checked_shl(2 * bits).unwrap_or(0) | part(a) << bits | part(b)
+        above.checked_shl(2 * bits).unwrap_or(0) | part(a) << bits | part(b)
     }
     let small = opcode.take_any(&["s4", "u4"]);
     let kinds = opcode.types.split_off(0);
@@ -86,7 +90,7 @@ fn pack(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     Some((function, How::default()))
 }
 
-/// `cvt` from or to a pair of numbers of 8 bits, to tf32, or from several numbers to one.
+/// Returns the function of a `cvt` from or to a pair of 8-bit numbers, to tf32, or to packed integers.
 pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     let name = opcode.take_any(&NAMES)?;
     if name == "pack" {
@@ -100,7 +104,7 @@ pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
         return Some((
             match away {
                 true => lanes!(_, |a: u32| tf32(a, 0x1000)),
-                // A tie goes to the even one.
+                // A tie rounds to even.
                 false => lanes!(_, |a: u32| tf32(a, 0xfff + (a >> 13 & 1))),
             },
             How::default(),
@@ -127,18 +131,18 @@ pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     Some((function, how))
 }
 
-/// Rounds an f32 to 10 bits of mantissa: adds what decides a tie, and cuts.
+/// Rounds an f32 to 10 bits of mantissa: adds `tie`, which decides how ties round, and cuts off the other bits.
 fn tf32(bits: u32, tie: u32) -> u32 {
     if bits & 0x7fff_ffff >= 0x7f80_0000 { bits } else { (bits + tie) & !0x1fff }
 }
 
-/// Two numbers of 8 bits, the second in the low half.
+/// Packs two numbers as 8-bit numbers, with the second in the low byte.
 fn eighths<T: Number>(how: How, high: f64, low: f64) -> u16 {
     let byte = |value: f64| T::finish_exact(how, value, 0.0).bits() as u16;
     byte(high) << 8 | byte(low)
 }
 
-/// The two halves of a pair of 8 bits each.
+/// Unpacks two 8-bit numbers into f16.
 fn halves<T: Number>(how: How, pair: u16) -> Pair<F16> {
     let half = |bits: u16| F16::finish_exact(how, T::from_register(bits.into()).wide(), 0.0);
     Pair(half(pair & 0xff), half(pair >> 8))
