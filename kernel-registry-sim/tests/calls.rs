@@ -1,11 +1,12 @@
-//! Functions of the driver, each on its own: pointer attributes, pools, cooperative launches, occupancy, words, contexts.
+//! Tests single driver functions: pointer attributes, pools, cooperative launches, occupancy, stream memory operations,
+//! contexts.
 
 mod device;
 
 use device::*;
 
 #[test]
-fn what_is_known_of_an_address() {
+fn attributes_of_addresses_are_known() {
     let context = context(0);
     let (memory, pinned) = (memory(100), get("cuMemHostAlloc", &[8, 0]));
     let managed = get("cuMemAllocManaged", &[8, 1]);
@@ -34,7 +35,7 @@ fn what_is_known_of_an_address() {
 }
 
 #[test]
-fn nothing_is_allocated_in_stream_order() {
+fn an_allocation_of_no_bytes_in_stream_order_is_null() {
     context(0);
     let stream = stream();
     let mut nothing = usize::MAX;
@@ -46,7 +47,7 @@ fn nothing_is_allocated_in_stream_order() {
 }
 
 #[test]
-fn pools_know_what_is_used() {
+fn pools_count_used_bytes() {
     let device = device(1);
     context(device);
     let stream = stream();
@@ -83,7 +84,7 @@ fn pools_know_what_is_used() {
     expect_eq!(attribute(used), 1000);
     ok("cuMemPoolDestroy", &[pool]);
     if !on_a_gpu() {
-        // NVIDIA's driver dereferences destroyed handles.
+        // This is not tried on a GPU, because NVIDIA's driver dereferences destroyed handles.
         expect_eq!(call("cuMemPoolDestroy", &[pool]), INVALID_VALUE);
     }
     expect_eq!(call("cuMemPoolDestroy", &[usual]), INVALID_VALUE);
@@ -94,7 +95,7 @@ fn pools_know_what_is_used() {
 #[test]
 fn a_stream_allocates_on_its_own_device() {
     if on_a_gpu() {
-        // A GPU machine may have one device.
+        // A machine with a GPU may have only one.
         return;
     }
     context(1);
@@ -108,7 +109,7 @@ fn a_stream_allocates_on_its_own_device() {
 #[test]
 fn a_device_has_no_access_to_the_memory_of_another() {
     if on_a_gpu() {
-        // A GPU machine may have one device, whose context is of no use after an illegal address.
+        // A machine with a GPU may have only one, and its context cannot be used after an illegal address.
         return;
     }
     let far = context(1);
@@ -130,9 +131,9 @@ fn a_device_has_no_access_to_the_memory_of_another() {
     expect_eq!(words(to, 1), [8]);
 }
 
-/// The word with which the blocks of a grid wait for each other is memory of its device.
+/// The blocks of a cooperative grid wait for each other by a word in the memory of their device.
 #[test]
-fn a_cooperative_launch_finds_its_word_on_every_device() {
+fn a_cooperative_launch_has_its_barrier_word_on_every_device() {
     const COUNTS: &str = "\
 .version 8.0
 .target sm_80
@@ -148,7 +149,7 @@ fn a_cooperative_launch_finds_its_word_on_every_device() {
 }
 \0";
     if on_a_gpu() {
-        // A GPU machine may have one device, and the word's value there is not documented.
+        // A machine with a GPU may have only one, and the word's value on a GPU is not documented.
         return;
     }
     for ordinal in [0, 1] {
@@ -164,7 +165,7 @@ fn a_cooperative_launch_finds_its_word_on_every_device() {
 }
 
 #[test]
-fn how_much_a_device_has_room_for() {
+fn occupancy_is_computed() {
     context(0);
     let function = kernel("store");
     extern "C" fn all_shared(block: i32) -> usize {
@@ -175,7 +176,8 @@ fn how_much_a_device_has_room_for() {
     expect_eq!((grid, block), (2 * 132, 1024));
     let shared_of = all_shared as *const () as usize;
     get("cuOccupancyMaxPotentialBlockSize", &[place(&mut block), function, shared_of, 0, 128]);
-    // 17 blocks of one warp fit, nine of two, six of three, and four of four: the largest of those with 18 warps.
+    // By shared memory, 17 blocks of one warp fit, nine of two, six of three, or four of four. Of these, three warps
+    // are the largest block with the highest occupancy, 18 warps.
     expect_eq!(block, 96);
     const NOT_GRANTED: usize = 49 << 10;
     expect_eq!(get("cuOccupancyMaxActiveBlocksPerMultiprocessor", &[function, 32, NOT_GRANTED]), 0);
@@ -188,7 +190,8 @@ fn how_much_a_device_has_room_for() {
     let mut attribute = [CLUSTER, 4 | 1 << 32, 1, 0, 0, 0, 0, 0, 0];
     let mut config = [4 | 1 << 32, 1 | 1024 << 32, 1 | 1 << 32, 0, 0, place(&mut attribute), 1];
     let clusters = get("cuOccupancyMaxActiveClusters", &[function, place(&mut config)]);
-    // The simulated device has its processors in one group, and a GPU in several, which clusters do not leave.
+    // A GPU has its multiprocessors in several groups, and a cluster runs in one group. The simulated device has only
+    // one group.
     expect_eq!(clusters, if on_a_gpu() { 62 } else { 132 * 2 / 4 });
     expect_eq!(get("cuOccupancyMaxPotentialClusterSize", &[function, place(&mut config)]), 8);
 }
@@ -208,7 +211,7 @@ fn a_stream_waits_for_a_word() {
 }
 
 #[test]
-fn flags_of_a_primary_context_wait_for_it_and_go_with_it() {
+fn flags_of_a_primary_context_can_be_set_before_it_exists_and_end_with_it() {
     const BLOCKING_SYNC: usize = 4;
     const MAPS_HOST: usize = 8;
     install();
@@ -232,7 +235,7 @@ fn flags_of_a_primary_context_wait_for_it_and_go_with_it() {
 }
 
 #[test]
-fn a_kernel_of_a_library_keeps_what_was_set() {
+fn attributes_set_on_a_library_kernel_are_kept() {
     context(0);
     const SHARED: usize = 8;
     let library = get("cuLibraryLoadData", &[place(&mut *image())]);

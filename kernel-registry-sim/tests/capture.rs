@@ -1,4 +1,4 @@
-//! Tests of stream capture: which calls become nodes of a graph, and which invalidate a capture.
+//! Tests stream capture: which calls become nodes of a graph, and which invalidate a capture.
 
 mod device;
 mod serial;
@@ -11,7 +11,8 @@ const GLOBAL: usize = 0;
 const THREAD_LOCAL: usize = 1;
 const RELAXED: usize = 2;
 
-/// A context for one test, which no other test runs beside. Other threads' calls would disturb a capture in global mode.
+/// A context for a test beside which no other test runs, because calls of other threads would disturb a capture in
+/// global mode.
 struct Alone {
     context: usize,
     _turn: serial::Turn,
@@ -89,10 +90,10 @@ fn streams_fork_and_join() {
 fn all_kinds_of_work_are_captured() {
     let _alone = alone();
     let (a, b, word) = (memory(16), memory(16), memory(4));
-    // Pinned, because NVIDIA's driver lost the host function's writes to pageable memory.
-    let place_of_host = get("cuMemHostAlloc", &[16, 0]);
+    // The host memory is pinned, because NVIDIA's driver lost the host function's writes to pageable memory.
+    let host_address = get("cuMemHostAlloc", &[16, 0]);
     // SAFETY: the memory is never freed, and the graph uses it only while the test waits.
-    let host = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<[u32; 4]>(place_of_host) };
+    let host = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<[u32; 4]>(host_address) };
     let stream = stream();
     extern "C" fn double(data: usize) {
         // SAFETY: the test passes a word that lives until the graph has ended.
@@ -101,9 +102,9 @@ fn all_kinds_of_work_are_captured() {
     begin(stream, GLOBAL);
     ok("cuMemsetD32Async", &[a, 21, 4, stream]);
     ok("cuMemcpyDtoDAsync_v2", &[b, a, 16, stream]);
-    ok("cuMemcpyDtoHAsync_v2", &[place_of_host, b, 16, stream]);
-    ok("cuLaunchHostFunc", &[stream, double as *const () as usize, place_of_host + 12]);
-    ok("cuMemcpyHtoDAsync_v2", &[a, place_of_host, 16, stream]);
+    ok("cuMemcpyDtoHAsync_v2", &[host_address, b, 16, stream]);
+    ok("cuLaunchHostFunc", &[stream, double as *const () as usize, host_address + 12]);
+    ok("cuMemcpyHtoDAsync_v2", &[a, host_address, 16, stream]);
     ok("cuStreamWriteValue32_v2", &[stream, word, 5, 0]);
     ok("cuStreamWaitValue32_v2", &[stream, word, 5, 1]);
     let graph = graph_of(stream);
@@ -125,7 +126,7 @@ fn streams_that_are_not_joined_invalidate_a_capture() {
     expect_eq!(end(origin), (CAPTURE_UNJOINED, 0));
     expect_eq!((status(origin), status(other)), (0, 0));
 
-    // Ending a capture in another stream than its origin fails, and invalidates it.
+    // Ending a capture in another stream than its origin fails, and invalidates the capture.
     begin(origin, GLOBAL);
     record(fork, origin);
     wait(other, fork);
@@ -134,7 +135,7 @@ fn streams_that_are_not_joined_invalidate_a_capture() {
     expect_eq!(end(origin), (CAPTURE_INVALIDATED, 0));
     expect_eq!(end(origin).0, ILLEGAL_STATE);
 
-    // A stream without work of its own needs no join.
+    // A stream to which no work was submitted needs no join.
     begin(origin, GLOBAL);
     record(fork, origin);
     wait(other, fork);
@@ -176,7 +177,7 @@ fn captures_cannot_be_merged() {
         expect_eq!(call(name, arguments), expected, "{name}");
     }
     expect_eq!(end(one).0, CAPTURE_INVALIDATED);
-    // Recorded outside a capture, it is an ordinary event again.
+    // Recorded outside a capture, the event is an ordinary one again.
     record(event, one);
     ok("cuEventSynchronize", &[event]);
 }
@@ -202,7 +203,7 @@ fn calls_that_wait_cannot_be_captured() {
 }
 
 #[test]
-fn the_default_stream_and_blocking_streams() {
+fn the_default_stream_cannot_be_captured_or_used_beside_a_captured_blocking_stream() {
     let _alone = alone();
     let (blocking, memory) = (get("cuStreamCreate", &[0]), memory(4));
     let mut graph = 0_usize;
@@ -228,7 +229,8 @@ fn the_default_stream_and_blocking_streams() {
     expect_eq!(words(memory, 1), [0x0101_0101]);
 }
 
-/// Makes a call in another thread that could disturb a capture, after setting that thread's mode. Returns its result.
+/// Makes a call that could disturb a capture in another thread, after setting the mode of that thread. Returns the
+/// result of the call.
 fn elsewhere(context: usize, mode: usize) -> u32 {
     thread::scope(|scope| {
         let call = move || {
@@ -269,7 +271,7 @@ fn modes_forbid_unsafe_calls_of_threads() {
             expect_eq!(end(stream).0, if expected == 0 { 0 } else { CAPTURE_INVALIDATED }, "{name}");
         }
     }
-    // A capture in global mode forbids the call in other threads whose own mode is global, too.
+    // A capture in global mode also forbids the call in other threads whose own mode is global.
     begin(stream, GLOBAL);
     expect_eq!(elsewhere(alone.context, THREAD_LOCAL), 0);
     expect_eq!(elsewhere(alone.context, RELAXED), 0);
@@ -288,7 +290,7 @@ fn modes_forbid_unsafe_calls_of_threads() {
     ok("cuThreadExchangeStreamCaptureMode", &[place(&mut mode)]);
     expect_eq!(mode as usize, RELAXED);
     if on_a_gpu() {
-        // NVIDIA's driver takes any number.
+        // NVIDIA's driver accepts any number as a mode.
         return;
     }
     let mut mode = 3_u32;
@@ -305,7 +307,7 @@ fn a_capture_ends_in_its_thread() {
         begin(stream, mode);
         let ended = thread::scope(|scope| scope.spawn(|| end(stream).0).join().unwrap());
         expect_eq!(ended, expected);
-        // The call in the wrong thread has ended the capture, too.
+        // The call in the wrong thread failed, but it ended the capture.
         expect_eq!(end(stream).0, ILLEGAL_STATE);
     }
     begin(stream, GLOBAL);

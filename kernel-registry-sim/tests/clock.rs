@@ -1,4 +1,4 @@
-//! Tests of the clocks of kernels, and of kernels that wait for nothing else.
+//! Tests the clocks of kernels, and kernels that wait for nothing but a clock.
 
 mod device;
 
@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use device::{context, get, launch, memory, ok, place, stream};
 use kernel_registry_sim::{Config, Deadlock, Device};
 
-/// `both` waits for some nanoseconds, and writes how many cycles and nanoseconds that took. `gap` waits as long,
-/// and writes the longest time between two reads of the clock. `cycles` waits for some cycles.
+/// Kernels that wait for a clock. `both` waits for some nanoseconds, and writes how many cycles and nanoseconds have
+/// passed. `gap` waits equally long, and writes the longest time between two reads of the clock. `cycles` waits for
+/// some cycles.
 const KERNELS: &str = "\
 .version 8.0
 .target sm_75
@@ -57,7 +58,7 @@ fn kernel(name: &str) -> usize {
     get("cuModuleGetFunction", &[module, place(&mut *CString::new(name).unwrap().into_bytes_with_nul())])
 }
 
-/// `CU_DEVICE_ATTRIBUTE_CLOCK_RATE`, in kHz.
+/// Reads `CU_DEVICE_ATTRIBUTE_CLOCK_RATE`, which is in kHz.
 fn rate(device: usize) -> u64 {
     get("cuDeviceGetAttribute", &[13, device]) as u64
 }
@@ -67,7 +68,7 @@ fn install() {
 }
 
 #[test]
-fn cycles_pass_at_the_rate_that_the_device_has() {
+fn cycles_pass_at_the_clock_rate_of_the_device() {
     install();
     for device in [0, 1] {
         context(device);

@@ -1,4 +1,4 @@
-//! A configured driver with configured devices.
+//! Tests a driver with a configured version, configured devices and eager loading.
 
 use std::error::Error;
 
@@ -8,7 +8,7 @@ use kernel_registry_sim::Config;
 
 kernel_registry::link_kernels!(kernels);
 
-/// Before CUDA 12.4 no call tells whether a kernel is loaded. Clusters need sm_90.
+/// A driver before CUDA 12.4 has no call that tells whether a kernel is loaded. Clusters need sm_90.
 #[test]
 fn an_old_driver_with_two_old_devices_that_loads_eagerly() -> Result<(), Box<dyn Error>> {
     let config = Config::default().driver((12, 0)).devices(2).arch(80).processors(108).memory(40 << 30);
@@ -27,7 +27,7 @@ fn an_old_driver_with_two_old_devices_that_loads_eagerly() -> Result<(), Box<dyn
     contexts.iter().try_for_each(|context| warm_all(context).map(drop))?;
 
     let mut address = std::ptr::null_mut();
-    // SAFETY: the name ends with a zero; the status may be null.
+    // SAFETY: the name ends with a zero byte, and the pointer to the status may be null.
     let looked_up = |name: &std::ffi::CStr, address: &mut _| unsafe {
         sys::cuGetProcAddress_v2(name.as_ptr(), address, 13_000, 0, std::ptr::null_mut())
     };

@@ -1,4 +1,4 @@
-//! Faults, delays and recordings: configured, by environment variables, and while a program runs.
+//! Tests faults, delays and recordings that are set by code or by environment variables.
 
 mod child;
 mod serial;
@@ -17,7 +17,7 @@ use sys::CUresult;
 
 kernel_registry::link_kernels!(kernels);
 
-/// Takes a turn, because faults and recordings concern the whole process.
+/// Takes a turn, because faults and recordings affect the whole process.
 fn alone() -> Turn {
     let turn = serial::take();
     let config = Config::from_environment().contained(true);
@@ -27,7 +27,7 @@ fn alone() -> Turn {
 
 fn allocate() -> Result<(), CUresult> {
     let mut address = 0;
-    // SAFETY: there is room for an address, and only allocated memory is freed.
+    // SAFETY: `address` has room for the result, and only allocated memory is freed.
     unsafe {
         match sys::cuMemAlloc_v2(&mut address, 1000) {
             CUresult::CUDA_SUCCESS => assert_eq!(sys::cuMemFree_v2(address), CUresult::CUDA_SUCCESS),
@@ -40,7 +40,7 @@ fn allocate() -> Result<(), CUresult> {
 const NO_MEMORY: Result<(), CUresult> = Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
 
 #[test]
-fn calls_fail_by_their_number_as_long_as_the_fault_is_there() -> Result<(), Box<dyn Error>> {
+fn a_fault_fails_calls_by_their_number_until_it_is_removed() -> Result<(), Box<dyn Error>> {
     let _turn = alone();
     let _context = CudaContext::new(0)?;
     let second = Fault::fails("cuMemAlloc", 2).nth(2).inject()?;
@@ -83,9 +83,9 @@ fn a_delay_is_no_failure() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Slices that another stream has used make a launch wait, but not one that is refused.
+/// Slices that another stream has used make a launch wait for that stream. A launch that is refused makes no such call.
 #[test]
-fn a_launch_that_is_refused_asks_nothing_of_the_driver() -> Result<(), Box<dyn Error>> {
+fn a_refused_launch_makes_no_driver_calls() -> Result<(), Box<dyn Error>> {
     let _turn = alone();
     let context = kernel_registry::context(0)?;
     let _warm = warm_all(&context)?;
@@ -104,9 +104,9 @@ fn a_launch_that_is_refused_asks_nothing_of_the_driver() -> Result<(), Box<dyn E
     Ok(())
 }
 
-/// A result that blames a kernel stays in its context, and a new context is without it.
+/// An injected error that stands for a failed kernel is sticky in its context. A new context does not have it.
 #[test]
-fn a_result_that_blames_a_kernel_stays() -> Result<(), Box<dyn Error>> {
+fn an_error_of_a_kernel_is_sticky() -> Result<(), Box<dyn Error>> {
     let _turn = alone();
     let context = CudaContext::new(0)?;
     let fault = Fault::fails("cuMemAlloc", 719).nth(1).inject()?;
@@ -133,7 +133,7 @@ fn install_what_cannot_happen() {
 }
 
 #[test]
-fn variables_say_all_of_it() {
+fn environment_variables_configure_everything() {
     let words = child::run(
         "as_the_variables_say",
         &[
@@ -146,7 +146,7 @@ fn variables_say_all_of_it() {
         ],
     );
     assert!(words.contains("`KERNEL_REGISTRY_SIM_JIT` is `soon`, which cannot be parsed"), "{words}");
-    // Images that do not run on every device are no reason for a message.
+    // Images that some devices cannot run are not reported.
     assert!(!words.contains("refused"), "{words}");
 }
 
@@ -163,9 +163,9 @@ fn as_the_variables_say() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// With each seed, threads run in another order. Results must not depend on it.
+/// Each seed makes the threads run in another order. Results must not depend on the order.
 #[test]
-fn kernels_are_warm_and_compute_in_any_order_of_things() {
+fn warming_and_launching_work_in_any_order_of_threads() {
     for seed in 1..=8 {
         child::run("four_threads_at_once", &[("KERNEL_REGISTRY_SIM_TIMING", &format!("{seed}:300us"))]);
     }
@@ -175,7 +175,7 @@ fn kernels_are_warm_and_compute_in_any_order_of_things() {
 #[ignore = "run by the test above, in a process of its own"]
 fn four_threads_at_once() -> Result<(), Box<dyn Error>> {
     kernel_registry_sim::install()?;
-    let one = || -> Result<(), Box<dyn Error>> {
+    let warm_and_launch = || -> Result<(), Box<dyn Error>> {
         let context = kernel_registry::context(0)?;
         let warm = warm_all(&context)?;
         assert!(warm.report().verified);
@@ -191,14 +191,14 @@ fn four_threads_at_once() -> Result<(), Box<dyn Error>> {
     };
     let failed: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> =
-            (0..4).map(|_| scope.spawn(|| one().map_err(|error| error.to_string()))).collect();
+            (0..4).map(|_| scope.spawn(|| warm_and_launch().map_err(|error| error.to_string()))).collect();
         threads.into_iter().filter_map(|thread| thread.join().expect("no thread panics").err()).collect()
     });
     assert!(failed.is_empty(), "{failed:?}");
     Ok(())
 }
 
-/// Libraries are compiled in all threads that load one, modules one after the other, as was measured.
+/// Several threads compile libraries at the same time, but modules one after the other, as was measured.
 #[test]
 fn only_libraries_are_compiled_in_parallel() {
     child::run("compile_in_four_threads", &[("KERNEL_REGISTRY_SIM_JIT", "100ms")]);
@@ -228,7 +228,7 @@ fn compile_in_four_threads() -> Result<(), Box<dyn Error>> {
     let modules = || {
         time(|text| {
             let mut module = ptr::null_mut();
-            // SAFETY: the text ends with a zero.
+            // SAFETY: the text ends with a zero byte.
             unsafe { sys::cuModuleLoadData(&mut module, text) }
         })
     };
@@ -236,14 +236,14 @@ fn compile_in_four_threads() -> Result<(), Box<dyn Error>> {
         time(|text| {
             let mut library = ptr::null_mut();
             let (options, values) = (ptr::null_mut(), ptr::null_mut());
-            // SAFETY: the text ends with a zero, and there are no options.
+            // SAFETY: the text ends with a zero byte, and there are no options.
             unsafe {
                 let none = ptr::null_mut();
                 sys::cuLibraryLoadData(&mut library, text, options, values, 0, none, ptr::null_mut(), 0)
             }
         })
     };
-    // A machine that is busy makes both take longer than they have to.
+    // On a busy machine both take longer, so the comparison is repeated.
     for _ in 0..5 {
         let (module, library) = (modules(), libraries());
         assert!(module >= 400 && library >= 100, "{module} and {library} ms");

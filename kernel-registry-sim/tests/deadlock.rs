@@ -19,16 +19,16 @@ fn a_call_that_waits_for_a_spinning_kernel_fails() -> Result<(), Box<dyn Error>>
     let stays = context.new_stream()?;
     let (flag, control) = (Mapped::<AtomicU32>::zeroed(&context, 1)?, Control::new(&context, 1)?);
     control.limit(Duration::from_secs(20));
-    // SAFETY: freeing what the arguments point to waits for the kernel.
+    // SAFETY: freeing the flag and the control block waits for the kernel.
     unsafe { spin_until_flag::launch(&stays, spin_until_flag::over(1), &flag, &control)? };
 
-    // Another thread's call waits for the load's lock, and goes on when the load has failed.
+    // A call of another thread waits for the lock that the load holds, and continues when the load has failed.
     let theirs = context.clone();
     let other = thread::spawn(move || {
         theirs.bind_to_thread().expect("the context is there");
         thread::sleep(Duration::from_millis(50));
         let (mut address, begun) = (0, Instant::now());
-        // SAFETY: there is room for an address.
+        // SAFETY: `address` has room for the result.
         (unsafe { sys::cuMemAlloc_v2(&mut address, 4) }, begun.elapsed())
     });
     let begun = Instant::now();
@@ -36,7 +36,7 @@ fn a_call_that_waits_for_a_spinning_kernel_fails() -> Result<(), Box<dyn Error>>
     let mut bytes = image.bytes().to_vec();
     bytes.push(0);
     let mut module = std::ptr::null_mut();
-    // SAFETY: the image ends with a zero.
+    // SAFETY: the image ends with a zero byte.
     let loaded = unsafe { sys::cuModuleLoadData(&mut module, bytes.as_ptr().cast()) };
     assert_eq!(loaded, CUresult::CUDA_ERROR_LAUNCH_TIMEOUT);
     assert!(begun.elapsed().as_secs() < 10, "it waited for the kernel's limit");

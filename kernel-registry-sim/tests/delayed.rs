@@ -1,4 +1,4 @@
-//! A simulator whose worker thread is delayed. What takes long because of that is no deadlock.
+//! Tests a simulator whose worker thread is delayed. A delay is not reported as a deadlock.
 
 mod device;
 mod resident;
@@ -10,7 +10,7 @@ use kernel_registry_sim::{Config, Deadlock};
 use resident::Resident;
 
 #[test]
-fn a_kernel_that_had_no_turn_is_not_stuck() {
+fn a_kernel_without_a_turn_is_no_deadlock() {
     // A turn begins up to 300 ms late.
     Config::default().deadlock(Deadlock::Fail).timing(1, Duration::from_millis(300)).install().unwrap();
     context(0);

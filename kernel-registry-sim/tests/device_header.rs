@@ -1,4 +1,4 @@
-//! Resident kernels with the device header and its host side, on a device with four multiprocessors.
+//! Tests resident kernels with the device header and its host side, on a device with four multiprocessors.
 
 mod serial;
 
@@ -21,18 +21,19 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 type Device = (Arc<CudaContext>, Arc<CudaStream>, Turn);
 
-/// Longer than anything here takes, unless it hangs.
+/// A time limit that nothing here reaches unless it hangs.
 const LONG: Duration = Duration::from_secs(60);
 
 const PROCESSORS: u32 = 4;
 
-/// So that few blocks of `stay_together` fill the device.
+/// Bytes of shared memory of a block of `stay_together`, so that few blocks fill the device.
 const SHARED: u32 = 48 * 1024;
 
-/// A context with warm kernels, a stream, and the device for this test alone: freeing memory waits for kernels of others.
+/// Returns a context with warm kernels, a stream, and a turn with the device. Other tests must not run, because freeing
+/// memory waits for their kernels.
 fn device() -> Outcome<Device> {
     let turn = serial::take();
-    // The other tests may have installed it.
+    // Another test may have installed the driver already.
     let _ = Config::default().processors(PROCESSORS).install();
     let context = kernel_registry::context(0)?;
     warm_all(&context)?;
@@ -55,7 +56,7 @@ fn ten_thousand_tasks_pass_through_four_slots() -> Outcome {
     let begun = Instant::now();
     let mut was_full = false;
     while queue.pushed() < TASKS {
-        // Were a task lost, done twice or done before its turn, the result would differ.
+        // If a task were lost, done twice or done out of order, the result would differ.
         let a = if queue.pushed() % 2 == 0 { 1.0 } else { 2.0 };
         match queue.push(Task { x: x_at as *const f32, y: y_at as *mut f32, a, n: 4 }) {
             Ok(_) => assert!(queue.pushed() - queue.done() <= 4),
@@ -92,10 +93,10 @@ fn a_grid_of_workers_shares_the_tasks_of_one_queue() -> Outcome {
     let begun = Instant::now();
     let mut pushed = Vec::new();
     while pushed.len() < TASKS {
-        // Each task has an element of its own: blocks run at the same time.
-        let place = pushed.len();
-        let (x, y) = (x_at.wrapping_add(place), y_at.wrapping_add(place));
-        match queue.push(Task { x, y, a: 1.0 + place as f32, n: 1 }) {
+        // Each task writes its own element, because blocks run at the same time.
+        let index = pushed.len();
+        let (x, y) = (x_at.wrapping_add(index), y_at.wrapping_add(index));
+        match queue.push(Task { x, y, a: 1.0 + index as f32, n: 1 }) {
             Ok(value) => pushed.push(value),
             Err(full) => assert_eq!((full.capacity, begun.elapsed() < LONG), (12, true)),
         }
@@ -103,18 +104,18 @@ fn a_grid_of_workers_shares_the_tasks_of_one_queue() -> Outcome {
     queue.wait(&control, LONG)?;
     assert!(pushed.iter().all(|value| queue.is_done(*value)));
     let of_lane = |lane| pushed.iter().filter(|value| value.lane == lane).count();
-    // The first values go round.
+    // The first values are given to all blocks in turn.
     assert!((0..BLOCKS).all(|lane| of_lane(lane) >= 2), "{pushed:?}");
     assert_eq!((queue.done(), queue.room()), (TASKS as u64, 12));
     control.stop();
     stream.synchronize()?;
-    let expected: Vec<f32> = (0..TASKS).map(|place| 1.0 + place as f32).collect();
+    let expected: Vec<f32> = (0..TASKS).map(|index| 1.0 + index as f32).collect();
     assert_eq!(stream.clone_dtoh(&y)?, expected);
     Ok(())
 }
 
 #[test]
-fn values_go_to_the_block_with_the_fewest() -> Outcome {
+fn values_go_to_the_block_with_the_fewest_values() -> Outcome {
     let (context, stream, _turn) = device()?;
     let mut queue = Queue::<Task>::for_blocks(&context, 3, 2)?;
     let task = Task { x: ptr::null(), y: ptr::null_mut(), a: 0.0, n: 0 };
@@ -124,9 +125,10 @@ fn values_go_to_the_block_with_the_fewest() -> Outcome {
     assert_eq!(queue.push(task).map_err(|full| full.capacity), Err(6));
     assert!(!queue.is_done(first));
 
-    // Acts as if the second block had done its values. The lanes are behind the first cache line, and take two lines each.
+    // Acts as if the second block had done its values. The lanes begin behind the first cache line, and each takes two
+    // cache lines.
     let done = PointerTo::<Queue<Task>>::address(&queue) as usize + 64 + 128 + 64;
-    // SAFETY: the word is there, and no kernel runs.
+    // SAFETY: the address is that of an aligned word in the queue, and no kernel runs.
     let done = unsafe { AtomicU64::from_ptr(ptr::with_exposed_provenance_mut(done)) };
     done.store(2, Ordering::Release);
     let lanes: Vec<_> = (0..2).map(|_| queue.push(task).map(|value| value.lane)).collect();
@@ -145,7 +147,7 @@ fn values_go_to_the_block_with_the_fewest() -> Outcome {
 
 #[test]
 #[should_panic = "there is no lane 2 among 2"]
-fn a_value_of_a_larger_queue_is_not_of_this_one() {
+fn a_value_of_a_larger_queue_is_refused_by_a_smaller_one() {
     let (context, _stream, _turn) = device().expect("the simulated device");
     let queue = |blocks| Queue::<u32>::for_blocks(&context, blocks, 1).expect("memory");
     let (mut three, two) = (queue(3), queue(2));
@@ -153,9 +155,9 @@ fn a_value_of_a_larger_queue_is_not_of_this_one() {
     two.is_done(last.expect("three values"));
 }
 
-/// More blocks than there is room for: some begin after others have ended, and after the stop.
+/// The grid has more blocks than there is room for. Some blocks begin after others have ended, and after the stop.
 #[test]
-fn who_waits_for_a_stopped_grid_waits_for_all_of_its_values() -> Outcome {
+fn waiting_for_a_stopped_grid_waits_for_all_of_its_values() -> Outcome {
     const BLOCKS: u32 = 200;
     let (context, stream, _turn) = device()?;
     let mut y = stream.clone_htod(&[0.0_f32; 1])?;
@@ -180,7 +182,8 @@ fn who_waits_for_a_stopped_grid_waits_for_all_of_its_values() -> Outcome {
 #[test]
 fn a_queue_for_another_grid_ends_the_kernel() -> Outcome {
     let (context, stream, _turn) = device()?;
-    // A grid of another size than the control block's: its last block has no lane either, but the first reason stays.
+    // The grid is larger than the control block allows. Its last block has no lane either, but the first reason is
+    // kept.
     let (control, queue) = (Control::new(&context, 3)?, Queue::<Task>::for_blocks(&context, 3, 1)?);
     control.limit(LONG);
     // SAFETY: freeing control block and queue waits for the kernel.
@@ -246,7 +249,7 @@ fn a_limit_ends_a_worker_and_who_waits_for_it() -> Outcome {
     Ok(())
 }
 
-/// Launches `spin_until_flag` with so many blocks, and waits for its end.
+/// Launches `spin_until_flag` with this many blocks, and waits until it has ended.
 fn ended(control: &Control, stream: &Arc<CudaStream>, blocks: u32) -> Outcome<Presence> {
     let flag = Mapped::<AtomicU32>::zeroed(stream.context(), 1)?;
     // SAFETY: freeing the flag waits for the kernel.
@@ -269,17 +272,17 @@ fn a_kernel_without_a_limit_or_with_another_grid_ends_at_once() -> Outcome {
     control.reset();
     assert_eq!(ended(&control, &stream, 4)?, Presence::Ended(Ended::OtherGrid));
     control.reset();
-    // The word of the layout follows the one of the end.
+    // The word of the layout version follows the word of the end.
     let layout = PointerTo::<Control>::address(&control) as usize + 4;
-    // SAFETY: the word is there, and no kernel runs.
+    // SAFETY: the address is that of an aligned word in the control block, and no kernel runs.
     let layout = unsafe { AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(layout)) };
     layout.store(99, Ordering::Release);
     assert_eq!(ended(&control, &stream, 3)?, Presence::Ended(Ended::OtherLayout));
-    // A queue has another layout then, too, and is not read.
+    // A queue would then have another layout too, so the kernel does not read it.
     let queue = Queue::<u32>::new(&context, 1)?;
     let address = DeviceAddress(PointerTo::<Queue<u32>>::address(&queue));
     control.reset();
-    // SAFETY: as above.
+    // SAFETY: freeing control block and queue waits for the kernel.
     unsafe { worker::launch(&stream, worker::config(3).block(32), &control, address)? };
     stream.synchronize()?;
     assert_eq!(control.presence(), Presence::Ended(Ended::OtherLayout));
@@ -297,7 +300,7 @@ fn values_of_another_size_end_the_kernel() -> Outcome {
     control.limit(LONG);
     queue.push(1)?;
     let address = DeviceAddress(PointerTo::<Queue<u32>>::address(&queue));
-    // SAFETY: the kernel looks at the size before it reads a value.
+    // SAFETY: the kernel checks the size of values before it reads one.
     unsafe { worker::launch(&stream, worker::config(1).block(32), &control, address)? };
     let unfinished = queue.wait(&control, LONG);
     assert_eq!(
@@ -314,11 +317,11 @@ fn a_flag_releases_a_kernel_of_several_blocks() -> Outcome {
     let (flag, control) = (Mapped::<AtomicU32>::zeroed(&context, 1)?, Control::new(&context, 6)?);
     control.unlimited();
     assert_eq!(control.wait_for_blocks(Duration::ZERO).map_err(|missing| missing.arrived), Err(0));
-    // SAFETY: freeing what the arguments point to waits for the kernels.
+    // SAFETY: freeing the flag and the control block waits for the kernels.
     unsafe { spin_until_flag::launch(&stream, spin_until_flag::config(6), &flag, &control)? };
     control.wait_for_blocks(LONG)?;
     assert_eq!(control.presence(), Presence::There);
-    // SAFETY: as above.
+    // SAFETY: freeing the flag waits for the kernels.
     unsafe { set_flag::launch(&other, set_flag::config(1), &flag, 1)? };
     assert_eq!(control.wait_for_end(LONG), Presence::Ended(Ended::ByItself));
     stream.synchronize()?;
@@ -351,10 +354,10 @@ fn blocks_that_find_no_room_are_named() -> Outcome {
     assert_eq!(control.presence(), Presence::There);
     control.stop();
     stream.synchronize()?;
-    // Blocks that came after the others had left were never there together with them.
+    // Blocks that began after the other blocks had ended were never on the device together with them.
     assert_eq!(control.arrived(), Err(missing.clone()));
 
-    // Now the kernel itself finds out, and ends.
+    // Now the kernel itself notices that blocks are missing, and ends.
     control.reset();
     gather(&control, &stream, Duration::from_millis(20))?;
     assert_eq!(control.wait_for_blocks(LONG), Err(missing));
@@ -363,7 +366,7 @@ fn blocks_that_find_no_room_are_named() -> Outcome {
     Ok(())
 }
 
-/// How many blocks of `gather` the device has room for at once.
+/// Returns how many blocks of `stay_together` the device has room for at once.
 fn room(context: &Arc<CudaContext>) -> Outcome<u32> {
     let (function, mut blocks) = (stay_together::INFO.cu_function(context)?, 0);
     context.bind_to_thread()?;

@@ -1,4 +1,4 @@
-//! Several unlike devices in one machine, and devices with little memory.
+//! Tests several different devices in one machine, and devices with little memory.
 
 mod saxpy_check;
 mod serial;
@@ -23,8 +23,8 @@ kernel_registry::link_kernels!(kernels);
 
 type Contexts = Vec<Arc<CudaContext>>;
 
-/// An H200, a T4, and a small part of an H100. Tests take turns, because one takes the memory that another
-/// needs; the turn is dropped last.
+/// Installs an H200, a T4, and a small part of an H100, and returns their contexts with a turn. Tests take turns,
+/// because one test takes the memory that another needs. The turn is dropped last.
 fn devices() -> Result<(Turn, Contexts), Box<dyn Error>> {
     let turn = serial::take();
     Config::with_devices([Device::h200(), Device::t4(), Device::h100_1g()]).install()?;
@@ -57,7 +57,7 @@ fn each_device_has_attributes_of_its_own() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
-fn a_number_that_no_device_has_is_no_device() -> Result<(), Box<dyn Error>> {
+fn an_ordinal_that_no_device_has_is_an_error() -> Result<(), Box<dyn Error>> {
     let _devices = devices()?;
     for ordinal in [3, 1 << 31, 1 << 32, (1 << 32) + 1, usize::MAX] {
         let error = kernel_registry::context(ordinal).expect_err("there are three devices");
@@ -67,13 +67,13 @@ fn a_number_that_no_device_has_is_no_device() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A kernel that one device cannot run is reported as unavailable there, and only there.
+/// A kernel that one device cannot run is reported as unavailable on that device only.
 #[test]
 fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
     let warm = contexts.iter().map(warm_all).collect::<Result<Vec<_>, _>>()?;
-    let unavailable = |place: usize| {
-        let kernels = warm[place].report().unavailable.iter();
+    let unavailable = |device: usize| {
+        let kernels = warm[device].report().unavailable.iter();
         kernels.map(|kernel| (kernel.path, kernel.min_arch)).collect::<Vec<_>>()
     };
     assert_eq!([unavailable(0), unavailable(2)], [[], []]);
@@ -87,14 +87,14 @@ fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
     }
     let stream = contexts[1].new_stream()?;
     let (x, mut out) = (stream.alloc_zeros::<f32>(16)?, stream.alloc_zeros::<f32>(16)?);
-    // SAFETY: it is not launched.
+    // SAFETY: nothing is launched.
     let refused = unsafe { pair_sum::launch(&stream, pair_sum::over(16), 16, &x, &mut out) };
     let error = refused.expect_err("it needs clusters");
     assert!(matches!(error, LaunchError::Unavailable { min_arch: 90, arch: 75, .. }), "{error}");
     Ok(())
 }
 
-/// Every device can access such memory, but freeing it waits for kernels of its own context only.
+/// Every device can access mapped memory, but freeing it waits only for kernels of its own context.
 #[test]
 fn memory_of_another_context_is_refused() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
@@ -107,7 +107,7 @@ fn memory_of_another_context_is_refused() -> Result<(), Box<dyn Error>> {
         let (flag, control, queue) = (flags(other)?, Control::new(other, 1)?, Queue::<Task>::new(other, 1)?);
         let own = (flags(context)?, Control::new(context, 1)?, Queue::<Task>::new(context, 1)?);
         let config = worker::config(1).block(1);
-        // SAFETY: what is not refused is done before the memory is freed.
+        // SAFETY: launches that are not refused have ended before the memory is freed.
         let refused = unsafe {
             [
                 set_flag::launch(&stream, set_flag::config(1).block(1), &flag, 1),
@@ -125,7 +125,7 @@ fn memory_of_another_context_is_refused() -> Result<(), Box<dyn Error>> {
             let said = refused.expect_err("the memory is another context's").to_string();
             assert!(said.contains("is of another context than this stream's"), "{said}");
         }
-        // SAFETY: as above; and the caller keeps what an address stands for.
+        // SAFETY: launches have ended before the memory is freed, also where they get a plain address.
         unsafe {
             set_flag::launch(&stream, set_flag::config(1).block(1), &own.0, 1)?;
             worker::launch(&stream, config, &own.1, &own.2)?;
@@ -137,9 +137,9 @@ fn memory_of_another_context_is_refused() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// 2 KiB of stack for each of the threads: 264 MiB on an H200, 40 on a T4, 32 on the part of an H100.
+/// 2 KiB more stack for each thread are 264 MiB on an H200, 40 MiB on a T4, and 32 MiB on the part of an H100.
 #[test]
-fn stacks_cost_what_the_device_has_threads() -> Result<(), Box<dyn Error>> {
+fn stacks_take_memory_for_all_threads_of_the_device() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
     for (context, cost) in contexts.iter().zip([264_u64, 40, 32]) {
         let only = Warmup::new().only(|kernel| kernel == shuffle::INFO);
@@ -153,7 +153,7 @@ fn stacks_cost_what_the_device_has_threads() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
-fn occupancy_is_the_devices() -> Result<(), Box<dyn Error>> {
+fn occupancy_depends_on_the_device() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
     for context in &contexts {
         Warmup::new().only(|kernel| kernel == saxpy::INFO).warm(context)?;
@@ -163,7 +163,7 @@ fn occupancy_is_the_devices() -> Result<(), Box<dyn Error>> {
         let function = saxpy::INFO.cu_function(context)?;
         for (shared, expected) in [(0, free), (30 << 10, much)] {
             let mut blocks = 0;
-            // SAFETY: the function is one of this context.
+            // SAFETY: the function belongs to this context.
             unsafe {
                 sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function, 256, shared)
                     .result()?
@@ -174,9 +174,9 @@ fn occupancy_is_the_devices() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The error names the kernel with the largest frame, with numbers. The others are warm.
+/// The error names the kernel with the largest frame, with numbers. The other kernels are warm.
 #[test]
-fn a_stack_that_is_too_dear_is_the_error_of_its_kernel() -> Result<(), Box<dyn Error>> {
+fn a_stack_beyond_the_budget_is_an_error_of_its_kernel() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
     let pressure = leave_memory(0, 2 << 30);
     let error = warm_all(&contexts[0]).expect_err("a sixteenth of that is 128 MiB");
@@ -187,13 +187,13 @@ fn a_stack_that_is_too_dear_is_the_error_of_its_kernel() -> Result<(), Box<dyn E
     assert!(matches!(report.failures[0].cause, Cause::StackBudget { needed: 0x1080_0000, .. }), "{words}");
     assert!(words.contains("264 MiB") && words.contains("Warmup::stack_budget"), "{words}");
     assert_eq!(report.kernels.len(), kernel_registry::kernels()?.len() - 1);
-    // The budget is just large enough, and the memory is there.
+    // This budget is just large enough, and the memory is free.
     Warmup::new().stack_budget(264 << 20).warm(&contexts[0])?;
     drop(pressure);
     Ok(())
 }
 
-/// The error of every kernel says that there is no memory, and what to do. As soon as there is some, they are warm.
+/// The error of every kernel says that there is no memory, and what to do. When memory is free again, warming succeeds.
 #[test]
 fn no_memory_for_code_is_the_error_of_each_kernel() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
@@ -207,7 +207,7 @@ fn no_memory_for_code_is_the_error_of_each_kernel() -> Result<(), Box<dyn Error>
         "{words}"
     );
     assert!(words.contains("warm kernels before anything takes the device's memory"), "{words}");
-    // The kernels of an image have one line.
+    // All kernels of an image share one line.
     let images: HashSet<_> = report.failures.iter().map(|failure| failure.image).collect();
     assert!(images.len() < report.failures.len());
     assert_eq!(words.lines().count(), 1 + images.len(), "{words}");
@@ -216,9 +216,9 @@ fn no_memory_for_code_is_the_error_of_each_kernel() -> Result<(), Box<dyn Error>
     Ok(())
 }
 
-/// A context itself takes memory.
+/// Creating a context takes memory too.
 #[test]
-fn no_memory_for_a_context_is_an_error_that_says_who_may_have_it() -> Result<(), Box<dyn Error>> {
+fn no_memory_for_a_context_is_an_error_that_names_possible_causes() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
     drop(contexts);
     let pressure = leave_memory(1, 100 << 20);
@@ -230,16 +230,16 @@ fn no_memory_for_a_context_is_an_error_that_says_who_may_have_it() -> Result<(),
     Ok(())
 }
 
-/// A library is for those devices that can run it, and is refused if there are none.
+/// A library can be used on the devices that can run it. If there are none, loading it is refused.
 #[test]
-fn libraries_are_for_the_devices_that_can_run_them() -> Result<(), Box<dyn Error>> {
+fn libraries_can_be_used_on_devices_that_can_run_them() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
     let load = |arch: u32| {
         let text =
             format!(".version 8.0\n.target sm_{arch}\n.address_size 64\n.visible .entry k() {{ ret; }}\n\0");
         let (mut library, none) = (ptr::null_mut(), ptr::null_mut());
         let (options, values) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the text ends with a zero, and there are no options.
+        // SAFETY: the text ends with a zero byte, and there are no options.
         let loaded = unsafe {
             sys::cuLibraryLoadData(
                 &mut library,
@@ -256,7 +256,7 @@ fn libraries_are_for_the_devices_that_can_run_them() -> Result<(), Box<dyn Error
     };
     let library = load(90)?;
     let mut kernel = ptr::null_mut();
-    // SAFETY: the library is loaded, and the name ends with a zero.
+    // SAFETY: the library is loaded, and the name ends with a zero byte.
     unsafe { sys::cuLibraryGetKernel(&mut kernel, library, c"k".as_ptr()).result()? };
     for (context, expected) in contexts.iter().zip([
         CUresult::CUDA_SUCCESS,
@@ -265,10 +265,10 @@ fn libraries_are_for_the_devices_that_can_run_them() -> Result<(), Box<dyn Error
     ]) {
         context.bind_to_thread()?;
         let mut function = ptr::null_mut();
-        // SAFETY: the kernel is one of that library.
+        // SAFETY: the kernel belongs to that library.
         assert_eq!(unsafe { sys::cuKernelGetFunction(&mut function, kernel) }, expected);
         let (which, mut version) = (sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_BINARY_VERSION, 0);
-        // SAFETY: as above.
+        // SAFETY: the kernel belongs to that library.
         let asked = unsafe { sys::cuKernelGetAttribute(&mut version, which, kernel, context.cu_device()) };
         assert_eq!((asked, version == 90), (expected, expected == CUresult::CUDA_SUCCESS));
     }

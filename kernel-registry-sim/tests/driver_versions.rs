@@ -1,4 +1,4 @@
-//! Drivers of several versions: which functions they lack, and what kernel-registry does without them.
+//! Tests drivers of several versions: which functions they lack, and what kernel-registry does without these.
 
 mod child;
 mod saxpy_check;
@@ -52,7 +52,7 @@ fn a_driver_that_is_too_old_is_an_error_that_says_which_to_install() {
 }
 
 #[test]
-fn functions_are_there_since_their_version() {
+fn functions_exist_from_their_version_on() {
     for driver in ["11.8", "12.0", "12.4", "13.0"] {
         on(driver, "find_functions");
     }
@@ -86,14 +86,14 @@ fn warm_and_launch() -> Result<(), Box<dyn Error>> {
 fn refuse() -> Result<(), Box<dyn Error>> {
     kernel_registry_sim::install()?;
     println!("{}", kernel_registry::context(0).expect_err("it is too old"));
-    // A context from another source gets the same error.
+    // A context that was created without kernel-registry gets the same error.
     let error = warm_all(&CudaContext::new(0)?).expect_err("it is too old");
     assert!(matches!(error, WarmError::DriverUnavailable(_)), "{error}");
     println!("{error}");
     Ok(())
 }
 
-/// Statuses of `cuGetProcAddress_v2`.
+/// Status values of `cuGetProcAddress_v2`.
 const FOUND: u32 = 0;
 const NOT_FOUND: u32 = 1;
 const VERSION_NOT_SUFFICIENT: u32 = 2;
@@ -103,11 +103,11 @@ const VERSION_NOT_SUFFICIENT: u32 = 2;
 fn find_functions() -> Result<(), Box<dyn Error>> {
     kernel_registry_sim::install()?;
     let mut driver = 0;
-    // SAFETY: there is room for a number.
+    // SAFETY: `driver` has room for the result.
     unsafe { sys::cuDriverGetVersion(&mut driver).result()? };
-    // SAFETY: the name ends with a zero, and the library of that name is simulated.
+    // SAFETY: the name ends with a zero byte, and the library of that name is simulated.
     let library = unsafe { libc::dlopen(c"libcuda.so".as_ptr(), libc::RTLD_NOW) };
-    // SAFETY: the library is open, and the names end with zeros.
+    // SAFETY: the library is open, and the names end with zero bytes.
     let exported = |name: &CStr| !unsafe { libc::dlsym(library, name.as_ptr()) }.is_null();
     for (name, since) in [
         (c"cuCtxSetCurrent", 4000),
@@ -130,7 +130,8 @@ fn find_functions() -> Result<(), Box<dyn Error>> {
     }
     let ask = |name: &CStr, version| {
         let (mut address, mut status) = (ptr::null_mut::<c_void>(), u32::MAX);
-        // SAFETY: the name ends with a zero, and there is room for both results; the second is an enumeration of 32 bits.
+        // SAFETY: the name ends with a zero byte, and there is room for both results. The status is a 32-bit
+        // enumeration.
         let result = unsafe {
             sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, version, 0, (&raw mut status).cast())
         };
@@ -141,7 +142,7 @@ fn find_functions() -> Result<(), Box<dyn Error>> {
     assert_eq!(ask(c"cuNothing", driver), NOT_FOUND);
     let load = ask(c"cuFuncLoad", driver);
     assert_eq!(load, if driver < 12_040 { NOT_FOUND } else { FOUND });
-    // A program that was made for an older CUDA does not get what that one has not.
+    // A program that was built for an older CUDA does not get functions that this older version lacks.
     if driver >= 12_040 {
         assert_eq!(ask(c"cuFuncLoad", 12_000), VERSION_NOT_SUFFICIENT);
     }
@@ -160,7 +161,7 @@ fn load_ptx_of_every_age() -> Result<(), Box<dyn Error>> {
             ".version {version}\n.target sm_80\n.address_size 64\n.visible .entry k() {{ ret; }}\n\0"
         );
         let mut module = ptr::null_mut();
-        // SAFETY: the text ends with a zero.
+        // SAFETY: the text ends with a zero byte.
         match unsafe { sys::cuModuleLoadData(&mut module, text.as_ptr().cast()) } {
             CUresult::CUDA_SUCCESS => newest = version,
             result => assert_eq!(result, CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "PTX {version}"),

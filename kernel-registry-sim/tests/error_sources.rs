@@ -1,4 +1,4 @@
-//! Errors have their causes as `source`, and no text of the chain repeats another one.
+//! Tests that errors have their causes as `source`, and that no text in a chain of causes repeats another.
 
 use std::error::Error;
 
@@ -9,7 +9,7 @@ use kernel_registry_resident::{CannotRun, PartitionError, ResidentError, Section
 use kernel_registry_sim::Config;
 use kernels::blas1::saxpy;
 
-/// The texts of an error and of its causes.
+/// Returns the texts of an error and of its causes.
 fn texts(error: &dyn Error) -> Vec<String> {
     let mut texts = vec![error.to_string()];
     let mut source = error.source();
@@ -29,7 +29,7 @@ fn every_cause_is_said_once() -> Result<(), Box<dyn Error>> {
     let late = WarmError::DriverUnavailable(no_device);
     let gone = RecheckError::Driver(call);
 
-    // Each with its causes, the last one first.
+    // Each error, with words of its causes. The last cause is first.
     let own: &[&str] = &[];
     let from_call: &[&str] = &["CUDA_ERROR_INVALID_DEVICE"];
     let from_driver: &[&str] = &["CUDA_ERROR_INVALID_DEVICE", "nvidia-smi"];
@@ -69,7 +69,7 @@ fn every_cause_is_said_once() -> Result<(), Box<dyn Error>> {
             assert_eq!(said.iter().filter(|text| text.contains(words)).count(), 1, "{said:?}");
         }
     }
-    // What `main` prints has all of them.
+    // The text that `main` prints contains all causes.
     let printed = format!("{:?}", MainError::from(no_device));
     assert!(from_driver.iter().all(|words| printed.contains(words)), "{printed}");
     Ok(())

@@ -1,10 +1,10 @@
-//! Fork. Before `cuInit` a child gets a driver of its own, and afterwards it has none, as with NVIDIA's. Nothing
-//! waits for a lock that another thread had.
+//! Tests fork. A child that is forked before `cuInit` gets its own driver. A child that is forked later has no driver,
+//! as with NVIDIA's. Nothing in a child waits for a lock that another thread held.
 
 mod device;
 mod saxpy_check;
 #[path = "arguments/signatures.rs"]
-#[expect(dead_code, reason = "arguments are not looked at here")]
+#[expect(dead_code, reason = "these tests use only the names of functions")]
 mod signatures;
 
 use std::error::Error;
@@ -27,11 +27,11 @@ kernel_registry::link_kernels!(kernels);
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Runs `body` in a child of this process, and returns what went wrong there. An empty text means nothing.
+/// Runs `body` in a forked child, and returns what went wrong there. An empty text means success.
 fn in_child(body: impl FnOnce() -> Outcome) -> String {
     let mut ends = [0; 2];
-    // SAFETY: the array has room for both ends of the pipe. After the fork the child calls what is fork-safe in glibc, Rust's
-    // allocator and the driver under test, and it never returns.
+    // SAFETY: the array has room for both ends of the pipe. After the fork the child only uses what is fork-safe in
+    // glibc, Rust's allocator and the driver under test, and it never returns.
     unsafe {
         assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
         let child = libc::fork();
@@ -39,7 +39,7 @@ fn in_child(body: impl FnOnce() -> Outcome) -> String {
         let [mut from, mut to] = ends.map(|end| File::from_raw_fd(end));
         if child == 0 {
             libc::alarm(30);
-            // Printing a panic would wait for locks of the standard library.
+            // Printing a panic would wait for locks of the standard library, so nothing is printed.
             panic::set_hook(Box::new(|_| {}));
             let words = match panic::catch_unwind(AssertUnwindSafe(body)) {
                 Ok(Ok(())) => String::new(),
@@ -61,7 +61,7 @@ fn expect<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Outcome {
     if found == expected { Ok(()) } else { Err(format!("{found:?}, not {expected:?}").into()) }
 }
 
-/// Checks the library's errors in the child.
+/// Checks that the library returns its errors for a forked child.
 fn is_told(context: &Arc<CudaContext>, warm: &Warm, x: &CudaSlice<f32>, y: &mut CudaSlice<f32>) -> Outcome {
     expect(kernel_registry::context(0).err(), Some(DriverUnavailable::Forked))?;
     expect(warm_all(context).err(), Some(WarmError::DriverUnavailable(DriverUnavailable::Forked)))?;
@@ -75,7 +75,7 @@ fn is_told(context: &Arc<CudaContext>, warm: &Warm, x: &CudaSlice<f32>, y: &mut 
 
 const NOT_INITIALIZED: u32 = 3;
 
-/// Some functions notice null first, others the fork.
+/// Calls every function with null pointers. Some functions check for null first, others for the fork.
 fn every_function_refuses() -> Outcome {
     let mut refused = 0;
     let simulated = signatures::simulated().into_iter().map(|function| function.name);
@@ -91,7 +91,7 @@ fn every_function_refuses() -> Outcome {
 }
 
 #[test]
-fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
+fn children_forked_before_and_after_initialisation() -> Outcome {
     kernel_registry_sim::install()?;
     // The child behaves like a new process, and the parent is not affected.
     let child = || {
@@ -116,7 +116,7 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
     let (x, mut y) = (stream.alloc_zeros(1)?, stream.alloc_zeros(1)?);
     let ends = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Some thread has the lock almost always.
+        // These threads make it likely that some thread holds the lock when a child is forked.
         for _ in 0..3 {
             scope.spawn(|| {
                 context.bind_to_thread().unwrap();
@@ -135,14 +135,14 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
             })
         });
         let wrong = children.find(|words| !words.is_empty());
-        // This comes before all assertions, because the threads would go on for ever.
+        // The threads are told to end before any assertion, because otherwise they would never end.
         ends.store(true, Ordering::Relaxed);
         assert_eq!(wrong, None);
     });
     warm.recheck()?;
     saxpy_check::saxpy(&context, 100)?;
 
-    // A child that drops a section does not end the kernel of its parent.
+    // If a child drops a section, the kernel of its parent continues.
     let (stream, flag) = (context.new_stream()?, Mapped::<AtomicU32>::zeroed(&context, 1)?);
     let checked = Resident::<spin_until_flag>::new(spin_until_flag::config(1).block(1)).check(&warm)?;
     // SAFETY: the flag outlives the kernel.

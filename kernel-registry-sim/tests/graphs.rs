@@ -1,4 +1,4 @@
-//! Graphs that are captured, with memory and without, and launched.
+//! Tests launching captured graphs, with and without memory of their own.
 
 mod device;
 
@@ -8,7 +8,7 @@ use device::*;
 fn a_launch_has_its_place_in_its_stream() {
     context(0);
     let (log, stream, push) = (memory(64), stream(), kernel("push"));
-    // Mode 1 concerns this thread alone, because others allocate meanwhile.
+    // Mode 1 affects only this thread. Other threads allocate memory meanwhile, which a global capture would forbid.
     ok("cuStreamBeginCapture_v2", &[stream, 1]);
     for number in [1, 2, 3] {
         launch(push, stream, &[log as u64, number]);
@@ -21,7 +21,7 @@ fn a_launch_has_its_place_in_its_stream() {
     ok("cuGraphUpload", &[executable, stream]);
     ok("cuGraphLaunch", &[executable, stream]);
     launch(push, stream, &[log as u64, 20]);
-    // On another stream it waits for itself.
+    // A launch in another stream waits for the earlier launch of the same graph.
     ok("cuGraphLaunch", &[executable, self::stream()]);
     ok("cuCtxSynchronize", &[]);
     let noted = noted(log);
@@ -29,7 +29,7 @@ fn a_launch_has_its_place_in_its_stream() {
 }
 
 #[test]
-fn what_is_no_graph_is_refused() {
+fn invalid_graph_handles_are_refused() {
     context(0);
     if on_a_gpu() {
         // NVIDIA's driver dereferences invalid graphs.
@@ -46,7 +46,8 @@ fn what_is_no_graph_is_refused() {
     expect_eq!(call("cuGraphLaunch", &[graph, 0]), INVALID_VALUE);
 }
 
-/// A graph that allocates memory, stores to it, copies from it, and frees it if `frees` says so. Returns the memory too.
+/// Captures a graph that allocates memory, stores to it, copies from it, and frees it if `frees`. Returns the graph and
+/// the address.
 fn allocates(target: usize, frees: bool) -> (usize, usize) {
     let (stream, store) = (stream(), kernel("store"));
     ok("cuStreamBeginCapture_v2", &[stream, 1]);
@@ -59,13 +60,13 @@ fn allocates(target: usize, frees: bool) -> (usize, usize) {
     (last("cuStreamEndCapture", &[stream]), memory)
 }
 
-/// Bytes of the current context's device.
+/// Returns the free bytes of the current context's device.
 fn free_memory() -> usize {
     get("cuMemGetInfo_v2", &[place(&mut 0_usize)])
 }
 
 #[test]
-fn memory_that_a_graph_allocates() {
+fn graphs_allocate_and_free_memory() {
     context(1);
     let (target, stream) = (memory(4), stream());
     let (graph, inside) = allocates(target, true);
@@ -88,7 +89,7 @@ fn memory_that_a_graph_allocates() {
     ok("cuStreamSynchronize", &[stream]);
     expect_eq!(words(inside, 1), [11]);
     ok("cuMemFree_v2", &[inside]);
-    // A graph with memory of its own has one instance at a time.
+    // A graph with memory of its own can have only one executable graph at a time.
     let mut made = 0_usize;
     let made = place(&mut made);
     expect_eq!(call("cuGraphInstantiateWithFlags", &[made, graph, 0]), NOT_SUPPORTED);
@@ -100,7 +101,7 @@ fn memory_that_a_graph_allocates() {
     ok("cuMemFreeAsync", &[inside, stream]);
     ok("cuStreamSynchronize", &[stream]);
     if on_a_gpu() {
-        // Nothing would work any more after an illegal address.
+        // After an illegal address nothing would work any more on a GPU.
         return;
     }
     // Kernels cannot access freed memory.

@@ -1,11 +1,12 @@
-//! A kernel with an instruction that the interpreter lacks is refused when it is launched. Other kernels of its module run.
+//! Tests that a kernel with an instruction that the interpreter lacks is refused at its launch, and that other kernels
+//! of its module run.
 
 mod child;
 mod device;
 
 use device::*;
 
-/// Two kernels, one of them with a texture, which is not simulated.
+/// An image of two kernels. `texel` reads a texture, which is not simulated.
 const TEXT: &str = "\
 .version 8.0
 .target sm_80

@@ -1,4 +1,4 @@
-//! `cuLinkCreate` and its like, as numba calls them: several PTX images become one.
+//! Tests `cuLinkCreate` and related functions, called as numba calls them: several PTX images become one.
 
 mod device;
 
@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 use device::*;
 
-/// A text that calls a function of the other text.
+/// A PTX text that calls a function of the other text.
 const CALLER: &str = ".version 8.0
 .target sm_75
 .address_size 64
@@ -42,13 +42,13 @@ const PTX: usize = 1;
 const INVALID_PTX: u32 = 218;
 
 fn add(link: usize, kind: usize, text: &str) -> u32 {
-    // As CUDA's documentation asks, with a zero at the end.
+    // A zero byte at the end is included, as CUDA's documentation requires.
     let mut bytes = [text.as_bytes(), &[0]].concat();
     let name = c"a.ptx".as_ptr().expose_provenance();
     call("cuLinkAddData_v2", &[link, kind, place(&mut *bytes), bytes.len(), name, 0, 0, 0])
 }
 
-/// The image, and its size.
+/// Completes a link. Returns the error code, and address and size of the linked image.
 fn complete(link: usize) -> (u32, [usize; 2]) {
     let mut image = [0; 2];
     let [address, size] = &mut image;
@@ -76,7 +76,7 @@ fn several_texts_become_one_image() {
     let library = get("cuLibraryLoadData", &[image, 0, 0, 0, 0, 0, 0]);
     ok("cuLinkDestroy", &[link]);
     if !on_a_gpu() {
-        // NVIDIA's driver frees it twice.
+        // NVIDIA's driver would free the link twice.
         assert_eq!(call("cuLinkDestroy", &[link]), INVALID_HANDLE);
     }
 
@@ -90,7 +90,7 @@ fn several_texts_become_one_image() {
 }
 
 #[test]
-fn what_is_wrong_is_in_the_callers_log() {
+fn errors_are_in_the_callers_log() {
     install();
     context(0);
     const LOG: u32 = 5;
@@ -109,9 +109,9 @@ fn what_is_wrong_is_in_the_callers_log() {
     ok("cuLinkDestroy", &[link]);
 }
 
-/// Only texts of PTX whose names differ are linked.
+/// Only PTX texts without names in common can be linked.
 #[test]
-fn what_is_not_simulated_says_so() {
+fn links_that_are_not_simulated_are_refused() {
     if on_a_gpu() {
         return;
     }

@@ -1,4 +1,5 @@
-//! Calls of a thread while another one loads a kernel, which waits for the device. `KERNEL_REGISTRY_SIM=0` asks NVIDIA's driver.
+//! Tests calls of a thread while another thread loads a kernel and waits for the device. `KERNEL_REGISTRY_SIM=0` tests
+//! NVIDIA's driver.
 
 mod device;
 mod resident;
@@ -9,10 +10,11 @@ use std::time::{Duration, Instant};
 use device::*;
 use resident::Resident;
 
-/// How much time the other thread gets to begin its wait.
+/// The time that the other thread gets to begin its wait.
 const HEAD_START: Duration = Duration::from_millis(50);
 
-/// The longest time that the call takes, while another thread launches a kernel that is not loaded beside a resident kernel.
+/// Returns the longest time that the call takes while another thread launches a kernel that is not loaded. A resident
+/// kernel makes that launch wait. `expected` says whether the call should wait too.
 fn longest_call(expected: bool, mut call: impl FnMut()) -> Duration {
     let name = &mut *b"store\0".to_vec();
     let library = get("cuLibraryLoadData", &[place(&mut *image()), 0, 0, 0, 0, 0, 0]);
@@ -26,7 +28,7 @@ fn longest_call(expected: bool, mut call: impl FnMut()) -> Duration {
     });
     thread::sleep(HEAD_START);
     let mut longest = Duration::ZERO;
-    // The call is repeated, because it may have come too early.
+    // The call is repeated, because the first calls may come before the other thread waits.
     while longest == Duration::ZERO || expected && !resident.is_over() {
         let begun = Instant::now();
         call();
@@ -73,7 +75,7 @@ fn a_load_has_the_lock_of_its_context() {
         );
     }
 
-    // Another context has a lock of its own.
+    // Another context has its own lock.
     let first = get("cuCtxGetCurrent", &[]);
     let elsewhere = get("cuCtxCreate_v2", &[0, device(0)]);
     let limit = || {

@@ -1,5 +1,5 @@
-//! Calls that load a kernel or a library wait for the device. If it is loaded already, none of them does. With
-//! `KERNEL_REGISTRY_SIM=0` the tests call NVIDIA's driver.
+//! Tests that calls that load a kernel or a library wait for the device, and that they do not wait if it is loaded
+//! already. `KERNEL_REGISTRY_SIM=0` tests NVIDIA's driver.
 
 mod device;
 mod resident;
@@ -7,18 +7,18 @@ mod resident;
 use device::*;
 use resident::waits;
 
-/// A library that no context has.
+/// Loads a library that no context has yet.
 fn library() -> usize {
     get("cuLibraryLoadData", &[place(&mut *image()), 0, 0, 0, 0, 0, 0])
 }
 
-/// A library's kernel that is not loaded.
-fn cold() -> usize {
+/// Returns a library's kernel that is not loaded.
+fn cold_kernel() -> usize {
     get("cuLibraryGetKernel", &[library(), place(&mut *b"store\0".to_vec())])
 }
 
 #[test]
-fn a_cold_kernel_is_loaded_by_whoever_is_given_it() {
+fn every_call_that_is_given_a_cold_kernel_loads_it() {
     context(0);
     let device = get("cuCtxGetDevice", &[]);
     let blocks = |name: &str, kernel| _ = get(name, &[kernel, 32, 0, 0]);
@@ -44,16 +44,16 @@ fn a_cold_kernel_is_loaded_by_whoever_is_given_it() {
         }),
     ];
     for (name, call) in calls {
-        let kernel = cold();
-        // Memory for arguments is allocated and set before.
+        let kernel = cold_kernel();
+        // The library is loaded before the resident kernel starts.
         expect_eq!(waits(true, || call(kernel)), true, "{name} of a cold kernel");
         expect_eq!(waits(false, || call(kernel)), false, "{name} of a loaded kernel");
     }
 }
 
-/// The calls return, the driver says that the kernel is loaded, and its launch waits.
+/// The calls return, and the driver says that the kernel is loaded, but its first launch waits.
 #[test]
-fn a_cold_kernel_of_a_library_that_the_context_has_is_loaded_on_the_device() {
+fn a_cold_kernel_of_a_library_in_the_context_is_loaded_without_waiting() {
     context(0);
     let device = get("cuCtxGetDevice", &[]);
     type Call<'c> = &'c dyn Fn(usize);
@@ -102,15 +102,15 @@ fn a_function_of_a_module_is_loaded_without_waiting() {
     expect_eq!(waits(false, || ok("cuFuncLoad", &[function])), false, "cuFuncLoad");
     let function = get("cuModuleEnumerateFunctions", &[1, module()]);
     expect_eq!(waits(false, || _ = get("cuFuncGetAttribute", &[4, function])), false, "cuFuncGetAttribute");
-    // They take no kernel of a library.
-    expect_eq!(call("cuFuncLoad", &[cold()]), INVALID_HANDLE);
-    expect_eq!(call("cuFuncGetAttribute", &[place(&mut 0_usize), 4, cold()]), INVALID_HANDLE);
+    // These functions do not accept a library's kernel.
+    expect_eq!(call("cuFuncLoad", &[cold_kernel()]), INVALID_HANDLE);
+    expect_eq!(call("cuFuncGetAttribute", &[place(&mut 0_usize), 4, cold_kernel()]), INVALID_HANDLE);
 }
 
 const INVALID_HANDLE: u32 = 400;
 
 #[test]
-fn a_library_comes_into_a_context_when_it_is_asked_for() {
+fn a_library_is_loaded_into_a_context_on_first_use() {
     context(0);
     let global = |library| _ = get("cuLibraryGetGlobal", &[0, library, place(&mut *b"shown\0".to_vec())]);
     let module = |library| _ = get("cuLibraryGetModule", &[library]);

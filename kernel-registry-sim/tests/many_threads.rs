@@ -1,4 +1,4 @@
-//! Many host threads at once: warming, launching, loading and unloading, while contexts come and go.
+//! Tests many host threads at once, which warm, launch, load and unload while contexts are created and destroyed.
 
 mod serial;
 
@@ -21,14 +21,15 @@ type Contexts = (Turn, Vec<Arc<CudaContext>>);
 const THREADS: usize = 64;
 const DEVICES: usize = 3;
 
-/// Tests take turns: a receipt cannot be checked while another test warms, and contexts of one test would count in another.
+/// Returns contexts and a turn. Tests take turns, because a receipt cannot be checked while another test warms, and
+/// because a test counts memory that another test's contexts would take.
 fn contexts() -> Result<Contexts, Box<dyn Error + Send + Sync>> {
     let turn = serial::take();
     Config::default().devices(DEVICES).install()?;
     Ok((turn, kernel_registry::contexts()?))
 }
 
-/// Runs the body in `THREADS` threads, which begin at the same moment.
+/// Runs the body in `THREADS` threads, which begin at the same time.
 fn in_threads(body: impl Fn(usize) -> Outcome + Sync) {
     let barrier = Barrier::new(THREADS);
     thread::scope(|scope| {
@@ -47,7 +48,7 @@ fn in_threads(body: impl Fn(usize) -> Outcome + Sync) {
     });
 }
 
-/// Adds twice `x` to a vector of its own, `times` times, and checks the result.
+/// Adds twice `x` to a vector of zeros `times` times, and checks the result.
 fn launches(stream: &Arc<CudaStream>, thread: usize, times: usize) -> Outcome {
     const N: u32 = 300;
     let x: Vec<f32> = (0..N).map(|i| (i as usize + thread) as f32).collect();
@@ -96,7 +97,7 @@ fn launches_on_streams_of_their_own_and_on_shared_ones() -> Outcome {
 
 /// A thread's calls in its own contexts do not affect other threads.
 #[test]
-fn contexts_and_modules_come_and_go_meanwhile() -> Outcome {
+fn contexts_and_modules_are_created_and_destroyed_meanwhile() -> Outcome {
     let (_turn, contexts) = contexts()?;
     contexts.iter().try_for_each(|context| warm_all(context).map(drop))?;
     let free: Vec<_> = contexts.iter().map(|context| context.mem_get_info()).collect::<Result<_, _>>()?;
@@ -108,7 +109,8 @@ fn contexts_and_modules_come_and_go_meanwhile() -> Outcome {
             return launches(&contexts[device].new_stream()?, thread, 20);
         }
         for _ in 0..3 {
-            // SAFETY: the image ends with a zero, null is allowed where it is passed, and only this thread has these handles.
+            // SAFETY: the image ends with a zero byte, null is allowed where it is passed, and only this thread has
+            // these handles.
             unsafe {
                 let mut context = ptr::null_mut();
                 sys::cuCtxCreate_v4(&mut context, ptr::null_mut(), 0, device as i32).result()?;
@@ -118,7 +120,7 @@ fn contexts_and_modules_come_and_go_meanwhile() -> Outcome {
                 sys::cuStreamCreate(&mut stream, 1).result()?;
                 let name = std::ffi::CString::new(saxpy::INFO.symbol())?;
                 sys::cuModuleGetFunction(&mut function, module, name.as_ptr()).result()?;
-                // A thread whose index is beyond the end does nothing.
+                // With `n` = 0, no thread of the kernel accesses memory.
                 let (mut n, mut a, mut nothing) = (0_u32, 1_f32, ptr::null_mut::<f32>());
                 let mut arguments = [
                     (&raw mut n).cast(),

@@ -1,4 +1,4 @@
-//! The output of tests has what the kernels printed that they launched, and why those failed.
+//! Tests that the output of a test has the texts that its kernels printed, and the reasons why its kernels failed.
 
 mod device;
 
@@ -62,8 +62,8 @@ fn kernel(name: &str) -> usize {
     get("cuModuleGetFunction", &[module, place(&mut *CString::new(name).unwrap().into_bytes_with_nul())])
 }
 
-/// Runs the ignored tests whose names begin so, in threads of one process. All of them fail. Returns what the
-/// harness shows of each; the text before the first section belongs to none.
+/// Runs the ignored tests whose names begin with `prefix`, in threads of one process. All of these tests fail. Returns
+/// the output that the harness shows for each test.
 fn sections(prefix: &str, threads: &str) -> BTreeMap<String, String> {
     let mut command = Command::new("timeout");
     command.arg("60").arg(std::env::current_exe().unwrap()).env("RUST_BACKTRACE", "0");
@@ -75,8 +75,8 @@ fn sections(prefix: &str, threads: &str) -> BTreeMap<String, String> {
     sections.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
 }
 
-/// What each of the tests `alone_..` says, in a context of its own.
-const SAID: [(&str, &[&str]); 9] = [
+/// The texts in the output of each test `alone_..`, which has its own context.
+const EXPECTED: [(&str, &[&str]); 9] = [
     ("alone_a_trap", &["kernel `traps`", "ran into a trap"]),
     ("alone_an_address", &["kernel `stores`", "writes 4 bytes at 0x40,"]),
     ("alone_another_address", &["kernel `stores`", "writes 4 bytes at 0x80,"]),
@@ -95,9 +95,9 @@ const SAID: [(&str, &[&str]); 9] = [
 fn each_text_is_in_the_output_of_its_test() {
     for threads in ["1", "8"] {
         let found = sections("alone_", threads);
-        assert_eq!(found.len(), SAID.len(), "{found:?}");
-        for (name, texts) in SAID {
-            // The thread that launched has ended, so whichever test calls the driver next writes its text.
+        assert_eq!(found.len(), EXPECTED.len(), "{found:?}");
+        for (name, texts) in EXPECTED {
+            // The launching thread has ended, so the text is written by the test that calls the driver next.
             if name == "alone_in_a_thread" && threads != "1" {
                 let times =
                     |text: &str| found.values().map(|section| section.matches(text).count()).sum::<usize>();
@@ -105,7 +105,8 @@ fn each_text_is_in_the_output_of_its_test() {
                 continue;
             }
             for (other, section) in &found {
-                let alike = |text: &&str| SAID.iter().any(|(it, texts)| it == other && texts.contains(text));
+                let alike =
+                    |text: &&str| EXPECTED.iter().any(|(it, texts)| it == other && texts.contains(text));
                 for text in texts {
                     let times = section.matches(text).count();
                     assert_eq!(
@@ -188,7 +189,7 @@ fn alone_a_text() {
     panic!("the harness shows the output of tests that fail");
 }
 
-/// The launching thread has ended when the kernel runs.
+/// When the kernel runs, the thread that launched it has ended.
 #[test]
 #[ignore = "run by another test, in a child process: it fails"]
 fn alone_in_a_thread() {
@@ -219,7 +220,7 @@ fn alone_not_supported_either() {
     ok("cuArrayCreate_v2", &[]);
 }
 
-/// The device's first context, as tests that use cudarc share it. Waits until both tests have it.
+/// Makes the device's primary context current, which tests with cudarc share. Waits until both tests have done so.
 fn shared_context() {
     static BOTH: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(2));
     Config::default().install().unwrap();
@@ -245,7 +246,7 @@ fn together_does_not() {
     ok("cuCtxSynchronize", &[]);
 }
 
-/// Launches a kernel that waits for a word in a new context. Returns a module from before.
+/// Launches a kernel that waits for a word, in a new context. Returns a module that was loaded before the launch.
 fn resident(device: usize) -> usize {
     Config::default().devices(2).contained(true).deadlock(Deadlock::Fail).install().unwrap();
     context(device);

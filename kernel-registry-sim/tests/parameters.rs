@@ -1,4 +1,4 @@
-//! Launches kernels whose parameters are more than numbers and slices.
+//! Tests launching kernels whose parameters are optional slices, vectors and other types of CUDA.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ unsafe fn add(bias: Option<&[f32]>, y: &mut [f32], before: Option<&mut [f32]>);
 #[gpu_kernel(image = "tests/images/parameters.ptx", block = 1)]
 unsafe fn take(v: Float4, e: E4m3, map: TensorMap, out: &mut [Float3], bits: &mut [Uint4]);
 
-/// A context of the simulated driver, in which all kernels are warm.
+/// Returns a context of the simulated driver in which all kernels are warm.
 fn context() -> Result<Arc<CudaContext>, Box<dyn Error>> {
     kernel_registry_sim::install()?;
     let context = kernel_registry::context(0)?;
@@ -68,7 +68,7 @@ fn cudarc_tracks_a_slice_that_is_there() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
-fn a_launch_at_run_time_leaves_them_out_by_null() -> Result<(), Box<dyn Error>> {
+fn a_launch_at_run_time_passes_null_for_a_missing_slice() -> Result<(), Box<dyn Error>> {
     let stream = context()?.new_stream()?;
     let (bias, mut y) = (stream.clone_htod(&[10.0_f32])?, stream.clone_htod(&[0.0_f32])?);
     let nullable: Vec<_> = add::INFO.params().iter().map(|param| param.nullable).collect();
@@ -83,19 +83,19 @@ fn a_launch_at_run_time_leaves_them_out_by_null() -> Result<(), Box<dyn Error>> 
     // SAFETY: each slice has an element.
     unsafe { launch_dyn(add::INFO, &stream, config, args)? };
     let args = [DynArg::slice(&bias), DynArg::slice_mut(&mut y), DynArg::null()];
-    // SAFETY: as above.
+    // SAFETY: each slice has an element.
     unsafe { launch_dyn(add::INFO, &stream, config, args)? };
     assert_eq!(first(&stream, &y)?, 11.0);
 
     let args = [DynArg::null(), DynArg::null(), DynArg::null()];
-    // SAFETY: nothing is launched.
+    // SAFETY: the launch is refused.
     let refused = unsafe { launch_dyn(add::INFO, &stream, config, args) };
     assert!(matches!(&refused, Err(LaunchError::Argument { index: 1, .. })), "{refused:?}");
     Ok(())
 }
 
 #[test]
-fn cudas_own_types_arrive() -> Result<(), Box<dyn Error>> {
+fn types_of_cuda_are_passed_to_kernels() -> Result<(), Box<dyn Error>> {
     let stream = context()?.new_stream()?;
     let mut out = stream.alloc_zeros::<Float3>(1)?;
     let mut bits = stream.clone_htod(&[Uint4::from([9; 4])])?;

@@ -1,4 +1,4 @@
-//! Splits simulated devices into parts, which are green contexts of the driver.
+//! Tests splitting simulated devices into parts, which are the driver's green contexts.
 
 mod child;
 mod serial;
@@ -25,7 +25,8 @@ type Contexts = Vec<Arc<CudaContext>>;
 
 const REST: u32 = Partition::REST;
 
-/// An H200, an A100 and a T4. Tests take turns, because one counts what others make; the turn is dropped last.
+/// Installs an H200, an A100 and a T4, and returns their contexts with a turn. Tests take turns, because one test
+/// counts objects that another would create. The turn is dropped last.
 fn devices() -> Result<(Turn, Contexts), Box<dyn Error>> {
     let turn = serial::take();
     Config::with_devices([Device::h200(), Device::a100(), Device::t4()]).install()?;
@@ -89,7 +90,7 @@ fn sizes_that_do_not_fit_are_refused_with_the_numbers() -> Tested {
 fn contexts_and_devices_that_cannot_be_split_are_refused() -> Tested {
     let (_turn, contexts) = devices()?;
     let device = contexts[0].cu_device();
-    // SAFETY: the context is new, and from here on that of the `CudaContext`.
+    // SAFETY: the context is new, and belongs to the `CudaContext` from here on.
     let other = unsafe {
         let mut other = ptr::null_mut();
         sys::cuCtxCreate_v4(&mut other, ptr::null_mut(), 0, device).result()?;
@@ -111,16 +112,16 @@ fn contexts_and_devices_that_cannot_be_split_are_refused() -> Tested {
     Ok(())
 }
 
-/// Two words that device and host share. They are zero, and never freed.
+/// Allocates two words that device and host share. They are zero, and never freed.
 fn words(context: &CudaContext) -> Result<*mut u32, Box<dyn Error>> {
     context.bind_to_thread()?;
     let mut words = ptr::null_mut();
-    // SAFETY: a context is current, and there is room for an address.
+    // SAFETY: a context is current, and `words` has room for an address.
     unsafe { sys::cuMemHostAlloc(&mut words, 8, 2).result()? };
     Ok(words.cast())
 }
 
-/// A kernel that fills whatever it is launched in, until it is released.
+/// A resident kernel that fills the multiprocessors of its stream until it is released.
 struct Stays {
     stream: Arc<CudaStream>,
     control: Control,
@@ -131,7 +132,7 @@ impl Stays {
         let (flag, control) = (words(stream.context())?, Control::new(stream.context(), sms * 2)?);
         control.limit(Duration::from_secs(60));
         let config = spin_until_flag::config(sms * 2).block(1024);
-        // SAFETY: the flag is never freed, and the control block after the kernel has ended.
+        // SAFETY: the flag is never freed. The control block is freed after the kernel has ended.
         unsafe { spin_until_flag::launch(&stream, config, flag, &control)? };
         Ok(Stays { stream, control })
     }
@@ -142,14 +143,15 @@ impl Stays {
     }
 }
 
-/// Time limits: for a kernel that must run, on a busy machine, and for one that must wait.
+/// The time limit for a kernel that must run, even on a busy machine.
 const LONG: Duration = Duration::from_secs(50);
+/// The time limit for a kernel that must wait.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// Whether a small kernel runs in a stream within this time.
+/// Returns whether a small kernel runs in a stream within this time.
 fn runs(stream: &Arc<CudaStream>, window: Duration) -> Result<bool, Box<dyn Error>> {
     let out = words(stream.context())?;
-    // SAFETY: it adds one to a word that stays.
+    // SAFETY: the kernel adds one to a word that is never freed.
     unsafe { touch::launch(stream, touch::over(1), out)? };
     let begun = Instant::now();
     while begun.elapsed() < window {
@@ -191,19 +193,20 @@ fn a_kernel_that_fills_its_part_leaves_the_others_free() -> Tested {
 }
 
 #[test]
-fn kernels_compute_in_a_part_and_occupancy_is_the_parts() -> Tested {
+fn kernels_compute_in_a_part_with_the_occupancy_of_the_part() -> Tested {
     let (_turn, contexts) = devices()?;
     let context = &contexts[0];
     let [small, rest] = Partition::new(context).sms([8, REST])?;
     assert!(context.is_in_multi_stream_mode(), "or cudarc would not order work on slices");
-    // Warm after the split: the parts share the context's kernels.
+    // Kernels that are warmed after the split are warm in the parts too, because parts share the kernels of their
+    // context.
     let _warm = Warmup::new().only(|kernel| kernel == saxpy::INFO).warm(context)?;
     const N: u32 = 10_000;
     for part in [&small, &rest] {
         let stream = part.stream()?;
         assert_eq!(stream.context(), part.context());
         assert_eq!(sms_of(stream.clone())?, Some(part.sms()));
-        // One slice belongs to another stream, and cudarc makes this stream wait for that one.
+        // One slice belongs to another stream, and cudarc makes this stream wait for the other one.
         let x = context.default_stream().clone_htod(&[1.0_f32; N as usize])?;
         let mut y = stream.clone_htod(&[2.0_f32; N as usize])?;
         // SAFETY: both vectors have `N` elements.
@@ -216,7 +219,7 @@ fn kernels_compute_in_a_part_and_occupancy_is_the_parts() -> Tested {
     Ok(())
 }
 
-/// A grid whose blocks wait for each other needs room in its part.
+/// A grid whose blocks wait for each other must have room in its part.
 #[test]
 fn a_resident_kernel_is_checked_in_its_part() -> Tested {
     let (_turn, contexts) = devices()?;
@@ -241,7 +244,7 @@ fn a_resident_kernel_is_checked_in_its_part() -> Tested {
         assert!(matches!(error, ResidentError::OtherPart { .. }), "{error}");
     }
     let section = launch(spin(16).within(&small), &stream)?;
-    // This part is full, and the other one as free as before.
+    // This part is full, and the other part is as free as before.
     let beside = launch(spin(248).within(&rest), &rest.stream()?)?;
     let full = spin(1).within(&small).check(&warm).expect_err("no room is left");
     assert!(matches!(full, ResidentError::GridTooLarge { capacity: 0, .. }), "{full}");
@@ -273,7 +276,7 @@ fn a_cooperative_grid_is_as_large_as_its_part() -> Tested {
     let (stream, whole) = (small.stream()?, context.new_stream()?);
     let out = words(context)?;
     let launch = |stream: &Arc<CudaStream>, blocks: u32| {
-        // SAFETY: it adds to a word that stays.
+        // SAFETY: the kernel adds to a word that is never freed.
         unsafe { touch::launch(stream, touch::config(blocks).block(1024).cooperative(), out) }
     };
     launch(&stream, 16)?;
@@ -284,7 +287,7 @@ fn a_cooperative_grid_is_as_large_as_its_part() -> Tested {
 }
 
 #[test]
-fn a_part_is_there_as_long_as_its_streams_are_used() -> Tested {
+fn a_part_exists_as_long_as_its_streams_are_used() -> Tested {
     let (_turn, mut contexts) = devices()?;
     let before = live();
     let context = contexts.swap_remove(0);
@@ -295,12 +298,12 @@ fn a_part_is_there_as_long_as_its_streams_are_used() -> Tested {
     drop((unused, rest));
     let slice = one.clone_htod(&[1_u32, 2])?;
     drop((small, one));
-    // The slice has the stream.
+    // The slice keeps the stream alive.
     let stream = slice.stream().clone();
     assert_eq!(sms_of(stream.clone())?, Some(8));
     assert_eq!(stream.clone_dtoh(&slice)?, [1, 2]);
 
-    // The same with unfinished work.
+    // The same holds for a stream with unfinished work.
     let stays = Stays::start(stream, 8)?;
     let Stays { stream, control } = stays;
     drop((slice, stream));
@@ -340,7 +343,7 @@ fn an_old_driver_is_an_error_that_says_which_to_install() {
             format!("the driver supports CUDA {driver}, and a GPU is split with functions of CUDA 12.4");
         assert!(words.contains(&expected) && words.contains("550 series"), "{words}");
     }
-    // Before 13.0 a driver does not tell the alignment.
+    // A driver before 13.0 does not tell the alignment of a part's size.
     child::run("split_with_an_older_driver", &[("KERNEL_REGISTRY_SIM_DRIVER", "12.4")]);
 }
 

@@ -1,4 +1,4 @@
-//! Large PTX images, which are compiled in pieces if their kernels share nothing.
+//! Tests large PTX images, which are compiled in pieces if their kernels share nothing.
 
 mod child;
 mod serial;
@@ -17,13 +17,13 @@ use sys::CUresult;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// A new context of the simulated device.
+/// Creates a context of the simulated device.
 fn context() -> Result<(Turn, Arc<CudaContext>), Box<dyn Error>> {
     let turn = serial::take();
     Config::default().contained(true).install()?;
     kernel_registry::context(0)?;
     let device = 0;
-    // SAFETY: the context is new, and from here on that of the `CudaContext`.
+    // SAFETY: the context is new, and belongs to the `CudaContext` from here on.
     let context = unsafe {
         let mut context = ptr::null_mut();
         sys::cuCtxCreate_v4(&mut context, ptr::null_mut(), 0, device).result()?;
@@ -36,14 +36,14 @@ fn only(kernels: &'static [&'static KernelInfo]) -> Warmup<'static> {
     Warmup::new().only(|kernel| kernels.contains(&kernel)).threads(4)
 }
 
-/// Warms kernels, and counts the libraries that are loaded.
+/// Warms kernels. Returns also how many libraries were loaded.
 fn warm(warmup: Warmup<'_>, context: &Arc<CudaContext>) -> Result<(Warm, usize), WarmError> {
     let recording = kernel_registry_sim::record_calls();
     let warm = warmup.warm(context)?;
     Ok((warm, recording.calls().iter().filter(|call| call.name == "cuLibraryLoadData").count()))
 }
 
-/// Runs a kernel on a number.
+/// Runs a kernel on a number, and returns the result.
 fn run(kernel: &'static KernelInfo, context: &Arc<CudaContext>, number: u32) -> Result<u32, Box<dyn Error>> {
     let stream = context.new_stream()?;
     let mut numbers = stream.clone_htod(&[number])?;
@@ -54,7 +54,7 @@ fn run(kernel: &'static KernelInfo, context: &Arc<CudaContext>, number: u32) -> 
     Ok(stream.clone_dtoh(&numbers)?[0])
 }
 
-/// The address of a variable, in the module of a kernel.
+/// Returns the address of a variable in the module of a kernel.
 fn global(
     kernel: &'static KernelInfo,
     context: &Arc<CudaContext>,
@@ -62,7 +62,7 @@ fn global(
 ) -> Result<u64, Box<dyn Error>> {
     let function = kernel.cu_function(context)?;
     let (mut module, mut address, mut bytes) = (ptr::null_mut(), 0, 0);
-    // SAFETY: the function is warm, and the name ends with a zero.
+    // SAFETY: the function is warm, and the name ends with a zero byte.
     unsafe {
         sys::cuFuncGetModule(&mut module, function).result()?;
         sys::cuModuleGetGlobal_v2(&mut address, &mut bytes, module, name.as_ptr()).result()?;
@@ -87,14 +87,14 @@ fn kernels_that_share_nothing_are_compiled_apart() -> Outcome {
     let report = warm_up.report();
     assert!(report.verified && report.images_loaded == 1, "{report}");
     assert!(report.kernels.iter().all(|kernel| kernel.compiled));
-    // A kernel that was not warmed is compiled alone.
+    // A kernel that was not warmed is compiled on its own.
     Warmup::new().only(|_| false).late(Late::Allow).warm(&context)?;
     let recording = kernel_registry_sim::record_calls();
     assert_eq!(run(SEPARATE[0], &context, 7)?, 8);
     let late = recording.calls().iter().filter(|call| call.name == "cuLibraryLoadData").count();
     assert_eq!(late, 1);
     separate_results(&context)?;
-    // Libraries serve every context.
+    // A library is loaded once for all contexts.
     let device = context.cu_device();
     drop(_turn);
     let (_turn, other) = self::context()?;
@@ -104,7 +104,7 @@ fn kernels_that_share_nothing_are_compiled_apart() -> Outcome {
     separate_results(&other)
 }
 
-/// This runs in a process of its own, because libraries belong to the process.
+/// Runs in its own process, because libraries belong to the process.
 #[test]
 fn an_application_can_have_whole_images() {
     let words = child::run("whole_images", &[]);
@@ -117,7 +117,7 @@ fn whole_images() -> Outcome {
     let (_turn, context) = context()?;
     let (_, libraries) = warm(only(&SEPARATE[..1]).whole_images(), &context)?;
     assert_eq!(libraries, 1);
-    // Late loads obey it too, and an image that is loaded is not cut.
+    // Late loads use whole images too, and an image that is loaded is not cut.
     separate_results(&context)?;
     let (_, libraries) = warm(only(SEPARATE), &context)?;
     assert_eq!(libraries, 0);
@@ -171,7 +171,7 @@ fn a_kernel_that_is_refused_leaves_other_pieces_alone() -> Outcome {
     assert_eq!(failure.kernel, refused::broken::INFO.path());
     assert_eq!(failure.image, Some("$OUT_DIR/refused.ptx"));
     let Cause::Refused { log, .. } = &failure.cause else { panic!("{failure}") };
-    // The line in the image, and not the one in the piece.
+    // The log has the line in the image, and not the line in the piece.
     let text = std::str::from_utf8(refused::broken::INFO.image().ok_or("an image")?.bytes())?;
     let line = text.lines().position(|line| line.contains("add.u32 %r1, %r1, ;")).ok_or("a line")?;
     assert!(log.contains(&format!("line {}", line + 1)), "{log}");
@@ -180,7 +180,8 @@ fn a_kernel_that_is_refused_leaves_other_pieces_alone() -> Outcome {
     Ok(())
 }
 
-/// NVIDIA's driver may report only now that it does not compile a piece. If it takes the whole image, that stands in.
+/// NVIDIA's driver may report only at this call that it does not compile a piece. If the driver accepts the whole
+/// image, that one is used instead.
 #[test]
 fn the_whole_image_stands_in_for_a_piece_that_is_refused() -> Outcome {
     let (_turn, context) = context()?;
@@ -189,13 +190,13 @@ fn the_whole_image_stands_in_for_a_piece_that_is_refused() -> Outcome {
     let warm_up = only(SEPARATE).warm(&context)?;
     assert!(warm_up.report().verified && refusal.hits() > 0);
     let modules = recording.calls().iter().filter(|call| call.name == "cuModuleLoadDataEx").count();
-    // One for the image, and two of kernel-registry's own kernels.
+    // One module is of the image, and two are of kernel-registry's own kernels.
     assert!(modules <= 3, "{modules}");
     drop(refusal);
     separate_results(&context)
 }
 
-/// Drivers before 13.0 refuse `CU_JIT_SPLIT_COMPILE`, so they are not given it.
+/// Drivers before 13.0 refuse the option `CU_JIT_SPLIT_COMPILE`, so they are not given the option.
 #[test]
 fn old_drivers_get_no_new_options() {
     for (driver, result) in [("12.4", "CUDA_ERROR_INVALID_VALUE"), ("13.0", "CUDA_SUCCESS")] {
@@ -214,7 +215,7 @@ fn load_with_option() -> Outcome {
     let text = b".version 8.0 .target sm_75 .entry k() { ret; }\0";
     let (mut option, mut value, mut library) = (34_u32, ptr::without_provenance_mut(2), ptr::null_mut());
     let (option, none) = (ptr::from_mut(&mut option).cast(), ptr::null_mut());
-    // SAFETY: the text ends with a zero, and there is one option with its value.
+    // SAFETY: the text ends with a zero byte, and there is one option with its value.
     let result: CUresult = unsafe {
         sys::cuLibraryLoadData(
             &mut library,

@@ -1,9 +1,9 @@
-//! Wrong arguments: addresses that are not mapped, stale handles, absurd numbers.
+//! Collects wrong arguments for driver functions: unmapped addresses, stale handles, absurd numbers.
 
 use super::signatures::Kind;
 use super::world::World;
 
-/// Bad addresses: nothing is mapped there, or not enough, or nothing that may be written.
+/// Addresses where nothing is mapped, too little is mapped, or nothing may be written.
 pub struct Addresses {
     freed: usize,
     forbidden: usize,
@@ -24,7 +24,7 @@ impl Addresses {
         };
         let (freed, forbidden) = (map(libc::PROT_READ | libc::PROT_WRITE), map(libc::PROT_NONE));
         let (read_only, ends) = (map(libc::PROT_READ), map(libc::PROT_READ | libc::PROT_WRITE));
-        // Something stays forbidden there, because the next mapping would often be at an address that was given back.
+        // Maps a forbidden page at the freed address, because the next mapping would often get the same address.
         // SAFETY: only this function has these pages.
         unsafe {
             libc::memset(ends, b'x'.into(), PAGES);
@@ -42,7 +42,8 @@ impl Addresses {
         }
     }
 
-    /// Addresses that are invalid for reads of any argument's size, and for writes. `read_only` can be read, so it is not here.
+    /// Returns addresses that are invalid for reading and writing any argument. `read_only` is not among them, because
+    /// it can be read.
     pub fn all(&self) -> Vec<usize> {
         const KERNEL: usize = 0xffff_8000_0000_1000;
         const BETWEEN: usize = 0x8000_0000_0000_0000;
@@ -50,7 +51,7 @@ impl Addresses {
     }
 }
 
-/// For an argument of this kind.
+/// Returns wrong values for an argument of this kind.
 pub fn values(kind: &Kind, nowhere: &Addresses, world: &World) -> Vec<usize> {
     let numbers = [0, 1, 2, 3, 7, 31, 1 << 16, i32::MAX as usize, 1 << 31, u32::MAX as usize];
     let sizes = [1 << 32, 1 << 40, 1 << 47, isize::MAX as usize, usize::MAX - 4096, usize::MAX];

@@ -1,7 +1,8 @@
-//! Tests that no argument of a driver function crashes or hangs the process: null, invalid pointers, destroyed handles, absurd
-//! numbers.
+//! Tests that no argument of a driver function crashes or hangs the process: null, invalid pointers, destroyed handles,
+//! absurd numbers.
 //!
-//! The calls are made in child processes. Each prints the name of a function before it calls it, so a crash has a name.
+//! The calls are made in child processes. A child prints the name of each function before calling it, so the output of
+//! a crash names the function.
 
 mod bad;
 #[path = "../device/mod.rs"]
@@ -23,10 +24,10 @@ use world::World;
 
 const CHILD: &str = "ARGUMENTS_TEST_IS_CHILD";
 
-/// Runs the test of this name in a child, which must succeed. Returns `true` in that child.
+/// Runs the test of this name in a child process, which must succeed. In that child, returns `true` at once.
 fn is_child(test: &str) -> bool {
     if env::var_os(CHILD).is_some() {
-        // SAFETY: this ends the process if it hangs.
+        // SAFETY: the alarm ends the process if it hangs.
         unsafe { libc::alarm(900) };
         return true;
     }
@@ -52,18 +53,18 @@ fn last_lines(from: impl Read) -> String {
     last.make_contiguous().join("\n")
 }
 
-/// Whether there must be an error where this points nowhere.
-fn is_followed(function: &Function, argument: &Argument) -> bool {
+/// Returns whether the function must fail if this argument is an invalid address.
+fn must_be_valid(function: &Function, argument: &Argument) -> bool {
     match argument.kind {
         _ if !argument.is_used => false,
         Kind::Out | Kind::Name | Kind::Image | Kind::Arguments | Kind::Packed | Kind::HostFunction => true,
-        // No options, or no affinities.
+        // Other `In` arguments are arrays of options or affinities, which are empty here.
         Kind::In => function.name == "cuLaunchKernelEx",
         Kind::Handle | Kind::Size | Kind::Number => false,
     }
 }
 
-/// Undoes what a call did. A call that failed did nothing, but it may have broken the context or a capture.
+/// Undoes the effect of a call. A failed call had no effect, except that it may have broken the context or a capture.
 fn undo(world: &mut World, function: &Function, words: &[usize], code: u32) {
     if code == 0 && function.name.starts_with("cuCtxCreate") {
         ok("cuCtxDestroy_v2", &[World::handle_at(words[0])]);
@@ -89,14 +90,14 @@ fn every_argument_of_every_function() {
             succeeded.insert(function.name.clone());
         }
         undo(&mut world, &function, &words, code);
-        for (place, argument) in function.arguments.iter().enumerate() {
+        for (index, argument) in function.arguments.iter().enumerate() {
             for bad in bad::values(&argument.kind, &nowhere, &world) {
                 let mut words = world.valid(&function);
-                words[place] = bad;
+                words[index] = bad;
                 let code = driver::call(&function.name, &words);
                 let name = &function.name;
                 assert!(driver::knows(code), "{name} returned {code}");
-                if is_followed(&function, argument) && nowhere.all().contains(&bad) {
+                if must_be_valid(&function, argument) && nowhere.all().contains(&bad) {
                     assert_ne!(code, 0, "{name} with {bad:#x} for its `{}`", argument.name);
                 }
                 undo(&mut world, &function, &words, code);
@@ -109,7 +110,7 @@ fn every_argument_of_every_function() {
             assert_eq!(driver::call(&name, &[bad; 11]), device::NOT_SUPPORTED, "{name}");
         }
     }
-    // Otherwise the other arguments would be bad too.
+    // If few functions succeeded, the arguments that should be valid would not be.
     assert!(succeeded.len() > 120, "only {} functions succeed: {succeeded:?}", succeeded.len());
     assert!(calls > 2000, "{calls}");
 }
@@ -127,27 +128,28 @@ fn every_word_of_every_structure() {
         let structures = structures.filter(|(_, argument)| {
             argument.is_used && (argument.kind == Kind::In || argument.name == "parameters")
         });
-        for (place, argument) in structures {
+        for (index, argument) in structures {
             let words = world.structure(&function.name).len();
             let mut refused = 0;
             for word in 0..words.max(8) {
                 for bad in nowhere.all().into_iter().chain([0, 1 << 40]) {
                     let words = world.valid(&function);
-                    world.spoil(place, word, bad);
+                    world.spoil(index, word, bad);
                     let code = driver::call(&function.name, &words);
                     assert!(driver::knows(code), "{} returned {code}", function.name);
                     undo(&mut world, &function, &words, code);
                     refused += usize::from(code != 0);
                 }
             }
-            // An argument that is read must be refused if it is bad.
+            // A structure that is read must be refused for some bad word.
             let is_read = words > 0 && argument.kind == Kind::In;
             assert!(refused > 0 || !is_read, "{} takes anything", function.name);
         }
     }
 }
 
-/// More of these: `ARGUMENTS_TEST_CALLS=10000000 ARGUMENTS_TEST_SEED=1 cargo test -p kernel-registry-sim --test arguments`.
+/// Makes random calls. To make more of them: `ARGUMENTS_TEST_CALLS=10000000 ARGUMENTS_TEST_SEED=1 cargo test -p
+/// kernel-registry-sim --test arguments`.
 #[test]
 fn random_calls() {
     if is_child("random_calls") {

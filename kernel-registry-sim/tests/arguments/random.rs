@@ -1,4 +1,4 @@
-//! Random sequences of calls, with valid, stale, foreign and invented handles.
+//! Makes random sequences of calls, with valid, stale, foreign and invented handles.
 
 #[path = "../../../kernel-registry-ptx/tests/differential/random.rs"]
 mod numbers;
@@ -10,7 +10,7 @@ use super::signatures::{self, Argument, Kind};
 use super::world::World;
 use super::{device, driver};
 
-/// A random number. No call takes long with it, as with a grid of a million blocks, or copies more than there is room for.
+/// Returns a random number that makes no call slow, as a grid of a million blocks or a huge copy would.
 fn number(random: &mut Random, argument: &Argument) -> usize {
     const HUGE: usize = usize::MAX;
     random.of(match argument.name.as_str() {
@@ -26,13 +26,13 @@ pub fn run(seed: u64, calls: usize) {
     let (nowhere, mut random) = (Addresses::new(), Random::new(seed));
     let mut world = World::new();
     let mut functions = signatures::simulated();
-    // These would wait for ever, because no call writes the word.
+    // These functions would wait for ever, because no call writes the word.
     functions.retain(|function| !function.name.starts_with("cuStreamWaitValue"));
     let mut made = world.handles();
     let (mut contexts, mut succeeded) = (Vec::new(), 0);
     for call in 0..calls {
         if call % 200 == 0 {
-            // Each has memory of the device.
+            // Destroys the contexts that were made, because each takes device memory.
             for context in contexts.drain(..) {
                 device::call("cuCtxDestroy_v2", &[context]);
             }

@@ -1,4 +1,4 @@
-//! Reads the signatures of the driver functions from their source.
+//! Reads the signatures of the driver functions from their source files.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub enum Kind {
     Arguments,
     Packed,
     HostFunction,
-    /// As wide as an address, and often one.
+    /// A number as wide as an address, and often an address.
     Size,
     Number,
 }
@@ -42,7 +42,7 @@ impl Kind {
             "HostFunction" | "SharedMemory" => Kind::HostFunction,
             "usize" => Kind::Size,
             "i32" | "u32" | "u64" | "u16" | "u8" | "Code" | "Location" => Kind::Number,
-            // Some other pointer.
+            // Any other type is a pointer that is read.
             _ => Kind::In,
         }
     }
@@ -62,12 +62,12 @@ fn sources() -> Vec<String> {
     files.into_iter().map(|file| fs::read_to_string(file).unwrap()).collect()
 }
 
-/// Whether the driver of the default version has the functions of this version of CUDA.
+/// Returns whether a driver of the default version has functions that this version of CUDA introduced.
 fn is_there(since: u32) -> bool {
     since <= 13_000
 }
 
-/// The functions that are simulated. Their sources look like `2000 fn cuInit(flags: u32) = {`.
+/// Returns the functions that are simulated. Their sources look like `2000 fn cuInit(flags: u32) = {`.
 pub fn simulated() -> Vec<Function> {
     let mut found = Vec::new();
     for source in sources() {
@@ -91,7 +91,7 @@ pub fn simulated() -> Vec<Function> {
     found
 }
 
-/// The functions that are not simulated, and say so.
+/// Returns the functions that are not simulated, which return `CUDA_ERROR_NOT_SUPPORTED`.
 pub fn lacking() -> Vec<String> {
     let sources = sources();
     let lists = sources.iter().filter_map(|source| source.split_once("\nlacking! {")?.1.split_once("\n}"));

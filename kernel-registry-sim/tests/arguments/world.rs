@@ -1,4 +1,4 @@
-//! One object of each kind, and valid arguments for every function.
+//! Creates one object of each kind, and valid arguments for every function.
 
 use std::ffi::{CString, c_void};
 
@@ -11,7 +11,7 @@ const TEXT: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .glo
 
 const ROOM: usize = 1 << 16;
 
-/// Words of the largest structure.
+/// The words of the largest structure.
 const STRUCTURE: usize = 32;
 
 pub struct World {
@@ -30,19 +30,20 @@ pub struct World {
     pool: usize,
     device_memory: usize,
     pinned: usize,
-    /// Another context, which was made, and is not current.
+    /// A context that is not current.
     other: usize,
-    /// Host memory. Each argument has its own part.
+    /// Host memory, with a buffer for each argument.
     buffers: Vec<Vec<u64>>,
     registered: Vec<u64>,
-    /// Arguments of a launch: pointers to these two values.
+    /// The values of a launch's arguments.
     values: [usize; 2],
+    /// Pointers to these two values.
     pointers: [usize; 2],
     /// Handles of destroyed objects.
     pub stale: Vec<usize>,
 }
 
-/// Also a function that says how much shared memory a block has.
+/// Does nothing. It is a callback, and also the one that returns how much shared memory a block needs.
 extern "C" fn nothing(_: *mut c_void) -> usize {
     0
 }
@@ -78,12 +79,12 @@ impl World {
             pointers: [0; 2],
             stale: Vec::new(),
         });
-        world.make();
+        world.create();
         world.renew();
         world
     }
 
-    fn make(&mut self) {
+    fn create(&mut self) {
         self.context = get("cuDevicePrimaryCtxRetain", &[0]);
         self.other = get("cuCtxCreate_v2", &[0, 0]);
         ok("cuCtxSetCurrent", &[self.context]);
@@ -112,16 +113,16 @@ impl World {
         self.executable = get("cuGraphInstantiateWithFlags", &[self.graph, 0]);
     }
 
-    /// The content of the structure that a function takes.
+    /// Returns the content of the structure that a function takes.
     pub fn structure(&self, call: &str) -> Vec<u64> {
         const TWO_WORDS_OF_1: u64 = 1 << 32 | 1;
         let one = TWO_WORDS_OF_1;
         match call {
-            // Pinned memory of a device.
+            // The structure describes pinned memory of a device.
             _ if call.contains("Pool") => {
                 vec![1, 1]
             }
-            // Grid and block, shared memory, a stream, and no attributes.
+            // The structure has grid, block, shared memory, stream, and no attributes.
             "cuLaunchKernelEx" | "cuOccupancyMaxActiveClusters" | "cuOccupancyMaxPotentialClusterSize" => {
                 vec![one, one, one, 0, self.stream as u64, 0, 0]
             }
@@ -143,16 +144,17 @@ impl World {
         [&loaded[..], &libraries, &[self.pool, self.device_memory, self.pinned]].concat()
     }
 
-    /// Whether the context is as good as new, and nothing is captured.
+    /// Returns whether the context has no error and the stream is not captured.
     pub fn is_whole(&self) -> bool {
         device::call("cuStreamQuery", &[self.stream]) == 0
     }
 
-    /// Destroys everything, and makes it anew.
+    /// Destroys all objects, and creates new ones.
     pub fn renew(&mut self) {
         self.stale = self.handles();
         self.stale.retain(|handle| ![self.context, self.other, self.pool].contains(handle));
-        // This call waits for nothing. Earlier ones may have made the other device's context current, and allocated there.
+        // The calls below wait for nothing. Earlier calls may have made the other device's context current, and
+        // allocated memory there.
         ok("cuDevicePrimaryCtxReset_v2", &[0]);
         ok("cuDevicePrimaryCtxReset_v2", &[1]);
         // Some of these may be destroyed already.
@@ -165,10 +167,10 @@ impl World {
         ] {
             device::call(name, &[handle]);
         }
-        self.make();
+        self.create();
     }
 
-    /// Valid arguments for a function. Clears the output of earlier calls.
+    /// Returns valid arguments for a function. Clears the output of earlier calls.
     pub fn valid(&mut self, function: &Function) -> Vec<usize> {
         let structure = self.structure(&function.name);
         for (buffer, argument) in self.buffers.iter_mut().zip(&function.arguments) {
@@ -180,23 +182,23 @@ impl World {
             }
         }
         let words = function.arguments.iter().enumerate();
-        words.map(|(place, argument)| self.valid_one(function, place, argument)).collect()
+        words.map(|(index, argument)| self.valid_argument(function, index, argument)).collect()
     }
 
     /// Changes a word of the structure in one of the buffers.
-    pub fn spoil(&mut self, place: usize, word: usize, value: usize) {
-        self.buffers[place][word] = value as u64;
+    pub fn spoil(&mut self, buffer: usize, word: usize, value: usize) {
+        self.buffers[buffer][word] = value as u64;
     }
 
-    /// The handle that a function wrote to a buffer.
+    /// Returns the handle that a function wrote to a buffer.
     pub fn handle_at(buffer: usize) -> usize {
-        // SAFETY: the buffers stay, are aligned, and hold numbers.
+        // SAFETY: the buffers exist as long as the world, are aligned, and hold numbers.
         unsafe { *std::ptr::with_exposed_provenance::<usize>(buffer) }
     }
 
-    fn valid_one(&self, function: &Function, place: usize, argument: &Argument) -> usize {
+    fn valid_argument(&self, function: &Function, index: usize, argument: &Argument) -> usize {
         let (call, name, buffer) =
-            (function.name.as_str(), argument.name.as_str(), address(&self.buffers[place]));
+            (function.name.as_str(), argument.name.as_str(), address(&self.buffers[index]));
         match argument.kind {
             Kind::Handle => match name {
                 "context" if call == "cuCtxDestroy_v2" => self.other,

@@ -1,10 +1,10 @@
-//! Runs tests in child processes, because a process cannot change its driver's configuration.
+//! Runs tests in child processes, because a process cannot change the configuration of its driver.
 
 use std::env;
 use std::process::{Command, Output};
 
-/// Runs an ignored test of this program in a child process with these environment variables, and returns its output.
-/// Panics if the test fails or takes more than five minutes.
+/// Runs an ignored test of this test executable in a child process with these environment variables, and returns its
+/// output. Panics if the test fails or takes more than five minutes.
 pub fn run(test: &str, variables: &[(&str, &str)]) -> String {
     let program = env::current_exe().expect("a program knows where it is");
     let mut command = Command::new("timeout");

@@ -1,5 +1,6 @@
-//! Calls functions of the driver by name: also those that some versions of cudarc lack, and with arguments that its types forbid.
-#![allow(dead_code, unused_imports, unused_macros)] // Each test uses what it needs.
+//! Calls driver functions by name, including functions that some versions of cudarc lack, and with arguments that
+//! cudarc's types forbid.
+#![allow(dead_code, unused_imports, unused_macros)] // Each test uses only some of this.
 
 use std::ffi::CString;
 use std::io::Write;
@@ -30,24 +31,24 @@ pub const CAPTURED_EVENT: u32 = 907;
 pub const CAPTURE_WRONG_THREAD: u32 = 908;
 pub const UPDATE_FAILURE: u32 = 910;
 
-/// Calls a function of the driver, and returns its result.
+/// Calls a driver function, and returns its result.
 #[track_caller]
 pub fn call(name: &str, arguments: &[usize]) -> u32 {
     type Function =
         extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize) -> u32;
     static LIBRARY: OnceLock<usize> = OnceLock::new();
     let library = *LIBRARY.get_or_init(|| {
-        // SAFETY: the name ends with a zero; the library was loaded by `install`, or is NVIDIA's.
+        // SAFETY: the name ends with a zero byte. The library was loaded by `install`, or is NVIDIA's.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
         assert!(!library.is_null(), "the driver is not installed");
         library.expose_provenance()
     });
     let symbol = CString::new(name).unwrap();
-    // SAFETY: the library is never closed, and the name ends with a zero.
+    // SAFETY: the library is never closed, and the name ends with a zero byte.
     let address = unsafe { libc::dlsym(ptr::with_exposed_provenance_mut(library), symbol.as_ptr()) };
     assert!(!address.is_null(), "there is no {name}");
-    // SAFETY: each function takes at most that many arguments, numbers and pointers, and leaves alone those that it does not
-    // have; what tests pass as pointers are places that are large enough.
+    // SAFETY: each function takes at most 11 arguments, which are numbers and pointers, and ignores further ones. Tests
+    // pass pointers to enough memory.
     let function: Function = unsafe { std::mem::transmute(address) };
     let at = |index: usize| arguments.get(index).copied().unwrap_or(0);
     function(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9), at(10))
@@ -79,38 +80,40 @@ pub fn last(name: &str, others: &[usize]) -> usize {
     value
 }
 
-/// The address of a value, which the driver reads and writes.
+/// Returns the address of a value that the driver may read and write.
 pub fn place<T: ?Sized>(value: &mut T) -> usize {
     ptr::from_mut(value).cast::<u8>().expose_provenance()
 }
 
-/// Whether to test NVIDIA's driver, on its first device: with `KERNEL_REGISTRY_SIM=0`. Its results are the right ones.
+/// Returns whether to test NVIDIA's driver on its first device: with `KERNEL_REGISTRY_SIM=0`. The results of that
+/// driver are the right ones.
 pub fn on_a_gpu() -> bool {
     std::env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "0")
 }
 
-/// A device of the simulated driver, or the first one of NVIDIA's.
+/// Returns a device of the simulated driver, or the first device of NVIDIA's.
 pub fn device(ordinal: usize) -> usize {
     if on_a_gpu() { 0 } else { ordinal }
 }
 
-/// Fails the test. On a GPU it fails only at the end, so that one run says all that NVIDIA's driver does differently.
+/// Fails the test. On a GPU the test fails only at its end, so that one run shows everything that NVIDIA's driver does
+/// differently.
 #[track_caller]
 pub fn differs(what: &str) {
     assert!(on_a_gpu(), "{what}");
     extern "C" fn fail() {
-        // SAFETY: the process ends, and nothing is left to be done.
+        // SAFETY: `_exit` ends the process at once, which is allowed in an exit handler.
         unsafe { libc::_exit(1) }
     }
     static FAILS: Once = Once::new();
-    // SAFETY: the function is there until the process has ended.
+    // SAFETY: the function exists until the process has ended.
     FAILS.call_once(|| assert_eq!(unsafe { libc::atexit(fail) }, 0));
     // The harness captures `println!`, and shows it only for tests that panic.
     let line = format!("DIFFERS {}: {what}\n", Location::caller());
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// Like `assert_eq`, but on a GPU the test goes on.
+/// Compares like `assert_eq`, but on a GPU the test continues after a difference.
 macro_rules! expect_eq {
     ($found:expr, $expected:expr $(, $($what:tt)+)?) => {
         match (&$found, &$expected) {
@@ -125,7 +128,7 @@ macro_rules! expect_eq {
 }
 pub(crate) use expect_eq;
 
-/// Installs the driver with three devices, so that a test can have one for itself. Faults are contained.
+/// Installs the driver with three devices, so that a test can have a device for itself. Faults are contained.
 pub fn install() {
     if !on_a_gpu() {
         Config::default().devices(3).contained(true).install().unwrap();
@@ -133,13 +136,13 @@ pub fn install() {
     ok("cuInit", &[0]);
 }
 
-/// A new context of a device, current in this thread. Its errors do not affect other tests.
+/// Creates a context on a device, and makes it current in this thread. Its errors do not affect other tests.
 pub fn context(device: usize) -> usize {
     install();
     get("cuCtxCreate_v2", &[0, self::device(device)])
 }
 
-/// A stream that waits for no other.
+/// Creates a non-blocking stream.
 pub fn stream() -> usize {
     get("cuStreamCreate", &[1])
 }
@@ -159,8 +162,8 @@ pub fn run(graph: usize) {
     ok("cuGraphExecDestroy", &[executable]);
 }
 
-/// Kernels. `push` appends a number to a list, whose first word is its length. `await` waits until a word is not
-/// 0. `store` writes a word, and `load` copies one.
+/// An image of four kernels. `push` appends a number to a list, whose first word is its length. `await` waits until a
+/// word is not 0. `store` writes a word. `load` copies a word.
 const KERNELS: &str = "\
 .version 8.0
 .target sm_80
@@ -198,7 +201,7 @@ AGAIN:
 .visible .global .align 4 .u32 shown = 7;
 \0";
 
-/// The image of those kernels.
+/// Returns the image of these kernels.
 pub fn image() -> Vec<u8> {
     KERNELS.as_bytes().to_vec()
 }
@@ -207,28 +210,28 @@ pub fn module() -> usize {
     get("cuModuleLoadData", &[place(&mut *image())])
 }
 
-/// One of those kernels in the current context.
+/// Loads one of these kernels into the current context.
 pub fn kernel(name: &str) -> usize {
     let mut name = CString::new(name).unwrap().into_bytes_with_nul();
     get("cuModuleGetFunction", &[module(), place(&mut *name)])
 }
 
-/// Launches one thread with these arguments.
+/// Launches a kernel in one thread with these arguments.
 #[track_caller]
 pub fn launch(function: usize, stream: usize, arguments: &[u64]) {
     let mut arguments = arguments.to_vec();
-    let mut places: Vec<usize> = arguments.iter_mut().map(place).collect();
-    ok("cuLaunchKernel", &[function, 1, 1, 1, 1, 1, 1, 0, stream, place(&mut *places), 0]);
+    let mut addresses: Vec<usize> = arguments.iter_mut().map(place).collect();
+    ok("cuLaunchKernel", &[function, 1, 1, 1, 1, 1, 1, 0, stream, place(&mut *addresses), 0]);
 }
 
-/// Memory of the current context, all zeros.
+/// Allocates memory in the current context, filled with zeros.
 pub fn memory(bytes: usize) -> usize {
     let memory = get("cuMemAlloc_v2", &[bytes]);
     ok("cuMemsetD8_v2", &[memory, 0, bytes]);
     memory
 }
 
-/// Words of a device.
+/// Reads words from device memory.
 #[track_caller]
 pub fn words(address: usize, count: usize) -> Vec<u32> {
     let mut words = vec![0_u32; count];
@@ -236,7 +239,7 @@ pub fn words(address: usize, count: usize) -> Vec<u32> {
     words
 }
 
-/// The numbers that `push` noted.
+/// Returns the numbers that `push` has appended.
 #[track_caller]
 pub fn noted(log: usize) -> Vec<u32> {
     let count = words(log, 1)[0] as usize;

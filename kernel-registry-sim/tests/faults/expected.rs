@@ -1,12 +1,12 @@
-//! The errors that are expected of each fault, and the faults that are no error.
+//! Lists the errors that are expected for each fault, and the faults that need not cause an error.
 
 use std::error::Error;
 
 pub use kernel_registry_command::with_causes as said;
 use kernel_registry_sim::Fault;
 
-/// `CUresult`s to inject, one of each kind: out of memory, an invalid argument, a fault of a kernel, an absent object, and an
-/// unfinished operation.
+/// The `CUresult`s to inject, one of each kind: out of memory, an invalid argument, a fault of a kernel, an unsupported
+/// function, and a system that is not ready.
 pub const RESULTS: [(u32, &str); 5] = [
     (2, "CUDA_ERROR_OUT_OF_MEMORY"),
     (1, "CUDA_ERROR_INVALID_VALUE"),
@@ -15,15 +15,15 @@ pub const RESULTS: [(u32, &str); 5] = [
     (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
 ];
 
-/// Whether this result breaks the context.
+/// Returns whether this result breaks the context.
 pub fn ends_context(result: u32) -> bool {
     result == 700
 }
 
-/// A fault of the matrix.
+/// A fault to inject: one row of the matrix of calls and results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
-    /// The function.
+    /// The name of the function.
     pub call: &'static str,
     /// The number of the call, counted from 1, or 0 for all calls.
     pub number: u64,
@@ -32,11 +32,12 @@ pub struct Case {
 }
 
 impl Case {
-    /// All cases: each call of each function, and all calls of each function together, with each result.
+    /// Returns all cases. For each result, each single call of each function fails, and all calls of each function
+    /// together.
     pub fn all(calls: &[kernel_registry_sim::Call]) -> Vec<Case> {
         let mut cases = Vec::new();
-        for (place, call) in calls.iter().enumerate() {
-            let number = calls[..=place].iter().filter(|other| other.name == call.name).count() as u64;
+        for (index, call) in calls.iter().enumerate() {
+            let number = calls[..=index].iter().filter(|other| other.name == call.name).count() as u64;
             for number in [number, 0] {
                 let of_call = RESULTS.map(|(result, name)| Case { call: call.name, number, result, name });
                 cases.extend(of_call.into_iter().filter(|case| !cases.contains(case)).collect::<Vec<_>>());
@@ -45,7 +46,7 @@ impl Case {
         cases
     }
 
-    /// Runs `work` while the call fails. It is an error if the call was not made.
+    /// Runs `work` while the call fails. Returns an error if the call was not made.
     pub fn during<T>(&self, work: impl FnOnce() -> T) -> Result<T, Box<dyn Error>> {
         let fault = Fault::fails(self.call, self.result);
         let fault = if self.number == 0 { fault } else { fault.nth(self.number) }.inject()?;
@@ -53,8 +54,9 @@ impl Case {
         if fault.hits() == 0 { Err("it was not called".into()) } else { Ok(done) }
     }
 
-    /// Whether a text names the result and the call. The call has its name in cuda.h, or that of cudarc's function which makes
-    /// several. If the call's own failure is no error, but the broken context is, the text names the next call.
+    /// Returns whether a text names the result and the call. The call has its name in cuda.h, or the name of a cudarc
+    /// function that makes several calls. If the failure of the call is tolerated, but the broken context is not, the
+    /// text names a later call instead.
     pub fn is_named_in(&self, text: &str) -> bool {
         if self.is_tolerated() && ends_context(self.result) {
             return text.contains(self.name);
@@ -71,7 +73,7 @@ impl Case {
         text.contains(self.name) && (text.contains(call) || by_cudarc.iter().any(|name| text.contains(name)))
     }
 
-    /// Whether the call is about a kernel or an image, which is to be named too.
+    /// Returns whether the call is about a kernel or an image, which the error then has to name too.
     pub fn is_about_a_kernel(&self) -> bool {
         let starts = [
             "cuFunc",
@@ -85,25 +87,25 @@ impl Case {
         starts.iter().any(|start| self.call.starts_with(start))
     }
 
-    /// Whether a program may succeed in spite of it.
+    /// Returns whether a program may succeed in spite of the fault.
     pub fn is_tolerated(&self) -> bool {
         match self.call {
-            // Tells whether an earlier context still exists. If this fails, that context is forgotten.
+            // The call tells whether an earlier context still exists. If it fails, that context is forgotten.
             "cuDevicePrimaryCtxGetState" => true,
-            // The stream goes with its context.
+            // The stream is destroyed with its context.
             "cuStreamDestroy_v2" => true,
-            // The first four look for functions of later drivers, and the fifth for an audit.
+            // The first four calls look for functions of newer drivers. A later call looks for an audit.
             "cuGetProcAddress_v2" => self.number > 4,
             _ if self.number == 0 => false,
-            // An image is loaded a second time, to ask why the first time failed.
+            // An image is loaded a second time to find out why the first time failed.
             "cuLibraryLoadData" | "cuModuleLoadDataEx" => true,
-            // The first call of each function is about the context itself.
+            // The first call of each other function is needed for the context itself.
             _ if self.number == 1 => false,
-            // Whether an earlier context is still there, as above.
+            // This call also tells whether an earlier context still exists.
             "cuCtxGetId" => true,
-            // A thread that helps to compile leaves the work to others if this fails.
+            // A thread that helps to compile leaves the work to other threads if this call fails.
             "cuCtxGetCurrent" | "cuCtxSetCurrent" => true,
-            // That too; and in the end it gives a thread its mode back.
+            // The same holds for this call, which also restores a thread's capture mode at the end.
             "cuThreadExchangeStreamCaptureMode" => true,
             _ => false,
         }

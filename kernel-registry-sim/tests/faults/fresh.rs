@@ -1,5 +1,5 @@
-//! Faults in calls that a process makes only once, to find the driver and to load images. Each runs in its own process, which
-//! is this program again.
+//! Tests faults in calls that a process makes only once, to find the driver and to load images. Each fault is injected
+//! in a child process, which runs this test executable again.
 
 use std::env;
 use std::error::Error;
@@ -10,10 +10,10 @@ use kernel_registry_sim::{Config, record_calls};
 use super::expected::{Case, RESULTS, said};
 use super::{child, program};
 
-/// The fault of such a process, as `cuInit 1 801`.
+/// The environment variable with the fault of the child process, such as `cuInit 1 801`.
 const VARIABLE: &str = "FAULT_OF_A_FRESH_PROCESS";
 
-/// The calls that only the first program of a process makes: all of them, up to the launch.
+/// The functions that a process calls only in its first run of the program.
 const ONCE: [&str; 4] = ["cuDriverGetVersion", "cuInit", "cuGetProcAddress_v2", "cuLibraryLoadData"];
 
 fn start(case: &str) -> String {
@@ -21,7 +21,7 @@ fn start(case: &str) -> String {
 }
 
 #[test]
-fn what_is_done_once_fails() {
+fn every_call_that_a_process_makes_once_fails() {
     let words = start("");
     let calls = |name: &str| words.lines().filter(|line| *line == format!("called {name}")).count();
     let calls = ONCE.map(|name| (name, calls(name)));
@@ -33,7 +33,7 @@ fn what_is_done_once_fails() {
             cases.extend(RESULTS.map(|(result, _)| format!("{call} {number} {result}")));
         }
     }
-    // Two processes run at once, because each waits for its threads much of the time.
+    // Two child processes run at once, because each waits for its threads much of the time.
     thread::scope(|scope| {
         for some in cases.chunks(cases.len().div_ceil(2)) {
             scope.spawn(move || some.iter().for_each(|case| drop(start(case))));
@@ -42,7 +42,7 @@ fn what_is_done_once_fails() {
 }
 
 #[test]
-#[ignore = "a part of `what_is_done_once_fails`, which starts it with a fault"]
+#[ignore = "a part of `every_call_that_a_process_makes_once_fails`, which starts it with a fault"]
 fn a_fresh_process() -> Result<(), Box<dyn Error>> {
     let fault = env::var(VARIABLE)?;
     if fault.is_empty() { show_calls() } else { fail_once(&fault) }

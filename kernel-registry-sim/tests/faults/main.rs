@@ -1,5 +1,5 @@
-//! Makes every call of the driver that a program makes through kernel-registry fail, with each of several results. Each failure is
-//! an error that names the call. Nothing panics, hangs or leaks, and trying again succeeds.
+//! Tests each driver call that a program makes through kernel-registry: the call fails with each of several results.
+//! The failure is an error that names the call. Nothing panics, hangs or leaks, and a second attempt succeeds.
 
 #[path = "../child/mod.rs"]
 mod child;
@@ -20,7 +20,7 @@ use kernel_registry_sim::Config;
 
 kernel_registry::link_kernels!(kernels);
 
-/// Takes a turn, because faults concern the whole process.
+/// Takes a turn, because faults affect the whole process.
 fn alone() -> serial::Turn {
     let turn = serial::take();
     let config = Config::from_environment().contained(true);
@@ -28,7 +28,7 @@ fn alone() -> serial::Turn {
     turn
 }
 
-/// Runs `work` in a thread of its own, and waits for it no longer than `limit`.
+/// Runs `work` in its own thread, and panics if it takes longer than `limit`.
 fn within<T: Send + 'static>(limit: Duration, what: String, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = mpsc::channel();
     let thread = thread::spawn(move || {

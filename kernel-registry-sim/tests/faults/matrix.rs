@@ -1,4 +1,4 @@
-//! Each call of a program whose images are loaded, with each result.
+//! Tests each call of a program whose images are loaded, with each result.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::expected::{Case, ends_context, said};
 use super::program::{self, Vectors};
 use super::{alone, child, within};
 
-/// Records the calls of each step: getting a context, warming in it, launching, asking for errors, and dropping everything.
+/// Records the calls of each step: getting a context, warming it, launching, rechecking, and dropping everything.
 fn record() -> Result<[Vec<Call>; 5], Box<dyn Error>> {
     let recording = record_calls();
     let context = kernel_registry::context(0)?;
@@ -34,10 +34,10 @@ fn record() -> Result<[Vec<Call>; 5], Box<dyn Error>> {
     Ok([for_context, for_warming, for_launching, for_asking, recording.calls()])
 }
 
-/// The live objects after a program without faults: its libraries, and nothing else.
+/// Returns the live objects after a program without faults: only its libraries.
 fn settled() -> Result<Live, Box<dyn Error>> {
     program::run()?;
-    // The second program finds the libraries loaded.
+    // In the second run the libraries are loaded already.
     program::run()?;
     let live = live();
     assert_eq!((live.contexts, live.streams, live.modules, live.allocations), (0, 0, 0, 0));
@@ -63,7 +63,7 @@ fn each(
     errors
 }
 
-/// Fails if there are more live objects than after a program that succeeded.
+/// Fails if there are other live objects than after a program that succeeded.
 fn nothing_is_left(than: Live) -> Result<(), Box<dyn Error>> {
     match live() {
         live if live == than => Ok(()),
@@ -71,7 +71,7 @@ fn nothing_is_left(than: Live) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Checks that nothing is left, and that a program succeeds now and leaves nothing either.
+/// Checks that no objects are left, that a program now succeeds, and that it leaves no objects either.
 fn all_is_well(before: Live) -> Result<(), Box<dyn Error>> {
     nothing_is_left(before)?;
     program::run().map_err(|error| format!("in a new context: {error}"))?;
@@ -92,8 +92,8 @@ fn getting_a_context_fails() -> Result<(), Box<dyn Error>> {
             return Err(words.into());
         }
         if case.call == "cuDeviceGetAttribute" {
-            // cudarc keeps the reference that it has taken just before.
-            // SAFETY: this releases that reference, and there is no other.
+            // cudarc does not release the reference that it has just taken.
+            // SAFETY: this call releases that reference, and there is no other.
             unsafe { sys::cuDevicePrimaryCtxRelease_v2(0) };
         }
         program::run().map_err(|error| format!("trying again: {error}"))?;
@@ -110,7 +110,8 @@ fn warming_fails() -> Result<(), Box<dyn Error>> {
     warming_fails_with(|_| true)
 }
 
-/// An older driver gets other calls: none tells whether a kernel is loaded. Kernels are loaded with their image.
+/// An older driver gets other calls. None of its calls tells whether a kernel is loaded. Kernels are loaded with their
+/// image.
 #[test]
 fn warming_fails_on_an_older_driver_that_loads_eagerly() {
     let older = [("KERNEL_REGISTRY_SIM_DRIVER", "12.0"), ("CUDA_MODULE_LOADING", "EAGER")];
@@ -124,12 +125,12 @@ fn warming_fails_as_the_variables_say() -> Result<(), Box<dyn Error>> {
     warming_fails_with(|case| matches!(case.name, "CUDA_ERROR_OUT_OF_MEMORY" | "CUDA_ERROR_ILLEGAL_ADDRESS"))
 }
 
-fn warming_fails_with(is_meant: impl Fn(&Case) -> bool) -> Result<(), Box<dyn Error>> {
+fn warming_fails_with(is_tested: impl Fn(&Case) -> bool) -> Result<(), Box<dyn Error>> {
     let before = settled()?;
     let [_, calls, ..] = record()?;
     assert!(calls.len() > 300, "{}", calls.len());
     let mut cases = Case::all(&calls);
-    cases.retain(is_meant);
+    cases.retain(is_tested);
     let errors = each(&cases, move |case| {
         let is_error = warming_fails_once(case)?;
         if ends_context(case.result) {
@@ -143,7 +144,7 @@ fn warming_fails_with(is_meant: impl Fn(&Case) -> bool) -> Result<(), Box<dyn Er
     Ok(())
 }
 
-/// Whether a kernel is warm, and is not warmed late.
+/// Returns whether a kernel is warm, without warming it late.
 fn is_warm(context: &Arc<CudaContext>) -> bool {
     let recording = record_calls();
     saxpy::INFO.cu_function(context).is_ok()
@@ -170,7 +171,7 @@ fn warming_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
     Ok(is_error)
 }
 
-/// Each failure names its kernel, and its image unless it has none; the call and the result are named.
+/// Checks that the error names the call and the result, and each failure its kernel and its image, if it has one.
 fn check_words(error: &WarmError, case: Case) -> Result<(), Box<dyn Error>> {
     let words = said(error);
     if let WarmError::Kernels { report } = error {
@@ -220,7 +221,8 @@ fn launching_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
             launches = 0;
             true
         }
-        // Before and after the launch cudarc records and waits for events. It keeps a failure of these for its next call.
+        // cudarc records and waits for events before and after the launch. It keeps an error of these calls for its
+        // next call.
         Ok(()) => {
             if context.check_err().is_ok() {
                 return Err("it is no error, now or later".into());
@@ -232,7 +234,7 @@ fn launching_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
     if ends_context(case.result) {
         return Ok(is_error);
     }
-    // If all calls fail, some of them are the launch's, and others cudarc's.
+    // If all calls fail, some of them may be cudarc's, so cudarc may have kept an error as well.
     if context.check_err().is_err() && launched.is_err() && case.number != 0 {
         return Err("an error was returned, and kept too".into());
     }
@@ -242,20 +244,20 @@ fn launching_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
 }
 
 #[test]
-fn asking_fails() -> Result<(), Box<dyn Error>> {
+fn rechecking_fails() -> Result<(), Box<dyn Error>> {
     let _turn = alone();
     let before = settled()?;
     let [_, _, _, calls, _] = record()?;
     let cases = Case::all(&calls);
     each(&cases, move |case| {
-        asking_fails_once(case)?;
+        rechecking_fails_once(case)?;
         nothing_is_left(before)?;
         Ok(true)
     });
     Ok(())
 }
 
-fn asking_fails_once(case: Case) -> Result<(), Box<dyn Error>> {
+fn rechecking_fails_once(case: Case) -> Result<(), Box<dyn Error>> {
     let context = kernel_registry::context(0)?;
     let warm = program::warm(&context)?;
     let asked = case.during(|| warm.recheck())?;
@@ -267,7 +269,7 @@ fn asking_fails_once(case: Case) -> Result<(), Box<dyn Error>> {
     if ends_context(case.result) { Ok(()) } else { Ok(warm.recheck()?) }
 }
 
-/// Errors during a drop cannot be returned. But nothing panics, and objects that remain end with the context.
+/// Errors during a drop cannot be returned. But nothing panics, and objects that remain are destroyed with the context.
 #[test]
 fn dropping_fails() -> Result<(), Box<dyn Error>> {
     let _turn = alone();
@@ -290,7 +292,7 @@ fn dropping_fails_once(case: Case) -> Result<(), Box<dyn Error>> {
     vectors.check(1)?;
     case.during(|| drop((warm, vectors, context)))?;
     if case.call == "cuDevicePrimaryCtxRelease_v2" {
-        // SAFETY: the release failed, so this reference still exists, and only this test has it.
+        // SAFETY: the release failed, so the reference still exists, and only this test has it.
         unsafe { sys::cuDevicePrimaryCtxRelease_v2(0).result()? };
     }
     Ok(())

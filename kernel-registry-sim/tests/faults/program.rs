@@ -1,4 +1,4 @@
-//! The program under test: it gets a context, warms kernels, and launches one.
+//! Defines the program under test, which gets a context, warms kernels, and launches a kernel.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use kernel_registry::cudarc::driver::{CudaContext, CudaSlice, CudaStream};
 use kernel_registry::{LaunchError, Warm, WarmError, Warmup, gpu_kernel};
 use kernels::blas1::saxpy;
 
-/// Machine code, which is loaded in another way than PTX.
+/// A kernel in machine code, which is loaded by other calls than PTX.
 #[gpu_kernel(image = "../kernel-registry-cuda/cuda/first.fatbin", block = 1)]
 pub unsafe fn first(zero: i32);
 
@@ -20,7 +20,8 @@ pub struct Vectors {
     y: CudaSlice<f32>,
 }
 
-/// Warms all kernels in two threads: their number affects the driver calls, and must not depend on the machine.
+/// Warms all kernels in two threads. The number of threads affects the driver calls, and must not depend on the
+/// machine.
 pub fn warm(context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
     Warmup::new().threads(2).warm(context)
 }
@@ -38,7 +39,7 @@ impl Vectors {
         unsafe { saxpy::launch(&self.stream, saxpy::over(N), N, 3.0, &self.x, &mut self.y) }
     }
 
-    /// Checks the kernel's result after this many launches.
+    /// Checks the results of saxpy after this many launches.
     pub fn check(&self, launches: u32) -> Result<(), Box<dyn Error>> {
         let y = self.stream.clone_dtoh(&self.y)?;
         let expected = 2.0 + 3.0 * launches as f32;

@@ -1,4 +1,4 @@
-//! Kernels that fail after their launch was accepted, and calls that take too long.
+//! Tests kernels that fail after their launch was accepted, and calls that take too long.
 
 use std::error::Error;
 use std::thread;
@@ -27,7 +27,7 @@ fn leaves_nothing(work: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<(
 
 /// The launch succeeds. The next call that waits returns the error, and so do all later calls.
 #[test]
-fn a_kernel_that_goes_wrong_ends_its_context() -> Result<(), Box<dyn Error>> {
+fn a_failed_kernel_breaks_its_context() -> Result<(), Box<dyn Error>> {
     leaves_nothing(|| {
         let context = kernel_registry::context(0)?;
         let warm = program::warm(&context)?;
@@ -54,9 +54,9 @@ fn a_kernel_that_goes_wrong_ends_its_context() -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Kernels of this library can fail like all others.
+/// Kernels that kernel-registry launches itself can fail like any other.
 #[test]
-fn a_kernel_that_goes_wrong_while_others_are_warmed_is_an_error() -> Result<(), Box<dyn Error>> {
+fn a_failed_kernel_during_a_warm_up_is_an_error() -> Result<(), Box<dyn Error>> {
     leaves_nothing(|| {
         let context = kernel_registry::context(0)?;
         let fault = Fault::breaks("cuLaunchKernel", LAUNCH_FAILED).nth(1).inject()?;
@@ -71,11 +71,12 @@ fn a_kernel_that_goes_wrong_while_others_are_warmed_is_an_error() -> Result<(), 
     })
 }
 
-/// The timeout's error names the call that waits. Later work waits until that call ends.
+/// The error of a timeout names the call that waits. Later work waits until that call ends.
 #[test]
 fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
     leaves_nothing(|| {
-        // Other calls take less than the timeout on a busy machine too, and the warm-up less than the delayed call.
+        // The timeout is long enough for all other calls, even on a busy machine. The delayed call takes longer than
+        // the whole warm-up.
         const LONG: Duration = Duration::from_secs(4);
         let before = live();
         for (call, named, about) in [
@@ -95,10 +96,10 @@ fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
                 "{words}"
             );
             assert_eq!(fault.hits(), 1);
-            // The thread that was left behind goes on when its call ends; until then all other work waits.
+            // The thread that was left behind continues when its call ends. Until then, all other work waits.
             program::run_in(&context)?;
             drop((fault, context));
-            // And it holds the context until it ends.
+            // That thread also keeps the context alive until the thread ends.
             let dropped = Instant::now();
             while live() != before && dropped.elapsed() < LONG {
                 thread::sleep(Duration::from_millis(5));
@@ -108,9 +109,9 @@ fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// A kernel that is warmed at its launch fails like one that is warmed in time, and the next launch succeeds.
+/// A kernel that is loaded late fails like a kernel that is warmed, and the next launch succeeds.
 #[test]
-fn a_kernel_that_is_late_fails_in_words() -> Result<(), Box<dyn Error>> {
+fn a_late_load_that_fails_is_an_error_that_names_the_kernel() -> Result<(), Box<dyn Error>> {
     leaves_nothing(|| {
         let context = kernel_registry::context(0)?;
         let _warm = Warmup::new().only(|_| false).late(Late::Allow).warm(&context)?;

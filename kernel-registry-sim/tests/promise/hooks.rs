@@ -1,4 +1,4 @@
-//! Tests of `#[warmup]` functions: the operations that they may do, and their time limit.
+//! Tests `#[warmup]` functions: which operations they may do, and their time limit.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use kernel_registry::{
 
 use super::{Outcome, alone, another, launch_saxpy};
 
-/// The body of this program's hook.
+/// The function that the hook of this test executable calls.
 pub type Hook = fn(&WarmContext<'_>) -> Result<(), String>;
 
 static CHOSEN: Mutex<Option<Hook>> = Mutex::new(None);
@@ -45,7 +45,8 @@ fn a_hook_cannot_warm_its_own_context() -> Outcome {
     Ok(())
 }
 
-/// Checks that a warm-up of this context in a hook's thread is refused: it would wait for the hook, which waits for it.
+/// Checks that warming this context from the hook's thread was refused. Such a warm-up would wait for the hook, and the
+/// hook for it.
 fn is_refused(warmed: Result<Warm, WarmError>) -> Result<(), String> {
     match warmed {
         Err(WarmError::InHook { hook }) if hook.ends_with("::hooks::hook") => Ok(()),
@@ -74,7 +75,7 @@ fn a_hook_cannot_wait_for_a_thread_that_warms_its_context() -> Outcome {
     Ok(())
 }
 
-/// Its own hook warms the first one.
+/// The hook of each context warms the other context.
 #[test]
 fn hooks_of_two_contexts_cannot_wait_for_each_other() -> Outcome {
     static FIRST: Mutex<Option<Arc<CudaContext>>> = Mutex::new(None);
@@ -108,7 +109,7 @@ fn other_threads_wait_for_a_hook() -> Outcome {
         while !BEGUN.load(Ordering::SeqCst) {
             thread::yield_now();
         }
-        // Both threads began before the hook or after it, but not in it.
+        // Both threads began to warm before or after the hook, but not in it.
         let late = scope.spawn(|| warm_all(&alone.context)).join().expect("no panic");
         assert!(warm_all(&alone.context).is_ok() && late.is_ok(), "{late:?}");
         first.join().expect("no panic").map(drop)
@@ -116,7 +117,7 @@ fn other_threads_wait_for_a_hook() -> Outcome {
     Ok(())
 }
 
-/// Warming late a kernel that the warm-up does not select is the same.
+/// A late load of a kernel that the warm-up does not select is refused in a hook like a nested warm-up.
 #[test]
 fn a_hook_cannot_launch_what_is_not_warm() -> Outcome {
     let alone = alone()?;
@@ -154,7 +155,7 @@ fn a_hook_that_does_not_return_is_named() -> Outcome {
     let words = error.to_string();
     assert!(matches!(error, WarmError::HookTimedOut { .. }), "{words}");
     assert!(words.contains("hooks::hook") && words.contains("Warmup::hook_timeout"), "{words}");
-    // Others wait for it as long, and no longer.
+    // Other warm-ups wait for the hook for the same time limit.
     let again = Warmup::new().hook_timeout(limit).warm(&alone.context).expect_err("it still runs");
     assert!(matches!(again, WarmError::HookTimedOut { .. }), "{again}");
     warm_all(&alone.context)?;
@@ -165,7 +166,7 @@ fn a_hook_that_does_not_return_is_named() -> Outcome {
 fn a_stack_that_a_hook_lowers_is_raised_again() -> Outcome {
     let alone = alone()?;
     choose(Some(|_| {
-        // SAFETY: it concerns the current context.
+        // SAFETY: the call affects only the current context.
         unsafe { sys::cuCtxSetLimit(sys::CUlimit::CU_LIMIT_STACK_SIZE, 1024) }
             .result()
             .map_err(|error| error.to_string())
@@ -176,7 +177,7 @@ fn a_stack_that_a_hook_lowers_is_raised_again() -> Outcome {
     Ok(())
 }
 
-/// The module's kernel, through cudarc.
+/// Loads a module with cudarc, and returns its kernel.
 fn function_of(context: &Arc<CudaContext>) -> Result<CudaFunction, Box<dyn std::error::Error>> {
     let text = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry other() { ret; }\n";
     let module = context.load_module(Ptx::from_src(text))?;
@@ -194,7 +195,7 @@ fn what_belongs_to_another_context_is_not_loaded() -> Outcome {
         assert_eq!(warm.load_function(&foreign), Err(LoadError::OtherContext));
         assert_eq!(warm.load_function(&own), Ok(()));
         let mut module = std::ptr::null_mut();
-        // SAFETY: the function is one of a module that stays loaded meanwhile.
+        // SAFETY: the function belongs to a module that stays loaded.
         unsafe {
             let asked = sys::cuFuncGetModule(&mut module, foreign.cu_function());
             assert_eq!(asked, CUresult::CUDA_SUCCESS);

@@ -1,4 +1,5 @@
-//! Contexts that are reset, destroyed and made again, and modules that are unloaded. Nothing that was there before is used.
+//! Tests contexts that are reset, destroyed and created again, and modules that are unloaded. Nothing of the earlier
+//! context or module is used.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,7 +12,7 @@ use kernels::waiting::touch;
 
 use super::{Outcome, alone, another, launch_saxpy, reset};
 
-/// After a reset another kernel may have the old handle.
+/// After a reset, another kernel may have the handle that the kernel had before.
 #[test]
 fn a_prepared_launch_does_not_survive_a_reset() -> Outcome {
     let alone = alone()?;
@@ -38,7 +39,7 @@ fn a_prepared_launch_does_not_survive_a_reset() -> Outcome {
     Ok(())
 }
 
-/// When any context ends it looks again, and finds that its own is still there.
+/// When any context ends, a prepared launch checks again whether its own context still exists.
 #[test]
 fn a_prepared_launch_survives_the_end_of_other_contexts() -> Outcome {
     let alone = alone()?;
@@ -77,7 +78,7 @@ fn contexts_of_one_device_that_are_warmed_at_once_have_all_kernels() -> Outcome 
     Ok(())
 }
 
-/// Each call would leak a `CudaContext`, which must not be dropped.
+/// Each call would otherwise leak a `CudaContext`, which must not be dropped.
 #[test]
 fn a_context_is_borrowed_once() -> Outcome {
     let _alone = alone()?;
@@ -95,9 +96,9 @@ fn a_context_is_borrowed_once() -> Outcome {
     Ok(())
 }
 
-/// While one thread asks whether a context is still there, another ends it.
+/// One thread asks whether a context still exists while another thread ends it.
 #[test]
-fn a_context_may_end_while_it_is_asked_for() -> Outcome {
+fn a_context_may_end_while_a_thread_asks_for_it() -> Outcome {
     let alone = alone()?;
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -114,15 +115,15 @@ fn a_context_may_end_while_it_is_asked_for() -> Outcome {
 }
 
 #[test]
-fn a_module_that_was_unloaded_is_found_out_and_loaded_again() -> Outcome {
+fn an_unloaded_module_is_noticed_and_loaded_again() -> Outcome {
     let alone = alone()?;
-    // Compiled images are libraries, and their modules cannot be unloaded.
+    // Machine code is loaded as a module. PTX would be loaded as a library, whose modules cannot be unloaded.
     let machine_code = || Warmup::new().only(|kernel| kernel == first::INFO);
     let receipt = machine_code().warm(&alone.context)?;
     let prepared = Prepared::<first>::new(&alone.context, first::over(1))?;
     let function = first::INFO.cu_function(&alone.context)?;
     let mut module = std::ptr::null_mut();
-    // SAFETY: the module is loaded, and nothing of it runs.
+    // SAFETY: the module is loaded, and none of its kernels runs.
     unsafe {
         sys::cuFuncGetModule(&mut module, function).result()?;
         sys::cuModuleUnload(module).result()?;
@@ -139,7 +140,7 @@ fn a_module_that_was_unloaded_is_found_out_and_loaded_again() -> Outcome {
     );
     assert!(matches!(first::INFO.cu_function(&alone.context), Ok(new) if new != function));
     let stream = alone.context.new_stream()?;
-    // SAFETY: with 0 the kernel does nothing.
+    // SAFETY: with the argument 0 the kernel does nothing.
     let launched = unsafe { first::launch(&stream, &prepared, 0) };
     assert!(matches!(launched, Err(LaunchError::LoadedAnew { .. })), "{launched:?}");
     machine_code().warm(&alone.context)?;
@@ -147,6 +148,6 @@ fn a_module_that_was_unloaded_is_found_out_and_loaded_again() -> Outcome {
     Ok(())
 }
 
-/// Machine code, which is loaded as a module.
+/// A kernel in machine code, which is loaded as a module.
 #[kernel_registry::gpu_kernel(image = "../kernel-registry-cuda/cuda/first.fatbin", block = 1)]
 pub unsafe fn first(zero: i32);

@@ -1,4 +1,5 @@
-//! Tests of late loads, which are launches of kernels that are not warm: the policy for them, and their threads.
+//! Tests late loads, which are launches of kernels that are not warm: the policy for late loads, and the threads that
+//! do them.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -37,7 +38,7 @@ fn a_library_cannot_allow_what_the_application_denies() -> Outcome {
 fn a_sealed_context_loads_nothing_late() -> Outcome {
     let alone = alone()?;
     let warm = only_touch().late(Late::Allow).warm(&alone.context)?;
-    // No audit is there to be told.
+    // No audit runs that the receipt could tell.
     warm.seal();
     let error = launch_saxpy(&alone.context).expect_err("late loads are denied");
     assert!(matches!(error.downcast_ref(), Some(LaunchError::NotWarm { .. })), "{error}");
@@ -53,9 +54,9 @@ fn a_sealed_context_loads_nothing_late() -> Outcome {
     Ok(())
 }
 
-/// The policy changes during a load that was allowed when it started.
+/// The policy changes during a late load that was allowed when it started.
 #[test]
-fn a_late_load_does_not_undo_a_denial_during_it() -> Outcome {
+fn a_denial_during_a_late_load_stays() -> Outcome {
     let alone = alone()?;
     let context = alone.context.clone();
     let deny = move |_: &kernel_registry::LateLoad| {
@@ -72,9 +73,10 @@ fn a_late_load_does_not_undo_a_denial_during_it() -> Outcome {
     Ok(())
 }
 
-/// The application's function for late loads may launch kernels, even this one, and in another thread.
+/// The application's callback for late loads may launch kernels, even the kernel that is loaded late, and in another
+/// thread.
 #[test]
-fn the_application_may_launch_the_kernel_that_it_is_told_of() -> Outcome {
+fn the_callback_may_launch_the_kernel_that_is_loaded_late() -> Outcome {
     for elsewhere in [false, true] {
         let alone = alone()?;
         let (context, told) = (alone.context.clone(), Arc::new(Mutex::new(0)));
@@ -97,7 +99,7 @@ fn the_application_may_launch_the_kernel_that_it_is_told_of() -> Outcome {
 }
 
 #[test]
-fn the_application_is_told_before_a_kernel_is_loaded() -> Outcome {
+fn the_callback_is_called_before_a_kernel_is_loaded_late() -> Outcome {
     let alone = alone()?;
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = told.clone();
@@ -111,7 +113,7 @@ fn the_application_is_told_before_a_kernel_is_loaded() -> Outcome {
     Ok(())
 }
 
-/// Stack budget and timeout are those of the application's warm-up.
+/// The stack budget and the timeout are those of the application's warm-up.
 #[test]
 fn a_late_load_obeys_the_limits_of_the_application() -> Outcome {
     let alone = alone()?;
@@ -135,11 +137,11 @@ fn a_late_load_obeys_the_limits_of_the_application() -> Outcome {
 }
 
 #[test]
-fn a_late_load_beside_one_that_is_stuck_fails_at_once() -> Outcome {
+fn a_late_load_beside_a_stuck_one_fails_at_once() -> Outcome {
     let alone = alone()?;
     let timeout = Duration::from_millis(200);
     only_touch().late(Late::Allow).timeout(timeout).warm(&alone.context)?;
-    // Allocations and copies come first, because they would wait for the stuck load, too.
+    // Allocations and copies come first, because they would wait for the stuck load too.
     let stream = alone.context.new_stream()?;
     let (x, mut y) = (stream.clone_htod(&[1.0_f32; 8])?, stream.clone_htod(&[2.0_f32; 8])?);
     stream.synchronize()?;
@@ -170,7 +172,7 @@ fn a_late_load_beside_one_that_is_stuck_fails_at_once() -> Outcome {
 #[test]
 fn late_loads_work_after_the_warmed_object_is_dropped() -> Outcome {
     let alone = alone()?;
-    // Two `CudaContext`s of one context: `alone` keeps it alive.
+    // These are two `CudaContext`s of one context, which `alone` keeps alive.
     let first = CudaContext::new(0)?;
     only_touch().late(Late::Allow).warm(&first)?;
     drop(first);
@@ -186,7 +188,7 @@ fn late_loads_work_after_the_warmed_object_is_dropped() -> Outcome {
     Ok(())
 }
 
-/// A reset context has no policy, as if it had never been warmed.
+/// A context that was reset has no policy, as if it had never been warmed.
 #[test]
 fn a_reset_clears_the_policy() -> Outcome {
     let alone = alone()?;

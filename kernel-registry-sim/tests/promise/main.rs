@@ -25,7 +25,7 @@ kernel_registry::link_kernels!(kernels);
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// A turn in which no other test runs: hooks, faults and the driver belong to the whole process.
+/// A turn in which no other test runs, because hooks, faults and the driver belong to the whole process.
 struct Alone {
     context: Arc<CudaContext>,
     _turn: MutexGuard<'static, ()>,
@@ -42,23 +42,24 @@ fn alone() -> Result<Alone, Box<dyn Error>> {
     Ok(Alone { context, _turn: turn })
 }
 
-/// Resets the device of a context, and makes the context anew at its old address, so that its object can be used.
+/// Resets the device of a context, and creates the context again at its old address, so that the `CudaContext` can
+/// still be used.
 fn reset(context: &CudaContext) -> Outcome {
     use kernel_registry::cudarc::driver::sys;
     // SAFETY: no other thread uses the context.
     unsafe { sys::cuDevicePrimaryCtxReset_v2(context.cu_device()).result()? };
-    // It stays until the next reset.
+    // The new context is kept alive until the next reset.
     static KEPT: Mutex<Option<Arc<CudaContext>>> = Mutex::new(None);
     *KEPT.lock().unwrap_or_else(PoisonError::into_inner) = Some(CudaContext::new(0)?);
     context.bind_to_thread()?;
     Ok(())
 }
 
-/// A further context of the device.
+/// Creates another context of the device.
 fn another() -> Result<Arc<CudaContext>, Box<dyn Error>> {
     use kernel_registry::cudarc::driver::{result, sys};
     let device = result::device::get(0)?;
-    // SAFETY: the context is new, and from here on that of the `CudaContext`.
+    // SAFETY: the context is new, and belongs to the `CudaContext` from here on.
     unsafe {
         let mut context = std::ptr::null_mut();
         sys::cuCtxCreate_v4(&mut context, std::ptr::null_mut(), 0, device).result()?;
@@ -66,12 +67,12 @@ fn another() -> Result<Arc<CudaContext>, Box<dyn Error>> {
     }
 }
 
-/// Warms one kernel alone.
+/// Selects one kernel to warm.
 fn only_touch<'a>() -> Warmup<'a> {
     Warmup::new().only(|kernel| kernel == touch::INFO)
 }
 
-/// Launches a kernel and checks its result.
+/// Launches saxpy and checks its result.
 fn launch_saxpy(context: &Arc<CudaContext>) -> Outcome {
     let stream = context.new_stream()?;
     let (x, mut y) = (stream.clone_htod(&[1.0_f32; 8])?, stream.clone_htod(&[2.0_f32; 8])?);

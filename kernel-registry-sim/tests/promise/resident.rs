@@ -1,4 +1,4 @@
-//! A resident kernel, which runs until it is stopped.
+//! Starts and stops a resident kernel.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// Warms the kernel, and starts it. It gives up after a minute.
+    /// Warms the kernel, and starts it. The kernel ends by itself after a minute.
     pub fn start(context: &Arc<CudaContext>) -> Result<Self, Box<dyn Error>> {
         Self::warm(context)?;
         Self::start_warm(context)
@@ -27,17 +27,17 @@ impl Resident {
         Warmup::new().only(|kernel| kernel == spin_until_flag::INFO).hooks(false).warm(context).map(drop)
     }
 
-    /// Starts the kernel, which is warm.
+    /// Starts the kernel, which must be warm.
     pub fn start_warm(context: &Arc<CudaContext>) -> Result<Self, Box<dyn Error>> {
         let (stream, control) = (context.new_stream()?, Control::new(context, 1)?);
         let flag = Mapped::<AtomicU32>::zeroed(context, 1)?;
         control.limit(Duration::from_secs(60));
-        // SAFETY: freeing what the arguments point to waits for the kernel.
+        // SAFETY: freeing the flag and the control block waits for the kernel.
         unsafe { spin_until_flag::launch(&stream, spin_until_flag::over(1), &flag, &control)? };
         Ok(Resident { stream, control, _flag: flag })
     }
 
-    /// Ends the kernel, and waits for it.
+    /// Ends the kernel, and waits for its end.
     pub fn stop(self) -> Result<(), Box<dyn Error>> {
         self.control.stop();
         self.stream.synchronize()?;

@@ -1,4 +1,4 @@
-//! Kernels whose functions are looked up while another kernel runs.
+//! Tests kernels whose functions are looked up while another kernel runs.
 
 use std::thread;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use super::identity::first;
 use super::resident::Resident;
 use super::{Outcome, alone};
 
-/// The driver says at once that such a kernel is loaded, and its launch would wait.
+/// The driver says at once that such a kernel is loaded, but a launch of the kernel would wait.
 #[test]
-fn a_kernel_is_not_warm_before_the_others_have_ended() -> Outcome {
+fn a_kernel_is_not_warm_until_running_kernels_have_ended() -> Outcome {
     let alone = alone()?;
     Resident::warm(&alone.context)?;
     let slow = Fault::delays("cuModuleGetFunction", Duration::from_millis(600)).nth(1).inject()?;

@@ -1,4 +1,4 @@
-//! Several warm-ups of one context, and calls that take long for other reasons than the device.
+//! Tests several warm-ups of one context, and calls that take long without waiting for the device.
 
 use std::sync::mpsc;
 use std::thread;
@@ -12,7 +12,7 @@ use super::{Outcome, alone, child, hooks};
 
 const SHORT: Duration = Duration::from_millis(150);
 
-/// The other warm-up works all the time, so the second one waits for longer than its timeout.
+/// The first warm-up works all the time, so the second one may wait for longer than its timeout.
 #[test]
 fn waiting_for_a_warm_up_that_works_is_not_waiting_for_the_device() -> Outcome {
     let alone = alone()?;
@@ -30,7 +30,7 @@ fn waiting_for_a_warm_up_that_works_is_not_waiting_for_the_device() -> Outcome {
     Ok(())
 }
 
-/// The call that the other one waits in is named, and no thread is started to wait as well.
+/// The error names the call in which the first warm-up waits. No further thread is started to wait as well.
 #[test]
 fn waiting_for_a_warm_up_that_is_stuck_ends_at_once() -> Outcome {
     let alone = alone()?;
@@ -49,7 +49,7 @@ fn waiting_for_a_warm_up_that_is_stuck_ends_at_once() -> Outcome {
     Ok(())
 }
 
-/// An image is compiled only once per process, so this test needs its own.
+/// Each image is compiled only once in a process, so this test needs its own process.
 #[test]
 fn a_long_compilation_does_not_keep_the_device_busy() {
     child::run("turns::slow_compilation", &[]);
@@ -65,7 +65,7 @@ fn slow_compilation() -> Outcome {
     Ok(())
 }
 
-/// In eager mode compiling ends with loading, which waits. The timeout limits that.
+/// In eager mode, compiling ends with loading, which waits for the device. The timeout limits that wait.
 #[test]
 fn a_compilation_that_waits_for_the_device_is_given_up() {
     child::run("turns::eager", &[]);
@@ -84,10 +84,10 @@ fn eager() -> Outcome {
     Ok(())
 }
 
-/// Each new thread needs memory for its stack.
+/// Starting a thread needs memory for its stack.
 #[test]
 fn a_thread_that_cannot_be_started_is_an_error() {
-    // The sanitizer itself needs memory that the test takes away. `cargo xtask sanitize` says how it compiles.
+    // A sanitizer needs the memory that the test takes away. `cargo xtask sanitize` tells how it compiles.
     if option_env!("CARGO_ENCODED_RUSTFLAGS").is_some_and(|flags| flags.contains("sanitizer")) {
         println!("LEFT OUT: not under a sanitizer");
         return;
@@ -102,7 +102,7 @@ fn no_threads() -> Outcome {
         Config::default().install()?;
         kernel_registry::context(0)?
     };
-    // The driver's thread works, and this one runs: a thread that is still starting needs memory too.
+    // Makes sure that the driver's threads have started, because starting a thread needs memory too.
     let stream = context.new_stream()?;
     drop(stream.alloc_zeros::<u8>(1)?);
     stream.synchronize()?;
@@ -116,14 +116,14 @@ fn no_threads() -> Outcome {
     begun.recv()?;
     let set = |soft: libc::rlim_t| {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: both calls get a limit to read or to write.
+        // SAFETY: both calls get the address of a limit.
         unsafe {
             assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &mut limit), 0);
             limit.rlim_cur = soft.min(limit.rlim_max);
             assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
         }
     };
-    // Room for allocations, but not for a thread's stack of two megabytes.
+    // Leaves room for allocations, but not for a thread's stack of two megabytes.
     let pages = std::fs::read_to_string("/proc/self/statm")?;
     let pages: libc::rlim_t = pages.split(' ').next().ok_or("no size")?.parse()?;
     set(pages * 4096 + (1 << 20));

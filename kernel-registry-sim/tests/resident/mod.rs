@@ -1,5 +1,5 @@
-//! A resident kernel, which runs until it is released, or its time is over.
-#![allow(dead_code)] // Each test uses what it needs.
+//! Starts a resident kernel, which runs until it is released or its time is over.
+#![allow(dead_code)] // Each test uses only some of this.
 
 use std::ptr;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ pub struct Resident {
 }
 
 fn word(address: usize) -> &'static AtomicU32 {
-    // SAFETY: these are four bytes of memory of the host that is never freed, and the device accesses them as a whole too.
+    // SAFETY: these are four aligned bytes of host memory that is never freed. All accesses to them are atomic.
     unsafe { AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(address)) }
 }
 
 impl Resident {
-    /// Starts one in the current context. It ends after that time at the latest.
+    /// Starts a resident kernel in the current context. The kernel ends after `longest` at the latest.
     pub fn start(longest: Duration) -> Self {
         let await_flag = kernel("await");
         Self::on(longest, |stream, flag| launch(await_flag, stream, &[flag as u64]))
     }
 
-    /// Occupies a stream until the word at the flag is 1.
+    /// Occupies a stream until the word at `flag` is 1.
     fn on(longest: Duration, occupy: impl FnOnce(usize, usize)) -> Self {
         let (stream, flag) = (stream(), get("cuMemHostAlloc", &[4, 2]));
         word(flag).store(0, Ordering::SeqCst);
@@ -43,12 +43,12 @@ impl Resident {
         Resident { stream, flag, over, timer }
     }
 
-    /// Whether its time was over before it was released.
+    /// Returns whether the time was over before the kernel was released.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::SeqCst)
     }
 
-    /// Releases it, and waits until it has ended.
+    /// Releases the kernel, and waits until it has ended.
     pub fn release(self) {
         word(self.flag).store(1, Ordering::SeqCst);
         self.timer.thread().unpark();
@@ -57,18 +57,18 @@ impl Resident {
     }
 }
 
-/// Whether an operation waits for a resident kernel. `expected` says how long to look.
+/// Returns whether an operation waits for a resident kernel. `expected` decides how long the kernel runs.
 pub fn waits(expected: bool, operation: impl FnOnce()) -> bool {
     has_to_wait(Resident::start(longest(expected)), operation)
 }
 
-/// Whether an operation waits for a stream that waits for a word. `expected` says how long to look.
+/// Returns whether an operation waits for a stream that waits for a word. `expected` decides how long the stream waits.
 pub fn waits_for_word(expected: bool, operation: impl FnOnce()) -> bool {
     let wait = |stream, flag| ok("cuStreamWaitValue32_v2", &[stream, flag, 1, 1]);
     has_to_wait(Resident::on(longest(expected), wait), operation)
 }
 
-/// The time limit: long if no wait is expected, because the machine may be slow.
+/// Returns how long the device is occupied: long if no wait is expected, because the machine may be slow.
 fn longest(expected: bool) -> Duration {
     if expected { Duration::from_millis(200) } else { Duration::from_secs(5) }
 }
