@@ -1,4 +1,4 @@
-//! The time of a kernel over a million elements, together with copies and synchronisation.
+//! A test of the time that a kernel over a million elements takes, together with copies and synchronisation.
 
 #[path = "../../kernel-registry-ptx/tests/processor_time/mod.rs"]
 mod processor_time;
@@ -13,7 +13,7 @@ use processor_time::fastest;
 kernel_registry::link_kernels!(kernels);
 
 const N: usize = 1 << 20;
-/// Test builds check arithmetic and bounds, and take 75 ms here.
+/// The longest time allowed. Builds for tests check arithmetic and bounds, and were measured at 75 ms.
 const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 100 });
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tests of stack, printf and heap limits: how the first launch of a kernel changes them, and which limits it freezes. `KERNEL_REGISTRY_SIM=0` asks NVIDIA's
-//! driver.
+//! Tests of stack, printf and heap limits: how the first launch of a kernel changes them, and which limits it freezes.
+//! With `KERNEL_REGISTRY_SIM=0` they call NVIDIA's driver.
 
 mod device;
 mod resident;
@@ -16,14 +16,14 @@ const PRINTF_FIFO: usize = 1;
 const HEAP: usize = 2;
 const LOCAL_SIZE: usize = 3;
 
-/// Takes a turn, and makes a new context.
-fn alone() -> Turn {
+/// Waits for the test's turn, and creates a new context.
+fn new_context() -> Turn {
     let turn = serial::take();
     context(0);
     turn
 }
 
-/// A kernel of an image.
+/// Loads an image, and returns a kernel of that image.
 fn kernel_of(image: &[u8], name: &str) -> usize {
     let mut image = [image, &[0]].concat();
     let mut name = CString::new(name).unwrap().into_bytes_with_nul();
@@ -37,12 +37,12 @@ fn limit(which: usize) -> usize {
     get("cuCtxGetLimit", &[which])
 }
 
-/// The stack of a thread that the driver reports.
-fn told(function: usize) -> usize {
+/// Returns the size of a thread's stack frame that the driver reports for a kernel.
+fn reported_frame(function: usize) -> usize {
     get("cuFuncGetAttribute", &[LOCAL_SIZE, function])
 }
 
-/// Whether the first launch waits for a resident kernel.
+/// Returns whether the first launch waits for a resident kernel.
 fn first_launch_waits(expected: bool, function: usize, arguments: &[u64]) -> bool {
     waits(expected, || {
         let stream = stream();
@@ -51,8 +51,8 @@ fn first_launch_waits(expected: bool, function: usize, arguments: &[u64]) -> boo
     })
 }
 
-/// A kernel with a frame of that many bytes. It calls a function that calls itself unless its argument is 0, and
-/// such calls need more than the stack that the driver provides.
+/// Returns the PTX of a kernel with a frame of that many bytes. The kernel calls a function that calls itself unless
+/// its argument is 0, and such calls need more stack than the driver reports.
 fn recursive(frame: usize) -> String {
     format!(
         ".version 8.0 .target sm_80 .address_size 64
@@ -82,23 +82,24 @@ END:
     )
 }
 
-/// For a kernel with recursive calls, the driver reports only the kernel's own frame. The stack grows to that at the launch.
+/// For a kernel with recursive calls, the driver reports only the kernel's own frame. The launch grows the stack to
+/// that size.
 #[test]
-fn recursive_calls_need_more_than_the_driver_tells() {
-    let _turn = alone();
+fn recursive_calls_need_more_than_the_driver_reports() {
+    let _turn = new_context();
     for (frame, waited, after) in [(800, false, 1024), (1600, true, 1600), (8192, true, 8192)] {
         let function = kernel_of(recursive(frame).as_bytes(), "recurses");
-        expect_eq!(told(function), frame, "{frame}");
+        expect_eq!(reported_frame(function), frame, "{frame}");
         expect_eq!(first_launch_waits(waited, function, &[0]), waited, "{frame}");
         expect_eq!(limit(STACK), after, "{frame}");
         expect_eq!(first_launch_waits(false, function, &[0]), false, "{frame}, again");
     }
 }
 
-/// A kernel that could launch others needs a stack for those alone, not for all others of its image.
+/// A kernel that can launch others needs a stack for the kernels that it launches, and not for all others of its image.
 #[test]
 fn launching_kernels_need_the_frames_of_those_that_they_launch() {
-    let _turn = alone();
+    let _turn = new_context();
     macro_rules! image {
         ($name:literal) => {
             include_bytes!(concat!("../../tests/census/device-launch/", $name, ".fatbin"))
@@ -112,19 +113,19 @@ fn launching_kernels_need_the_frames_of_those_that_they_launch() {
     let done = memory(4) as u64;
     for (image, name, waited, after) in images {
         let function = kernel_of(image, name);
-        assert!(told(function) < 800, "{name}: {}", told(function));
+        assert!(reported_frame(function) < 800, "{name}: {}", reported_frame(function));
         expect_eq!(first_launch_waits(waited, function, &[done, 100]), waited, "{name}");
         expect_eq!(limit(STACK), after, "{name}");
     }
 }
 
-/// Launches by kernels are not simulated, and each is an error.
+/// Launches by kernels are not simulated. Each of them is an error.
 #[test]
 fn a_launch_by_a_kernel_is_an_error_in_the_simulator() {
     if on_a_gpu() {
         return;
     }
-    let _turn = alone();
+    let _turn = new_context();
     let image = include_bytes!("../../tests/census/device-launch/small.fatbin");
     let (function, stream, done) = (kernel_of(image, "_Z14launches_smallPVjj"), stream(), memory(4));
     launch(function, stream, &[done as u64, 2000]);
@@ -132,8 +133,8 @@ fn a_launch_by_a_kernel_is_an_error_in_the_simulator() {
     assert_eq!(call("cuStreamSynchronize", &[stream]), LAUNCH_FAILED);
 }
 
-/// A kernel that only has a printf, an assertion or an allocation.
-fn with(function: &str, declaration: &str, arguments: &str) -> String {
+/// Returns the PTX of a kernel that calls one function of the device runtime, which prints or allocates.
+fn calling(function: &str, declaration: &str, arguments: &str) -> String {
     format!(
         ".version 8.0 .target sm_80 .address_size 64
 .extern .func {declaration};
@@ -147,7 +148,7 @@ fn with(function: &str, declaration: &str, arguments: &str) -> String {
 }
 
 fn prints() -> String {
-    with(
+    calling(
         "(r), vprintf, (a, b)",
         "(.param .b32 r) vprintf (.param .b64 a, .param .b64 b)",
         ".param .b64 a; .param .b64 b; .param .b32 r; st.param.b64 [a], %rd; st.param.b64 [b], %rd",
@@ -155,17 +156,17 @@ fn prints() -> String {
 }
 
 fn allocates() -> String {
-    with(
+    calling(
         "(r), malloc, (a)",
         "(.param .b64 r) malloc (.param .b64 a)",
         ".param .b64 a; .param .b64 r; st.param.b64 [a], %rd",
     )
 }
 
-/// The buffer of printf and the heap are there from the first launch on that may use them.
+/// The printf buffer and the heap are allocated by the first launch of a kernel that may use them.
 #[test]
 fn limits_are_frozen_by_the_first_launch_that_depends_on_them() {
-    let _turn = alone();
+    let _turn = new_context();
     const MIB: usize = 1 << 20;
     let set = |which, bytes| call("cuCtxSetLimit", &[which, bytes]);
     let stream = stream();
@@ -182,9 +183,9 @@ fn limits_are_frozen_by_the_first_launch_that_depends_on_them() {
     expect_eq!((limit(PRINTF_FIFO), limit(HEAP)), (2 * MIB, 32 * MIB));
 }
 
-/// Whether the next launch of a kernel waits for another stream, which waits for a word.
+/// Returns whether the next launch of a kernel waits for another stream, which waits for a word in memory.
 fn next_waits(expected: bool, function: usize) -> bool {
-    // Zeroing it would be a launch itself.
+    // `cuMemAlloc_v2` does not zero the memory; zeroing would be a launch itself.
     let (stream, to) = (stream(), get("cuMemAlloc_v2", &[4]) as u64);
     waits_for_word(expected, || {
         launch(function, stream, &[to, 1]);
@@ -192,10 +193,10 @@ fn next_waits(expected: bool, function: usize) -> bool {
     })
 }
 
-/// A change of the limit makes only the next launch wait, even if the limit is changed again before it.
+/// A changed limit makes only the next launch wait, even if the limit is changed back before it.
 #[test]
-fn a_limit_that_was_changed() {
-    let _turn = alone();
+fn only_the_next_launch_waits_after_a_limit_was_changed() {
+    let _turn = new_context();
     const KIB: usize = 1024;
     let function = kernel("store");
     launch(function, stream(), &[memory(4) as u64, 1]);
@@ -212,7 +213,7 @@ fn a_limit_that_was_changed() {
     }
 }
 
-/// A kernel with a frame of that many bytes, which no compiler removes.
+/// Returns the PTX of a kernel with a frame of that many bytes, which no compiler can remove.
 fn framed(frame: usize) -> String {
     format!(
         ".version 8.0 .target sm_80 .address_size 64
@@ -227,10 +228,10 @@ fn framed(frame: usize) -> String {
     )
 }
 
-/// The first launch of a context is like others, unless the kernel's own image has a large frame.
+/// The first launch of a context does not wait either, unless the kernel's own image has a large frame.
 #[test]
-fn the_first_launch_beside_a_stream_that_waits() {
-    let _turn = alone();
+fn the_first_launch_does_not_wait_for_a_stream_that_waits() {
+    let _turn = new_context();
     for (image, waited) in [
         (None, false),
         (Some(recursive(8192)), false),

@@ -1,4 +1,4 @@
-//! Stale addresses and handles: freed and unmapped memory, and objects of destroyed contexts.
+//! Tests of stale addresses and handles: of freed and unmapped memory, and of objects of destroyed contexts.
 
 mod serial;
 
@@ -19,15 +19,15 @@ const TEXT: &CStr = c".version 8.0\n.target sm_90\n.address_size 64\n.visible .g
 
 const PAGE: usize = 4096;
 
-/// Makes a call, and returns the value that it writes.
-fn made<T: Copy>(call: impl FnOnce(*mut T) -> CUresult, nothing: T) -> T {
-    let mut made = nothing;
-    assert_eq!(call(&mut made), CUDA_SUCCESS);
-    made
+/// Calls a function that creates something, and returns the value that it writes.
+fn created<T: Copy>(call: impl FnOnce(*mut T) -> CUresult, nothing: T) -> T {
+    let mut created = nothing;
+    assert_eq!(call(&mut created), CUDA_SUCCESS);
+    created
 }
 
-/// A context for one test, current in this thread, with a kernel. Tests take turns, because a new context gets
-/// the address of a destroyed one.
+/// The context of one test, which is current in its thread, with a kernel. Tests run one at a time, because a new
+/// context gets the address of a destroyed one.
 struct Own {
     context: sys::CUcontext,
     stream: sys::CUstream,
@@ -41,10 +41,10 @@ impl Own {
         // SAFETY: null is allowed where it is passed, and the text ends with a zero.
         unsafe {
             assert_eq!(sys::cuInit(0), CUDA_SUCCESS);
-            let context = made(|to| sys::cuCtxCreate_v4(to, ptr::null_mut(), 0, 0), ptr::null_mut());
-            let stream = made(|to| sys::cuStreamCreate(to, 1), ptr::null_mut());
-            let module = made(|to| sys::cuModuleLoadData(to, TEXT.as_ptr().cast()), ptr::null_mut());
-            let kernel = made(|to| sys::cuModuleGetFunction(to, module, c"k".as_ptr()), ptr::null_mut());
+            let context = created(|to| sys::cuCtxCreate_v4(to, ptr::null_mut(), 0, 0), ptr::null_mut());
+            let stream = created(|to| sys::cuStreamCreate(to, 1), ptr::null_mut());
+            let module = created(|to| sys::cuModuleLoadData(to, TEXT.as_ptr().cast()), ptr::null_mut());
+            let kernel = created(|to| sys::cuModuleGetFunction(to, module, c"k".as_ptr()), ptr::null_mut());
             Own { context, stream, module, kernel }
         }
     }
@@ -55,40 +55,40 @@ impl Own {
         launch(self.kernel, self.stream, &mut arguments)
     }
 
-    /// Lets the stream wait until the word at that address is 1, or the context has an error.
+    /// Makes the stream wait until the word at that address is 1, or until the context has an error.
     fn hold(&self, word: u64) {
-        // SAFETY: the driver looks at the address.
+        // SAFETY: the driver checks the address.
         assert_eq!(unsafe { sys::cuStreamWaitValue32_v2(self.stream, word, 1, 1) }, CUDA_SUCCESS);
     }
 
     fn synchronize(&self) -> CUresult {
-        // SAFETY: the driver looks at the handle.
+        // SAFETY: the driver checks the handle.
         unsafe { sys::cuStreamSynchronize(self.stream) }
     }
 }
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // SAFETY: the driver looks at the handle.
+        // SAFETY: the driver checks the handle.
         unsafe { sys::cuCtxDestroy_v2(self.context) };
     }
 }
 
 fn launch(kernel: sys::CUfunction, stream: sys::CUstream, arguments: &mut [*mut c_void]) -> CUresult {
     let none = ptr::null_mut();
-    // SAFETY: the driver looks at handles and at addresses.
+    // SAFETY: the driver checks handles and addresses.
     unsafe { sys::cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments.as_mut_ptr(), none) }
 }
 
 fn pinned() -> *mut u32 {
     // SAFETY: the memory is zeroed.
-    unsafe { made(|to| sys::cuMemAllocHost_v2(to, PAGE), ptr::null_mut::<c_void>()).cast() }
+    unsafe { created(|to| sys::cuMemAllocHost_v2(to, PAGE), ptr::null_mut::<c_void>()).cast() }
 }
 
-/// Two pages of host memory. The second one cannot be accessed.
+/// Maps two pages of host memory, of which the second cannot be accessed.
 fn pages() -> *mut u8 {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a mapping at a new address touches nothing that exists, and only this test has its second page.
+    // SAFETY: a mapping at a new address changes nothing that exists, and only this test has its second page.
     unsafe {
         let pages = libc::mmap(ptr::null_mut(), 2 * PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
         assert_ne!(pages, libc::MAP_FAILED);
@@ -97,20 +97,20 @@ fn pages() -> *mut u8 {
     }
 }
 
-/// Forbids access to pages. Nothing else takes their place.
+/// Forbids all access to a page. The page stays mapped, so nothing else is mapped there.
 fn forbid(pages: *mut u8) {
     // SAFETY: only this test has these pages.
     assert_eq!(unsafe { libc::mprotect(pages.cast(), PAGE, libc::PROT_NONE) }, 0);
 }
 
 #[test]
-fn copies_from_and_to_nowhere_are_refused() {
+fn copies_from_and_to_unmapped_memory_are_refused() {
     let _turn = serial::take();
     let own = Own::new();
     let (pages, nowhere) = (pages(), pages().wrapping_add(PAGE));
-    // SAFETY: the driver looks at addresses.
+    // SAFETY: the driver checks addresses.
     unsafe {
-        let memory = made(|to| sys::cuMemAlloc_v2(to, 4 * PAGE), 0);
+        let memory = created(|to| sys::cuMemAlloc_v2(to, 4 * PAGE), 0);
         for bytes in [1, PAGE, 4 * PAGE] {
             let from = nowhere.wrapping_sub(bytes / 2).cast();
             assert_eq!(sys::cuMemcpyHtoD_v2(memory, from, bytes), CUDA_ERROR_INVALID_VALUE);
@@ -121,18 +121,18 @@ fn copies_from_and_to_nowhere_are_refused() {
         }
         assert_eq!(sys::cuMemcpyHtoD_v2(memory, pages.cast(), 4 * PAGE + 1), CUDA_ERROR_INVALID_VALUE);
         assert_eq!(sys::cuMemcpyHtoD_v2(memory, pages.cast(), usize::MAX), CUDA_ERROR_INVALID_VALUE);
-        // A caller's mistake is no error of the context, and leaves nothing behind.
+        // A wrong argument is no error of the context, and changes nothing.
         assert_eq!(sys::cuMemcpyHtoD_v2(memory, pages.cast(), PAGE), CUDA_SUCCESS);
         assert_eq!(sys::cuMemcpyDtoH_v2(pages.cast(), memory, PAGE), CUDA_SUCCESS);
     }
 }
 
-/// When the stream continues, its work accesses freed memory. That is an error of its context.
+/// When the stream continues, its work accesses freed memory, which is an error of its context.
 #[test]
-fn memory_that_is_freed_while_a_stream_waits() {
+fn work_on_memory_that_was_freed_while_the_stream_waited_fails() {
     let _turn = serial::take();
     type Use = fn(&Own, u64) -> CUresult;
-    // SAFETY: the driver looks at addresses, when it is asked and when it does what it was asked for.
+    // SAFETY: the driver checks addresses at the call and again when it does the work.
     let uses: [(&str, Use); 6] = unsafe {
         [
             ("a copy to it", |own, gone| {
@@ -150,15 +150,15 @@ fn memory_that_is_freed_while_a_stream_waits() {
         ]
     };
     for (what, used) in uses {
-        // Another context's stream frees it, while the stream waits.
+        // A stream of another context frees the memory while this stream waits.
         let other = Own::new();
-        // SAFETY: the words stay until the context is destroyed.
-        let gone = unsafe { made(|to| sys::cuMemAlloc_v2(to, PAGE), 0) };
+        // SAFETY: the words are not freed before the context is destroyed.
+        let gone = unsafe { created(|to| sys::cuMemAlloc_v2(to, PAGE), 0) };
         let own = Own::new();
         let word = pinned();
         own.hold(word as u64);
         assert_eq!(used(&own, gone), CUDA_SUCCESS, "{what}");
-        // SAFETY: the driver looks at the address; the word is there, and the driver reads it as an atomic.
+        // SAFETY: the driver checks the address; the word is mapped, and the driver reads it as an atomic.
         unsafe {
             assert_eq!(sys::cuMemFreeAsync(gone, other.stream), CUDA_SUCCESS);
             assert_eq!(other.synchronize(), CUDA_SUCCESS);
@@ -170,13 +170,13 @@ fn memory_that_is_freed_while_a_stream_waits() {
 }
 
 #[test]
-fn a_stream_that_is_destroyed_with_work_left() {
+fn a_stream_that_is_destroyed_finishes_its_work() {
     let _turn = serial::take();
     let own = Own::new();
     let word = pinned();
     own.hold(word as u64);
     let before = live().streams;
-    // SAFETY: the driver looks at the handle, and reads the word, which is there, as an atomic.
+    // SAFETY: the driver checks the handle, and reads the word, which is mapped, as an atomic.
     unsafe {
         assert_eq!(sys::cuStreamDestroy_v2(own.stream), CUDA_SUCCESS);
         let meanwhile = live().streams;
@@ -186,27 +186,27 @@ fn a_stream_that_is_destroyed_with_work_left() {
     }
 }
 
-/// The pages are given back without a further call.
+/// The pages of freed memory are returned to the system without a further call.
 #[test]
-fn pages_that_are_freed_are_given_back() {
+fn freed_pages_are_returned_to_the_system() {
     let _turn = serial::take();
     let own = Own::new();
-    // SAFETY: the memory is freed once, and the system looks whether it is there.
+    // SAFETY: the memory is freed once, and the system checks whether the byte is mapped.
     unsafe {
-        let memory = made(|to| sys::cuMemAlloc_v2(to, PAGE), 0);
+        let memory = created(|to| sys::cuMemAlloc_v2(to, PAGE), 0);
         assert_eq!(own.synchronize(), CUDA_SUCCESS);
-        let is_there = || {
+        let is_mapped = || {
             let mut byte = 0_u8;
             let ours = libc::iovec { iov_base: ptr::from_mut(&mut byte).cast(), iov_len: 1 };
             let theirs = libc::iovec { iov_base: ptr::with_exposed_provenance_mut(memory as usize), ..ours };
             libc::process_vm_readv(libc::getpid(), &ours, 1, &theirs, 1, 0) == 1
         };
-        assert!(is_there());
-        // Until then the thread of the driver has nothing to do any more.
+        assert!(is_mapped());
+        // After that time the thread of the driver has nothing left to do.
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(sys::cuMemFree_v2(memory), CUDA_SUCCESS);
         let begun = Instant::now();
-        while is_there() {
+        while is_mapped() {
             assert!(begun.elapsed() < Duration::from_secs(10));
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -214,11 +214,11 @@ fn pages_that_are_freed_are_given_back() {
 }
 
 #[test]
-fn memory_that_is_registered_and_then_unmapped() {
+fn memory_that_was_registered_and_then_unmapped_is_not_accessed() {
     let _turn = serial::take();
     let own = Own::new();
     let memory = pages();
-    // SAFETY: the driver looks whether memory is there.
+    // SAFETY: the driver checks whether memory is mapped.
     unsafe {
         assert_eq!(sys::cuMemHostRegister_v2(memory.cast(), 2 * PAGE, 0), CUDA_ERROR_INVALID_VALUE);
         assert_eq!(sys::cuMemHostRegister_v2(memory.cast(), PAGE, 0), CUDA_SUCCESS);
@@ -241,15 +241,15 @@ fn memory_that_is_registered_and_then_unmapped() {
 }
 
 #[test]
-fn arguments_that_end_too_soon() {
+fn arguments_that_end_in_unmapped_memory_are_refused() {
     let _turn = serial::take();
     let own = Own::new();
     let memory = pinned();
     let mut values = [memory as u64, 7];
     let pointers = values.each_mut().map(|value| ptr::from_mut(value).cast::<c_void>());
-    // The last pointer, and then the last value, ends behind what is there.
+    // First a part of the list of pointers, and then a part of the last value, lies behind the end of mapped memory.
     let end = pages().wrapping_add(PAGE).cast::<*mut c_void>();
-    // SAFETY: the pointers go to the end of a page, and the driver looks at what is behind it.
+    // SAFETY: the pointers reach to the end of a page, and the driver checks what follows.
     unsafe {
         end.sub(1).write_unaligned(pointers[0]);
         let launch = |arguments: *mut *mut c_void| {
@@ -265,28 +265,28 @@ fn arguments_that_end_too_soon() {
     assert_eq!(own.synchronize(), CUDA_SUCCESS);
 }
 
-/// `CU_LAUNCH_PARAM_BUFFER_POINTER` and so on.
+/// `CU_LAUNCH_PARAM_BUFFER_POINTER` and its like pass all arguments in one buffer.
 #[test]
 fn arguments_in_one_buffer_are_not_simulated() {
     let _turn = serial::take();
     let own = Own::new();
     let mut list = [0_usize];
     let list = list.as_mut_ptr().cast();
-    // SAFETY: the driver looks at addresses.
+    // SAFETY: the driver checks addresses.
     let launched =
         unsafe { sys::cuLaunchKernel(own.kernel, 1, 1, 1, 1, 1, 1, 0, own.stream, ptr::null_mut(), list) };
     assert_eq!(launched, CUDA_ERROR_NOT_SUPPORTED);
 }
 
 #[test]
-fn images_that_end_too_soon() {
+fn images_that_end_in_unmapped_memory_are_refused() {
     let _turn = serial::take();
     let _own = Own::new();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/prebuilt");
     let end = pages().wrapping_add(PAGE);
     let load = |bytes: &[u8]| {
         let mut module = ptr::null_mut();
-        // SAFETY: the bytes go to the end of a page, and the driver looks at what is behind it.
+        // SAFETY: the bytes reach to the end of a page, and the driver checks what follows.
         unsafe {
             let start = end.sub(bytes.len());
             ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
@@ -315,12 +315,12 @@ fn images_that_end_too_soon() {
 }
 
 #[test]
-fn a_log_that_has_no_place() {
+fn a_log_in_unmapped_memory_is_not_written() {
     let _turn = serial::take();
     let _own = Own::new();
     let nowhere = pages().addr() + PAGE;
     let mut module = ptr::null_mut();
-    // SAFETY: the driver looks at addresses.
+    // SAFETY: the driver checks addresses.
     unsafe {
         let mut options = [
             sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
@@ -338,13 +338,13 @@ fn a_log_that_has_no_place() {
 }
 
 #[test]
-fn what_belonged_to_a_context_that_is_destroyed() {
+fn objects_of_a_destroyed_context_are_refused() {
     let _turn = serial::take();
     let own = Own::new();
-    // SAFETY: the driver looks at handles.
+    // SAFETY: the driver checks handles.
     unsafe {
-        let event = made(|to| sys::cuEventCreate(to, 0), ptr::null_mut());
-        let memory = made(|to| sys::cuMemAlloc_v2(to, PAGE), 0);
+        let event = created(|to| sys::cuEventCreate(to, 0), ptr::null_mut());
+        let memory = created(|to| sys::cuMemAlloc_v2(to, PAGE), 0);
         assert_eq!(
             sys::cuStreamBeginCapture_v2(
                 own.stream,
@@ -353,12 +353,12 @@ fn what_belonged_to_a_context_that_is_destroyed() {
             CUDA_SUCCESS
         );
         assert_eq!(own.launch(memory), CUDA_SUCCESS);
-        let graph = made(|to| sys::cuStreamEndCapture(own.stream, to), ptr::null_mut());
-        let executable = made(|to| sys::cuGraphInstantiateWithFlags(to, graph, 0), ptr::null_mut());
+        let graph = created(|to| sys::cuStreamEndCapture(own.stream, to), ptr::null_mut());
+        let executable = created(|to| sys::cuGraphInstantiateWithFlags(to, graph, 0), ptr::null_mut());
 
         assert_eq!(sys::cuCtxDestroy_v2(own.context), CUDA_SUCCESS);
         assert_eq!(sys::cuCtxDestroy_v2(own.context), CUDA_ERROR_CONTEXT_IS_DESTROYED);
-        // The destroyed context was current, so none is now.
+        // The destroyed context was current, so no context is current now.
         let mut current = own.context;
         assert_eq!(sys::cuCtxGetCurrent(&mut current), CUDA_SUCCESS);
         assert!(current.is_null());
@@ -384,7 +384,7 @@ fn what_belonged_to_a_context_that_is_destroyed() {
         }
         assert_eq!(sys::cuMemFree_v2(memory), CUDA_ERROR_INVALID_VALUE);
 
-        // The graph belongs to no context, but the objects of its nodes are gone.
+        // The graph belongs to no context, but the objects that its nodes use are destroyed.
         let next = Own::new();
         assert_eq!(launch(own.kernel, next.stream, &mut []), CUDA_ERROR_INVALID_HANDLE);
         let launched = sys::cuGraphLaunch(executable, next.stream);
@@ -398,10 +398,10 @@ fn what_belonged_to_a_context_that_is_destroyed() {
 }
 
 #[test]
-fn a_stack_of_contexts_that_is_empty() {
+fn an_empty_stack_of_contexts_cannot_be_popped() {
     let _turn = serial::take();
     let own = Own::new();
-    // SAFETY: the driver looks at handles and addresses.
+    // SAFETY: the driver checks handles and addresses.
     unsafe {
         assert_eq!(sys::cuCtxPushCurrent_v2(own.context), CUDA_SUCCESS);
         let mut popped = ptr::null_mut();
@@ -414,14 +414,15 @@ fn a_stack_of_contexts_that_is_empty() {
     }
 }
 
-/// Thread-local values are dropped in an unspecified order.
+/// A destructor of a thread-local value can call the driver after the driver's own thread-local values are dropped: the
+/// order is unspecified.
 #[test]
-fn the_driver_is_called_when_a_thread_has_ended() {
+fn the_driver_can_be_called_while_a_thread_ends() {
     struct Last(Cell<usize>);
     impl Drop for Last {
         fn drop(&mut self) {
             let mut current = ptr::null_mut();
-            // SAFETY: there is room for a handle.
+            // SAFETY: `current` has the size of a handle.
             assert_eq!(unsafe { sys::cuCtxGetCurrent(&mut current) }, CUDA_SUCCESS);
             assert_eq!(current.expose_provenance(), self.0.get());
         }
@@ -433,24 +434,24 @@ fn the_driver_is_called_when_a_thread_has_ended() {
     let own = Own::new();
     let context = own.context.expose_provenance();
     let ended = std::thread::spawn(move || {
-        // It is made before anything that the driver has of this thread, so it is dropped after that.
+        // This value is created before any thread-local value of the driver, so it is dropped after them.
         LAST.with(|last| last.0.set(context));
-        // SAFETY: the driver looks at the handle.
+        // SAFETY: the driver checks the handle.
         unsafe { sys::cuCtxSetCurrent(ptr::with_exposed_provenance_mut(context)) }
     });
     assert_eq!(ended.join().unwrap(), CUDA_SUCCESS);
 }
 
-/// A call that waits in another thread returns an error, and does not wait for ever.
+/// The call that waits in another thread returns an error, and does not wait for ever.
 #[test]
-fn a_context_is_reset_while_a_thread_waits_in_it() {
+fn a_reset_of_a_context_ends_the_wait_of_another_thread() {
     let _turn = serial::take();
     let own = Own::new();
-    // SAFETY: the driver looks at handles and addresses; the flags are those of the function.
+    // SAFETY: the driver checks handles and addresses; the flags are those of the function.
     unsafe {
-        let primary = made(|to| sys::cuDevicePrimaryCtxRetain(to, 0), ptr::null_mut());
+        let primary = created(|to| sys::cuDevicePrimaryCtxRetain(to, 0), ptr::null_mut());
         assert_eq!(sys::cuCtxPushCurrent_v2(primary), CUDA_SUCCESS);
-        let stream = made(|to| sys::cuStreamCreate(to, 1), ptr::null_mut());
+        let stream = created(|to| sys::cuStreamCreate(to, 1), ptr::null_mut());
         let word = pinned();
         assert_eq!(sys::cuStreamWaitValue32_v2(stream, word as u64, 1, 1), CUDA_SUCCESS);
         let stream = stream.expose_provenance();

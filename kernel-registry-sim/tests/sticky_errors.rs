@@ -1,5 +1,5 @@
-//! Tests of sticky errors: which calls fail after a kernel's fault, in its context and in others. The results are those of
-//! two H200s with driver 580.159.04. With `KERNEL_REGISTRY_SIM=0` the test calls NVIDIA's driver.
+//! A test of sticky errors: which calls fail after a kernel's fault, in its context and in others. The results are
+//! those of two H200s with driver 580.159.04. With `KERNEL_REGISTRY_SIM=0` the test calls NVIDIA's driver.
 
 mod device;
 
@@ -10,7 +10,7 @@ use device::{
 
 use kernel_registry_sim::Config;
 
-/// A context and one object of each kind in it.
+/// A context and one object of each kind in that context.
 struct World {
     context: usize,
     stream: usize,
@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// Driver calls with their arguments, and whether each still succeeds after a fault.
+    /// Returns driver calls with their arguments, and whether each still succeeds after a fault.
     fn calls(&self, places: &mut Places) -> Vec<(&'static str, Vec<usize>, bool)> {
         let World {
             context,

@@ -1,4 +1,4 @@
-//! Warming and launching on the simulated driver, and the errors of both.
+//! Tests of warming and launching on the simulated driver, and of the errors of both.
 
 mod saxpy_check;
 mod serial;
@@ -14,7 +14,8 @@ use serial::Turn;
 
 kernel_registry::link_kernels!(kernels);
 
-/// Tests take turns, because one measures the memory that another takes; the turn is dropped last.
+/// Waits for the test's turn, and opens the device. Tests run one at a time, because one measures free memory, which
+/// others allocate. The caller drops the turn last.
 fn device() -> Result<(Turn, Arc<CudaContext>), Box<dyn Error>> {
     let turn = serial::take();
     Config::default().contained(true).install()?;
@@ -29,13 +30,13 @@ fn every_kernel_of_the_sample_crate_is_warm_and_launches() -> Result<(), Box<dyn
     let report = warm.report();
     assert!(report.verified && report.loads_lazily);
     assert_eq!(report.kernels.len(), kernel_registry::kernels()?.len());
-    // A frame of 2 KiB takes 264 MiB more on such a device, as was measured.
+    // A frame of 2 KiB takes 264 MiB more memory on such a device, as was measured.
     assert!(report.stack >= 2048);
     assert!(before - context.mem_get_info()?.0 >= 264 << 20);
     saxpy_check::saxpy(&context, 10_000)
 }
 
-/// Handles of destroyed objects are refused, and not dereferenced.
+/// A handle of a destroyed object is refused, and not dereferenced.
 #[test]
 fn handles_of_destroyed_objects_are_refused() -> Result<(), Box<dyn Error>> {
     let (_turn, context) = device()?;
@@ -58,12 +59,12 @@ fn handles_of_destroyed_objects_are_refused() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An access beyond the end breaks its context, and no others if faults are contained.
+/// An access beyond the end of memory is an error of its context. Other contexts have no error if faults are contained.
 #[test]
-fn a_fault_is_an_error_of_its_context() -> Result<(), Box<dyn Error>> {
+fn a_contained_fault_is_an_error_of_its_context_only() -> Result<(), Box<dyn Error>> {
     let (_turn, context) = device()?;
     let device = context.cu_device();
-    // SAFETY: the context is new, and from here on that of the `CudaContext`.
+    // SAFETY: the context is new, and only the `CudaContext` uses it from here on.
     let other = unsafe {
         let mut other = std::ptr::null_mut();
         sys::cuCtxCreate_v4(&mut other, std::ptr::null_mut(), 0, device).result()?;
@@ -72,7 +73,7 @@ fn a_fault_is_an_error_of_its_context() -> Result<(), Box<dyn Error>> {
     drop(warm_all(&other)?);
     let stream = other.new_stream()?;
     let x = stream.alloc_zeros::<f32>(16)?;
-    // SAFETY: the vector is shorter than is said, which a simulated device finds out.
+    // SAFETY: the vector is shorter than the length that is passed, which a simulated device detects.
     unsafe { check_finite::launch(&stream, check_finite::over(100_000), 100_000, &x)? };
     let broken = stream.synchronize().expect_err("it reads beyond the end");
     assert_eq!(broken.0, sys::CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -1,4 +1,4 @@
-//! The end of a resident kernel, and what is done afterwards.
+//! Tests of how a resident kernel ends, and of what happens after it has ended.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU32;
@@ -14,7 +14,7 @@ use kernels::waiting::{spin_until_flag, touch};
 use super::{Outcome, Words, ready, soon, spin};
 
 #[test]
-fn a_kernel_that_does_not_end_is_named_and_stays_guarded() -> Outcome {
+fn a_kernel_that_does_not_end_is_named_and_its_section_goes_on() -> Outcome {
     let ready = ready()?;
     let (stream, words) = (&ready.stream, ready.words);
     let (section, _control) = ready.launch_unstoppable(Duration::from_millis(50))?;
@@ -48,7 +48,7 @@ fn memory_that_is_dropped_meanwhile_is_freed_afterwards() -> Outcome {
     assert!(section.is_running());
     assert_eq!(freed(0), 0);
     section.stop()?;
-    // And the control block.
+    // The last one is the control block.
     assert_eq!(freed(0), 1001);
     drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1)?);
     assert_eq!(freed(0), 1002);
@@ -90,16 +90,16 @@ fn memory_is_freed_after_a_kernel_that_ended_late() -> Outcome {
     drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1)?);
     assert_eq!(freed(), 0);
     ready.words.stop();
-    // And the section's control block, without any further call.
+    // One is the section's control block, which is freed without any further call.
     soon(|| freed() == 2);
     Ok(())
 }
 
 #[test]
-fn a_panic_after_the_launch_leaves_no_kernel_unguarded() -> Outcome {
+fn a_panic_after_the_launch_leaves_the_section_of_the_kernel() -> Outcome {
     let ready = ready()?;
     let (stream, words) = (&ready.stream, ready.words);
-    // This is not the control block that the section stops.
+    // The section stops another control block than this one.
     let control = Control::new(&ready.context, 1)?;
     control.limit(Duration::from_secs(5));
     let checked = spin(1, 1).stop_within(Duration::from_millis(50)).check(&ready.warm)?;
@@ -152,9 +152,9 @@ fn waiting_for_blocks_ends_with_the_kernel() -> Outcome {
     Ok(section.stop()?)
 }
 
-/// An answer that says nothing of the kernel does not end its section.
+/// An error of the driver does not tell whether the kernel has ended, so its section goes on.
 #[test]
-fn a_kernel_that_cannot_be_asked_for_stays_guarded() -> Outcome {
+fn a_kernel_whose_state_is_unknown_keeps_its_section() -> Outcome {
     const OUT_OF_MEMORY: u32 = 2;
     let ready = ready()?;
     let section = ready.launch(spin(1, 1).stop_within(Duration::from_millis(20)))?;
@@ -172,7 +172,7 @@ fn a_kernel_that_cannot_be_asked_for_stays_guarded() -> Outcome {
 }
 
 #[test]
-fn a_function_that_panics_does_not_end_a_section() -> Outcome {
+fn a_stop_function_that_panics_does_not_end_a_section() -> Outcome {
     let ready = ready()?;
     let (mut section, _control) = ready.launch_unstoppable(Duration::from_millis(50))?;
     section.on_stop(|| panic!("in the function"));
@@ -183,7 +183,8 @@ fn a_function_that_panics_does_not_end_a_section() -> Outcome {
     Ok(ready.stream.synchronize()?)
 }
 
-/// Sections begin and end, memory is dropped, and others warm, all at once: nothing hangs, and nothing is left.
+/// Some threads begin and end sections and drop memory while another one warms kernels. Nothing hangs, and all memory
+/// is freed.
 #[test]
 fn many_threads_have_sections_at_once() -> Outcome {
     let ready = ready()?;
@@ -203,7 +204,7 @@ fn many_threads_have_sections_at_once() -> Outcome {
                             drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1).expect("there is memory"));
                             section.stop().expect("it ends");
                         }
-                        // Another thread loads or frees, which is over soon.
+                        // Another thread is loading or freeing, which takes only a short time.
                         Err(ResidentError::Busy { .. } | ResidentError::NotWarm { .. }) => {}
                         Err(error) => panic!("{error}"),
                     }
@@ -219,7 +220,7 @@ fn many_threads_have_sections_at_once() -> Outcome {
             }
         });
     });
-    // All that was allocated for sections, and dropped, is freed: a control block and a word for each launch. The words stay.
+    // A control block and a word of each launch were dropped, and must be freed. The other words are never freed.
     let (allocated, freed) = (count("cuMemHostAlloc"), count("cuMemFreeHost"));
     let words = allocated - freed;
     assert!(freed >= 4 * 20 * 2, "{freed} of {allocated}");

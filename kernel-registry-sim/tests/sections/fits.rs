@@ -1,4 +1,4 @@
-//! What fits beside resident kernels.
+//! Tests of the check whether blocks of other kernels fit on the device beside resident kernels.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ fn what_does_not_fit_is_refused_with_numbers() -> Outcome {
                 launch `kernels::waiting::spin_until_flag` with smaller blocks, or fewer";
     assert!(error.to_string().ends_with(text), "{error}");
 
-    // One block less leaves a multiprocessor half empty.
+    // With one block less, half of a multiprocessor is free.
     let checked = spin(263, 1024).beside(touch::INFO, touch::config(1)).check(&ready.warm)?;
     assert_eq!(checked.fit().beside[0].at_once, 31);
     Ok(())
@@ -56,7 +56,7 @@ fn the_carveout_is_set_if_that_helps() -> Outcome {
     assert!(error.to_string().contains("with a preferred carve-out of 100"), "{error}");
     assert_eq!(spin(132, 32).beside(touch::INFO, touch::config(1)).check(&ready.warm)?.fit().carveout, None);
 
-    // What fits runs, too.
+    // A kernel that fits according to the check can run.
     let section = ready.launch(beside())?;
     let out = Words::new()?;
     let stream = ready.context.new_stream()?;
@@ -75,7 +75,7 @@ fn all_warm_kernels_are_checked() -> Outcome {
     assert_eq!(beside.len(), ready.warm.report().kernels.len() - 2);
     let reduce = beside.iter().find(|other| other.kernel == reduce::<f32, 128>::INFO.path()).expect("a row");
     assert_eq!(reduce.threads, (128, 128));
-    // `worker` declares no block.
+    // `worker` declares no block size.
     let worker =
         beside.iter().find(|other| other.kernel == kernels::waiting::worker::INFO.path()).expect("a row");
     assert!(worker.threads.0 == 32 && worker.threads.1 > 32, "{worker:?}");
@@ -94,7 +94,7 @@ fn two_resident_kernels_share_the_device() -> Outcome {
         error.to_string().contains("beside `kernels::waiting::spin_until_flag` 132 of its 133 blocks"),
         "{error}"
     );
-    // Both were checked when nothing was there, and only one is launched.
+    // Both were checked when no kernel was resident. Only one of the two is launched.
     let second = ready.launch_in(&other, words, spin(132, 1024))?;
     let full = spin(1, 1).check(&ready.warm).expect_err("no room is left");
     assert!(matches!(full, ResidentError::GridTooLarge { capacity: 0, .. }), "{full}");
@@ -116,7 +116,7 @@ fn two_resident_kernels_share_the_device() -> Outcome {
 fn a_carveout_that_does_not_help_hides_no_reason() -> Outcome {
     let ready = ready()?;
     let first = ready.launch(spin(132, 32))?;
-    // Beside the first, a carve-out of 100 would keep the second itself from fitting.
+    // Beside the first kernel, the second one does not fit if the carve-out is 100.
     let full = spin(132, 1024)
         .beside(saxpy::INFO, saxpy::over(1).block(1024))
         .check(&ready.warm)
@@ -136,7 +136,7 @@ fn room_that_was_taken_since_the_check_is_noticed() -> Outcome {
     Ok(section.stop()?)
 }
 
-/// The check of 100 kernels beside a resident one takes less than a millisecond on an idle machine.
+/// Checks that the check of 100 kernels beside a resident one takes less than a millisecond on an idle machine.
 #[test]
 fn a_check_is_fast() -> Outcome {
     let ready = ready()?;
@@ -156,7 +156,7 @@ fn a_check_is_fast() -> Outcome {
 }
 
 #[test]
-fn carve_outs_of_earlier_launches_count() -> Outcome {
+fn carveouts_of_earlier_launches_count() -> Outcome {
     let ready = ready()?;
     let out = Words::new()?;
     let launch = |resident: Resident<touch>| -> Outcome {
@@ -167,7 +167,7 @@ fn carve_outs_of_earlier_launches_count() -> Outcome {
     let beside = || spin(132, 32).beside(touch::INFO, touch::config(1)).check(&ready.warm);
     launch(Resident::new(touch::config(1)).carveout(100))?;
     assert_eq!(beside()?.fit().carveout, Some(100));
-    // The kernel itself has the driver's choice again.
+    // Now the driver chooses the carve-out of the kernel again.
     launch(Resident::new(touch::config(1)))?;
     assert_eq!(beside()?.fit().carveout, None);
     Ok(())

@@ -1,4 +1,4 @@
-//! What is refused before the launch, and while the kernel is resident.
+//! Tests of what is refused before the launch of a resident kernel, and of what is refused while it runs.
 
 use std::time::Duration;
 
@@ -90,14 +90,14 @@ fn a_launch_that_fails_leaves_no_section() -> Outcome {
     Ok(())
 }
 
-/// The function gets a stream, but may launch in another one, or not at all.
+/// The function that the caller passes gets a stream, but may launch in another stream, or launch nothing.
 #[test]
-fn a_launch_that_never_was_is_an_error() -> Outcome {
+fn a_function_that_launches_nothing_is_an_error() -> Outcome {
     let ready = ready()?;
     let error =
         spin(1, 1).check(&ready.warm)?.launch(&ready.stream, |_| Ok(())).expect_err("nothing is launched");
     assert!(matches!(error, ResidentError::NotLaunched { .. }), "{error}");
-    // Nothing is left of it.
+    // No section is left.
     let section = ready.launch(spin(1, 1))?;
     let second = ready.launch(spin(1, 1)).expect_err("its stream has a resident kernel");
     assert!(matches!(second, ResidentError::Launch(LaunchError::WouldWait { .. })), "{second}");
@@ -105,7 +105,7 @@ fn a_launch_that_never_was_is_an_error() -> Outcome {
 }
 
 #[test]
-fn a_stream_has_one_resident_kernel() -> Outcome {
+fn a_stream_has_only_one_resident_kernel() -> Outcome {
     let ready = ready()?;
     let section = ready.launch(spin(1, 1))?;
     let error = ready.launch(spin(1, 1)).expect_err("it would start afterwards");
@@ -129,7 +129,7 @@ fn a_launch_in_another_stream_is_refused() -> Outcome {
 }
 
 #[test]
-fn a_resident_kernel_is_not_captured() -> Outcome {
+fn a_resident_kernel_cannot_be_captured() -> Outcome {
     let ready = ready()?;
     ready.stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
     let launched = ready.launch(spin(1, 1));
@@ -141,7 +141,7 @@ fn a_resident_kernel_is_not_captured() -> Outcome {
 }
 
 #[test]
-fn calls_that_would_wait_are_refused_while_it_is_resident() -> Outcome {
+fn calls_that_would_wait_are_refused_while_a_kernel_is_resident() -> Outcome {
     let turn = serial::take();
     Config::default().install()?;
     let context = kernel_registry::context(0)?;
@@ -168,7 +168,7 @@ fn calls_that_would_wait_are_refused_while_it_is_resident() -> Outcome {
          loading is lazy"
     );
     assert!(matches!(warm_all(&ready.context), Err(WarmError::WouldWait(_))));
-    // There is nothing to do.
+    // These kernels are warm already, so no call would wait.
     some().warm(&ready.context)?;
     let in_its_stream = launch(&ready.stream).expect_err("it would start afterwards");
     let said = format!("{:?}", MainError::from(in_its_stream));

@@ -1,4 +1,5 @@
-//! Resident kernels: what is checked before, refused meanwhile and done afterwards.
+//! Tests of resident kernels: of the checks before the launch, of calls that are refused while they run, and of their
+//! end.
 
 mod ends;
 mod fits;
@@ -21,13 +22,13 @@ kernel_registry::link_kernels!(kernels);
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Host memory with the flag of `spin_until_flag`, or a counter of `touch`. Never freed.
+/// A word of host memory, which is the flag of `spin_until_flag` or the counter of `touch`. It is never freed.
 #[derive(Clone, Copy)]
 struct Words(&'static AtomicU32);
 
 impl Words {
     fn new() -> Outcome<Self> {
-        // SAFETY: a context is current. There is room for a word, which is zeroed before it is read.
+        // SAFETY: a context is current. The memory has the size of a word, which is zeroed before it is read.
         unsafe {
             let words = result::malloc_host(4, sys::CU_MEMHOSTALLOC_DEVICEMAP)?.cast::<AtomicU32>();
             words.write_bytes(0, 1);
@@ -44,7 +45,7 @@ impl Words {
     }
 }
 
-/// Waits for something that happens in another thread when a kernel ends.
+/// Waits until the condition is true. Another thread makes it true after a kernel has ended.
 fn soon(mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -89,7 +90,8 @@ impl Ready {
         Ok(section)
     }
 
-    /// A kernel that its section cannot stop, because it reads another control block. That must be kept until the kernel has ended.
+    /// Launches a kernel that its section cannot stop, because it reads another control block. The caller must keep
+    /// that control block until the kernel has ended.
     fn launch_unstoppable(&self, stop_within: Duration) -> Outcome<(Section, Control)> {
         let control = Control::new(&self.context, 1)?;
         control.limit(Duration::from_secs(5));

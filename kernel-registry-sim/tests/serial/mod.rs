@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The permission to run. It ends when this is dropped.
+/// The permission to run, which is returned when this value is dropped.
 pub type Turn = MutexGuard<'static, ()>;
 
 /// Waits until no other test runs.
