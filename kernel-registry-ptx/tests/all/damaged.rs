@@ -1,4 +1,5 @@
-//! Damaged and absurd texts. Loading them fails or succeeds, but never panics, and never takes as much memory as they ask for.
+//! Tests of damaged and absurd PTX texts. Loading such a text fails or succeeds, but never panics, and never takes as
+//! much memory as the text asks for.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use crate::common::{Device, launch, run};
 use kernel_registry_ptx::{Grid, LaunchError, LaunchParameters, Module, Program};
 
 #[test]
-fn samples_with_a_piece_missing() {
+fn samples_with_a_piece_missing_cause_no_panic() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/prebuilt");
     let mut refused = 0;
     for file in std::fs::read_dir(folder).unwrap() {
@@ -28,7 +29,7 @@ fn is_refused(text: &str) -> bool {
         .map_or(true, |program| program.kernels().any(|kernel| program.lacking(kernel).is_some()))
 }
 
-/// A module with a kernel, that declares something.
+/// Returns the text of a module with one kernel, with declarations outside and inside the kernel.
 fn declaring(outside: &str, inside: &str) -> String {
     format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n{outside}\n.visible .entry k() {{ .reg .b32 %r<3>; .reg .b64 %rd<3>;\n\
@@ -67,7 +68,7 @@ fn absurd_sizes_are_refused() {
 }
 
 #[test]
-fn what_is_declared_and_not_used_costs_nothing() {
+fn unused_declarations_cost_nothing() {
     let device = Device::default();
     let text = declaring(
         ".global .b8 x[1000000000000];",
@@ -99,7 +100,7 @@ fn absurd_launches_are_refused() {
     assert!(Grid::new(&module, "k", grid).is_err());
 }
 
-/// Each function calls the next one and the last one.
+/// Checks that loading does not recurse once for each function of a long chain of calls.
 #[test]
 fn long_chains_of_calls_do_not_exhaust_the_stack() {
     let functions: String = (0..20_000)

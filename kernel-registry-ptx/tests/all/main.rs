@@ -1,4 +1,5 @@
-//! The tests of this crate in one program. Those of recordings, generated programs and speed have programs of their own.
+//! The tests of this crate in one program. Those of recordings, of generated programs and of speed have programs of
+//! their own.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,17 +1,18 @@
-//! Products of matrices by tensor cores, compared with products of the whole matrices.
+//! Tests of matrix products by tensor cores, which are compared with products of the whole matrices.
 //!
-//! Which lane has which element is taken from CUTLASS (`cute/atom/mma_traits_sm80.hpp`, `.._sm89.hpp`, `.._sm90.hpp`): strides of
-//! lanes and of a lane's values in a matrix that is stored by columns, or for B by rows. No GPU has recorded these results.
+//! Which lane holds which element is taken from CUTLASS (`cute/atom/mma_traits_sm80.hpp`, `.._sm89.hpp`,
+//! `.._sm90.hpp`): strides of lanes and of a lane's values in a matrix that is stored by columns, or for B by rows. No
+//! GPU has recorded these results.
 
 use std::fmt::Write;
 
 use crate::common::{Arguments, Device, launch, run};
 use half::{bf16, f16};
 
-/// Extents and strides of the lane, then of its values.
+/// Extents and strides of the lane number, then those of the index of a lane's value.
 type Layout = (&'static [(usize, usize)], &'static [(usize, usize)]);
 
-/// Shape, types of A and B, types of C and D, layouts of A, B and C.
+/// Shape, types of A and B, types of C and D, and layouts of A, B and C.
 type Row = (&'static str, &'static str, &'static str, [Layout; 3]);
 
 const ROW_16X8: Layout = (&[(4, 32), (8, 1)], &[(2, 16), (2, 8)]);
@@ -83,19 +84,19 @@ const SHAPES: &[Row] = &[
     ),
 ];
 
-/// Which element a lane has at an index, in a matrix with so many rows that is stored by columns.
-fn place(layout: Layout, lane: usize, index: usize) -> usize {
+/// Returns which element of the matrix a lane holds at an index.
+fn element(layout: Layout, lane: usize, index: usize) -> usize {
     let along = |mut number: usize, modes: &[(usize, usize)]| {
-        modes.iter().fold(0, |place, (extent, stride)| {
+        modes.iter().fold(0, |offset, (extent, stride)| {
             let found = number % extent * stride;
             number /= extent;
-            place + found
+            offset + found
         })
     };
     along(lane, layout.0) + along(index, layout.1)
 }
 
-/// The bits of a small whole number in a format.
+/// Returns the bits of a small whole number in a format.
 fn bits(format: &str, value: i32) -> u64 {
     match format {
         "f16" => f16::from_f32(value as f32).to_bits().into(),
@@ -122,7 +123,7 @@ fn size(format: &str) -> usize {
     }
 }
 
-/// Small numbers that each format has: of 8 bits, those with few digits.
+/// Returns pseudo-random small whole numbers that the format represents exactly.
 fn numbers(format: &str, count: usize) -> Vec<i32> {
     let (low, span) = match format {
         "u4" | "u8" => (0, 8),
@@ -137,24 +138,25 @@ fn numbers(format: &str, count: usize) -> Vec<i32> {
     (0..count).map(|_| low + next() % span).collect()
 }
 
-/// Each lane's registers for a matrix: 32 bits each, or 64.
+/// Returns each lane's registers for a matrix. A register has 64 bits for `f64`, and 32 bits for other formats.
 fn registers(format: &str, matrix: &[i32], layout: Layout) -> Vec<Vec<u64>> {
     let (size, per) = (size(format), (32 / size(format)).max(1));
     let elements = matrix.len() / 32;
     let mask = u64::MAX >> (64 - size);
     (0..32)
         .map(|lane| {
-            let element = |index| bits(format, matrix[place(layout, lane, index)]) & mask;
+            let bits_at = |index| bits(format, matrix[element(layout, lane, index)]) & mask;
             (0..elements / per)
                 .map(|register| {
-                    (0..per).fold(0, |all, part| all | element(register * per + part) << (part * size))
+                    (0..per).fold(0, |all, part| all | bits_at(register * per + part) << (part * size))
                 })
                 .collect()
         })
         .collect()
 }
 
-/// What a kernel with this statement stores: `out` registers of each lane, after `given` ones were loaded.
+/// Runs a warp that loads the given registers and executes the statement. Returns the first `out` registers of each
+/// lane.
 fn warp(statement: &str, given: &[Vec<u64>], out: usize, wide: bool) -> Vec<Vec<u64>> {
     let device = Device::default();
     let count = given[0].len();
@@ -237,9 +239,9 @@ fn products() {
     assert_eq!(tried, 44);
 }
 
-/// Sums of whole numbers wrap around, or saturate.
+/// Sums of whole numbers wrap around, or saturate with `.satfinite`.
 #[test]
-fn saturation() {
+fn integer_sums_wrap_or_saturate() {
     for (modifier, expected) in [("", i32::MIN + 15), (".satfinite", i32::MAX)] {
         let statement = format!(
             "mma.sync.aligned.m8n8k16.row.col{modifier}.s32.s8.s8.s32 {{%r0, %r1}}, {{%r32}}, {{%r33}}, {{%r34, %r34}};"
@@ -249,10 +251,12 @@ fn saturation() {
     }
 }
 
-/// Matrices of 8 by 8, whose element at row and column is 8 times the row plus the column.
+/// Loads, stores and transposes matrices of 8 by 8. The element at each row and column is 8 times the row plus the
+/// column.
 #[test]
 fn matrices_of_8_by_8() {
-    // Lane `8 * i + r` writes row `r` of matrix `i`, and lanes get a row's pairs, or those of a column.
+    // Lane `8 * i + r` writes row `r` of matrix `i`. A load gives each lane a pair of neighbours in a row, or in a
+    // column.
     let rows: Vec<Vec<u64>> = (0..32u64)
         .map(|lane| {
             (0..4).map(|pair| (32 * lane / 4 + 2 * pair) | (32 * lane / 4 + 2 * pair + 1) << 16).collect()
@@ -281,14 +285,14 @@ fn matrices_of_8_by_8() {
             }
         }
     }
-    // The matrices are stored to where they were.
+    // The matrices are stored again with the same layout.
     let stores = format!(
         "{stored}ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r4, %r5, %r6, %r7}}, [%r81]; add.u32 %r82, %r81, 1024;\n\
          stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r82], {{%r4, %r5, %r6, %r7}};\n\
          ld.shared.v4.b32 {{%r0, %r1, %r2, %r3}}, [%r82];"
     );
     assert_eq!(warp(&stores, &rows, 4, false), rows);
-    // A transpose of the transpose.
+    // The transpose of the transpose is the matrix.
     let turned = format!(
         "{stored}ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 %r4, [%r81];\n\
          movmatrix.sync.aligned.m8n8.trans.b16 %r0, %r4; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {{%r1}}, [%r81];"
@@ -297,16 +301,16 @@ fn matrices_of_8_by_8() {
 }
 
 #[test]
-fn rows_are_aligned() {
+fn a_row_that_is_not_aligned_is_a_fault() {
     let body = ".shared .align 16 .b8 pool[1024]; mov.u32 %r1, pool; mad.lo.u32 %r1, %r0, 18, %r1;\n\
         ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%r1];";
     let fault = crate::common::results(body, 32).unwrap_err();
     assert!(fault.contains("thread (1, 0, 0): accesses 16 bytes at 0x12"), "{fault}");
 }
 
-/// `wmma`, from matrices in shared memory to their product there.
+/// Tests `wmma`: loads of matrices from shared memory, their product, and its store to shared memory.
 #[test]
-fn whole_matrices() {
+fn wmma_products() {
     for (shape, kind, of_a, of_b, of_c) in [
         ([16, 16, 16], "f16", 8, 8, 8),
         ([32, 8, 16], "f16", 8, 8, 8),
@@ -318,7 +322,7 @@ fn whole_matrices() {
         let sum = if kind == "s8" { "s32" } else { "f32" };
         let name = format!("m{m}n{n}k{k}");
         let (left, right) = (numbers(kind, m * k), numbers(kind, n * k));
-        // A by rows, B by columns.
+        // A is stored by rows, and B by columns.
         let bytes = size(kind) / 8;
         let all: Vec<u8> = (left.iter().chain(&right))
             .flat_map(|value| bits(kind, *value).to_le_bytes()[..bytes].to_vec())
@@ -340,7 +344,7 @@ fn whole_matrices() {
         for index in 0..of_c {
             writeln!(statement, "mov.b32 %r{}, {zero};", 70 + index).unwrap();
         }
-        // The product is stored by columns, and each lane then has some of its elements.
+        // The product is stored by columns. Then each lane loads some elements that follow each other.
         let per = m * n / 32;
         write!(
             statement,

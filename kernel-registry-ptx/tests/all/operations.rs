@@ -1,10 +1,11 @@
-//! Single instructions with operands at their edges: the bits of the result.
+//! Tests of single instructions with operands at the edges of their ranges, which compare the bits of the result.
 
 use crate::common::results;
 
-/// The lowest `bits` bits of an instruction's result.
+/// Returns the lowest `bits` bits of an instruction's result.
 fn result(instruction: &str, operands: &[u64], bits: u32) -> u64 {
-    // Each operand is in a register of the width that the instruction takes. The first choice that loads is right.
+    // Each operand is in a register of the width that the instruction takes. This tries all widths until the program
+    // loads.
     let kinds = ["%r", "%d", "%h", "%p"];
     let count = operands.len() as u32 + 1;
     let mut refused = String::new();
@@ -29,7 +30,7 @@ fn result(instruction: &str, operands: &[u64], bits: u32) -> u64 {
     panic!("{instruction}: {refused}");
 }
 
-/// Puts the lowest bits of a value into a register.
+/// Returns PTX that puts the lowest bits of a value into a register.
 fn set(name: &str, value: u64) -> String {
     match &name[..2] {
         "%p" => format!("setp.ne.u64 {name}, {}, 0;\n", value & 1),
@@ -163,7 +164,7 @@ fn single_precision() {
             ("add.sat.f32", &[f(0.75), f(0.5)], f(1.0)),
             ("mul.sat.f32", &[f(f32::NAN), f(0.5)], 0),
             ("sub.f32", &[f(1.0), f(1.0)], 0),
-            // This rounds once, where a product and a sum would round twice.
+            // A fused product and sum rounds once; separate ones would round twice.
             ("fma.rn.f32", &[f(third), f(3.0), f(-1.0)], f(third.mul_add(3.0, -1.0))),
             ("fma.rn.f32", &[0x3f80_0001, 0x3f80_0001, 0x3380_0000], 0x3f80_0003),
             ("fma.rz.f32", &[0x3f80_0001, 0x3f80_0001, 0x3380_0000], 0x3f80_0002),
@@ -308,7 +309,7 @@ fn comparisons_and_choices() {
 }
 
 #[test]
-fn numbers_of_two_registers() {
+fn carries_and_pairs_of_registers() {
     let body = "mov.u64 %rd2, -1; add.cc.u64 %rd3, %rd2, 1; addc.u64 %rd4, 5, 0;\n\
                 sub.cc.u32 %r1, 0, 1; subc.u32 %r2, 7, 0; mov.b64 %rd5, {%r1, %r2}; add.u64 %rd4, %rd4, %rd3;\n\
                 st.global.v2.b64 [%rd0], {%rd4, %rd5};";
@@ -331,7 +332,7 @@ fn a_copy_whose_source_is_ignored_writes_zeros() {
 }
 
 #[test]
-fn what_is_not_known_is_refused() {
+fn unknown_instructions_and_names_are_refused() {
     for (instruction, words) in [
         (
             "frobnicate.u32 %r1, %r2;",

@@ -1,4 +1,4 @@
-//! Invalid PTX fails to load, by the verdicts of ptxas of CUDA 13.0.
+//! Tests that invalid PTX fails to load. What is invalid was tried with ptxas of CUDA 13.0.
 
 use kernel_registry_ptx::{LoadError, Program};
 
@@ -7,7 +7,7 @@ fn load(instruction: &str) -> Result<(), String> {
     program.lacking("a").map_or(Ok(()), |lacking| Err(lacking.to_string()))
 }
 
-/// A kernel with registers of each type, whose seventh line is the instruction.
+/// Returns a program with a kernel that has registers of each type. Its seventh line is the instruction.
 fn program(instruction: &str) -> Result<Program, LoadError> {
     let text = format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n\n.visible .entry a(.param .u64 q) {{\n\
@@ -19,23 +19,24 @@ fn program(instruction: &str) -> Result<Program, LoadError> {
 }
 
 #[test]
-fn taken() {
-    for instruction in TAKEN.lines() {
+fn valid_instructions_load() {
+    for instruction in VALID.lines() {
         load(instruction).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
 #[test]
-fn refused_with_the_line() {
+fn invalid_instructions_are_refused_with_their_line() {
     for instruction in REFUSED.lines() {
         let error = program(instruction).err().expect(instruction).to_string();
         assert!(error.starts_with("line 7 of the PTX: "), "{error}");
     }
 }
 
-/// Mistakes that only a compiler finds. The kernel is loaded, and cannot be launched.
+/// The mistakes in these instructions are found only by a compiler. The module loads, and the kernel cannot be
+/// launched.
 #[test]
-fn not_launched() {
+fn kernels_with_mistakes_load_and_cannot_be_launched() {
     for instruction in LACKING.lines() {
         let program = program(instruction).unwrap_or_else(|error| panic!("{error}"));
         let lacking = program.lacking("a").expect(instruction);
@@ -43,9 +44,9 @@ fn not_launched() {
     }
 }
 
-/// Whatever is in one kernel or function, kernels that do not call it can be launched.
+/// A mistake in one kernel or function does not prevent the launch of kernels that do not call it.
 #[test]
-fn a_kernel_is_refused_alone() {
+fn a_mistake_affects_only_kernels_that_reach_it() {
     let program = Program::load(
         ".entry a() { ret; } .func f() { wibble; ret; } .entry b() { call f; } .func g(); .entry c() { call g; } \
          .entry d(.param .u64 t) { .reg .f32 %f<9>; .reg .pred %p; .reg .b64 %rd; .reg .b32 %r; ld.param.u64 %rd, [t]; \
@@ -61,7 +62,7 @@ fn a_kernel_is_refused_alone() {
 }
 
 #[test]
-fn declared_twice() {
+fn a_name_that_is_declared_twice_is_refused() {
     for text in [
         ".global .u32 a; .global .u32 a;",
         ".entry a() { ret; } .entry a() { ret; }",
@@ -73,7 +74,7 @@ fn declared_twice() {
     }
 }
 
-const TAKEN: &str = "\
+const VALID: &str = "\
 add.f32 %r1, %r2, %r3;
 add.f16 %h1, %h2, %h3;
 add.f16x2 %r1, %r2, %r3;

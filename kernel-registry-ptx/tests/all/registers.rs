@@ -1,11 +1,12 @@
-//! Compares the estimate of registers with what an H200's driver said of the sample kernels (580.159, `cargo run -p tests --bin hardware`).
+//! Compares the estimated numbers of registers with those that an H200's driver reported for the sample kernels
+//! (580.159, `cargo run -p tests --bin hardware`).
 
 use std::fs;
 use std::path::Path;
 
 use kernel_registry_ptx::Program;
 
-/// File, a part of the symbol, and the registers on sm_90.
+/// The file, a part of the symbol, and the number of registers on sm_90.
 const SAMPLES: [(&str, &str, u32); 26] = [
     ("blas1", "daxpy", 14),
     ("blas1", "ddot", 18),
@@ -36,7 +37,7 @@ const SAMPLES: [(&str, &str, u32); 26] = [
 ];
 
 #[test]
-fn estimates_are_near_those_of_the_driver() {
+fn estimates_are_near_the_numbers_of_the_driver() {
     let mut far = Vec::new();
     for (file, part, right) in SAMPLES {
         let path =
@@ -58,7 +59,7 @@ fn registers(body: &str) -> u32 {
 }
 
 #[test]
-fn values_count_while_they_are_read_later() {
+fn values_need_registers_until_they_are_last_read() {
     let sum = |count: u32, kind: &str| {
         let reads: String = (0..count).map(|i| format!("ld.param.{kind} %a{i}, [p];\n")).collect();
         let adds: String = (1..count).map(|i| format!("add.{kind} %a0, %a0, %a{i};\n")).collect();
@@ -69,13 +70,13 @@ fn values_count_while_they_are_read_later() {
     let (few, many) = (sum(8, "u32"), sum(40, "u32"));
     assert_eq!(many - few, 32);
     assert_eq!(sum(40, "u64") - sum(8, "u64"), 64);
-    // Values that are alive one after the other share a register.
+    // Values that are live one after the other share a register.
     let loads = "ld.param.u32 %a, [p]; st.shared.u32 [v], %a; ".repeat(50);
     assert_eq!(registers(&format!(".visible .entry k(.param .u32 p) {{ .reg .u32 %a; {loads} ret; }}")), 8);
 }
 
 #[test]
-fn a_value_is_alive_around_a_loop_and_in_a_call() {
+fn a_value_is_live_around_a_loop_and_in_a_call() {
     let values: String = (0..32).map(|i| format!("ld.param.u32 %a{i}, [p];\n")).collect();
     let uses: String = (0..32).map(|i| format!("st.shared.u32 [v], %a{i};\n")).collect();
     let around = format!(
@@ -91,7 +92,7 @@ fn a_value_is_alive_around_a_loop_and_in_a_call() {
 }
 
 #[test]
-fn a_block_always_has_registers() {
+fn the_estimate_never_exceeds_what_a_block_can_have() {
     let values: String = (0..200).map(|i| format!("ld.param.u64 %a{i}, [p];\n")).collect();
     let uses: String = (0..200).map(|i| format!("st.shared.u64 [v], %a{i};\n")).collect();
     let kernel = |bounds: &str| {

@@ -1,4 +1,4 @@
-//! Every kernel of the sample crate, compared with host code.
+//! Tests of every kernel of the sample crate, whose results are compared with those of host code.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn prebuilt(device: &Device, name: &str) -> Arc<Module> {
     sample(device, &format!("prebuilt/cuda__{name}.cu.ptx"))
 }
 
-/// The only kernel with that in its mangled name.
+/// Returns the only kernel whose mangled name contains a text.
 fn kernel(module: &Module, part: &str) -> String {
     let found: Vec<_> = module.program().kernels().filter(|name| name.contains(part)).collect();
     assert_eq!(found.len(), 1, "{part}: {found:?}");
@@ -57,7 +57,7 @@ fn axpy_and_scal() {
 fn dot_and_nrm2() {
     let device = Device::default();
     let module = prebuilt(&device, "blas1");
-    // The numbers are whole, so that every order of the additions gives the same.
+    // The numbers are whole, so the sum is the same in every order.
     let (mut x, mut y, mut out) = (numbers(3000), numbers(3000), [0f32; 2]);
     let expected: f32 = x.iter().map(|x| x * x).sum();
     let (px, py, po) = (device.lend(&mut x), device.lend(&mut y), device.lend(&mut out));
@@ -77,7 +77,7 @@ fn dot_and_nrm2() {
 }
 
 #[test]
-fn a_sum_as_a_template() {
+fn a_sum_in_a_template() {
     let device = Device::default();
     let module = prebuilt(&device, "reduce");
     let (mut x, mut out) = (numbers(5000), vec![0f32; 3]);
@@ -85,7 +85,7 @@ fn a_sum_as_a_template() {
     let arguments = Arguments::default().u64(px).u64(po).u32(5000).done();
     run(&device, &module, &kernel(&module, "IfLj256E"), launch(3, 256, arguments)).unwrap();
     assert_eq!(out.iter().sum::<f32>(), x.iter().sum::<f32>());
-    // The launch bound of the other instance.
+    // Another instance of the template has a launch bound of 128 threads.
     assert!(Grid::new(&module, &kernel(&module, "IfLj128E"), launch(1, 256, vec![0; 20])).is_err());
 }
 
@@ -135,7 +135,7 @@ fn dynamic_shared_memory() {
 fn a_structure_by_value() {
     let device = Device::default();
     let module = prebuilt(&device, "particles");
-    /// `float4`, which kernels read at once, and Rust would align to four bytes.
+    /// `float4`. Kernels read it with one access, so it must be aligned to 16 bytes; Rust would align it to four.
     #[derive(Clone, Copy)]
     #[repr(align(16))]
     struct Float4([f32; 4]);
@@ -144,7 +144,7 @@ fn a_structure_by_value() {
     let mut velocities = [Float4([4.0, 5.0, 6.0, 8.0]); 5];
     let step = [0.5f32.to_bits(), 0.25f32.to_bits(), 4].map(u32::to_le_bytes).concat();
     let (p, v) = (device.lend(&mut positions), device.lend(&mut velocities));
-    // Twelve bytes, aligned to four; the pointers begin at sixteen.
+    // `step` has twelve bytes and is aligned to four; the pointers begin at offset 16.
     let arguments = [step, vec![0; 4], p.to_le_bytes().to_vec(), v.to_le_bytes().to_vec()].concat();
     run(&device, &module, &kernel(&module, "advance"), launch(1, 32, arguments)).unwrap();
     assert_eq!(positions[3].0, [3.0, 4.5, 6.0, 9.0]);
@@ -156,7 +156,7 @@ fn a_structure_by_value() {
 fn half_precision() {
     let device = Device::default();
     let module = prebuilt(&device, "half");
-    // 2 * 1.5 + 0.25, as sixteen bits each.
+    // Computes 2 * 1.5 + 0.25 with 16 bits each.
     let (mut x, mut y) = ([0x3e00u16; 4], [0x3400u16; 4]);
     let arguments = Arguments::default()
         .u32(3)
@@ -168,7 +168,7 @@ fn half_precision() {
     assert_eq!(y, [0x4280, 0x4280, 0x4280, 0x3400]);
 }
 
-/// What `shuffle` and `shuffle_large` compute.
+/// Computes what `shuffle` and `shuffle_large` compute for one seed.
 fn first_card(seed: u32, size: usize) -> u32 {
     let mut deck = vec![0u32; size];
     let mut random = seed;
@@ -231,7 +231,7 @@ fn blocks_that_wait_for_each_other() {
     assert_eq!(a, expected);
     assert_eq!(state, [20, 1]);
 
-    // The blocks do not all run at once. Those that run wait in vain, which is seen long before the deadline.
+    // Only two of the five blocks run at once, so they wait in vain. The grid reports that long before the deadline.
     state.fill(0);
     let few = LaunchParameters { resident: 2, ..launch(5, 32, arguments) };
     let mut grid = Grid::new(&module, &kernel(&module, "smooth"), few).unwrap();
@@ -267,7 +267,7 @@ fn printf_assert_and_malloc() {
     assert_eq!(device.allocations(), before, "every thread frees what it allocated");
 }
 
-/// A control block of the device header, whose version is 2, without limit for a grid of this many blocks.
+/// Returns a control block of the device header, version 2, without a limit, for a grid of this many blocks.
 fn control(blocks: usize) -> Vec<u32> {
     let mut words = vec![0, 2, blocks as u32, 0, u32::MAX, u32::MAX];
     words.resize(16 + blocks, 0);
@@ -275,17 +275,17 @@ fn control(blocks: usize) -> Vec<u32> {
 }
 
 #[test]
-fn a_flag_that_another_thread_sets() {
+fn a_kernel_spins_until_another_thread_sets_a_flag() {
     let device = Device::default();
     let module = prebuilt(&device, "spin");
     let (mut state, mut control) = ([0u32; 2], control(2));
-    let (place, control_at) = (device.lend(&mut state), device.lend(&mut control));
-    let arguments = Arguments::default().u64(place).u64(control_at).done();
+    let (state_at, control_at) = (device.lend(&mut state), device.lend(&mut control));
+    let arguments = Arguments::default().u64(state_at).u64(control_at).done();
     let mut grid = Grid::new(&module, &kernel(&module, "spin_until_flag"), launch(2, 64, arguments)).unwrap();
     let mut steps = (0..50).map(|_| grid.step(10_000, &device));
     assert!(steps.any(|status| status == Status::Running { progressed: false }), "the spin is not noticed");
 
-    let flag = place as usize;
+    let flag = state_at as usize;
     let host = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(20));
         // SAFETY: the array outlives the thread, which is joined; all accesses are atomic.
@@ -293,12 +293,12 @@ fn a_flag_that_another_thread_sets() {
     });
     finish(&mut grid, &device).unwrap();
     host.join().unwrap();
-    // The kernel was not stopped, and both blocks have left.
+    // The kernel was not told to stop, and both blocks have left.
     assert_eq!((control[0], &control[16..]), (0, &[2, 2][..]));
 
-    let arguments = Arguments::default().u64(place + 4).u32(77).done();
+    let arguments = Arguments::default().u64(state_at + 4).u32(77).done();
     run(&device, &module, &kernel(&module, "set_flag"), launch(1, 1, arguments)).unwrap();
-    let arguments = Arguments::default().u64(place + 4).done();
+    let arguments = Arguments::default().u64(state_at + 4).done();
     run(&device, &module, &kernel(&module, "touch"), launch(1, 1, arguments)).unwrap();
     assert_eq!(state[1], 78);
 }
@@ -317,7 +317,7 @@ fn a_worker_with_a_queue() {
     queue[40..43].copy_from_slice(&task(0, 60));
     queue[46..49].copy_from_slice(&task(60, 40));
     let mut control = control(2);
-    // The kernel was stopped, but first it does what was pushed.
+    // The kernel was told to stop, but it does the tasks that were pushed before.
     control[0] = 1;
     let arguments = Arguments::default().u64(device.lend(&mut control)).u64(device.lend(&mut queue)).done();
     run(&device, &module, &kernel(&module, "worker"), launch(2, 64, arguments)).unwrap();

@@ -1,4 +1,4 @@
-//! Threads that diverge and meet, wait for each other, exchange values, and fault.
+//! Tests of threads that diverge and reconverge, wait for each other, exchange values, and fault.
 
 use crate::common::{Arguments, Device, kernel, launch, results, run};
 use kernel_registry_ptx::{FaultKind, Grid, LaunchError, Module, Status};
@@ -9,7 +9,7 @@ fn lane_results(body: &str) -> Vec<u32> {
 }
 
 #[test]
-fn threads_meet_after_a_branch() {
+fn threads_reconverge_after_a_branch() {
     let body = "setp.lt.u32 %p0, %r0, 10; mov.u32 %r1, 1;\n@%p0 bra LOW;\nmov.u32 %r1, 2; bra JOIN;\n\
                 LOW: mov.u32 %r1, 3;\nJOIN: activemask.b32 %r8; add.u32 %r8, %r8, %r1;";
     let expected: Vec<u32> =
@@ -18,17 +18,17 @@ fn threads_meet_after_a_branch() {
 }
 
 #[test]
-fn a_pragma_ends_before_its_line_does() {
+fn a_pragma_ends_at_its_semicolon() {
     assert_eq!(lane_results("mov.u32 %r8, 5; .pragma \"nounroll\"; add.u32 %r8, %r8, %r0;")[..2], [5, 6]);
 }
 
 #[test]
-fn a_comment_does_not_end_with_its_own_star() {
+fn the_star_that_opens_a_comment_does_not_close_it() {
     assert_eq!(lane_results("mov.u32 %r8, 5; /*/ add.u32 %r8, %r8, 1; /**/")[0], 5);
 }
 
 #[test]
-fn a_guard_may_be_a_result() {
+fn an_instruction_may_write_its_own_guard() {
     for pair in ["%p1|%p2", "%p2|%p1"] {
         let body = format!(
             "setp.lt.u32 %p1, %r0, 16; setp.eq.u32 %p2, %r0, 99;\n@%p1 setp.lt.u32 {pair}, %r0, 8;\n\
@@ -69,7 +69,7 @@ fn shuffles() {
     );
     assert_eq!(shuffle("up.b32 %r1|%p1, %r0, 3, 0"), all(|lane| if lane < 3 { lane } else { lane + 97 }));
     assert_eq!(shuffle("bfly.b32 %r1|%p1, %r0, 5, 31"), all(|lane| (lane ^ 5) + 100));
-    // Segments of eight lanes.
+    // Here the warp is divided into segments of eight lanes.
     assert_eq!(shuffle("idx.b32 %r1|%p1, %r0, 2, 0x181f"), all(|lane| lane / 8 * 8 + 102));
 }
 
@@ -88,12 +88,12 @@ fn votes_and_reductions() {
 }
 
 #[test]
-fn lanes_that_come_late_are_waited_for() {
+fn lanes_that_arrive_late_are_waited_for() {
     let body = "setp.lt.u32 %p0, %r0, 16; mov.u32 %r1, %r0;\n@%p0 bra L;\nadd.u32 %r1, %r1, 100;\n\
                 L: shfl.sync.bfly.b32 %r8, %r1, 16, 31, -1;";
     let expected: Vec<u32> = (0..32).map(|lane| if lane < 16 { lane + 116 } else { lane - 16 }).collect();
     assert_eq!(lane_results(body), expected);
-    // Threads meet at the same barrier from two places.
+    // Two instructions can be the same barrier of a warp.
     let body = "setp.lt.u32 %p0, %r0, 16;\n@%p0 bra L;\nbar.warp.sync -1; mov.u32 %r8, 1; bra M;\n\
                 L: bar.warp.sync -1; mov.u32 %r8, 2;\nM: add.u32 %r8, %r8, 1;";
     assert_eq!(lane_results(body)[15..17], [3, 2]);
@@ -105,24 +105,25 @@ fn barriers_count_and_vote() {
                 bar.red.or.pred %p2, 0, %p0; selp.u32 %r2, 1000, 0, %p1; selp.u32 %r3, 500, 0, %p2;\n\
                 add.u32 %r8, %r1, %r2; add.u32 %r8, %r8, %r3; st.global.u32 [%rd0], %r8;";
     assert!(results(body, 100).unwrap().iter().all(|words| words[0] == 540));
-    // A count is of whole warps, and lanes that are no threads vote neither way.
+    // A count of threads means whole warps, and lanes without a thread have no vote.
     let body = "setp.lt.u32 %p0, %r0, 40; bar.red.and.pred %p1, 0, 64, %p0; selp.u32 %r8, 1, 0, %p1;\n\
                 st.global.u32 [%rd0], %r8;";
     assert!(results(body, 40).unwrap().iter().all(|words| words[0] == 1));
-    // Threads that have ended are not waited for.
+    // Threads that have ended do not have to arrive.
     let body = "setp.lt.u32 %p0, %r0, 32;\n@%p0 exit;\nbar.sync 0; st.global.u32 [%rd0], 1;";
     assert_eq!(results(body, 64).unwrap().iter().map(|words| words[0]).sum::<u64>(), 32);
 }
 
-/// The lanes without the guard come to the next instruction as a split of their own, and the others must meet them there.
+/// The lanes whose guard is false reach the next instruction as a split of their own, and the other lanes must
+/// reconverge with them there.
 #[test]
-fn lanes_with_a_guard_meet_the_others_behind_it() {
+fn lanes_reconverge_after_a_guarded_instruction() {
     let body = "setp.lt.u32 %p0, %r0, 16;\n@%p0 vote.sync.any.pred %p1, %p0, 0xffff;\nactivemask.b32 %r8;";
     assert_eq!(lane_results(body), vec![u32::MAX; 32]);
 }
 
 #[test]
-fn calls_and_tables() {
+fn calls_and_branch_tables() {
     let text = kernel(
         "mov.u32 %r1, 5; add.u32 %r1, %r1, %r0;\n{ .param .b32 a; st.param.b32 [a], %r1; .param .b32 b;\n\
          call.uni (b), factorial, (a); ld.param.b32 %r2, [b]; }\n\
@@ -149,7 +150,7 @@ fn calls_and_tables() {
 }
 
 #[test]
-fn calls_without_end_come_to_the_end_of_the_stack() {
+fn endless_recursion_exhausts_the_stack() {
     let device = Device::default();
     let text =
         kernel("call forever;").replace(".visible", ".func forever() { call forever; ret; }\n.visible");
@@ -174,9 +175,9 @@ fn variables_hold_addresses() {
     assert_eq!(out[0], 9);
 }
 
-/// An H200's driver has it so.
+/// An H200's driver does the same.
 #[test]
-fn a_variable_that_is_defined_nowhere_is_zero() {
+fn a_variable_without_a_definition_is_zero() {
     let text = kernel("ld.global.u32 %r1, [far]; st.global.u32 [%rd0], %r1;");
     let device = Device::default();
     let module = device.load(&text.replacen(".visible", ".extern .global .u32 far;\n.visible", 1)).unwrap();
@@ -187,7 +188,7 @@ fn a_variable_that_is_defined_nowhere_is_zero() {
 }
 
 #[test]
-fn faults_say_who_and_where() {
+fn faults_name_the_thread_and_the_line() {
     let fault = |body: &str| results(body, 32).unwrap_err();
     let words = fault("mov.u64 %rd2, 0x1234; setp.eq.u32 %p0, %r0, 9;\n@%p0 st.global.u32 [%rd2], 1;");
     assert!(
@@ -232,8 +233,8 @@ fn faults_name_the_line_of_the_source() {
     assert_eq!(fault("calls").place, None, "the function has no lines");
 }
 
-/// Whether a kernel is found to spin within some steps.
-fn circles(body: &str) -> bool {
+/// Returns whether a kernel is found to spin within a limited number of steps.
+fn spins(body: &str) -> bool {
     let device = Device::default();
     let mut out = vec![[0u64; 2]; 32];
     let arguments = Arguments::default().u64(device.lend(&mut out)).done();
@@ -244,34 +245,34 @@ fn circles(body: &str) -> bool {
 #[test]
 fn only_spinning_is_no_progress() {
     let wait = "ld.volatile.global.u32 %r2, [%rd0]; setp.eq.u32 %p0, %r2, 0;\n@%p0 bra L;";
-    assert!(circles(&format!("L: {wait}")));
-    assert!(circles(&format!(
+    assert!(spins(&format!("L: {wait}")));
+    assert!(spins(&format!(
         "L: mov.u64 %rd5, %globaltimer; add.u64 %rd6, %rd5, 7; nanosleep.u32 20; {wait}"
     )));
-    assert!(circles(
+    assert!(spins(
         "mov.u32 %r3, 0;\nL: atom.global.cas.b32 %r2, [%rd0], 5, 6; setp.ne.u32 %p0, %r2, 5;\n@%p0 bra L;"
     ));
     assert!(
-        circles("setp.lt.u32 %p1, %r0, 1;\n@%p1 bra L;\nbar.sync 0; exit;\nL: bra L;"),
+        spins("setp.lt.u32 %p1, %r0, 1;\n@%p1 bra L;\nbar.sync 0; exit;\nL: bra L;"),
         "others wait at a barrier"
     );
-    // A kernel that waits for a clock before it looks again spins too.
+    // A kernel that waits for some time before it reads the word again spins too.
     let pause = "mov.u64 %rd5, %clock64;\nM: mov.u64 %rd6, %clock64; sub.s64 %rd6, %rd6, %rd5; setp.lt.s64 %p1, %rd6, 50000;\n\
                  @%p1 bra M;";
-    assert!(circles(&format!("L: {pause} {wait}")));
-    // A clock ends a loop, whatever it was compared with.
-    assert!(!circles(&pause.replace("50000", "1000000000000")));
-    assert!(!circles(
+    assert!(spins(&format!("L: {pause} {wait}")));
+    // The clock advances, so a loop that compares it with any other value ends some day.
+    assert!(!spins(&pause.replace("50000", "1000000000000")));
+    assert!(!spins(
         "mov.u64 %rd5, %globaltimer;\nM: nanosleep.u32 99; ld.param.u64 %rd7, [out];\n\
          mov.u64 %rd6, %globaltimer; sub.s64 %rd6, %rd6, %rd5; setp.lt.u64 %p1, %rd6, %rd7;\n@%p1 bra M;"
     ));
-    // A counter makes it end, and writes are progress.
-    assert!(!circles(&format!("mov.u32 %r3, 0;\nL: add.u32 %r3, %r3, 1; {wait}")));
-    assert!(!circles(&format!("mov.u32 %r3, 0;\nL: atom.global.add.u32 %r4, [%rd0+8], 1; {wait}")));
+    // A loop with a counter may end, and an atomic addition changes memory, which is progress.
+    assert!(!spins(&format!("mov.u32 %r3, 0;\nL: add.u32 %r3, %r3, 1; {wait}")));
+    assert!(!spins(&format!("mov.u32 %r3, 0;\nL: atom.global.add.u32 %r4, [%rd0+8], 1; {wait}")));
 }
 
 #[test]
-fn grids_go_from_thread_to_thread() {
+fn grids_can_move_between_threads() {
     fn movable<T: Send>() {}
     fn shared<T: Send + Sync>() {}
     movable::<Grid>();

@@ -1,11 +1,13 @@
-//! Instructions whose results no GPU has recorded yet, compared with arithmetic: fp8, tf32 and packed integers, barriers in shared
-//! memory, bulk copies, vector atomics, and what is advice only. Those on matrices are in `matrices.rs`.
+//! Tests of instructions whose results no GPU has recorded yet, which are compared with arithmetic on the host: fp8,
+//! tf32 and packed integers, barriers in shared memory, bulk copies, vector atomics, and instructions that only advise.
+//! Tests of matrix instructions are in `matrices.rs`.
 //!
-//! The differential test has all that were recorded. An instruction moves into its table when the example `record` has run with it.
+//! The differential test has all instructions that were recorded. An instruction moves into its table when the example
+//! `record` has run with it.
 
 use crate::common::results;
 
-/// The low 32 bits of `%r8` after this body, in each of some lanes.
+/// Returns the low 32 bits of `%r8` after this body, in each of some lanes.
 fn lanes(body: &str, count: u32) -> Vec<u32> {
     let found = results(&format!("{body}\nst.global.u32 [%rd0], %r8;"), count)
         .unwrap_or_else(|error| panic!("{error}"));
@@ -16,7 +18,8 @@ fn one(body: &str) -> u32 {
     lanes(body, 1)[0]
 }
 
-/// The value of a code with so many bits of mantissa behind 7 - m of exponent, by the definition of the format.
+/// Returns the value of a code of 8 bits by the definition of its format, which has one bit of sign, this many bits of
+/// mantissa, and exponent bits between them.
 fn value(code: u8, mantissa: u32) -> f64 {
     let bias = (1 << (6 - mantissa)) - 1;
     let (exponent, digits) = (i32::from(code >> mantissa & (0x7f >> mantissa)), code & ((1 << mantissa) - 1));
@@ -31,7 +34,7 @@ fn value(code: u8, mantissa: u32) -> f64 {
     if code >> 7 == 0 { magnitude } else { -magnitude }
 }
 
-/// The code of the nearest finite number. A tie goes to the even code.
+/// Returns the code of the nearest finite number. If two are equally near, it is the even code.
 fn nearest(number: f64, mantissa: u32) -> u8 {
     let number = number.clamp(-1e6, 1e6);
     let codes = (0..=255u8).filter(|code| value(*code, mantissa).is_finite());
@@ -45,7 +48,7 @@ fn nearest(number: f64, mantissa: u32) -> u8 {
 }
 
 #[test]
-fn numbers_of_8_bits() {
+fn fp8_conversions() {
     let numbers = [
         0.0,
         -0.0,
@@ -91,7 +94,7 @@ fn numbers_of_8_bits() {
             "mov.b32 %f1, 0x7fc00000; cvt.rn.satfinite.{format}.f32 %h1, %f1, %f1; cvt.u32.u16 %r8, %h1;"
         ));
         assert_eq!(nan, 0x7f7f);
-        // Each code, to f16 and back.
+        // Each code is converted to f16 and back.
         let body = format!(
             "mul.lo.u32 %r1, %r0, 0x101; cvt.u16.u32 %h1, %r1; cvt.rn.f16x2.{format} %r8, %h1;\n\
              cvt.rn.satfinite.{format}.f16x2 %h2, %r8; cvt.u32.u16 %r2, %h2; st.global.u32 [%rd0+8], %r2;\n\
@@ -124,9 +127,9 @@ fn tf32() {
 
 #[test]
 fn packed_integers() {
-    let pack = |kind: &str, behind: &str| {
+    let pack = |kind: &str, third: &str| {
         one(&format!(
-            "mov.u32 %r1, -300; mov.u32 %r2, 70000; mov.u32 %r3, 0x12345678; cvt.pack.sat.{kind} %r8, %r1, %r2{behind};"
+            "mov.u32 %r1, -300; mov.u32 %r2, 70000; mov.u32 %r3, 0x12345678; cvt.pack.sat.{kind} %r8, %r1, %r2{third};"
         ))
     };
     assert_eq!(pack("s16.s32", ""), 0xfed4_7fff);
@@ -136,7 +139,7 @@ fn packed_integers() {
     assert_eq!(pack("s4.s32.b32", ", %r3"), 0x3456_7887);
 }
 
-/// Three of four arrivals, then the last, which begins the next phase.
+/// Three of four expected arrivals come first. The fourth completes the phase, and the next phase begins.
 #[test]
 fn barriers_in_shared_memory() {
     let body = ".shared .b64 bar; mov.u32 %r1, bar; setp.eq.u32 %p1, %r0, 0;\n\
@@ -149,7 +152,7 @@ fn barriers_in_shared_memory() {
         WAIT: mbarrier.try_wait.shared::cta.b64 %p3, [%r1], %rd3, 100;\n@!%p3 bra WAIT;\n\
         mbarrier.test_wait.parity.shared.b64 %p3, [%r1], 0; selp.u32 %r2, 100, 0, %p3; add.u32 %r8, %r8, %r2;\n\
         @%p1 mbarrier.inval.shared.b64 [%r1];";
-    // Before the last arrival, the phase before the first has ended and the first has not.
+    // Before the fourth arrival, the barrier reports that the phase before the first is complete, and the first is not.
     assert_eq!(lanes(body, 4), [4110, 3110, 2110, 1110]);
 }
 
@@ -166,7 +169,7 @@ fn barriers_expect_bytes() {
     assert_eq!(one(body), 110);
 }
 
-/// Copies from global memory to shared memory and back.
+/// Tests copies from global memory to shared memory and back.
 #[test]
 fn bulk_copies() {
     let body = ".shared .b64 bar; .shared .align 16 .b8 pool[64]; mov.u32 %r1, bar; mov.u32 %r2, pool;\n\
@@ -181,7 +184,7 @@ fn bulk_copies() {
     assert!(fault.contains("not a multiple of 16"), "{fault}");
 }
 
-/// Braces around one register mean that register, as Triton writes them.
+/// One register in braces, as Triton writes it, means the register.
 #[test]
 fn one_register_in_braces() {
     let body = "mov.b64 %rd5, 7; st.global.b64 [%rd0], { %rd5 }; ld.global.b64 { %rd6 }, [%rd0]; mov.b64 { %rd7 }, %rd6;\n\
@@ -189,9 +192,9 @@ fn one_register_in_braces() {
     assert_eq!(results(body, 1).unwrap(), [[7, 7]]);
 }
 
-/// A thread that drops out is not expected in the next phase.
+/// A thread that arrives with `arrive_drop` is not expected in the next phase.
 #[test]
-fn arrivals_are_dropped() {
+fn a_dropped_thread_is_not_expected_again() {
     let wait = |parity: u32| {
         format!(
             "mbarrier.test_wait.parity.shared.b64 %p1, [%r1], {parity}; selp.u32 %r2, 1, 0, %p1; mad.lo.u32 %r8, %r8, 10, %r2;\n"
@@ -221,7 +224,7 @@ fn vector_atomics() {
     assert_eq!([sums as u32, (sums >> 32) as u32].map(f32::from_bits), [4.0, 6.0]);
 }
 
-/// Each block has reserved memory of its own, which is zero at its start.
+/// Each block has its own reserved shared memory, which is zero when the block starts.
 #[test]
 fn reserved_shared_memory() {
     let body = ".shared .b32 own; mov.u32 %r1, %reserved_smem_offset_1; ld.shared.u32 %r8, [%r1];\n\
@@ -229,9 +232,9 @@ fn reserved_shared_memory() {
     assert_eq!(one(body), 9);
 }
 
-/// Nothing depends on advice.
+/// Instructions and qualifiers that only advise change no result.
 #[test]
-fn advice() {
+fn advice_changes_no_result() {
     let body = "griddepcontrol.launch_dependents; griddepcontrol.wait; setmaxnreg.inc.sync.aligned.u32 64;\n\
         cp.async.bulk.prefetch.L2.global [%rd0], 16;\n\
         mov.b64 %rd5, 0; st.global.L2::cache_hint.u32 [%rd0], 6, %rd5; prefetch.global.L2 [%rd0];\n\

@@ -1,5 +1,5 @@
 //! A test device, which uses host memory, and helpers that run kernels on it.
-#![allow(dead_code)] // Each test uses what it needs.
+#![allow(dead_code)] // Each program of tests uses only some of the helpers.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use kernel_registry_ptx::{
     Fault, Grid, LaunchParameters, LoadError, Memory, MemoryFault, Module, Program, Status,
 };
 
-/// The memory that kernels may use: vectors of the test, and a heap for the kernels' `malloc`.
+/// The memory that kernels may use: slices that a test lends, and a heap for the kernels' `malloc`.
 #[derive(Default)]
 pub struct Device {
     lent: Mutex<Vec<(u64, u64)>>,
@@ -17,7 +17,8 @@ pub struct Device {
     pub now: Mutex<u64>,
 }
 
-// SAFETY: `check` returns pointers into vectors that tests keep until the grid has ended, or into the heap, which lives as long.
+// SAFETY: `check` returns pointers into slices that tests keep until the grid has ended, or into the heap, which is
+// kept as long.
 unsafe impl Memory for Device {
     fn check(&self, address: u64, size: u64) -> Result<*mut u8, MemoryFault> {
         let inside = |start: u64, length: u64| address >= start && address - start + size <= length;
@@ -52,7 +53,7 @@ unsafe impl Memory for Device {
 }
 
 impl Device {
-    /// Lets kernels use a vector, and returns its address.
+    /// Lets kernels use a slice, and returns its address.
     pub fn lend<T>(&self, data: &mut [T]) -> u64 {
         let address = data.as_mut_ptr() as u64;
         self.lent.lock().unwrap().push((address, size_of_val(data) as u64));
@@ -63,7 +64,7 @@ impl Device {
         self.heap.lock().unwrap().len()
     }
 
-    /// Loads a program. Its variables are allocated in this device's heap.
+    /// Loads a program, and allocates its variables in this device's heap.
     pub fn load(&self, text: &str) -> Result<Arc<Module>, LoadError> {
         let program = Arc::new(Program::load(text)?);
         let addresses: Vec<u64> =
@@ -72,8 +73,8 @@ impl Device {
         for (index, address) in addresses.into_iter().enumerate() {
             let mut heap = self.heap.lock().unwrap();
             let block = heap.iter_mut().find(|block| block.as_ptr() as u64 == address).unwrap();
-            for (place, byte) in module.initial(index).into_iter().enumerate() {
-                block[place / 8] |= u64::from(byte) << (place % 8 * 8);
+            for (offset, byte) in module.initial(index).into_iter().enumerate() {
+                block[offset / 8] |= u64::from(byte) << (offset % 8 * 8);
             }
         }
         Ok(Arc::new(module))
@@ -93,7 +94,7 @@ pub fn launch(grid: u32, block: u32, arguments: Vec<u8>) -> LaunchParameters {
     }
 }
 
-/// Arguments, each aligned to its size.
+/// The bytes of a kernel's arguments, each aligned to its size.
 #[derive(Default)]
 pub struct Arguments(Vec<u8>);
 
@@ -138,8 +139,8 @@ pub fn run(
     finish(&mut Grid::new(module, kernel, launch).unwrap(), device)
 }
 
-/// The PTX of a kernel with this body. `%r0` holds the thread's index, and `%rd0` the address of the thread's 16 bytes for
-/// results. Registers of each kind are declared.
+/// Returns the PTX of a kernel with this body. `%r0` holds the thread's index, and `%rd0` the address of 16 bytes for
+/// the thread's results. Registers of each kind are declared.
 pub fn kernel(body: &str) -> String {
     format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) {{\n\
@@ -149,7 +150,7 @@ pub fn kernel(body: &str) -> String {
     )
 }
 
-/// Runs a kernel with this body in one block, and returns its results: 16 bytes per thread.
+/// Runs a kernel with this body in one block, and returns 16 bytes of results for each thread.
 pub fn results(body: &str, threads: u32) -> Result<Vec<[u64; 2]>, String> {
     let device = Device::default();
     let mut out = vec![[0u64; 2]; threads as usize];

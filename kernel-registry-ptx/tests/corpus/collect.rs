@@ -1,4 +1,4 @@
-//! Reductions, scans, filters, histograms and sorting.
+//! Tests of reductions, scans, filters, histograms and sorting.
 
 use super::*;
 
@@ -107,7 +107,7 @@ fn bitonic_sort() {
 }
 
 #[test]
-fn blocks_that_meet() {
+fn blocks_that_wait_for_each_other() {
     each("collect", |code| {
         let (mut x, mut parts, mut out) = (whole(1000), [0f32; 7], [0f32]);
         let (px, pp) = (code.lend(&mut x), code.lend(&mut parts));

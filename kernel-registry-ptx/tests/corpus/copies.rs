@@ -1,9 +1,9 @@
-//! Asynchronous copies, accesses of several widths, and conversions.
+//! Tests of asynchronous copies, of accesses of several widths, and of conversions.
 
 use super::*;
 
 #[test]
-fn staged() {
+fn staged_copies() {
     each("copies", |code| {
         let (mut x, mut out) = (whole(4 * 256), vec![0f32; 4 * 256]);
         code.run("staged", 1, 64, Arguments::default().u64(code.lend(&mut x)).u64(code.lend(&mut out)));
@@ -22,10 +22,10 @@ fn widths() {
             (bits[..32].to_vec(), bits[32..64].to_vec(), bits[64..96].to_vec(), bits[96..].to_vec());
         let mut bytes: Vec<i8> = a.iter().map(|bits| *bits as i8).collect();
         let mut shorts: Vec<u16> = b.iter().map(|bits| *bits as u16).collect();
-        let place = code.lend(&mut bits);
+        let bits_at = code.lend(&mut bits);
         let mut out = [0i64; 32];
         let arguments = Arguments::default().u64(code.lend(&mut bytes)).u64(code.lend(&mut shorts));
-        let arguments = arguments.u64(place + 256).u64(place + 384).u64(code.lend(&mut out));
+        let arguments = arguments.u64(bits_at + 256).u64(bits_at + 384).u64(code.lend(&mut out));
         code.run("widths", 1, 32, arguments);
         for i in 0..32 {
             let parts = i64::from(c[i] as i16) - i64::from((c[i] >> 16) as i16);

@@ -1,4 +1,4 @@
-//! Features of the language: recursion, function pointers, tables, structures, printf, the heap, assertions.
+//! Tests of features of CUDA C++: recursion, function pointers, tables, structures, printf, the heap, and assertions.
 
 use kernel_registry_ptx::{FaultKind, Grid};
 
@@ -39,7 +39,7 @@ fn tables_and_local_memory() {
     each("language", |code| {
         let mut program: Vec<u8> = mixed(300).map(|bits| (bits % 8) as u8).collect();
         let mut out = [0i32; 32];
-        // Values are pushed before any is popped, so that no uninitialised place is read.
+        // Eight values are pushed before any is popped, so no uninitialised element of the kernel's stack is read.
         program.splice(0..0, [2, 2, 2, 2, 2, 2, 2, 2]);
         let arguments = Compiled::n(program.len()).u64(code.lend(&mut program)).u64(code.lend(&mut out));
         code.run("machine", 1, 32, arguments);
@@ -74,8 +74,8 @@ fn structures_and_variables() {
         let mut settings = [0u8; 32];
         settings[0] = 5;
         settings[8..16].copy_from_slice(&1.5f64.to_le_bytes());
-        for (place, value) in [-4i16, 10, 300].into_iter().enumerate() {
-            settings[16 + 2 * place..][..2].copy_from_slice(&value.to_le_bytes());
+        for (index, value) in [-4i16, 10, 300].into_iter().enumerate() {
+            settings[16 + 2 * index..][..2].copy_from_slice(&value.to_le_bytes());
         }
         settings[24..28].copy_from_slice(&0i32.to_le_bytes());
         settings[28..32].copy_from_slice(&100i32.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Kernels of machine learning: softmax, norms, activations, half precision.
+//! Tests of machine learning kernels: softmax, norms, activations, and half precision.
 
 use half::{bf16, f16};
 
@@ -8,7 +8,7 @@ use super::*;
 fn softmax_and_norms() {
     each("learning", |code| {
         let (rows, n) = (3, 300);
-        let (mut x, mut out) = (broken(rows * n), vec![0f32; rows * n]);
+        let (mut x, mut out) = (fractional(rows * n), vec![0f32; rows * n]);
         let (px, po) = (code.lend(&mut x), code.lend(&mut out));
         code.run("softmax", rows as u32, 128, Compiled::n(n).u64(px).u64(po));
         for (row, found) in x.chunks(n).zip(out.chunks(n)) {
@@ -17,7 +17,7 @@ fn softmax_and_norms() {
             close(found, powers.iter().map(|power| power / sum), 1e-6);
         }
 
-        let (mut weight, mut bias) = (broken(n), whole(n));
+        let (mut weight, mut bias) = (fractional(n), whole(n));
         let arguments = Compiled::n(n).u64(px).u64(code.lend(&mut weight)).u64(code.lend(&mut bias)).u64(po);
         code.run("layer_norm", rows as u32, 128, arguments);
         for (row, found) in x.chunks(n).zip(out.chunks(n)) {
@@ -48,17 +48,17 @@ fn softmax_and_norms() {
 #[test]
 fn gelu_and_rope() {
     each("learning", |code| {
-        let (mut x, mut out, mut fast) = (broken(500), vec![0f32; 500], vec![0f32; 500]);
+        let (mut x, mut out, mut fast) = (fractional(500), vec![0f32; 500], vec![0f32; 500]);
         let arguments =
             Compiled::n(500).u64(code.lend(&mut x)).u64(code.lend(&mut out)).u64(code.lend(&mut fast));
         code.run("gelu", 4, 128, arguments);
         let tanh = |x: f64| 0.5 * x * (1.0 + (0.797_884_56 * (x + 0.044_715 * x.powi(3))).tanh());
         close(&fast, x.iter().map(|x| tanh(f64::from(*x))), 1e-5);
-        // Both are approximations of the same function.
+        // `out` is the exact function, and `fast` approximates it by tanh.
         close(&out, fast.iter().map(|x| f64::from(*x)), 1e-3);
 
         let (positions, pairs) = (20, 16);
-        let before = broken(2 * positions * pairs);
+        let before = fractional(2 * positions * pairs);
         let mut data = before.clone();
         code.run("rope", positions as u32, 32, Compiled::n(pairs).u64(code.lend(&mut data)));
         let turned = before.chunks(2).enumerate().flat_map(|(i, pair)| {

@@ -1,4 +1,4 @@
-//! Integers and bits: wide arithmetic, checksums, ciphers, hash tables, atomics.
+//! Tests of integers and bits: wide arithmetic, checksums, ciphers, hash tables, and atomics.
 
 use super::*;
 
@@ -70,7 +70,7 @@ fn checksums_and_ciphers() {
         code.run("crc", 1, 2, Compiled::n(9).u64(code.lend(&mut text)).u64(code.lend(&mut out)));
         assert_eq!(out, [0xcbf4_3926; 2]);
 
-        // Section 2.3.2 of RFC 8439.
+        // This is the example of section 2.3.2 of RFC 8439.
         let mut key: Vec<u32> = vec![0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
         key.extend((0..8).map(|i| 0x0302_0100u32.wrapping_add(0x0404_0404 * i)));
         key.extend([1, 0x0900_0000, 0x4a00_0000, 0]);
@@ -91,9 +91,9 @@ fn hash_table() {
         code.run("insert", 4, 128, arguments.u64(code.lend(&mut table)).u64(code.lend(&mut counts)));
         for key in 1..=200 {
             let expected = keys.iter().filter(|found| **found == key).count();
-            let places: Vec<usize> = (0..256).filter(|place| table[*place] == key).collect();
-            assert_eq!(places.len(), usize::from(expected > 0));
-            assert!(places.iter().all(|place| counts[*place] as usize == expected));
+            let slots: Vec<usize> = (0..256).filter(|slot| table[*slot] == key).collect();
+            assert_eq!(slots.len(), usize::from(expected > 0));
+            assert!(slots.iter().all(|slot| counts[*slot] as usize == expected));
         }
     });
 }
@@ -113,11 +113,11 @@ fn atomics() {
         code.run("atomics", 2, n / 2, arguments);
         let all = n * (n - 1) / 2;
         let xor = (0..n).fold(0, |all, i| all ^ i);
-        // Down from 9 again after 0: 96 times by one are six less than a multiple of ten.
+        // A decrement of 0 gives 9, so the last value repeats every ten decrements. After 96 it is the same as after six: 4.
         assert_eq!(a, [all, 1000 - 2 * n, n - 1, 5, 0, 0x7f, xor, 6, 4]);
         assert_eq!(b, [u64::from(all) << 30, (i64::from(n) - 1001) as u64, 6]);
         assert_eq!((c, d, e[0]), ([48.0, 100.0 - 95.0], [24.0], 192));
-        // Each value was exchanged once.
+        // Each value was returned by one exchange, except for the one that is left.
         f.sort();
         assert_eq!(f, (-1..n as i32).collect::<Vec<_>>());
     });

@@ -1,4 +1,5 @@
-//! Ordinary kernels as two compilers write them, compared with what Rust computes. `cargo xtask prebuilt` compiles `cuda/*.cu`.
+//! Tests of ordinary kernels that two compilers have compiled, whose results are compared with what Rust computes.
+//! `cargo xtask prebuilt` compiles `cuda/*.cu`.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,13 +19,13 @@ use std::sync::Arc;
 use common::{Arguments, Device, launch, run};
 use kernel_registry_ptx::{LaunchParameters, Module};
 
-/// A source as one of the compilers compiled it.
+/// A source file that one of the compilers has compiled.
 struct Compiled {
     device: Device,
     module: Arc<Module>,
 }
 
-/// Checks what NVRTC of CUDA 12.0 and nvcc of 13.0 make of a source.
+/// Checks the output of NVRTC of CUDA 12.0 and of nvcc of CUDA 13.0 for a source file.
 fn each(source: &str, check: impl Fn(&Compiled)) {
     for image in [format!("prebuilt/cuda__{source}.cu.ptx"), format!("nvcc/{source}.ptx")] {
         println!("{image}");
@@ -45,7 +46,7 @@ impl Compiled {
         run(&self.device, &self.module, kernel, launch).unwrap_or_else(|fault| panic!("{fault}"));
     }
 
-    /// Arguments that begin with a number.
+    /// Returns arguments that begin with a 32-bit number.
     fn n(n: usize) -> Arguments {
         Arguments::default().u32(n as u32)
     }
@@ -55,7 +56,7 @@ impl Compiled {
     }
 }
 
-/// Pseudo-random numbers, the same each time.
+/// Returns pseudo-random numbers, which are the same each time.
 fn mixed(n: usize) -> impl Iterator<Item = u32> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     (0..n).map(move |_| {
@@ -66,16 +67,17 @@ fn mixed(n: usize) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Numbers whose sums are exact in any order.
+/// Returns small whole numbers. Their sums are exact in any order.
 fn whole(n: usize) -> Vec<f32> {
     mixed(n).map(|bits| (bits % 15) as f32 - 7.0).collect()
 }
 
-/// Numbers between -4 and 4.
-fn broken(n: usize) -> Vec<f32> {
+/// Returns numbers between -4 and 4 that are not whole.
+fn fractional(n: usize) -> Vec<f32> {
     mixed(n).map(|bits| (bits as i32) as f32 / (1 << 29) as f32).collect()
 }
 
+/// Fails if a number differs from the expected one by more than the tolerance, which is relative for large numbers.
 #[track_caller]
 fn close(found: &[f32], expected: impl IntoIterator<Item = f64>, tolerance: f64) {
     let mut count = 0;

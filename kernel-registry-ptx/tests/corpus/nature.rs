@@ -1,14 +1,14 @@
-//! Simulations: bodies, fractals, stencils, random numbers.
+//! Tests of simulations: bodies, fractals, stencils, and random numbers.
 
 use super::*;
 
 #[test]
 fn bodies() {
     each("nature", |code| {
-        let (mut place, mut force) = (broken(4 * 128), vec![0f32; 3 * 128]);
-        let arguments = Compiled::n(128).u64(code.lend(&mut place)).u64(code.lend(&mut force));
+        let (mut bodies, mut force) = (fractional(4 * 128), vec![0f32; 3 * 128]);
+        let arguments = Compiled::n(128).u64(code.lend(&mut bodies)).u64(code.lend(&mut force));
         code.run("bodies", 2, 64, arguments);
-        let at = |i: usize| [0, 1, 2, 3].map(|axis| f64::from(place[4 * i + axis]));
+        let at = |i: usize| [0, 1, 2, 3].map(|axis| f64::from(bodies[4 * i + axis]));
         let expected = (0..128).flat_map(|i| {
             (0..128).fold([0.0; 3], |sum, j| {
                 let by = [0, 1, 2].map(|axis| at(j)[axis] - at(i)[axis]);
@@ -31,7 +31,7 @@ fn mandelbrot() {
             LaunchParameters { grid: [4, 6, 1], block: [16, 8, 1], ..launch(1, 1, arguments) },
         );
         let steps = |column: usize, row: usize| {
-            // The compiler may fuse the first product and sum, which rounds once less.
+            // A compiler may fuse the product and the sum here, which saves one rounding.
             let a = (3.0 * column as f64 / width as f64) - 2.0;
             let b = (3.0 * row as f64 / height as f64) - 1.5;
             let (mut x, mut y, mut steps) = (0.0f64, 0.0f64, 0u16);
@@ -60,7 +60,7 @@ fn stencil() {
         let at = |row: usize, column: usize| x[row.min(height - 1) * width + column.min(width - 1)];
         for (i, found) in out.iter().enumerate() {
             let (row, column) = (i / width, i % width);
-            // At a border a block's last row is its own neighbour.
+            // An element at the border is its own neighbour on the outside.
             let (up, left) = (row.saturating_sub(1), column.saturating_sub(1));
             let around = at(up, column) + at(row + 1, column) + at(row, left) + at(row, column + 1);
             assert_eq!(*found, 0.5 * at(row, column) + 0.125 * around, "{row}, {column}");
@@ -68,7 +68,7 @@ fn stencil() {
     });
 }
 
-/// The generator of the kernels.
+/// Computes the next number of the generator that the kernels use.
 fn random(state: &mut u64) -> u32 {
     let old = *state;
     *state = old.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
