@@ -1,11 +1,11 @@
-//! Counts the kernels of PTX files that the interpreter can run, and what it lacks for the others.
+//! Counts the kernels of PTX files that the interpreter can run, and lists what it lacks for the others.
 //!
 //! ```sh
 //! nvcc -ptx -arch=compute_80 kernels.cu -o ptx/kernels.ptx
 //! cargo run --release -p kernel-registry-ptx --example coverage -- ptx
 //! ```
 //!
-//! Folders in the folder are counted one by one, so that a folder for each repository gives a row for each.
+//! The folder's subfolders are counted one by one: with a subfolder for each repository, the table has a row for each.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use kernel_registry_ptx::Program;
 
-/// What was counted in a folder.
+/// The counts of one folder.
 #[derive(Default)]
 struct Counts {
     files: usize,
@@ -22,7 +22,7 @@ struct Counts {
     run: usize,
 }
 
-/// For each instruction that is lacking: how many kernels it keeps from running, and one file with such a kernel.
+/// How many kernels each instruction that is lacking prevents from running, and one file with such a kernel.
 type Lacking = BTreeMap<String, (usize, PathBuf)>;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -82,7 +82,7 @@ fn count(folder: &Path, lacking: &mut Lacking) -> Result<Counts, Box<dyn Error>>
                     }
                 }
             }
-            // The whole file was refused: its kernels are counted by their entries.
+            // The whole file was refused. Its kernels are counted by the word `.entry`.
             Err(error) => {
                 let kernels = text.matches(".entry ").count();
                 counts.kernels += kernels;

@@ -1,5 +1,5 @@
-//! Runs all that the differential test compares on a GPU, and writes what that answers to files in the folder that is
-//! named: `cargo run -p kernel-registry-ptx --example record -- kernel-registry-ptx/tests/differential`.
+//! Runs all cases of the differential test on a GPU, and writes the results to files in the folder that is named:
+//! `cargo run -p kernel-registry-ptx --example record -- kernel-registry-ptx/tests/differential`.
 
 #[path = "../tests/differential/case.rs"]
 mod case;
@@ -8,19 +8,19 @@ mod expand;
 #[path = "../tests/differential/generate.rs"]
 mod generate;
 #[path = "../tests/differential/instructions.rs"]
-#[allow(dead_code)] // Comparing is for the test.
+#[allow(dead_code)] // Only the test uses what compares results.
 mod instructions;
 #[path = "../tests/differential/operands.rs"]
 mod operands;
 #[path = "../tests/differential/random.rs"]
 mod random;
 #[path = "../tests/differential/recording.rs"]
-#[allow(dead_code)] // So is reading.
+#[allow(dead_code)] // Only the test reads recordings.
 mod recording;
 #[path = "../tests/differential/samples.rs"]
 mod samples;
 #[path = "../tests/differential/table.rs"]
-#[allow(dead_code)] // So are bounds.
+#[allow(dead_code)] // Only the test uses bounds.
 mod table;
 
 use std::error::Error;
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut recording = Vec::new();
         let mut count = 0;
         for case in &cases {
-            // A kernel that is refused or that fails is left out, and the test says that it is missing.
+            // A kernel that is refused or that fails is left out. The test reports that its result is missing.
             match run(&context, &stream, case) {
                 Ok(result) => {
                     Recording::add(&mut recording, case, &result);
@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if failed == 0 { Ok(()) } else { Err(format!("{failed} are not recorded").into()) }
 }
 
-/// What is in the outputs when the kernel has ended.
+/// Runs a case, and returns the content of its outputs after the kernel has ended.
 fn run(context: &Arc<CudaContext>, stream: &Arc<CudaStream>, case: &Case) -> Result<Vec<u8>, Box<dyn Error>> {
     let kernel = context.load_module(Ptx::from_src(&case.text))?.load_function(&case.kernel)?;
     let memory = case
@@ -81,7 +81,7 @@ fn run(context: &Arc<CudaContext>, stream: &Arc<CudaStream>, case: &Case) -> Res
     let mut launch = stream.launch_builder(&kernel);
     for (argument, memory) in case.arguments.iter().zip(&memory) {
         match (argument, memory) {
-            // The driver copies as many bytes from there as the parameter has.
+            // The driver reads from this address as many bytes as the parameter has.
             (Argument::Value(bytes), _) => launch.arg(&bytes[0]),
             (_, Some(memory)) => launch.arg(memory),
             (_, None) => continue,
@@ -92,8 +92,8 @@ fn run(context: &Arc<CudaContext>, stream: &Arc<CudaStream>, case: &Case) -> Res
         block_dim: (width, height, depth),
         shared_mem_bytes: case.shared,
     };
-    // SAFETY: the arguments have the sizes of the parameters, and the kernels stay inside of the memory, which is a
-    // matter of the cases; the interpreter, which checks each access, runs the same ones.
+    // SAFETY: the arguments have the sizes of the parameters. Each case keeps its kernel inside of the memory: the
+    // interpreter runs the same cases and checks each access.
     unsafe { launch.launch(shape) }?;
     stream.synchronize()?;
     let mut results = Vec::new();

@@ -33,8 +33,8 @@ struct Arrays<'a> {
     begun: Instant,
 }
 
-// SAFETY: `check` returns pointers into an array of atomics, which outlives the grid. A pointer has the address that was asked
-// for, so it is aligned in the same way.
+// SAFETY: `check` returns pointers into an array of atomics, which outlives the grid. A pointer has the requested
+// address, so its alignment is also that of the address.
 unsafe impl Memory for Arrays<'_> {
     fn check(&self, address: u64, size: u64) -> Result<*mut u8, MemoryFault> {
         let found = self.arrays.iter().find_map(|array| {
@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (x, y) = (array(2.0), array(1.0));
     let memory = Arrays { arrays: [&x, &y], begun: Instant::now() };
 
-    // A module needs an address for each variable of the program, of which this one has none.
+    // A module needs an address for each variable of the program. This program has no variables.
     let module = Arc::new(Module::new(Arc::new(Program::load(PTX)?), Vec::new()));
     let mut arguments = Vec::new();
     arguments.extend(N.to_le_bytes());

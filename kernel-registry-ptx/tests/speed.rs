@@ -1,4 +1,4 @@
-//! The processor time of a kernel over a million elements.
+//! Tests the processor time of a kernel over a million elements.
 
 mod common;
 mod processor_time;
@@ -10,7 +10,7 @@ use common::{Arguments, Device, launch, run};
 use processor_time::fastest;
 
 const N: usize = 1 << 20;
-/// Test builds check arithmetic and bounds, and take 60 ms here.
+/// The longest time allowed. Builds for tests check arithmetic and bounds, and were measured at 60 ms.
 const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 100 });
 
 #[test]

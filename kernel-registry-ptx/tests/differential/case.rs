@@ -1,6 +1,6 @@
-//! A test case: one launch that a GPU and the interpreter both can do.
+//! A test case: one launch that a GPU and the interpreter can both run.
 
-/// A kernel, and all that it is launched with.
+/// A kernel, and everything that its launch needs.
 pub struct Case {
     pub name: String,
     pub text: String,
@@ -15,14 +15,14 @@ pub struct Case {
 pub enum Argument {
     /// The bytes of a parameter.
     Value(Vec<u8>),
-    /// A pointer to memory with those bytes.
+    /// A pointer to memory with these bytes.
     Input(Vec<u8>),
-    /// Memory with this content. Its content after the run is a result.
+    /// A pointer to memory with these bytes. The content of the memory after the run is a result.
     Output(Vec<u8>),
 }
 
 impl Case {
-    /// The key of this case in recordings. It is a hash of everything that the result depends on.
+    /// Returns the key of this case in recordings. It is a hash of everything that the result depends on.
     pub fn key(&self) -> u64 {
         let mut hash = Hash(0xcbf2_9ce4_8422_2325);
         hash.add(self.text.as_bytes());
@@ -39,12 +39,12 @@ impl Case {
     }
 }
 
-/// FNV-1a of 64 bits.
+/// The state of a 64-bit FNV-1a hash.
 struct Hash(u64);
 
 impl Hash {
     fn add(&mut self, bytes: &[u8]) {
-        // The length comes first, so that two parts cannot be taken for one.
+        // The length is hashed first, so that two parts do not have the same hash as their concatenation.
         for byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }

@@ -1,24 +1,25 @@
-//! Generates small random kernels, always the same for a seed. A GPU and the interpreter must agree on their results, bit for
-//! bit.
+//! Generates small random kernels, which are always the same for a seed. The results of a GPU and of the interpreter
+//! must be equal, bit for bit.
 
 use std::fmt::Write;
 
 use super::case::{Argument, Case};
 use super::random::Random;
 
-/// How many seeds there are.
+/// The number of seeds.
 const SEEDS: u64 = 184;
-/// The seed whose kernel inserts 32 bits at bit 28, both as constants: the driver's compiler ignores that, against its manual.
+/// The seed whose kernel inserts 32 bits at bit 28 with constant operands. The driver's compiler ignores such an
+/// instruction, which contradicts its manual.
 const DISPUTED: u64 = 66;
-/// The number of subjects. A kernel has many instructions of its subject, and some of the others.
+/// The number of subjects. A kernel has many instructions of its own subject, and some of others.
 const SUBJECTS: u64 = 8;
-/// The subject that needs several blocks.
+/// The subject of atomic operations. Its kernels have several blocks.
 const ATOMICS: u64 = 6;
-/// Threads of a block.
+/// The number of threads of a block.
 const THREADS: u32 = 64;
-/// Words of input a thread. Results are half as many.
+/// The words of input of a thread. A thread has half as many words of results.
 const WORDS: u32 = 8;
-/// Words in global memory that all threads change.
+/// The number of words in global memory that all threads change.
 const POOL: u32 = 64;
 
 pub fn cases() -> Vec<Case> {
@@ -34,7 +35,7 @@ fn case(seed: u64) -> Case {
     }
     let blocks = if about == ATOMICS { 3 } else { 1 };
     let threads = blocks * THREADS;
-    // Numbers of all sizes, and bit patterns that are infinite, NaN or subnormal as floats.
+    // The input has numbers of all sizes, and bit patterns that are infinite, NaN or subnormal as floats.
     let special =
         [0, 1, 0x8000_0000, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000, 0x0000_ffff, 0x3f80_0000, u32::MAX];
     let input = (0..threads * WORDS)
@@ -48,7 +49,7 @@ fn case(seed: u64) -> Case {
         })
         .collect();
     let pool = match about {
-        ATOMICS => Argument::Output((0..POOL * 4).map(|place| (place * 37 % 251) as u8).collect()),
+        ATOMICS => Argument::Output((0..POOL * 4).map(|index| (index * 37 % 251) as u8).collect()),
         _ => Argument::Value(vec![0; 8]),
     };
     Case {
@@ -66,7 +67,8 @@ fn case(seed: u64) -> Case {
     }
 }
 
-/// Registers 0 to 7 of 32 bits hold the input, as do the floats; the wide ones are made of pairs.
+/// Returns the kernel with this body. Registers 0 to 7 of 32 bits hold the input, and so do the 32-bit floats. Wide
+/// registers hold pairs of words.
 fn wrap(body: &str) -> String {
     let mut text = ".version 8.0\n.target sm_80\n.address_size 64\n\n.visible .entry k(.param .u64 in, .param .u64 out, .param .u64 all)\n{\n\
         .reg .pred %p<4>;\n.reg .b16 %h<4>;\n.reg .b32 %r<12>;\n.reg .f32 %f<8>;\n.reg .f64 %d<4>;\n\
@@ -81,14 +83,14 @@ fn wrap(body: &str) -> String {
     }
     for i in 0..4 {
         writeln!(text, "mov.b64 %l{i}, {{%r{}, %r{}}};", 2 * i, 2 * i + 1).unwrap();
-        // The compiler chooses which of two NaNs an operation of f64 returns, so there is only one.
+        // The compiler chooses which of two NaNs an f64 operation returns, so the input has only one NaN.
         writeln!(text, "setp.nan.f32 %p1, %f{i}, %f{i};\nselp.f32 %t, 0f40490fdb, %f{i}, %p1;").unwrap();
         writeln!(text, "cvt.f64.f32 %d{i}, %t;\ncvt.u16.u32 %h{i}, %r{i};").unwrap();
     }
     text.push_str("shl.b32 %s, %me, 3;\nmov.u32 %t, pool;\nadd.u32 %s, %s, %t;\nst.shared.u64 [%s], %l0;\n");
     text.push_str("bar.sync 0;\n");
     text.push_str(body);
-    // Everything that was computed has a part in the results.
+    // Every register becomes part of the results.
     for i in 0..8 {
         writeln!(text, "mov.b32 %t, %f{i};\nxor.b32 %r{i}, %r{i}, %t;").unwrap();
     }
@@ -106,7 +108,7 @@ fn wrap(body: &str) -> String {
     text
 }
 
-/// One statement, mostly of the kind that the kernel is about.
+/// Appends one statement, mostly one of the kernel's subject.
 fn statement(random: &mut Random, about: u64, out: &mut String) {
     let kind = if random.below(3) == 0 { random.below(ATOMICS) } else { about };
     let line = out.len();
@@ -134,14 +136,14 @@ fn statement(random: &mut Random, about: u64, out: &mut String) {
             writeln!(out, "add.u32 %r8, %r8, 1;\nsetp.lt.u32 %p3, %r8, %r9;\n@%p3 bra LOOP{line};").unwrap();
         }
         3 => {
-            // Own words are written, any words are read, with a barrier on both sides.
+            // Threads write their own words and read any words, with a barrier before and after the reads.
             let (a, b, c) = (r(random), r(random), r(random));
             writeln!(out, "st.shared.u32 [%s+{}], {a};\nbar.sync 0;", 4 * random.below(2)).unwrap();
             writeln!(out, "and.b32 %t, {b}, 252;\nmov.u32 %n, pool;\nadd.u32 %t, %t, %n;").unwrap();
             writeln!(out, "ld.shared.{} {c}, [%t];\nbar.sync 0;", random.of(&["u32", "s16", "u8"])).unwrap();
         }
         4 => {
-            // The order of the threads does not matter to the sum.
+            // The result of these operations does not depend on the order of the threads.
             let operation = random
                 .of(&["add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32", "max.s32", "min.u32"]);
             let (a, b) = (r(random), r(random));
@@ -150,7 +152,7 @@ fn statement(random: &mut Random, about: u64, out: &mut String) {
             writeln!(out, "ld.shared.u32 {b}, [%t];\nbar.sync 0;").unwrap();
         }
         ATOMICS => {
-            // Each operation has words of its own, so that the order of the threads does not matter.
+            // Each operation has its own words, so the result does not depend on the order of the threads.
             let operations = ["add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32", "max.s32"];
             let which = random.below(operations.len() as u64) as usize;
             let (a, b) = (r(random), r(random));
@@ -161,7 +163,7 @@ fn statement(random: &mut Random, about: u64, out: &mut String) {
                 0 => writeln!(out, "red.global.{} [%at], {b};", operations[which]).unwrap(),
                 1 => writeln!(out, "atom.global.{} %t, [%at], {b};", operations[which]).unwrap(),
                 _ => {
-                    // The same as `inc`, by comparing and swapping.
+                    // This does what `inc` does, with compare and swap.
                     writeln!(out, "ld.volatile.global.u32 %t, [%all+{}];\nLOOP{line}:", 4 * (POOL - 1))
                         .unwrap();
                     writeln!(out, "setp.ge.u32 %p3, %t, 1000;\nadd.u32 %n, %t, 1;").unwrap();
@@ -262,7 +264,8 @@ fn integer(random: &mut Random, out: &mut String) {
 fn float(random: &mut Random, out: &mut String) {
     let (to, a, b, c) = (f(random), f(random), f(random), f(random));
     let (dto, da, db, dc) = (d(random), d(random), d(random), d(random));
-    // The operands differ: a compiler knows the minimum of a number and itself, but forgets that it changes a NaN.
+    // The operands differ, because a compiler replaces the minimum of a number and itself by the number, which keeps a
+    // NaN that the instruction would change.
     let other = format!("%f{}", (a.as_bytes()[2] - b'0' + 1 + random.below(7) as u8) % 8);
     let r = r(random);
     let mode = random.of(&["rn", "rz", "rm", "rp"]);
@@ -291,7 +294,7 @@ fn float(random: &mut Random, out: &mut String) {
     writeln!(out, "{written}").unwrap();
 }
 
-/// A statement on floats of 16 bits, alone and in pairs.
+/// Appends a statement on 16-bit floats, alone or in pairs.
 fn half(random: &mut Random, out: &mut String) {
     let (to, a, b, c) = (h(random), h(random), h(random), h(random));
     let (rto, ra, rb, rc) = (r(random), r(random), r(random), r(random));

@@ -1,11 +1,11 @@
-//! A kernel for each instruction of the table, in which each thread has operands of its own.
+//! Makes a kernel for each instruction of the table. Each thread of the kernel has its own operands.
 
 use super::case::{Argument, Case};
 use super::expand::expand;
 use super::operands::{Kind, tuples};
 use super::table::{APPROXIMATE, Bound, EXACT, REFUSED, Row};
 
-/// An instruction, and what it is tried with.
+/// An instruction, the operands that it is tested with, and how its result is checked.
 pub struct Instruction {
     pub case: Case,
     pub operands: Vec<Vec<u64>>,
@@ -20,11 +20,12 @@ pub fn instructions() -> Vec<Instruction> {
     exact.chain(approximate).flat_map(|(row, bound)| of_row(row, bound)).collect()
 }
 
-/// Instructions that neither a GPU nor the interpreter may accept.
+/// Returns instructions that neither a GPU nor the interpreter may accept.
 pub fn refused() -> Vec<Instruction> {
     REFUSED.iter().flat_map(|row| of_row(row, None)).collect()
 }
 
+/// Returns the instructions that a row of the table stands for.
 fn of_row((pattern, from, to): &Row, bound: Option<Bound>) -> Vec<Instruction> {
     let kinds: Vec<Kind> = from.split(' ').map(Kind::named).collect();
     let result = Kind::named(to);
@@ -53,7 +54,7 @@ fn of_row((pattern, from, to): &Row, bound: Option<Bound>) -> Vec<Instruction> {
         .collect()
 }
 
-/// The statements that an expanded pattern stands for.
+/// Returns the statements that an expanded pattern stands for.
 fn body(pattern: &str, kinds: &[Kind], result: Kind) -> String {
     if pattern.contains('%') {
         return pattern.to_owned();
@@ -85,8 +86,8 @@ fn text(body: &str, kinds: &[Kind], result: Kind) -> String {
         mov.u32 %s, pool;\nmad.lo.u32 %s, %me, 8, %s;\nmul.wide.u32 %at, %me, 8;\nadd.u64 %m, %m, %at;\n";
     text += &format!("mul.wide.u32 %at, %me, {};\nadd.u64 %in, %in, %at;\n", 8 * kinds.len());
     text += &format!("mul.wide.u32 %at, %me, {};\nadd.u64 %out, %out, %at;\n", result.size());
-    for (place, (kind, name)) in kinds.iter().zip(names).enumerate() {
-        text += &format!("ld.global.b{} {name}, [%in+{}];\n", 8 * kind.size(), 8 * place);
+    for (index, (kind, name)) in kinds.iter().zip(names).enumerate() {
+        text += &format!("ld.global.b{} {name}, [%in+{}];\n", 8 * kind.size(), 8 * index);
     }
     text + &format!("{body}\nst.global.{stored} [%out], %x;\nret;\n}}\n")
 }

@@ -1,8 +1,8 @@
-//! Compares the interpreter with a GPU. The results of each kernel on a GPU were recorded by
-//! `cargo run -p kernel-registry-ptx --example record -- kernel-registry-ptx/tests/differential`.
+//! Compares the interpreter with a GPU. The results of each kernel on a GPU were recorded by `cargo run -p
+//! kernel-registry-ptx --example record -- kernel-registry-ptx/tests/differential`.
 //!
-//! There are three recordings: single instructions with operands at their edges, kernels made at random, and the kernels
-//! of the sample crate.
+//! There are three recordings: of single instructions with operands at the edges of their ranges, of random kernels,
+//! and of the kernels of the sample crate.
 
 mod approximate;
 mod case;
@@ -11,7 +11,7 @@ mod generate;
 mod instructions;
 mod operands;
 mod random;
-#[allow(dead_code)] // Recording is for the example.
+#[allow(dead_code)] // Only the example writes recordings.
 mod recording;
 mod samples;
 mod table;
@@ -29,7 +29,7 @@ use kernel_registry_ptx::LaunchParameters;
 use recording::Recording;
 
 #[test]
-fn kernels_made_at_random() {
+fn random_kernels() {
     compare("golden.bin", &cases());
 }
 
@@ -59,7 +59,7 @@ fn single_instructions() {
 }
 
 #[test]
-fn what_a_gpu_refuses() {
+fn instructions_that_a_gpu_refuses_are_refused() {
     let refused = refused();
     assert_eq!(refused.len(), 58);
     for instruction in refused {
@@ -69,7 +69,7 @@ fn what_a_gpu_refuses() {
     }
 }
 
-/// Lists wrong results of an instruction: a line with the first such operands.
+/// Returns a line about the wrong results of an instruction, which shows the first operands with a wrong result.
 fn differences(instruction: &Instruction, found: &[u8], expected: &[u8]) -> Option<String> {
     let size = instruction.result.size();
     let mut all = instruction
@@ -101,7 +101,7 @@ fn recording(file: &str) -> Recording {
     Recording::read(&bytes).expect("recordings are whole")
 }
 
-/// Compares whole kernels, bit for bit.
+/// Compares the results of whole kernels with a recording, bit for bit.
 fn compare(file: &str, cases: &[Case]) {
     let recording = recording(file);
     assert_eq!(recording.len(), cases.len(), "as many are recorded as there are");
@@ -111,8 +111,8 @@ fn compare(file: &str, cases: &[Case]) {
             (_, None) => wrong.push(format!("{}: not recorded", case.name)),
             (Err(error), _) => wrong.push(format!("{}: {error}", case.name)),
             (Ok(found), Some(expected)) => {
-                let place = found.iter().zip(expected).position(|(found, expected)| found != expected);
-                wrong.extend(place.map(|place| format!("{}: differs from byte {place}", case.name)));
+                let index = found.iter().zip(expected).position(|(found, expected)| found != expected);
+                wrong.extend(index.map(|index| format!("{}: differs from byte {index}", case.name)));
                 assert!(expected.iter().any(|byte| *byte != expected[0]), "{} computes nothing", case.name);
             }
         }
@@ -120,14 +120,14 @@ fn compare(file: &str, cases: &[Case]) {
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
-/// The interpreter's result, or its error.
+/// Returns the interpreter's result, or its error.
 fn simulated(case: &Case) -> Result<Vec<u8>, String> {
     let device = Device::default();
     let module = device.load(&case.text).map_err(|error| error.to_string())?;
     if let Some(lacking) = module.program().lacking(&case.kernel) {
         return Err(lacking.to_string());
     }
-    // The memory of a device is aligned better than bytes are.
+    // Buffers have elements of 16 bytes, because memory of a device is aligned at least so.
     let mut buffers: Vec<Vec<u128>> = Vec::new();
     let mut arguments = Vec::new();
     for argument in &case.arguments {
@@ -135,15 +135,15 @@ fn simulated(case: &Case) -> Result<Vec<u8>, String> {
             Argument::Value(bytes) => bytes.clone(),
             Argument::Input(bytes) | Argument::Output(bytes) => {
                 let mut buffer = vec![0u128; bytes.len().div_ceil(16)];
-                for (place, byte) in bytes.iter().enumerate() {
-                    buffer[place / 16] |= u128::from(*byte) << (place % 16 * 8);
+                for (index, byte) in bytes.iter().enumerate() {
+                    buffer[index / 16] |= u128::from(*byte) << (index % 16 * 8);
                 }
                 let address = device.lend(&mut buffer);
                 buffers.push(buffer);
                 address.to_le_bytes().to_vec()
             }
         };
-        // Structures have their own alignment, which is that of four bytes in all of our kernels.
+        // In all of these kernels, the alignment of structures is four bytes.
         let align = if bytes.len() > 8 { 4 } else { bytes.len() };
         arguments.resize(arguments.len().next_multiple_of(align), 0);
         arguments.extend(bytes);

@@ -17,11 +17,11 @@ pub enum Kind {
     F64,
     /// A shift amount, or a number of bits.
     Count,
-    /// The last operand of a shuffle.
+    /// The last operand of a shuffle, which has the mask of segments and the clamp.
     Bounds,
-    /// One of few values, so that lanes often have equal ones.
+    /// One of three values, so that lanes often have equal ones.
     Few,
-    /// An angle for which sine and cosine have a documented error.
+    /// An angle for which the PTX manual bounds the error of sine and cosine.
     Angle,
 }
 
@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// Bytes in memory.
+    /// Returns the number of bytes in memory.
     pub fn size(self) -> usize {
         match self {
             Self::Pred => 1,
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// Edge cases, the most important first. Tests combine them with each other.
+    /// Returns edge cases, the most important first. Tests combine them with each other.
     fn special(self) -> Vec<u64> {
         match self {
             Self::Pred => vec![0, 1],
@@ -90,7 +90,8 @@ impl Kind {
                 all.extend([0x7fc1_2345, 0xff81_2345, 0x7f7f_ffff, 0x0080_0000, 0x3f80_0001, 0xff7f_ffff]);
                 let values = [0.5, -0.5, 2.5, -2.5, 127.5, 128.5, 255.5, -128.5, -129.0, 32767.5, 65535.5];
                 all.extend(values.map(|value: f32| u64::from(value.to_bits())));
-                // The largest f16, the midpoint beyond it, and half of the smallest f16.
+                // These include the largest f16, the midpoint between it and the next power of two, and half of the
+                // smallest f16.
                 let values =
                     [65504.0, 65520.0, 2.9802322e-8, 0.1, -0.1, 1.5, 3.0, 0.99999994, -126.0, -149.0];
                 all.extend(values.map(|value: f32| u64::from(value.to_bits())));
@@ -111,7 +112,7 @@ impl Kind {
                 let values =
                     [9223372036854775807.0, -9223372036854775808.0, 18446744073709549568.0, 1e30, -1e30];
                 all.extend(values.map(f64::to_bits));
-                // The largest and smallest f32 and f16, and midpoints between neighbours.
+                // These are the largest and smallest f32 and f16, and midpoints between neighbours.
                 all.extend([0x47ef_ffff_e000_0000, 0x47ef_ffff_f000_0000, 0x3690_0000_0000_0000]);
                 all.extend([0x36a0_0000_0000_0000, 0x3810_0000_0000_0000, 0x380f_ffff_ffff_ffff]);
                 all.extend([0x3ff0_0000_1000_0000, 0x3ff0_0000_3000_0000, 0x3ff0_0000_1000_0001]);
@@ -127,7 +128,7 @@ impl Kind {
         }
     }
 
-    /// A random operand, often an edge case.
+    /// Returns a random operand, which is often an edge case.
     fn any(self, random: &mut Random) -> u64 {
         let special = self.special();
         match self {
@@ -145,7 +146,7 @@ impl Kind {
             }
             _ => {}
         }
-        // Numbers with few bits set make results that lie halfway between two numbers.
+        // Numbers with few bits set lead to results that lie halfway between two numbers.
         let sparse = random.next() & random.next() & random.next();
         let bits = if random.below(2) == 0 { random.next() << 32 ^ random.next() } else { sparse };
         match (random.below(8), self) {
@@ -161,7 +162,7 @@ impl Kind {
     }
 }
 
-/// Edge cases of a floating-point format with 16 bits.
+/// Returns the edge cases of a floating-point format with 16 bits.
 fn half(infinite: u64, one: u64, mantissa: u32) -> Vec<u64> {
     let sign = 1 << 15;
     let largest = infinite - 1;
@@ -178,10 +179,11 @@ fn half(infinite: u64, one: u64, mantissa: u32) -> Vec<u64> {
     all
 }
 
-/// Tuples of operands of these kinds. Their number is a multiple of 32, because lanes of a warp may work together.
+/// Returns tuples of operands of these kinds. Their number is a multiple of 32, because the lanes of a warp may work
+/// together.
 pub fn tuples(kinds: &[Kind]) -> Vec<Vec<u64>> {
     let float = matches!(kinds[0], Kind::F16 | Kind::Bf16 | Kind::F32 | Kind::F64);
-    // The indices of the edge cases that are combined, and the number of tuples including random ones.
+    // Indices of the edge cases that are combined, and the number of tuples including random ones.
     let (special, count): (Vec<usize>, usize) = match kinds.len() {
         1 if float => ((0..64).collect(), 96),
         1 => ((0..40).collect(), 64),
@@ -192,7 +194,7 @@ pub fn tuples(kinds: &[Kind]) -> Vec<Vec<u64>> {
     let mut tuples = vec![vec![]];
     for kind in kinds {
         let values = kind.special();
-        let values: Vec<u64> = special.iter().filter_map(|place| values.get(*place).copied()).collect();
+        let values: Vec<u64> = special.iter().filter_map(|index| values.get(*index).copied()).collect();
         let with_each =
             |tuple: &Vec<u64>| values.iter().map(|value| [&tuple[..], &[*value]].concat()).collect();
         tuples = tuples.iter().flat_map::<Vec<_>, _>(with_each).collect();

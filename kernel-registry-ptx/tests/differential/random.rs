@@ -1,6 +1,6 @@
-//! A pseudo-random generator, the same on every machine.
+//! A pseudo-random generator that is the same on every machine.
 
-/// Xorshift.
+/// The state of a xorshift generator.
 pub struct Random(u64);
 
 impl Random {
@@ -15,10 +15,12 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
     }
 
+    /// Returns a number from 0 to `end` - 1.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
+    /// Returns one of the choices.
     pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }

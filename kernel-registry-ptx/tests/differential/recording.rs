@@ -1,16 +1,16 @@
 //! The file with the results of a GPU.
-
+//! A file with the results of a GPU.
 use std::collections::HashMap;
 
 use super::case::Case;
 
-/// Results by the key of their case. As a file: key, length and bytes of one result after the other.
+/// Results by the key of their case. The file has the key, the length and the bytes of each result.
 pub struct Recording {
     results: HashMap<u64, Vec<u8>>,
 }
 
 impl Recording {
-    /// None if the file was cut off.
+    /// Reads a file. Returns `None` if the file is cut off.
     pub fn read(mut bytes: &[u8]) -> Option<Self> {
         let mut results = HashMap::new();
         while !bytes.is_empty() {
@@ -30,7 +30,7 @@ impl Recording {
         file.extend(result);
     }
 
-    /// How many results there are.
+    /// Returns the number of results.
     pub fn len(&self) -> usize {
         self.results.len()
     }

@@ -1,4 +1,4 @@
-//! The kernels of the sample crate that compute something, on fixed data.
+//! The cases of the sample crate: kernels that compute something, on fixed data.
 
 use super::case::{Argument, Case};
 use super::random::Random;
@@ -12,7 +12,7 @@ macro_rules! sample {
 const BLAS1: &str = sample!("prebuilt/cuda__blas1");
 const REDUCE: &str = sample!("prebuilt/cuda__reduce");
 const TRANSPOSE: &str = sample!("prebuilt/cuda__transpose");
-/// Two small kernels of `spin.cu`, with the text that was recorded.
+/// The PTX of two small kernels of `spin.cu`, as it was when they were recorded.
 const SPIN: &str = include_str!("spin.ptx");
 
 pub fn samples() -> Vec<Case> {
@@ -31,7 +31,8 @@ pub fn samples() -> Vec<Case> {
     let output = |bytes: &[u8]| Argument::Output(bytes.to_vec());
     let zeros = |size| Argument::Output(vec![0; size]);
 
-    // Sums of several blocks would depend on their order, so sums into one place have one block.
+    // A sum over several blocks would depend on their order, so kernels that add to one word are launched with one
+    // block.
     let mut cases = vec![
         case(BLAS1, "saxpy", 5, 96, vec![u32(890), f32(0.3), input(&x32), output(&y32)]),
         case(BLAS1, "daxpy", 2, 64, vec![u32(390), f64(0.3), input(&x64), output(&y64)]),
@@ -96,7 +97,7 @@ pub fn samples() -> Vec<Case> {
     cases
 }
 
-/// The kernel with that in its mangled name.
+/// Returns a case of the kernel whose mangled name contains `part`.
 fn case(text: &str, part: &str, grid: u32, block: u32, arguments: Vec<Argument>) -> Case {
     let mut names = text.lines().filter_map(|line| line.split_once(".entry ")?.1.strip_suffix('('));
     let kernel =
@@ -112,7 +113,7 @@ fn case(text: &str, part: &str, grid: u32, block: u32, arguments: Vec<Argument>)
     }
 }
 
-/// Numbers whose sums and products all need rounding.
+/// Returns numbers whose sums and products all need rounding.
 fn singles(random: &mut Random, count: usize) -> Vec<u8> {
     (0..count).flat_map(|_| (random.below(1 << 24) as f32 / 7340033.0 - 1.0).to_le_bytes()).collect()
 }

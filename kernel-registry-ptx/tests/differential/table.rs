@@ -1,15 +1,15 @@
-//! The table of instructions with all their modifiers: operands, result, bound.
+//! The table of instructions with all their modifiers: patterns, operands, results and error bounds.
 //!
-//! A pattern without operands is one opcode, with the result first. Otherwise `%a` to `%d` are the operands, `%x` is the
-//! result, `%p` and `%q` are predicates, `%r0` to `%r3` and `%l0` to `%l3` are registers to work with, and `%m` and
-//! `%s` are the addresses of eight bytes in global and in shared memory.
+//! A pattern without operands is one opcode, whose first operand is the result. In other patterns, `%a` to `%d` are the
+//! operands, `%x` is the result, `%p` and `%q` are predicates, `%r0` to `%r3` and `%l0` to `%l3` are scratch registers,
+//! and `%m` and `%s` are the addresses of eight bytes in global and in shared memory.
 
-/// Pattern, operands and result.
+/// The pattern, the kinds of the operands, and the kind of the result.
 pub type Row = (&'static str, &'static str, &'static str);
 
 /// Instructions with the same result on every device.
 pub const EXACT: &[Row] = &[
-    // Floating point of 32 bits.
+    // 32-bit floating point.
     ("<add,mul>.<rn,rz,rm,rp><,.ftz><,.sat>.f32", "f32 f32", "f32"),
     ("sub.<rn,rm>.f32", "f32 f32", "f32"),
     ("fma.<rn,rz,rm,rp><,.ftz><,.sat>.f32", "f32 f32 f32", "f32"),
@@ -24,7 +24,7 @@ pub const EXACT: &[Row] = &[
     ("set.<lt,geu,neu,num><,.ftz>.<u32,s32>.f32", "f32 f32", "b32"),
     ("set.<lt,geu,neu,num><,.ftz>.f32.f32", "f32 f32", "f32"),
     ("slct<,.ftz>.b32.f32", "b32 b32 f32", "b32"),
-    // 64 bits.
+    // 64-bit floating point.
     ("<add,mul,div>.<rn,rz,rm,rp>.f64", "f64 f64", "f64"),
     ("sub.<rn,rm>.f64", "f64 f64", "f64"),
     ("fma.<rn,rz,rm,rp>.f64", "f64 f64 f64", "f64"),
@@ -33,7 +33,7 @@ pub const EXACT: &[Row] = &[
     ("<neg,abs>.f64", "f64", "f64"),
     ("testp.<finite,infinite,number,notanumber,normal,subnormal>.f64", "f64", "pred"),
     ("setp.<eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan>.f64", "f64 f64", "pred"),
-    // 16 bits.
+    // 16-bit floating point.
     ("<add,sub,mul>.rn<,.ftz><,.sat>.f16", "f16 f16", "f16"),
     ("<add,sub,mul>.rn<,.ftz><,.sat>.f16x2", "f16x2 f16x2", "f16x2"),
     ("<add,sub,mul>.rn.bf16", "bf16 bf16", "bf16"),
@@ -135,8 +135,9 @@ pub const EXACT: &[Row] = &[
     ("bfind<,.shiftamt>.<u64,s64>", "b64", "b32"),
     ("bfe.<u32,s32>", "b32 count count", "b32"),
     ("bfe.<u64,s64>", "b64 count count", "b64"),
-    // The table leaves out two constants that the driver's compiler gets wrong, against its manual and its own instructions:
-    // `bfe.s32` at a position beyond the register returns -1, and `bfi` with 32 bits from bit 31 on is ignored.
+    // The table leaves out two uses of constant operands, for which the driver's compiler contradicts its manual and its
+    // own instructions: `bfe.s32` at a position beyond the register returns -1, and `bfi` with 32 bits from bit 31 on is
+    // ignored.
     ("bfe.u32 %x, %a, <8,31,32,40>, <0,5,32,33>;", "b32", "b32"),
     ("bfe.s32 %x, %a, <8,31>, <0,5,32,33>;", "b32", "b32"),
     ("bfi.b32 %x, %a, %b, <8,32,40>, <0,5,32,33>;", "b32 b32", "b32"),
@@ -148,12 +149,12 @@ pub const EXACT: &[Row] = &[
     ("bfi.b64", "b64 b64 count count", "b64"),
     ("prmt.b32<,.f4e,.b4e,.rc8,.ecl,.ecr,.rc16>", "b32 b32 b32", "b32"),
     ("lop3.b32 %x, %a, %b, %c, <0x1e,0x96,0xe8,0x35,0x80>;", "b32 b32 b32", "b32"),
-    // Between integers.
+    // Conversions between integers.
     ("cvt.<u8,s8,u16,s16,u32,s32>.<u8,s8,u16,s16,u32,s32>", "b32", "b32"),
     ("cvt.<u8,s8,u16,s16,u32,s32>.<u64,s64>", "b64", "b32"),
     ("cvt.<u64,s64>.<u8,s8,u16,s16,u32,s32>", "b32", "b64"),
     ("cvt.<u64,s64>.<u64,s64>", "b64", "b64"),
-    // The same with saturation, which there is only where something does not fit.
+    // The same with saturation, which exists only where some value does not fit.
     ("cvt.sat.u8.<s8,u16,s16,u32,s32>", "b32", "b32"),
     ("cvt.sat.s8.<u8,u16,s16,u32,s32>", "b32", "b32"),
     ("cvt.sat.u16.<s8,s16,u32,s32>", "b32", "b32"),
@@ -164,7 +165,7 @@ pub const EXACT: &[Row] = &[
     ("cvt.sat.u64.<s8,s16,s32>", "b32", "b64"),
     ("cvt.sat.u64.s64", "b64", "b64"),
     ("cvt.sat.s64.u64", "b64", "b64"),
-    // From floating point to integers.
+    // Conversions from floating point to integers.
     ("cvt.<rni,rzi,rmi,rpi>.<u8,s8,u16,s16,u32,s32>.f32", "f32", "b32"),
     ("cvt.<rni,rpi>.ftz.<u8,u32,s32>.f32", "f32", "b32"),
     ("cvt.<rni,rzi,rmi,rpi><,.ftz>.<u64,s64>.f32", "f32", "b64"),
@@ -175,7 +176,7 @@ pub const EXACT: &[Row] = &[
     ("cvt.<rni,rzi,rmi,rpi>.<u32,s32>.bf16", "bf16", "b32"),
     ("cvt.<rni,rzi,rmi,rpi>.<u64,s64>.bf16", "bf16", "b64"),
     ("cvt.rzi.sat.<u32,s32>.f32", "f32", "b32"),
-    // From integers to floating point.
+    // Conversions from integers to floating point.
     ("cvt.<rn,rz,rm,rp>.f32.<u8,s8,u16,s16,u32,s32>", "b32", "f32"),
     ("cvt.<rn,rz,rm,rp>.f32.<u64,s64>", "b64", "f32"),
     ("cvt.rn.f64.<u8,s8,u16,s16,u32,s32>", "b32", "f64"),
@@ -185,7 +186,7 @@ pub const EXACT: &[Row] = &[
     ("cvt.<rn,rz,rm,rp>.bf16.<u32,s32>", "b32", "bf16"),
     ("cvt.<rn,rz,rm,rp>.bf16.<u64,s64>", "b64", "bf16"),
     ("cvt.rn.sat.f32.<u32,s32>", "b32", "f32"),
-    // Between formats of floating point.
+    // Conversions between floating-point formats.
     ("cvt.<rn,rz,rm,rp><,.ftz><,.sat>.f32.f64", "f64", "f32"),
     ("cvt<,.ftz><,.sat>.f64.f32", "f32", "f64"),
     ("cvt.<rn,rz,rm,rp><,.ftz><,.sat>.f16.f32", "f32", "f16"),
@@ -202,7 +203,7 @@ pub const EXACT: &[Row] = &[
     ("cvt.<rn,rz>.relu.f16.f32", "f32", "f16"),
     ("cvt.<rn,rz><,.relu>.f16x2.f32", "f32 f32", "f16x2"),
     ("cvt.<rn,rz><,.relu>.bf16x2.f32", "f32 f32", "bf16x2"),
-    // To whole numbers, and to the range from 0 to 1.
+    // Rounding to whole numbers, and saturation to the range from 0 to 1.
     ("cvt.<rni,rzi,rmi,rpi><,.ftz><,.sat>.f32.f32", "f32", "f32"),
     ("cvt.<rni,rzi,rmi,rpi><,.sat>.f64.f64", "f64", "f64"),
     ("cvt.<rni,rzi,rmi,rpi><,.sat>.f16.f16", "f16", "f16"),
@@ -210,7 +211,7 @@ pub const EXACT: &[Row] = &[
     ("cvt<.sat,.ftz,.ftz.sat>.f32.f32", "f32", "f32"),
     ("cvt.sat.f64.f64", "f64", "f64"),
     ("cvt.sat.f16.f16", "f16", "f16"),
-    // Lanes of a warp.
+    // Exchanges between the lanes of a warp.
     (
         "shfl.sync.<up,down,bfly,idx>.b32 %x|%p, %a, %b, %c, -1; @%p xor.b32 %x, %x, 0x5555;",
         "b32 count bounds",
@@ -227,7 +228,7 @@ pub const EXACT: &[Row] = &[
     ("match.all.sync.b32 %x|%p, %a, -1; @%p add.u32 %x, %x, 1;", "few", "b32"),
     ("redux.sync.<add,min,max>.<u32,s32> %x, %a, -1;", "b32", "b32"),
     ("redux.sync.<and,or,xor>.b32 %x, %a, -1;", "b32", "b32"),
-    // Atomic operations: the old value, then the new one.
+    // Atomic operations. The result combines the old and the new value.
     (
         "st.global.b32 [%m], %a; atom.global.<add.u32,add.s32,min.u32,min.s32,max.u32,max.s32,and.b32,or.b32,xor.b32,\
          exch.b32,inc.u32,dec.u32,add.f32> %r0, [%m], %b; ld.global.b32 %x, [%m]; xor.b32 %r0, %r0, %a; \
@@ -300,8 +301,8 @@ pub const EXACT: &[Row] = &[
     ),
 ];
 
-/// Instructions that the driver's compiler rejects: saturation to a range that has all values of the operand anyway,
-/// and bf16 from and to short integers.
+/// Instructions that the driver's compiler rejects: saturation to a range that includes all values of the operand, and
+/// conversions between bf16 and short integers.
 pub const REFUSED: &[Row] = &[
     ("cvt.sat.<u8.u8,s8.s8,u16.u8,u16.u16,s16.u8,s16.s8,s16.s16>", "b16", "b16"),
     ("cvt.sat.<u32,s32>.<u8,u16>", "b16", "b32"),
@@ -312,34 +313,34 @@ pub const REFUSED: &[Row] = &[
     ("cvt.<rn,rz,rm,rp>.bf16.<u8,s8,u16,s16>", "b32", "bf16"),
 ];
 
-/// The largest error of a result, from the PTX manual. For `rcp` and `rsqrt` of f64 it is the largest measured error, rounded
-/// up.
+/// The largest error of a result, from the PTX manual. For `rcp` and `rsqrt` of f64 it is the largest measured error,
+/// rounded up.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
-    /// In units of the result's last place.
-    Places(f64),
-    /// As a part of the exact result: two to this power.
+    /// A number of units in the last place of the result (ULP).
+    Ulps(f64),
+    /// Two to this power, relative to the exact result.
     Relative(f64),
     /// Two to this power.
     Absolute(f64),
-    /// Two to this power up to an angle of a whole turn, and two to the other one beyond.
+    /// Two to the first power for angles up to a whole turn, and two to the second power beyond.
     Angle(f64, f64),
-    /// Two to this power, and beyond a result of 1 as a part of that.
+    /// Two to this power, which is relative for results beyond 1.
     Logarithm(f64),
 }
 
-/// Instructions that hardware approximates.
+/// Instructions that a GPU approximates.
 pub const APPROXIMATE: &[(Row, Bound)] = &[
-    (("div.<approx,full><,.ftz>.f32", "f32 f32", "f32"), Bound::Places(2.0)),
-    (("rcp.approx<,.ftz>.f32", "f32", "f32"), Bound::Places(1.0)),
+    (("div.<approx,full><,.ftz>.f32", "f32 f32", "f32"), Bound::Ulps(2.0)),
+    (("rcp.approx<,.ftz>.f32", "f32", "f32"), Bound::Ulps(1.0)),
     (("sqrt.approx<,.ftz>.f32", "f32", "f32"), Bound::Relative(-23.0)),
     (("rsqrt.approx<,.ftz>.f32", "f32", "f32"), Bound::Relative(-22.9)),
     (("rcp.approx.ftz.f64", "f64", "f64"), Bound::Relative(-20.0)),
     (("rsqrt.approx.ftz.f64", "f64", "f64"), Bound::Relative(-20.0)),
-    (("rsqrt.approx.f64", "f64", "f64"), Bound::Places(1.0)),
+    (("rsqrt.approx.f64", "f64", "f64"), Bound::Ulps(1.0)),
     (("<sin,cos>.approx<,.ftz>.f32", "angle", "f32"), Bound::Angle(-20.5, -14.7)),
     (("lg2.approx<,.ftz>.f32", "f32", "f32"), Bound::Logarithm(-22.0)),
-    (("ex2.approx<,.ftz>.f32", "f32", "f32"), Bound::Places(2.0)),
+    (("ex2.approx<,.ftz>.f32", "f32", "f32"), Bound::Ulps(2.0)),
     (("ex2.approx.f16", "f16", "f16"), Bound::Relative(-9.9)),
     (("ex2.approx.f16x2", "f16x2", "f16x2"), Bound::Relative(-9.9)),
     (("ex2.approx.ftz.bf16", "bf16", "bf16"), Bound::Relative(-7.0)),
