@@ -1,11 +1,11 @@
-//! The rows of the census that show each rule: `tests/census/rules.json`, in the order of the rules.
+//! Reads `tests/census/rules.json`: for each rule, the rows of the census that show it. The file has the rules in their order.
 
 use std::sync::LazyLock;
 
 use kernel_registry_cuda::rules::{RULES, Rule};
 use serde::Deserialize;
 
-/// What the census shows of a rule.
+/// The rows of the census that show one rule, and the rows that are exceptions to it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
@@ -18,37 +18,37 @@ pub struct Evidence {
     pub kernel_waits: bool,
     /// Rows that wait by this rule.
     pub rows: Vec<String>,
-    /// Rows that make such a call and do not wait, because the rule's condition does not hold.
+    /// Rows that make the rule's call and do not wait, because the rule's condition does not hold.
     #[serde(default)]
     pub runs: Vec<String>,
-    /// Rows whose call returns beside a resident kernel, and gives a kernel that then waits for it.
+    /// Rows whose call returns beside a resident kernel, but launches a kernel that then waits for the resident kernel.
     #[serde(default)]
     pub later: Vec<String>,
 }
 
 impl Evidence {
-    /// Whether the rule holds in this loading mode.
+    /// Returns whether the rule holds in this loading mode.
     pub fn holds(&self, mode: &str) -> bool {
         self.mode.as_ref().is_none_or(|its| its == mode)
     }
 
-    /// Whether a row waits by the rule.
+    /// Returns whether a row waits by the rule.
     pub fn waits(&self, row: &str) -> bool {
         self.rows.iter().any(|its| its == row)
     }
 
-    /// Whether a row's call returns, but the kernel that it gives waits.
+    /// Returns whether a row's call returns, but the kernel that the call launches waits.
     pub fn waits_later(&self, row: &str) -> bool {
         self.later.iter().any(|its| its == row)
     }
 
-    /// Whether a row is an exception that does not wait.
+    /// Returns whether a row is an exception that does not wait.
     pub fn runs(&self, row: &str) -> bool {
         self.runs.iter().any(|its| its == row)
     }
 }
 
-/// All rules, with what the census shows of them.
+/// Returns all rules, each with its rows of the census.
 pub fn rules() -> impl Iterator<Item = (&'static Rule, &'static Evidence)> {
     static ALL: LazyLock<Vec<Evidence>> =
         LazyLock::new(|| serde_json::from_str(include_str!("../census/rules.json")).expect("JSON"));

@@ -1,27 +1,27 @@
-//! The README and the guides: their code blocks, and the start of a new user as a script.
+//! Reads the README and the guides: their code blocks, and the commands of a new user as a shell script.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where cargo is told to find the crates.
+/// The address of the repository in the pages' cargo commands.
 const REPOSITORY: &str = "https://github.com/kernel-registry/kernel-registry";
 
-/// A code block.
+/// A code block of a page.
 pub struct Block {
-    /// Its language, as in `rust,no_run`.
+    /// The word after the opening backticks, as in `rust,no_run`.
     pub language: String,
-    /// The file that the line before it begins with, in backticks.
+    /// The name of the file that the block shows, if the line before the block begins with a name in backticks.
     pub file: Option<String>,
-    /// Its lines.
+    /// The lines between the backticks.
     pub text: String,
 }
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace")
 }
 
-/// The README and all guides.
+/// Returns the paths of the README and of all guides.
 pub fn pages() -> Vec<PathBuf> {
     let guides = fs::read_dir(workspace().join("docs/guide")).expect("the guides are there");
     let mut pages: Vec<PathBuf> = guides.map(|entry| entry.expect("they can be listed").path()).collect();
@@ -30,7 +30,7 @@ pub fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// These, and all other documents of the repository.
+/// Returns the paths of the README, the guides, and all other documents of the repository.
 pub fn documents() -> Vec<PathBuf> {
     let mut documents = pages();
     for folder in ["", "docs"] {
@@ -43,18 +43,18 @@ pub fn documents() -> Vec<PathBuf> {
     documents
 }
 
-/// A page, named relative to the workspace.
+/// Reads a page. `name` is its path in the workspace.
 pub fn page(name: &str) -> String {
     fs::read_to_string(workspace().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A section of a page, from its heading to the next of the same level.
+/// Returns a section of a page: the text from its heading to the next heading of the same level.
 pub fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     let (_, after) = page.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("{heading}"));
     after.split("\n## ").next().unwrap_or(after)
 }
 
-/// The code blocks of a text.
+/// Returns the code blocks of a text.
 pub fn blocks(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let (mut open, mut before): (Option<Block>, &str) = (None, "");
@@ -75,14 +75,14 @@ pub fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The text of a file in a section.
+/// Returns the text of the file with this name in a section.
 pub fn file(section: &str, name: &str) -> String {
     let found = blocks(section).into_iter().find(|block| block.file.as_deref() == Some(name));
     found.unwrap_or_else(|| panic!("`{name}`")).text
 }
 
-/// A section as a shell script: its commands as they are, and its files written where they are mentioned. The crates are
-/// those of this workspace.
+/// Returns a section as a shell script: the script runs the section's commands, and writes each of its files where the page
+/// shows the file. Cargo takes the crates from this workspace.
 pub fn script(section: &str) -> String {
     let mut script = String::from("set -eu\n");
     for Block { language, file, text } in blocks(section) {
@@ -97,7 +97,7 @@ pub fn script(section: &str) -> String {
     script
 }
 
-/// A command with the crates of this workspace in place of those in the repository.
+/// Returns a command that takes the crates from this workspace instead of the repository's address.
 fn local(command: &str) -> String {
     match command.strip_suffix(&format!(" --git {REPOSITORY}")) {
         Some(add) => {

@@ -22,12 +22,12 @@ pub fn simulate_if_told() {
     }
 }
 
-/// Whether `KERNEL_REGISTRY_SIM=1` is set.
+/// Returns whether `KERNEL_REGISTRY_SIM=1` is set.
 pub fn is_simulated() -> bool {
     std::env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "1")
 }
 
-/// The part of a manifest that makes the simulator fast in tests.
+/// Returns the profiles of a manifest that compile the simulator with optimizations, so that tests run fast.
 pub fn fast_simulation() -> String {
     let crates = [("kernel-registry-cuda", 3), ("kernel-registry-image", 1), ("kernel-registry-ptx", 1)];
     crates.map(|(name, level)| format!("[profile.dev.package.{name}]\nopt-level = {level}\n\n")).concat()
@@ -40,10 +40,11 @@ pub fn left_out(why: &str, required: &str) {
     let _ = std::io::stderr().write_all(format!("LEFT OUT: {why}\n").as_bytes());
 }
 
-/// For releases: with dependencies as bitcode, for LTO of any kind. With `lto='fat'` cargo would compile them again.
+/// Arguments of cargo for a release build with LTO. `thin` makes cargo compile dependencies to bitcode, which LTO of any kind can
+/// use; `fat` here would compile the dependencies again.
 pub const LTO: [&str; 3] = ["--release", "--config", "profile.release.lto='thin'"];
 
-/// A flag for the package itself, which has the last word over [`LTO`].
+/// A compiler flag for the package itself. It overrides the kind of LTO in [`LTO`].
 pub const FAT: &str = "-Clto=fat";
 
 /// One way to build a fixture.
@@ -51,14 +52,14 @@ pub const FAT: &str = "-Clto=fat";
 pub struct Build<'a> {
     /// Further arguments for `cargo`.
     pub args: &'a [&'a str],
-    /// Flags for the compiler of the package itself. Its dependencies are built once, for all flags.
+    /// Compiler flags for the package itself. The dependencies are built once, without these flags.
     pub flags: &'a str,
 }
 
 impl Build<'_> {
     /// Builds a package. Returns its executables and libraries, in a folder that later builds do not change.
     pub fn build(&self, package: &str) -> Vec<PathBuf> {
-        // Cargo writes every variant of a program to the same path: move it away before the next build.
+        // Cargo writes every variant of an executable to the same path: copy the executable before the next build.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cargo = cargo();
@@ -95,15 +96,15 @@ impl Build<'_> {
     }
 }
 
-/// Whether a fixture can be built with all features that the workspace asks its dependencies for, so that they are built already. In
-/// a release they are not: there the features would only be more to build.
+/// Returns whether a fixture has the feature `same-features`. With that feature the fixture's dependencies have the features that the
+/// workspace asks for, so cargo need not build them again. In a release nothing is built yet, and more features take longer.
 fn has_same_features(package: &str) -> bool {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(package).join("Cargo.toml");
     let manifest = fs::read_to_string(manifest).unwrap_or_default();
     manifest.lines().any(|line| line.starts_with("same-features = ") && line.contains("optional"))
 }
 
-/// The files in a message of cargo, if it is about an artifact of this package.
+/// Returns the files in a message of cargo, if the message is about an artifact of this package.
 fn files_of(package: &str, line: &str) -> Option<Vec<PathBuf>> {
     let message: Value = serde_json::from_str(line).expect("cargo writes JSON");
     let id = message["package_id"].as_str()?;
@@ -113,14 +114,14 @@ fn files_of(package: &str, line: &str) -> Option<Vec<PathBuf>> {
     (of_package && !is_script).then(|| files.iter().filter_map(Value::as_str).map(PathBuf::from).collect())
 }
 
-/// Copies a file into a folder.
+/// Copies a file into a folder, and returns the copy's path.
 pub fn copied(file: &Path, folder: &Path) -> PathBuf {
     let copy = folder.join(file.file_name().expect("files have names"));
     fs::copy(file, &copy).expect("the target directory is writable");
     copy
 }
 
-/// Runs cargo in the workspace, without variables that could change a build.
+/// Returns a command that runs cargo in the workspace, without variables that could change a build.
 pub fn cargo() -> Command {
     let mut command = Command::new(env!("CARGO"));
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
@@ -129,8 +130,8 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Lets a command build in the target directory of the tests, without variables that could change a build. All builds share
-/// their dependencies with the tests: profiles are those of the workspace, also for packages outside of it.
+/// Lets a command build in the target directory of the tests, without variables that could change a build. Packages outside of the
+/// workspace get the workspace's profiles too, so that all builds share the compiled dependencies.
 pub fn build_alike(command: &mut Command) {
     static PROFILES: Once = Once::new();
     PROFILES.call_once(|| {
@@ -149,24 +150,24 @@ pub fn build_alike(command: &mut Command) {
     }
 }
 
-/// The target directory of the tests. A test can build there: cargo has released it when it runs tests.
+/// Returns the target directory of the tests. A test can build there, because cargo releases its lock before it runs tests.
 pub fn target() -> PathBuf {
     let executable = std::env::current_exe().expect("a running test has a path");
     executable.ancestors().nth(3).expect("`target/debug/deps` are folders").to_owned()
 }
 
-/// The folder below the target directory for files of tests.
+/// Returns the folder below the target directory for files of tests.
 pub fn scratch() -> PathBuf {
     target().join("tests-scratch")
 }
 
-/// A new, empty folder for one test.
+/// Creates an empty folder for one test.
 pub fn scratch_folder() -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let executable = std::env::current_exe().expect("a running test has a path");
     let name = executable.file_name().expect("and a name").display().to_string();
-    // Named after the test, not the process or build, so that the next run reuses it.
+    // The folder is named after the test, not after the process or the build, so that the next run reuses the folder.
     let test = name.split('-').next().unwrap_or_default();
     let folder = scratch().join(test).join(count.to_string());
     let _ = fs::remove_dir_all(&folder);
@@ -174,15 +175,15 @@ pub fn scratch_folder() -> PathBuf {
     folder
 }
 
-/// Runs `cargo kernels`.
+/// Runs `cargo kernels` with these arguments.
 pub fn cargo_kernels(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
     cargo_kernels_command().args(args).output().expect("the tool runs")
 }
 
-/// The command `cargo kernels`, built once.
+/// Returns the command `cargo kernels`, which is built once.
 pub fn cargo_kernels_command() -> Command {
     static TOOL: OnceLock<PathBuf> = OnceLock::new();
-    // With the features that the whole workspace has, because those are built.
+    // `--workspace` selects the features of the whole workspace, for which the dependencies are built already.
     let build = Build { args: &["--workspace", "--bin", "cargo-kernels"], flags: "" };
     let tool = TOOL.get_or_init(|| build.executable("cargo-kernels"));
     let mut command = Command::new(tool);
@@ -205,7 +206,7 @@ pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     file
 }
 
-/// Checks that the schema documents every field of these JSON objects, as rows of its tables.
+/// Checks that the documentation has a table row for every field of these JSON objects.
 pub fn are_documented(objects: &[&Value], documentation: &str) {
     let fields = |object: &&Value| object.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
     for field in objects.iter().flat_map(fields) {
@@ -213,7 +214,7 @@ pub fn are_documented(objects: &[&Value], documentation: &str) {
     }
 }
 
-/// The paths of the kernels that `cargo kernels list` finds in a file.
+/// Returns the Rust paths of the kernels that `cargo kernels list` finds in a file.
 pub fn listed(file: &Path) -> Vec<String> {
     let output = cargo_kernels(["list".as_ref(), file.as_os_str(), "--json".as_ref()]);
     assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
@@ -222,18 +223,18 @@ pub fn listed(file: &Path) -> Vec<String> {
     kernels.iter().map(|kernel| kernel["path"].as_str().expect("with paths").to_owned()).collect()
 }
 
-/// The lines that a program prints. The program must succeed.
+/// Runs a command, which must succeed, and returns the lines that the command prints.
 pub fn lines(command: &mut Command) -> Vec<String> {
     let output = command.output().expect("the program runs");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
 }
 
-/// Dependencies with the features that the workspace asks for, so that cudarc is built already.
+/// Dependencies with the features that the workspace asks for, so that cargo has built cudarc already.
 const CUDARC: &str = "libc = \"0.2\"\n\
     cudarc = { version = \"0.19\", default-features = false, features = [\"cublas\", \"f16\"] }\n";
 
-/// Makes a package outside of the workspace, with the workspace's lock file, that a test can change and build.
+/// Creates a package outside of the workspace that a test can change and build. The package has the workspace's lock file.
 pub fn package(main: &str) -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
     let folder = scratch_folder();
@@ -255,8 +256,8 @@ pub fn package(main: &str) -> PathBuf {
     folder
 }
 
-/// Adds a build script that compiles CUDA sources, and a toolkit with a fake compiler that accepts PTX as CUDA, and leaves
-/// out lines that begin with `extern`. Returns the toolkit's folder.
+/// Adds CUDA sources, a build script that compiles the sources, and a fake toolkit to a package. The toolkit's compiler copies
+/// each source as PTX, without the lines that begin with `extern` or `struct`. Returns the toolkit's folder.
 pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
     const NVCC: &str = "#!/bin/sh\n\
         if [ \"$1\" = --version ]; then echo 'Cuda compilation tools, release 13.0, V13.0.88'; exit; fi\n\
@@ -272,7 +273,7 @@ pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
         path
     };
     let manifest = fs::read_to_string(package.join("Cargo.toml")).expect("the package has a manifest");
-    // All packages of tests share a target directory, where those of one name and at one time are mistaken for each other.
+    // All packages of tests share a target directory, where cargo confuses packages of the same name and the same time.
     let number = package.file_name().expect("a folder").display();
     let manifest = manifest.replace("\"changing\"", &format!("\"changing-{number}\""));
     let build = workspace.join("kernel-registry-build");
@@ -287,7 +288,7 @@ pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
     package.join("toolkit")
 }
 
-/// Lets cargo find a toolkit by `PATH`. With `CUDA_HOME` cudarc and all that depends on it would be built again for each toolkit.
+/// Lets cargo find a toolkit by `PATH`. A change of `CUDA_HOME` would make cargo build cudarc and its dependents again.
 pub fn with_toolkit(cargo: &mut Command, toolkit: &Path) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = [toolkit.join("bin")].into_iter().chain(std::env::split_paths(&path));

@@ -1,4 +1,4 @@
-//! The shared parts of all rows: a context, streams, and words that host and device access.
+//! Holds what all rows share: a context, streams, and words that host and device access.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -17,37 +17,38 @@ use crate::cuda::{self, Done, Failed, FunctionAttribute, Sent};
 /// One block of one warp: the usual launch.
 pub(crate) const ONE_WARP: LaunchConfig = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
 
+/// The context, the streams and the words of one row's process.
 pub(crate) struct Bench {
     context: Arc<CudaContext>,
-    /// After this time resident work gives up.
+    /// The time after which resident work ends by itself.
     pub(crate) limit: Duration,
-    /// Whether this library warmed every kernel first.
+    /// Whether kernel-registry warmed every kernel before the row.
     pub(crate) warmed: bool,
     /// The stream of the resident kernel.
-    pub(crate) residents: sys::CUstream,
-    /// The stream of the tried operation.
-    pub(crate) ours: sys::CUstream,
+    pub(crate) resident_stream: sys::CUstream,
+    /// The stream of the operation that the row tries.
+    pub(crate) tried_stream: sys::CUstream,
     /// The loaded resident kernel.
     pub(crate) stay: sys::CUfunction,
     memory: *mut c_void,
     address: sys::CUdeviceptr,
-    /// Other threads that call the driver.
+    /// The row's other threads, which call the driver too.
     others: RefCell<Vec<JoinHandle<Done>>>,
 }
 
-/// The work of another thread.
+/// The calls that another thread makes.
 pub(crate) type Other = Box<dyn FnOnce() -> Done + Send>;
 
-/// A word in mapped memory, in a cache line of its own.
+/// The index of a word in mapped memory. Each word has a cache line of its own.
 #[derive(Clone, Copy)]
 pub(crate) enum Word {
-    /// Set by the host: releases the resident kernel.
+    /// The host sets this word to end the resident kernel.
     Flag = 0,
-    /// Set by the resident kernel.
+    /// The resident kernel says here whether it runs.
     Status = 1,
-    /// Set by the tried kernel.
+    /// The tried kernel sets this word.
     Done = 2,
-    /// For any use by a row.
+    /// Each row can use this word as it likes.
     Spare = 3,
 }
 
@@ -56,19 +57,19 @@ const DISTANCE: usize = 64;
 
 impl Bench {
     pub(crate) fn new(warmed: bool, limit: Duration) -> Done<Self> {
-        let context = kernel_registry::context(0).map_err(|error| in_words("context", error))?;
+        let context = kernel_registry::context(0).map_err(|error| failed_call("context", error))?;
         let stay =
             cuda::function(cuda::load_module(census_kernels::stay::INFO)?, census_kernels::stay::INFO)?;
         cuda::load_function(stay)?;
         let memory = cuda::alloc_host(WORDS * DISTANCE)?;
         let address = cuda::device_address(memory)?;
-        let (residents, ours) = (cuda::stream(cuda::NON_BLOCKING)?, cuda::stream(cuda::NON_BLOCKING)?);
+        let (resident_stream, tried_stream) = (cuda::stream(cuda::NON_BLOCKING)?, cuda::stream(cuda::NON_BLOCKING)?);
         let bench = Bench {
             context,
             limit,
             warmed,
-            residents,
-            ours,
+            resident_stream,
+            tried_stream,
             stay,
             memory,
             address,
@@ -80,7 +81,7 @@ impl Bench {
         if warmed {
             // One kernel takes gigabytes of stack, on purpose.
             let warmup = Warmup::new().stack_budget(u64::MAX).warm(&bench.context);
-            warmup.map_err(|error| in_words("warm_all", error))?;
+            warmup.map_err(|error| failed_call("warm_all", error))?;
         }
         Ok(bench)
     }
@@ -95,8 +96,8 @@ impl Bench {
 
     pub(crate) fn word(&self, word: Word) -> &'static AtomicU32 {
         let address: *mut u32 = self.memory.wrapping_byte_add(word as usize * DISTANCE).cast();
-        // SAFETY: the memory has all the words, aligned, and stays until the process ends; the device also accesses a
-        // word as a whole.
+        // SAFETY: the memory holds all words, aligned, and lives until the process ends. The device reads and writes each word
+        // in one access.
         unsafe { AtomicU32::from_ptr(address) }
     }
 
@@ -108,12 +109,12 @@ impl Bench {
         self.word(word).store(value, Ordering::SeqCst);
     }
 
-    /// The device address of a word.
+    /// Returns the device address of a word.
     pub(crate) fn address_of(&self, word: Word) -> sys::CUdeviceptr {
         self.address + (word as usize * DISTANCE) as u64
     }
 
-    /// A loaded kernel: warmed by this library, or loaded as a module by the driver.
+    /// Returns a loaded kernel: kernel-registry warmed it, or this function loads its module.
     pub(crate) fn loaded(&self, kernel: &'static KernelInfo) -> Done<sys::CUfunction> {
         self.warm_or(kernel, || {
             let function = cuda::function(cuda::load_module(kernel)?, kernel)?;
@@ -122,7 +123,7 @@ impl Bench {
         })
     }
 
-    /// The warm kernel if this library warmed it, or else the row's own.
+    /// Returns the kernel's warm function if kernel-registry warmed the kernels, or else the function that the row loads.
     pub(crate) fn warm_or(
         &self,
         kernel: &'static KernelInfo,
@@ -131,12 +132,12 @@ impl Bench {
         if !self.warmed {
             return cold();
         }
-        kernel.cu_function(&self.context).map_err(|error| in_words("cu_function", error))
+        kernel.cu_function(&self.context).map_err(|error| failed_call("cu_function", error))
     }
 
-    /// Launches a kernel that sets a word when it runs.
+    /// Launches a kernel that sets [`Word::Done`] when it runs.
     pub(crate) fn launch(&self, function: sys::CUfunction) -> Done {
-        self.launch_as(function, self.ours, &ONE_WARP)
+        self.launch_as(function, self.tried_stream, &ONE_WARP)
     }
 
     pub(crate) fn launch_on(&self, function: sys::CUfunction, stream: sys::CUstream) -> Done {
@@ -152,12 +153,13 @@ impl Bench {
         self.with_args(|args| cuda::launch(function, stream, config, args))
     }
 
-    /// Calls `then` with arguments for a kernel that sets `Word::Done`. Only one kernel has the third parameter.
+    /// Calls `then` with arguments for a kernel that sets `Word::Done`. Only one kernel has the third parameter; the driver ignores
+    /// the third argument for all others.
     pub(crate) fn with_args<T>(&self, then: impl FnOnce(&mut [*mut c_void]) -> T) -> T {
         with_args(self.address_of(Word::Done), then)
     }
 
-    /// A launch for another thread to make, of a kernel that sets a word of its own.
+    /// Returns a launch that another thread can make. The kernel sets the given word.
     pub(crate) fn launch_elsewhere(
         &self,
         function: sys::CUfunction,
@@ -168,7 +170,7 @@ impl Bench {
         Box::new(move || with_args(done, |args| cuda::launch(function.get(), stream.get(), &ONE_WARP, args)))
     }
 
-    /// Starts another thread in this context.
+    /// Starts another thread in this context, and lets it make these calls.
     pub(crate) fn start(&self, other: Other) -> Done {
         let context = Sent::new(cuda::current_context()?);
         let thread = thread::spawn(move || {
@@ -179,7 +181,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Waits for the other threads.
+    /// Waits for the row's other threads.
     pub(crate) fn join(&self) -> Done {
         let panicked = |_| Failed("another thread panicked".into());
         self.others.take().into_iter().try_for_each(|thread| thread.join().map_err(panicked)?)
@@ -204,8 +206,8 @@ impl Bench {
         cuda::launch(self.stay, stream, config, args)
     }
 
-    /// Launches one of the kernels made to run before others, and waits for it.
-    pub(crate) fn earlier(&self, kernel: &KernelInfo, really: bool, stream: sys::CUstream) -> Done {
+    /// Launches a kernel of `cuda/earlier.cu` and waits for it. `really` tells the kernel to use printf or malloc, if it contains one.
+    pub(crate) fn run_earlier(&self, kernel: &KernelInfo, really: bool, stream: sys::CUstream) -> Done {
         let function = cuda::function(cuda::load_module(kernel)?, kernel)?;
         let mut really = u32::from(really);
         let one_thread = LaunchConfig::new([1, 1, 1], [1, 1, 1]);
@@ -213,8 +215,8 @@ impl Bench {
         cuda::synchronize()
     }
 
-    /// Raises a function's dynamic shared memory to the most that still leaves room for a second block without any. That block also takes
-    /// the device's reserve.
+    /// Raises a function's dynamic shared memory to the most that leaves room for a block without shared memory on the same
+    /// multiprocessor. Such a block still takes the shared memory that the device reserves for each block.
     pub(crate) fn grant_shared(&self, function: sys::CUfunction) -> Done<LaunchConfig> {
         let most = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let reserved = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;
@@ -230,6 +232,6 @@ fn with_args<T>(mut done: sys::CUdeviceptr, then: impl FnOnce(&mut [*mut c_void]
     then(&mut [(&raw mut done).cast(), (&raw mut n).cast(), (&raw mut rest).cast()])
 }
 
-fn in_words(call: &'static str, error: impl ToString) -> Failed {
+fn failed_call(call: &'static str, error: impl ToString) -> Failed {
     Failed(format!("{call}: {}", error.to_string()))
 }

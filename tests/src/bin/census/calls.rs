@@ -1,4 +1,4 @@
-//! Rows for calls of the host beside a resident kernel: does each return?
+//! Rows for calls of the host beside a resident kernel: does each call return?
 
 use census_kernels::PLAIN_PTX;
 use census_kernels::earlier::earlier_nothing;
@@ -7,7 +7,7 @@ use kernel_registry::cudarc::driver::sys::{CUevent_flags_enum as EventFlags, CUl
 
 use crate::bench::{Bench, Word};
 use crate::cuda::{self, Done, MIB};
-use crate::row::{Attempt, Row, Section, attempt};
+use crate::row::{Attempt, Row, Subject, attempt};
 
 const GIB: usize = 1024 * MIB;
 
@@ -19,7 +19,7 @@ pub(crate) fn rows() -> Vec<Row> {
 }
 
 fn row(name: impl Into<String>, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static) -> Row {
-    Row::call(Section::HostCall, name, prepare)
+    Row::call(Subject::HostCall, name, prepare)
 }
 
 /// A row for a call that needs no preparation.
@@ -29,7 +29,7 @@ fn call(name: &str, call: fn(&Bench) -> Done) -> Row {
 
 fn nothing() -> Vec<Row> {
     vec![
-        // If this blocks, the census is wrong.
+        // If these rows block, the census itself is wrong.
         call("host/nothing", |_| Ok(())),
         call("host/cuModuleGetLoadingMode", |_| cuda::loads_lazily().map(drop)),
         call("host/cuMemGetInfo", |_| cuda::free_memory().map(drop)),
@@ -131,8 +131,8 @@ fn memory() -> Vec<Row> {
         row("host/cuMemPrefetchAsync", |bench| {
             let memory = cuda::alloc_managed(MIB)?;
             attempt(move || {
-                cuda::prefetch(memory, MIB, bench.device(), bench.ours)?;
-                cuda::synchronize_stream(bench.ours)
+                cuda::prefetch(memory, MIB, bench.device(), bench.tried_stream)?;
+                cuda::synchronize_stream(bench.tried_stream)
             })
         }),
         call("host/cuMemAllocManaged", |_| cuda::alloc_managed(MIB).map(drop)),
@@ -157,7 +157,8 @@ fn memory() -> Vec<Row> {
     ]
 }
 
-/// Stream-ordered memory. These rows wait for the stream, because only then is it known whether the work was done.
+/// Returns rows for stream-ordered memory. These rows wait for the stream, because only then is it known whether the device did the
+/// work.
 fn asynchronous() -> Vec<Row> {
     vec![
         call("host/cuMemAllocAsync_first", |bench| allocated(bench, MIB).map(drop)),
@@ -191,14 +192,14 @@ fn asynchronous() -> Vec<Row> {
 }
 
 fn allocated(bench: &Bench, bytes: usize) -> Done<u64> {
-    let memory = cuda::alloc_async(bytes, bench.ours)?;
-    cuda::synchronize_stream(bench.ours)?;
+    let memory = cuda::alloc_async(bytes, bench.tried_stream)?;
+    cuda::synchronize_stream(bench.tried_stream)?;
     Ok(memory)
 }
 
 fn freed(bench: &Bench, memory: u64) -> Done {
-    cuda::free_async(memory, bench.ours)?;
-    cuda::synchronize_stream(bench.ours)
+    cuda::free_async(memory, bench.tried_stream)?;
+    cuda::synchronize_stream(bench.tried_stream)
 }
 
 fn copies() -> Vec<Row> {
@@ -206,15 +207,15 @@ fn copies() -> Vec<Row> {
         row("host/cuMemsetD32Async", |bench| {
             let memory = cuda::alloc(MIB)?;
             attempt(move || {
-                cuda::set_async(memory, MIB, bench.ours)?;
-                cuda::synchronize_stream(bench.ours)
+                cuda::set_async(memory, MIB, bench.tried_stream)?;
+                cuda::synchronize_stream(bench.tried_stream)
             })
         }),
         row("host/cuMemcpyDtoDAsync", |bench| {
             let (to, from) = (cuda::alloc(MIB)?, cuda::alloc(MIB)?);
             attempt(move || {
-                cuda::copy_async(to, from, MIB, bench.ours)?;
-                cuda::synchronize_stream(bench.ours)
+                cuda::copy_async(to, from, MIB, bench.tried_stream)?;
+                cuda::synchronize_stream(bench.tried_stream)
             })
         }),
         row("host/cuMemsetD32", |_| {
@@ -228,22 +229,22 @@ fn copies() -> Vec<Row> {
         row("host/cuMemcpyPeerAsync", |bench| {
             let (to, from) = (cuda::alloc(MIB)?, cuda::alloc(MIB)?);
             attempt(move || {
-                cuda::copy_peer_async(to, from, MIB, bench.ours)?;
-                cuda::synchronize_stream(bench.ours)
+                cuda::copy_peer_async(to, from, MIB, bench.tried_stream)?;
+                cuda::synchronize_stream(bench.tried_stream)
             })
         }),
         row("host/cuMemcpyHtoDAsync_pinned", |bench| {
             let (to, from) = (cuda::alloc(MIB)?, cuda::alloc_host(MIB)?);
             attempt(move || {
-                cuda::upload_async(to, from, MIB, bench.ours)?;
-                cuda::synchronize_stream(bench.ours)
+                cuda::upload_async(to, from, MIB, bench.tried_stream)?;
+                cuda::synchronize_stream(bench.tried_stream)
             })
         }),
         row("host/cuMemcpyHtoDAsync_pageable", |bench| {
             let (to, from) = (cuda::alloc(MIB)?, cuda::pageable(MIB));
             attempt(move || {
-                cuda::upload_async(to, from.as_ptr().cast(), MIB, bench.ours)?;
-                cuda::synchronize_stream(bench.ours)
+                cuda::upload_async(to, from.as_ptr().cast(), MIB, bench.tried_stream)?;
+                cuda::synchronize_stream(bench.tried_stream)
             })
         }),
         row("host/cuMemcpyHtoD", |_| {
@@ -264,22 +265,22 @@ fn streams() -> Vec<Row> {
             let stream = cuda::stream(cuda::NON_BLOCKING)?;
             attempt(move || cuda::destroy_stream(stream))
         }),
-        call("host/cuStreamSynchronize", |bench| cuda::synchronize_stream(bench.ours)),
+        call("host/cuStreamSynchronize", |bench| cuda::synchronize_stream(bench.tried_stream)),
         call("host/cuStreamSynchronize_legacy", |_| cuda::synchronize_stream(cuda::legacy_stream())),
         call("host/cuStreamSynchronize_per_thread", |_| cuda::synchronize_stream(cuda::per_thread_stream())),
-        call("host/cuStreamQuery", |bench| cuda::is_idle(bench.residents).map(drop)),
+        call("host/cuStreamQuery", |bench| cuda::is_idle(bench.resident_stream).map(drop)),
         row("host/cuStreamCreate_40_times_again", |_| {
             cuda::streams(40)?.into_iter().try_for_each(cuda::destroy_stream)?;
             attempt(|| cuda::streams(40).map(drop))
         }),
         call("host/cuLaunchHostFunc", |bench| {
-            cuda::call_host(bench.ours)?;
-            cuda::synchronize_stream(bench.ours)
+            cuda::call_host(bench.tried_stream)?;
+            cuda::synchronize_stream(bench.tried_stream)
         }),
         call("host/cuStreamWriteValue32_and_wait", |bench| {
-            cuda::write_value(bench.ours, bench.address_of(Word::Spare))?;
-            cuda::wait_value(bench.ours, bench.address_of(Word::Spare))?;
-            cuda::synchronize_stream(bench.ours)
+            cuda::write_value(bench.tried_stream, bench.address_of(Word::Spare))?;
+            cuda::wait_value(bench.tried_stream, bench.address_of(Word::Spare))?;
+            cuda::synchronize_stream(bench.tried_stream)
         }),
         call("host/cuEventCreate", |_| cuda::event(EventFlags::CU_EVENT_DEFAULT).map(drop)),
         call("host/cuEventCreate_2000_times", |_| {
@@ -287,7 +288,7 @@ fn streams() -> Vec<Row> {
         }),
         row("host/cuEventRecord_and_wait", |bench| {
             let event = cuda::event(EventFlags::CU_EVENT_DEFAULT)?;
-            attempt(move || cuda::record_and_wait(event, bench.ours))
+            attempt(move || cuda::record_and_wait(event, bench.tried_stream))
         }),
         row("host/cuEventDestroy", |_| {
             let event = cuda::event(EventFlags::CU_EVENT_DEFAULT)?;
@@ -306,37 +307,37 @@ fn graphs() -> Vec<Row> {
     vec![
         row("host/graph_capture", |bench| {
             let function = bench.loaded(small::INFO)?;
-            attempt(move || cuda::capture(bench.ours, || bench.launch(function)).map(drop))
+            attempt(move || cuda::capture(bench.tried_stream, || bench.launch(function)).map(drop))
         }),
         row("host/cuGraphInstantiate", |bench| {
             let function = bench.loaded(small::INFO)?;
-            let graph = cuda::capture(bench.ours, || bench.launch(function))?;
+            let graph = cuda::capture(bench.tried_stream, || bench.launch(function))?;
             attempt(move || cuda::instantiate(graph).map(drop))
         }),
         row("host/cuGraphExecDestroy", |bench| {
             let function = bench.loaded(small::INFO)?;
-            let graph = cuda::instantiate(cuda::capture(bench.ours, || bench.launch(function))?)?;
+            let graph = cuda::instantiate(cuda::capture(bench.tried_stream, || bench.launch(function))?)?;
             attempt(move || cuda::destroy_graph(graph))
         }),
     ]
 }
 
-/// Loading during a stream capture, which the driver may also refuse.
+/// Returns rows that load code during a stream capture. The driver may also refuse that.
 fn captures() -> Vec<Row> {
     vec![
         call("capture/cuModuleLoadData", |bench| {
-            cuda::capture(bench.ours, || cuda::load_module(small::INFO).map(drop)).map(drop)
+            cuda::capture(bench.tried_stream, || cuda::load_module(small::INFO).map(drop)).map(drop)
         }),
         row("capture/cuModuleGetFunction", |bench| {
             let module = cuda::load_module(small::INFO)?;
             attempt(move || {
-                cuda::capture(bench.ours, || cuda::function(module, small::INFO).map(drop)).map(drop)
+                cuda::capture(bench.tried_stream, || cuda::function(module, small::INFO).map(drop)).map(drop)
             })
         }),
         row("capture/cuKernelGetFunction", |bench| {
             let kernel = cuda::kernel(cuda::load_library(small::INFO)?, small::INFO)?;
             attempt(move || {
-                cuda::capture(bench.ours, || cuda::function_of_kernel(kernel).map(drop)).map(drop)
+                cuda::capture(bench.tried_stream, || cuda::function_of_kernel(kernel).map(drop)).map(drop)
             })
         }),
     ]

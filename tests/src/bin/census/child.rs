@@ -1,5 +1,5 @@
-//! Runs one row in its own process: a blocked call can only be ended with its process, and earlier operations of a
-//! context change later ones.
+//! Runs one row in a process of its own. A blocked call ends only with its process, and earlier operations of a context change
+//! later ones.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use crate::recording::{Manner, Mode, Outcome, Verdict};
 use crate::resident::Resident;
 use crate::row::Row;
 
-/// The beginning of the error of a call that the audit refused.
+/// The beginning of the error text of a call that the audit refused.
 const REFUSED: &str = "CUDA_ERROR_NOT_PERMITTED";
 
-/// Tries a row in this process. Resident work gives up after so long.
+/// Tries a row in this process. Resident work ends by itself after `limit`.
 pub(crate) fn outcome(row: &Row, mode: Mode, manner: Manner, limit: Duration) -> Outcome {
     let mut outcome = attempt(row, mode, manner, limit)
         .unwrap_or_else(|Failed(error)| Outcome { error: Some(error), ..Outcome::ERROR });
@@ -23,7 +23,7 @@ pub(crate) fn outcome(row: &Row, mode: Mode, manner: Manner, limit: Duration) ->
     outcome
 }
 
-/// Whether it is the answer of a function that the simulated driver lacks, or the audit's answer in its place.
+/// Returns whether the error says that the simulated driver lacks the function. The audit may give that answer for the driver.
 fn is_lacking(error: &str) -> bool {
     let lacks = ["CUDA_ERROR_NOT_SUPPORTED of ", "the driver has no ", "CUDA_ERROR_NOT_FOUND of "];
     ::tests::is_simulated() && lacks.iter().any(|words| error.contains(words))
@@ -45,7 +45,7 @@ fn attempt(row: &Row, mode: Mode, manner: Manner, limit: Duration) -> Done<Outco
     }
 
     let guard = match manner {
-        Manner::Guarded => Some(Guard::begin(c"stay", bench.residents)?),
+        Manner::Guarded => Some(Guard::begin(c"stay", bench.resident_stream)?),
         Manner::Cold | Manner::Warmed => None,
     };
     let resident = Resident::start(&bench, row.beside)?;
@@ -59,16 +59,16 @@ fn attempt(row: &Row, mode: Mode, manner: Manner, limit: Duration) -> Done<Outco
         false => None,
     };
     // An operation that ended before the resident kernel did not wait for it.
-    let mut verdict = match (resident.is_there(&bench), &attempted) {
+    let mut verdict = match (resident.is_running(&bench), &attempted) {
         (false, _) => Verdict::Blocks,
         (true, Ok(())) => Verdict::Runs,
         (true, Err(Failed(error))) if guard.is_some() && error.starts_with(REFUSED) => Verdict::Refused,
         (true, Err(_)) => Verdict::Error,
     };
     if let Some(guard) = guard {
-        // To wait for the kernel is refused, too.
+        // The audit would refuse a call that waits for the kernel, so this loop polls the stream.
         bench.set(Word::Flag, 1);
-        while !cuda::is_idle(bench.residents)? {
+        while !cuda::is_idle(bench.resident_stream)? {
             std::thread::yield_now();
         }
         let is_deferred = guard.end() > 0;
@@ -82,16 +82,16 @@ fn attempt(row: &Row, mode: Mode, manner: Manner, limit: Duration) -> Done<Outco
     Ok(Outcome { verdict, error, host_ms: Some(milliseconds(host)), done_ms: done.map(milliseconds), calls })
 }
 
-/// The time until the kernel ran. If it never does, the process that waits for this one ends it.
+/// Waits until the tried kernel ran, and returns the time since `begun`. If the kernel never runs, the parent process kills this one.
 fn done(bench: &Bench, begun: Instant) -> Duration {
     while bench.read(Word::Done) == 0 {
-        // The simulated device needs the processor.
+        // The simulated device runs on this processor.
         std::thread::yield_now();
     }
     begun.elapsed()
 }
 
-/// Rounded to microseconds.
+/// Converts a time to milliseconds, rounded to microseconds.
 fn milliseconds(time: Duration) -> f64 {
     time.as_micros() as f64 / 1000.0
 }

@@ -1,12 +1,12 @@
-//! Which functions of the driver the rows call beside the resident work, and why the others are not tried. The list of
-//! functions is the simulated driver's, which has all of CUDA 13.0.
+//! Tells which functions of the driver the rows call beside the resident work, and why no row calls the others. The list of
+//! functions is the simulated driver's, which has all functions of CUDA 13.0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cuda::base;
 use crate::recording::{Mode, Recording, Tried, Verdict};
 
-/// Reasons, each with the functions that are not tried.
+/// Reasons, each with the functions that no row calls for that reason.
 const NOT_TRIED: &[(&str, &[&str])] = &[
     (
         "needs several GPUs",
@@ -122,13 +122,13 @@ const NOT_TRIED: &[(&str, &[&str])] = &[
     ("does nothing since CUDA 11", &["cuProfilerInitialize"]),
 ];
 
-/// The functions of CUDA 13.0, without the suffixes of their versions.
+/// Returns the functions of CUDA 13.0, without the suffixes of their versions.
 fn functions() -> BTreeSet<&'static str> {
     let known = kernel_registry_sim::functions().filter(|(_, since)| *since <= (13, 0));
     known.map(|(function, _)| base(function)).collect()
 }
 
-/// A table of all functions: which rows of a recording call them, or why none does.
+/// Returns a table of all functions: which rows of a recording call each function, or why no row does.
 pub(crate) fn table(recording: &Recording) -> String {
     let mut callers = BTreeMap::<&str, Vec<&Tried>>::new();
     for tried in recording.rows.iter().filter(|tried| tried.mode == Mode::Lazy) {
@@ -153,11 +153,11 @@ fn reason(function: &str) -> Option<&'static str> {
     NOT_TRIED.iter().find(|(_, functions)| functions.contains(&function)).map(|(why, _)| *why)
 }
 
-/// How many rows of a function are named.
+/// The number of rows that the table names for a function.
 const NAMED: usize = 6;
 
-/// What the rows show that call a function. Those that are named after it tell whether it waits; another row that waits may wait
-/// in another of its calls, so of those only the ones that run tell something.
+/// Returns the table's cell for a function that rows call. A row named after the function shows whether the function waits. Any other
+/// row shows only that the function does not wait, if the row runs: a row that waits may wait in another of its calls.
 fn rows_of(function: &str, callers: &[&Tried]) -> String {
     let is_its = |tried: &Tried| {
         let name = tried.row.split('/').next_back().unwrap_or_default();
@@ -198,7 +198,7 @@ mod tests {
         Recording::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("census/h200-580.json")).unwrap()
     }
 
-    /// Each function is called by a row, or has one reason.
+    /// Checks that each function is called by a row, or has exactly one reason.
     #[test]
     fn every_function_is_tried_or_has_a_reason() {
         let recording = recording();
@@ -213,10 +213,10 @@ mod tests {
         assert!(unknown.is_empty(), "CUDA 13.0 has no {unknown:?}");
     }
 
-    /// cudarc was made from NVIDIA's header.
+    /// Compares with the functions of cudarc, which was generated from NVIDIA's header.
     #[test]
     fn every_function_of_cudarc_is_known() {
-        // Without a platform cargo wants the packages of all, which a new machine does not have.
+        // Without `--filter-platform` cargo needs the packages of all platforms, which a new machine does not have.
         let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         let metadata = Command::new(env!("CARGO"))
             .args([

@@ -1,7 +1,7 @@
-//! The driver calls of the rows, each returning its result as a value.
+//! Wraps the driver calls of the rows in functions that return a `Result`.
 //!
-//! Nothing is freed automatically: rows are short processes, which free memory only to see whether that blocks. Rows
-//! must use handles correctly; a wrong handle is a driver error, or at worst ends one process.
+//! Nothing is freed automatically: each row is a short process, and frees memory only to see whether the call blocks. Rows must
+//! use handles correctly. A wrong handle is a driver error, or at worst ends one process.
 
 mod code;
 mod memory;
@@ -19,13 +19,13 @@ pub(crate) use code::*;
 pub(crate) use memory::*;
 pub(crate) use streams::*;
 
-/// A failure as text, with the driver's name for it.
+/// The text of a failure, with the driver's name for the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failed(pub(crate) String);
 
 pub(crate) type Done<T = ()> = Result<T, Failed>;
 
-/// A driver handle sent to another thread.
+/// A driver handle that may be sent to another thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Sent<T>(*mut T);
 
@@ -46,14 +46,14 @@ thread_local! {
     static CALLS: RefCell<BTreeSet<&'static str>> = RefCell::default();
 }
 
-/// The functions that this thread has called since it was last asked, without the suffixes of their versions.
+/// Returns the functions that this thread has called since the last `take_calls`, without the suffixes of their versions.
 pub(crate) fn take_calls() -> Vec<String> {
     let calls = CALLS.take();
     let bases: BTreeSet<_> = calls.iter().map(|name| base(name)).collect();
     bases.into_iter().map(str::to_owned).collect()
 }
 
-/// The name of a function without the suffix of its version: `cuMemFree` of `cuMemFree_v2`.
+/// Returns a function's name without the suffix of its version: `cuMemFree` for `cuMemFree_v2`.
 pub(crate) fn base(function: &str) -> &str {
     function.split_once('_').map_or(function, |(base, _)| base)
 }
@@ -71,7 +71,7 @@ pub(crate) fn call(name: &'static str, result: sys::CUresult) -> Done {
 fn get<T: Copy>(name: &'static str, ask: impl FnOnce(*mut T) -> sys::CUresult) -> Done<T> {
     let mut value = MaybeUninit::zeroed();
     call(name, ask(value.as_mut_ptr()))?;
-    // SAFETY: the driver stored it, and zero would be valid too, as these are pointers and integers.
+    // SAFETY: the driver stored the value. Zero would be valid too, because callers ask for pointers and integers only.
     Ok(unsafe { value.assume_init() })
 }
 
@@ -81,7 +81,7 @@ pub(crate) type Handle = *mut c_void;
 /// No handle, or no data.
 pub(crate) const NULL: Handle = ptr::null_mut();
 
-/// Finds a function by the name of its symbol, which tells its version.
+/// Finds a function by its symbol, which includes its version.
 ///
 /// # Safety
 ///
@@ -92,11 +92,11 @@ pub(crate) unsafe fn find<F: Copy>(symbol: &'static str) -> Done<F> {
     found.map(|function| *function).map_err(|_| Failed(format!("the driver has no {symbol}")))
 }
 
-/// Calls a function of the driver by the name of its symbol; its parameters have the types of the arguments. So rows can call
-/// functions that this version of cudarc, or the driver, lacks.
+/// Calls a function of the driver by its symbol. The types of the arguments are taken as the types of the parameters. A function
+/// that this version of cudarc, or the driver, lacks can be called too: the result is then an error.
 macro_rules! driver {
     ($symbol:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: the arguments have the types that NVIDIA's header gives for this symbol, and what they point to is there.
+        // SAFETY: the arguments have the types that NVIDIA's header gives for this symbol, and pointers are valid.
         let function = unsafe {
             $crate::cuda::find::<unsafe extern "C" fn($($crate::cuda::driver!(@ $argument)),*) -> _>(stringify!($symbol))
         };
@@ -107,20 +107,21 @@ macro_rules! driver {
 }
 
 /// Calls a function of the driver that stores a handle through its first parameter, and returns the handle.
-macro_rules! made {
+macro_rules! create {
     ($symbol:ident($($argument:expr),* $(,)?)) => {{
         let mut handle: $crate::cuda::Handle = std::ptr::null_mut();
         $crate::cuda::driver!($symbol(&raw mut handle, $($argument),*)).map(|()| handle)
     }};
 }
 
-/// A structure of the driver, all zero.
+/// Returns a structure of the driver whose bytes are all zero.
 pub(crate) fn zero<T: Copy>() -> T {
-    // SAFETY: the driver's structures are plain data. Where zero is no value of a field, this panics.
+    // SAFETY: the driver's structures are plain data. `zeroed` panics for a structure with a field that cannot be zero.
     unsafe { std::mem::zeroed() }
 }
 
-/// A structure that describes a copy between two places on the device, otherwise zero: so is no kind of memory.
+/// Returns a structure that describes a copy between two buffers on the device. All other fields are zero. The kinds of memory are
+/// written first, because zero is no kind of memory.
 macro_rules! device_copy {
     ($type:ident) => {{
         let mut copy = std::mem::MaybeUninit::<sys::$type>::zeroed();
@@ -135,17 +136,17 @@ macro_rules! device_copy {
     }};
 }
 
-pub(crate) use {device_copy, driver, made};
+pub(crate) use {device_copy, driver, create};
 
-/// The errors of several calls, all of which were made.
-pub(crate) fn all<const N: usize>(calls: [Done; N]) -> Done {
+/// Joins the errors of several calls into one error.
+pub(crate) fn join_errors<const N: usize>(calls: [Done; N]) -> Done {
     let errors: Vec<_> = calls.into_iter().filter_map(Result::err).map(|Failed(error)| error).collect();
     if errors.is_empty() { Ok(()) } else { Err(Failed(errors.join("; "))) }
 }
 
-/// The newest version of CUDA that the driver supports, 12040 for 12.4.
+/// Returns the newest version of CUDA that the driver supports: 12040 for 12.4.
 pub(crate) fn version() -> Done<i32> {
-    // SAFETY: it may be called at any time.
+    // SAFETY: this function may be called at any time.
     get("cuDriverGetVersion", |version| unsafe { sys::cuDriverGetVersion(version) })
 }
 
@@ -155,14 +156,14 @@ pub(crate) fn device_attribute(device: sys::CUdevice, which: sys::CUdevice_attri
     got.map(i32::unsigned_abs)
 }
 
-/// A function that cudarc lacks, if the driver has it, or the audit in front of it.
+/// Finds a function that cudarc lacks, in the driver or in the audit that stands in front of the driver.
 ///
 /// # Safety
 ///
 /// `F` is the function pointer type of this name in this CUDA version.
 pub(crate) unsafe fn lookup<F: Copy>(name: &'static CStr, cuda_version: i32) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: the name ends with a zero, and the status may be null.
+    // SAFETY: the name ends with a zero byte, and the status may be null.
     let address: *mut c_void = get("cuGetProcAddress", |address| unsafe {
         sys::cuGetProcAddress_v2(name.as_ptr(), address, cuda_version, 0, ptr::null_mut())
     })
@@ -171,10 +172,10 @@ pub(crate) unsafe fn lookup<F: Copy>(name: &'static CStr, cuda_version: i32) -> 
     (!address.is_null()).then(|| unsafe { transmute_copy(&address) })
 }
 
-/// Makes a context, and restores the thread's current one.
+/// Creates a context, and then restores the thread's current context.
 pub(crate) fn new_context(device: sys::CUdevice) -> Done<sys::CUcontext> {
     type Create = unsafe extern "C" fn(*mut sys::CUcontext, c_uint, sys::CUdevice) -> sys::CUresult;
-    // SAFETY: this is the type of the function that CUDA 4.0 to 12.4 have under this name, and later drivers too.
+    // SAFETY: CUDA 4.0 to 12.4 have a function of this type under this name, and later drivers keep it for this version.
     let create = unsafe { lookup::<Create>(c"cuCtxCreate", 4_000) };
     let create = create.ok_or(Failed("CUDA_ERROR_NOT_FOUND of cuCtxCreate".into()))?;
     let current = current_context()?;
@@ -190,23 +191,23 @@ pub(crate) fn destroy_context(context: sys::CUcontext) -> Done {
 }
 
 pub(crate) fn current_context() -> Done<sys::CUcontext> {
-    // SAFETY: it may be called at any time.
+    // SAFETY: this function may be called at any time.
     get("cuCtxGetCurrent", |context| unsafe { sys::cuCtxGetCurrent(context) })
 }
 
 pub(crate) fn set_context(context: sys::CUcontext) -> Done {
-    // SAFETY: the context is there.
+    // SAFETY: the context exists.
     call("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context) })
 }
 
 pub(crate) fn context_id() -> Done<u64> {
-    // SAFETY: null stands for the current context.
+    // SAFETY: null means the current context.
     get("cuCtxGetId", |id| unsafe { sys::cuCtxGetId(ptr::null_mut(), id) })
 }
 
 /// Retains and releases the device's primary context.
 pub(crate) fn retain_and_release(device: sys::CUdevice) -> Done {
-    // SAFETY: the device is one of the driver's, and what is released was retained.
+    // SAFETY: the device is one of the driver's, and the context that is released was retained.
     unsafe {
         let _primary: sys::CUcontext =
             get("cuDevicePrimaryCtxRetain", |context| sys::cuDevicePrimaryCtxRetain(context, device))?;
@@ -216,21 +217,21 @@ pub(crate) fn retain_and_release(device: sys::CUdevice) -> Done {
 
 /// Waits for all work in the current context.
 pub(crate) fn synchronize() -> Done {
-    // SAFETY: it concerns the current context.
+    // SAFETY: the function has no arguments.
     call("cuCtxSynchronize", unsafe { sys::cuCtxSynchronize() })
 }
 
 pub(crate) fn set_limit(which: sys::CUlimit, bytes: usize) -> Done {
-    // SAFETY: it concerns the current context.
+    // SAFETY: the function only changes the current context.
     call("cuCtxSetLimit", unsafe { sys::cuCtxSetLimit(which, bytes) })
 }
 
 pub(crate) fn limit(which: sys::CUlimit) -> Done<usize> {
-    // SAFETY: it concerns the current context.
+    // SAFETY: the function only reads the current context.
     get("cuCtxGetLimit", |bytes| unsafe { sys::cuCtxGetLimit(bytes, which) })
 }
 
-/// Whether the driver loads kernels on first use.
+/// Returns whether the driver loads kernels on first use.
 pub(crate) fn loads_lazily() -> Done<bool> {
     const LAZY: u32 = sys::CUmoduleLoadingMode::CU_MODULE_LAZY_LOADING as u32;
     // SAFETY: the mode is a C enumeration of 32 bits.

@@ -10,18 +10,18 @@ use kernel_registry::{KernelInfo, LaunchConfig};
 
 use crate::bench::{Bench, ONE_WARP};
 use crate::cuda::{self, Done, FunctionAttribute, MIB};
-use crate::row::{Row, Section, attempt};
+use crate::row::{Row, Subject, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
     [frames(), printf_and_malloc(), special()].into_iter().flatten().collect()
 }
 
-/// The first launch of a loaded kernel.
+/// Returns a row for the first launch of a loaded kernel.
 pub(crate) fn first(name: &str, kernel: &'static KernelInfo) -> Row {
     after(name, kernel, |_| Ok(()))
 }
 
-/// The first launch of a loaded kernel after some other operation.
+/// Returns a row for the first launch of a loaded kernel after the operation `earlier`.
 pub(crate) fn after(name: &str, kernel: &'static KernelInfo, earlier: fn(&Bench) -> Done) -> Row {
     configured(name, kernel, ONE_WARP, earlier)
 }
@@ -32,16 +32,16 @@ fn configured(
     config: LaunchConfig,
     earlier: fn(&Bench) -> Done,
 ) -> Row {
-    Row::launch(Section::FirstLaunch, name, move |bench| {
+    Row::launch(Subject::FirstLaunch, name, move |bench| {
         let function = bench.loaded(kernel)?;
         earlier(bench)?;
-        attempt(move || bench.launch_as(function, bench.ours, &config))
+        attempt(move || bench.launch_as(function, bench.tried_stream, &config))
     })
 }
 
-/// A later launch of a kernel.
+/// Returns a row for a later launch of a kernel.
 pub(crate) fn again(name: &str, kernel: &'static KernelInfo) -> Row {
-    Row::launch(Section::FirstLaunch, name, move |bench| {
+    Row::launch(Subject::FirstLaunch, name, move |bench| {
         let function = bench.loaded(kernel)?;
         bench.launch_and_wait(function)?;
         attempt(move || bench.launch(function))
@@ -57,7 +57,7 @@ fn frames() -> Vec<Row> {
         after("frame/32k_after_higher_limit", frame_32k::INFO, |_| {
             cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, 33 * 1024)
         }),
-        Row::launch(Section::FirstLaunch, "frame/32k_after_exact_limit", |bench| {
+        Row::launch(Subject::FirstLaunch, "frame/32k_after_exact_limit", |bench| {
             let function = bench.loaded(frame_32k::INFO)?;
             let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
             let frame = cuda::function_attribute(function, which)?;
@@ -68,10 +68,10 @@ fn frames() -> Vec<Row> {
             bench.launch_and_wait(bench.loaded(frame_32k::INFO)?)
         }),
         after("frame/32k_after_other", frame_32k::INFO, |bench| {
-            bench.earlier(earlier_frame_32k::INFO, false, bench.ours)
+            bench.run_earlier(earlier_frame_32k::INFO, false, bench.tried_stream)
         }),
         after("frame/32k_after_other_and_small", frame_32k::INFO, |bench| {
-            bench.earlier(earlier_frame_32k::INFO, false, bench.ours)?;
+            bench.run_earlier(earlier_frame_32k::INFO, false, bench.tried_stream)?;
             let function = bench.loaded(small::INFO)?;
             (0..20).try_for_each(|_| bench.launch_and_wait(function))
         }),
@@ -79,14 +79,14 @@ fn frames() -> Vec<Row> {
             "frame/32k_wide_after_one_thread",
             frame_32k::INFO,
             LaunchConfig::new([1000, 1, 1], [256, 1, 1]),
-            |bench| bench.earlier(earlier_frame_32k::INFO, false, bench.ours),
+            |bench| bench.run_earlier(earlier_frame_32k::INFO, false, bench.tried_stream),
         ),
         after("frame/32k_after_lowered_limit", frame_32k::INFO, |_| raise_and_lower_limit()).remains(LOWERED),
         after("frame/small_after_lowered_limit", small::INFO, |_| raise_and_lower_limit()),
     ]
 }
 
-/// Applies to the next launch, and to every launch that needs the former limit.
+/// Why the next launch waits, and every launch that needs the former limit.
 const LOWERED: &str = "lowering the stack limit makes launches wait";
 
 pub(crate) fn raise_and_lower_limit() -> Done {
@@ -99,18 +99,18 @@ fn printf_and_malloc() -> Vec<Row> {
         first("printf/first", prints::INFO),
         again("printf/again", prints::INFO),
         after("printf/after_other", prints::INFO, |bench| {
-            bench.earlier(earlier_printf::INFO, false, bench.ours)
+            bench.run_earlier(earlier_printf::INFO, false, bench.tried_stream)
         }),
         after("printf/after_other_that_prints", prints::INFO, |bench| {
-            bench.earlier(earlier_printf::INFO, true, bench.ours)
+            bench.run_earlier(earlier_printf::INFO, true, bench.tried_stream)
         }),
-        Row::launch(Section::FirstLaunch, "printf/loaded_after_other", |bench| {
-            bench.earlier(earlier_printf::INFO, false, bench.ours)?;
+        Row::launch(Subject::FirstLaunch, "printf/loaded_after_other", |bench| {
+            bench.run_earlier(earlier_printf::INFO, false, bench.tried_stream)?;
             let function = bench.loaded(prints::INFO)?;
             attempt(move || bench.launch(function))
         }),
-        Row::launch(Section::FirstLaunch, "printf/after_limit", |bench| {
-            // Warming launches kernels with printf, and the driver refuses the limit after that.
+        Row::launch(Subject::FirstLaunch, "printf/after_limit", |bench| {
+            // After a launch of a kernel with printf the driver refuses this limit. Warming has launched such a kernel.
             if !bench.warmed {
                 cuda::set_limit(Limit::CU_LIMIT_PRINTF_FIFO_SIZE, 2 * MIB)?;
             }
@@ -119,17 +119,17 @@ fn printf_and_malloc() -> Vec<Row> {
         }),
         first("assert/first", asserts::INFO),
         after("assert/after_printf", asserts::INFO, |bench| {
-            bench.earlier(earlier_printf::INFO, false, bench.ours)
+            bench.run_earlier(earlier_printf::INFO, false, bench.tried_stream)
         }),
         first("malloc/first", allocates::INFO),
         again("malloc/again", allocates::INFO),
         after("malloc/after_other", allocates::INFO, |bench| {
-            bench.earlier(earlier_malloc::INFO, false, bench.ours)
+            bench.run_earlier(earlier_malloc::INFO, false, bench.tried_stream)
         }),
         after("malloc/after_other_that_allocates", allocates::INFO, |bench| {
-            bench.earlier(earlier_malloc::INFO, true, bench.ours)
+            bench.run_earlier(earlier_malloc::INFO, true, bench.tried_stream)
         }),
-        Row::launch(Section::FirstLaunch, "malloc/after_limit", |bench| {
+        Row::launch(Subject::FirstLaunch, "malloc/after_limit", |bench| {
             if !bench.warmed {
                 cuda::set_limit(Limit::CU_LIMIT_MALLOC_HEAP_SIZE, 16 * MIB)?;
             }
@@ -137,7 +137,7 @@ fn printf_and_malloc() -> Vec<Row> {
             attempt(move || bench.launch(function))
         }),
         after("malloc/after_printf", allocates::INFO, |bench| {
-            bench.earlier(earlier_printf::INFO, false, bench.ours)
+            bench.run_earlier(earlier_printf::INFO, false, bench.tried_stream)
         }),
     ]
 }

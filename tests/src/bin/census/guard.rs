@@ -1,4 +1,5 @@
-//! A section of the audit around the resident kernel: what would wait for it is refused or deferred.
+//! Opens a section of the audit around the resident kernel. In the section, calls that would wait for the kernel are refused or
+//! deferred.
 
 use std::ffi::{CStr, c_char};
 
@@ -10,15 +11,16 @@ use crate::cuda::{self, Done, Failed};
 type Begin = unsafe extern "C" fn(*const c_char, sys::CUcontext, sys::CUstream, u32) -> u64;
 type End = extern "C" fn(u64) -> u64;
 
-/// Puts off what frees, and refuses the rest.
+/// The flag that makes the audit defer calls that free, and refuse all others that would wait.
 const DEFER: u32 = 2;
 
+/// An open section, and the audit's function that ends it.
 pub(crate) struct Guard {
     section: u64,
     end: End,
 }
 
-/// Watches the driver calls of this process, before the first one.
+/// Installs the audit in this process. This must come before the first driver call.
 pub(crate) fn install() -> Done {
     match kernel_audit::install() {
         Ok(Installed::Now) => Ok(()),
@@ -28,10 +30,10 @@ pub(crate) fn install() -> Done {
 }
 
 impl Guard {
-    /// Begins the section of a kernel that is launched next in this stream of the current context.
+    /// Begins the section of the kernel that will be launched next in this stream of the current context.
     pub(crate) fn begin(kernel: &CStr, stream: sys::CUstream) -> Done<Self> {
         let missing = || Failed("the audit has no sections".into());
-        // SAFETY: these are the types of the audit's functions.
+        // SAFETY: `Begin` and `End` are the types of the audit's functions.
         let (begin, end) = unsafe {
             let begin = cuda::lookup::<Begin>(c"kernel_registry_audit_section_begin", 12_000);
             let end = cuda::lookup::<End>(c"kernel_registry_audit_section_end", 12_000);
@@ -43,7 +45,7 @@ impl Guard {
         Ok(Guard { section, end })
     }
 
-    /// Ends it, once the kernel has ended. Returns how many calls were made that were put off.
+    /// Ends the section, once the kernel has ended. Returns the number of deferred calls that the audit made now.
     pub(crate) fn end(self) -> u64 {
         (self.end)(self.section)
     }

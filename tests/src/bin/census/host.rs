@@ -1,5 +1,6 @@
-//! Rows for calls of the host, one file for each kind of object that they are about. Those that the programs of this project
-//! make are in `calls`; these are the others that the driver exports. `coverage` tells which are not tried, and why.
+//! Rows for calls of the host, one file for each kind of driver object. The module `calls` has the rows for calls that the
+//! programs of this project make; the modules here have rows for the driver's other functions. `coverage` tells which functions
+//! no row calls, and why.
 
 mod arrays;
 mod contexts;
@@ -20,21 +21,21 @@ pub(crate) use rows::rows;
 
 use crate::bench::Bench;
 use crate::cuda::Done;
-use crate::row::{Attempt, Row, Section, attempt};
+use crate::row::{Attempt, Row, Subject, attempt};
 
 fn row(name: &str, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static) -> Row {
-    Row::call(Section::HostCall, format!("host/{name}"), prepare)
+    Row::call(Subject::HostCall, format!("host/{name}"), prepare)
 }
 
-/// A row for calls that need no preparation.
+/// Returns a row for calls that need no preparation.
 fn call(name: &str, call: fn(&Bench) -> Done) -> Row {
     row(name, move |bench| attempt(move || call(bench)))
 }
 
-/// A row for calls with something that was made before.
+/// Returns a row for calls with an object that `make` creates before the resident work starts.
 fn with<T: Copy + 'static>(name: &str, make: fn(&Bench) -> Done<T>, call: fn(&Bench, T) -> Done) -> Row {
     row(name, move |bench| {
-        let made = make(bench)?;
-        attempt(move || call(bench, made))
+        let created = make(bench)?;
+        attempt(move || call(bench, created))
     })
 }

@@ -1,4 +1,4 @@
-//! Rows for the other ways to launch a kernel: with and without having loaded it.
+//! Rows for the other functions that launch a kernel, each with a loaded kernel and with one that is not loaded.
 
 use std::ptr;
 
@@ -9,7 +9,7 @@ use kernel_registry::cudarc::driver::sys;
 use crate::bench::{Bench, Word};
 use crate::cuda::{self, Done, Handle, driver};
 use crate::host::kernels;
-use crate::row::{Row, Section, attempt};
+use crate::row::{Row, Subject, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
     let of_kernels = [
@@ -29,7 +29,7 @@ pub(crate) fn rows() -> Vec<Row> {
         }),
         of_function("cuLaunchGridAsync", |bench, function| {
             prepare_old(bench, function)?;
-            driver!(cuLaunchGridAsync(function, 1_i32, 1_i32, bench.ours))
+            driver!(cuLaunchGridAsync(function, 1_i32, 1_i32, bench.tried_stream))
         }),
     ];
     let others = [
@@ -44,7 +44,7 @@ pub(crate) fn rows() -> Vec<Row> {
 
 type Launch = fn(&Bench, sys::CUfunction) -> Done;
 
-/// A launch of a kernel in each of its states.
+/// Returns rows for a launch of a library's kernel: not loaded, in a library that the context has, and loaded.
 fn of_kernel(name: &str, launch: Launch) -> [Row; 3] {
     let cold = |bench: &Bench| bench.warm_or(small::INFO, || kernels::cold(bench).map(cuda::as_function));
     let cold_in_context =
@@ -56,10 +56,9 @@ fn of_kernel(name: &str, launch: Launch) -> [Row; 3] {
     ]
 }
 
-/// A launch of a function, cold and loaded, by calls that take no kernel of a library. The function is taken first, which
-/// loads nothing here.
+/// Returns rows for a launch by calls that accept functions only: of a function that is not loaded, and of a loaded one.
 fn of_function(name: &str, launch: Launch) -> [Row; 2] {
-    let cold = Row::launch(Section::Loading, format!("launch/{name}_cold"), move |bench| {
+    let cold = Row::launch(Subject::Loading, format!("launch/{name}_cold"), move |bench| {
         let module = cuda::load_module(small::INFO)?;
         attempt(move || launch(bench, bench.warm_or(small::INFO, || cuda::function(module, small::INFO))?))
     });
@@ -67,7 +66,7 @@ fn of_function(name: &str, launch: Launch) -> [Row; 2] {
 }
 
 fn row(name: &str, ready: fn(&Bench) -> Done<sys::CUfunction>, launch: Launch) -> Row {
-    Row::launch(Section::Loading, format!("launch/{name}"), move |bench| {
+    Row::launch(Subject::Loading, format!("launch/{name}"), move |bench| {
         let function = ready(bench)?;
         attempt(move || launch(bench, function))
     })
@@ -82,7 +81,7 @@ fn launch_ex(bench: &Bench, function: sys::CUfunction) -> Done {
         blockDimY: 1,
         blockDimZ: 1,
         sharedMemBytes: 0,
-        hStream: bench.ours,
+        hStream: bench.tried_stream,
         attrs: ptr::null_mut(),
         numAttrs: 0,
     };
@@ -92,7 +91,7 @@ fn launch_ex(bench: &Bench, function: sys::CUfunction) -> Done {
 
 fn launch_cooperative(bench: &Bench, function: sys::CUfunction) -> Done {
     let config = crate::bench::ONE_WARP.cooperative();
-    bench.launch_as(function, bench.ours, &config)
+    bench.launch_as(function, bench.tried_stream, &config)
 }
 
 fn launch_cooperative_on_devices(bench: &Bench, function: sys::CUfunction) -> Done {
@@ -106,7 +105,7 @@ fn launch_cooperative_on_devices(bench: &Bench, function: sys::CUfunction) -> Do
             blockDimY: 1,
             blockDimZ: 1,
             sharedMemBytes: 0,
-            hStream: bench.ours,
+            hStream: bench.tried_stream,
             kernelParams: args.as_mut_ptr(),
         };
         driver!(cuLaunchCooperativeKernelMultiDevice(&raw mut launch, 1_u32, 0_u32))
@@ -114,11 +113,11 @@ fn launch_cooperative_on_devices(bench: &Bench, function: sys::CUfunction) -> Do
 }
 
 fn launch_captured(bench: &Bench, function: sys::CUfunction) -> Done {
-    let graph = cuda::capture(bench.ours, || bench.launch(function))?;
-    cuda::launch_graph(cuda::instantiate(graph)?, bench.ours)
+    let graph = cuda::capture(bench.tried_stream, || bench.launch(function))?;
+    cuda::launch_graph(cuda::instantiate(graph)?, bench.tried_stream)
 }
 
-/// What the launches of CUDA 2.0 need: the block and the arguments are the function's.
+/// Sets the block's shape and the arguments, which the launch calls of CUDA 2.0 take from the function.
 fn prepare_old(bench: &Bench, function: sys::CUfunction) -> Done {
     let mut done = bench.address_of(Word::Done);
     driver!(cuFuncSetBlockShape(function, 32_i32, 1_i32, 1_i32))?;
@@ -129,9 +128,9 @@ fn prepare_old(bench: &Bench, function: sys::CUfunction) -> Done {
     driver!(cuParamSetSize(function, 12_u32))
 }
 
-/// A launch after another call with the function, which nothing has loaded.
+/// Returns a row that makes `call` with a function that is not loaded, and then launches the function.
 fn of_enumerated(name: &str, call: fn(sys::CUfunction) -> Done) -> Row {
-    Row::launch(Section::Loading, format!("launch/{name}"), move |bench| {
+    Row::launch(Subject::Loading, format!("launch/{name}"), move |bench| {
         let function = bench.warm_or(bare::INFO, || cuda::enumerated_function(bare::INFO))?;
         attempt(move || {
             call(function)?;
@@ -140,10 +139,10 @@ fn of_enumerated(name: &str, call: fn(sys::CUfunction) -> Done) -> Row {
     })
 }
 
-/// A launch of a graph whose node is added beside the resident kernel. A warm kernel is captured: it has no handle of a
-/// library's kernel.
+/// Returns a row that adds a kernel node to a graph beside the resident kernel, and launches the graph. A warm kernel is captured
+/// instead, because it has no `CUkernel` handle.
 fn added_to_graph() -> Row {
-    Row::launch(Section::Loading, "launch/cuGraphAddKernelNode_cold", |bench| {
+    Row::launch(Subject::Loading, "launch/cuGraphAddKernelNode_cold", |bench| {
         let library = cuda::load_library(small::INFO)?;
         attempt(move || {
             if bench.warmed {
@@ -151,7 +150,7 @@ fn added_to_graph() -> Row {
             }
             let kernel = cuda::kernel(library, small::INFO)?;
             let graph = bench.with_args(|args| cuda::graph_of(kernel, args))?;
-            cuda::launch_graph(cuda::instantiate(graph)?, bench.ours)
+            cuda::launch_graph(cuda::instantiate(graph)?, bench.tried_stream)
         })
     })
 }

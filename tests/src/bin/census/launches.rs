@@ -1,5 +1,5 @@
-//! Rows for first launches that depend on how much of the device the resident kernel holds, on its stream, or on how
-//! the launch is made.
+//! Rows for first launches that depend on how much of the device the resident kernel holds, on the streams, or on shared memory
+//! and graphs.
 
 use census_kernels::plain::{frame_32k, prints, shared_dynamic, shared_static, small};
 use kernel_registry::KernelInfo;
@@ -8,22 +8,22 @@ use kernel_registry::cudarc::driver::sys;
 use crate::bench::{Bench, ONE_WARP, Word};
 use crate::cuda::{self, Done, MIB};
 use crate::resident::Beside;
-use crate::row::{Attempt, Row, Section, attempt};
+use crate::row::{Attempt, Row, Subject, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
     [shared(), device(), streams(), graphs()].into_iter().flatten().collect()
 }
 
 fn row(name: impl Into<String>, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static) -> Row {
-    Row::launch(Section::FirstLaunch, name, prepare)
+    Row::launch(Subject::FirstLaunch, name, prepare)
 }
 
-/// A launch with the most shared memory that a block can have.
+/// Returns a row for a launch with the most shared memory that a block can have.
 fn most_shared(name: &str) -> Row {
     row(name, |bench| {
         let function = bench.loaded(shared_dynamic::INFO)?;
         let config = bench.grant_shared(function)?;
-        attempt(move || bench.launch_as(function, bench.ours, &config))
+        attempt(move || bench.launch_as(function, bench.tried_stream, &config))
     })
 }
 
@@ -40,22 +40,22 @@ fn shared() -> Vec<Row> {
         most_shared("shared/most"),
         row("shared/most_granted_beside", |bench| {
             let function = bench.loaded(shared_dynamic::INFO)?;
-            attempt(move || bench.launch_as(function, bench.ours, &bench.grant_shared(function)?))
+            attempt(move || bench.launch_as(function, bench.tried_stream, &bench.grant_shared(function)?))
         }),
         static_shared("shared/static"),
         most_shared("shared/most_beside_every_sm").beside(Beside::EverySm).remains(CARVED),
         row("shared/most_again_beside_every_sm", |bench| {
             let function = bench.loaded(shared_dynamic::INFO)?;
             let config = bench.grant_shared(function)?;
-            bench.launch_as(function, bench.ours, &config)?;
+            bench.launch_as(function, bench.tried_stream, &config)?;
             cuda::synchronize()?;
-            attempt(move || bench.launch_as(function, bench.ours, &config))
+            attempt(move || bench.launch_as(function, bench.tried_stream, &config))
         })
         .beside(Beside::EverySm)
         .remains(CARVED),
         row("shared/32k_beside_every_sm", |bench| {
             let function = bench.loaded(shared_dynamic::INFO)?;
-            attempt(move || bench.launch_as(function, bench.ours, &ONE_WARP.shared(32 * 1024)))
+            attempt(move || bench.launch_as(function, bench.tried_stream, &ONE_WARP.shared(32 * 1024)))
         })
         .beside(Beside::EverySm)
         .remains(CARVED),
@@ -77,10 +77,10 @@ fn loaded(
 
 fn device() -> Vec<Row> {
     const FULL: &str = "there is no room on the device";
-    let ours = |bench: &Bench| Ok(bench.ours);
+    let tried_stream = |bench: &Bench| Ok(bench.tried_stream);
     vec![
-        loaded("device/every_sm", small::INFO, ours).beside(Beside::EverySm),
-        loaded("device/full", small::INFO, ours).beside(Beside::WholeDevice).remains(FULL),
+        loaded("device/every_sm", small::INFO, tried_stream).beside(Beside::EverySm),
+        loaded("device/full", small::INFO, tried_stream).beside(Beside::WholeDevice).remains(FULL),
         loaded("device/full_urgent_stream", small::INFO, |_| cuda::urgent_stream())
             .beside(Beside::WholeDevice)
             .remains(FULL),
@@ -91,7 +91,7 @@ fn streams() -> Vec<Row> {
     const LEGACY: &str = "the default stream and blocking streams wait for each other";
     let mut rows = vec![
         loaded("stream/legacy", small::INFO, |_| Ok(cuda::legacy_stream())),
-        loaded("stream/non_blocking_beside_legacy", small::INFO, |bench| Ok(bench.ours))
+        loaded("stream/non_blocking_beside_legacy", small::INFO, |bench| Ok(bench.tried_stream))
             .beside(Beside::ThreadOnLegacy),
         loaded("stream/blocking_beside_legacy", small::INFO, |_| cuda::stream(cuda::BLOCKING))
             .beside(Beside::ThreadOnLegacy)
@@ -99,7 +99,7 @@ fn streams() -> Vec<Row> {
         loaded("stream/legacy_beside_blocking", small::INFO, |_| Ok(cuda::legacy_stream()))
             .beside(Beside::ThreadOnBlocking)
             .remains(LEGACY),
-        Row::call(Section::FirstLaunch, "stream/copy_beside_blocking", |_| {
+        Row::call(Subject::FirstLaunch, "stream/copy_beside_blocking", |_| {
             let (to, from) = (cuda::alloc(MIB)?, cuda::pageable(MIB));
             attempt(move || cuda::upload(to, from))
         })
@@ -140,14 +140,14 @@ fn graphs() -> Vec<Row> {
     ]
 }
 
-/// Captures a launch, instantiates the graph, and uploads it if `uploaded`.
+/// Returns a row for the first launch of a captured graph, which is uploaded before if `uploaded`.
 fn graph(name: &str, kernel: &'static KernelInfo, uploaded: bool) -> Row {
     row(name, move |bench| {
         let function = bench.loaded(kernel)?;
-        let graph = cuda::instantiate(cuda::capture(bench.ours, || bench.launch(function))?)?;
+        let graph = cuda::instantiate(cuda::capture(bench.tried_stream, || bench.launch(function))?)?;
         if uploaded {
-            cuda::upload_graph(graph, bench.ours)?;
+            cuda::upload_graph(graph, bench.tried_stream)?;
         }
-        attempt(move || cuda::launch_graph(graph, bench.ours))
+        attempt(move || cuda::launch_graph(graph, bench.tried_stream))
     })
 }

@@ -1,4 +1,4 @@
-//! Rows for limits that the driver refuses once a kernel that depends on them was launched.
+//! Rows for limits that the driver refuses to set after the launch of a kernel that depends on the limit.
 
 use census_kernels::plain::{allocates, prints, small};
 use census_kernels::special::asserts;
@@ -6,7 +6,7 @@ use kernel_registry::KernelInfo;
 use kernel_registry::cudarc::driver::sys::{CUlimit, CUlimit_enum as Limit};
 
 use crate::cuda::{self, Done, MIB};
-use crate::row::{Row, Section, attempt};
+use crate::row::{Row, Subject, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
     const PRINTF: CUlimit = Limit::CU_LIMIT_PRINTF_FIFO_SIZE;
@@ -22,9 +22,9 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-/// Sets a limit after the first launch of a kernel.
+/// Returns a row that sets a limit after the first launch of a kernel.
 fn after(name: &str, limit: CUlimit, kernel: &'static KernelInfo) -> Row {
-    Row::call(Section::HostCall, name, move |bench| {
+    Row::call(Subject::HostCall, name, move |bench| {
         bench.launch_and_wait(bench.loaded(kernel)?)?;
         attempt(move || set(limit))
     })

@@ -1,4 +1,4 @@
-//! Rows for loading: each makes one more call before the launch, to find the call that loads a kernel.
+//! Rows that find the call that loads a kernel: each row makes one more call than the row before, and then launches the kernel.
 
 use census_kernels::PLAIN_PTX;
 use census_kernels::bare;
@@ -7,14 +7,14 @@ use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
 use crate::cuda::{self, Done, FunctionAttribute};
-use crate::row::{Row, Section, attempt};
+use crate::row::{Row, Subject, attempt};
 
 const REGISTERS: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
 const SHARED: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
-        Row::launch(Section::Loading, "module/only", |bench| {
+        Row::launch(Subject::Loading, "module/only", |bench| {
             let module = cuda::load_module(small::INFO)?;
             attempt(move || bench.launch(bench.warm_or(small::INFO, || cuda::function(module, small::INFO))?))
         }),
@@ -46,7 +46,7 @@ pub(crate) fn rows() -> Vec<Row> {
             cuda::load_function(function)?;
             Ok(function)
         }),
-        Row::launch(Section::Loading, "library/only", |bench| {
+        Row::launch(Subject::Loading, "library/only", |bench| {
             let library = cuda::load_library(small::INFO)?;
             attempt(move || {
                 let kernel = || cuda::kernel(library, small::INFO).map(cuda::as_function);
@@ -89,23 +89,23 @@ pub(crate) fn rows() -> Vec<Row> {
             cuda::function_of_kernel(cuda::kernel(library, sibling::INFO)?)?;
             cuda::kernel(library, small::INFO).map(cuda::as_function)
         }),
-        Row::launch(Section::Loading, "library/kernel_in_graph", |bench| {
+        Row::launch(Subject::Loading, "library/kernel_in_graph", |bench| {
             let graph = if bench.warmed {
                 let function = bench.loaded(small::INFO)?;
-                cuda::capture(bench.ours, || bench.launch(function))?
+                cuda::capture(bench.tried_stream, || bench.launch(function))?
             } else {
                 let kernel = library_kernel()?;
                 bench.with_args(|args| cuda::graph_of(kernel, args))?
             };
             let graph = cuda::instantiate(graph)?;
-            attempt(move || cuda::launch_graph(graph, bench.ours))
+            attempt(move || cuda::launch_graph(graph, bench.tried_stream))
         }),
     ]
 }
 
-/// A row that makes these calls, and then launches the kernel.
+/// Returns a row that calls `ready`, and then launches the function that `ready` returns.
 fn row(name: &str, ready: fn(&Bench) -> Done<sys::CUfunction>) -> Row {
-    Row::launch(Section::Loading, name, move |bench| {
+    Row::launch(Subject::Loading, name, move |bench| {
         let function = bench.warm_or(small::INFO, || ready(bench))?;
         attempt(move || bench.launch(function))
     })

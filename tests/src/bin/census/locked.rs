@@ -1,4 +1,4 @@
-//! Rows for calls of one thread while another thread of the same context waits in the driver: does each return?
+//! Rows for calls of one thread while another thread of the same context waits in the driver: does each call return?
 
 use std::thread;
 
@@ -8,34 +8,35 @@ use kernel_registry::cudarc::driver::sys::{CUevent_flags_enum as EventFlags, CUl
 
 use crate::bench::{Bench, Other, Word};
 use crate::cuda::{self, Done, FunctionAttribute, MIB, Sent};
-use crate::row::{Attempt, Row, Section, attempt};
+use crate::row::{Attempt, Row, Subject, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
-    [copies(), launches(), memory(), streams(), questions(), behind_others()].into_iter().flatten().collect()
+    [copies(), launches(), memory(), streams(), questions(), behind_other_waits()].into_iter().flatten().collect()
 }
 
-/// The other thread launches a library's kernel, which the driver loads only then.
+/// Returns a row for a call while another thread waits in a launch, because the driver loads the launched kernel only then.
 fn row(name: &str, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static) -> Row {
-    behind(name, late_launch, prepare)
+    after_other_waits(name, late_launch, prepare)
 }
 
-fn behind(
+/// Returns a row for a call while another thread waits in the calls of `other`.
+fn after_other_waits(
     name: &str,
     other: fn(&Bench) -> Done<Other>,
     prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static,
 ) -> Row {
-    Row::call(Section::HostCall, format!("locked/{name}"), move |bench| {
+    Row::call(Subject::HostCall, format!("locked/{name}"), move |bench| {
         let (other, call) = (other(bench)?, prepare(bench)?);
         attempt(move || {
             bench.start(other)?;
-            // The other thread reaches its wait.
+            // In this time the other thread enters the call that waits.
             thread::sleep(bench.limit / 5);
             call()
         })
     })
 }
 
-/// A row for a call that needs no preparation.
+/// Returns a row for a call that needs no preparation.
 fn call(name: &str, call: fn(&Bench) -> Done) -> Row {
     row(name, move |bench| attempt(move || call(bench)))
 }
@@ -50,7 +51,7 @@ fn copies() -> Vec<Row> {
     vec![
         row("cuMemcpyHtoDAsync_pinned", |bench| {
             let (to, from) = (cuda::alloc(MIB)?, cuda::alloc_host(MIB)?);
-            attempt(move || cuda::upload_async(to, from, MIB, bench.ours))
+            attempt(move || cuda::upload_async(to, from, MIB, bench.tried_stream))
         }),
         row("cuMemcpyHtoDAsync_pageable", upload),
         row("cuMemcpyHtoD", |_| {
@@ -59,18 +60,18 @@ fn copies() -> Vec<Row> {
         }),
         row("cuMemcpyDtoHAsync", |bench| {
             let (from, to) = (cuda::alloc(MIB)?, cuda::alloc_host(MIB)?);
-            attempt(move || cuda::download_async(to, from, MIB, bench.ours))
+            attempt(move || cuda::download_async(to, from, MIB, bench.tried_stream))
         }),
         row("cuMemsetD32Async", |bench| {
             let memory = cuda::alloc(MIB)?;
-            attempt(move || cuda::set_async(memory, MIB, bench.ours))
+            attempt(move || cuda::set_async(memory, MIB, bench.tried_stream))
         }),
     ]
 }
 
 fn upload(bench: &Bench) -> Done<Attempt<'_>> {
     let (to, from) = (cuda::alloc(MIB)?, cuda::pageable(MIB));
-    attempt(move || cuda::upload_async(to, from.as_ptr().cast(), MIB, bench.ours))
+    attempt(move || cuda::upload_async(to, from.as_ptr().cast(), MIB, bench.tried_stream))
 }
 
 fn launches() -> Vec<Row> {
@@ -81,10 +82,10 @@ fn launches() -> Vec<Row> {
         }),
         row("cuGraphLaunch", |bench| {
             let function = bench.loaded(small::INFO)?;
-            let graph = cuda::instantiate(cuda::capture(bench.ours, || bench.launch(function))?)?;
-            attempt(move || cuda::launch_graph(graph, bench.ours))
+            let graph = cuda::instantiate(cuda::capture(bench.tried_stream, || bench.launch(function))?)?;
+            attempt(move || cuda::launch_graph(graph, bench.tried_stream))
         }),
-        call("cuLaunchHostFunc", |bench| cuda::call_host(bench.ours)),
+        call("cuLaunchHostFunc", |bench| cuda::call_host(bench.tried_stream)),
     ]
 }
 
@@ -92,7 +93,7 @@ fn memory() -> Vec<Row> {
     vec![
         call("cuMemAlloc", |_| cuda::alloc(MIB).map(drop)),
         call("cuMemHostAlloc", |_| cuda::alloc_host(MIB).map(drop)),
-        call("cuMemAllocAsync", |bench| cuda::alloc_async(MIB, bench.ours).map(drop)),
+        call("cuMemAllocAsync", |bench| cuda::alloc_async(MIB, bench.tried_stream).map(drop)),
         call("cuMemGetInfo", |_| cuda::free_memory().map(drop)),
         row("cuPointerGetAttribute", |_| {
             let memory = cuda::alloc(MIB)?;
@@ -104,13 +105,13 @@ fn memory() -> Vec<Row> {
 fn streams() -> Vec<Row> {
     let recorded = |bench: &Bench| {
         let event = cuda::event(EventFlags::CU_EVENT_DEFAULT)?;
-        cuda::record_and_wait(event, bench.ours)?;
+        cuda::record_and_wait(event, bench.tried_stream)?;
         Ok(event)
     };
     vec![
         row("cuEventRecord", |bench| {
             let event = cuda::event(EventFlags::CU_EVENT_DEFAULT)?;
-            attempt(move || cuda::record(event, bench.ours))
+            attempt(move || cuda::record(event, bench.tried_stream))
         }),
         call("cuEventCreate", |_| cuda::event(EventFlags::CU_EVENT_DEFAULT).map(drop)),
         row("cuEventQuery", move |bench| {
@@ -118,14 +119,14 @@ fn streams() -> Vec<Row> {
             attempt(move || cuda::has_come(event).map(drop))
         }),
         call("cuStreamCreate", |_| cuda::stream(cuda::NON_BLOCKING).map(drop)),
-        call("cuStreamQuery_idle", |bench| cuda::is_idle(bench.ours).map(drop)),
-        call("cuStreamQuery_busy", |bench| cuda::is_idle(bench.residents).map(drop)),
-        call("cuStreamSynchronize_idle", |bench| cuda::synchronize_stream(bench.ours)),
+        call("cuStreamQuery_idle", |bench| cuda::is_idle(bench.tried_stream).map(drop)),
+        call("cuStreamQuery_busy", |bench| cuda::is_idle(bench.resident_stream).map(drop)),
+        call("cuStreamSynchronize_idle", |bench| cuda::synchronize_stream(bench.tried_stream)),
         row("cuStreamWaitEvent", move |bench| {
             let event = recorded(bench)?;
-            attempt(move || cuda::wait_event(bench.ours, event))
+            attempt(move || cuda::wait_event(bench.tried_stream, event))
         }),
-        call("cuStreamWriteValue32", |bench| cuda::write_value(bench.ours, bench.address_of(Word::Spare))),
+        call("cuStreamWriteValue32", |bench| cuda::write_value(bench.tried_stream, bench.address_of(Word::Spare))),
     ]
 }
 
@@ -159,15 +160,15 @@ fn questions() -> Vec<Row> {
     ]
 }
 
-/// A copy while the other thread waits for something else.
-fn behind_others() -> Vec<Row> {
+/// Returns rows for a copy while the other thread waits in a call that is no launch of an unloaded kernel.
+fn behind_other_waits() -> Vec<Row> {
     vec![
-        behind(
+        after_other_waits(
             "copy_behind_cuModuleLoadData",
             |_| Ok(Box::new(|| cuda::load_module(small::INFO).map(drop))),
             upload,
         ),
-        behind(
+        after_other_waits(
             "copy_behind_cuKernelGetFunction",
             |_| {
                 let library = cuda::load_library(sibling::INFO)?;
@@ -176,7 +177,7 @@ fn behind_others() -> Vec<Row> {
             },
             upload,
         ),
-        behind(
+        after_other_waits(
             "copy_behind_frame_32k",
             |bench| {
                 let (function, stream) = (bench.loaded(frame_32k::INFO)?, cuda::stream(cuda::NON_BLOCKING)?);
@@ -184,7 +185,7 @@ fn behind_others() -> Vec<Row> {
             },
             upload,
         ),
-        behind(
+        after_other_waits(
             "copy_behind_cuMemFree",
             |_| {
                 let memory = cuda::alloc(MIB)?;

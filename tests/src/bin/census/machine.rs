@@ -1,4 +1,4 @@
-//! The GPU, the driver and the date, for recordings.
+//! Finds the GPU, the driver and the date, for recordings.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use crate::recording::Machine;
 
 /// Describes the first device, or returns an error message if there is none.
 pub(crate) fn machine() -> Result<Machine, String> {
-    // The context is dropped on return: rows make their own.
+    // The context is dropped on return, because each row creates its own.
     let context = kernel_registry::context(0).map_err(|error| ::tests::with_causes(&error))?;
     let attribute = |which| context.attribute(which).map_err(|error| error.to_string());
     let (major, minor) = (
@@ -26,20 +26,20 @@ pub(crate) fn machine() -> Result<Machine, String> {
     })
 }
 
-/// The version in the kernel module's own description: the first word of digits with a dot.
+/// Finds the driver's version in the text by which the kernel module describes itself: the first word of digits with a dot.
 fn driver_version(text: &str) -> Option<String> {
     let is_version =
         |word: &&str| word.contains('.') && word.bytes().all(|b| b == b'.' || b.is_ascii_digit());
     text.lines().next()?.split_whitespace().find(is_version).map(str::to_owned)
 }
 
-/// Today, as year, month and day of UTC.
+/// Returns today's date in UTC, as year, month and day.
 pub(crate) fn date() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     civil(seconds / (24 * 60 * 60))
 }
 
-/// The date that many days after 1 January 1970.
+/// Returns the date that is so many days after 1 January 1970.
 fn civil(days: u64) -> String {
     let is_leap =
         |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));

@@ -1,8 +1,9 @@
-//! The census: tries which driver operations wait for a resident kernel. docs/census.md tells how to run it
-//! elsewhere, and what a recording contains. Its kernels are the crate `tests/census`, beside the recordings.
+//! The census: tries which driver operations wait for a resident kernel. docs/census.md tells how to run the census on another
+//! machine, and what a recording contains. The kernels are in the crate `tests/census`, beside the recordings.
 //!
-//! Every row runs in its own process, where the resident kernel gives up after a second: `process` starts it, `child` runs
-//! it. The rows are in `loading`, `first`, `stack`, `launches`, `waiting`, `calls`, `limits` and `locked`.
+//! Every row runs in a process of its own, where the resident kernel ends by itself after a second. `process` starts that process,
+//! and `child` runs the row in it. The rows are in `loading`, `first`, `stack`, `launches`, `launched`, `waiting`, `calls`,
+//! `limits`, `locked` and `host`.
 
 mod bench;
 mod calls;
@@ -59,10 +60,10 @@ fn main() -> ExitCode {
 /// An exit code and its message.
 type Failure = (ExitCode, String);
 
-/// After this time resident work gives up. An operation that takes as long counts as waiting.
+/// The time after which resident work ends by itself. An operation that takes so long counts as waiting.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// The same where a result is not as expected, and the row is tried again.
+/// The time after which resident work ends by itself when a row is tried again, because its result was not as expected.
 const PATIENT: Duration = Duration::from_secs(10);
 
 const FAILED: u8 = 1;
@@ -72,7 +73,7 @@ fn not_possible(error: impl ToString) -> Failure {
     (ExitCode::from(NOT_POSSIBLE), error.to_string())
 }
 
-/// Tries one row in this process. The last printed line is the result.
+/// Tries one row in this process, and prints the result as the last line.
 fn child(name: &str, options: &Options) -> Result<ExitCode, Failure> {
     let rows = rows::list_rows();
     let row = rows.iter().find(|row| row.name == name);
@@ -98,7 +99,7 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
         chosen.iter().for_each(|row| println!("{}", table::listed(row)));
         return Ok(ExitCode::SUCCESS);
     }
-    // Read the recording first: trying takes minutes.
+    // Reads the recording first, because the rows take minutes.
     let expected = options.expect.as_deref().map(Recording::read).transpose().map_err(not_possible)?;
     let machine = machine::machine().map_err(not_possible)?;
     println!("{machine}\n");
@@ -114,7 +115,7 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
             && unguarded(tried, options, &chosen).is_none()
             && same_manner.and_then(|expected| expected.difference(tried)).is_none()
     };
-    // A busy machine can be slower than the resident kernel is patient.
+    // On a busy machine an operation can take longer than the resident kernel runs.
     let doubtful: Vec<_> = (0..to_try.len()).filter(|&index| !is_right(&recording.rows[index])).collect();
     if !doubtful.is_empty() {
         println!("\nagain, with more patience:");
@@ -148,7 +149,7 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
 /// A row's name, its mode, and why it can wait although every kernel is warm.
 type ToTry<'r> = (&'r str, Mode, Option<&'static str>);
 
-/// Tries rows in the order given, and prints a line for each. Resident work gives up after so long.
+/// Tries rows in the given order, and prints a line for each. Resident work ends by itself after `limit`.
 fn tried(rows: &[ToTry<'_>], options: &Options, limit: Duration) -> Result<Vec<Tried>, Failure> {
     let attempt = |(row, mode, _): &ToTry<'_>| process::outcome(row, *mode, options.manner(), limit);
     let mut all = Vec::new();
@@ -161,7 +162,7 @@ fn tried(rows: &[ToTry<'_>], options: &Options, limit: Duration) -> Result<Vec<T
     Ok(all)
 }
 
-/// What is wrong if a row still waits although warming should have prevented it.
+/// Returns a problem if a row still waits although warming should have prevented the wait.
 fn unprevented(tried: &Tried, options: &Options, rows: &[&Row]) -> Option<String> {
     let Tried { row, mode, outcome } = tried;
     let is_right = matches!(outcome.verdict, Verdict::Runs | Verdict::Lacking);
@@ -169,10 +170,11 @@ fn unprevented(tried: &Tried, options: &Options, rows: &[&Row]) -> Option<String
     (options.warmed && !is_right && is_preventable).then(|| format!("{mode} {row}: {outcome} after warming"))
 }
 
-/// What is wrong if a row waits although a section should have prevented it, or should have left it alone.
+/// Returns a problem if a row waits although the section should have prevented the wait, or if the section refused or deferred a
+/// call that does not wait.
 fn unguarded(tried: &Tried, options: &Options, rows: &[&Row]) -> Option<String> {
     let Tried { row, mode, outcome } = tried;
-    // Also without a section.
+    // The driver refuses these rows without a section, too.
     let is_refused = || rows.iter().any(|known| known.name == *row && known.refused);
     let is_right = match outcome.verdict {
         Verdict::Blocks => false,
@@ -187,7 +189,7 @@ fn unguarded(tried: &Tried, options: &Options, rows: &[&Row]) -> Option<String> 
     (options.guarded && !is_right).then_some(words)
 }
 
-/// Whether a row waits by a rule, or what it returns does.
+/// Returns whether a rule says that a row waits, or that the kernel which the row launches waits.
 fn waits(row: &str, mode: Mode) -> bool {
     let mode = mode.to_string();
     let waits = |evidence: &Evidence| evidence.waits(row) || evidence.waits_later(row);
@@ -199,9 +201,9 @@ mod tests {
     use super::*;
     use crate::recording::{Machine, Manner, Outcome};
 
-    /// A warmed launch that waits is a failure, except where warming cannot help.
+    /// Checks that a warmed launch that waits is a problem, except where warming cannot help.
     #[test]
-    fn only_what_can_be_prevented_is_a_problem() {
+    fn a_wait_is_a_problem_only_where_warming_prevents_it() {
         let machine = Machine { gpu: String::new(), arch: String::new(), driver: None, cuda: String::new() };
         let mut recording = Recording::new(machine, String::new(), Manner::Warmed);
         let rows = rows::list_rows();
@@ -221,9 +223,9 @@ mod tests {
         assert_eq!(problems(&recording), ["lazy frame/2k: blocks after warming"]);
     }
 
-    /// A section prevents waiting, and nothing else.
+    /// Checks that a section may refuse or defer only calls that wait.
     #[test]
-    fn what_waits_by_a_rule_may_be_refused() {
+    fn only_calls_that_wait_by_a_rule_may_be_refused() {
         let machine = Machine { gpu: String::new(), arch: String::new(), driver: None, cuda: String::new() };
         let mut recording = Recording::new(machine, String::new(), Manner::Guarded);
         for (row, mode, verdict) in [

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 use crate::recording::{Manner, Mode};
-use crate::row::{Row, Section};
+use crate::row::{Row, Subject};
 
 /// Tries which operations of the CUDA driver wait for a resident kernel
 #[derive(Debug, Parser)]
@@ -103,10 +103,10 @@ impl Options {
             return Err(format!("no row or group `{name}`; `--list` shows them"));
         }
         let wanted = |row: &&Row| self.only.is_empty() || self.only.iter().any(|name| is(row, name));
-        // Warming only affects launches. What launches nothing waits in a call, if it waits.
+        // Warming affects launches only. A section affects calls only, so rows that launch nothing are enough.
         let possible = |row: &&Row| match self.manner() {
             Manner::Cold => true,
-            Manner::Warmed => row.section != Section::HostCall,
+            Manner::Warmed => row.subject != Subject::HostCall,
             Manner::Guarded => is(row, "host") || is(row, "capture"),
         };
         let chosen: Vec<_> = rows.iter().filter(wanted).filter(possible).collect();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn without_options_it_is_everything() {
+    fn without_options_all_rows_are_chosen() {
         assert_eq!(choose(&[]).unwrap().len(), rows::list_rows().len());
         let options = Options::try_parse_from(["census"]).unwrap();
         assert_eq!(options.mode.modes(), [Mode::Lazy, Mode::Eager]);
@@ -151,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_an_error() {
+    fn an_unknown_row_or_mode_is_an_error() {
         assert!(choose(&["--only", "frame/3k"]).unwrap_err().contains("`frame/3k`"));
         assert!(choose(&["--mode", "sometimes"]).is_err());
         assert!(choose(&["--jobs", "0"]).unwrap_err().contains("from 1 to 64"));
     }
 
     #[test]
-    fn calls_that_launch_nothing_are_guarded() {
+    fn only_rows_that_launch_nothing_are_guarded() {
         let guarded = choose(&["--guarded"]).unwrap();
         assert!(guarded.contains(&"host/cuMemFree_1M".into()) && !guarded.contains(&"frame/2k".into()));
         assert!(choose(&["--guarded", "--only", "frame"]).unwrap_err().contains("leave out"));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_launches_nothing_is_not_warmed() {
+    fn rows_that_launch_nothing_are_not_warmed() {
         let warmed = choose(&["--warmed"]).unwrap();
         assert!(warmed.contains(&"module/only".into()) && !warmed.contains(&"host/nothing".into()));
         assert!(choose(&["--warmed", "--only", "host"]).unwrap_err().contains("leave out"));

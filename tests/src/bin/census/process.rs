@@ -1,4 +1,4 @@
-//! Starts this program again for each row, and waits for it with a time limit.
+//! Starts this executable again for each row, and waits for that process with a time limit.
 
 use std::env;
 use std::io;
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use crate::recording::{Manner, Mode, Outcome};
 
-/// Longer than the slowest driver needs on a busy machine to start, and again when the resident kernel has given up.
+/// More time than the slowest driver needs on a busy machine to start, and to go on after the resident kernel ended by itself.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Variables that change what blocks.
+/// Environment variables that change which operations block.
 const DISTURBING: [&str; 3] =
     ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_DATA_LOADING"];
 
-/// Runs a row in its own process. It is an error if this program cannot be started.
+/// Runs a row in a process of its own. Returns an error if this executable cannot be started.
 pub(crate) fn outcome(row: &str, mode: Mode, manner: Manner, limit: Duration) -> io::Result<Outcome> {
     let mut command = Command::new(env::current_exe()?);
     command.args(["--child", row, "--mode", &mode.to_string(), "--limit", &limit.as_secs().to_string()]);
@@ -47,11 +47,11 @@ fn wait(mut child: Child, timeout: Duration) -> io::Result<(Output, bool)> {
         }
         thread::sleep(Duration::from_millis(2));
     };
-    // Rows print little, and all of it is in the pipe already.
+    // Rows print little, so the pipe holds all output already.
     Ok((child.wait_with_output()?, in_time))
 }
 
-/// The last line that a process printed; kernels may have printed before.
+/// Reads the result from the last line that a process printed. Kernels may have printed lines before it.
 fn read(output: &Output) -> Outcome {
     let printed = String::from_utf8_lossy(&output.stdout);
     let last = printed.lines().last().and_then(|line| serde_json::from_str(line).ok());
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_counts() {
+    fn the_result_is_the_last_line() {
         let printed = "printed by a kernel\n\n{\"result\":\"runs\",\"host_ms\":0.5}\n";
         let outcome = read(&output(0, printed, ""));
         assert_eq!((outcome.verdict, outcome.host_ms), (Verdict::Runs, Some(0.5)));

@@ -1,4 +1,4 @@
-//! Recordings: census results in a file, and the comparison of two. The schema is in docs/census.md.
+//! Reads, writes and compares recordings, which are the results of a census in a file. The schema is in docs/census.md.
 
 use std::fmt;
 use std::fs;
@@ -14,9 +14,9 @@ pub(crate) struct Recording {
     pub(crate) schema: u32,
     #[serde(flatten)]
     pub(crate) machine: Machine,
-    /// Year, month and day, of UTC.
+    /// The year, month and day, in UTC.
     pub(crate) date: String,
-    /// Whether every kernel was warmed before.
+    /// Whether kernel-registry warmed every kernel before each row.
     pub(crate) warmed: bool,
     /// Whether a section of the audit was around the resident work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -29,7 +29,7 @@ pub(crate) struct Recording {
 pub(crate) struct Machine {
     pub(crate) gpu: String,
     pub(crate) arch: String,
-    /// The version of the driver, if the system tells.
+    /// The version of the driver, if the operating system tells it.
     pub(crate) driver: Option<String>,
     /// The newest version of CUDA that the driver supports.
     pub(crate) cuda: String,
@@ -44,12 +44,12 @@ pub(crate) struct Tried {
     pub(crate) outcome: Outcome,
 }
 
-/// What is done before a row is tried.
+/// The preparation before each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Nothing.
+    /// Nothing is prepared.
     Cold,
-    /// This library warms every kernel.
+    /// kernel-registry warms every kernel.
     Warmed,
     /// The audit is installed, and a section begins.
     Guarded,
@@ -77,16 +77,16 @@ pub(crate) enum Mode {
 pub(crate) struct Outcome {
     #[serde(rename = "result")]
     pub(crate) verdict: Verdict,
-    /// The error and the call. A blocked call may end with an error, too.
+    /// The driver's error and the call that returned it. A call that blocked may end with an error, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
     /// The time that the calls took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) host_ms: Option<f64>,
-    /// The time until the kernel ran, calls included.
+    /// The time from the first call until the kernel ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) done_ms: Option<f64>,
-    /// The driver's functions that it called while the resident work was there, without the suffixes of their versions.
+    /// The driver's functions that the row called while the resident work ran, without the suffixes of their versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) calls: Vec<String>,
 }
@@ -94,17 +94,17 @@ pub(crate) struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
-    /// It waited until the resident kernel was gone.
+    /// The operation waited until the resident kernel had ended.
     Blocks,
-    /// It ended while the resident kernel was running.
+    /// The operation ended while the resident kernel was running.
     Runs,
-    /// It could not be tried, or failed.
+    /// The operation could not be tried, or failed.
     Error,
-    /// The audit refused it.
+    /// The audit refused the operation.
     Refused,
-    /// The audit put it off, and it was made after the resident kernel had ended.
+    /// The audit deferred the operation until the resident kernel had ended.
     Deferred,
-    /// The simulated driver lacks a function of it.
+    /// The simulated driver lacks a function that the operation calls.
     Lacking,
 }
 
@@ -115,7 +115,7 @@ impl Outcome {
         Outcome { verdict, error: None, host_ms: None, done_ms: None, calls: Vec::new() }
     }
 
-    /// The result without its times.
+    /// Returns the result without its times.
     fn result(&self) -> (Verdict, Option<&str>) {
         (self.verdict, self.error.as_deref())
     }
@@ -146,7 +146,7 @@ impl Recording {
             schema: u32,
         }
         let not_one = |error| format!("not a recording of the census: {error}");
-        // The schema's number first: newer recordings may look different.
+        // Reads the schema's number first, because newer recordings may have other fields.
         let Header { schema } = serde_json::from_str(text).map_err(not_one)?;
         if schema != SCHEMA {
             return Err(format!(
@@ -171,7 +171,7 @@ impl Recording {
         self.rows.iter().find(|tried| tried.row == row && tried.mode == mode)
     }
 
-    /// How a result differs from this recording.
+    /// Says how a result differs from this recording.
     pub(crate) fn difference(&self, tried: &Tried) -> Option<String> {
         let Tried { row, mode, outcome } = tried;
         match self.find(row, *mode) {
@@ -184,8 +184,8 @@ impl Recording {
         }
     }
 
-    /// The differences from another recording, one sentence each. Times and rows that were not tried do not count;
-    /// but the other recording must have exactly the rows in `known`.
+    /// Returns the differences from another recording, one sentence each. Times are not compared, nor are rows that were not tried
+    /// here; but the other recording must have exactly the rows in `known`.
     pub(crate) fn differences(&self, expected: &Recording, known: &[&str]) -> Vec<String> {
         let mut differences = Vec::new();
         let (here, there) = (self.manner(), expected.manner());
@@ -240,7 +240,7 @@ impl fmt::Display for Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Section;
+    use crate::row::Subject;
     use crate::rows;
 
     const RUNS: Outcome = Outcome::only(Verdict::Runs);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_recording_is_read_unchanged() {
         let error = Outcome { error: Some("CUDA_ERROR_INVALID_VALUE of cuX".into()), ..Outcome::ERROR };
         let timed = Outcome { host_ms: Some(1000.5), done_ms: Some(1000.75), ..BLOCKS };
         let recording =
@@ -280,15 +280,15 @@ mod tests {
         assert_eq!(Recording::read(&file).unwrap(), empty);
     }
 
-    /// The committed recordings have exactly the current rows, and after warming only the expected rows block.
+    /// Checks that the committed recordings have exactly the current rows, and that after warming only the expected rows block.
     #[test]
-    fn committed_recordings_are_of_these_rows() {
+    fn committed_recordings_have_the_current_rows() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("census");
         for (file, warmed) in [("h200-580.json", false), ("h200-580-warmed.json", true)] {
             let recording = Recording::read(&folder.join(file)).unwrap();
             assert_eq!(recording.warmed, warmed);
             let rows = rows::list_rows();
-            let rows = rows.iter().filter(|row| !warmed || row.section != Section::HostCall);
+            let rows = rows.iter().filter(|row| !warmed || row.subject != Subject::HostCall);
             let mut count = 0;
             for (row, mode) in rows.flat_map(|row| [(row, Mode::Lazy), (row, Mode::Eager)]) {
                 let tried = recording.find(&row.name, mode);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_an_error() {
+    fn a_file_that_is_no_recording_is_an_error() {
         for (text, words) in [
             ("", "not a recording"),
             ("{}", "not a recording"),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_no_difference() {
+    fn times_are_not_compared() {
         let slow = Outcome { host_ms: Some(1.0), done_ms: Some(2.0), ..RUNS };
         let (here, there) =
             (recording(&[("a/b", Mode::Lazy, RUNS)]), recording(&[("a/b", Mode::Lazy, slow)]));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn warmed_is_not_cold() {
+    fn a_warmed_recording_differs_from_a_cold_one() {
         let cold = recording(&[("a/b", Mode::Lazy, RUNS)]);
         let warmed = Recording { warmed: true, ..cold.clone() };
         assert_eq!(

@@ -1,5 +1,5 @@
-//! The resident kernel or waiting stream that is there while an operation is tried. It ends by itself after
-//! [`Bench::limit`].
+//! Starts and ends the resident work beside which an operation is tried: a resident kernel, or a stream that waits. The work ends
+//! by itself after [`Bench::limit`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,9 +17,9 @@ use crate::cuda::{self, Done, FunctionAttribute};
 pub(crate) enum Beside {
     /// A kernel of one thread, on a stream that waits for no other.
     Thread,
-    /// One thread on the default stream.
+    /// A kernel of one thread, on the default stream.
     ThreadOnLegacy,
-    /// One thread on a stream that waits for the default stream.
+    /// A kernel of one thread, on a stream that waits for the default stream.
     ThreadOnBlocking,
     /// A kernel with a block of one thread on every multiprocessor.
     EverySm,
@@ -31,11 +31,12 @@ pub(crate) enum Beside {
     PendingWait,
 }
 
+/// Resident work that was started.
 pub(crate) enum Resident {
     Kernel {
         stream: sys::CUstream,
     },
-    /// A thread sets the word at the end.
+    /// A stream that waits for a word. A host thread sets the word after the time limit.
     Wait {
         stream: sys::CUstream,
         over: Arc<AtomicBool>,
@@ -47,7 +48,7 @@ const ABSENT: u32 = 0;
 const PRESENT: u32 = 1;
 
 impl Resident {
-    /// Does what must come before the operation is prepared.
+    /// Prepares the resident work. This comes before the preparation of the tried operation.
     pub(crate) fn prepare(bench: &Bench, beside: Beside) -> Done {
         match beside {
             Beside::EverySmCarved => {
@@ -58,8 +59,8 @@ impl Resident {
         }
     }
 
-    /// Starts the resident work, and returns when it runs. A simulated device takes half a second to fill, and longer beside other
-    /// programs.
+    /// Starts the resident work, and returns when it runs. To fill a simulated device takes half a second, and longer on a busy
+    /// machine.
     pub(crate) fn start(bench: &Bench, beside: Beside) -> Done<Self> {
         let one_thread = [1, 1, 1];
         let sms = || bench.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
@@ -76,7 +77,7 @@ impl Resident {
         let stream = match beside {
             Beside::ThreadOnLegacy => cuda::legacy_stream(),
             Beside::ThreadOnBlocking => cuda::stream(cuda::BLOCKING)?,
-            _ => bench.residents,
+            _ => bench.resident_stream,
         };
         bench.launch_resident(stream, &LaunchConfig::new([grid, 1, 1], block), bench.limit)?;
         while bench.read(Word::Status) == ABSENT {
@@ -86,28 +87,28 @@ impl Resident {
     }
 
     fn wait(bench: &Bench) -> Done<Self> {
-        cuda::wait_value(bench.residents, bench.address_of(Word::Flag))?;
-        // Nothing tells whether the device has reached the wait.
+        cuda::wait_value(bench.resident_stream, bench.address_of(Word::Flag))?;
+        // The driver cannot tell whether the stream has reached the wait.
         thread::sleep(bench.limit / 50);
         let over = Arc::new(AtomicBool::new(false));
         let (is_over, flag, limit) = (over.clone(), bench.word(Word::Flag), bench.limit);
         thread::spawn(move || {
             thread::sleep(limit);
-            // In this order, so that released work sees the end of the wait.
+            // `is_over` is set first, so that work which runs after the wait finds it set.
             is_over.store(true, Ordering::SeqCst);
             flag.store(1, Ordering::SeqCst);
         });
-        Ok(Resident::Wait { stream: bench.residents, over })
+        Ok(Resident::Wait { stream: bench.resident_stream, over })
     }
 
-    pub(crate) fn is_there(&self, bench: &Bench) -> bool {
+    pub(crate) fn is_running(&self, bench: &Bench) -> bool {
         match self {
             Resident::Kernel { .. } => bench.read(Word::Status) == PRESENT,
             Resident::Wait { over, .. } => !over.load(Ordering::SeqCst),
         }
     }
 
-    /// Releases it, and waits until it has ended.
+    /// Tells the resident work to end, and waits until it has ended.
     pub(crate) fn release(self, bench: &Bench) -> Done {
         bench.set(Word::Flag, 1);
         match self {

@@ -1,58 +1,58 @@
-//! A row of the census: one operation, and the resident work beside it.
+//! Defines a row of the census: one operation, and the resident work beside which it is tried.
 
 use crate::bench::Bench;
 use crate::cuda::Done;
 use crate::resident::Beside;
 
-/// A prepared operation.
+/// A prepared operation, which is tried by calling it.
 pub(crate) type Attempt<'b> = Box<dyn FnOnce() -> Done + 'b>;
 
 pub(crate) struct Row {
     pub(crate) name: String,
-    pub(crate) section: Section,
+    pub(crate) subject: Subject,
     pub(crate) beside: Beside,
-    /// Whether it launches a kernel that sets a word. Otherwise the row ends when the calls return.
+    /// Whether the row launches a kernel that sets a word. If not, the row ends when its calls return.
     pub(crate) launches: bool,
-    /// Why the operation can block although every kernel is warm.
+    /// The reason why the operation can block although every kernel is warm.
     pub(crate) remains: Option<&'static str>,
-    /// Whether the driver refuses it: then the error is the expected result.
+    /// Whether the driver refuses the operation, so that an error is the expected result.
     pub(crate) refused: bool,
     prepare: Prepare,
 }
 
 type Prepare = Box<dyn for<'b> Fn(&'b Bench) -> Done<Attempt<'b>>>;
 
-/// The subject of a row.
+/// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Section {
-    /// Which call loads a kernel.
+pub(crate) enum Subject {
+    /// The row finds the call that loads a kernel.
     Loading,
-    /// First launches of loaded kernels.
+    /// The row tries the first launch of a loaded kernel.
     FirstLaunch,
-    /// Calls of the host that launch nothing.
+    /// The row tries calls of the host that launch nothing.
     HostCall,
 }
 
 impl Row {
-    /// A row that launches a kernel which sets a word when it runs.
+    /// Returns a row that launches a kernel which sets a word when it runs.
     pub(crate) fn launch(
-        section: Section,
+        subject: Subject,
         name: impl Into<String>,
         prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static,
     ) -> Self {
-        Row { launches: true, ..Row::call(section, name, prepare) }
+        Row { launches: true, ..Row::call(subject, name, prepare) }
     }
 
-    /// A row that ends when its calls return.
+    /// Returns a row that ends when its calls return.
     pub(crate) fn call(
-        section: Section,
+        subject: Subject,
         name: impl Into<String>,
         prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static,
     ) -> Self {
         let prepare = Box::new(prepare);
         Row {
             name: name.into(),
-            section,
+            subject,
             beside: Beside::Thread,
             launches: false,
             remains: None,
@@ -81,7 +81,7 @@ impl Row {
     }
 }
 
-/// An operation ready to be tried.
+/// Boxes an operation that is ready to be tried.
 pub(crate) fn attempt<'b>(operation: impl FnOnce() -> Done + 'b) -> Done<Attempt<'b>> {
     Ok(Box::new(operation))
 }

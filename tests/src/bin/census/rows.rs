@@ -1,9 +1,9 @@
-//! All rows of the census.
+//! Lists all rows of the census.
 
 use crate::row::Row;
 use crate::{calls, first, host, launched, launches, limits, loading, locked, stack, waiting};
 
-/// All rows, by section.
+/// Returns all rows, ordered by subject.
 pub(crate) fn list_rows() -> Vec<Row> {
     let groups = [
         loading::rows(),
@@ -25,10 +25,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::row::Section;
+    use crate::row::Subject;
 
     #[test]
-    fn names_are_names() {
+    fn each_row_has_its_own_plain_name() {
         let rows = list_rows();
         let names: BTreeSet<_> = rows.iter().map(|row| &*row.name).collect();
         assert_eq!(names.len(), rows.len());
@@ -39,9 +39,9 @@ mod tests {
         }
     }
 
-    /// Warming is about kernels and cannot affect other calls of the host.
+    /// Checks that only launches have a reason why warming cannot help: warming affects no other call of the host.
     #[test]
-    fn only_launches_remain() {
-        assert!(list_rows().iter().all(|row| row.remains.is_none() || row.section != Section::HostCall));
+    fn only_launches_can_wait_after_warming() {
+        assert!(list_rows().iter().all(|row| row.remains.is_none() || row.subject != Subject::HostCall));
     }
 }

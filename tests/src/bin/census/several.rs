@@ -22,7 +22,7 @@ pub(crate) fn in_order<T: Sync, R: Send>(
                 while let Some(index) =
                     Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < items.len())
                 {
-                    // The receiver stops at an error.
+                    // Sending fails once the receiver has stopped at an error.
                     if sender.send((index, work(&items[index]))).is_err() {
                         break;
                     }

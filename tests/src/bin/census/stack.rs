@@ -1,5 +1,5 @@
-//! Rows of the census about the stack: first launches of kernels with recursion, device launches or callees, and launches
-//! after changes of the stack limit.
+//! Rows about the stack: first launches of kernels with recursion, device launches or callees, and launches after changes of
+//! the stack limit.
 
 use census_kernels::callee::{frame_behind_pointer, frame_in_callee, large_parameters};
 use census_kernels::earlier::earlier_nothing;
@@ -12,7 +12,7 @@ use kernel_registry::cudarc::driver::sys::CUlimit_enum as Limit;
 use crate::cuda::{self, Done, FunctionAttribute};
 use crate::first::{after, again, first};
 use crate::resident::Beside;
-use crate::row::{Row, Section, attempt};
+use crate::row::{Row, Subject, attempt};
 
 const KIB: usize = 1024;
 
@@ -24,9 +24,9 @@ fn set_stack(bytes: usize) -> Done {
     cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, bytes)
 }
 
-/// The first launch after setting the stack limit to `bytes`. After warming, the limit stays as it is.
+/// Returns a row for the first launch after the stack limit is set to `bytes`. A warmed row does not set the limit.
 fn limited(name: &str, kernel: &'static KernelInfo, bytes: usize) -> Row {
-    Row::launch(Section::FirstLaunch, name, move |bench| {
+    Row::launch(Subject::FirstLaunch, name, move |bench| {
         let function = bench.loaded(kernel)?;
         if !bench.warmed {
             set_stack(bytes)?;
@@ -35,9 +35,10 @@ fn limited(name: &str, kernel: &'static KernelInfo, bytes: usize) -> Row {
     })
 }
 
-/// The first launch after setting the stack limit to the kernel's `LOCAL_SIZE_BYTES`. After warming, it stays as it is.
+/// Returns a row for the first launch after the stack limit is set to the kernel's `LOCAL_SIZE_BYTES`. A warmed row does not set
+/// the limit.
 fn limited_as_told(name: &str, kernel: &'static KernelInfo) -> Row {
-    Row::launch(Section::FirstLaunch, name, move |bench| {
+    Row::launch(Subject::FirstLaunch, name, move |bench| {
         let function = bench.loaded(kernel)?;
         let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
         let told = cuda::function_attribute(function, which)?.unsigned_abs() as usize;
@@ -48,7 +49,7 @@ fn limited_as_told(name: &str, kernel: &'static KernelInfo) -> Row {
     })
 }
 
-/// The driver says that these kernels need no stack.
+/// Returns rows for kernels with recursion, of which the driver says that they need no stack.
 fn recursion() -> Vec<Row> {
     vec![
         first("recursion/800", recurses_800::INFO),
@@ -70,7 +71,7 @@ fn recursion() -> Vec<Row> {
     ]
 }
 
-/// Kernels that could launch others, but never do here.
+/// Returns rows for kernels that could launch other kernels, but never do so here.
 fn device_launch() -> Vec<Row> {
     vec![
         first("device_launch/small", launches_small::INFO),
@@ -85,7 +86,7 @@ fn device_launch() -> Vec<Row> {
     ]
 }
 
-/// Kernels whose whole stack is in the driver's attribute.
+/// Returns rows for kernels whose stack size the driver's attribute states in full.
 fn callees() -> Vec<Row> {
     vec![
         first("callee/frame_2k", frame_in_callee::INFO),
@@ -96,9 +97,9 @@ fn callees() -> Vec<Row> {
     ]
 }
 
-/// The first launch after the stack limit changed, beside a stream that waits. A resident kernel would be that first launch
-/// itself. None of these waits after warming: then kernels that launch kernels are loaded, and with them the driver does
-/// all the work when the limit is set.
+/// Returns rows for the first launch after the stack limit changed, beside a stream that waits. A resident kernel cannot be used
+/// here, because its own launch would be the first. After warming none of these rows waits: warming has loaded kernels that launch
+/// kernels, and then the driver does all its work when the limit is set.
 fn up_and_down() -> Vec<Row> {
     vec![
         next("stack/raised", &[7 * KIB]),
@@ -110,29 +111,29 @@ fn up_and_down() -> Vec<Row> {
     ]
 }
 
-/// A change of the stack limit while a kernel that launches kernels is loaded.
+/// Returns a row that changes the stack limit while a kernel that launches kernels is loaded.
 fn with_device_launch(name: &str, more: &'static [usize]) -> Row {
-    let row = Row::launch(Section::FirstLaunch, name, move |bench| {
+    let row = Row::launch(Subject::FirstLaunch, name, move |bench| {
         let function = bench.loaded(small::INFO)?;
         bench.loaded(launches_small::INFO)?;
-        bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+        bench.run_earlier(earlier_nothing::INFO, false, bench.tried_stream)?;
         change_stack(more)?;
         attempt(move || bench.launch(function))
     });
     row.beside(Beside::PendingWait)
 }
 
-/// Sets the limit to each of these values in turn, in bytes above the limit before.
+/// Sets the stack limit to each of these values in turn. The values are bytes above the present limit.
 fn change_stack(more: &[usize]) -> Done {
     let before = cuda::limit(Limit::CU_LIMIT_STACK_SIZE)?;
     more.iter().try_for_each(|bytes| set_stack(before + bytes))
 }
 
-/// The first launch after these changes of the limit.
+/// Returns a row for the first launch after these changes of the limit.
 fn next(name: &str, more: &'static [usize]) -> Row {
-    let row = Row::launch(Section::FirstLaunch, name, move |bench| {
+    let row = Row::launch(Subject::FirstLaunch, name, move |bench| {
         let function = bench.loaded(small::INFO)?;
-        bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+        bench.run_earlier(earlier_nothing::INFO, false, bench.tried_stream)?;
         change_stack(more)?;
         attempt(move || bench.launch(function))
     });

@@ -1,12 +1,12 @@
-//! The census's output as text.
+//! Formats the census's output as text.
 
 use crate::recording::{Mode, Recording, Tried, Verdict};
-use crate::row::{Row, Section};
+use crate::row::{Row, Subject};
 
-/// The line for a result, with the reason if warming cannot help.
+/// Returns the line for a result, with the reason if warming cannot help.
 pub(crate) fn line(tried: &Tried, remains: Option<&str>) -> String {
     let Tried { row, mode, outcome } = tried;
-    // The time of the whole attempt.
+    // `done_ms` is the time of the whole attempt; `host_ms` is that time if no kernel was launched.
     let time = outcome.done_ms.or(outcome.host_ms).map_or(String::new(), |ms| format!("{ms:.3} ms"));
     let why = match (outcome.verdict, remains) {
         (Verdict::Blocks, Some(why)) => format!("  ({why})"),
@@ -15,11 +15,11 @@ pub(crate) fn line(tried: &Tried, remains: Option<&str>) -> String {
     format!("{mode:<5}  {row:<40}  {outcome:<6}  {time:>12}{why}").trim_end().to_owned()
 }
 
-/// The line for a row in the list, with the effect of warming.
+/// Returns the line for a row in the list, with the effect of warming.
 pub(crate) fn listed(row: &Row) -> String {
-    let warming = match (row.section, row.remains) {
+    let warming = match (row.subject, row.remains) {
         _ if row.refused => "a call of the host that the driver refuses".into(),
-        (Section::HostCall, _) => "a call of the host, which warming does not affect".into(),
+        (Subject::HostCall, _) => "a call of the host, which warming does not affect".into(),
         (_, None) => "must run after warming".into(),
         (_, Some(why)) => format!("warming cannot help: {why}"),
     };
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_say_what_happened() {
+    fn lines_show_verdict_time_and_reason() {
         let blocks = Outcome {
             verdict: Verdict::Blocks,
             host_ms: Some(0.5),

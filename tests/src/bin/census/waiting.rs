@@ -1,4 +1,4 @@
-//! Rows for first launches without a resident kernel, while a stream waits for a word.
+//! Rows for first launches while a stream waits for a word, and no resident kernel runs.
 
 use census_kernels::callee::frame_in_callee;
 use census_kernels::earlier::earlier_nothing;
@@ -13,7 +13,7 @@ use crate::bench::{Bench, Word};
 use crate::cuda::{self, Done, MIB};
 use crate::first::raise_and_lower_limit;
 use crate::resident::Beside;
-use crate::row::{Attempt, Row, Section, attempt};
+use crate::row::{Attempt, Row, Subject, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
     const FULL: &str = "a stream's queue is limited, and its caller waits when it is full";
@@ -54,63 +54,63 @@ pub(crate) fn rows() -> Vec<Row> {
             let function = bench.loaded(frame_32k::INFO)?;
             attempt(move || bench.launch(function))
         }),
-        after_launch("wait/after_launch", |bench| Ok(vec![bench.ours])),
-        after_launch("wait/after_launch_on_waiting_stream", |bench| Ok(vec![bench.residents])),
-        after_launch("wait/after_launch_on_both", |bench| Ok(vec![bench.residents, bench.ours])),
+        after_launch("wait/after_launch", |bench| Ok(vec![bench.tried_stream])),
+        after_launch("wait/after_launch_on_waiting_stream", |bench| Ok(vec![bench.resident_stream])),
+        after_launch("wait/after_launch_on_both", |bench| Ok(vec![bench.resident_stream, bench.tried_stream])),
         after_launch("wait/after_launch_on_third", |_| cuda::streams(1)),
         row("wait/after_other_kernel_on_third", |bench| {
             let function = bench.loaded(small::INFO)?;
-            bench.earlier(earlier_nothing::INFO, false, cuda::stream(cuda::NON_BLOCKING)?)?;
+            bench.run_earlier(earlier_nothing::INFO, false, cuda::stream(cuda::NON_BLOCKING)?)?;
             attempt(move || bench.launch(function))
         }),
         row("wait/after_resident_kernel", |bench| {
             let function = bench.loaded(small::INFO)?;
             // The resident kernel ends at once.
             bench.set(Word::Flag, 1);
-            bench.launch_resident(bench.residents, &LaunchConfig::new([1, 1, 1], [1, 1, 1]), bench.limit)?;
+            bench.launch_resident(bench.resident_stream, &LaunchConfig::new([1, 1, 1], [1, 1, 1]), bench.limit)?;
             cuda::synchronize()?;
             attempt(move || bench.launch(function))
         }),
         row("wait/after_memset", |bench| {
             let function = bench.loaded(small::INFO)?;
-            cuda::set_async(cuda::alloc(MIB)?, MIB, bench.ours)?;
+            cuda::set_async(cuda::alloc(MIB)?, MIB, bench.tried_stream)?;
             cuda::synchronize()?;
             attempt(move || bench.launch(function))
         }),
         row("wait/module_only_after_launch", |bench| {
             let module = cuda::load_module(small::INFO)?;
-            bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+            bench.run_earlier(earlier_nothing::INFO, false, bench.tried_stream)?;
             attempt(move || bench.launch(bench.warm_or(small::INFO, || cuda::function(module, small::INFO))?))
         }),
         row("wait/frame_32k_after_launch", |bench| {
             let function = bench.loaded(frame_32k::INFO)?;
-            bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+            bench.run_earlier(earlier_nothing::INFO, false, bench.tried_stream)?;
             attempt(move || bench.launch(function))
         }),
         row("wait/launched_3000_times", |bench| {
             let function = bench.loaded(small::INFO)?;
-            bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+            bench.run_earlier(earlier_nothing::INFO, false, bench.tried_stream)?;
             attempt(move || (0..3000).try_for_each(|_| bench.launch(function)))
         }),
-        // Here the tried launch is the next one; beside a resident kernel, that kernel's launch was.
+        // Here the tried launch is the first after the limit changed. Beside a resident kernel, that kernel's launch would be the first.
         row("wait/small_after_lowered_limit", |bench| {
             let function = bench.loaded(small::INFO)?;
-            bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+            bench.run_earlier(earlier_nothing::INFO, false, bench.tried_stream)?;
             raise_and_lower_limit()?;
             attempt(move || bench.launch(function))
         }),
-        behind("wait/launched_1000_times_behind_it", 1000),
-        behind("wait/launched_1500_times_behind_it", 1500).remains(FULL),
-        behind("wait/launched_2000_times_behind_it", 2000).remains(FULL),
+        behind_wait("wait/launched_1000_times_behind_it", 1000),
+        behind_wait("wait/launched_1500_times_behind_it", 1500).remains(FULL),
+        behind_wait("wait/launched_2000_times_behind_it", 2000).remains(FULL),
     ];
     rows.into_iter().map(|row| row.beside(Beside::PendingWait)).collect()
 }
 
 fn row(name: &str, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static) -> Row {
-    Row::launch(Section::FirstLaunch, name, prepare)
+    Row::launch(Subject::FirstLaunch, name, prepare)
 }
 
-/// The first launch of a kernel alone in its image and, except for the resident kernel, in the context.
+/// Returns a row for the first launch of a kernel that is alone in its image and, except for the resident kernel, in the context.
 fn alone(name: &str, kernel: &'static KernelInfo) -> Row {
     row(name, move |bench| {
         let function = bench.loaded(kernel)?;
@@ -118,7 +118,7 @@ fn alone(name: &str, kernel: &'static KernelInfo) -> Row {
     })
 }
 
-/// The second launch, after one on each of these streams.
+/// Returns a row for a launch that follows one launch on each of these streams.
 fn after_launch(name: &str, streams: fn(&Bench) -> Done<Vec<sys::CUstream>>) -> Row {
     row(name, move |bench| {
         let function = bench.loaded(small::INFO)?;
@@ -130,11 +130,11 @@ fn after_launch(name: &str, streams: fn(&Bench) -> Done<Vec<sys::CUstream>>) -> 
     })
 }
 
-/// Launches behind the waiting stream's wait. They only have to be accepted.
-fn behind(name: &str, count: usize) -> Row {
-    Row::call(Section::FirstLaunch, name, move |bench| {
+/// Returns a row that queues `count` launches in the stream that waits. The row ends when the driver has accepted them.
+fn behind_wait(name: &str, count: usize) -> Row {
+    Row::call(Subject::FirstLaunch, name, move |bench| {
         let function = bench.loaded(small::INFO)?;
-        bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
-        attempt(move || (0..count).try_for_each(|_| bench.launch_on(function, bench.residents)))
+        bench.run_earlier(earlier_nothing::INFO, false, bench.tried_stream)?;
+        attempt(move || (0..count).try_for_each(|_| bench.launch_on(function, bench.resident_stream)))
     })
 }

@@ -11,7 +11,7 @@ use super::{Done, Failed, call, driver, get, lookup};
 
 pub(crate) use sys::CUfunction_attribute_enum as FunctionAttribute;
 
-/// The image of a kernel, with a zero at the end, which the driver needs after PTX.
+/// Returns the image of a kernel with a zero byte at the end, which the driver needs after PTX.
 pub(crate) fn image(kernel: &KernelInfo) -> Vec<u8> {
     let bytes = kernel.image().map_or(&[][..], |image| image.bytes());
     [bytes, &[0]].concat()
@@ -26,9 +26,9 @@ pub(crate) fn load_module(kernel: &KernelInfo) -> Done<sys::CUmodule> {
     load_module_data(&image(kernel))
 }
 
-/// Loads an image as a module; it must end with a zero.
+/// Loads an image as a module. The image must end with a zero byte.
 pub(crate) fn load_module_data(image: &[u8]) -> Done<sys::CUmodule> {
-    // SAFETY: the image is whole, and ends with a zero.
+    // SAFETY: the image is complete, and ends with a zero byte.
     get("cuModuleLoadData", |module| unsafe { sys::cuModuleLoadData(module, image.as_ptr().cast()) })
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn function(module: sys::CUmodule, kernel: &KernelInfo) -> Done<sys::
     })
 }
 
-/// The functions of a module, in no order.
+/// Returns the functions of a module, in no particular order.
 pub(crate) fn functions(module: sys::CUmodule) -> Done<Vec<sys::CUfunction>> {
     let mut count = 0_u32;
     driver!(cuModuleGetFunctionCount(&raw mut count, module))?;
@@ -54,16 +54,16 @@ pub(crate) fn functions(module: sys::CUmodule) -> Done<Vec<sys::CUfunction>> {
     Ok(functions)
 }
 
-/// The function of a kernel that is alone in its image: it is not taken by its name, which would load it.
+/// Returns the function of a kernel that is alone in its image. The function is enumerated, because a look-up by name would load it.
 pub(crate) fn enumerated_function(kernel: &KernelInfo) -> Done<sys::CUfunction> {
     let functions = functions(load_module(kernel)?)?;
     functions.first().copied().ok_or(Failed("the module has no functions".into()))
 }
 
-/// Loads a function, if the driver has that call (12.4 or newer).
+/// Loads a function, if the driver has `cuFuncLoad` (12.4 or newer).
 pub(crate) fn load_function(function: sys::CUfunction) -> Done {
     type FuncLoad = unsafe extern "C" fn(sys::CUfunction) -> sys::CUresult;
-    // SAFETY: this is the type of the function of this name since it exists.
+    // SAFETY: the function has had this type since its first version.
     match unsafe { lookup::<FuncLoad>(c"cuFuncLoad", 12_040) } {
         // SAFETY: the function is one of the current context.
         Some(load) => call("cuFuncLoad", unsafe { load(function) }),
@@ -71,14 +71,14 @@ pub(crate) fn load_function(function: sys::CUfunction) -> Done {
     }
 }
 
-/// Whether a function is loaded, if the driver can tell (12.4 or newer).
+/// Returns whether a function is loaded, if the driver has `cuFuncIsLoaded` (12.4 or newer).
 pub(crate) fn is_loaded(function: sys::CUfunction) -> Done<bool> {
     type IsLoaded = unsafe extern "C" fn(*mut u32, sys::CUfunction) -> sys::CUresult;
-    // SAFETY: this is the type of the function of this name since it exists.
+    // SAFETY: the function has had this type since its first version.
     let Some(is_loaded) = (unsafe { lookup::<IsLoaded>(c"cuFuncIsLoaded", 12_040) }) else {
         return Err(Failed("CUDA_ERROR_NOT_FOUND of cuFuncIsLoaded".into()));
     };
-    // SAFETY: a handle of the wrong kind is an error.
+    // SAFETY: the driver answers a handle of the wrong kind with an error.
     get("cuFuncIsLoaded", |loaded| unsafe { is_loaded(loaded, function) }).map(|loaded| loaded == 1)
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn set_cache_config(function: sys::CUfunction) -> Done {
     call("cuFuncSetCacheConfig", set)
 }
 
-/// The address of a variable.
+/// Returns the device address of a variable.
 pub(crate) fn global(module: sys::CUmodule, name: &CStr) -> Done<sys::CUdeviceptr> {
     let mut bytes = 0;
     // SAFETY: the module is loaded, and the name ends with a zero.
@@ -113,9 +113,9 @@ pub(crate) fn set_function_attribute(
     call("cuFuncSetAttribute", set)
 }
 
-/// The number of blocks of a function that fit on a multiprocessor.
+/// Returns the number of blocks of a function that fit on a multiprocessor.
 pub(crate) fn occupancy(function: sys::CUfunction) -> Done<i32> {
-    // SAFETY: the function is one of the current context, or a kernel, which the driver takes too.
+    // SAFETY: the handle is a function of the current context, or a library's kernel, which the driver accepts too.
     get("cuOccupancyMaxActiveBlocksPerMultiprocessor", |blocks| unsafe {
         sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, 128, 0)
     })
@@ -126,9 +126,9 @@ pub(crate) fn load_library(kernel: &KernelInfo) -> Done<sys::CUlibrary> {
     load_library_data(&image(kernel))
 }
 
-/// Loads an image as a library; it must end with a zero.
+/// Loads an image as a library. The image must end with a zero byte.
 pub(crate) fn load_library_data(image: &[u8]) -> Done<sys::CUlibrary> {
-    // SAFETY: the image is whole, and ends with a zero; there are no options.
+    // SAFETY: the image is complete, and ends with a zero byte; there are no options.
     get("cuLibraryLoadData", |library| unsafe {
         let (none, nothing) = (ptr::null_mut(), ptr::null_mut());
         let code = image.as_ptr().cast();
@@ -177,7 +177,7 @@ pub(crate) fn set_kernel_attribute(
     call("cuKernelSetAttribute", set)
 }
 
-/// A kernel as a function handle: the driver launches both.
+/// Casts a library's kernel to a function handle. The driver launches both kinds of handle.
 pub(crate) fn as_function(kernel: sys::CUkernel) -> sys::CUfunction {
     kernel.cast()
 }
@@ -191,7 +191,7 @@ pub(crate) fn launch(
 ) -> Done {
     let (args, none) = (args.as_mut_ptr(), ptr::null_mut());
     let LaunchConfig { grid: [gx, gy, gz], block: [bx, by, bz], shared, cluster, cooperative, .. } = *config;
-    // SAFETY: callers pass the kernel's arguments. The structures are plain data, for which zero is valid.
+    // SAFETY: callers pass arguments of the kernel's types. The structures are plain data, for which zero is valid.
     unsafe {
         if let Some([x, y, z]) = cluster {
             let mut attribute: sys::CUlaunchAttribute = zeroed();

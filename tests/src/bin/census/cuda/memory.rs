@@ -24,7 +24,7 @@ pub(crate) fn alloc_managed(bytes: usize) -> Done<sys::CUdeviceptr> {
     get("cuMemAllocManaged", |memory| unsafe { sys::cuMemAllocManaged(memory, bytes, GLOBAL) })
 }
 
-/// Allocates from the device's pool, in stream order.
+/// Allocates memory from the device's pool, in stream order.
 pub(crate) fn alloc_async(bytes: usize, stream: sys::CUstream) -> Done<sys::CUdeviceptr> {
     // SAFETY: the stream is one of the current context.
     get("cuMemAllocAsync", |memory| unsafe { sys::cuMemAllocAsync(memory, bytes, stream) })
@@ -35,13 +35,13 @@ pub(crate) fn free_async(memory: sys::CUdeviceptr, stream: sys::CUstream) -> Don
     call("cuMemFreeAsync", unsafe { sys::cuMemFreeAsync(memory, stream) })
 }
 
-/// The location of a device's memory in driver structures: a kind and a number. Their names in cudarc depend on the
-/// CUDA version.
+/// Returns a device's memory as a location in the driver's structures: a kind and the device's number. These are plain numbers,
+/// because the names of the fields in cudarc depend on the CUDA version.
 const fn location(device: sys::CUdevice) -> [i32; 2] {
     [sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as i32, device]
 }
 
-/// A pool of pinned memory of a device.
+/// Returns the properties of a pool of a device's pinned memory.
 pub(crate) fn pool_properties(device: sys::CUdevice) -> sys::CUmemPoolProps {
     let mut properties: sys::CUmemPoolProps = zero();
     properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -61,7 +61,7 @@ pub(crate) fn destroy_pool(pool: sys::CUmemoryPool) -> Done {
     call("cuMemPoolDestroy", unsafe { sys::cuMemPoolDestroy(pool) })
 }
 
-/// Frees unused memory of graphs.
+/// Frees the device's unused memory of graphs.
 pub(crate) fn trim_graphs(device: sys::CUdevice) -> Done {
     // SAFETY: the device is one of the driver's.
     call("cuDeviceGraphMemTrim", unsafe { sys::cuDeviceGraphMemTrim(device) })
@@ -72,7 +72,7 @@ pub(crate) fn trim_pool(device: sys::CUdevice) -> Done {
     // SAFETY: the device is one of the driver's.
     let pool =
         get("cuDeviceGetDefaultMemPool", |pool| unsafe { sys::cuDeviceGetDefaultMemPool(pool, device) })?;
-    // SAFETY: the pool is the device's.
+    // SAFETY: the pool belongs to the device.
     call("cuMemPoolTrimTo", unsafe { sys::cuMemPoolTrimTo(pool, 0) })
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn alloc_host(bytes: usize) -> Done<*mut c_void> {
     })
 }
 
-/// The device address of page-locked memory.
+/// Returns the device address of page-locked memory.
 pub(crate) fn device_address(memory: *mut c_void) -> Done<sys::CUdeviceptr> {
     // SAFETY: the memory came from `alloc_host`.
     get("cuMemHostGetDevicePointer", |address| unsafe {
@@ -110,7 +110,7 @@ pub(crate) fn unregister(memory: *mut c_void) -> Done {
     call("cuMemHostUnregister", unsafe { sys::cuMemHostUnregister(memory) })
 }
 
-/// Allocates ordinary host memory that lives as long as the process. It begins on a new page.
+/// Allocates ordinary host memory that lives as long as the process, and begins on a new page.
 pub(crate) fn pageable(bytes: usize) -> &'static mut [u8] {
     const PAGE: usize = 4096;
     let memory = vec![0_u8; bytes + PAGE].leak();
@@ -156,10 +156,10 @@ pub(crate) fn prefetch(
     call("cuMemPrefetchAsync", unsafe { prefetch(memory, bytes, device, stream) })
 }
 
-/// The context that an address belongs to.
+/// Returns the context that an address belongs to.
 pub(crate) fn context_of(memory: sys::CUdeviceptr) -> Done<sys::CUcontext> {
     const CONTEXT: sys::CUpointer_attribute = sys::CUpointer_attribute_enum::CU_POINTER_ATTRIBUTE_CONTEXT;
-    // SAFETY: this attribute is a context.
+    // SAFETY: the value of this attribute is a context handle.
     get("cuPointerGetAttribute", |context: *mut sys::CUcontext| unsafe {
         sys::cuPointerGetAttribute(context.cast(), CONTEXT, memory)
     })
@@ -181,7 +181,7 @@ pub(crate) fn copy(to: sys::CUdeviceptr, from: sys::CUdeviceptr, bytes: usize) -
     call("cuMemcpyDtoD", unsafe { sys::cuMemcpyDtoD_v2(to, from, bytes) })
 }
 
-/// Copies between contexts; both are the current one.
+/// Copies from the current context to itself, by the function that copies between contexts.
 pub(crate) fn copy_peer_async(
     to: sys::CUdeviceptr,
     from: sys::CUdeviceptr,
@@ -224,7 +224,7 @@ pub(crate) fn download(to: &mut [u8], from: sys::CUdeviceptr) -> Done {
     call("cuMemcpyDtoH", unsafe { sys::cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), from, to.len()) })
 }
 
-/// Bytes of free device memory.
+/// Returns the number of free bytes of device memory.
 pub(crate) fn free_memory() -> Done<usize> {
     let mut total = 0;
     // SAFETY: there is a current context.
@@ -234,7 +234,7 @@ pub(crate) fn free_memory() -> Done<usize> {
 /// The unit of virtual memory, in bytes.
 pub(crate) const MAPPED: usize = 2 * MIB;
 
-/// Memory of a device to be mapped.
+/// Returns the properties of device memory that will be mapped.
 pub(crate) fn pinned(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     let mut properties: sys::CUmemAllocationProp = zero();
     properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -243,7 +243,7 @@ pub(crate) fn pinned(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     properties
 }
 
-/// Memory of a device to be mapped as a tile of an array.
+/// Returns the properties of device memory that will be mapped as a tile of an array.
 pub(crate) fn pinned_tile(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     const USAGE_TILE: u16 = 1;
     let mut properties = pinned(device);
@@ -251,7 +251,7 @@ pub(crate) fn pinned_tile(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     properties
 }
 
-/// Memory of a device to be mapped, and passed on as a file descriptor.
+/// Returns the properties of device memory that will be mapped, and exported as a file descriptor.
 pub(crate) fn shareable(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     let mut properties = pinned(device);
     properties.requestedHandleTypes =

@@ -11,12 +11,12 @@ use super::{Done, call, current_context, get, pool_properties, zero};
 pub(crate) use sys::CUevent_flags_enum as EventFlags;
 pub(crate) use sys::CUstream_flags::{CU_STREAM_DEFAULT as BLOCKING, CU_STREAM_NON_BLOCKING as NON_BLOCKING};
 
-/// The default stream. It and all blocking streams wait for each other.
+/// Returns the default stream. The default stream and all blocking streams wait for each other.
 pub(crate) fn legacy_stream() -> sys::CUstream {
     ptr::without_provenance_mut(1)
 }
 
-/// The thread's default stream, which is a blocking one.
+/// Returns the thread's default stream, which is a blocking stream.
 pub(crate) fn per_thread_stream() -> sys::CUstream {
     ptr::without_provenance_mut(2)
 }
@@ -86,13 +86,13 @@ pub(crate) fn wait_event(stream: sys::CUstream, event: sys::CUevent) -> Done {
     call("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream, event, 0) })
 }
 
-/// Whether a stream has reached an event.
+/// Returns whether a stream has reached an event.
 pub(crate) fn has_come(event: sys::CUevent) -> Done<bool> {
     // SAFETY: the event is one of the current context.
     is_ready("cuEventQuery", unsafe { sys::cuEventQuery(event) })
 }
 
-/// Whether a stream is idle.
+/// Returns whether a stream is idle.
 pub(crate) fn is_idle(stream: sys::CUstream) -> Done<bool> {
     // SAFETY: the stream is one of the current context.
     is_ready("cuStreamQuery", unsafe { sys::cuStreamQuery(stream) })
@@ -128,7 +128,7 @@ pub(crate) fn capture(stream: sys::CUstream, body: impl FnOnce() -> Done) -> Don
     done.and(graph)
 }
 
-/// Makes a graph that launches a kernel once, with one block of 32 threads.
+/// Creates a graph that launches a kernel once, with one block of 32 threads.
 pub(crate) fn graph_of(kernel: sys::CUkernel, args: &mut [*mut c_void]) -> Done<sys::CUgraph> {
     let graph = new_graph()?;
     add_kernel(graph, &kernel_node(kernel, args)?)?;
@@ -140,12 +140,12 @@ pub(crate) fn new_graph() -> Done<sys::CUgraph> {
     get("cuGraphCreate", |graph| unsafe { sys::cuGraphCreate(graph, 0) })
 }
 
-/// The parameters of a node that launches a kernel with one block of 32 threads.
+/// Returns the parameters of a node that launches a kernel with one block of 32 threads.
 pub(crate) fn kernel_node(
     kernel: sys::CUkernel,
     args: &mut [*mut c_void],
 ) -> Done<sys::CUDA_KERNEL_NODE_PARAMS> {
-    // SAFETY: this is plain data, for which zero is valid.
+    // SAFETY: the structure is plain data, for which zero is valid.
     let mut node: sys::CUDA_KERNEL_NODE_PARAMS = unsafe { zeroed() };
     (node.gridDimX, node.gridDimY, node.gridDimZ) = (1, 1, 1);
     (node.blockDimX, node.blockDimY, node.blockDimZ) = (32, 1, 1);
@@ -163,11 +163,11 @@ pub(crate) fn add_kernel(graph: sys::CUgraph, node: &sys::CUDA_KERNEL_NODE_PARAM
 }
 
 pub(crate) fn instantiate(graph: sys::CUgraph) -> Done<sys::CUgraphExec> {
-    // SAFETY: the graph is there.
+    // SAFETY: the graph exists.
     get("cuGraphInstantiateWithFlags", |exec| unsafe { sys::cuGraphInstantiateWithFlags(exec, graph, 0) })
 }
 
-/// Uploads a graph to the device, and waits for that.
+/// Uploads a graph to the device, and waits until the upload has ended.
 pub(crate) fn upload_graph(graph: sys::CUgraphExec, stream: sys::CUstream) -> Done {
     // SAFETY: both are of the current context.
     call("cuGraphUpload", unsafe { sys::cuGraphUpload(graph, stream) })?;
@@ -184,13 +184,13 @@ pub(crate) fn destroy_graph(graph: sys::CUgraphExec) -> Done {
     call("cuGraphExecDestroy", unsafe { sys::cuGraphExecDestroy(graph) })
 }
 
-/// An operation of a batch, which writes 1 to a word: 48 bytes, in which are its kind, the address, the number and the flags.
+/// Returns a batch's operation that writes 1 to a word. Its 48 bytes hold the kind, the address, the number and the flags.
 pub(crate) fn batch(word: sys::CUdeviceptr) -> [u64; 6] {
     const WRITE: u64 = 2;
     [WRITE, word, 1, 0, 0, 0]
 }
 
-/// Parameters of a node that allocates memory; the driver sets the address.
+/// Returns the parameters of a node that allocates memory. The driver will store the address in them.
 pub(crate) fn allocation_node(bytes: usize) -> sys::CUDA_MEM_ALLOC_NODE_PARAMS {
     let mut node: sys::CUDA_MEM_ALLOC_NODE_PARAMS = zero();
     (node.poolProps, node.bytesize) = (pool_properties(0), bytes);

@@ -1,22 +1,22 @@
-//! Rows for arrays, and for what reads them: textures and surfaces.
+//! Rows for arrays, and for the textures and surfaces through which kernels access them.
 
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Handle, MIB, NULL, all, driver, made};
+use crate::cuda::{self, Done, Handle, MIB, NULL, join_errors, driver, create};
 use crate::host::{call, with};
 use crate::row::Row;
 
-/// Floating point of 32 bits.
+/// The format of elements that are 32-bit floating point numbers.
 const FLOAT: sys::CUarray_format = sys::CUarray_format_enum::CU_AD_FORMAT_FLOAT;
-/// The array gets its memory later.
+/// The flag of an array that gets its memory later.
 const DEFERRED: u32 = 128;
-/// Surfaces can write to the array.
+/// The flag of an array that surfaces can write to.
 const FOR_SURFACES: u32 = 2;
 
 pub(super) fn array(_: &Bench) -> Done<Handle> {
     let description = FLAT;
-    made!(cuArrayCreate_v2(&raw const description))
+    create!(cuArrayCreate_v2(&raw const description))
 }
 
 const FLAT: sys::CUDA_ARRAY_DESCRIPTOR =
@@ -36,15 +36,15 @@ fn deep(flags: u32) -> sys::CUDA_ARRAY3D_DESCRIPTOR {
 
 fn array_3d(_: &Bench) -> Done<Handle> {
     let description = deep(FOR_SURFACES);
-    made!(cuArray3DCreate_v2(&raw const description))
+    create!(cuArray3DCreate_v2(&raw const description))
 }
 
 fn mipmapped(_: &Bench) -> Done<Handle> {
     let description = deep(0);
-    made!(cuMipmappedArrayCreate(&raw const description, 3_u32))
+    create!(cuMipmappedArrayCreate(&raw const description, 3_u32))
 }
 
-/// An array as a resource: its kind, and its handle.
+/// Describes an array as a resource, by its kind and its handle.
 fn resource(array: Handle) -> sys::CUDA_RESOURCE_DESC {
     let mut resource: sys::CUDA_RESOURCE_DESC = cuda::zero();
     resource.resType = sys::CUresourcetype::CU_RESOURCE_TYPE_ARRAY;
@@ -77,10 +77,10 @@ pub(crate) fn rows() -> Vec<Row> {
             |bench| Ok((array(bench)?, array_3d(bench)?, mipmapped(bench)?)),
             |bench, (flat, cube, levels)| {
                 let (mut of_flat, mut of_deep) = (FLAT, deep(0));
-                all([
+                join_errors([
                     driver!(cuArrayGetDescriptor_v2(&raw mut of_flat, flat)),
                     driver!(cuArray3DGetDescriptor_v2(&raw mut of_deep, cube)),
-                    made!(cuMipmappedArrayGetLevel(levels, 1_u32)).map(drop),
+                    create!(cuMipmappedArrayGetLevel(levels, 1_u32)).map(drop),
                     widest(bench),
                 ])
             },
@@ -89,7 +89,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "cuArrayGetMemoryRequirements",
             |_| {
                 let description = deep(DEFERRED);
-                made!(cuArray3DCreate_v2(&raw const description))
+                create!(cuArray3DCreate_v2(&raw const description))
             },
             |bench, array: Handle| {
                 let mut requirements = [0_u64; 8];
@@ -100,7 +100,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "cuMipmappedArrayGetMemoryRequirements",
             |_| {
                 let description = deep(DEFERRED);
-                made!(cuMipmappedArrayCreate(&raw const description, 3_u32))
+                create!(cuMipmappedArrayCreate(&raw const description, 3_u32))
             },
             |bench, levels: Handle| {
                 let mut requirements = [0_u64; 8];
@@ -129,7 +129,7 @@ pub(crate) fn rows() -> Vec<Row> {
             |_, (texture, surface)| {
                 let mut resource: sys::CUDA_RESOURCE_DESC = cuda::zero();
                 let mut description: sys::CUDA_TEXTURE_DESC = cuda::zero();
-                all([
+                join_errors([
                     driver!(cuTexObjectGetResourceDesc(&raw mut resource, texture)),
                     driver!(cuTexObjectGetTextureDesc(&raw mut description, texture)),
                     driver!(cuSurfObjectGetResourceDesc(&raw mut resource, surface)),
@@ -142,9 +142,9 @@ pub(crate) fn rows() -> Vec<Row> {
             |_, (array, memory)| {
                 const OVERRIDES_FORMAT: u32 = 1;
                 const FLOATS: i32 = 32;
-                let reference: Handle = made!(cuTexRefCreate())?;
+                let reference: Handle = create!(cuTexRefCreate())?;
                 let (mut offset, mut address, mut found, mut flags) = (0_usize, 0_u64, NULL, 0_u32);
-                all([
+                join_errors([
                     driver!(cuTexRefSetArray(reference, array, OVERRIDES_FORMAT)),
                     driver!(cuTexRefSetFormat(reference, FLOATS, 1_i32)),
                     driver!(cuTexRefSetFlags(reference, 1_u32)),
@@ -162,7 +162,7 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-/// The widest texture of memory without rows.
+/// Asks for the greatest width of a one-dimensional texture of linear memory.
 fn widest(bench: &Bench) -> Done {
     let mut width = 0_usize;
     driver!(cuDeviceGetTexture1DLinearMaxWidth(&raw mut width, FLOAT, 1_u32, bench.device()))

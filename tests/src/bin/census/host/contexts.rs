@@ -1,11 +1,11 @@
-//! Rows for contexts, green contexts, and what else is set or asked without a stream.
+//! Rows for contexts, green contexts, devices and tools: calls that need no stream.
 
 use std::ffi::{c_char, c_void};
 
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, EventFlags, Handle, NON_BLOCKING, NULL, all, driver, made};
+use crate::cuda::{self, Done, EventFlags, Handle, NON_BLOCKING, NULL, join_errors, driver, create};
 use crate::host::{call, with};
 use crate::row::Row;
 
@@ -23,19 +23,19 @@ fn contexts() -> Vec<Row> {
         with("cuCtxDetach_of_another", another, |_, context| {
             let current = cuda::current_context()?;
             cuda::set_context(context)?;
-            all([driver!(cuCtxDetach(context)), cuda::set_context(current)])
+            join_errors([driver!(cuCtxDetach(context)), cuda::set_context(current)])
         }),
-        call("cuCtxAttach", |_| made!(cuCtxAttach(0_u32)).map(drop)),
+        call("cuCtxAttach", |_| create!(cuCtxAttach(0_u32)).map(drop)),
         with("cuCtxSynchronize_of_another", another, |_, context| driver!(cuCtxSynchronize_v2(context))),
         call("context_stack", |_| {
             let current = cuda::current_context()?;
-            all([driver!(cuCtxPushCurrent_v2(current)), made!(cuCtxPopCurrent_v2()).map(drop)])
+            join_errors([driver!(cuCtxPushCurrent_v2(current)), create!(cuCtxPopCurrent_v2()).map(drop)])
         }),
         call("context_questions", |_| {
             let (context, mut number, mut id, mut affinity) =
                 (cuda::current_context()?, 0_u32, 0_u64, [0_u32; 4]);
             let (mut least, mut greatest, mut device) = (0_i32, 0_i32, 0_i32);
-            all([
+            join_errors([
                 driver!(cuCtxGetApiVersion(context, &raw mut number)),
                 driver!(cuCtxGetCacheConfig(&raw mut number)),
                 driver!(cuCtxGetSharedMemConfig(&raw mut number)),
@@ -72,11 +72,11 @@ fn contexts() -> Vec<Row> {
     ]
 }
 
-/// What a device can be divided by: its multiprocessors. The structure has 144 bytes, or 152 since CUDA 13.1.
+/// A resource of a device: some of its multiprocessors. The driver's structure has 144 bytes, or 152 since CUDA 13.1.
 type Resource = [u64; 32];
 const MULTIPROCESSORS: u32 = 1;
 
-/// Describes a part of the device, of 16 multiprocessors or some more.
+/// Describes a part of the device that has at least 16 multiprocessors.
 fn described(bench: &Bench) -> Done<Handle> {
     let (mut all, mut part, mut rest): (Resource, Resource, Resource) = Default::default();
     let mut groups = 1_u32;
@@ -89,12 +89,12 @@ fn described(bench: &Bench) -> Done<Handle> {
         0_u32,
         16_u32
     ))?;
-    made!(cuDevResourceGenerateDesc(part.as_mut_ptr(), 1_u32))
+    create!(cuDevResourceGenerateDesc(part.as_mut_ptr(), 1_u32))
 }
 
 fn created(bench: &Bench, description: Handle) -> Done<Handle> {
     const DEFAULT_STREAM: u32 = 1;
-    made!(cuGreenCtxCreate(description, bench.device(), DEFAULT_STREAM))
+    create!(cuGreenCtxCreate(description, bench.device(), DEFAULT_STREAM))
 }
 
 fn part(bench: &Bench) -> Done<Handle> {
@@ -102,7 +102,7 @@ fn part(bench: &Bench) -> Done<Handle> {
 }
 
 fn stream(part: Handle) -> Done<Handle> {
-    made!(cuGreenCtxStreamCreate(part, NON_BLOCKING as u32, 0_i32))
+    create!(cuGreenCtxStreamCreate(part, NON_BLOCKING as u32, 0_i32))
 }
 
 fn green() -> Vec<Row> {
@@ -119,7 +119,7 @@ fn green() -> Vec<Row> {
             |bench| stream(part(bench)?),
             |_, stream| driver!(cuStreamDestroy_v2(stream)),
         ),
-        with("cuCtxFromGreenCtx", part, |_, part| made!(cuCtxFromGreenCtx(part)).map(drop)),
+        with("cuCtxFromGreenCtx", part, |_, part| create!(cuCtxFromGreenCtx(part)).map(drop)),
         with(
             "green_context_questions",
             |bench| {
@@ -129,7 +129,7 @@ fn green() -> Vec<Row> {
             |_, (part, stream, event)| {
                 let (mut resource, mut id): (Resource, u64) = Default::default();
                 let (resource, context) = (resource.as_mut_ptr(), cuda::current_context()?);
-                all([
+                join_errors([
                     driver!(cuGreenCtxGetDevResource(part, resource, MULTIPROCESSORS)),
                     driver!(cuCtxGetDevResource(context, resource, MULTIPROCESSORS)),
                     driver!(cuGreenCtxGetId(part, &raw mut id)),
@@ -142,7 +142,7 @@ fn green() -> Vec<Row> {
     ]
 }
 
-/// A question whose answer is a handle.
+/// Makes a call that stores a handle, and drops the handle.
 fn found(ask: impl FnOnce(*mut Handle) -> Done) -> Done {
     let mut handle = NULL;
     ask(&raw mut handle)
@@ -156,7 +156,7 @@ fn devices() -> Vec<Row> {
             let mut text = [0 as c_char; 256];
             let place = text.as_mut_ptr();
             let addition = 0_u32;
-            all([
+            join_errors([
                 driver!(cuDeviceGet(&raw mut number, 0_i32)),
                 driver!(cuDeviceGetCount(&raw mut number)),
                 driver!(cuDeviceGetName(place, 256_i32, device)),
@@ -190,7 +190,7 @@ fn tools() -> Vec<Row> {
         call("cuTensorMapEncodeTiled", |_| tensor_map()),
         call("error_texts", |_| {
             let mut text = std::ptr::null::<c_char>();
-            all([
+            join_errors([
                 driver!(cuGetErrorName(1_u32, &raw mut text)),
                 driver!(cuGetErrorString(1_u32, &raw mut text)),
             ])
@@ -199,7 +199,7 @@ fn tools() -> Vec<Row> {
             const ON_EXCEPTION: u32 = 1;
             let (mut is_on, mut size) = ([0_u8; 8], 1_usize);
             let (place, size) = (is_on.as_mut_ptr(), &raw mut size);
-            all([
+            join_errors([
                 driver!(cuCoredumpGetAttribute(ON_EXCEPTION, place, size)),
                 driver!(cuCoredumpSetAttribute(ON_EXCEPTION, place, size)),
                 driver!(cuCoredumpGetAttributeGlobal(ON_EXCEPTION, place, size)),
@@ -211,7 +211,7 @@ fn tools() -> Vec<Row> {
             let mut registered = NULL;
             driver!(cuLogsRegisterCallback(function, NULL, &raw mut registered))?;
             let (mut text, mut size, mut place) = ([0_u8; 1024], 1024_usize, 0_u32);
-            all([
+            join_errors([
                 driver!(cuLogsCurrent(&raw mut place, 0_u32)),
                 driver!(cuLogsDumpToMemory(NULL, text.as_mut_ptr(), &raw mut size, 0_u32)),
                 driver!(cuLogsDumpToFile(NULL, c"/dev/null".as_ptr(), 0_u32)),
@@ -221,7 +221,7 @@ fn tools() -> Vec<Row> {
     ]
 }
 
-/// Describes a matrix, which the host does alone.
+/// Encodes a matrix as a tensor map. The host does this without the device.
 fn tensor_map() -> Done {
     #[repr(align(64))]
     struct Map([u64; 16]);

@@ -3,14 +3,14 @@
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Handle, MIB, all, device_copy, driver};
+use crate::cuda::{self, Done, Handle, MIB, join_errors, device_copy, driver};
 use crate::host::{arrays, with};
 use crate::row::Row;
 
-/// A row of an array.
+/// The size of one row of an array.
 const BYTES: usize = 4096;
 
-/// Two arrays, two places on the device, and two on the host.
+/// The sources and destinations of copies: two arrays, two buffers on the device, and one buffer on the host.
 #[derive(Clone, Copy)]
 struct Places {
     arrays: [Handle; 2],
@@ -26,7 +26,7 @@ fn places(bench: &Bench) -> Done<Places> {
     })
 }
 
-/// A rectangle of one place on the device to be copied to another.
+/// Describes the copy of a rectangle from one device buffer to another.
 fn rectangle([to, from]: [u64; 2]) -> sys::CUDA_MEMCPY2D {
     let mut copy = device_copy!(CUDA_MEMCPY2D);
     (copy.srcDevice, copy.dstDevice) = (from, to);
@@ -34,7 +34,7 @@ fn rectangle([to, from]: [u64; 2]) -> sys::CUDA_MEMCPY2D {
     copy
 }
 
-/// A box of one place on the device to be copied to another.
+/// Describes the copy of a box from one device buffer to another.
 fn block([to, from]: [u64; 2]) -> sys::CUDA_MEMCPY3D {
     let mut copy = device_copy!(CUDA_MEMCPY3D);
     (copy.srcDevice, copy.dstDevice) = (from, to);
@@ -55,7 +55,7 @@ fn block_of_contexts(places: [u64; 2]) -> Done<sys::CUDA_MEMCPY3D_PEER> {
 pub(crate) fn rows() -> Vec<Row> {
     vec![
         with("array_copies", places, |_, Places { arrays: [to, from], memory: [memory, _], host }| {
-            all([
+            join_errors([
                 driver!(cuMemcpyAtoA_v2(to, 0_usize, from, 0_usize, BYTES)),
                 driver!(cuMemcpyAtoD_v2(memory, from, 0_usize, BYTES)),
                 driver!(cuMemcpyDtoA_v2(to, 0_usize, memory, BYTES)),
@@ -64,15 +64,15 @@ pub(crate) fn rows() -> Vec<Row> {
             ])
         }),
         with("array_copies_async", places, |bench, Places { arrays: [to, from], host, .. }| {
-            all([
-                driver!(cuMemcpyAtoHAsync_v2(host, from, 0_usize, BYTES, bench.ours)),
-                driver!(cuMemcpyHtoAAsync_v2(to, 0_usize, host, BYTES, bench.ours)),
-                cuda::synchronize_stream(bench.ours),
+            join_errors([
+                driver!(cuMemcpyAtoHAsync_v2(host, from, 0_usize, BYTES, bench.tried_stream)),
+                driver!(cuMemcpyHtoAAsync_v2(to, 0_usize, host, BYTES, bench.tried_stream)),
+                cuda::synchronize_stream(bench.tried_stream),
             ])
         }),
         with("rectangle_copies", places, |_, Places { memory, .. }| {
             let (flat, deep, between) = (rectangle(memory), block(memory), block_of_contexts(memory)?);
-            all([
+            join_errors([
                 driver!(cuMemcpy2D_v2(&raw const flat)),
                 driver!(cuMemcpy2DUnaligned_v2(&raw const flat)),
                 driver!(cuMemcpy3D_v2(&raw const deep)),
@@ -81,26 +81,26 @@ pub(crate) fn rows() -> Vec<Row> {
         }),
         with("rectangle_copies_async", places, |bench, Places { memory, .. }| {
             let (flat, deep, between) = (rectangle(memory), block(memory), block_of_contexts(memory)?);
-            all([
-                driver!(cuMemcpy2DAsync_v2(&raw const flat, bench.ours)),
-                driver!(cuMemcpy3DAsync_v2(&raw const deep, bench.ours)),
-                driver!(cuMemcpy3DPeerAsync(&raw const between, bench.ours)),
-                cuda::synchronize_stream(bench.ours),
+            join_errors([
+                driver!(cuMemcpy2DAsync_v2(&raw const flat, bench.tried_stream)),
+                driver!(cuMemcpy3DAsync_v2(&raw const deep, bench.tried_stream)),
+                driver!(cuMemcpy3DPeerAsync(&raw const between, bench.tried_stream)),
+                cuda::synchronize_stream(bench.tried_stream),
             ])
         }),
         with("unified_copies", places, |_, Places { memory: [to, from], .. }| {
             let context = cuda::current_context()?;
-            all([
+            join_errors([
                 driver!(cuMemcpy(to, from, BYTES)),
                 driver!(cuMemcpyPeer(to, context, from, context, BYTES)),
             ])
         }),
         with("cuMemcpyAsync", places, |bench, Places { memory: [to, from], .. }| {
-            driver!(cuMemcpyAsync(to, from, BYTES, bench.ours))?;
-            cuda::synchronize_stream(bench.ours)
+            driver!(cuMemcpyAsync(to, from, BYTES, bench.tried_stream))?;
+            cuda::synchronize_stream(bench.tried_stream)
         }),
         with("cuMemcpyBatchAsync", places, |bench, Places { memory: [mut to, mut from], .. }| {
-            // In stream order, and no hints.
+            // The attributes ask for stream order, and give no hints.
             let (mut attributes, mut index, mut bytes) = ([1_u64, 0, 0, 0], 0_usize, BYTES);
             driver!(cuMemcpyBatchAsync_v2(
                 &raw mut to,
@@ -110,12 +110,12 @@ pub(crate) fn rows() -> Vec<Row> {
                 attributes.as_mut_ptr(),
                 &raw mut index,
                 1_usize,
-                bench.ours
+                bench.tried_stream
             ))?;
-            cuda::synchronize_stream(bench.ours)
+            cuda::synchronize_stream(bench.tried_stream)
         }),
         with("fills", places, |_, Places { memory: [memory, _], .. }| {
-            all([
+            join_errors([
                 driver!(cuMemsetD8_v2(memory, 1_u8, BYTES)),
                 driver!(cuMemsetD16_v2(memory, 1_u16, BYTES)),
                 driver!(cuMemsetD2D8_v2(memory, 1024_usize, 1_u8, 512_usize, 64_usize)),
@@ -124,8 +124,8 @@ pub(crate) fn rows() -> Vec<Row> {
             ])
         }),
         with("fills_async", places, |bench, Places { memory: [memory, _], .. }| {
-            let stream = bench.ours;
-            all([
+            let stream = bench.tried_stream;
+            join_errors([
                 driver!(cuMemsetD8Async(memory, 1_u8, BYTES, stream)),
                 driver!(cuMemsetD16Async(memory, 1_u16, BYTES, stream)),
                 driver!(cuMemsetD2D8Async(memory, 1024_usize, 1_u8, 512_usize, 64_usize, stream)),

@@ -1,10 +1,10 @@
-//! Rows for nodes of graphs that launch a kernel: is it loaded when the node is added, or changed?
+//! Rows for graph nodes that launch a kernel: does adding or changing the node load the kernel?
 
 use census_kernels::plain::sibling;
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Handle, NULL, all, driver};
+use crate::cuda::{self, Done, Handle, NULL, join_errors, driver};
 use crate::host::{kernels, row, with};
 use crate::row::{Row, attempt};
 
@@ -32,7 +32,7 @@ pub(crate) fn rows() -> Vec<Row> {
     changes.into_iter().flatten().chain(questions()).collect()
 }
 
-/// A graph that launches a loaded kernel, its node, and its instance.
+/// A graph that launches a loaded kernel, the graph's node, and the graph's instance.
 #[derive(Clone, Copy)]
 struct Graphs {
     graph: sys::CUgraph,
@@ -50,7 +50,7 @@ fn graphs(bench: &Bench) -> Done<Graphs> {
 
 type Change = fn(Graphs, &mut sys::CUDA_KERNEL_NODE_PARAMS) -> Done;
 
-/// Rows for a change with a library's kernel in each of its states.
+/// Returns rows that change a node to a library's kernel: not loaded, in a library that the context has, and loaded.
 fn change(name: &str, change: Change) -> [Row; 3] {
     let changed = |name: &str, kernel: fn(&Bench) -> Done<sys::CUkernel>| {
         row(name, move |bench| {
@@ -65,10 +65,10 @@ fn change(name: &str, change: Change) -> [Row; 3] {
     ]
 }
 
-/// The parameters as those of a node of any kind: the kind, three words, and the parameters in 232 bytes.
+/// Returns a kernel node's parameters in the structure for nodes of any kind: the kind, three words of 32 bits, and 232 bytes of parameters.
 fn generic(node: &sys::CUDA_KERNEL_NODE_PARAMS) -> [u64; 32] {
     let mut params = [0_u64; 32];
-    // SAFETY: the parameters are plain data without a hole, and fit.
+    // SAFETY: the parameters are plain data without padding, and fit into the structure.
     unsafe { params.as_mut_ptr().add(2).cast::<sys::CUDA_KERNEL_NODE_PARAMS>().write(*node) };
     params
 }
@@ -79,7 +79,7 @@ fn questions() -> Vec<Row> {
             let mut params: sys::CUDA_KERNEL_NODE_PARAMS = cuda::zero();
             let (mut value, mut enabled, mut kind) = ([0_u64; 8], 0_u32, 0_u32);
             const PRIORITY: u32 = 8;
-            all([
+            join_errors([
                 driver!(cuGraphKernelNodeGetParams_v2(graphs.node, &raw mut params)),
                 driver!(cuGraphKernelNodeGetAttribute(graphs.node, PRIORITY, value.as_mut_ptr())),
                 driver!(cuGraphKernelNodeSetAttribute(graphs.node, PRIORITY, value.as_ptr())),
@@ -94,11 +94,11 @@ fn questions() -> Vec<Row> {
             driver!(cuGraphExecUpdate_v2(graphs.instance, graphs.graph, result.as_mut_ptr()))
         }),
         with("cuGraphUpload_of_added", graphs, |bench, graphs| {
-            cuda::upload_graph(graphs.instance, bench.ours)
+            cuda::upload_graph(graphs.instance, bench.tried_stream)
         }),
         with("cuGraphLaunch_of_added", graphs, |bench, graphs| {
-            cuda::launch_graph(graphs.instance, bench.ours)?;
-            cuda::synchronize_stream(bench.ours)
+            cuda::launch_graph(graphs.instance, bench.tried_stream)?;
+            cuda::synchronize_stream(bench.tried_stream)
         }),
     ]
 }

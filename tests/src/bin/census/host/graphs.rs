@@ -6,7 +6,7 @@ use census_kernels::plain::small;
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::{Bench, Word};
-use crate::cuda::{self, Done, EventFlags, Handle, MIB, NULL, all, device_copy, driver, made};
+use crate::cuda::{self, Done, EventFlags, Handle, MIB, NULL, join_errors, device_copy, driver, create};
 use crate::host::{call, with};
 use crate::row::Row;
 
@@ -16,24 +16,24 @@ pub(crate) fn rows() -> Vec<Row> {
 
 fn captured(bench: &Bench) -> Done<sys::CUgraph> {
     let function = bench.loaded(small::INFO)?;
-    cuda::capture(bench.ours, || bench.launch(function))
+    cuda::capture(bench.tried_stream, || bench.launch(function))
 }
 
 fn launched(bench: &Bench, instance: sys::CUgraphExec) -> Done {
-    cuda::launch_graph(instance, bench.ours)?;
-    cuda::synchronize_stream(bench.ours)
+    cuda::launch_graph(instance, bench.tried_stream)?;
+    cuda::synchronize_stream(bench.tried_stream)
 }
 
 unsafe extern "C" fn nothing(_: *mut c_void) {}
 
-/// A function and its argument, as a node of a graph has them.
+/// The parameters of a graph node that calls a host function: the function and its argument.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct HostFunction(unsafe extern "C" fn(*mut c_void), *mut c_void);
 
 const NOTHING: HostFunction = HostFunction(nothing, NULL);
 
-/// A copy between two places on the device.
+/// Describes a copy between two device buffers.
 fn copy(to: sys::CUdeviceptr, from: sys::CUdeviceptr) -> sys::CUDA_MEMCPY3D {
     let mut copy = device_copy!(CUDA_MEMCPY3D);
     (copy.srcDevice, copy.dstDevice) = (from, to);
@@ -41,7 +41,7 @@ fn copy(to: sys::CUdeviceptr, from: sys::CUdeviceptr) -> sys::CUDA_MEMCPY3D {
     copy
 }
 
-/// Sets memory to zero.
+/// Describes a fill of memory with zero.
 fn set(memory: sys::CUdeviceptr) -> sys::CUDA_MEMSET_NODE_PARAMS {
     let mut set: sys::CUDA_MEMSET_NODE_PARAMS = cuda::zero();
     (set.dst, set.elementSize, set.width, set.height) = (memory, 4, MIB / 4, 1);
@@ -52,13 +52,13 @@ fn nodes() -> Vec<Row> {
     vec![
         call("graph_structure", |_| {
             let (graph, child) = (cuda::new_graph()?, cuda::new_graph()?);
-            let mut first: Handle = made!(cuGraphAddEmptyNode(graph, NULL, 0_usize))?;
-            let mut second: Handle = made!(cuGraphAddEmptyNode(graph, NULL, 0_usize))?;
-            let nested: Handle = made!(cuGraphAddChildGraphNode(graph, NULL, 0_usize, child))?;
-            let clone = made!(cuGraphClone(graph))?;
+            let mut first: Handle = create!(cuGraphAddEmptyNode(graph, NULL, 0_usize))?;
+            let mut second: Handle = create!(cuGraphAddEmptyNode(graph, NULL, 0_usize))?;
+            let nested: Handle = create!(cuGraphAddChildGraphNode(graph, NULL, 0_usize, child))?;
+            let clone = create!(cuGraphClone(graph))?;
             let (mut found, mut count, mut inner) = (NULL, 0_usize, NULL);
             let (from, to) = (&raw mut first, &raw mut second);
-            all([
+            join_errors([
                 driver!(cuGraphAddDependencies_v2(graph, from, to, NULL, 1_usize)),
                 driver!(cuGraphNodeFindInClone(&raw mut found, first, clone)),
                 driver!(cuGraphChildGraphNodeGetGraph(nested, &raw mut inner)),
@@ -80,10 +80,10 @@ fn nodes() -> Vec<Row> {
             |_, (to, from)| {
                 let (graph, context) = (cuda::new_graph()?, cuda::current_context()?);
                 let (mut copy, mut set) = (copy(to, from), set(to));
-                let copies = made!(cuGraphAddMemcpyNode(graph, NULL, 0_usize, &raw mut copy, context))?;
-                let sets = made!(cuGraphAddMemsetNode(graph, NULL, 0_usize, &raw mut set, context))?;
+                let copies = create!(cuGraphAddMemcpyNode(graph, NULL, 0_usize, &raw mut copy, context))?;
+                let sets = create!(cuGraphAddMemsetNode(graph, NULL, 0_usize, &raw mut set, context))?;
                 let instance = cuda::instantiate(graph)?;
-                all([
+                join_errors([
                     driver!(cuGraphMemcpyNodeGetParams(copies, &raw mut copy)),
                     driver!(cuGraphMemcpyNodeSetParams(copies, &raw mut copy)),
                     driver!(cuGraphMemsetNodeGetParams(sets, &raw mut set)),
@@ -98,8 +98,8 @@ fn nodes() -> Vec<Row> {
             |_| {
                 let (to, from, graph) = (cuda::alloc(MIB)?, cuda::alloc(MIB)?, cuda::new_graph()?);
                 let (context, mut copy, mut set) = (cuda::current_context()?, copy(to, from), set(to));
-                made!(cuGraphAddMemcpyNode(graph, NULL, 0_usize, &raw mut copy, context))?;
-                made!(cuGraphAddMemsetNode(graph, NULL, 0_usize, &raw mut set, context))?;
+                create!(cuGraphAddMemcpyNode(graph, NULL, 0_usize, &raw mut copy, context))?;
+                create!(cuGraphAddMemsetNode(graph, NULL, 0_usize, &raw mut set, context))?;
                 cuda::instantiate(graph)
             },
             launched,
@@ -110,11 +110,11 @@ fn nodes() -> Vec<Row> {
             |bench, event| {
                 let graph = cuda::new_graph()?;
                 let (mut host, mut found) = (NOTHING, NULL);
-                let calls = made!(cuGraphAddHostNode(graph, NULL, 0_usize, &raw mut host))?;
-                let records = made!(cuGraphAddEventRecordNode(graph, NULL, 0_usize, event))?;
-                let waits = made!(cuGraphAddEventWaitNode(graph, NULL, 0_usize, event))?;
+                let calls = create!(cuGraphAddHostNode(graph, NULL, 0_usize, &raw mut host))?;
+                let records = create!(cuGraphAddEventRecordNode(graph, NULL, 0_usize, event))?;
+                let waits = create!(cuGraphAddEventWaitNode(graph, NULL, 0_usize, event))?;
                 let instance = cuda::instantiate(graph)?;
-                all([
+                join_errors([
                     driver!(cuGraphHostNodeGetParams(calls, &raw mut host)),
                     driver!(cuGraphHostNodeSetParams(calls, &raw mut host)),
                     driver!(cuGraphEventRecordNodeGetEvent(records, &raw mut found)),
@@ -130,9 +130,9 @@ fn nodes() -> Vec<Row> {
         ),
         with("graph_child_nodes", captured, |bench, child| {
             let graph = cuda::new_graph()?;
-            let node: Handle = made!(cuGraphAddChildGraphNode(graph, NULL, 0_usize, child))?;
+            let node: Handle = create!(cuGraphAddChildGraphNode(graph, NULL, 0_usize, child))?;
             let instance = cuda::instantiate(graph)?;
-            all([
+            join_errors([
                 driver!(cuGraphExecChildGraphNodeSetParams(instance, node, child)),
                 launched(bench, instance),
             ])
@@ -143,9 +143,9 @@ fn nodes() -> Vec<Row> {
             let (context, operations) = (cuda::current_context()?, writes.as_mut_ptr());
             let mut params = BatchNode { context, count: 1, operations, flags: 0 };
             let mut found = BatchNode { context, count: 0, operations, flags: 0 };
-            let node = made!(cuGraphAddBatchMemOpNode(graph, NULL, 0_usize, &raw mut params))?;
+            let node = create!(cuGraphAddBatchMemOpNode(graph, NULL, 0_usize, &raw mut params))?;
             let instance = cuda::instantiate(graph)?;
-            all([
+            join_errors([
                 driver!(cuGraphBatchMemOpNodeGetParams(node, &raw mut found)),
                 driver!(cuGraphBatchMemOpNodeSetParams(node, &raw mut params)),
                 driver!(cuGraphExecBatchMemOpNodeSetParams(instance, node, &raw mut params)),
@@ -159,7 +159,7 @@ fn nodes() -> Vec<Row> {
     ]
 }
 
-/// Parameters of a node that writes or waits for words.
+/// The parameters of a node that writes words or waits for words.
 #[repr(C)]
 struct BatchNode {
     context: sys::CUcontext,
@@ -168,24 +168,24 @@ struct BatchNode {
     flags: u32,
 }
 
-/// Ways to make an instance.
+/// Returns rows for the functions that instantiate a graph.
 fn instances() -> Vec<Row> {
-    /// Flags of an instance.
+    // Flags of `cuGraphInstantiate`.
     const FREES: u64 = 1;
     const UPLOADS: u64 = 2;
     const LAUNCHED_BY_DEVICE: u64 = 4;
     vec![
         with("cuGraphInstantiate_freeing", captured, |_, graph| {
-            made!(cuGraphInstantiateWithFlags(graph, FREES)).map(drop)
+            create!(cuGraphInstantiateWithFlags(graph, FREES)).map(drop)
         }),
         with("cuGraphInstantiate_for_device", captured, |_, graph| {
-            made!(cuGraphInstantiateWithFlags(graph, LAUNCHED_BY_DEVICE)).map(drop)
+            create!(cuGraphInstantiateWithFlags(graph, LAUNCHED_BY_DEVICE)).map(drop)
         }),
         with("cuGraphInstantiateWithParams_uploading", captured, |bench, graph| {
-            // The flags, the stream for the upload, and two words that the driver sets.
-            let mut params = [UPLOADS, bench.ours.addr() as u64, 0, 0];
-            made!(cuGraphInstantiateWithParams(graph, params.as_mut_ptr())).map(drop)?;
-            cuda::synchronize_stream(bench.ours)
+            // The structure has the flags, the stream for the upload, and two words that the driver sets.
+            let mut params = [UPLOADS, bench.tried_stream.addr() as u64, 0, 0];
+            create!(cuGraphInstantiateWithParams(graph, params.as_mut_ptr())).map(drop)?;
+            cuda::synchronize_stream(bench.tried_stream)
         }),
         with(
             "cuGraphExecGetFlags",
@@ -199,13 +199,13 @@ fn instances() -> Vec<Row> {
     ]
 }
 
-/// A graph that allocates memory and frees it, and its instance.
+/// Creates a graph that allocates memory and frees it, and instantiates the graph.
 fn allocating() -> Done<(sys::CUgraph, sys::CUgraphExec)> {
     let graph = cuda::new_graph()?;
     let (mut params, mut asked) = (cuda::allocation_node(MIB), cuda::allocation_node(MIB));
-    let mut allocates: Handle = made!(cuGraphAddMemAllocNode(graph, NULL, 0_usize, &raw mut params))?;
+    let mut allocates: Handle = create!(cuGraphAddMemAllocNode(graph, NULL, 0_usize, &raw mut params))?;
     let memory = params.dptr;
-    let frees = made!(cuGraphAddMemFreeNode(graph, &raw mut allocates, 1_usize, memory))?;
+    let frees = create!(cuGraphAddMemFreeNode(graph, &raw mut allocates, 1_usize, memory))?;
     let mut freed = 0_u64;
     driver!(cuGraphMemAllocNodeGetParams(allocates, &raw mut asked))?;
     driver!(cuGraphMemFreeNodeGetParams(frees, &raw mut freed))?;
@@ -233,7 +233,7 @@ fn memory() -> Vec<Row> {
                 Ok((graph, instance))
             },
             |bench, (graph, instance)| {
-                all([
+                join_errors([
                     cuda::destroy_graph(instance),
                     driver!(cuGraphDestroy(graph)),
                     cuda::trim_graphs(bench.device()),
@@ -243,7 +243,7 @@ fn memory() -> Vec<Row> {
         call("cuDeviceGetGraphMemAttribute", |bench| {
             const USED_HIGH: u32 = 1;
             let mut bytes = 0_u64;
-            all([
+            join_errors([
                 driver!(cuDeviceGetGraphMemAttribute(bench.device(), USED_HIGH, &raw mut bytes)),
                 driver!(cuDeviceSetGraphMemAttribute(bench.device(), USED_HIGH, &raw mut bytes)),
             ])
@@ -251,15 +251,15 @@ fn memory() -> Vec<Row> {
     ]
 }
 
-/// Objects whose lifetime graphs share.
+/// Returns rows for user objects, which live as long as the graphs that hold them.
 fn objects() -> Vec<Row> {
     vec![call("user_objects", |_| {
         const MOVES: u32 = 1;
         const WITHOUT_SYNCHRONIZING: u32 = 1;
         let graph = cuda::new_graph()?;
         let function: unsafe extern "C" fn(*mut c_void) = nothing;
-        let object: Handle = made!(cuUserObjectCreate(NULL, function, 2_u32, WITHOUT_SYNCHRONIZING))?;
-        all([
+        let object: Handle = create!(cuUserObjectCreate(NULL, function, 2_u32, WITHOUT_SYNCHRONIZING))?;
+        join_errors([
             driver!(cuUserObjectRetain(object, 1_u32)),
             driver!(cuGraphRetainUserObject(graph, object, 1_u32, MOVES)),
             driver!(cuGraphReleaseUserObject(graph, object, 1_u32)),

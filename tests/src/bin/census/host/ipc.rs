@@ -1,4 +1,5 @@
-//! Rows for memory of another process, and for events that others may use. That process is this program again, until its input ends.
+//! Rows for memory of another process, and for events that other processes may use. The other process runs this executable too,
+//! and ends when its standard input ends.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -6,11 +7,11 @@ use std::process::{Child, Command, Stdio};
 
 use kernel_registry::cudarc::driver::sys;
 
-use crate::cuda::{self, Done, Failed, Handle, MIB, driver, made};
+use crate::cuda::{self, Done, Failed, Handle, MIB, driver, create};
 use crate::host::{row, with};
 use crate::row::{Row, attempt};
 
-/// Flags of an event of several processes, which must not measure time.
+/// The flags of an event that several processes use. Such an event must not measure time.
 const INTERPROCESS: u32 = 4 | 2;
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -31,13 +32,13 @@ pub(crate) fn rows() -> Vec<Row> {
         }),
         with(
             "cuIpcGetEventHandle",
-            |_| made!(cuEventCreate(INTERPROCESS)),
+            |_| create!(cuEventCreate(INTERPROCESS)),
             |_, event: Handle| handle_of_event(event).map(drop),
         ),
     ]
 }
 
-/// A handle for other processes.
+/// A handle that another process can open.
 type Bytes = [std::ffi::c_char; 64];
 
 fn handle_of_memory(memory: sys::CUdeviceptr) -> Done<Bytes> {
@@ -52,7 +53,7 @@ fn handle_of_event(event: Handle) -> Done<Bytes> {
     Ok(handle.reserved)
 }
 
-/// The other process, which ends when this is dropped.
+/// The other process, which ends when this value is dropped.
 struct Other {
     handle: Bytes,
     process: Child,
@@ -92,9 +93,9 @@ impl Drop for Other {
     }
 }
 
-/// Shares memory with the process that started this one, until the input ends: prints the handle, or the error.
+/// Shares memory with the parent process until standard input ends. Prints the memory's handle, or the error.
 pub(crate) fn share() {
-    // What is shared goes with its context.
+    // The shared memory lives only as long as its context, so the context is kept.
     let context = kernel_registry::context(0).map_err(|error| Failed(error.to_string()));
     match context.as_ref().map_err(Failed::clone).and_then(|_| handle_of_memory(cuda::alloc(MIB)?)) {
         Ok(bytes) => println!("{}", bytes.map(|byte| byte.to_string()).join(" ")),

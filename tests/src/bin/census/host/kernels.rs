@@ -1,4 +1,4 @@
-//! Rows for calls with a kernel: is it loaded by them?
+//! Rows for calls that take a kernel: does the call load the kernel?
 
 use std::ffi::c_char;
 use std::ptr;
@@ -15,7 +15,7 @@ const REGISTERS: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_RE
 const DYNAMIC: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 
 pub(crate) fn rows() -> Vec<Row> {
-    // With a library that is in no context it is among `calls`.
+    // The module `calls` has this row for a library that is in no context.
     let got = with("cuKernelGetFunction_cold_in_context", cold_in_context, |_, kernel| {
         cuda::function_of_kernel(kernel).map(drop)
     });
@@ -23,26 +23,26 @@ pub(crate) fn rows() -> Vec<Row> {
     rows.chain(functions().into_iter().flatten()).chain([got]).collect()
 }
 
-/// A library's kernel that nothing has loaded, and the library is in no context.
+/// Returns a library's kernel that is not loaded, and whose library is in no context.
 pub(crate) fn cold(_: &Bench) -> Done<sys::CUkernel> {
     cuda::kernel(cuda::load_library(small::INFO)?, small::INFO)
 }
 
-/// A kernel that nothing has loaded, of a library that the context has.
+/// Returns a kernel that is not loaded, of a library that the context has.
 pub(crate) fn cold_in_context(_: &Bench) -> Done<sys::CUkernel> {
     let library = cuda::load_library(small::INFO)?;
     cuda::module_of_library(library)?;
     cuda::kernel(library, small::INFO)
 }
 
-/// A library's kernel whose function was taken and loaded.
+/// Returns a library's kernel whose function is loaded.
 pub(crate) fn loaded(bench: &Bench) -> Done<sys::CUkernel> {
     let kernel = cold(bench)?;
     cuda::load_function(cuda::function_of_kernel(kernel)?)?;
     Ok(kernel)
 }
 
-/// Rows for a call with a library's kernel in each of these states.
+/// Returns rows for a call with a library's kernel in each of the three states above.
 fn of_kernel(name: &str, call: fn(&Bench, sys::CUkernel) -> Done) -> [Row; 3] {
     [
         with(&format!("{name}_cold"), cold, call),
@@ -51,14 +51,14 @@ fn of_kernel(name: &str, call: fn(&Bench, sys::CUkernel) -> Done) -> [Row; 3] {
     ]
 }
 
-/// Rows for a call that takes functions, and a library's kernel in place of one.
+/// Returns rows for a call that accepts both functions and library kernels.
 fn of_either(name: &str, call: fn(&Bench, sys::CUfunction) -> Done) -> [Row; 3] {
     let cold_in_context = |bench: &Bench| cold_in_context(bench).map(cuda::as_function);
     let [cold, loaded] = of_function(name, call);
     [cold, with(&format!("{name}_cold_in_context"), cold_in_context, call), loaded]
 }
 
-/// Rows for a call that takes functions only.
+/// Returns rows for a call that takes a function: one that is not loaded, and one that is loaded.
 fn of_function(name: &str, call: fn(&Bench, sys::CUfunction) -> Done) -> [Row; 2] {
     [
         with(&format!("{name}_cold"), |bench| cold(bench).map(cuda::as_function), call),
@@ -138,7 +138,7 @@ fn occupancy() -> Vec<[Row; 3]> {
     ]
 }
 
-/// Functions that take no kernel of a library.
+/// Returns rows for driver functions that accept no library kernel.
 fn functions() -> Vec<[Row; 2]> {
     let rows = vec![
         of_function("cuFuncGetAttribute", |_, function| {

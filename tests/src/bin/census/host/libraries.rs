@@ -1,4 +1,4 @@
-//! Rows for modules and libraries: what loads them, and what loads their kernels.
+//! Rows for modules and libraries: which call loads a module or library, and which call loads its kernels?
 
 use std::env;
 use std::ffi::{CString, c_void};
@@ -17,7 +17,7 @@ use kernel_registry::KernelInfo;
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Failed, Handle, driver, made};
+use crate::cuda::{self, Done, Failed, Handle, driver, create};
 use crate::host::{call, row, with};
 use crate::row::{Row, attempt};
 
@@ -25,7 +25,7 @@ pub(crate) fn rows() -> Vec<Row> {
     [libraries(), modules(), linker()].into_iter().flatten().collect()
 }
 
-/// A library that the context does not have, and one that it has.
+/// Returns rows for a call with a library that the context does not have yet, and with one that the context has.
 fn of_library(name: &str, kernel: &'static KernelInfo, call: fn(sys::CUlibrary) -> Done) -> [Row; 2] {
     let called = |name: &str, loads: bool| {
         row(name, move |_| {
@@ -64,13 +64,13 @@ fn libraries() -> Vec<Row> {
         let file = file(image(small::INFO))?;
         attempt(move || {
             let none = ptr::null_mut::<c_void>();
-            made!(cuLibraryLoadFromFile(file.name.as_ptr(), none, none, 0_u32, none, none, 0_u32)).map(drop)
+            create!(cuLibraryLoadFromFile(file.name.as_ptr(), none, none, 0_u32, none, none, 0_u32)).map(drop)
         })
     }));
     rows
 }
 
-/// A file that is removed when it is dropped.
+/// A temporary file, which is removed when this value is dropped.
 struct File {
     path: PathBuf,
     name: CString,
@@ -82,12 +82,12 @@ impl Drop for File {
     }
 }
 
-/// The image of a kernel, as in a file.
+/// Returns the image of a kernel without the zero byte that PTX in memory needs at its end.
 fn image(kernel: &KernelInfo) -> &[u8] {
     kernel.image().map_or(&[], |image| image.bytes())
 }
 
-/// Writes a file with these bytes.
+/// Writes a temporary file with these bytes.
 fn file(bytes: &[u8]) -> Done<File> {
     let path = env::temp_dir().join(format!("census-{}", process::id()));
     fs::write(&path, bytes).map_err(|error| Failed(format!("{}: {error}", path.display())))?;
@@ -101,18 +101,18 @@ fn modules() -> Vec<Row> {
     vec![
         row("cuModuleLoad", |_| {
             let file = file(image(small::INFO))?;
-            attempt(move || made!(cuModuleLoad(file.name.as_ptr())).map(drop))
+            attempt(move || create!(cuModuleLoad(file.name.as_ptr())).map(drop))
         }),
         row("cuModuleLoadDataEx", |_| {
             let image = cuda::image(small::INFO);
             attempt(move || {
                 let none = ptr::null_mut::<c_void>();
-                made!(cuModuleLoadDataEx(image.as_ptr(), 0_u32, none, none)).map(drop)
+                create!(cuModuleLoadDataEx(image.as_ptr(), 0_u32, none, none)).map(drop)
             })
         }),
         row("cuModuleLoadFatBinary", |_| {
             let image = cuda::image(launches_small::INFO);
-            attempt(move || made!(cuModuleLoadFatBinary(image.as_ptr())).map(drop))
+            attempt(move || create!(cuModuleLoadFatBinary(image.as_ptr())).map(drop))
         }),
         with(
             "cuModuleGetFunction_beside_sibling",
@@ -141,7 +141,7 @@ fn modules() -> Vec<Row> {
     ]
 }
 
-/// A function that nothing has loaded.
+/// Returns a function that is not loaded.
 fn enumerated(_: &Bench) -> Done<sys::CUfunction> {
     cuda::enumerated_function(bare::INFO)
 }
@@ -154,7 +154,7 @@ fn linker() -> Vec<Row> {
             let mut linker: Handle = ptr::null_mut();
             driver!(cuLinkCreate_v2(0_u32, none, none, &raw mut linker))?;
             let (mut cubin, mut size): (Handle, usize) = (ptr::null_mut(), 0);
-            cuda::all([
+            cuda::join_errors([
                 driver!(cuLinkAddData_v2(
                     linker,
                     PTX,

@@ -1,13 +1,13 @@
-//! Rows for pools of memory.
+//! Rows for memory pools.
 
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Handle, MIB, all, driver, made};
+use crate::cuda::{self, Done, Handle, MIB, join_errors, driver, create};
 use crate::host::{row, with};
 use crate::row::{Row, attempt};
 
-/// Memory of a device.
+/// The kind of a location that is a device.
 const DEVICE: i32 = 1;
 
 fn own_pool(bench: &Bench) -> Done<sys::CUmemoryPool> {
@@ -16,8 +16,8 @@ fn own_pool(bench: &Bench) -> Done<sys::CUmemoryPool> {
 
 fn allocated(bench: &Bench, pool: sys::CUmemoryPool) -> Done<u64> {
     let mut memory = 0_u64;
-    driver!(cuMemAllocFromPoolAsync(&raw mut memory, MIB, pool, bench.ours))?;
-    cuda::synchronize_stream(bench.ours)?;
+    driver!(cuMemAllocFromPoolAsync(&raw mut memory, MIB, pool, bench.tried_stream))?;
+    cuda::synchronize_stream(bench.tried_stream)?;
     Ok(memory)
 }
 
@@ -34,8 +34,8 @@ pub(crate) fn rows() -> Vec<Row> {
             |bench| {
                 let pool = own_pool(bench)?;
                 let memory = allocated(bench, pool)?;
-                cuda::free_async(memory, bench.ours)?;
-                cuda::synchronize_stream(bench.ours)?;
+                cuda::free_async(memory, bench.tried_stream)?;
+                cuda::synchronize_stream(bench.tried_stream)?;
                 Ok(pool)
             },
             |_, pool| cuda::destroy_pool(pool),
@@ -54,13 +54,13 @@ pub(crate) fn rows() -> Vec<Row> {
             const READ_WRITE: i32 = 3;
             let (mut bytes, mut flags, mut location) = (0_u64, 0_u64, [DEVICE, bench.device()]);
             let access = [DEVICE, bench.device(), READ_WRITE];
-            all([
+            join_errors([
                 driver!(cuMemPoolGetAttribute(pool, RELEASE_THRESHOLD, &raw mut bytes)),
                 driver!(cuMemPoolSetAttribute(pool, RELEASE_THRESHOLD, &raw mut bytes)),
                 driver!(cuMemPoolGetAccess(&raw mut flags, pool, location.as_mut_ptr())),
                 driver!(cuMemPoolSetAccess(pool, access.as_ptr(), 1_usize)),
-                made!(cuDeviceGetDefaultMemPool(bench.device())).map(drop),
-                made!(cuDeviceGetMemPool(bench.device())).map(drop),
+                create!(cuDeviceGetDefaultMemPool(bench.device())).map(drop),
+                create!(cuDeviceGetMemPool(bench.device())).map(drop),
                 driver!(cuDeviceSetMemPool(bench.device(), pool)),
             ])
         }),
@@ -68,9 +68,9 @@ pub(crate) fn rows() -> Vec<Row> {
             const PINNED: u32 = 1;
             let mut location = [DEVICE, bench.device()];
             let location = location.as_mut_ptr();
-            all([
-                made!(cuMemGetDefaultMemPool(location, PINNED)).map(drop),
-                made!(cuMemGetMemPool(location, PINNED)).map(drop),
+            join_errors([
+                create!(cuMemGetDefaultMemPool(location, PINNED)).map(drop),
+                create!(cuMemGetMemPool(location, PINNED)).map(drop),
                 driver!(cuMemSetMemPool(location, PINNED, pool)),
             ])
         }),
@@ -78,7 +78,7 @@ pub(crate) fn rows() -> Vec<Row> {
             const FILE_DESCRIPTOR: u32 = 1;
             let mut properties = cuda::pool_properties(bench.device());
             properties.handleTypes = sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-            let pool: Handle = made!(cuMemPoolCreate(&raw mut properties))?;
+            let pool: Handle = create!(cuMemPoolCreate(&raw mut properties))?;
             let memory = allocated(bench, pool.cast())?;
             attempt(move || {
                 let (mut descriptor, mut exported, mut imported) = (-1_i32, [0_u64; 8], 0_u64);
@@ -86,7 +86,7 @@ pub(crate) fn rows() -> Vec<Row> {
                 driver!(cuMemPoolExportPointer(exported.as_mut_ptr(), memory))?;
                 let descriptor = std::ptr::without_provenance_mut::<u8>(descriptor as usize);
                 let other: Handle =
-                    made!(cuMemPoolImportFromShareableHandle(descriptor, FILE_DESCRIPTOR, 0_u64))?;
+                    create!(cuMemPoolImportFromShareableHandle(descriptor, FILE_DESCRIPTOR, 0_u64))?;
                 driver!(cuMemPoolImportPointer(&raw mut imported, other, exported.as_mut_ptr()))
             })
         }),

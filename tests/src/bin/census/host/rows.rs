@@ -1,4 +1,4 @@
-//! All rows for calls of the host.
+//! Collects the rows of all files in this folder.
 
 use super::{
     arrays, contexts, copies, graph_nodes, graphs, ipc, kernels, libraries, pools, sparse, streams,

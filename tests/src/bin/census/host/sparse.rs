@@ -1,20 +1,20 @@
-//! Rows for sparse arrays, whose tiles get memory one by one.
+//! Rows for sparse arrays, whose tiles are mapped to memory one by one.
 
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Handle, driver, made};
+use crate::cuda::{self, Done, Handle, driver, create};
 use crate::host::with;
 use crate::row::Row;
 
-/// What a tile is mapped by: kinds and numbers of CUDA's header.
+/// The driver's structure that maps memory to a tile. Its kinds are numbers of CUDA's header.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Tile {
     resource_kind: u32,
     resource: u64,
     part_kind: u32,
-    /// What follows is aligned to eight bytes, because another kind of part has a size of 64 bits there.
+    /// The next field is aligned to eight bytes, because it is in a union with a field of 64 bits.
     padding: u32,
     level: u32,
     layer: u32,
@@ -32,7 +32,7 @@ struct Tile {
 const MAP: u32 = 1;
 const UNMAP: u32 = 2;
 
-/// The first tile of a sparse array, not yet mapped.
+/// Returns the mapping of a sparse array's first tile, which is not applied yet.
 fn tile(bench: &Bench) -> Done<Tile> {
     const SPARSE: u32 = 64;
     let description = sys::CUDA_ARRAY3D_DESCRIPTOR {
@@ -43,8 +43,8 @@ fn tile(bench: &Bench) -> Done<Tile> {
         NumChannels: 1,
         Flags: SPARSE,
     };
-    let array: Handle = made!(cuArray3DCreate_v2(&raw const description))?;
-    // The tile's three sizes, and then others.
+    let array: Handle = create!(cuArray3DCreate_v2(&raw const description))?;
+    // The first three properties are the sizes of a tile.
     let (mut properties, mut memory) = ([0_u32; 16], 0_u64);
     driver!(cuArrayGetSparseProperties(properties.as_mut_ptr(), array))?;
     let description = cuda::pinned_tile(bench.device());
@@ -61,8 +61,8 @@ fn tile(bench: &Bench) -> Done<Tile> {
 }
 
 fn apply(bench: &Bench, mut tile: Tile) -> Done {
-    driver!(cuMemMapArrayAsync(&raw mut tile, 1_u32, bench.ours))?;
-    cuda::synchronize_stream(bench.ours)
+    driver!(cuMemMapArrayAsync(&raw mut tile, 1_u32, bench.tried_stream))?;
+    cuda::synchronize_stream(bench.tried_stream)
 }
 
 pub(crate) fn rows() -> Vec<Row> {

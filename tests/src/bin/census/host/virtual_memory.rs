@@ -1,10 +1,10 @@
-//! Rows for virtual memory, and for other ways to have memory and to ask about it.
+//! Rows for virtual memory, for other ways to allocate memory, and for questions about memory.
 
 use std::ffi::c_void;
 use std::ptr;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Handle, MAPPED, MIB, all, driver, made};
+use crate::cuda::{self, Done, Handle, MAPPED, MIB, join_errors, driver, create};
 use crate::host::{call, row, with};
 use crate::row::{Row, attempt};
 
@@ -16,7 +16,7 @@ fn released(bench: &Bench) -> Done<u64> {
     let address = cuda::map(bench.device())?;
     let mut memory = 0_u64;
     driver!(cuMemRetainAllocationHandle(&raw mut memory, address))?;
-    // This releases the handle that `map` keeps. The row releases the retained one, which is the last.
+    // This call releases the handle of `map`. The row itself releases the retained handle, which is the last.
     driver!(cuMemRelease(memory))?;
     driver!(cuMemUnmap(address, MAPPED))?;
     Ok(memory)
@@ -25,7 +25,7 @@ fn released(bench: &Bench) -> Done<u64> {
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
 const FILE_DESCRIPTOR: u32 = 1;
 
-/// Memory that may be used by other processes.
+/// Allocates memory that other processes may use.
 fn shareable(bench: &Bench) -> Done<u64> {
     let (mut memory, mut properties) = (0_u64, cuda::shareable(bench.device()));
     driver!(cuMemCreate(&raw mut memory, MAPPED, &raw mut properties, 0_u64))?;
@@ -55,7 +55,7 @@ fn mappings() -> Vec<Row> {
             |_, address| {
                 let mut memory = 0_u64;
                 driver!(cuMemRetainAllocationHandle(&raw mut memory, address))?;
-                all([
+                join_errors([
                     driver!(cuMemUnmap(address, MAPPED)),
                     driver!(cuMemRelease(memory)),
                     driver!(cuMemRelease(memory)),
@@ -71,7 +71,7 @@ fn mappings() -> Vec<Row> {
                 let (mut memory, mut size, mut flags) = (0_u64, 0_usize, 0_u64);
                 driver!(cuMemRetainAllocationHandle(&raw mut memory, address))?;
                 let location = &raw mut properties.location;
-                all([
+                join_errors([
                     driver!(cuMemGetAllocationGranularity(&raw mut size, &raw const properties, 0_u32)),
                     driver!(cuMemGetAccess(&raw mut flags, location, address)),
                     driver!(cuMemGetAllocationPropertiesFromHandle(&raw mut properties, memory)),
@@ -98,15 +98,15 @@ fn allocations() -> Vec<Row> {
             let (mut address, mut pitch) = (0_u64, 0_usize);
             driver!(cuMemAllocPitch_v2(&raw mut address, &raw mut pitch, 1000_usize, 1000_usize, 4_u32))
         }),
-        call("cuMemAllocHost", |_| made!(cuMemAllocHost_v2(MIB)).map(drop)),
+        call("cuMemAllocHost", |_| create!(cuMemAllocHost_v2(MIB)).map(drop)),
         with(
             "cuMemFreeHost_of_cuMemAllocHost",
-            |_| made!(cuMemAllocHost_v2(MIB)),
+            |_| create!(cuMemAllocHost_v2(MIB)),
             |_, memory: Handle| driver!(cuMemFreeHost(memory)),
         ),
         row("cuMemFreeAsync_managed", |bench| {
             let memory = cuda::alloc_managed(MIB)?;
-            attempt(move || cuda::free_async(memory, bench.ours))
+            attempt(move || cuda::free_async(memory, bench.tried_stream))
         })
         .refused(),
     ]
@@ -123,7 +123,7 @@ fn questions() -> Vec<Row> {
                 const SYNCHRONOUS: u32 = 6;
                 let (mut attribute, mut kind, on) = (MEMORY_TYPE, 0_u32, 1_u32);
                 let mut places = [(&raw mut kind).cast::<c_void>()];
-                all([
+                join_errors([
                     driver!(cuMemGetAddressRange_v2(&raw mut base, &raw mut size, memory)),
                     driver!(cuMemHostGetFlags(&raw mut flags, host)),
                     driver!(cuMemHostGetDevicePointer_v2(&raw mut base, host, 0_u32)),
@@ -149,7 +149,7 @@ fn questions() -> Vec<Row> {
                 let (mut answer, mut size, mut attribute) = (0_u32, 4_usize, READ_MOSTLY);
                 let mut places = [(&raw mut answer).cast::<c_void>()];
                 let place = &raw mut answer;
-                all([
+                join_errors([
                     driver!(cuMemRangeGetAttribute(place, size, READ_MOSTLY, memory, MIB)),
                     driver!(cuMemRangeGetAttributes(
                         places.as_mut_ptr(),
@@ -168,8 +168,8 @@ fn questions() -> Vec<Row> {
                 let (mut address, mut size, mut index) = (memory, MIB, 0_usize);
                 let mut location: [i32; 2] = [1, bench.device()];
                 let (address, size, index) = (&raw mut address, &raw mut size, &raw mut index);
-                let (location, stream) = (location.as_mut_ptr(), bench.ours);
-                all([
+                let (location, stream) = (location.as_mut_ptr(), bench.tried_stream);
+                join_errors([
                     driver!(cuMemPrefetchBatchAsync(
                         address, size, 1_usize, location, index, 1_usize, 0_u64, stream
                     )),
@@ -184,8 +184,8 @@ fn questions() -> Vec<Row> {
         row("cuStreamAttachMemAsync", |bench| {
             let memory = cuda::alloc_managed(MIB)?;
             attempt(move || {
-                driver!(cuStreamAttachMemAsync(bench.ours, memory, 0_usize, 4_u32))?;
-                cuda::synchronize_stream(bench.ours)
+                driver!(cuStreamAttachMemAsync(bench.tried_stream, memory, 0_usize, 4_u32))?;
+                cuda::synchronize_stream(bench.tried_stream)
             })
         }),
     ]
