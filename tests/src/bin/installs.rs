@@ -1,4 +1,4 @@
-//! Installs the simulated driver before CUDA is used, or after that with `late`. Then prints which driver files Linux
+//! Installs the simulated driver before CUDA is used, or afterwards if the argument is `late`. Then prints which driver files Linux
 //! has mapped into this process, and how many devices the driver has.
 
 use std::collections::BTreeSet;

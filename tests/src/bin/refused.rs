@@ -1,4 +1,4 @@
-//! Tests on a GPU that kernels refused by the driver are reported together, and that the others are warm.
+//! Tests on a GPU that kernels which the driver refuses are reported together, and that all other kernels are warm.
 
 use std::process::ExitCode;
 
@@ -8,29 +8,29 @@ use kernel_registry::{Cause, Failure, HookCause, WarmContext, WarmError, warm_al
 mod broken {
     use kernel_registry::gpu_kernel;
 
-    /// PTX with a register that is not declared.
+    /// A kernel in PTX that uses an undeclared register.
     #[gpu_kernel(image = "images/broken/undeclared_register.ptx", name = "garbled")]
     pub unsafe fn garbled(out: *mut u32);
 
-    /// Machine code for sm_75 only.
+    /// A kernel with machine code for sm_75 only.
     #[gpu_kernel(image = "images/broken/turing.sm_75.cubin")]
     pub unsafe fn touch(out: *mut u32);
 
-    /// Dynamic shared memory that the device has, but not beside the kernel's static shared memory. The macro cannot
-    /// check that: PTX does not tell the total.
+    /// A kernel whose dynamic shared memory would fit the device, but does not fit beside the kernel's static shared memory. The
+    /// macro cannot check this, because PTX does not tell the total.
     #[gpu_kernel(image = "images/broken/shared.ptx", arch = ">=90", shared = 200 * 1024)]
     pub unsafe fn greedy(out: *mut u32);
 
-    /// PTX of a CUDA that does not exist yet.
+    /// A kernel in PTX of a CUDA version that does not exist yet.
     #[gpu_kernel(image = "images/broken/newer.ptx")]
     pub unsafe fn newer(out: *mut u32);
 
-    /// For an architecture that does not exist yet.
+    /// A kernel for an architecture that does not exist yet.
     #[gpu_kernel(image = "images/broken/turing.sm_75.cubin", arch = ">=999", name = "touch")]
     pub unsafe fn tomorrow(out: *mut u32);
 }
 
-/// A hook that fails beside the kernels.
+/// A hook that fails in the same warm-up as the kernels.
 #[warmup]
 fn without_library(_: &WarmContext<'_>) -> Result<(), &'static str> {
     Err("libnothing.so is not there")

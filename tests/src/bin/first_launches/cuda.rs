@@ -6,20 +6,20 @@ use first_launches::{LAUNCH, N, RECUR};
 
 use crate::kernels::{Cluster, Frame, Kernel, Recursion};
 
-/// The resident kernel.
+/// The source of the resident kernel.
 pub(crate) const RESIDENT: &str = include_str!("../../../census/cuda/resident.cu");
 
-/// The common part of all sources.
+/// The text at the head of every generated source.
 const HEAD: &str = r#"#include <cassert>
 #include <cstdio>
 
-// Says that a kernel ran, in mapped host memory that the host looks at meanwhile.
+// Says in mapped host memory that a kernel ran. The host polls that memory.
 __device__ inline void tell(volatile unsigned int* done) {
     *done = 1;
     __threadfence_system();
 }
 
-// The indices are only known at run time, so that the array cannot live in registers: it is the frame.
+// The indices are known at run time only, so the array cannot live in registers. The array is the frame.
 template <unsigned int WORDS>
 __device__ __forceinline__ unsigned int frame(unsigned int n) {
     unsigned int words[WORDS];
@@ -43,7 +43,7 @@ __device__ __noinline__ unsigned int recursion(unsigned int depth, unsigned int 
 }
 "#;
 
-/// A source with these kernels, after the directive that chooses the architecture.
+/// Returns a source with these kernels. The source begins with the directive that chooses the architecture.
 pub(crate) fn source(directive: &str, kernels: &[&Kernel]) -> String {
     let mut text = format!("// Generated.\n{directive}{HEAD}");
     for kernel in kernels {
@@ -77,7 +77,7 @@ fn definition(kernel: &Kernel) -> String {
     }
     if let Some(Recursion { frame, depth, .. }) = kernel.recursion {
         line("const unsigned int words[2] = {n, n + 1};");
-        // The depth must be unknown to the compiler.
+        // The compiler must not know the depth.
         let call = format!("recursion<{}>(n / {N} * {depth}, n, words)", frame / 4);
         line(&format!("if ((really & {RECUR}) != 0) sum += {call};"));
     }
@@ -118,7 +118,7 @@ fn definition(kernel: &Kernel) -> String {
         line(&format!("    child_{name}<<<1, 32>>>(done + 1, n);"));
         line("}");
     }
-    // Never true, but the compiler cannot know that.
+    // The condition is never true, but the compiler cannot know that.
     line("if (sum == 0xffffffffu) *done = 2;");
     line("tell(done);");
     text + "}\n"

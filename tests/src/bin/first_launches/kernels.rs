@@ -1,4 +1,4 @@
-//! Generates kernels with random traits, equal for equal seeds.
+//! Generates kernels with random traits. Equal seeds give equal kernels.
 
 use std::fmt;
 
@@ -8,53 +8,53 @@ use fastrand::Rng;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kernel {
     pub(crate) number: usize,
-    /// Its local array.
+    /// The kernel's local array.
     pub(crate) frame: Option<Frame>,
     pub(crate) recursion: Option<Recursion>,
     pub(crate) printf: bool,
     pub(crate) malloc: bool,
     pub(crate) assert: bool,
-    /// The local array of the kernel that it launches.
+    /// The bytes of the local array of the kernel that this kernel launches.
     pub(crate) child_frame: Option<u32>,
     pub(crate) static_shared: u32,
     pub(crate) dynamic_shared: u32,
     pub(crate) cluster: Option<Cluster>,
     pub(crate) block: u32,
-    /// The number of blocks, or of clusters.
+    /// The number of blocks, or of clusters if the kernel has clusters.
     pub(crate) grid: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: u32,
-    /// Whether the array is in a called function instead of the kernel.
+    /// Whether the array is in a function that the kernel calls, and not in the kernel itself.
     pub(crate) called: bool,
 }
 
-/// A recursive function.
+/// A recursive function that a kernel calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recursion {
-    /// The local array of each call.
+    /// The bytes of the local array of each call.
     pub(crate) frame: u32,
     pub(crate) depth: u32,
-    /// Whether the declaration states the stack.
+    /// Whether the kernel's declaration states how much stack it needs.
     pub(crate) declared: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cluster {
     pub(crate) blocks: u32,
-    /// Whether the launch sets the cluster size, instead of the source.
+    /// Whether the launch sets the cluster size, and not the source.
     pub(crate) at_launch: bool,
 }
 
-/// The largest local array.
+/// The bytes of the largest local array.
 const MOST_FRAME: u32 = 24 << 10;
 
-/// The most stack for all calls of a recursion.
+/// The most bytes of stack for all calls of a recursion.
 const MOST_RECURSION: u32 = 40 << 10;
 
-/// Stack of a call beside its array: more than was ever measured.
+/// The bytes of stack that a call may need beside its array. This is more than was ever measured.
 const CALL: u32 = 192;
 
 impl Kernel {
@@ -87,14 +87,14 @@ impl Kernel {
         format!("k{:04}", self.number)
     }
 
-    /// Enough stack for a recursive kernel, in bytes, if it declares that.
+    /// Returns the bytes of stack that a recursive kernel declares, which are enough, or `None` if the kernel declares none.
     pub(crate) fn declared_stack(&self) -> Option<u32> {
         let Recursion { frame, depth, .. } = self.recursion.filter(|recursion| recursion.declared)?;
         Some(self.frame.map_or(0, |own| own.bytes) + (frame + CALL) * (depth + 2) + 1024)
     }
 }
 
-/// A multiple of 16 within these bounds; small and large sizes are equally frequent.
+/// Returns a random multiple of 16 within these bounds. Small and large sizes are equally frequent.
 fn size(random: &mut Rng, least: u32, most: u32) -> u32 {
     let (least_log, most_log) = (f64::from(least).log2(), f64::from(most).log2());
     let bytes = (least_log + random.f64() * (most_log - least_log)).exp2();
@@ -132,7 +132,6 @@ mod tests {
         (0..500).map(|number| Kernel::random(number, &mut random)).collect()
     }
 
-    /// The same seed gives the same kernels on every machine.
     #[test]
     fn a_seed_always_gives_the_same_kernels() {
         let words = |seed| kernels(seed).iter().map(Kernel::to_string).collect::<Vec<_>>();
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_in_their_bounds() {
+    fn sizes_are_within_their_bounds() {
         for seed in 0..20 {
             for kernel in kernels(seed) {
                 assert!(

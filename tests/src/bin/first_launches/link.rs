@@ -1,4 +1,4 @@
-//! Compiles kernels that launch kernels: relocatable code, linked with the toolkit's device library.
+//! Compiles kernels that launch kernels to relocatable code, and links the code with the toolkit's device library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use kernel_registry_build::{Available, available};
 
 use crate::package::{Outcome, Package, write};
 
-/// The path of nvcc, or the reason why there is none.
+/// Returns the path of nvcc, or the reason why nvcc is not available.
 pub(crate) fn nvcc() -> Result<PathBuf, String> {
     match available() {
         Ok(Available::Compiler { name, file: Some(file) }) if name.starts_with("nvcc") => Ok(file),
@@ -20,7 +20,7 @@ pub(crate) fn nvcc() -> Result<PathBuf, String> {
     }
 }
 
-/// Writes the images: linked machine code for sm_90, and PTX for the simulated driver.
+/// Writes the images of the package: linked machine code for sm_90, and PTX for the simulated driver.
 pub(crate) fn link(nvcc: &Path, package: &Package) -> Outcome {
     let folder = package.folder.join("linked");
     let (code, text, image) = ("code.cubin", "text.ptx", "image.fatbin");

@@ -1,8 +1,9 @@
-//! Generates kernels with random traits, and launches each for the first time beside a resident kernel. None may wait
-//! for it, unless the report of warming says that its stack is unknown. docs/testing.md has the details.
+//! Generates kernels with random traits, and launches each kernel for the first time beside a resident kernel. No launch may wait
+//! for the resident kernel, unless the report of warming says that the launched kernel's stack is unknown. docs/testing.md has the
+//! details.
 //!
-//! The kernels become a package of their own below cargo's target directory. Its program uses the crate
-//! `first-launches`, and also goes to machines with a GPU and without Rust.
+//! The kernels become a package of their own below cargo's target directory. The package's executable uses the crate
+//! `first-launches`, and can also be copied to machines with a GPU and without Rust.
 
 mod cuda;
 mod kernels;

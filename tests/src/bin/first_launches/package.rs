@@ -1,4 +1,4 @@
-//! Writes and builds the generated package: CUDA sources, declarations, and a program that launches the kernels.
+//! Writes and builds the generated package: CUDA sources, declarations, and an executable that launches the kernels.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(crate) struct Package {
 
 /// A CUDA source of the package.
 pub(crate) struct Source {
-    /// The name without extension, such as `plain_00`.
+    /// The file's name without its extension, such as `plain_00`.
     name: String,
     kind: Kind,
     kernels: Vec<Kernel>,
@@ -39,12 +39,12 @@ enum Kind {
     Linked,
 }
 
-/// Kernels per source: enough that starting compilers takes little of the time, and few enough that the largest frame
-/// of a source is often small.
+/// The number of kernels per source. There are enough that starting compilers takes little of the time, and few enough that the
+/// largest frame of a source is often small.
 const TOGETHER: usize = 12;
 
 impl Package {
-    /// Writes the package. Unchanged files are not written, so that cargo does not rebuild them.
+    /// Writes the package. Files whose contents are the same are not written, so that cargo does not build them again.
     pub(crate) fn write(options: Options) -> Outcome<Self> {
         let program = env::current_exe()?;
         let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
@@ -66,14 +66,14 @@ impl Package {
         for source in plain.iter().chain(&linked) {
             write(&source.path(), source.text())?;
         }
-        // The versions of this workspace, which are downloaded already.
+        // The lock file selects the versions of this workspace, which are downloaded already.
         if !folder.join("Cargo.lock").exists() {
             fs::copy(workspace().join("Cargo.lock"), folder.join("Cargo.lock"))?;
         }
         Ok(Package { name, folder, target: target.to_owned(), linked })
     }
 
-    /// Builds the program with this program's profile. Returns its path.
+    /// Builds the package's executable with the profile of this executable, and returns its path.
     pub(crate) fn build(&self) -> Outcome<PathBuf> {
         let release = !cfg!(debug_assertions);
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
@@ -88,14 +88,14 @@ impl Package {
 }
 
 impl Source {
-    /// The path in the package.
+    /// Returns the source's path in the package.
     pub(crate) fn path(&self) -> String {
-        // The build script compiles the sources in `cuda`, this program all others.
+        // The package's build script compiles the sources in `cuda`; this executable compiles those in `linked`.
         let folder = if self.kind == Kind::Linked { "linked" } else { "cuda" };
         format!("{folder}/{}.cu", self.name)
     }
 
-    /// The path of its image, if this program compiles it.
+    /// Returns the path of the source's image, if this executable compiles the source.
     pub(crate) fn image(&self) -> String {
         format!("linked/{}.fatbin", self.name)
     }
@@ -108,7 +108,7 @@ impl Source {
         cuda::source(directive, &self.kernels.iter().collect::<Vec<_>>())
     }
 
-    /// The module that declares its kernels.
+    /// Returns the Rust module that declares the source's kernels.
     fn module(&self) -> String {
         let image = match self.kind {
             Kind::Linked => format!("image = \"{}\"", self.image()),
@@ -132,7 +132,7 @@ fn declaration(kernel: &Kernel) -> String {
     )
 }
 
-/// The entry in the list of cases.
+/// Returns a kernel's entry in the list of cases.
 fn case(module: &str, kernel: &Kernel) -> String {
     let path = format!("{module}::{}::INFO", kernel.name());
     let Kernel { block, dynamic_shared, grid, cluster, .. } = kernel;
@@ -174,7 +174,7 @@ const BUILD: &str = r#"fn main() {
 fn manifest(name: &str) -> String {
     let workspace = workspace();
     let crates = |name: &str, folder: &str| {
-        // In single quotes, because a backslash in double quotes is an escape in TOML.
+        // The path is in single quotes, because TOML reads a backslash in double quotes as an escape.
         format!("{name} = {{ path = '{}' }}\n", workspace.join(folder).display())
     };
     format!(
@@ -187,7 +187,7 @@ fn manifest(name: &str) -> String {
     )
 }
 
-/// Groups the kernels into sources: those for the build script, and those for the device linker.
+/// Groups the kernels into two lists of sources: for the package's build script, and for the device linker.
 fn sources(kernels: Vec<Kernel>) -> (Vec<Source>, Vec<Source>) {
     let (linked, others): (Vec<_>, Vec<_>) =
         kernels.into_iter().partition(|kernel| kernel.child_frame.is_some());
@@ -216,7 +216,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Outcome {
     Ok(fs::write(path, bytes).map_err(about)?)
 }
 
-/// The root of this workspace.
+/// Returns the root of this workspace.
 fn workspace() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().unwrap_or(tests).to_owned()

@@ -1,4 +1,4 @@
-//! Measures which carve-out a multiprocessor has while blocks stay on it.
+//! Measures which carve-out a multiprocessor has while resident blocks are on it.
 
 use kernel_registry_cuda::fit::Processor;
 
@@ -8,12 +8,12 @@ use crate::trial::attempt;
 
 const KIB: u32 = 1 << 10;
 
-/// Threads and registers of the kernel that runs beside. A multiprocessor has registers for one block of it, so the driver wants
-/// no larger carve-out than that block needs. They are left over by all kernels that stay here.
+/// The threads of the probe kernel's block, and the registers of its threads. A multiprocessor has registers for only one such
+/// block, so the driver wants no larger carve-out than one block needs. All resident kernels here leave so many threads and registers.
 const BESIDE: (u32, u32) = (512, 80);
 
-/// Prints a line for each kernel that stays and each number of blocks: the carve-out as computed, and the measured one, after a
-/// kernel that preferred the smallest and after one that preferred the largest.
+/// Prints a line for each resident kernel and each number of blocks. The line has the computed carve-out, and two measured ones:
+/// after a kernel that preferred the smallest carve-out, and after one that preferred the largest.
 pub(crate) fn measure(gpu: &Gpu) -> Outcome {
     println!("{}", gpu.words());
     print_row(["THREADS", "BYTES", "PREFERS", "ON EACH", "COMPUTED", "AFTER 0 %", "AFTER 100 %"]);
@@ -21,12 +21,12 @@ pub(crate) fn measure(gpu: &Gpu) -> Outcome {
         for dynamic_shared in [0, 2 * KIB, 7 * KIB, 31 * KIB] {
             for carveout in [None, Some(50), Some(100)] {
                 let spec = Spec { threads, registers: 16, static_shared: 0, dynamic_shared, carveout };
-                let stays = gpu.load(spec, Role::Stays)?;
-                let room = Processor::new(&gpu.device).space(&stays.launch(1)).blocks;
+                let resident = gpu.load(spec, Role::Resident)?;
+                let room = Processor::new(&gpu.device).space(&resident.launch(1)).blocks;
                 for blocks in [1, room / 2] {
-                    row(gpu, &stays, blocks)?;
+                    row(gpu, &resident, blocks)?;
                 }
-                gpu.unload(stays)?;
+                gpu.unload(resident)?;
             }
         }
     }
@@ -38,34 +38,34 @@ fn print_row(cells: [&str; 7]) {
     println!("{first:>7}{}", rest.map(|cell| format!("  {cell:>11}")).concat());
 }
 
-fn row(gpu: &Gpu, stays: &Loaded, blocks: u32) -> Outcome {
+fn row(gpu: &Gpu, resident: &Loaded, blocks: u32) -> Outcome {
     let mut processor = Processor::new(&gpu.device);
-    processor.put(&stays.launch(1), blocks);
+    processor.put(&resident.launch(1), blocks);
     let kib = |bytes: Option<u32>| bytes.map_or("-".to_owned(), |bytes| format!("{} KiB", bytes / KIB));
-    let prefers = stays.spec.carveout.map_or("nothing".to_owned(), |percent| format!("{percent} %"));
+    let prefers = resident.spec.carveout.map_or("nothing".to_owned(), |percent| format!("{percent} %"));
     print_row([
-        &stays.spec.threads.to_string(),
-        &stays.spec.dynamic_shared.to_string(),
+        &resident.spec.threads.to_string(),
+        &resident.spec.dynamic_shared.to_string(),
         &prefers,
         &blocks.to_string(),
         &kib(processor.carveout()),
-        &kib(measured(gpu, stays, blocks, &processor, 0)?),
-        &kib(measured(gpu, stays, blocks, &processor, 100)?),
+        &kib(measured(gpu, resident, blocks, &processor, 0)?),
+        &kib(measured(gpu, resident, blocks, &processor, 100)?),
     ]);
     Ok(())
 }
 
-/// The largest carve-out that a kernel beside the blocks can fill. `None` if they leave room for none.
+/// Measures the largest carve-out that a probe kernel beside the blocks can fill. Returns `None` if the blocks leave no room.
 fn measured(
     gpu: &Gpu,
-    stays: &Loaded,
+    resident: &Loaded,
     blocks: u32,
     processor: &Processor<'_>,
     percent: u32,
 ) -> Outcome<Option<u32>> {
     let before =
         Spec { threads: 32, registers: 16, static_shared: 0, dynamic_shared: 0, carveout: Some(percent) };
-    let before = gpu.load(before, Role::Passes)?;
+    let before = gpu.load(before, Role::Probe)?;
     let taken = processor.shared() + gpu.device.reserved_shared;
     let steps = gpu.device.carveouts.iter().copied();
     let steps: Vec<u32> =
@@ -77,17 +77,17 @@ fn measured(
         let (threads, registers) = BESIDE;
         let dynamic_shared = steps[middle] - taken;
         let spec = Spec { threads, registers, static_shared: 0, dynamic_shared, carveout: None };
-        let passes = gpu.load(spec, Role::Passes)?;
+        let probe = gpu.load(spec, Role::Probe)?;
         gpu.launch(
             &before,
             gpu.device.processors * gpu.device.blocks,
-            gpu.passes,
+            gpu.probe,
             Area::First,
             gpu.next_number(),
         )?;
         gpu.synchronize()?;
-        let (_, ran) = attempt(gpu, gpu.device.processors * blocks, stays, &passes)?;
-        gpu.unload(passes)?;
+        let (_, ran) = attempt(gpu, gpu.device.processors * blocks, resident, &probe)?;
+        gpu.unload(probe)?;
         if ran == Some(true) {
             runs = middle + 1;
         } else {

@@ -1,4 +1,4 @@
-//! The driver calls: modules, launches, and words in mapped memory.
+//! Makes the driver calls of the trials: loads modules, launches kernels, and reads words in mapped memory.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -17,10 +17,10 @@ use crate::ptx::{self, Role, Spec, Word};
 
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Blocks whose arrival can be told, for each multiprocessor.
+/// The number of blocks per multiprocessor for which there are words that tell their arrival.
 const MOST_BLOCKS: u32 = 64;
 
-/// The words of the first kernel that stays, or of the second one.
+/// Selects the words of the first resident kernel, or of the second one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Area {
     First = 0,
@@ -29,23 +29,23 @@ pub(crate) enum Area {
 
 pub(crate) struct Gpu {
     _context: Arc<CudaContext>,
-    /// What the driver says of the device.
+    /// The figures that the driver states for the device.
     pub(crate) device: Device,
     pub(crate) name: String,
-    pub(crate) stays: sys::CUstream,
-    pub(crate) passes: sys::CUstream,
-    /// Those of both areas.
+    pub(crate) resident: sys::CUstream,
+    pub(crate) probe: sys::CUstream,
+    /// The words of both areas.
     words: *mut c_void,
-    /// Bytes of an area.
+    /// The size of an area in bytes.
     area: usize,
     pub(crate) second: sys::CUstream,
-    /// The number of the last attempt.
+    /// The number of the newest attempt.
     last: Cell<u32>,
-    /// How long a kernel stays if the host does not end it.
+    /// The time after which a resident kernel ends by itself.
     pub(crate) limit: Duration,
-    /// How long a kernel may take to run before it counts as waiting.
+    /// The time after which a probe kernel that did not run counts as waiting.
     pub(crate) window: Duration,
-    /// How long no further block arrives before the grid counts as not whole.
+    /// The time without a further arrival after which a grid counts as incomplete.
     pub(crate) pause: Duration,
 }
 
@@ -56,14 +56,14 @@ pub(crate) struct Loaded {
     pub(crate) spec: Spec,
     pub(crate) registers: u32,
     pub(crate) static_shared: u32,
-    /// Bytes of local memory of a thread: spilled registers.
+    /// The bytes of local memory of a thread, which hold spilled registers.
     pub(crate) local: u32,
-    /// Blocks that fit on a multiprocessor, as the driver says.
+    /// The number of blocks that fit on a multiprocessor, according to the driver.
     pub(crate) occupancy: u32,
 }
 
 impl Loaded {
-    /// A launch of it, with the driver's figures.
+    /// Describes a launch of the kernel, with the driver's figures.
     pub(crate) fn launch(&self, grid: u32) -> Launch {
         let Spec { threads, dynamic_shared, carveout, .. } = self.spec;
         Launch {
@@ -84,9 +84,9 @@ impl Gpu {
         let device = device(&context)?;
         let area = Word::Arrivals.offset() + (device.processors * MOST_BLOCKS) as usize * 4;
         let bytes = 2 * area;
-        // SAFETY: the context is current. The memory stays until the process ends.
+        // SAFETY: the context is current. The memory lives until the process ends.
         let words = unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_DEVICEMAP)? };
-        // SAFETY: it has so many bytes.
+        // SAFETY: the allocation has so many bytes.
         unsafe { ptr::write_bytes(words.cast::<u8>(), 0, bytes) };
         let stream = || result::stream::create(result::stream::StreamKind::NonBlocking);
         let milliseconds =
@@ -94,8 +94,8 @@ impl Gpu {
         Ok(Gpu {
             name: context.name()?,
             device,
-            stays: stream()?,
-            passes: stream()?,
+            resident: stream()?,
+            probe: stream()?,
             words,
             area,
             second: stream()?,
@@ -107,19 +107,20 @@ impl Gpu {
         })
     }
 
-    /// The number of a new attempt: words of earlier ones have others.
+    /// Returns the number of a new attempt. Words that an earlier attempt set hold another number.
     pub(crate) fn next_number(&self) -> u32 {
         self.last.set(self.last.get() + 1);
         self.last.get()
     }
 
-    /// Whether a grid's arrival can be told.
+    /// Returns whether there are words for all blocks of a grid.
     pub(crate) fn has_words_for(&self, grid: u32) -> bool {
         grid <= self.device.processors * MOST_BLOCKS
     }
 
     fn word(&self, area: Area, offset: usize) -> &AtomicU32 {
-        // SAFETY: the memory has this word, aligned, and stays; the device accesses words as a whole too.
+        // SAFETY: the memory holds this word, aligned, and lives until the process ends. The device reads and writes each word in one
+        // access.
         unsafe { AtomicU32::from_ptr(self.words_of(area).wrapping_byte_add(offset).cast()) }
     }
 
@@ -135,16 +136,16 @@ impl Gpu {
         self.word(area, word.offset()).store(number, Ordering::SeqCst);
     }
 
-    /// How many of a grid's blocks have arrived.
+    /// Counts the blocks of a grid that have arrived.
     pub(crate) fn arrived(&self, area: Area, grid: u32, number: u32) -> u32 {
         let word = |block: u32| self.word(area, Word::Arrivals.offset() + block as usize * 4);
         (0..grid).filter(|block| word(*block).load(Ordering::Relaxed) == number).count() as u32
     }
 
-    /// Loads a kernel, so that no launch loads anything.
+    /// Loads a kernel completely, so that its launch loads nothing.
     pub(crate) fn load(&self, spec: Spec, role: Role) -> Outcome<Loaded> {
         let (text, name) = (CString::new(ptx::text(&spec, role))?, CString::new(ptx::NAME)?);
-        // SAFETY: the text ends with a zero, and the module stays until `unload`.
+        // SAFETY: the text ends with a zero byte, and the module is loaded until `unload`.
         unsafe {
             let module = result::module::load_data(text.as_ptr().cast())?;
             let function = result::module::get_function(module, name)?;
@@ -189,8 +190,8 @@ impl Gpu {
         let mut limit = self.limit.as_nanos() as u64;
         let args = &mut [(&raw mut words).cast(), (&raw mut number).cast(), (&raw mut limit).cast()];
         let Spec { threads, dynamic_shared, .. } = kernel.spec;
-        // SAFETY: these are the kernel's parameters, and with unified addresses the words have the same address on the
-        // device. They have room for the grid's arrivals.
+        // SAFETY: the arguments match the kernel's parameters. With unified addresses the words have the same address on the
+        // device. There are words for all blocks of the grid.
         unsafe {
             result::launch_kernel(
                 kernel.function,
@@ -205,11 +206,11 @@ impl Gpu {
 
     /// Waits for all streams, whose kernels end by themselves.
     pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
-        // SAFETY: these are our streams.
+        // SAFETY: `Gpu` created these streams, and they exist.
         unsafe {
-            result::stream::synchronize(self.stays)?;
+            result::stream::synchronize(self.resident)?;
             result::stream::synchronize(self.second)?;
-            result::stream::synchronize(self.passes)
+            result::stream::synchronize(self.probe)
         }
     }
 
@@ -219,14 +220,14 @@ impl Gpu {
         unsafe { result::module::unload(kernel.module) }
     }
 
-    /// The driver's version and the device, in words.
+    /// Returns a text with the driver's version and the device.
     pub(crate) fn words(&self) -> String {
         let Device { sm, processors, .. } = self.device;
         format!("{}, sm_{sm}, {processors} multiprocessors", self.name)
     }
 }
 
-/// The row of the table with what the driver says of this device.
+/// Returns this device's row of the table, as the driver states it.
 fn device(context: &CudaContext) -> Outcome<Device> {
     let get = |which| context.attribute(which).map(i32::unsigned_abs);
     let sm = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? * 10

@@ -1,5 +1,5 @@
-//! Compares the arithmetic of what fits beside a resident kernel with the device: random pairs of a kernel that stays and one
-//! that runs beside it or waits. docs/testing.md has the details.
+//! Compares the arithmetic of what fits beside a resident kernel with the device. Each trial launches a random resident kernel and
+//! a random probe kernel, which runs or waits. docs/testing.md has the details.
 
 mod carveouts;
 mod gpu;
@@ -21,7 +21,7 @@ use gpu::{Gpu, Outcome};
 use pair::Pair;
 use report::Report;
 
-/// Tries random pairs of a kernel that stays and another one, and compares what runs with what was computed.
+/// Tries random pairs of a resident kernel and a probe kernel, and compares what runs with what was computed.
 #[derive(Parser)]
 struct Options {
     /// Number of pairs
@@ -39,20 +39,20 @@ struct Options {
     /// Only measure which carve-out multiprocessors have while blocks stay on them
     #[arg(long, conflicts_with_all = ["pairs", "only", "json"])]
     carveouts: bool,
-    /// Try two kernels that stay and a third one, instead of pairs
+    /// Try two resident kernels and a probe kernel, instead of pairs
     #[arg(long, conflicts_with_all = ["only", "json", "carveouts"])]
     two: bool,
 }
 
 const NOT_POSSIBLE: u8 = 2;
 
-/// A pair that takes longer is taken for one that never ends.
+/// The time after which a pair counts as one that never ends.
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let options = Options::parse();
     if tests::is_simulated() {
-        // So few that their blocks can all be executed at once.
+        // With so few multiprocessors the simulator can execute all blocks at once.
         let config = kernel_registry_sim::Config::from_environment().processors(4);
         config.install().expect("nothing has used CUDA yet");
     }
@@ -101,8 +101,8 @@ fn compare(gpu: &Gpu, options: &Options) -> Report {
     report
 }
 
-/// Ends the program if the number that it returns stays the same for long: every wait here is bounded, but not those within
-/// the driver.
+/// Returns a number, and aborts the process if the number does not change for [`LONGEST`]. Every wait of this code has a limit,
+/// but waits within the driver have none.
 fn watched() -> Arc<AtomicU64> {
     let number = Arc::new(AtomicU64::new(0));
     let seen = number.clone();

@@ -1,20 +1,20 @@
-//! Random pairs, most of them close to a limit.
+//! Generates random pairs of a resident kernel and a probe kernel, most of them close to a limit of the device.
 
 use fastrand::Rng;
 use kernel_registry_cuda::fit::{Device, Launch, Processor, residency};
 
 use crate::ptx::{ALIGNMENT, Spec};
 
-/// A kernel that stays, with its grid, and one that is launched beside it with one block.
+/// A resident kernel with its grid, and a probe kernel that is launched beside it with one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
     pub(crate) presses: Presses,
-    pub(crate) stays: Spec,
+    pub(crate) resident: Spec,
     pub(crate) grid: u32,
-    pub(crate) passes: Spec,
+    pub(crate) probe: Spec,
 }
 
-/// What the pair should run out of.
+/// The resource that the pair should run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presses {
     Threads,
@@ -26,10 +26,10 @@ pub(crate) enum Presses {
 
 const KIB: u32 = 1 << 10;
 
-/// The most static shared memory that the language allows.
+/// The most bytes of static shared memory that CUDA allows.
 const MOST_STATIC: u32 = 48 * KIB;
 
-/// Registers of the smallest kernel, and of the largest without spills.
+/// The registers per thread of the smallest kernel, and of the largest kernel without spills.
 const FEWEST: u32 = 16;
 const MOST: u32 = 240;
 
@@ -43,7 +43,7 @@ impl Presses {
 }
 
 impl Spec {
-    /// The launch, as far as it is known before the driver compiles it.
+    /// Describes a launch with the figures that are known before the driver compiles the kernel.
     pub(crate) fn launch(&self, grid: u32) -> Launch {
         let Spec { threads, registers, static_shared, dynamic_shared, carveout } = *self;
         let grid = grid.into();
@@ -52,7 +52,7 @@ impl Spec {
 }
 
 impl Pair {
-    /// A random pair: one and the same for a device, a seed and an index.
+    /// Returns a random pair. The same device, seed and index give the same pair.
     pub(crate) fn random(device: &Device, seed: u64, index: u64) -> Self {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(index));
         let presses = Presses::any(&mut rng);
@@ -60,10 +60,10 @@ impl Pair {
         pairs.find_map(|pair| pair).expect("an endless number of attempts")
     }
 
-    /// `None` if the device cannot run one of the kernels.
+    /// Generates a pair. Returns `None` if the device cannot run one of the kernels.
     fn attempt(device: &Device, presses: Presses, rng: &mut Rng) -> Option<Self> {
-        let stays = stays(device, presses, rng);
-        let capacity = residency(device, &stays.launch(1)).ok()?.per_processor;
+        let resident = resident_kernel(device, presses, rng);
+        let capacity = residency(device, &resident.launch(1)).ok()?.per_processor;
         let on_each = match presses {
             Presses::Blocks => capacity.saturating_sub(rng.u32(0..=1)).max(1),
             _ => rng.u32(1..=capacity.max(1)),
@@ -74,18 +74,18 @@ impl Pair {
             13..16 if on_each < capacity => device.processors * on_each + some,
             13..16 => device.processors * on_each - some,
             16 => some,
-            // More than there is room for.
+            // The grid has more blocks than the device has room for.
             _ => device.processors * capacity + some,
         };
         let mut processor = Processor::new(device);
-        processor.put(&stays.launch(grid), (grid / device.processors).min(capacity));
-        let passes = passes(device, presses, &processor, rng);
-        passes.launch(1).check(device).ok()?;
-        Some(Pair { presses, stays, grid, passes })
+        processor.put(&resident.launch(grid), (grid / device.processors).min(capacity));
+        let probe = probe_kernel(device, presses, &processor, rng);
+        probe.launch(1).check(device).ok()?;
+        Some(Pair { presses, resident, grid, probe })
     }
 }
 
-/// The most registers that a thread of such a block can have.
+/// Returns the most registers that a thread of a block of this size can have.
 fn most_registers(device: &Device, threads: u32) -> u32 {
     let units = device.block_registers / 256 / threads.div_ceil(32).next_multiple_of(4);
     (units * 8).min(MOST)
@@ -98,7 +98,7 @@ fn threads(rng: &mut Rng) -> u32 {
     }
 }
 
-pub(crate) fn stays(device: &Device, presses: Presses, rng: &mut Rng) -> Spec {
+pub(crate) fn resident_kernel(device: &Device, presses: Presses, rng: &mut Rng) -> Spec {
     let threads = match presses {
         Presses::Blocks => *rng.choice(&[1, 32, 32, 48, 64]).unwrap_or(&32),
         Presses::Shared => *rng.choice(&[32, 64, 128, 256]).unwrap_or(&32),
@@ -120,8 +120,8 @@ pub(crate) fn stays(device: &Device, presses: Presses, rng: &mut Rng) -> Spec {
     Spec { threads, registers, static_shared, dynamic_shared, carveout }
 }
 
-/// Shared memory as static, dynamic or both. If both, the static one ends where the dynamic one can begin: the compiler would
-/// fill it up, and so a block could ask for more than there is.
+/// Splits shared memory into static and dynamic. The size of the static part is a multiple of the dynamic part's alignment:
+/// otherwise the compiler would pad the static part, and a block could ask for more than the device has.
 fn split(bytes: u32, rng: &mut Rng) -> (u32, u32) {
     let fixed = match rng.u32(0..3) {
         0 => 0,
@@ -132,8 +132,8 @@ fn split(bytes: u32, rng: &mut Rng) -> (u32, u32) {
     (fixed, bytes - fixed)
 }
 
-/// A kernel that takes about what is left.
-pub(crate) fn passes(device: &Device, presses: Presses, left: &Processor<'_>, rng: &mut Rng) -> Spec {
+/// Generates a probe kernel that takes about what the resident kernel leaves of a multiprocessor.
+pub(crate) fn probe_kernel(device: &Device, presses: Presses, left: &Processor<'_>, rng: &mut Rng) -> Spec {
     let few = Spec {
         threads: 32,
         registers: rng.u32(FEWEST..=24),
@@ -141,7 +141,7 @@ pub(crate) fn passes(device: &Device, presses: Presses, left: &Processor<'_>, rn
         dynamic_shared: 0,
         carveout: None,
     };
-    // One unit less than is left, all of it, or one or two units more.
+    // The probe takes one unit less than is left, all that is left, or one or two units more.
     let units_more = rng.i64(-1..=2);
     let more = |unit: u32| i64::from(unit) * units_more;
     match presses {
@@ -160,7 +160,7 @@ pub(crate) fn passes(device: &Device, presses: Presses, left: &Processor<'_>, rn
             Spec { threads, registers: registers.clamp(FEWEST.into(), most.into()) as u32, ..few }
         }
         Presses::Shared => {
-            // What the carve-out has left, or what the largest one would have.
+            // `all` is the present carve-out, or the largest carve-out.
             let all = if rng.bool() { left.carveout().unwrap_or(device.shared) } else { device.shared };
             let unit = *rng.choice(&[128, 1024, 4096]).unwrap_or(&128);
             let bytes = i64::from(all) - i64::from(left.shared() + device.reserved_shared) + more(unit);
@@ -183,11 +183,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_block_asks_for_more_shared_memory_than_there_is() {
+    fn no_block_asks_for_more_shared_memory_than_the_device_has() {
         let device = Device::of(90).unwrap();
         for index in 0..2_000 {
-            let Pair { stays, passes, .. } = Pair::random(device, 1, index);
-            for Spec { static_shared, dynamic_shared, .. } in [stays, passes] {
+            let Pair { resident, probe, .. } = Pair::random(device, 1, index);
+            for Spec { static_shared, dynamic_shared, .. } in [resident, probe] {
                 let begin = if dynamic_shared > 0 {
                     static_shared.next_multiple_of(ALIGNMENT)
                 } else {

@@ -1,12 +1,12 @@
-//! The text of a kernel that takes what it is told to: registers, shared memory, threads.
+//! Writes the PTX of a kernel that takes given amounts of registers, shared memory and threads.
 
 use std::fmt::Write;
 
-/// What a kernel takes of the device.
+/// The resources that a kernel takes of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) threads: u32,
-    /// About as many registers as a thread should have; the driver tells the exact number.
+    /// The number of registers that a thread should have. The driver may choose a slightly different number.
     pub(crate) registers: u32,
     pub(crate) static_shared: u32,
     pub(crate) dynamic_shared: u32,
@@ -14,30 +14,30 @@ pub(crate) struct Spec {
     pub(crate) carveout: Option<u32>,
 }
 
-/// What a kernel does.
+/// The part that a kernel plays in a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Each block says that it is there, and stays until the host sets the flag, or until its time is over.
-    Stays,
-    /// It says that it ran.
-    Passes,
+    /// Each block says that it has arrived, and runs until the host sets the flag or the block's time is over.
+    Resident,
+    /// The kernel says that it ran, and ends.
+    Probe,
 }
 
-/// Bytes from one word to the next, so that each has a cache line of its own.
+/// The distance between two words in bytes. Each word has a cache line of its own.
 pub(crate) const DISTANCE: usize = 64;
 
-/// Words in mapped memory. A word is set when it has the number of the trial.
+/// The words in mapped memory. A word counts as set when it holds the number of the attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Word {
-    /// Set by the host: blocks may end.
+    /// The host sets this word to let the resident blocks end.
     Flag = 0,
-    /// Set by a block whose time is over.
+    /// A resident block whose time is over sets this word.
     Over = 1,
-    /// Set by the kernel that passes.
+    /// The probe kernel sets this word.
     Done = 2,
-    /// Never set; it keeps registers in use.
+    /// No kernel sets this word. A store to it that never happens keeps registers in use.
     Sink = 3,
-    /// The first of many, 4 bytes apart: set by each block that stays.
+    /// The first of many words, 4 bytes apart. Each resident block sets one of them.
     Arrivals = 4,
 }
 
@@ -47,15 +47,16 @@ impl Word {
     }
 }
 
-/// Bytes to which shared memory is aligned.
+/// The alignment of shared memory in bytes.
 pub(crate) const ALIGNMENT: u32 = 16;
 
 pub(crate) const NAME: &str = "kernel";
 
-/// The kernel's parameters are the address of the words, the trial's number, and the nanoseconds that it stays at most.
+/// Returns the kernel's PTX. The kernel's parameters are the address of the words, the attempt's number, and the nanoseconds after
+/// which a resident block ends by itself.
 pub(crate) fn text(spec: &Spec, role: Role) -> String {
-    // The others are for addresses and the like.
-    let others = if role == Role::Stays { 11 } else { 8 };
+    // `others` registers hold addresses and other intermediate values.
+    let others = if role == Role::Resident { 11 } else { 8 };
     let values = spec.registers.saturating_sub(others).max(1);
     let mut text = String::from(".version 8.0\n.target sm_75\n.address_size 64\n");
     if spec.dynamic_shared > 0 {
@@ -73,7 +74,7 @@ pub(crate) fn text(spec: &Spec, role: Role) -> String {
     }
     text += "ld.param.u64 %d0, [words];\nld.param.u32 %r0, [number];\nld.param.u64 %d2, [limit];\n\
              mov.u32 %r1, %tid.x;\n";
-    // Values that no compiler can compute again later, because a clock is in each.
+    // Each value contains a clock reading, so a compiler cannot compute the value again later.
     text += "add.u32 %v0, %r1, %r0;\n";
     for value in 1..values {
         let _ = writeln!(text, "mov.u32 %r4, %clock;\nmad.lo.u32 %v{value}, %v{}, %r1, %r4;", value - 1);
@@ -85,11 +86,11 @@ pub(crate) fn text(spec: &Spec, role: Role) -> String {
         text += "st.volatile.shared.u32 [dynamic], %r0;\n";
     }
     text += "setp.ne.u32 %p0, %r1, 0;\n@%p0 bra MEET;\n";
-    if role == Role::Stays {
+    if role == Role::Resident {
         text += &stay();
     }
     text += "MEET:\nbar.sync 0;\nld.volatile.global.u32 %r5, [%d0];\n";
-    // All values are used in an order that begins with a word read now, so they were kept in registers until here.
+    // The computation begins with a word that is read now, and uses all values. So the values are in registers until here.
     for value in 0..values {
         let _ = writeln!(text, "mad.lo.u32 %r5, %r5, %r5, %v{value};");
     }
@@ -98,7 +99,7 @@ pub(crate) fn text(spec: &Spec, role: Role) -> String {
         "setp.ne.u32 %p3, %r5, 0xffffffff;\n@%p3 bra LAST;\nst.volatile.global.u32 [%d0+{}], %r5;\nLAST:\n",
         Word::Sink.offset()
     );
-    if role == Role::Passes {
+    if role == Role::Probe {
         let _ =
             writeln!(text, "@%p0 bra END;\nst.volatile.global.u32 [%d0+{}], %r0;\nEND:", Word::Done.offset());
     }

@@ -1,4 +1,4 @@
-//! What all trials say together, as text and as JSON.
+//! Sums up all trials, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +9,10 @@ use crate::gpu::Gpu;
 use crate::ptx::Spec;
 use crate::trial::{Figures, Trial};
 
-/// The share of wrong answers "does not fit" that is allowed, in percent.
+/// The allowed percentage of wrong answers among the answers "does not fit".
 const ALLOWED: f64 = 2.0;
 
-/// How many pairs may remain untried.
+/// The number of pairs that may remain untried.
 const UNTRIED: usize = 3;
 
 pub(crate) struct Report {
@@ -23,13 +23,13 @@ pub(crate) struct Report {
     untried: Vec<(u64, String)>,
 }
 
-/// How an answer compares with what happened.
+/// The comparison of a computed answer with what the device did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     Right,
-    /// It should have fitted.
+    /// The answer was "fits", and the kernel did not fit.
     WrongFits,
-    /// It did fit.
+    /// The answer was "does not fit", and the kernel did fit.
     WrongDoesNotFit,
     NotTried,
 }
@@ -64,11 +64,11 @@ impl Trial {
     }
 
     fn has_wrong_occupancy(&self) -> bool {
-        [&self.stays, &self.passes].into_iter().any(|figures| figures.occupancy != figures.computed_occupancy)
+        [&self.resident, &self.probe].into_iter().any(|figures| figures.occupancy != figures.computed_occupancy)
     }
 }
 
-/// Answers of one kind, counted.
+/// The counts of answers of one kind.
 struct Tally {
     fits: usize,
     does_not_fit: usize,
@@ -87,7 +87,7 @@ impl Tally {
         tally
     }
 
-    /// Percent of the answers "does not fit".
+    /// Returns the percentage of wrong answers among the answers "does not fit".
     fn wrong_share(&self) -> f64 {
         100.0 * self.wrong_does_not_fit as f64 / self.does_not_fit.max(1) as f64
     }
@@ -158,7 +158,7 @@ impl Report {
             && !self.trials.is_empty()
     }
 
-    /// Answers "does not fit", and how many of them were wrong, by what was said to limit.
+    /// Returns, for each limit that an answer named, the number of answers "does not fit" and how many of these were wrong.
     fn limits(&self) -> BTreeMap<&'static str, [usize; 2]> {
         let mut limits = BTreeMap::<_, [usize; 2]>::new();
         for trial in self.trials.iter().filter(|trial| trial.ran.is_some() && !trial.room.fits()) {
@@ -193,8 +193,8 @@ fn trial(trial: &Trial) -> Value {
     json!({
         "index": trial.index,
         "presses": format!("{:?}", trial.pair.presses).to_lowercase(),
-        "stays": kernel(&trial.pair.stays, &trial.stays),
-        "passes": kernel(&trial.pair.passes, &trial.passes),
+        "stays": kernel(&trial.pair.resident, &trial.resident),
+        "passes": kernel(&trial.pair.probe, &trial.probe),
         "grid": trial.pair.grid,
         "capacity": trial.residency.capacity,
         "arrived": trial.arrived,
@@ -244,21 +244,21 @@ impl fmt::Display for Report {
             }
             writeln!(
                 f,
-                "pair {}: grid {}, beside {} (limit: {})\n  stays   {} x {}; occupancy {}, computed {}; {} of {} blocks \
-                 arrived\n  passes  {}; occupancy {}, computed {}",
+                "pair {}: grid {}, beside {} (limit: {})\n  resident   {} x {}; occupancy {}, computed {}; {} of {} blocks \
+                 arrived\n  probe  {}; occupancy {}, computed {}",
                 trial.index,
                 verdicts[0].name(),
                 verdicts[1].name(),
                 trial.room.limit,
                 trial.pair.grid,
-                words(&trial.pair.stays, &trial.stays),
-                trial.stays.occupancy,
-                trial.stays.computed_occupancy,
+                words(&trial.pair.resident, &trial.resident),
+                trial.resident.occupancy,
+                trial.resident.computed_occupancy,
                 trial.arrived,
                 trial.pair.grid,
-                words(&trial.pair.passes, &trial.passes),
-                trial.passes.occupancy,
-                trial.passes.computed_occupancy,
+                words(&trial.pair.probe, &trial.probe),
+                trial.probe.occupancy,
+                trial.probe.computed_occupancy,
             )?;
         }
         writeln!(f, "grids    {}", self.grids())?;

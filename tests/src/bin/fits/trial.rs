@@ -1,4 +1,4 @@
-//! One trial: a kernel stays, another one is launched, and either runs or waits.
+//! Makes one trial: launches a resident kernel, then a probe kernel, and finds whether the probe runs or waits.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use crate::ptx::{Role, Word};
 pub(crate) struct Trial {
     pub(crate) index: u64,
     pub(crate) pair: Pair,
-    pub(crate) stays: Figures,
-    pub(crate) passes: Figures,
+    pub(crate) resident: Figures,
+    pub(crate) probe: Figures,
     pub(crate) residency: Residency,
     pub(crate) room: Room,
-    /// Blocks of the kernel that stays that were there at once.
+    /// The number of the resident kernel's blocks that were on the device at the same time.
     pub(crate) arrived: u32,
-    /// Whether the other kernel ran beside it. `None` if it was not tried, because the grid was not there as a whole.
+    /// Whether the probe kernel ran. `None` if the probe was not launched, because the resident grid was incomplete.
     pub(crate) ran: Option<bool>,
     pub(crate) milliseconds: u128,
 }
 
-/// What the driver says of a kernel, and the blocks on a multiprocessor by our arithmetic.
+/// The driver's figures for a kernel, and the number of blocks per multiprocessor that this project computes.
 pub(crate) struct Figures {
     pub(crate) registers: u32,
     pub(crate) static_shared: u32,
@@ -33,28 +33,28 @@ pub(crate) struct Figures {
     pub(crate) computed_occupancy: u32,
 }
 
-/// The modules of a pair that cannot be tried stay loaded.
+/// Makes a trial with a pair. After an error the pair's modules stay loaded.
 pub(crate) fn run(gpu: &Gpu, index: u64, pair: &Pair) -> Outcome<Trial> {
     let begun = Instant::now();
-    let (stays, passes) = (gpu.load(pair.stays, Role::Stays)?, gpu.load(pair.passes, Role::Passes)?);
+    let (resident, probe) = (gpu.load(pair.resident, Role::Resident)?, gpu.load(pair.probe, Role::Probe)?);
     let computed = (
-        residency(&gpu.device, &stays.launch(pair.grid))?,
-        beside(&gpu.device, &stays.launch(pair.grid), &passes.launch(1))?,
+        residency(&gpu.device, &resident.launch(pair.grid))?,
+        beside(&gpu.device, &resident.launch(pair.grid), &probe.launch(1))?,
     );
-    let (arrived, ran) = attempt(gpu, pair.grid, &stays, &passes)?;
+    let (arrived, ran) = attempt(gpu, pair.grid, &resident, &probe)?;
     let trial = Trial {
         index,
         pair: *pair,
-        stays: figures(gpu, &stays)?,
-        passes: figures(gpu, &passes)?,
+        resident: figures(gpu, &resident)?,
+        probe: figures(gpu, &probe)?,
         residency: computed.0,
         room: computed.1,
         arrived,
         ran,
         milliseconds: begun.elapsed().as_millis(),
     };
-    gpu.unload(stays)?;
-    gpu.unload(passes)?;
+    gpu.unload(resident)?;
+    gpu.unload(probe)?;
     Ok(trial)
 }
 
@@ -64,31 +64,31 @@ fn figures(gpu: &Gpu, kernel: &Loaded) -> Outcome<Figures> {
     Ok(Figures { registers, static_shared, local, occupancy, computed_occupancy })
 }
 
-/// Returns the blocks that arrived, and whether the other kernel ran, if they all had.
-pub(crate) fn attempt(gpu: &Gpu, grid: u32, stays: &Loaded, passes: &Loaded) -> Outcome<(u32, Option<bool>)> {
+/// Returns the number of resident blocks that arrived and, if all of them did, whether the probe kernel ran.
+pub(crate) fn attempt(gpu: &Gpu, grid: u32, resident: &Loaded, probe: &Loaded) -> Outcome<(u32, Option<bool>)> {
     if !gpu.has_words_for(grid) {
         return Err(format!("a grid of {grid} blocks is too large").into());
     }
-    // If a block left before it was told to, the attempt says nothing.
+    // An attempt in which a block ended before it was told to proves nothing.
     for _ in 0..5 {
-        if let Some(seen) = attempt_once(gpu, grid, stays, passes)? {
+        if let Some(seen) = attempt_once(gpu, grid, resident, probe)? {
             return Ok(seen);
         }
     }
     Err("the kernel left before it was told to, again and again; is the host busy?".into())
 }
 
-/// `None` if a block left early.
+/// Makes one attempt. Returns `None` if a block ended before it was told to.
 fn attempt_once(
     gpu: &Gpu,
     grid: u32,
-    stays: &Loaded,
-    passes: &Loaded,
+    resident: &Loaded,
+    probe: &Loaded,
 ) -> Outcome<Option<(u32, Option<bool>)>> {
     let number = gpu.next_number();
-    gpu.launch(stays, grid, gpu.stays, Area::First, number)?;
+    gpu.launch(resident, grid, gpu.resident, Area::First, number)?;
     let arrived = all_arrived(gpu, Area::First, grid, number);
-    let launched = (arrived == grid).then(|| gpu.launch(passes, 1, gpu.passes, Area::First, number));
+    let launched = (arrived == grid).then(|| gpu.launch(probe, 1, gpu.probe, Area::First, number));
     let ran = matches!(launched, Some(Ok(())))
         .then(|| within(gpu.window, || gpu.is_set(Area::First, Word::Done, number)));
     let left_early = gpu.is_set(Area::First, Word::Over, number);
@@ -103,7 +103,7 @@ fn attempt_once(
     Ok((!left_early).then_some((arrived, ran)))
 }
 
-/// Waits until all blocks have arrived, or none has for a while, once the first has. Returns how many have.
+/// Waits until all blocks have arrived, or until no further block arrives for a while. Returns how many have arrived.
 pub(crate) fn all_arrived(gpu: &Gpu, area: Area, grid: u32, number: u32) -> u32 {
     let (mut arrived, mut since) = (0, Instant::now());
     while arrived < grid && since.elapsed() < if arrived == 0 { gpu.limit / 2 } else { gpu.pause } {

@@ -1,4 +1,4 @@
-//! Two kernels that stay, and a third one beside both.
+//! Makes trials with two resident kernels, and a probe kernel beside both.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -8,11 +8,11 @@ use fastrand::Rng;
 use kernel_registry_cuda::fit::{Processor, Residents, residency};
 
 use crate::gpu::{Area, Gpu, Loaded, Outcome};
-use crate::pair::{Presses, passes, stays};
+use crate::pair::{Presses, probe_kernel, resident_kernel};
 use crate::ptx::{Role, Spec, Word};
 use crate::trial::{all_arrived, within};
 
-/// Both grids, of which each should fit.
+/// Two resident kernels with their grids, and a probe kernel.
 #[derive(Clone, Copy, Debug)]
 struct Two {
     first: (Spec, u32),
@@ -21,7 +21,7 @@ struct Two {
 }
 
 impl Two {
-    /// Two random grids: the same two for a device, a seed and an index.
+    /// Returns two random resident kernels. The same device, seed and index give the same kernels.
     fn random(gpu: &Gpu, seed: u64, index: u64) -> Two {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(index));
         let mut attempts = std::iter::repeat_with(|| Self::attempt(gpu, &mut rng));
@@ -30,9 +30,9 @@ impl Two {
 
     fn attempt(gpu: &Gpu, rng: &mut Rng) -> Option<Two> {
         let (device, presses) = (&gpu.device, Presses::any(rng));
-        let (first, second) = (stays(device, presses, rng), stays(device, presses, rng));
+        let (first, second) = (resident_kernel(device, presses, rng), resident_kernel(device, presses, rng));
         let all = residency(device, &first.launch(1)).ok()?.capacity as u32;
-        // Often one on each multiprocessor, or some on some: then the second goes where the first is not.
+        // Often there is one block on each multiprocessor, or one on only some: then the second kernel goes to the others.
         let grid = match rng.u32(0..3) {
             0 => device.processors.min(all),
             1 => rng.u32(1..=device.processors.min(all)),
@@ -40,7 +40,7 @@ impl Two {
         };
         let stay = [first.launch(grid)];
         let capacity = Residents::new(device, &stay).residency(&second.launch(1)).ok()?.capacity as u32;
-        // Sometimes more than there should be room for.
+        // Sometimes the grid has more blocks than should have room.
         let second_grid = match rng.u32(0..4) {
             0 => capacity + rng.u32(1..=device.processors),
             1 => capacity.max(1),
@@ -49,13 +49,13 @@ impl Two {
         let mut processor = Processor::new(device);
         processor.put(&first.launch(grid), grid / device.processors);
         processor.put(&second.launch(1), second_grid / device.processors);
-        let third = passes(device, presses, &processor, rng);
+        let third = probe_kernel(device, presses, &processor, rng);
         third.launch(1).check(device).ok()?;
         Some(Two { first: (first, grid), second: (second, second_grid), third })
     }
 }
 
-/// An answer that was computed, and what the device did.
+/// The counts of computed answers, and how many of them the device proved wrong.
 #[derive(Default)]
 struct Answers {
     fits: u64,
@@ -85,7 +85,7 @@ impl fmt::Display for Answers {
     }
 }
 
-/// Exit code 1 if one is said to fit and does not.
+/// Makes all trials. The exit code is 1 if a kernel does not fit although it should.
 pub(crate) fn compare(gpu: &Gpu, seed: u64, count: u64, number: &AtomicU64) -> Outcome<ExitCode> {
     println!("{}, seed {seed}", gpu.words());
     let (mut second, mut third, mut untried) = (Answers::default(), Answers::default(), 0);
@@ -121,18 +121,18 @@ pub(crate) fn compare(gpu: &Gpu, seed: u64, count: u64, number: &AtomicU64) -> O
     Ok(ExitCode::from(u8::from(!is_right)))
 }
 
-/// For each answer, whether it should fit, and whether it did.
+/// The result of a trial. Each pair says whether a kernel should fit, and whether it did.
 struct Seen {
     first_fits: bool,
     second: (bool, bool),
-    /// `None` if not all blocks of both were there.
+    /// `None` if not all blocks of both resident kernels arrived.
     third: Option<(bool, bool)>,
 }
 
 fn attempt(gpu: &Gpu, two: &Two) -> Outcome<Seen> {
     let ((first, first_grid), (second, second_grid)) = (two.first, two.second);
-    let (first, second) = (gpu.load(first, Role::Stays)?, gpu.load(second, Role::Stays)?);
-    let third = gpu.load(two.third, Role::Passes)?;
+    let (first, second) = (gpu.load(first, Role::Resident)?, gpu.load(second, Role::Resident)?);
+    let third = gpu.load(two.third, Role::Probe)?;
     let seen = run(gpu, (&first, first_grid), (&second, second_grid), &third);
     gpu.synchronize()?;
     gpu.unload(first)?;
@@ -151,12 +151,12 @@ fn run(gpu: &Gpu, first: (&Loaded, u32), second: (&Loaded, u32), third: &Loaded)
     }
     let number = gpu.next_number();
     let launch = |kernel: &Loaded, grid, stream, area| gpu.launch(kernel, grid, stream, area, number);
-    launch(first.0, first.1, gpu.stays, Area::First)?;
+    launch(first.0, first.1, gpu.resident, Area::First)?;
     let first_fits = all_arrived(gpu, Area::First, first.1, number) == first.1;
     launch(second.0, second.1, gpu.second, Area::Second)?;
     let second_fits = first_fits && all_arrived(gpu, Area::Second, second.1, number) == second.1;
     let ran = if second_fits {
-        launch(third, 1, gpu.passes, Area::First)?;
+        launch(third, 1, gpu.probe, Area::First)?;
         Some(within(gpu.window, || gpu.is_set(Area::First, Word::Done, number)))
     } else {
         None

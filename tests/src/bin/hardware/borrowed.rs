@@ -1,4 +1,4 @@
-//! Contexts and streams that another library made.
+//! Checks contexts and streams that another library created.
 
 use std::ptr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::samples;
 pub(crate) fn borrowed(warm: &Warm, _: Duration) -> Checked {
     let device = result::device::get(0)?;
     let (mut raw, mut current) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: this function destroys the context at its end. Making it has pushed it.
+    // SAFETY: this function destroys the context at its end. `cuCtxCreate` has made the context current.
     unsafe {
         sys::cuCtxCreate_v4(&mut raw, ptr::null_mut(), 0, device).result()?;
         sys::cuCtxPopCurrent_v2(&mut current).result()?;
@@ -23,12 +23,12 @@ pub(crate) fn borrowed(warm: &Warm, _: Duration) -> Checked {
     }
     // SAFETY: the context exists until the end of this function.
     let context = unsafe { borrow_context(raw.cast()) }?;
-    // SAFETY: it writes to `current`.
+    // SAFETY: the driver writes to `current`.
     unsafe { sys::cuCtxGetCurrent(&mut current) }.result()?;
     ensure(current.is_null(), "the thread's context was changed")?;
     ensure(context.cu_ctx() == raw && !context.is_primary(), "it is another context")?;
     warm_all(&context)?.recheck()?;
-    // SAFETY: as above.
+    // SAFETY: the context still exists.
     let again = unsafe { borrow_context(raw.cast()) }?;
     ensure(Arc::ptr_eq(&again, &context), "after the warm-up it is another `CudaContext`")?;
 
@@ -45,13 +45,13 @@ pub(crate) fn borrowed(warm: &Warm, _: Duration) -> Checked {
     ensure(resident.status() == Status::Spinning, "the launch waited")?;
     resident.release()?;
     drop((stream, again, context));
-    // SAFETY: it still exists: no `CudaContext` of it may destroy it.
+    // SAFETY: the context still exists, because a borrowed `CudaContext` does not destroy it.
     unsafe {
         sys::cuCtxPushCurrent_v2(raw).result()?;
         sys::cuCtxSynchronize().result()?;
         sys::cuCtxPopCurrent_v2(&mut current).result()?;
     }
-    // SAFETY: nothing uses it any more.
+    // SAFETY: nothing uses the context any more.
     unsafe { sys::cuCtxDestroy_v2(raw) }.result()?;
 
     // SAFETY: the primary context lives as long as the receipt.

@@ -1,4 +1,4 @@
-//! What a check returns, and what it asks of the whole program.
+//! Defines the result of a check, and tells whether the device is simulated.
 
 use std::error::Error;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ pub(crate) type Checked = Result<String, Box<dyn Error>>;
 
 pub(crate) static SIMULATED: OnceLock<bool> = OnceLock::new();
 
-/// Whether the device is simulated. Unlike `tests::is_simulated` this also knows a driver that `cargo kernels sim` has chosen.
+/// Returns whether the device is simulated, also by `cargo kernels sim`, which `tests::is_simulated` does not know.
 pub(crate) fn is_simulated() -> bool {
     *SIMULATED.get().expect("it is set before the checks")
 }

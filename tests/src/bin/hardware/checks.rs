@@ -1,4 +1,4 @@
-//! The checks of `hardware`, in running order: warming, launching, contexts, several devices, failures.
+//! The checks of `hardware` in the order in which they run: warming, launching, contexts, several devices, failures.
 
 use std::error::Error;
 use std::ptr;
@@ -28,7 +28,7 @@ fn saxpy_on(stream: &Arc<CudaStream>) -> Result<(), Box<dyn Error>> {
     samples::ALL[0].1(stream)
 }
 
-/// Makes another context on the first device.
+/// Creates another context on the first device.
 pub(crate) fn other_context() -> Result<Arc<CudaContext>, Box<dyn Error>> {
     let device = result::device::get(0)?;
     // SAFETY: the context is new, and the `CudaContext` owns it from here on.
@@ -63,7 +63,7 @@ pub(crate) fn hooks(warm: &Warm, _: Duration) -> Checked {
     Ok("in order, once, with a kernel of another library".into())
 }
 
-/// Launches every kernel beside a resident one. Returns the slowest launch.
+/// Launches every kernel beside a resident kernel. Returns the slowest launch.
 fn beside_a_resident(context: &Arc<CudaContext>) -> Result<(Duration, &'static str), Box<dyn Error>> {
     let stream = context.new_stream()?;
     let resident = Resident::start(context, Duration::from_secs(5))?;
@@ -83,7 +83,7 @@ pub(crate) fn first_launches(warm: &Warm, _: Duration) -> Checked {
     Ok(format!("{} kernels, results right, the slowest {name} with {time:.1?}", samples::ALL.len()))
 }
 
-/// The control: shows that the check above can fail.
+/// Checks that a cold kernel does wait, which shows that `first_launches` can fail.
 pub(crate) fn a_cold_kernel_waits(warm: &Warm, _: Duration) -> Checked {
     if !warm.report().loads_lazily {
         return Ok("no kernel is cold: the driver loads eagerly".into());
@@ -137,7 +137,7 @@ pub(crate) fn again(warm: &Warm, first: Duration) -> Checked {
 }
 
 pub(crate) fn typed(warm: &Warm, _: Duration) -> Checked {
-    // With two streams cudarc must order the accesses to the slices.
+    // Two streams are used, so cudarc must order the accesses to the slices.
     let (one, other) = (warm.context().new_stream()?, warm.context().new_stream()?);
     const N: u32 = 1 << 20;
     let (x, mut y) = (one.clone_htod(&vec![1.0_f32; N as usize])?, one.alloc_zeros::<f32>(N as usize)?);
@@ -231,7 +231,7 @@ pub(crate) fn other_thread(warm: &Warm, _: Duration) -> Checked {
     for stream in [warm.context().new_stream()?, warm.context().default_stream()] {
         launched(stream).map_err(|_| "the thread panicked")??;
     }
-    // Not by cudarc, which would bind the context.
+    // The launch does not go through cudarc, because cudarc would bind the context.
     let stream = warm.context().new_stream()?;
     let mut count = stream.alloc_zeros::<u32>(1)?;
     let address = count.device_ptr_mut(&stream).0;
@@ -273,7 +273,7 @@ pub(crate) fn two_contexts(warm: &Warm, _: Duration) -> Checked {
     let handles = (saxpy::INFO.cu_function(&other)?, saxpy::INFO.cu_function(warm.context())?);
     ensure(handles.0 != handles.1, "they share a handle")?;
 
-    // The next context often has the address of the destroyed one.
+    // A new context often has the address of the context that was destroyed.
     let mut same_address = 0;
     let address = other.cu_ctx();
     drop((receipt, other));
@@ -298,7 +298,7 @@ pub(crate) fn all_at_once(_: &Warm, _: Duration) -> Checked {
     contexts.extend([other_context()?, other_context()?]);
     let begun = Instant::now();
     thread::scope(|scope| -> Result<(), Box<dyn Error>> {
-        // Three threads per context.
+        // Each context gets three threads.
         let threads: Vec<_> = contexts
             .iter()
             .cycle()
@@ -383,7 +383,7 @@ pub(crate) fn timeout(_: &Warm, _: Duration) -> Checked {
     let waited = begun.elapsed();
     let Err(error @ WarmError::TimedOut { .. }) = warmed else { return Err("it did not give up".into()) };
     println!("     {error}");
-    // Again, while the first attempt still waits.
+    // The second warm-up begins while the first still waits.
     let warmed = Warmup::new().timeout(Duration::from_millis(300)).warm(&context);
     let Err(error @ WarmError::TimedOut { .. }) = warmed else {
         return Err("it did not give up again".into());
@@ -407,7 +407,7 @@ pub(crate) fn lowered_stack(warm: &Warm, _: Duration) -> Checked {
     println!("     {stale}");
     warm_all(context)?;
     warm.recheck()?;
-    // A launch that found too small a stack would raise it, and wait.
+    // If the stack were too small, a launch would raise the limit and wait.
     let (time, name) = beside_a_resident(context)?;
     Ok(format!(
         "noticed, and repaired by warming again: no launch waits, the slowest is {name} with {time:.1?}"
@@ -417,12 +417,12 @@ pub(crate) fn lowered_stack(warm: &Warm, _: Duration) -> Checked {
 pub(crate) fn reset(warm: &Warm, _: Duration) -> Checked {
     let context = warm.context();
     context.synchronize()?;
-    // SAFETY: of this context only the `CudaContext` itself is used from here on.
+    // SAFETY: from here on only the `CudaContext` of this context is used, and nothing that was allocated in it.
     unsafe { sys::cuDevicePrimaryCtxReset_v2(context.cu_device()).result()? };
     let stale = warm.recheck();
     ensure(stale == Err(RecheckError::Reset), format!("{stale:?}"))?;
 
-    // The primary context is made again at the same address when it is next retained.
+    // The driver creates the primary context again, at the same address, when it is next retained.
     let again = kernel_registry::context(0)?;
     ensure(again.cu_ctx() == context.cu_ctx(), "it is at another address")?;
     for context in [context, &again] {

@@ -1,4 +1,4 @@
-//! What a launch costs, and what memory contexts and warm-ups leave behind.
+//! Measures what a launch costs, and how much memory contexts and warm-ups leave behind.
 
 use std::error::Error;
 use std::ffi::c_void;
@@ -16,7 +16,7 @@ use crate::checked::Checked;
 use crate::checks::{ensure, other_context};
 use crate::counting::allocations;
 
-/// Nanoseconds per launch, measured a few at a time so that the queue never fills.
+/// Measures the nanoseconds per launch. Only a few launches follow each other, so that the stream's queue never fills.
 fn nanoseconds(stream: &CudaStream, mut launch: impl FnMut()) -> Result<f64, Box<dyn Error>> {
     let mut times = Vec::new();
     for _ in 0..200 {
@@ -77,7 +77,7 @@ pub(crate) fn cost(warm: &Warm, _: Duration) -> Checked {
     let before = allocations();
     let all = (0..100).all(|_| ours(&mut args));
     let allocated = allocations() - before;
-    // The simulated driver is part of this program, and allocates for each launch.
+    // The simulated driver is part of this process, and allocates for each launch.
     ensure(
         all && (allocated == 0 || crate::checked::is_simulated()),
         format!("100 launches took memory {allocated} times"),
@@ -94,14 +94,14 @@ pub(crate) fn cost(warm: &Warm, _: Duration) -> Checked {
     Ok(format!("ns bare/ours/cudarc's builder: {}", rounds.join(", ")))
 }
 
-/// The process's resident memory, in kilobytes.
+/// Returns the process's resident memory in kilobytes.
 fn resident_memory() -> Result<i64, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 
-/// Growth of host and device memory after `times` warm-ups, in contexts from `context`.
+/// Measures how much host and device memory grow in `times` warm-ups of contexts that `context` returns.
 fn growth(
     warm: &Warm,
     times: u32,
@@ -110,7 +110,7 @@ fn growth(
     let memory = || -> Result<[i64; 2], Box<dyn Error>> {
         Ok([resident_memory()?, warm.context().mem_get_info()?.0 as i64 >> 10])
     };
-    // The first ones may fill the driver's pools.
+    // The first warm-ups may fill the driver's pools.
     for _ in 0..times / 4 {
         drop(warm_all(&context()?)?);
     }

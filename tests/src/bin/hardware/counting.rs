@@ -1,4 +1,4 @@
-//! A global allocator that counts allocations.
+//! Counts allocations by a global allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: all work is left to the system's allocator.
+// SAFETY: the allocator of the standard library does all the work.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -24,7 +24,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// The number of allocations so far, by all threads.
+/// Returns the number of allocations of all threads so far.
 pub(crate) fn allocations() -> usize {
     ALLOCATIONS.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! `#[warmup]` functions, which run when kernels are warmed.
+//! Two `#[warmup]` functions, whose order and effects the checks compare.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::{WarmContext, warmup};
 
-/// The number of runs of all hooks.
+/// The number of times that hooks have run.
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// A kernel that is not registered, with a frame of 4 KiB.
+/// The PTX of a kernel that is not registered, and has a frame of 4 KiB.
 const FOREIGN: &str = "
 .version 7.0
 .target sm_50
@@ -42,7 +42,7 @@ fn second(_: &WarmContext<'_>) -> Result<(), String> {
 
 #[warmup(order = 1)]
 fn first(warm: &WarmContext<'_>) -> Result<(), Box<dyn Error>> {
-    // Other checks have their own contexts, and some of them measure the stack.
+    // Only the first warm-up runs the hook: later checks warm contexts of their own, and some of them measure the stack.
     if RUNS.fetch_add(1, Ordering::Relaxed) > 0 {
         return Ok(());
     }
@@ -51,7 +51,7 @@ fn first(warm: &WarmContext<'_>) -> Result<(), Box<dyn Error>> {
     Ok(warm.load_function(&function)?)
 }
 
-/// The number of hooks that have run.
+/// Returns the number of times that hooks have run.
 pub(crate) fn runs() -> u32 {
     RUNS.load(Ordering::Relaxed)
 }

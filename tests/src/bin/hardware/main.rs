@@ -1,5 +1,5 @@
-//! Warms and launches the sample crate's kernels on a GPU, as a test. Each check prints a line, `ok` or
-//! `FAIL`. The exit code is 0 if none failed, and 2 without a driver.
+//! Tests on a GPU that the sample crate's kernels are warmed and launched. Each check prints a line with `ok` or `FAIL`. The exit
+//! code is 0 if no check failed, and 2 without a driver.
 //!
 //! The order matters: a kernel has only one first launch per context.
 

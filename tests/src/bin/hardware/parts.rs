@@ -1,4 +1,4 @@
-//! Checks parts of the device: a kernel that fills its part, and all others in the rest.
+//! Checks parts of the device: a resident kernel fills one part, and all other kernels run in the rest.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) fn parts(warm: &Warm, _: Duration) -> Checked {
     ends_while_a_kernel_runs(small, [stays, behind])?;
     let (first, second) = (rest.sms(), "the parts are gone");
     drop((beside, rest));
-    // The driver refuses to reset a device that has parts, which a later check does.
+    // The parts are dropped here, because a later check resets the device, which the driver refuses while it has parts.
     let [all] = Partition::new(context).sms([1])?;
     drop(all);
     Ok(format!(
@@ -48,14 +48,14 @@ pub(crate) fn parts(warm: &Warm, _: Duration) -> Checked {
     ))
 }
 
-/// A kernel with as many blocks as the part has room for.
+/// Launches a resident kernel with as many blocks as the part has room for.
 fn fill(part: &Part, stream: Arc<CudaStream>) -> Result<Resident, Box<dyn Error>> {
     let config = LaunchConfig::new([1, 1, 1], [1024, 1, 1]);
     let most = part.blocks_at_once(spin_until_flag::INFO, &config)?;
     Resident::on(stream, config.grid(most), Duration::from_secs(20))
 }
 
-/// Launches every kernel beside one that fills its part. Returns the slowest launch.
+/// Launches every kernel in the rest while a resident kernel fills the small part. Returns the slowest launch.
 fn in_the_rest(
     small: &Part,
     stays: Arc<CudaStream>,
@@ -73,7 +73,7 @@ fn in_the_rest(
     Ok(slowest)
 }
 
-/// The control: a kernel in the full part waits, others do not.
+/// Checks that a kernel in the full part waits, and that kernels elsewhere do not.
 fn waits_in_its_own_part(
     small: &Part,
     stays: Arc<CudaStream>,
@@ -89,11 +89,11 @@ fn waits_in_its_own_part(
     Ok(behind.synchronize()?)
 }
 
-/// Whether a small kernel runs in a stream within a fifth of a second. The simulated device is slow.
+/// Returns whether a small kernel runs in a stream within a fifth of a second, or two seconds on the slower simulated device.
 fn runs(stream: &CudaStream) -> Result<bool, Box<dyn Error>> {
-    // A kernel that waits writes there later, so it is never freed.
+    // A kernel that waits writes to this memory later, so the memory is never freed.
     let out = Box::leak(Box::new(Mapped::<AtomicU32>::zeroed(stream.context(), 1)?));
-    // SAFETY: it adds one to a word.
+    // SAFETY: the kernel adds one to a word.
     unsafe { touch::launch(stream, touch::over(1), &*out)? };
     let window = Duration::from_millis(if crate::checked::is_simulated() { 2_000 } else { 200 });
     let begun = Instant::now();
@@ -107,7 +107,7 @@ fn runs(stream: &CudaStream) -> Result<bool, Box<dyn Error>> {
     Ok(false)
 }
 
-/// Drops a part and its streams while a kernel runs there, which neither waits for the kernel nor ends it.
+/// Drops a part and its streams while a kernel runs there. Checks that the drop neither waits for the kernel nor ends it.
 fn ends_while_a_kernel_runs(part: Part, [stays, behind]: [Arc<CudaStream>; 2]) -> Result<(), Box<dyn Error>> {
     let resident = fill(&part, stays)?;
     let begun = Instant::now();

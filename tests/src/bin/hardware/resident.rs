@@ -1,4 +1,4 @@
-//! A resident kernel: it stays until it is released, or gives up at a time limit.
+//! Launches a resident kernel that runs until it is released, or ends by itself at a time limit.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Resident {
     _flag: Mapped<AtomicU32>,
 }
 
-/// The kernel's state or result.
+/// The state or the result of the resident kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Status {
     Spinning,
@@ -27,12 +27,12 @@ pub(crate) enum Status {
 }
 
 impl Resident {
-    /// Launches one thread of the kernel, and waits until it runs.
+    /// Launches one thread of the kernel, and waits until the kernel runs.
     pub(crate) fn start(context: &Arc<CudaContext>, limit: Duration) -> Result<Self, Box<dyn Error>> {
         Self::on(context.new_stream()?, LaunchConfig::new([1, 1, 1], [1, 1, 1]), limit)
     }
 
-    /// Launches any grid of the kernel in a stream, and waits until it runs.
+    /// Launches a grid of the kernel in a stream, and waits until all blocks run.
     pub(crate) fn on(
         stream: Arc<CudaStream>,
         config: LaunchConfig,
@@ -41,7 +41,7 @@ impl Resident {
         let control = Control::new(stream.context(), config.grid.iter().product())?;
         let flag = Mapped::<AtomicU32>::zeroed(stream.context(), 1)?;
         control.limit(limit);
-        // SAFETY: freeing what the arguments point to waits for the kernel.
+        // SAFETY: the kernel ends before the memory of its arguments is freed, because freeing waits for the kernel.
         unsafe { spin_until_flag::launch(&stream, config, &flag, &control)? };
         control.wait_for_blocks(limit)?;
         Ok(Resident { stream, control, _flag: flag })

@@ -1,4 +1,4 @@
-//! Launches every kernel of the sample crate once, and compares its result with the host's.
+//! Launches every kernel of the sample crate once, and compares the kernel's result with the host's.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ use kernels::waiting::Task;
 
 type Done = Result<(), Box<dyn Error>>;
 
-/// A kernel that finds this in its control block has to end.
+/// The value in a control block that tells the kernel to end.
 const STOPPED: u32 = 1;
 
 /// A kernel's path below `kernels::`, and a function that launches it.
@@ -65,7 +65,7 @@ fn launch<'a>(
     Ok(())
 }
 
-/// Waits for the result, and compares it.
+/// Waits for the result, and compares each element with the wanted value.
 fn expect<T: DeviceRepr + PartialEq + Debug>(
     stream: &Arc<CudaStream>,
     got: &CudaSlice<T>,
@@ -198,7 +198,7 @@ fn advance(stream: &Arc<CudaStream>) -> Done {
     let step = Step { dt: 0.5, damping: 0.25, n: 4 };
     let (mut positions, mut velocities) =
         (stream.clone_htod(&[1.0_f32; 16])?, stream.clone_htod(&[2.0_f32; 16])?);
-    // SAFETY: four vectors of four floats each.
+    // SAFETY: each slice has room for four vectors of four floats.
     let views = unsafe { (positions.transmute_mut::<Float4>(4), velocities.transmute_mut::<Float4>(4)) };
     let (Some(mut p), Some(mut v)) = views else { return Err("the slices are too short".into()) };
     launch(
@@ -230,21 +230,22 @@ fn row_medians(stream: &Arc<CudaStream>) -> Done {
     expect(stream, &medians, |row| (4 + row) as f32)
 }
 
-/// The words of a control block for a grid of this many blocks, which is to end at once or after two seconds.
+/// Returns a control block for a grid of this many blocks. `end` tells the grid to end at once; if it does not, the grid ends by
+/// itself after two seconds.
 fn control(stream: &Arc<CudaStream>, blocks: usize, end: u32) -> Result<CudaSlice<u32>, Box<dyn Error>> {
     let mut words = [end, LAYOUT, blocks as u32, 0, 2_000_000_000, 0].to_vec();
     words.resize(16 + blocks, 0);
     Ok(stream.clone_htod(&words)?)
 }
 
-/// One task, followed by the order to stop. Control block and queue are in device memory, because freeing them must not wait
-/// for a kernel that stays.
+/// Launches `worker` with one task in its queue. The control block tells the kernel to stop after the task. Control block and queue
+/// are in device memory, so that freeing them does not wait for a resident kernel.
 fn worker(stream: &Arc<CudaStream>) -> Done {
     let kernel = kernel("waiting::worker")?;
     let (x, mut y) = (vector(stream, 1.0_f32)?, vector(stream, 2.0_f32)?);
     let (x_at, y_at) = (x.device_ptr(stream).0, y.device_ptr_mut(stream).0);
     const _: () = assert!(size_of::<Task>() == 24);
-    // One lane of one value of 24 bytes; pushed; done; the task.
+    // The queue has one lane of one value of 24 bytes, the number of pushed tasks, the number of done tasks, and the task.
     let mut queue = [0_u64; 27];
     queue[..2].copy_from_slice(&[1 | 1 << 32, 24]);
     queue[8] = 1;
@@ -261,7 +262,7 @@ fn worker(stream: &Arc<CudaStream>) -> Done {
     if done == 1 { Ok(()) } else { Err(format!("{done} tasks are done").into()) }
 }
 
-/// All blocks arrive, find that they have to end, and say so.
+/// Launches `stay_together`, whose blocks all arrive, find that they have to end, and say so.
 fn stay_together(stream: &Arc<CudaStream>) -> Done {
     let kernel = kernel("waiting::stay_together")?;
     let mut control = control(stream, 4, STOPPED)?;

@@ -1,4 +1,5 @@
-//! Checks kernels that stay: what is said to fit does, nothing of this library waits meanwhile, and they end.
+//! Checks resident kernels: a kernel that should fit does fit, nothing in kernel-registry waits while the kernel runs, and the
+//! kernel ends.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use kernels::waiting::{Task, stay_together, touch, worker};
 use crate::checked::Checked;
 use crate::checks::ensure;
 
-/// No kernel stays for longer. The simulated device is slow.
+/// Returns the time after which a resident kernel ends by itself. The simulated device is slow and gets more.
 fn limit() -> Duration {
     Duration::from_secs(if crate::checked::is_simulated() { 60 } else { 2 })
 }
 
-/// So that few blocks fill a multiprocessor, and few threads run.
+/// The dynamic shared memory of a block. It is large, so that few blocks and few threads fill a multiprocessor.
 const SHARED: u32 = 48 << 10;
 
 fn resident(blocks: u32) -> Resident<stay_together> {
@@ -42,7 +43,7 @@ fn launch(
     Ok(section)
 }
 
-/// The blocks that have room, and the error for one block more.
+/// Returns the number of blocks that have room, and checks that one block more is refused.
 fn room(warm: &Warm, part: Option<&Part>) -> Result<u32, Box<dyn Error>> {
     let most =
         |blocks| part.iter().fold(resident(blocks), |resident, part| resident.within(part)).check(warm);
@@ -57,13 +58,13 @@ pub(crate) fn sections(warm: &Warm, _: Duration) -> Checked {
     let context = warm.context();
     let (stays, other, passes) = (context.new_stream()?, context.new_stream()?, context.new_stream()?);
     let begun = Instant::now();
-    // A quarter of the room: large kernels fit beside it.
+    // The kernel takes a quarter of the room, so that large kernels fit beside it.
     let blocks = room(warm, None)? / 4;
     let section = launch(resident(blocks).beside_all(), warm, &stays)?;
 
-    // A kernel that fits runs, a call that would wait is refused, and dropped memory is freed later.
+    // Checks that a kernel that fits runs, that a call that would wait is refused, and that dropped memory is freed later.
     let out = Mapped::<AtomicU32>::zeroed(context, 1)?;
-    // SAFETY: the word is freed when no kernel stays any more.
+    // SAFETY: the word is freed only when no resident kernel runs any more.
     let add = |stream: &Arc<CudaStream>| unsafe { touch::launch(stream, touch::over(1), &out) };
     add(&passes)?;
     passes.synchronize()?;
@@ -75,7 +76,7 @@ pub(crate) fn sections(warm: &Warm, _: Duration) -> Checked {
     }
     ensure(section.is_running(), "the kernel has ended, so something waited")?;
 
-    // A second one takes exactly the room that is said to be left.
+    // A second resident kernel takes exactly the room that should be left.
     let left = room(warm, None)?;
     let second = launch(resident(left), warm, &other)?;
     ensure(section.is_running() && room(warm, None)? == 0, "both do not stay")?;
@@ -90,7 +91,7 @@ pub(crate) fn sections(warm: &Warm, _: Duration) -> Checked {
     ))
 }
 
-/// A kernel that fills its part leaves the rest to another one.
+/// Checks that a resident kernel which fills its part leaves the rest of the device to another one.
 fn in_a_part(warm: &Warm) -> Checked {
     let [small, rest] = match Partition::new(warm.context()).sms([8, Partition::REST]) {
         Ok(parts) => parts,
@@ -106,7 +107,7 @@ fn in_a_part(warm: &Warm) -> Checked {
     Ok(format!("parts are filled by {few} and {many}"))
 }
 
-/// One block, then a block on each multiprocessor, take tasks from a queue.
+/// Checks that one block, and then a block on each multiprocessor, take tasks from a queue.
 pub(crate) fn workers(warm: &Warm, _: Duration) -> Checked {
     let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
     let all = warm.context().attribute(attribute)?.unsigned_abs();
@@ -123,7 +124,7 @@ fn workers_of(warm: &Warm, blocks: u32) -> Checked {
 
     let mut queue = Queue::for_blocks(warm.context(), blocks, 2)?;
     let resident = Resident::<worker>::new(worker::config(blocks).block(32)).limit(limit()).check(warm)?;
-    // SAFETY: the vectors outlive the kernel, and the queue is freed when no kernel stays any more.
+    // SAFETY: the vectors outlive the kernel, and the queue is freed only when no resident kernel runs any more.
     let section = resident
         .launch(&stays, |launch| unsafe { worker::launch(&stays, launch, launch.control(), &queue) })?;
     section.wait_for_blocks(limit() / 4)?;
@@ -131,7 +132,7 @@ fn workers_of(warm: &Warm, blocks: u32) -> Checked {
     let begun = Instant::now();
     let mut of_each = vec![0_u32; blocks as usize];
     for place in 0..tasks as usize {
-        // Each task has an element of its own: blocks run at the same time.
+        // Each task has an element of its own, because blocks run at the same time.
         let (x, y) = (x_at.wrapping_add(place), y_at.wrapping_add(place));
         let task = Task { x, y, a: 1.0 + place as f32, n: 1 };
         let pushed = loop {
@@ -156,7 +157,7 @@ fn workers_of(warm: &Warm, blocks: u32) -> Checked {
     Ok(format!("{tasks} tasks for {blocks} blocks, {least} to {most} each, one every {:.1?}", took / tasks))
 }
 
-/// With 100 kernels beside, for which a millisecond is the bound.
+/// Checks that the check before a section takes at most a millisecond with 100 kernels beside the resident one.
 fn check_time(warm: &Warm) -> Checked {
     let check = || -> Result<Duration, Box<dyn Error>> {
         let beside = |resident: Resident<_>, n| resident.beside(saxpy::INFO, saxpy::over(n));

@@ -1,4 +1,4 @@
-//! The contexts that the threads of the stress test use and replace.
+//! Holds the contexts that the threads of the stress test use and replace.
 
 use std::error::Error;
 use std::ptr;
@@ -12,10 +12,10 @@ use kernels::waiting::touch;
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 /// A slot that always holds a context.
-pub(crate) struct Place {
+pub(crate) struct Slot {
     ordinal: usize,
     is_primary: bool,
-    /// Threads that work in the context lock it to read; the one that ends it locks it to write.
+    /// A thread that works in the context locks it for reading. A thread that ends the context locks it for writing.
     context: RwLock<Context>,
 }
 
@@ -23,9 +23,9 @@ pub(crate) struct Place {
 pub(crate) struct Context {
     pub(crate) context: Arc<CudaContext>,
     is_warm: AtomicBool,
-    /// Kept from the first warm-up.
+    /// The objects that the first warm-up of this context gave.
     kept: Mutex<Option<Kept>>,
-    /// Kept from the context that was here before.
+    /// The objects of the context that was in this slot before.
     pub(crate) stale: Option<Kept>,
 }
 
@@ -36,17 +36,17 @@ pub(crate) struct Kept {
     pub(crate) touch: Prepared<touch>,
 }
 
-impl Place {
-    /// The primary context of the first device.
+impl Slot {
+    /// Returns a slot with the primary context of the first device.
     pub(crate) fn primary() -> Result<Self> {
         let context = kernel_registry::context(0)?;
-        Ok(Place { ordinal: 0, is_primary: true, context: RwLock::new(Context::new(context, None)) })
+        Ok(Slot { ordinal: 0, is_primary: true, context: RwLock::new(Context::new(context, None)) })
     }
 
-    /// Another context of a device.
+    /// Returns a slot with a new context of a device.
     pub(crate) fn other(ordinal: usize) -> Result<Self> {
         let context = RwLock::new(Context::new(new_context(ordinal)?, None));
-        Ok(Place { ordinal, is_primary: false, context })
+        Ok(Slot { ordinal, is_primary: false, context })
     }
 
     pub(crate) fn is_primary(&self) -> bool {
@@ -62,13 +62,13 @@ impl Place {
         self.context.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the context, and puts the next one in its place.
-    pub(crate) fn replace(&self, place: &mut Context) -> Result {
-        *place = if self.is_primary {
-            place.context.synchronize()?;
+    /// Ends the context in the slot, and puts a new context there.
+    pub(crate) fn replace(&self, held: &mut Context) -> Result {
+        *held = if self.is_primary {
+            held.context.synchronize()?;
             // SAFETY: no thread works in the context, and only `CudaContext` objects of it are left.
-            unsafe { sys::cuDevicePrimaryCtxReset_v2(place.context.cu_device()).result()? };
-            Context::new(kernel_registry::context(self.ordinal)?, place.kept())
+            unsafe { sys::cuDevicePrimaryCtxReset_v2(held.context.cu_device()).result()? };
+            Context::new(kernel_registry::context(self.ordinal)?, held.kept())
         } else {
             // The old context is destroyed when its last receipt is dropped.
             Context::new(new_context(self.ordinal)?, None)
@@ -82,18 +82,18 @@ impl Context {
         Context { context, is_warm: AtomicBool::new(false), kept: Mutex::new(None), stale }
     }
 
-    /// Whether a warm-up has succeeded.
+    /// Returns whether a warm-up of this context has succeeded.
     pub(crate) fn is_warm(&self) -> bool {
         self.is_warm.load(Ordering::Acquire)
     }
 
-    /// Marks its kernels as warm.
+    /// Marks the context's kernels as warm.
     pub(crate) fn warmed(&self, kept: Kept) {
         self.is_warm.store(true, Ordering::Release);
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(kept);
     }
 
-    /// What the first warm-up returned.
+    /// Returns the objects that the first warm-up gave.
     pub(crate) fn kept(&self) -> Option<Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,5 +1,5 @@
-//! Stress test: many threads warm, launch, recheck, reset and drop contexts at once. Every result is compared, every
-//! error must be explained by what happened, and a warm kernel stays warm until its context ends. docs/testing.md has
+//! The stress test: many threads warm, launch, recheck, reset and drop contexts at once. The test compares every result, accepts
+//! only errors that earlier operations explain, and checks that a warm kernel stays warm until its context ends. docs/testing.md has
 //! the details.
 
 mod context;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use kernel_registry::cudarc::driver::CudaContext;
 
-use context::Place;
+use context::Slot;
 use operations::Worker;
 use tally::Tally;
 
@@ -40,14 +40,14 @@ struct Options {
 
 const NOT_POSSIBLE: u8 = 2;
 
-/// An operation that takes longer counts as one that never ends.
+/// The time after which an operation counts as one that never ends.
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     tests::simulate_if_told();
     let options = Options::parse();
-    let places = match places(options.contexts.max(1)) {
-        Ok(places) => places,
+    let slots = match slots(options.contexts.max(1)) {
+        Ok(slots) => slots,
         Err(error) => {
             eprintln!("error: {}", tests::with_causes(&*error));
             return ExitCode::from(NOT_POSSIBLE);
@@ -58,9 +58,9 @@ fn main() -> ExitCode {
     let begun = Instant::now();
     let is_over = || over.load(Ordering::Relaxed) || tally.has_failed();
     thread::scope(|scope| {
-        let (tally, places, is_over) = (&tally, &places, &is_over);
+        let (tally, slots, is_over) = (&tally, &slots, &is_over);
         for number in 0..options.threads {
-            let mut worker = Worker::new(number, options.seed, places, tally);
+            let mut worker = Worker::new(number, options.seed, slots, tally);
             scope.spawn(move || {
                 // A panic of this thread counts as a failure.
                 let _panics = tally.panics(number);
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         }
         scope.spawn(move || {
             let _panics = tally.panics(options.threads);
-            storm::storms(options.threads, places, tally, is_over);
+            storm::storms(options.threads, slots, tally, is_over);
         });
         while begun.elapsed() < Duration::from_secs(options.seconds) && !tally.has_failed() {
             thread::sleep(Duration::from_millis(50));
@@ -87,10 +87,10 @@ fn main() -> ExitCode {
     if tally.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// The primary context, and further ones on all devices in turn.
-fn places(count: usize) -> Result<Vec<Place>, Box<dyn std::error::Error>> {
-    let primary = Place::primary()?;
+/// Returns a slot with the primary context, and slots with further contexts on all devices in turn.
+fn slots(count: usize) -> Result<Vec<Slot>, Box<dyn std::error::Error>> {
+    let primary = Slot::primary()?;
     let devices = CudaContext::device_count()?.unsigned_abs() as usize;
-    let others = (1..count).map(|number| Place::other(number % devices));
+    let others = (1..count).map(|number| Slot::other(number % devices));
     [Ok(primary)].into_iter().chain(others).collect()
 }

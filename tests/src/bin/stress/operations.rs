@@ -1,4 +1,4 @@
-//! The operations of a thread, and the checks of their results.
+//! Does the operations of a thread, and checks their results.
 
 use std::error::Error;
 use std::ptr;
@@ -9,7 +9,7 @@ use kernel_registry::{DynArg, Late, LaunchError, Prepared, RecheckError, Warmup,
 use kernels::blas1::{daxpy, saxpy};
 use kernels::waiting::touch;
 
-use crate::context::{Context, Kept, Place};
+use crate::context::{Context, Kept, Slot};
 use crate::tally::Tally;
 
 pub(crate) type Done = Result<&'static str, Box<dyn Error>>;
@@ -18,46 +18,46 @@ pub(crate) type Done = Result<&'static str, Box<dyn Error>>;
 pub(crate) struct Worker<'a> {
     number: usize,
     random: fastrand::Rng,
-    places: &'a [Place],
+    slots: &'a [Slot],
     tally: &'a Tally,
 }
 
-/// Elements of a vector.
+/// The number of elements of a vector.
 const N: u32 = 300;
 
 impl<'a> Worker<'a> {
-    pub(crate) fn new(number: usize, seed: u64, places: &'a [Place], tally: &'a Tally) -> Self {
+    pub(crate) fn new(number: usize, seed: u64, slots: &'a [Slot], tally: &'a Tally) -> Self {
         let random = fastrand::Rng::with_seed(seed.wrapping_add(number as u64));
-        Worker { number, random, places, tally }
+        Worker { number, random, slots, tally }
     }
 
     /// Does one random operation.
     pub(crate) fn work(&mut self) {
-        let index = self.random.usize(0..self.places.len());
-        let place = &self.places[index];
+        let index = self.random.usize(0..self.slots.len());
+        let slot = &self.slots[index];
         let begin = |operation| self.tally.begin(self.number, operation, index);
         let done = match self.random.u32(0..1000) {
-            // Rare, because ending a context ends the work of all threads there.
+            // Contexts are ended rarely, because that ends the work of all threads in the context.
             0..4 => {
                 begin("end");
-                let ended = if place.is_primary() { "reset" } else { "drop" };
-                place.replace(&mut place.enter_alone()).map(|()| ended)
+                let ended = if slot.is_primary() { "reset" } else { "drop" };
+                slot.replace(&mut slot.enter_alone()).map(|()| ended)
             }
             4..150 => {
                 begin("warm");
-                warm(&place.enter())
+                warm(&slot.enter())
             }
             150..250 => {
                 begin("recheck");
-                recheck(&place.enter())
+                recheck(&slot.enter())
             }
             250..300 => {
                 begin("use stale objects");
-                stale(&place.enter())
+                stale(&slot.enter())
             }
-            300..400 if place.is_primary() => {
+            300..400 if slot.is_primary() => {
                 begin("launch through another object");
-                let context = place.enter();
+                let context = slot.enter();
                 let is_warm = context.is_warm();
                 kernel_registry::context(0)
                     .map_err(Into::into)
@@ -65,7 +65,7 @@ impl<'a> Worker<'a> {
             }
             _ => {
                 begin("launch");
-                let context = place.enter();
+                let context = slot.enter();
                 launch(&context.context, context.is_warm(), self.random.u32(0..4))
             }
         };
@@ -78,7 +78,7 @@ impl<'a> Worker<'a> {
 
 pub(crate) fn warm(context: &Context) -> Done {
     let was_warm = context.is_warm();
-    // Late loading would hide a lost table entry.
+    // Late loading is denied, because it would hide a lost table entry.
     let warm = Warmup::new().late(Late::Deny).warm(&context.context)?;
     if was_warm && warm.report().images_loaded > 0 {
         return Err("images were loaded again".into());
@@ -97,7 +97,7 @@ fn recheck(context: &Context) -> Done {
     }
 }
 
-/// Objects from before a reset are refused, and do nothing in the next context.
+/// Checks that objects from before a reset are refused, and do nothing in the new context.
 fn stale(context: &Context) -> Done {
     let Some(Kept { warm, touch }) = &context.stale else { return Ok("stale: nothing yet") };
     match warm.recheck() {
@@ -126,7 +126,7 @@ fn launch(context: &Arc<CudaContext>, is_warm: bool, which: u32) -> Done {
     match launched {
         Ok(words) => Ok(words),
         Err(error) => match error.downcast_ref() {
-            // The kernel was cold when this began; by now it may be warm.
+            // The kernel was cold when this operation began. It may be warm by now.
             Some(LaunchError::NotWarm { .. }) if !is_warm => Ok("launch: refused, not warm"),
             Some(LaunchError::NotWarm { .. }) => {
                 Err(format!("a kernel that was warm is lost: {error}").into())

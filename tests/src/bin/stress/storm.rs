@@ -1,4 +1,4 @@
-//! Destroys all contexts, then warms new ones all at once. So many warm-ups add entries to empty launch tables at the
+//! Destroys all contexts, and then warms new ones all at once, so that many warm-ups add entries to empty launch tables at the
 //! same time.
 
 use std::error::Error;
@@ -6,23 +6,23 @@ use std::sync::{Barrier, RwLockWriteGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::context::{Context, Place};
+use crate::context::{Context, Slot};
 use crate::operations::warm;
 use crate::tally::Tally;
 
-/// Duration of a series of storms, and of the pause after it. Other threads work only in the pauses, so that all cores
+/// The duration of a series of storms, and of the pause after each series. Other threads work in the pauses only, so that all cores
 /// are free for the warm-ups.
 const TURN: Duration = Duration::from_millis(500);
 
 /// Repeats series of storms, with pauses in which the other threads work.
-pub(crate) fn storms(number: usize, places: &[Place], tally: &Tally, is_over: impl Fn() -> bool) {
+pub(crate) fn storms(number: usize, slots: &[Slot], tally: &Tally, is_over: impl Fn() -> bool) {
     while !is_over() {
         tally.begin(number, "end and warm all", 0);
         // No other thread holds two of these locks, so their order does not matter.
-        let mut contexts: Vec<_> = places.iter().map(Place::enter_alone).collect();
+        let mut contexts: Vec<_> = slots.iter().map(Slot::enter_alone).collect();
         let begun = Instant::now();
         while begun.elapsed() < TURN && !is_over() {
-            match storm(places, &mut contexts) {
+            match storm(slots, &mut contexts) {
                 Ok(()) => tally.count("all ended and warmed"),
                 Err(error) => tally.fail(number, error),
             }
@@ -33,9 +33,9 @@ pub(crate) fn storms(number: usize, places: &[Place], tally: &Tally, is_over: im
     }
 }
 
-fn storm(places: &[Place], contexts: &mut [RwLockWriteGuard<'_, Context>]) -> Result<(), Box<dyn Error>> {
-    for (place, context) in places.iter().zip(&mut *contexts) {
-        place.replace(context)?;
+fn storm(slots: &[Slot], contexts: &mut [RwLockWriteGuard<'_, Context>]) -> Result<(), Box<dyn Error>> {
+    for (slot, context) in slots.iter().zip(&mut *contexts) {
+        slot.replace(context)?;
     }
     let barrier = Barrier::new(contexts.len());
     let warmed = |context: &Context| {
@@ -49,7 +49,7 @@ fn storm(places: &[Place], contexts: &mut [RwLockWriteGuard<'_, Context>]) -> Re
     })?;
     for context in contexts {
         for kernel in kernel_registry::kernels()? {
-            // Fails for a kernel without a table entry, because late loads are denied.
+            // Late loads are denied, so this fails for a kernel without a table entry.
             kernel
                 .cu_function(&context.context)
                 .map_err(|error| format!("a warm kernel is lost: {error}"))?;

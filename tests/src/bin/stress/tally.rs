@@ -1,4 +1,4 @@
-//! Counts the operations of all threads, and keeps what each is doing and what went wrong.
+//! Counts the operations of all threads, and records what each thread does and which operations failed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,18 +6,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Shared by all threads.
+/// The counts and the failures, which all threads share.
 pub(crate) struct Tally {
-    /// The current operation of each thread. None once the thread has ended.
+    /// The current operation of each thread, or `None` once the thread has ended.
     at_work: Vec<Mutex<Option<Doing>>>,
     counts: Mutex<BTreeMap<&'static str, u64>>,
     failures: Mutex<Vec<String>>,
 }
 
-/// An operation, the number of its context, and its start.
+/// An operation, the number of its context, and the time when the operation began.
 type Doing = (&'static str, usize, Instant);
 
-/// Reports a panic of the thread, and its end.
+/// Reports a panic of a thread, and marks the thread as ended, when this value is dropped.
 pub(crate) struct Panics<'a> {
     tally: &'a Tally,
     thread: usize,
@@ -34,8 +34,8 @@ impl Tally {
     }
 
     /// Notes that a thread begins an operation in this context.
-    pub(crate) fn begin(&self, thread: usize, operation: &'static str, place: usize) {
-        *lock(&self.at_work[thread]) = Some((operation, place, Instant::now()));
+    pub(crate) fn begin(&self, thread: usize, operation: &'static str, slot: usize) {
+        *lock(&self.at_work[thread]) = Some((operation, slot, Instant::now()));
     }
 
     /// Counts an operation that ended as expected.
@@ -45,8 +45,8 @@ impl Tally {
 
     pub(crate) fn fail(&self, thread: usize, error: impl fmt::Display) {
         let doing = *lock(&self.at_work[thread]);
-        let (operation, place, _) = doing.unwrap_or(("ended", 0, Instant::now()));
-        let words = format!("FAIL thread {thread}, context {place}, {operation}: {error}");
+        let (operation, slot, _) = doing.unwrap_or(("ended", 0, Instant::now()));
+        let words = format!("FAIL thread {thread}, context {slot}, {operation}: {error}");
         println!("{words}");
         lock(&self.failures).push(words);
     }
@@ -70,10 +70,10 @@ impl Tally {
             return;
         }
         println!("FAIL an operation has not ended after {longest:?}");
-        for (thread, (operation, place, since)) in
+        for (thread, (operation, slot, since)) in
             all.iter().enumerate().filter_map(|(thread, doing)| Some((thread, (*doing)?)))
         {
-            println!("thread {thread}, context {place}: {operation} for {:.1?}", since.elapsed());
+            println!("thread {thread}, context {slot}: {operation} for {:.1?}", since.elapsed());
         }
         std::process::abort();
     }
