@@ -1,4 +1,4 @@
-//! `cargo kernels audit`: programs in unusual situations behave as without it, and lost records are reported.
+//! Tests that programs in unusual situations behave under `cargo kernels audit` as without it, and that lost records are reported.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use tests::guide::{blocks, page};
 use tests::{cargo_kernels_command, fails, left_out, scratch_folder};
 
-/// The beginning of the programs: a context, a library with two kernels, and work of the host in a stream.
+/// The beginning of the Python programs: a context, a library with two kernels, and host work in a stream.
 const PYTHON: &str = r#"
 import ctypes, os, resource, signal, sys, threading, time
 cuda = ctypes.CDLL('libcuda.so.1')
@@ -38,7 +38,7 @@ def busy(seconds, stream=None):
     return call
 "#;
 
-/// An audit of a program on the simulated driver; `None` without Python.
+/// Returns the audit of a program on the simulated driver, or `None` if Python is not installed.
 fn audit(options: &[&str], program: &str) -> Option<Command> {
     if Command::new("python3").arg("--version").output().is_err() {
         left_out("python3 is not installed", "REQUIRE_PYTHON");
@@ -141,7 +141,7 @@ print('done')
     assert!(!page.contains("hung") && !page.contains("kernel_registry_audit_ready"), "{page}");
 }
 
-/// The example in docs/audit.md. What its comment says is done is a launch, and a free that is deferred.
+/// Runs the example in docs/audit.md, with a launch and a deferred free in place of its comment.
 #[test]
 fn python_begins_and_ends_a_section_as_the_documentation_says() {
     let audits = page("docs/audit.md");
@@ -160,7 +160,7 @@ assert section != 0 and run(late, stream) == 0 and cuda.cuMemFree_v2(memory) == 
     );
     let Some(command) = audit(&[], &program) else { return };
     let (_, out, said) = output(command);
-    // One call was deferred.
+    // The example prints the number of deferred calls.
     assert_eq!(out.lines().next(), Some("1"), "{said}");
     assert!(said.contains("cuMemFree_v2"), "{said}");
 }
@@ -168,7 +168,7 @@ assert section != 0 and run(late, stream) == 0 and cuda.cuMemFree_v2(memory) == 
 #[test]
 fn threads_of_the_audit_take_no_signals() {
     let program = "
-# Threads name themselves.
+# Each thread of the audit sets its own name soon after its start.
 time.sleep(0.2)
 status = [open(f'/proc/self/task/{thread}/status').read() for thread in os.listdir('/proc/self/task')]
 own = [text for text in status if 'kernel-registry' in text]
@@ -196,7 +196,7 @@ for _ in range(2):
 }
 
 #[test]
-fn a_refusal_that_cannot_be_said_ends_nothing() {
+fn a_refusal_that_cannot_be_printed_ends_no_program() {
     let program = "
 os.dup2(os.open('/dev/full', os.O_WRONLY), 2)
 cuda.kernel_registry_audit_ready()
@@ -205,14 +205,14 @@ print(run(late))
     let Some(command) = audit(&["--after-ready", "refuse"], program) else { return };
     let (output, out, said) = output(command);
     assert_eq!((output.status.code(), &*out), (Some(12), "800"), "{said}");
-    // The command's own words neither.
+    // The command's own messages that cannot be printed end nothing either.
     let full = fs::File::create("/dev/full").expect("Linux has it");
     let Some(mut command) = audit(&[], "sys.exit(200)") else { return };
     assert_eq!(command.stderr(full).status().expect("the tool runs").code(), Some(200));
 }
 
 #[test]
-fn what_ended_the_program_is_recorded() {
+fn the_finding_that_ended_the_program_is_reported() {
     let json = scratch_folder().join("report.json");
     let program = "
 cuda.kernel_registry_audit_ready()
@@ -226,7 +226,7 @@ run(late)
 }
 
 #[test]
-fn what_is_loaded_stays_loaded_when_other_contexts_end() {
+fn loaded_kernels_stay_loaded_when_other_contexts_end() {
     let program = "
 module = make('cuModuleLoadData', PTX)
 make('cuModuleGetFunction', module, b'late')
@@ -273,7 +273,7 @@ print(run(later), allocate()[1])
 ";
     let Some(command) = audit(&[], program) else { return };
     let (_, out, said) = output(command);
-    // CUDA_ERROR_CONTEXT_IS_DESTROYED; the section has deferred one free.
+    // 709 is CUDA_ERROR_CONTEXT_IS_DESTROYED, and 1 is the number of frees that the section deferred.
     assert_eq!(out.lines().collect::<Vec<_>>(), ["709 709", "0 1 709", "709 709"], "{said}");
 }
 
@@ -329,12 +329,12 @@ print(asked, ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address.value)(None
 }
 
 #[test]
-fn a_record_without_room_is_no_success() {
+fn a_record_without_room_makes_the_command_fail() {
     let program = "
 cuda.kernel_registry_audit_ready()
 print(run(late))
 ";
-    // As on a full disk; larger files would end the program by SIGXFSZ.
+    // The limit on the size of files acts as a full disk does. SIGXFSZ is ignored, because it would end the program.
     let Some(command) = audit(&[], program) else { return };
     let mut limited = Command::new("sh");
     limited
@@ -348,7 +348,7 @@ print(run(late))
 }
 
 #[test]
-fn what_cannot_be_written_is_said_before_the_program_runs() {
+fn unwritable_outputs_are_reported_before_the_program_runs() {
     let folder = scratch_folder();
     let file = folder.join("file");
     fs::write(&file, "").expect("the folder is there");

@@ -1,4 +1,4 @@
-//! `cargo kernels check`: compares declarations with the images in their binary, and with images from elsewhere.
+//! Tests `cargo kernels check`, which compares declarations with the images in their binary, or with other images.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn check(file: &Path, args: &[&str]) -> Output {
     cargo_kernels(["check".as_ref(), file.as_os_str()].into_iter().chain(args.iter().map(AsRef::as_ref)))
 }
 
-/// The findings, except kernels that nothing declares.
+/// Returns the findings, except those about kernels that nothing declares.
 fn findings(file: &Path, args: &[&str]) -> Vec<Value> {
     let output = check(file, &[&["--json"], args].concat());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -28,7 +28,7 @@ fn findings(file: &Path, args: &[&str]) -> Vec<Value> {
     findings
 }
 
-/// Each finding as one line: kernel, kind, subject and message.
+/// Formats each finding as one line: kernel, kind, subject and message.
 fn summaries(findings: &[Value]) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let line = |finding: &Value| {
@@ -50,7 +50,7 @@ unused: `reduce<float, 256u>(const float*, float*, unsigned int)` of `images/red
 ";
 
 #[test]
-fn what_is_not_declared_is_told_and_may_be_denied() {
+fn undeclared_kernels_are_reported_and_may_be_denied() {
     let file = checked();
     let output = check(&file, &[]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), UNUSED);
@@ -80,7 +80,7 @@ unused: `spare(int)` of `FILE` is declared nowhere
     assert_eq!(fails(output, 10), "declarations and images disagree: 5 findings above");
 }
 
-/// The name of `fill` says `unsigned int` for a parameter of 8 bytes.
+/// The mangled name of `fill` has `unsigned int` for a parameter of 8 bytes.
 #[test]
 fn the_sizes_in_an_image_decide_and_not_the_names() {
     let image = HAND.replace(".param .u32 _Z4fillPfjf_param_1", ".param .u64 _Z4fillPfjf_param_1");
@@ -152,7 +152,7 @@ fn a_kernel_of_only_some_variants_is_a_note() {
     assert!(text.ends_with(&format!(", {} notes\n", notes.len())), "{text}");
 }
 
-/// The findings about kernels of `hand.ptx` after these edits of it.
+/// Returns the findings about kernels of `hand.ptx` after these edits of the file.
 fn edited(executable: &Path, edits: &[(&str, &str)]) -> Vec<String> {
     let mut text = HAND.to_owned();
     for (from, to) in edits {
@@ -246,7 +246,7 @@ fn a_kernel_that_is_gone_is_missing_with_near_names_and_overloads() {
     );
 }
 
-/// The program with these bytes replaced wherever they occur in its read-only data.
+/// Copies the executable, and replaces these bytes wherever they occur in its read-only data.
 fn patched(from: &str, to: &str) -> PathBuf {
     assert_eq!(from.len(), to.len());
     let mut bytes = fs::read(checked()).unwrap();
@@ -274,7 +274,7 @@ fn images_in_the_binary_are_compared_too() {
 }
 
 #[test]
-fn an_image_that_is_not_there_is_not_passed_over() {
+fn a_missing_image_is_reported() {
     let file = patched(".version 7.0\n", ".revision 7.\n");
     let findings = findings(&file, &[]);
     assert_eq!(
@@ -297,7 +297,7 @@ fn a_library_is_checked_before_it_is_linked() {
 }
 
 #[test]
-fn one_package_of_several() {
+fn one_package_of_several_can_be_checked() {
     let linked = Build::default().executable("joined");
     let image = file("x.ptx", b".version 7.0 .target sm_60 .entry n(.param .u32 n) { ret; }");
     let image = image.to_str().unwrap();
@@ -312,7 +312,7 @@ fn one_package_of_several() {
 }
 
 #[test]
-fn files_that_are_no_images() {
+fn files_that_are_no_images_are_refused() {
     let file = checked();
     let with = |image: &Path| check(&file, &["--image", image.to_str().unwrap()]);
     assert_eq!(fails(with(Path::new("/nowhere.ptx")), 3), "there is no file `/nowhere.ptx`");
@@ -343,7 +343,7 @@ fn damaged_binaries_fail_as_they_do_for_the_list() {
     let output = check(&newer, &[]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("6 declarations against 3 images: "));
     assert!(fails(output, 8).contains("in records of version 3"));
-    // The kernel may be among those that cannot be read.
+    // The kernel may be among the kernels that cannot be read.
     fails(cargo_kernels(["show".as_ref(), "narrow::fill".as_ref(), newer.as_os_str()]), 8);
     fails(cargo_kernels(["show".as_ref(), "wide::fill".as_ref(), newer.as_os_str()]), 8);
 }
@@ -360,7 +360,7 @@ fn without_a_path_the_package_is_built() {
 }
 
 #[test]
-fn usage() {
+fn an_unknown_kind_to_deny_is_refused() {
     assert_eq!(check(Path::new("x"), &["--deny", "everything"]).status.code(), Some(2));
     let help = cargo_kernels(["check", "--help"]);
     assert!(String::from_utf8(help.stdout).unwrap().contains("10 images disagree with"));

@@ -1,5 +1,5 @@
-//! Kernels declared with a CUDA source, from the build script to the running program. The compiler is a fake that
-//! accepts PTX as CUDA, so that this runs everywhere; kernel-registry-build has tests with real compilers.
+//! Tests kernels that are declared with a CUDA source, from the build script to the running program. A fake compiler accepts PTX as
+//! CUDA, so that the tests run everywhere; kernel-registry-build has tests with real compilers.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn text(output: Output) -> (bool, String) {
     (output.status.success(), String::from_utf8(text).unwrap())
 }
 
-/// Whether the package compiles, and what is said.
+/// Checks the package. Returns whether it compiles, and the messages.
 fn check(package: &Path, toolkit: &Path) -> (bool, String) {
     let mut cargo = cargo();
     cargo.args(["check", "--quiet"]).current_dir(package);
@@ -52,7 +52,7 @@ fn a_source_is_compiled_compared_and_embedded_and_its_changes_are_noticed() {
         "{message}"
     );
 
-    // `none` asks for no images: everything else still works.
+    // With `none` no images are compiled, and everything else still works.
     let (compiled, message) = run("none");
     assert!(compiled, "{message}");
     assert_eq!(message, "twice without an image\n");
@@ -159,14 +159,14 @@ fn the_fields_of_a_struct_are_those_of_its_source() {
     fs::write(package.join("cuda/scale.cu"), SOURCE.replace("int n; float a;", "float a; int n;")).unwrap();
     refused("x: *mut f32, n: i32, a: f32", "`n: i32` is at byte 8 here, and `float a` at byte 8 there");
 
-    // A type of a header may be any.
+    // A type from a header is unknown, so the declaration may have any type.
     fs::write(package.join("cuda/scale.cu"), SOURCE.replace("int n; float a;", "count_t a; int n;")).unwrap();
     assert_eq!(check(), (true, String::new()));
 }
 
 #[test]
 fn control_blocks_and_queues_are_pointers_to_types_of_the_library() {
-    // As C and as C++.
+    // The source has one kernel of C and one of C++.
     const SOURCE: &str = "extern \"C\" __global__ void serve(kernel_registry::Control* control,\
                           kernel_registry::Queue<Task>* queue, const unsigned int* flag);\n\
                           .version 7.0 .target sm_60 .address_size 64\n\

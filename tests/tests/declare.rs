@@ -1,5 +1,5 @@
-//! `cargo kernels declare`: writes modules that declare the kernels of images. The fixture `declared` has them, and the
-//! compiler compares them with the images.
+//! Tests `cargo kernels declare`, which writes modules that declare the kernels of images. The fixture `declared` has such modules, and
+//! the compiler compares them with the images.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tests::{cargo_kernels_command, fails, file, scratch_folder};
 
 kernel_registry::link_kernels!(declared);
 
-/// The modules of the fixture, and the images that they are of.
+/// The modules of the fixture, each with the image whose kernels it declares.
 const MODULES: [(&str, &str); 8] = [
     ("cluster", "kernel-registry-image/tests/images/cluster.sm_90.cubin"),
     ("named", "tests/fixtures/declared/images/named.ptx"),
@@ -28,12 +28,12 @@ fn workspace() -> &'static Path {
 
 fn declare(args: &[&str]) -> Output {
     let mut command = cargo_kernels_command();
-    // Sources are read as they are, whether or not there is an nvcc.
+    // With `prebuilt` no nvcc is used to read sources, even if one is installed.
     command.current_dir(workspace()).env("KERNEL_REGISTRY_COMPILER", "prebuilt");
     command.arg("declare").args(args).output().unwrap()
 }
 
-/// The file of a module of the fixture, and the arguments that write it.
+/// Returns the file of a module of the fixture, and the arguments with which the command writes the file.
 fn module(name: &str, image: &str) -> (String, Vec<String>) {
     let mut args = vec![image.to_owned(), "--image".to_owned(), format!("../../../{image}")];
     let source = Path::new(image).with_extension("cu");
@@ -44,7 +44,7 @@ fn module(name: &str, image: &str) -> (String, Vec<String>) {
 }
 
 #[test]
-fn the_modules_of_the_fixture_are_what_is_written() {
+fn declare_writes_the_modules_of_the_fixture() {
     for (name, image) in MODULES {
         let (path, args) = module(name, image);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -80,7 +80,7 @@ fn the_declarations_register_every_kernel_of_their_images() {
     }
 }
 
-/// All images of the workspace, below these folders.
+/// Returns all images below the workspace's folders of images.
 fn images() -> Vec<PathBuf> {
     let folders = ["kernels/prebuilt", "kernel-registry-image/tests/images", "tests/census/prebuilt"];
     let files = folders.iter().flat_map(|folder| fs::read_dir(workspace().join(folder)).unwrap());
@@ -104,7 +104,7 @@ fn every_sample_image_is_declared_and_a_second_run_changes_nothing() {
             assert!(output.status.success(), "{}: {errors}", image.display());
             assert_eq!(errors, "", "{}", image.display());
         };
-        // What another image's file has is not this one's.
+        // The file of another image is removed, because the command would keep its contents.
         let _ = fs::remove_file(&output);
         run();
         let first = fs::metadata(&output).unwrap().modified().unwrap();
@@ -125,7 +125,7 @@ fn a_check_fails_once_the_image_has_changed() {
     assert!(with("--output").status.success());
     assert!(with("--check").status.success());
 
-    // What rustfmt makes of it under other settings is the same.
+    // The same declarations under other settings of rustfmt are no difference.
     let text = fs::read_to_string(&module).unwrap();
     fs::write(&module, text.replace("(p0: i32, p1: f32)", "(\n    p0: i32,\n    p1: f32,\n)")).unwrap();
     assert!(with("--check").status.success());
@@ -151,7 +151,7 @@ fn a_check_fails_once_the_image_has_changed() {
 }
 
 #[test]
-fn what_the_source_does_not_have_is_named() {
+fn kernels_that_the_source_lacks_are_named() {
     let image = "tests/fixtures/declared/images/named.ptx";
     let output = declare(&[image, "--source", "tests/fixtures/declared/images/named.cu"]);
     assert!(output.status.success());
@@ -164,7 +164,7 @@ fn what_the_source_does_not_have_is_named() {
     assert_eq!(fails(declare(&[image, "--source", "no.cu"]), 3), "there is no file `no.cu`");
 }
 
-/// The types of a name that has fewer of them than the image has parameters, or others, are not believed.
+/// A symbol whose types are fewer than the image's parameters, or have other sizes, is not believed.
 #[test]
 fn the_sizes_in_an_image_decide_and_not_the_names() {
     let output =
@@ -185,7 +185,7 @@ pub unsafe fn longer(p0: *mut core::ffi::c_void, p1: *mut core::ffi::c_void, p2:
     }
 }
 
-/// A line break in a symbol would end the comment that the symbol is written in, and begin code.
+/// A line break in a symbol would end the comment that contains the symbol, and turn the rest into code.
 #[test]
 fn an_image_with_control_characters_in_a_symbol_is_refused() {
     const SYMBOL: &[u8] = b"_Z5saxpyjfPKfPf";
@@ -286,7 +286,7 @@ fn a_folder_becomes_a_tree_of_modules() {
     assert!(text("mod.rs").ends_with("\npub mod deep;\npub mod plain;\n"), "{}", text("mod.rs"));
     assert!(text("deep/mod.rs").ends_with("\npub mod r#loop;\n"), "{}", text("deep/mod.rs"));
 
-    // What somebody wrote by hand stays.
+    // A file that somebody wrote by hand is kept.
     write("src/kernels/own.rs", "// By hand.\n");
     fs::remove_file(folder.join("images/deep/loop.ptx")).unwrap();
     write("images/plain.ptx", &KERNEL.replace("1kf", "1lf"));
@@ -309,7 +309,7 @@ fn a_folder_becomes_a_tree_of_modules() {
 }
 
 #[test]
-fn what_cannot_be_declared_says_why() {
+fn a_refused_declaration_says_why() {
     let outside = tempfile::tempdir().unwrap();
     let path = outside.path().join("empty.ptx");
     fs::write(&path, ".version 8.0\n.target sm_75\n").unwrap();
@@ -330,7 +330,7 @@ fn what_cannot_be_declared_says_why() {
     assert_eq!(fails(declare(&["Cargo.toml"]), 5).lines().count(), 1);
     let with_flags = fails(declare(&["kernels/cuda/spin.cu", "--", "-std=c++20"]), 9);
     assert!(with_flags.contains("the options have changed"), "{with_flags}");
-    // There is no compiler, and no prebuilt image of it.
+    // There is neither a compiler nor a prebuilt image for this source.
     let message = fails(declare(&["tests/fixtures/declared/images/named.cu"]), 9);
     assert!(
         message.starts_with(

@@ -1,5 +1,5 @@
-//! `cargo kernels declare` for libraries of templates: names that stay the same, structs that files share, and what people
-//! add to a file.
+//! Tests `cargo kernels declare` with libraries of templates: stable names, structs that files share, and edits that people make to
+//! a generated file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn declare(folder: &Path, args: &[&str]) -> Output {
     command.arg("declare").args(args).output().unwrap()
 }
 
-/// Declares, which has to succeed. What was said on standard error comes back.
+/// Runs `declare`, which has to succeed, and returns its standard error.
 fn declared(folder: &Path, args: &[&str]) -> String {
     let output = declare(folder, args);
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -23,7 +23,7 @@ fn declared(folder: &Path, args: &[&str]) -> String {
     errors
 }
 
-/// A package with these files.
+/// Creates a package with these files.
 fn package(files: &[(&str, &str)]) -> PathBuf {
     let folder = scratch_folder();
     for (path, text) in [("Cargo.toml", "")].iter().chain(files) {
@@ -39,7 +39,7 @@ fn ptx(entries: &[(&str, &str)]) -> String {
     HEAD.to_owned() + &entries.iter().map(entry).collect::<String>()
 }
 
-/// The names of the declarations in a file.
+/// Returns the names of the declarations in a file.
 fn names(text: &str) -> Vec<&str> {
     let functions = text.split("pub unsafe fn ").skip(1);
     functions.map(|rest| rest.split(['(', '<']).next().unwrap()).collect()
@@ -91,7 +91,7 @@ fn enumerations_are_constants_and_no_name_is_a_number_in_a_row() {
     assert!(names(&all).contains(&"act_float_silu_float"), "{all}");
     assert!(names(&all).contains(&"act_float_gelu_float"), "{all}");
     assert_eq!(names(&all).iter().filter(|name| name.starts_with("run_")).count(), 3, "{all}");
-    // A kernel more changes no other's name.
+    // One more kernel does not change the name of another kernel.
     assert!(names(&fewer).iter().all(|name| names(&all).contains(name)), "{all}{fewer}");
     assert!(names(&all).iter().all(|name| name.len() <= 80), "{all}");
 }
@@ -121,13 +121,13 @@ fn files_of_a_folder_share_their_structs() {
     let deep = text("deep/pointer.rs");
     assert!(deep.contains("\npub use super::super::structs::{Other, Shape};\n"), "{deep}");
     assert!(deep.contains("pub unsafe fn pointer(p0: &mut [Shape], p1: *mut Other);"), "{deep}");
-    // Two structs of one name are two.
+    // Two structs of one name and different sizes stay in their files.
     assert!(text("one.rs").contains("pub struct Both(pub [u8; 4]);") && !structs.contains("Both"));
     assert!(text("two.rs").contains("pub struct Both(pub [u8; 8]);"));
     declared(&folder, &["images", "--check", "src"]);
 }
 
-/// What people wrote into a file that was generated.
+/// A generated file with edits that people made.
 const EDITED: &str = "\
 //! The kernels of `x.ptx`.
 //!
@@ -178,7 +178,7 @@ impl fmt::Display for Shape {
 ";
 
 #[test]
-fn what_people_add_is_kept() {
+fn edits_to_a_generated_file_are_kept() {
     let image = ptx(&[
         ("_Z3addPfPKf5Shape", ".param .u64 o,\n.param .u64 x,\n.param .align 4 .b8 s[8]"),
         ("_Z4fillIfEvPT_S0_", ".param .u64 o,\n.param .f32 v"),
@@ -211,7 +211,7 @@ fn what_people_add_is_kept() {
     declared(&folder, &["x.ptx", "--output", "x.rs"]);
     assert_eq!(fs::read_to_string(folder.join("x.rs")).unwrap(), text, "a second run changes nothing");
 
-    // What the image refutes is not kept.
+    // An edit that contradicts the image is not kept.
     fs::write(folder.join("x.ptx"), image.replace("_Z3addPfPKf5Shape", "_Z3addPdPKd5Shape")).unwrap();
     declared(&folder, &["x.ptx", "--output", "x.rs"]);
     let text = fs::read_to_string(folder.join("x.rs")).unwrap();

@@ -1,4 +1,4 @@
-//! `cargo kernels diff`: kernels of two builds.
+//! Tests `cargo kernels diff`, which compares the kernels of two builds.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,7 +20,7 @@ fn diff(old: &Path, new: &Path, args: &[&str]) -> Output {
     cargo_kernels(files.into_iter().chain(args.iter().map(OsStr::new)))
 }
 
-/// The standard output of a comparison that ends with this code, without the folders of the files.
+/// Runs a comparison that ends with this code. Returns its standard output, without the folders of the files.
 fn text(old: &Path, new: &Path, args: &[&str], code: i32) -> String {
     let output = diff(old, new, args);
     let (out, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
@@ -33,14 +33,14 @@ fn document(old: &Path, new: &Path, args: &[&str], code: i32) -> Value {
     serde_json::from_str(&text(old, new, &[&["--json"], args].concat(), code)).unwrap()
 }
 
-/// The JSON of all kernels in a file.
+/// Returns the JSON of all kernels in a file.
 fn shown(path: &Path) -> Value {
     let output = cargo_kernels(["show".as_ref(), "--all".as_ref(), path.as_os_str(), "--json".as_ref()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The JSON as a file, changed by a function.
+/// Changes a copy of the JSON by a function, and writes the copy to a file.
 fn changed(document: &Value, name: &str, change: impl FnOnce(&mut Value)) -> PathBuf {
     let mut document = document.clone();
     change(&mut document);
@@ -112,7 +112,7 @@ refused by --max-code +10%: f: code 30 -> 42 B (+12, +40.0%) on sm_75 PTX
     let limits = ["--max-registers", "+10%", "--max-code", "+10%", "--no-removed"];
     assert_eq!(text(&old, &new, &limits, 13), expected);
     assert_eq!(fails(diff(&old, &new, &limits), 13), "2 changes beyond the limits, listed above");
-    // Without limits differences are no failure.
+    // Without limits, differences are no failure.
     text(&old, &new, &[], 0);
 }
 
@@ -130,7 +130,7 @@ fn a_binary_and_its_json_compare_alike() {
         let kernels = document["kernels"].as_array_mut().unwrap();
         kernels.retain(|kernel| kernel["path"] != "checked::wide::plain");
         for kernel in kernels.iter_mut() {
-            // What an earlier compiler could have made of it.
+            // An earlier compiler could have made other symbols of the same kernels.
             kernel["symbol"] = format!("{}_of_another_build", kernel["symbol"].as_str().unwrap()).into();
         }
         let reduce = kernels.iter_mut().find(|kernel| kernel["path"] == "checked::reduce_floats").unwrap();
@@ -176,7 +176,7 @@ refused by --max-registers +10%: checked::reduce_floats: registers 16 -> 18 (+2,
     are_documented(&objects, DOCUMENTATION);
     are_documented(&[&variant["registers"], &refusal["variant"]], DOCUMENTATION);
 
-    // The other way round.
+    // The comparison is repeated with the old and the new build exchanged.
     let back = document(&binary, &before, &["--max-registers", "+0"], 0);
     assert_eq!(back["removed"][0]["kernel"], "checked::wide::plain");
 }
@@ -195,7 +195,7 @@ fn all_kernels_are_shown() {
     assert_eq!(cargo_kernels(["show", "--all", "a", "b"]).status.code(), Some(2));
 }
 
-/// A stack in the JSON of a build: its value, or the least of one without a bound.
+/// Writes the JSON of a build whose kernel has this stack. `recursive` is the least size of a stack without a bound.
 fn with_stack(stack: Option<u32>, recursive: Option<u32>) -> PathBuf {
     let resources = json!({ "registers": 8, "static_shared": 0, "local_frame": 0, "stack": stack });
     let variant = json!({
@@ -220,7 +220,7 @@ fn a_stack_that_lost_its_bound_is_refused() {
 }
 
 #[test]
-fn comments_of_hostile_names() {
+fn hostile_names_are_escaped_in_markdown_and_text() {
     let build = |registers: u32| {
         let resources = json!({ "registers": registers, "static_shared": 0, "local_frame": 0, "stack": 0 });
         let variant = json!({ "kind": "cubin", "target": "sm_90|<i>", "resources": resources });
@@ -238,7 +238,7 @@ fn comments_of_hostile_names() {
 }
 
 #[test]
-fn bad_input() {
+fn unsuitable_files_are_refused_with_a_reason() {
     let good = image("reduce.sm_90.cubin");
     let nowhere = Path::new("/nowhere/at/all");
     for (old, new) in [(&*good, nowhere), (nowhere, &*good)] {
@@ -267,7 +267,7 @@ fn bad_input() {
     );
     let expected = "`BAD` is not the JSON of `cargo kernels show --all --json`: missing field `variants`";
     assert_eq!(list, expected);
-    // A binary that has no kernels.
+    // A binary without kernels has no records.
     assert!(fails(diff(&good, Path::new("/bin/true"), &[]), 7).contains("holds no records of kernels"));
     let folder = scratch_folder();
     assert!(fails(diff(&good, &folder, &[]), 5).contains("cannot be compared"));

@@ -1,4 +1,4 @@
-//! `cargo kernels fit`: which kernels fit beside one that stays.
+//! Tests `cargo kernels fit`, which tells which kernels fit beside a resident kernel.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ fn image(name: &str) -> PathBuf {
     workspace.join("kernel-registry-image/tests/images").join(name)
 }
 
-/// `worker` stays; the images have machine code for sm_90.
+/// Runs `fit` with `worker` as the resident kernel, and images with machine code for sm_90.
 fn fit(args: &[&str]) -> Output {
     let files = [image("worker.sm_90.cubin"), image("reduce.sm_90.cubin")];
     let command = ["fit", "worker"].map(OsStr::new).into_iter();
     cargo_kernels(command.chain(files.iter().map(|file| file.as_os_str())).chain(args.iter().map(OsStr::new)))
 }
 
-/// The standard output of a run that ends with this code.
+/// Runs `fit`, which ends with this code, and returns its standard output.
 fn text(args: &[&str], code: i32) -> String {
     let output = fit(args);
     assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
@@ -53,7 +53,7 @@ worker is resident on sm_90, 132 multiprocessors (H100 SXM, H200)
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_numbers_and_a_remedy() {
+fn a_kernel_that_does_not_fit_is_refused_with_numbers_and_a_remedy() {
     let args = ["--grid", "132", "--block", "256", "--beside"];
     let out = text(&[&args[..], &["reduce<double, 256u>@256+65536"]].concat(), 14);
     let refusal = "refused: `reduce<double, 256u>` does not fit beside `worker` on sm_90: the driver wants a carve-out of 200704 \

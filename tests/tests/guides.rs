@@ -1,4 +1,4 @@
-//! The README and the guides: what can be checked in them without building anything.
+//! Checks the README and the guides without building anything: messages, links, figures and names.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kernel_registry_cuda::rules::FIRST_LAUNCH;
 use tests::guide::{blocks, documents, page, pages, workspace};
 
-/// Visits files with this extension in a folder, but not those that were built.
+/// Collects the texts of the files with this extension in a folder, except build outputs.
 fn visit(folder: &Path, extension: &str, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -19,7 +19,7 @@ fn visit(folder: &Path, extension: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The folders of the crates that are published, and of the chores, which know messages of other tools.
+/// Returns the folders of the published crates, and of xtask, which knows messages of other tools.
 fn crates() -> impl Iterator<Item = PathBuf> {
     let folders = fs::read_dir(workspace()).unwrap().map(|entry| entry.unwrap().path());
     folders.filter(|folder| {
@@ -28,7 +28,7 @@ fn crates() -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// The text without the breaks of long literals.
+/// Joins the lines of long string literals in a source.
 fn joined(source: &str) -> String {
     let mut lines = source.split("\\\n");
     let first = lines.next().unwrap_or_default().to_owned();
@@ -52,7 +52,7 @@ fn messages_of_the_troubleshooting_page_are_in_the_sources() {
     }
 }
 
-/// A heading, as links name it.
+/// Returns the anchor of a heading, by which links name it.
 fn slug(heading: &str) -> String {
     let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     let heading = heading.trim_start_matches('#').trim().to_lowercase();
@@ -102,7 +102,7 @@ fn manifests_can_be_read() {
     }
 }
 
-/// A crate, and the crates of the workspace that it depends on.
+/// Adds a crate and the crates of the workspace that it depends on to `found`.
 fn with_dependencies(name: &str, found: &mut BTreeSet<String>) {
     if found.insert(name.to_owned()) {
         let manifest: toml::Table = page(&format!("{name}/Cargo.toml")).parse().unwrap();
@@ -126,7 +126,7 @@ fn profiles_that_speed_up_the_simulator_name_all_of_its_crates() {
 }
 
 #[test]
-fn code_that_no_doctest_compiles_is_in_files_that_are_run() {
+fn code_blocks_that_no_doctest_compiles_belong_to_files_that_tests_run() {
     let run = page("tests/tests/new_user.rs");
     for page in pages() {
         for block in blocks(&fs::read_to_string(&page).unwrap()) {
@@ -138,7 +138,7 @@ fn code_that_no_doctest_compiles_is_in_files_that_are_run() {
     }
 }
 
-/// Paragraphs and lines of tables, each in one line.
+/// Returns the paragraphs and the lines of tables of a page, each as one line.
 fn paragraphs(page: &str) -> Vec<String> {
     let (mut found, mut is_code) = (vec![String::new()], false);
     for line in page.lines() {
@@ -155,7 +155,7 @@ fn paragraphs(page: &str) -> Vec<String> {
     found
 }
 
-/// The rule of first launches is the census's, which was recorded on GPUs.
+/// Compares the pages with the rule of first launches, which the census recorded on GPUs.
 #[test]
 fn pages_say_which_first_launch_of_a_context_waits() {
     let mut count = 0;
@@ -173,7 +173,7 @@ fn pages_say_which_first_launch_of_a_context_waits() {
     assert!(count >= 3, "{count}");
 }
 
-/// A number, without what surrounds it in a sentence or a table.
+/// Parses a word as a number, without the punctuation around it.
 fn number(word: &str) -> Option<f64> {
     word.trim_matches(|c: char| !c.is_ascii_digit()).replace(',', "").parse().ok()
 }
@@ -181,7 +181,7 @@ fn number(word: &str) -> Option<f64> {
 const UNITS: [&str; 13] =
     ["ns", "us", "µs", "ms", "s", "bytes", "KB", "KiB", "MB", "MiB", "GB", "GiB", "times"];
 
-/// The numbers before units: both of `3.4 to 4.0 s`.
+/// Returns the numbers before units: both numbers of `3.4 to 4.0 s`.
 fn figures(text: &str) -> Vec<f64> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let is_unit = |word: &str| UNITS.contains(&word.trim_end_matches(|c: char| !c.is_alphanumeric()));
@@ -198,9 +198,10 @@ fn figures_are_numbers_before_units() {
     assert_eq!(figures("3.4 to 4.0 s, 1,966 MiB; in 9 steps of (5 ms)"), [4.0, 3.4, 1966.0, 5.0]);
 }
 
-/// A sentence that cites the page of measurements, or a table whose heading does: its figures are in that section, digit for digit.
+/// Checks sentences that link to a section of the page of measurements, and tables whose heading does: their figures are in that
+/// section, digit for digit.
 #[test]
-fn figures_that_are_cited_were_measured() {
+fn cited_figures_are_in_the_measurements() {
     let measured = page("docs/measured.md");
     let numbers_of = |link: &str| -> Vec<f64> {
         let is_cited = |text: &&str| link.strip_prefix('#') == text.lines().next().map(slug).as_deref();
@@ -229,7 +230,7 @@ fn figures_that_are_cited_were_measured() {
     assert!(count > 20, "{count}");
 }
 
-/// Names of tests in ARCHITECTURE.md are words with underscores between backticks.
+/// In ARCHITECTURE.md a word with underscores between backticks is the name of a test.
 #[test]
 fn the_architecture_names_tests_that_exist() {
     let mut sources = Vec::new();

@@ -7,7 +7,7 @@ use tests::{cargo, package, target};
 
 const KERNELS: usize = 8;
 
-/// Bytes of the image.
+/// The size of the image in bytes.
 const IMAGE: usize = 1_000_000;
 
 fn files(folder: &Path, extension: &str) -> u64 {

@@ -1,4 +1,4 @@
-//! Images in binaries: each is stored once, and a changed file is noticed.
+//! Tests that a binary contains each image once, and that a changed image file is noticed.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tests::{Build, LTO, cargo, copied, lines, package, scratch_folder};
 
-/// How often the executable contains the image bytes that the program prints.
+/// Builds the fixture, and counts how often the executable contains the image bytes that it prints.
 fn copies(args: &[&str], flags: &str) -> usize {
     let executable = Build { args, flags }.executable("one-image");
     let printed = lines(&mut Command::new(&executable));
@@ -55,14 +55,14 @@ fn a_changed_image_is_noticed() {
     fs::write(&image, longer).unwrap();
     assert_eq!(run(), [(length + 8).to_string()]);
 
-    // The comparison is repeated, too.
+    // The compiler also compares the declaration with the changed image again.
     let other = fs::read_to_string(&image).unwrap().replace(".param .u32 n_param_0", ".param .u64 n_param_0");
     fs::write(&image, other).unwrap();
     let output = cargo().arg("check").current_dir(&package).output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.contains("`n` is `u32` here, and an integer or pointer of 8 bytes in `n`"), "{message}");
 
-    // The file may have stopped being an image.
+    // A file that is no image any more is an error.
     fs::write(&image, "no image any more").unwrap();
     let output = cargo().arg("check").current_dir(&package).output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();

@@ -1,4 +1,4 @@
-//! `cargo kernels` as `cargo install` puts it, on a machine where its checkout is gone.
+//! Tests `cargo kernels` as `cargo install` installs it, on a machine where its checkout is gone.
 #![cfg(unix)]
 
 use std::fs;
@@ -9,7 +9,7 @@ use tests::{Build, build_alike, cargo, lines, scratch_folder};
 
 #[test]
 #[ignore = "it compiles the command and its libraries anew, which takes minutes: a step of .ci/run"]
-fn it_brings_the_sources_of_its_libraries() {
+fn the_installed_command_builds_its_libraries_without_the_checkout() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let folder = scratch_folder();
     let checkout = folder.join("checkout");
@@ -20,7 +20,7 @@ fn it_brings_the_sources_of_its_libraries() {
         "--exclude-standard",
     ])) {
         let (from, to) = (workspace.join(&file), checkout.join(&file));
-        // Not the folders that links lead to, nor what was removed.
+        // Only files are copied: no links to folders, and no files that were removed.
         if from.is_file() {
             fs::create_dir_all(to.parent().unwrap()).unwrap();
             fs::copy(from, to).unwrap();
@@ -38,7 +38,7 @@ fn it_brings_the_sources_of_its_libraries() {
     for args in [&["sim"][..], &["audit", "--sim"]] {
         let mut command = Command::new(folder.join("installed/bin/cargo-kernels"));
         build_alike(&mut command);
-        // A folder of no package, so that the libraries are built in the cache.
+        // The command runs outside of a package, so that it builds the libraries in the cache.
         command.env("XDG_CACHE_HOME", folder.join("cache")).current_dir("/");
         let printed = lines(command.arg("kernels").args(args).arg("--offline").arg("--").arg(&program));
         assert!(printed.iter().any(|line| line.ends_with(": [2, 4, 6, 8]")), "{printed:?}");

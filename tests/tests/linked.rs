@@ -1,4 +1,4 @@
-//! Kernels that nvcc linked, which register themselves with a runtime library that stands for CUDA's.
+//! Tests kernels that nvcc linked. They register themselves with a fake of CUDA's runtime library.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,18 +11,18 @@ use serde_json::Value;
 use tests::guide::page;
 use tests::{Build, are_documented, cargo_kernels, file, left_out, lines};
 
-/// The fixture.
+/// Returns the executable of the fixture.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| Build::default().executable("nvcc-linked"))
 }
 
-/// What it prints, called with this argument.
+/// Runs the fixture with this argument, and returns the lines that it prints.
 fn printed(argument: &str) -> Vec<String> {
     lines(Command::new(program()).arg(argument))
 }
 
-/// The standard output of `cargo kernels`.
+/// Runs `cargo kernels`, and returns its standard output.
 fn command(args: &[&str], file: &Path) -> String {
     let args = args.iter().map(OsStr::new).chain([file.as_os_str()]);
     String::from_utf8(cargo_kernels(args).stdout).unwrap()
@@ -36,7 +36,7 @@ compute_75  -          -      -       -      stay(8 B)
 ";
 
 #[test]
-fn the_command_lists_them_and_says_whether_they_are_warmed() {
+fn the_command_lists_linked_kernels_and_says_whether_they_are_warmed() {
     let listed = command(&["list"], program());
     assert!(listed.contains("\n\n3 kernels that nvcc linked, which `warm_all` warms\n\n"), "{listed}");
     assert!(listed.contains("nvcc_linked::declared::one"), "{listed}");
@@ -55,7 +55,7 @@ fn the_command_lists_them_and_says_whether_they_are_warmed() {
         "{checked}"
     );
 
-    // The guide has these sentences, of programs with other numbers of kernels.
+    // The guide has the same sentences with other numbers of kernels.
     let guide = page("docs/guide/linked.md");
     for said in [&*command(&["list"], program()), &*checked].iter().flat_map(|said| said.lines()) {
         if let Some((before, after)) = said.split_once("3 kernels that nvcc linked") {
@@ -67,7 +67,7 @@ fn the_command_lists_them_and_says_whether_they_are_warmed() {
         }
     }
 
-    // Another program: no word about warming.
+    // A file without kernel-registry gets no sentence about warming.
     let alone = only_fatbins();
     let listed = command(&["list"], &alone);
     assert_eq!(listed, format!("{}: 3 kernels that nvcc linked\n\n{TABLE}", alone.display()));
@@ -75,7 +75,7 @@ fn the_command_lists_them_and_says_whether_they_are_warmed() {
     assert!(command(&["show"], &alone).ends_with("\n3 kernels of 1 image\n"));
 }
 
-/// The program, as if the linker had been told nothing.
+/// Copies the executable, and changes it as if the linker had got no options.
 fn not_handed_over(program: &Path) -> PathBuf {
     let mut bytes = fs::read(program).unwrap();
     let mark = b"kernel-registry linked v1 program";
@@ -85,7 +85,7 @@ fn not_handed_over(program: &Path) -> PathBuf {
     file("without", &bytes)
 }
 
-/// An example of the fixture's package.
+/// Builds an example of the fixture's package.
 fn example(name: &str, flags: &str) -> PathBuf {
     Build { args: &["--example", name], flags }.executable("nvcc-linked")
 }
@@ -131,13 +131,13 @@ fn a_target_without_kernel_registry_links_too() {
             return left_out("mold is not installed", "REQUIRE_MOLD");
         }
         assert_eq!(lines(&mut Command::new(example("without_registry", flags))), ["4 host functions"]);
-        // With kernel-registry, its functions are taken.
+        // An example that uses kernel-registry registers its kernels there.
         assert_eq!(lines(&mut Command::new(example("linked_only", flags))), ["4 host functions, 4 kernels"]);
     }
 }
 
 #[test]
-fn declarations_are_checked_against_them() {
+fn declarations_are_checked_against_linked_kernels() {
     let checked = command(&["check"], program());
     let lines: Vec<_> = checked.lines().collect();
     assert_eq!(lines.len(), 3, "{checked}");
@@ -155,7 +155,7 @@ fn the_json_is_as_documented() {
     are_documented(&[&list["linked"][0]], include_str!("../../docs/show-json.md"));
 }
 
-/// An object file with the fatbins of the fixture and nothing else.
+/// Writes an object file that contains only the fatbins of the fixture.
 fn only_fatbins() -> PathBuf {
     let bytes = fs::read(program()).unwrap();
     let elf = object::File::parse(&*bytes).unwrap();
@@ -169,7 +169,7 @@ fn only_fatbins() -> PathBuf {
 }
 
 #[test]
-fn they_are_listed_and_found() {
+fn linked_kernels_are_listed_and_found() {
     let place = "at tests/fixtures/nvcc-linked/src/main.rs";
     let package = "(nvcc-linked 0.1.0)";
     assert_eq!(
@@ -188,7 +188,7 @@ fn they_are_listed_and_found() {
 }
 
 #[test]
-fn they_are_warmed_and_launched_as_before() {
+fn linked_kernels_are_warmed_and_launched_as_before() {
     let kernels = ["fill<unsigned int, 7u>", "nvcc_linked::declared::one", "stay"];
     let kernels = kernels.map(|name| format!("{name} linked by nvcc"));
     let others = ["unavailable: newer", "[1, 0]", "[7, 0]"].map(str::to_owned);
@@ -196,7 +196,7 @@ fn they_are_warmed_and_launched_as_before() {
 }
 
 #[test]
-fn a_declared_one_is_launched_from_rust() {
+fn a_declared_linked_kernel_is_launched_from_rust() {
     assert_eq!(printed("typed"), ["[1, 0]", "true"]);
 }
 
@@ -221,7 +221,7 @@ fn wrong_declarations_are_not_warmed() {
     );
 }
 
-/// Nothing compares arguments with parameters that were not read, and the kernel would read what nobody passed.
+/// Without the feature nothing knows the parameters, so a launch could pass too few arguments.
 #[test]
 fn without_the_feature_nothing_is_launched_from_rust() {
     assert_eq!(printed("declared"), [""; 0]);
@@ -246,7 +246,7 @@ fn a_first_launch_waits_for_a_resident_kernel_only_if_it_is_cold() {
 }
 
 #[test]
-fn every_linker_hands_them_over() {
+fn every_linker_hands_over_linked_kernels() {
     for flags in ["-Clinker-features=-lld -Clink-arg=-fuse-ld=bfd", "-Clink-arg=-fuse-ld=lld"] {
         let program = Build { args: &[], flags }.executable("nvcc-linked");
         let listed = lines(Command::new(&program).arg("list"));

@@ -1,7 +1,7 @@
-//! Which kernels are left after linking: this tests the linker.
+//! Tests with several linkers and options that all kernels are left after linking.
 //!
-//! `joined` has kernels of its own and of two crates. Every way to build it must keep their records (read by `cargo
-//! kernels list`) and their registrations (printed by the program).
+//! The fixture `joined` has kernels of its own and of two crates. However it is built, it must keep the kernels' records, which `cargo
+//! kernels list` reads, and the kernels' registrations, which the executable prints.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn all() -> Vec<&'static str> {
     [&["joined::own"][..], &TWIN_A, &TWIN_B].concat()
 }
 
-/// Checks that the program keeps all kernels: when it runs, on disk, and after `strip`.
+/// Checks that the executable keeps all kernels: when it runs, on disk, and after `strip`.
 fn keeps_all(args: &[&str], flags: &str) {
     let executable = Build { args, flags }.executable("joined");
     for (flag, mark) in [("=lld", "Linker: LLD"), ("=mold", "(compatible with GNU ld)")] {
@@ -41,84 +41,85 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Sets an option of the profile for the packages that have kernels.
+/// Returns arguments that set an option of the profile for the packages that have kernels.
 fn of_packages(profile: &str, option: &str) -> Vec<String> {
     let one = |package| ["--config".to_owned(), format!("profile.{profile}.package.{package}.{option}")];
     ["joined", "twin-a", "twin-b"].into_iter().flat_map(one).collect()
 }
 
-/// Compiles these packages in so many units each: in one the object files are the largest, in 256 the smallest.
+/// Returns arguments that compile each of these packages in so many codegen units: one unit gives the largest object files, and 256
+/// units give the smallest.
 fn in_units(profile: &str, units: u32) -> Vec<String> {
     of_packages(profile, &format!("codegen-units={units}"))
 }
 
 #[test]
-fn dev() {
+fn a_dev_build_keeps_all_kernels() {
     let units = in_units("dev", 256);
     let flags = format!("-Cincremental={}", scratch_folder().display());
     keeps_all(&units.iter().map(String::as_str).collect::<Vec<_>>(), &flags);
 }
 
 #[test]
-fn dev_in_one_unit() {
+fn a_dev_build_in_one_unit_keeps_all_kernels() {
     keeps_all(&in_units("dev", 1).iter().map(String::as_str).collect::<Vec<_>>(), "");
 }
 
 #[test]
-fn release() {
+fn a_release_keeps_all_kernels() {
     keeps_all(&["--release"], "");
 }
 
 #[test]
-fn thin_lto() {
+fn thin_lto_keeps_all_kernels() {
     keeps_all(&LTO, "");
 }
 
 #[test]
-fn fat_lto() {
+fn fat_lto_keeps_all_kernels() {
     keeps_all(&LTO, FAT);
 }
 
 #[test]
-fn fat_lto_in_one_unit_stripped_and_aborting() {
+fn fat_lto_in_one_unit_stripped_and_aborting_keeps_all_kernels() {
     let packages = [in_units("release", 1), of_packages("release", "opt-level='z'")].concat();
     let args = [&LTO[..], &packages.iter().map(String::as_str).collect::<Vec<_>>()].concat();
     keeps_all(&args, &format!("{FAT} -Cstrip=symbols -Cpanic=abort"));
 }
 
 #[test]
-fn one_unit() {
+fn a_release_in_one_unit_keeps_all_kernels() {
     let units = in_units("release", 1);
     keeps_all(&[&["--release"], &units.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat(), "");
 }
 
 #[test]
-fn strip() {
+fn a_stripped_release_keeps_all_kernels() {
     keeps_all(&["--release"], "-Cstrip=symbols");
 }
 
 #[test]
-fn bfd_collecting_garbage() {
+fn bfd_keeps_all_kernels_when_it_collects_garbage() {
     keeps_all(&["--release"], &format!("{BFD} -Clink-arg=-Wl,--gc-sections"));
 }
 
 #[test]
-fn bfd_with_fat_lto() {
+fn bfd_with_fat_lto_keeps_all_kernels() {
     keeps_all(&LTO, &format!("{BFD} {FAT}"));
 }
 
 #[test]
-fn lld_collecting_garbage_and_folding_the_identical() {
+fn lld_keeps_all_kernels_when_it_collects_garbage_and_folds_identical_code() {
     keeps_all(&["--release"], "-Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--gc-sections,--icf=all");
 }
 
 #[test]
-fn lld_collecting_what_only_start_and_stop_refer_to() {
+fn lld_keeps_all_kernels_with_start_stop_gc() {
     keeps_all(&["--release"], "-Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--gc-sections,-z,start-stop-gc");
 }
 
 #[test]
-fn mold() {
+fn mold_keeps_all_kernels() {
     let found = Command::new("mold").arg("--version").output().is_ok();
     if !found {
         return left_out("mold is not installed", "REQUIRE_MOLD");
@@ -146,7 +147,7 @@ fn a_dependency_that_is_never_named_is_lost_and_naming_it_is_the_remedy() {
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.contains("`kernel_registry::link_kernels!` names one"), "{message}");
 
-    // `twin_b` by name, `twin_a` through `middle`, which names it.
+    // The program names `twin_b` and `middle`, and `middle` names `twin_a`.
     let remedied = [&TWIN_A[..], &TWIN_B].concat();
     assert_eq!(lines(&mut Command::new(file("remedied"))), remedied);
     assert_eq!(listed(file("remedied")), remedied);

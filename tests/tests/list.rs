@@ -1,4 +1,4 @@
-//! `cargo kernels list` on real binaries, and on damaged or unsuitable files.
+//! Tests `cargo kernels list` on real binaries, and on damaged or unsuitable files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ fn list(file: &Path, args: &[&str]) -> Output {
     cargo_kernels(["list".as_ref(), file.as_os_str()].into_iter().chain(args.iter().map(AsRef::as_ref)))
 }
 
-/// The offset in an executable at which `part` occurs in a section.
+/// Returns the offset in an executable at which `part` occurs in an ELF section.
 fn position(executable: &[u8], section: &str, part: &[u8]) -> usize {
     let file = object::File::parse(executable).unwrap();
     let (start, length) = file.section_by_name(section).unwrap().file_range().unwrap();
@@ -99,7 +99,7 @@ fn programs_get_json_as_documented() {
         })
     );
     assert_eq!(kernel["copy"].as_str().unwrap().len(), 16);
-    // Every field is documented in the schema.
+    // The schema documents every field.
     let parts = [
         &list,
         &list["binaries"][0],
@@ -132,12 +132,12 @@ fn the_crate_may_be_spelled_as_in_code() {
 }
 
 #[test]
-fn no_file() {
+fn a_missing_file_is_an_error() {
     assert_eq!(fails(list(Path::new("/nowhere/at/all"), &[]), 3), "there is no file `/nowhere/at/all`");
 }
 
 #[test]
-fn no_permission() {
+fn a_file_without_read_permission_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret");
     fs::copy(linked(), &secret).unwrap();
@@ -145,10 +145,10 @@ fn no_permission() {
     let mut command = cargo_kernels_command();
     let mut tool = None;
     if fs::read(&secret).is_ok() {
-        // Root may read everything, so root runs the tool as the user `nobody`, who needs access to every folder on
-        // the way.
+        // Root may read every file, so root runs the tool as the user `nobody`. That user needs access to every folder of the path.
         let copy = folder.path().join("cargo-kernels");
-        // By another process: a child that another test forks meanwhile would have the file open, and it could not be run.
+        // `cp` makes the copy: if this process did, a child that another test forks meanwhile would have the file open for writing, and
+        // the file could not be run.
         assert!(Command::new("cp").arg(command.get_program()).arg(&copy).status().unwrap().success());
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         command = Command::new(&copy);
@@ -160,7 +160,7 @@ fn no_permission() {
 }
 
 #[test]
-fn not_a_binary() {
+fn a_file_that_is_no_binary_is_an_error() {
     for bytes in [&b""[..], b"#!/bin/sh\necho I am a script\n", b"\x7fEL", &[0; 4096]] {
         let path = file("something", bytes);
         assert_eq!(
@@ -182,7 +182,7 @@ fn not_a_binary() {
 }
 
 #[test]
-fn truncated() {
+fn a_truncated_binary_is_an_error() {
     let bytes = fs::read(linked()).unwrap();
     for length in [4, 5, 16, 63, 64, 1000, bytes.len() / 2, bytes.len() - 1] {
         let path = file("truncated", &bytes[..length]);
@@ -192,7 +192,7 @@ fn truncated() {
 }
 
 #[test]
-fn damaged() {
+fn a_damaged_record_is_an_error() {
     let mut bytes = fs::read(linked()).unwrap();
     let record = position(&bytes, section::ELF, &MAGIC);
     bytes[record + 2] = b'?';
@@ -202,7 +202,7 @@ fn damaged() {
     assert!(message.starts_with(&start) && message.ends_with(": no record begins here"), "{message}");
 }
 
-/// A line break would look like a kernel of its own, and U+202E turns what follows.
+/// A line break would look like another kernel, and U+202E reverses the text after it.
 #[test]
 fn names_with_control_characters_are_refused() {
     for (at, character, shown) in [(6, "\n", "twin_b\\n:saxpy"), (1, "\u{202e}", "t\\u{202e}_b::saxpy")] {
@@ -222,8 +222,8 @@ fn names_with_control_characters_are_refused() {
 }
 
 #[test]
-fn no_records() {
-    // The C file of `archive`, without the archive.
+fn a_binary_without_records_is_an_error() {
+    // The object file of the C program of `archive` has no kernels.
     let object = scratch_folder().join("main.o");
     let status =
         Command::new("cc").args(["-c", "fixtures/archive/main.c", "-o"]).arg(&object).status().unwrap();
@@ -272,13 +272,13 @@ fn output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn usage() {
+fn wrong_arguments_are_refused() {
     assert_eq!(cargo_kernels(["list", "--what"]).status.code(), Some(2));
     for option in ["--bin=name", "--release", "--locked", "-q"] {
         let message = String::from_utf8(cargo_kernels(["list", "some/path", option]).stderr).unwrap();
         assert!(message.starts_with("error: the argument '[PATH]' cannot be used with '-"), "{message}");
     }
-    // With and without the word `kernels` that cargo passes on.
+    // The command also works without the word `kernels` that cargo passes on.
     let mut direct = Command::new(cargo_kernels_command().get_program());
     assert_eq!(direct.args(["list", "--help"]).output().unwrap().status.code(), Some(0));
 }
@@ -287,7 +287,7 @@ fn list_package(folder: &Path, args: &[&str]) -> Output {
     in_package("list", folder, args)
 }
 
-/// Runs the tool in a package's folder, where it builds the package.
+/// Runs a command in a package's folder, where the command builds the package.
 fn in_package(command: &str, folder: &Path, args: &[&str]) -> Output {
     cargo_kernels_command()
         .arg(command)
@@ -314,7 +314,7 @@ fn without_a_path_the_package_is_built() {
         ["twin_b::nested::beta", "twin_b::saxpy"]
     );
     assert_eq!(paths(&list_package(&fixtures.join("unnamed"), &["--json", "--bin", "remedied"])).len(), 6);
-    // A library can be listed before it is linked.
+    // The kernels of a library can be listed before it is linked.
     assert_eq!(paths(&list_package(&fixtures.join("twin-b"), &["--json"])).len(), 2);
     let from_elsewhere = ["--json", "--release", "-p", "joined", "--crate", "joined"];
     assert_eq!(paths(&list_package(&fixtures, &from_elsewhere)), ["joined::own"]);
@@ -366,7 +366,7 @@ fn a_crate_behind_another_is_named_by_both() {
     fs::write(folder.join("src/main.rs"), "kernel_registry::link_kernels!(between);\nfn main() {}\n")
         .unwrap();
     assert_eq!(said(), "");
-    // A program's own library is a crate of its own.
+    // The library of the program's package counts as a crate of its own.
     fs::write(folder.join("src/lib.rs"), "kernel_registry::link_kernels!(between);\n").unwrap();
     fs::write(folder.join("src/main.rs"), "kernel_registry::link_kernels!(changing);\nfn main() {}\n")
         .unwrap();
@@ -374,7 +374,7 @@ fn a_crate_behind_another_is_named_by_both() {
 }
 
 #[test]
-fn a_package_that_does_not_build() {
+fn a_package_that_does_not_build_is_an_error() {
     let folder = scratch_folder();
     fs::create_dir(folder.join("src")).unwrap();
     fs::write(folder.join("Cargo.toml"), "[package]\nname = \"broken\"\nedition = \"2024\"\n[workspace]\n")

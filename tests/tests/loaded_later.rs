@@ -1,4 +1,4 @@
-//! Kernels of a shared library loaded while the program runs. Library and program share one kernel-registry.
+//! Tests kernels of a shared library that is loaded while the program runs. Library and program share one kernel-registry.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use tests::{Build, lines};
 
-/// The output of the program that loads the library, called with this argument.
+/// Runs the program that loads the library with this argument, and returns its output.
 fn printed(what: &str) -> Vec<String> {
     static BUILT: OnceLock<[PathBuf; 4]> = OnceLock::new();
     let [host, later, shared, standard] = BUILT.get_or_init(|| {
@@ -22,7 +22,7 @@ fn printed(what: &str) -> Vec<String> {
 const BEFORE: [&str; 5] =
     ["1 images", "  twin_a::gamma::one", "  twin_a::gamma::two", "  twin_a::nested::beta", "  twin_a::saxpy"];
 
-/// In the order of the registry, which does not depend on loading order.
+/// The lines for all kernels in the registry's order, which does not depend on the order of loading.
 const AFTER: [&str; 7] = [
     "  dylib_later::later",
     "  twin_a::gamma::one",
@@ -42,13 +42,13 @@ fn kernels_of_a_library_that_is_loaded_later_are_warmed_next_time() {
 }
 
 #[test]
-fn or_when_they_are_launched() {
+fn kernels_of_a_library_that_is_loaded_later_are_warmed_by_their_launch() {
     // The launch loads the kernel's image, and with it the other kernels of that image.
     let expected = [&BEFORE[..], &["launched", "1 images"], &AFTER, &["launched"]].concat();
     assert_eq!(printed("allow"), expected);
 }
 
 #[test]
-fn threads_that_ask_while_a_library_is_loaded() {
+fn threads_list_and_warm_kernels_while_a_library_is_loaded() {
     assert_eq!(printed("threads"), ["4 7 7"]);
 }

@@ -1,5 +1,5 @@
-//! `cargo kernels new`: the package that it makes, as a new user without a GPU and without a CUDA compiler sees it.
-//! `cargo kernels prebuild` makes that package's images.
+//! Tests the package that `cargo kernels new` creates, as a new user without a GPU and without a CUDA compiler sees it, and
+//! `cargo kernels prebuild`, which makes the package's images.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// The command in this folder, without the network and without a compiler.
+/// Runs `cargo kernels` in this folder, without the network and without a CUDA compiler.
 fn kernels(folder: &Path, args: &[&str]) -> Output {
     let mut command = cargo_kernels_command();
     command.env("CARGO_TARGET_DIR", target()).env("CARGO_NET_OFFLINE", "true");
@@ -19,7 +19,7 @@ fn kernels(folder: &Path, args: &[&str]) -> Output {
     command.current_dir(folder).args(args).output().unwrap()
 }
 
-/// Cargo, likewise.
+/// Runs cargo in this folder, without the network and without a CUDA compiler.
 fn run(folder: &Path, args: &[&str]) -> Output {
     let mut command = cargo();
     command.env("KERNEL_REGISTRY_COMPILER", "prebuilt").env_remove("CUDA_HOME");
@@ -30,14 +30,14 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// What a command prints that succeeds without a warning.
+/// Checks that a command succeeded without a warning, and returns its standard output.
 fn quiet(output: Output) -> String {
     let said = text(&output.stderr);
     assert!(output.status.success() && !said.contains("warning"), "{said}");
     text(&output.stdout).to_owned()
 }
 
-/// A new package that depends on this workspace. Its name is another one for each test, because they share a target folder.
+/// Creates a package that depends on this workspace. Each test uses another name, because the packages share a target folder.
 fn demo(name: &str) -> PathBuf {
     let folder = scratch_folder();
     let made = quiet(kernels(&folder, &["new", name, "--path", workspace().to_str().unwrap()]));
@@ -113,7 +113,7 @@ fn a_new_package_has_a_repository_and_a_path_as_it_was_given() {
 }
 
 #[test]
-fn what_cannot_be_made_says_why() {
+fn a_package_that_cannot_be_created_says_why() {
     let folder = scratch_folder();
     let new = |args: &[&str]| kernels(&folder, &[&["new"], args].concat());
     assert_eq!(
@@ -130,7 +130,7 @@ fn what_cannot_be_made_says_why() {
     assert!(fails(new(&["no/such/x"]), 1).starts_with("`"));
 }
 
-/// A package with one source whose build script is this. The name is another one for each test, too.
+/// Creates a package with one source and this build script. Each test uses another name.
 fn package(name: &str, build: &str) -> PathBuf {
     let folder = tests::package("fn main() {}\n");
     let crates = workspace().join("kernel-registry-build");
@@ -173,7 +173,7 @@ fn prebuilt_images_are_made_as_the_build_script_says() {
     assert_eq!(quiet(prebuild(&[])), "prebuilding: prebuilt images are up to date\n");
     quiet(run(&package, &["build", "--release"]));
 
-    // The folder of another toolkit, whose images need a newer driver.
+    // The images of another toolkit need a newer driver.
     if let Some(newer) = std::env::var_os("CUDA_HOME").filter(|home| !home.is_empty()) {
         let output = kernels(&package, &["prebuild", "-q", "--nvrtc", newer.to_str().unwrap()]);
         let message = fails(output, 9);
@@ -181,7 +181,6 @@ fn prebuilt_images_are_made_as_the_build_script_says() {
     }
 }
 
-/// The template's own images.
 #[test]
 fn the_images_of_the_template_are_those_of_its_source() {
     let demo = demo("new-images");

@@ -1,5 +1,5 @@
-//! The way of a new user, as the README and the guides show it, in an empty home: the start, typical mistakes with their
-//! messages, two crates, and a port from cudarc. With a CUDA compiler it is used, and otherwise a committed image.
+//! Runs what the README and the guides tell a new user, in an empty home: the start, typical mistakes with their messages, two crates,
+//! and a port from cudarc. The tests use a CUDA compiler if there is one, and otherwise a committed image.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ use tests::{
     build_alike, cargo_kernels, cargo_kernels_command, copied, fails, left_out, scratch_folder, target,
 };
 
-/// A folder in which a new user begins: no package is above it, and versions are those that were tested.
+/// Creates a folder for a new user. No package is above the folder, and its lock file has the tested versions.
 fn home() -> PathBuf {
     let home = scratch_folder();
     fs::write(home.join("Cargo.toml"), "[workspace]\nresolver = \"3\"\n").unwrap();
@@ -23,7 +23,7 @@ fn home() -> PathBuf {
     home
 }
 
-/// Runs a script in a folder. Returns whether it succeeded, and its output.
+/// Runs a script in a folder. Returns whether the script succeeded, and its output.
 fn run(folder: &Path, script: &str) -> (bool, String) {
     let toolchain = Path::new(env!("CARGO")).parent().unwrap().to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -43,7 +43,7 @@ fn run(folder: &Path, script: &str) -> (bool, String) {
     (output.status.success(), String::from_utf8(text).expect("UTF-8"))
 }
 
-/// Runs a script that must succeed. Returns its output.
+/// Runs a script that must succeed, and returns its output.
 #[track_caller]
 fn done(folder: &Path, script: &str) -> String {
     let (succeeded, text) = run(folder, script);
@@ -55,7 +55,7 @@ fn without_compiler() -> bool {
     matches!(available(), Ok(Available::Without { .. }))
 }
 
-/// The committed image of the start's source, for machines without a compiler.
+/// Copies the committed image of the README's kernel into a package, on machines without a compiler.
 fn commit_image(package: &Path) {
     if without_compiler() {
         let images = workspace().join("cargo-kernels/template/prebuilt");
@@ -66,7 +66,8 @@ fn commit_image(package: &Path) {
     }
 }
 
-/// The package of the README's start, made once, and what its `cargo test` printed. One test at a time changes it.
+/// Returns the package of the README's start, which is created once, and the output of its `cargo test`. Only one test at a time can
+/// change the package.
 fn demo() -> MutexGuard<'static, (PathBuf, String)> {
     static DEMO: OnceLock<Mutex<(PathBuf, String)>> = OnceLock::new();
     let demo = DEMO.get_or_init(|| {
@@ -75,12 +76,12 @@ fn demo() -> MutexGuard<'static, (PathBuf, String)> {
         let script = script(section(&readme, "Start"));
         let (prepared, rest) = script.split_once("\ncargo test\n").expect("the start has a test");
         done(&home, prepared);
-        // The kernel and its declaration come first in the README.
+        // The README first shows the kernel and its declaration.
         for name in ["cuda/saxpy.cu", "src/lib.rs"] {
             fs::write(home.join("demo").join(name), file(&readme, name)).unwrap();
         }
         commit_image(&home.join("demo"));
-        // What follows installs the command.
+        // The rest of the section installs the command.
         assert!(rest.trim().starts_with("cargo install"), "{rest}");
         let printed = done(&home.join("demo"), "cargo test");
         Mutex::new((home.join("demo"), printed))
@@ -94,7 +95,7 @@ fn the_start_runs_as_it_is_written() {
     assert!(demo.1.contains("test saxpy_computes ... ok"), "{}", demo.1);
 }
 
-/// The lines for a folder that has a checkout, as they are written. The command is not installed again.
+/// Runs the lines for a folder with a checkout as they are written, except the line that installs the command.
 #[test]
 fn the_start_with_a_checkout_runs_as_it_is_written() {
     let home = home();
@@ -124,7 +125,7 @@ fn services_and_graphs_run() {
     }
 }
 
-/// Runs the commands of a console block, and compares what they print. Columns may be wider here, because the package is in a
+/// Runs the commands of a console block, and compares what they print. Columns may be wider here, because the package belongs to a
 /// workspace.
 fn session(folder: &Path, section: &str) {
     let tool = cargo_kernels_command();
@@ -154,7 +155,7 @@ fn a_start_from_ptx_and_the_port_from_cudarc() {
         assert_eq!(blas.saxpy(2.0, &[1.0, 2.0], &[10.0, 20.0]).unwrap(), [12.0, 24.0]);\n\
         }\n";
     fs::write(package.join("tests/saxpy.rs"), TEST).unwrap();
-    // As a program on cudarc has it; the features are those that kernel-registry asks for.
+    // The package depends on cudarc, as a program on cudarc does. The features are those that kernel-registry asks for.
     done(&package, "cargo add cudarc@0.19 --no-default-features --features driver,nvrtc");
     session(&package, section(&port, "First, declare"));
     for part in ["Before", "After"] {
@@ -168,7 +169,7 @@ fn a_start_from_ptx_and_the_port_from_cudarc() {
 }
 
 #[test]
-fn kernels_of_another_crate_and_a_forgotten_link() {
+fn kernels_of_another_crate_are_used_and_a_forgotten_link_is_explained() {
     let demo = demo().0.clone();
     let folder = home().join("pair");
     fs::create_dir(&folder).unwrap();
@@ -202,7 +203,7 @@ fn kernels_of_another_crate_and_a_forgotten_link() {
     );
 }
 
-/// Checks that a message was printed, and that the troubleshooting page has it under this heading.
+/// Checks that a message was printed, and that the troubleshooting page has the message under this heading.
 #[track_caller]
 fn said(printed: &str, heading: &str, message: &str) {
     let page = page("docs/guide/troubleshooting.md");
@@ -215,8 +216,8 @@ fn said(printed: &str, heading: &str, message: &str) {
     assert!(printed.contains(message), "`{message}` is not in:\n{printed}");
 }
 
-/// A mistake that does not compile: a change in a file, the heading under which the troubleshooting page explains it, and the
-/// message.
+/// A mistake that does not compile: the file, the text to replace, the new text, the heading under which the troubleshooting page
+/// explains the mistake, and the message.
 type Mistake = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 const MISTAKES: &[Mistake] = &[
@@ -288,7 +289,7 @@ const MISTAKES: &[Mistake] = &[
 ];
 
 #[test]
-fn mistakes_that_do_not_compile() {
+fn mistakes_that_do_not_compile_get_the_documented_messages() {
     let demo = demo();
     for &(name, from, to, heading, message) in MISTAKES {
         let path = demo.0.join(name);
@@ -302,9 +303,9 @@ fn mistakes_that_do_not_compile() {
     }
 }
 
-/// No build script, a source that is missing in its list, and one that has neither a compiler nor an image.
+/// The mistakes: no build script, a source that the build script does not list, and a source without a compiler and an image.
 #[test]
-fn mistakes_in_build_scripts() {
+fn mistakes_in_build_scripts_get_the_documented_messages() {
     let demo = demo();
     let write = |name: &str, text: &str| fs::write(demo.0.join(name), text).unwrap();
     let read = |name: &str| fs::read_to_string(demo.0.join(name)).unwrap();
@@ -318,7 +319,7 @@ fn mistakes_in_build_scripts() {
         "has not been compiled: this package has no build script",
         "`cuda/saxpy.cu` has not been compiled",
     );
-    // The index of the last build is still there.
+    // The last build has left its index of sources.
     done(&demo.0, "cargo build");
     write("build.rs", "fn main() {}\n");
     let (succeeded, printed) = run(&demo.0, "cargo build");
@@ -349,7 +350,7 @@ fn mistakes_in_build_scripts() {
     );
 }
 
-/// Prints errors of a running program.
+/// A program that prints errors of kernel-registry.
 const RUNNING: &str = r#"
 use demo::saxpy;
 use kernel_registry::{DynArg, Late, LaunchError, LaunchConfig, Warmup, find, launch_dyn, warm_all};
@@ -362,7 +363,7 @@ fn launches() -> Result<(), Box<dyn std::error::Error>> {
     let x = stream.clone_htod(&[1.0_f32; 3])?;
     let mut y = stream.clone_htod(&[1.0_f32; 3])?;
     let mut launch = |config: LaunchConfig| -> LaunchError {
-        // SAFETY: it is refused.
+        // SAFETY: the launch is refused.
         unsafe { saxpy::launch(&stream, config, 3, 1.0, &x, &mut y) }.unwrap_err()
     };
     println!("{}", launch(saxpy::over(3)));
@@ -372,7 +373,7 @@ fn launches() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", launch(saxpy::over(3).block((64, 32))));
     println!("{}", launch(saxpy::over(3).shared(100_000)));
     println!("{}", find("saxpi").unwrap_err());
-    // SAFETY: it is refused.
+    // SAFETY: the launch is refused.
     let refused = unsafe { launch_dyn(saxpy::INFO, &stream, saxpy::over(3), [DynArg::value(&3_u32)]) };
     println!("{}", refused.unwrap_err());
     Ok(())
@@ -386,7 +387,7 @@ fn without_a_driver() {
 "#;
 
 #[test]
-fn mistakes_of_running_programs() {
+fn mistakes_of_running_programs_get_the_documented_messages() {
     let demo = demo();
     fs::write(demo.0.join("tests/running.rs"), RUNNING).unwrap();
     let printed = done(&demo.0, "cargo test --test running -- --nocapture");

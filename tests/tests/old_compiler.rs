@@ -1,4 +1,4 @@
-//! A compiler older than the minimum version is refused with a clear message.
+//! Tests that a compiler older than the minimum version is refused with a clear message.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -9,9 +9,9 @@ use serde_json::Value;
 use tests::{cargo, lines, package};
 
 #[test]
-fn a_compiler_that_loses_records() {
+fn a_compiler_that_loses_records_is_refused() {
     let package = package("fn main() {}\n");
-    // The installed compiler, made to report an older version.
+    // The script runs the installed compiler, but reports an older version.
     let compiler = package.join("rustc-of-old");
     let script = "#!/bin/sh\n\
                   case \"$*\" in\n\
@@ -30,13 +30,13 @@ fn a_compiler_that_loses_records() {
         said(cargo().arg("check").current_dir(&package).env("CARGO_TARGET_DIR", package.join("target")), 101);
     assert!(cargos.contains("kernel-registry@0.1.0 requires rustc 1.89"), "{cargos}");
 
-    // With `--ignore-rust-version` cargo would build all dependencies again until it runs this.
+    // The build script is run directly: with `--ignore-rust-version` cargo would first build all dependencies again.
     let ours = said(&mut Command::new(build_script()), 1);
     assert!(ours.contains("kernel-registry needs Rust 1.89.0 or newer, and this is Rust 1.88."), "{ours}");
     assert!(ours.contains("`rustup update` brings a newer one"), "{ours}");
 }
 
-/// kernel-registry's build script, compiled.
+/// Returns the compiled build script of kernel-registry.
 fn build_script() -> PathBuf {
     let args = ["build", "--package", "none", "--features", "same-features", "--message-format", "json"];
     let messages = lines(cargo().args(args));

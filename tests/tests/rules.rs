@@ -1,5 +1,5 @@
-//! The rules of what waits for what are those of the census: each row that waits has a rule, each rule has rows, and no row that
-//! runs contradicts one.
+//! Compares the rules of what waits for what with the census: each row that waits has a rule, each rule has rows, and no row that runs
+//! contradicts a rule.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use tests::evidence;
 
 const RECORDINGS: [&str; 2] = ["h200-580.json", "h100-580.json"];
 
-/// A row of a recording: whether it waits in this mode, and whether that is in a call.
+/// A row of a recording: whether the row waits in this mode, and whether the wait is in a call of the host.
 struct Row {
     name: String,
     mode: String,
@@ -30,13 +30,13 @@ fn rows(recording: &str) -> Vec<Row> {
         name: row["row"].as_str().expect("a name").to_owned(),
         mode: row["mode"].as_str().expect("a mode").to_owned(),
         waits: row["result"] == "blocks",
-        // The resident kernel gives up after a second.
+        // The resident kernel ends by itself after a second, so a call that waits takes about so long.
         in_call: row["host_ms"].as_f64().is_some_and(|milliseconds| milliseconds > 500.0),
     };
     rows.map(row).collect()
 }
 
-/// The driver's function that a row is named after: `cuMemFree` of `host/cuMemFree_1M`.
+/// Returns the driver's function that a row is named after: `cuMemFree` for `host/cuMemFree_1M`.
 fn call(row: &str) -> &str {
     let name = row.rsplit('/').next().unwrap_or_default();
     name.split('_').next().unwrap_or_default()
@@ -76,14 +76,14 @@ fn every_rule_has_rows_that_wait_and_none_that_does_not() {
     }
 }
 
-/// A row that runs, although it makes a call that waits by a rule, is an exception that the rule names.
+/// Checks that a rule names, as its exceptions, the rows that run although they make a call which waits by the rule.
 #[test]
 fn rows_that_run_are_named_by_the_rules_of_their_calls() {
     let run = rows(RECORDINGS[0]).into_iter().filter(|row| !row.waits);
     for row in run.filter(|row| row.name.starts_with("host/") || row.name.starts_with("capture/")) {
         let rules = evidence::rules().filter(|(rule, _)| rule.calls.contains(&call(&row.name)));
         for (rule, evidence) in rules {
-            // The rows of `locked` say what waits for another thread; alone, all these calls run.
+            // The rows of `locked` show calls that wait for another thread. Without that thread all these calls run.
             let alone = evidence.rows.iter().all(|name| name.starts_with("locked/"));
             let is_excepted = evidence.runs(&row.name) || evidence.waits_later(&row.name);
             let is_named = alone || !evidence.holds(&row.mode) || is_excepted;
@@ -92,7 +92,6 @@ fn rows_that_run_are_named_by_the_rules_of_their_calls() {
     }
 }
 
-/// What warming does not prevent has another remedy.
 #[test]
 fn rows_that_wait_after_warming_have_other_remedies() {
     for row in rows("h200-580-warmed.json").iter().filter(|row| row.waits) {
@@ -111,7 +110,7 @@ fn the_document_has_the_rules() {
         let calls = if calls.is_empty() { "the kernel, not its launch".to_owned() } else { calls.join(", ") };
         let mode =
             evidence.mode.as_ref().map(|mode| format!(" ({})", mode.to_uppercase())).unwrap_or_default();
-        // Rows of one group are named together.
+        // The document names the rows of one group together.
         let mut groups = BTreeMap::<&str, Vec<&str>>::new();
         for row in &evidence.rows {
             let (group, name) = row.split_once('/').expect("rows have groups");
@@ -130,7 +129,7 @@ fn the_document_has_the_rules() {
     assert!(document.contains(&table), "docs/census.md needs this table:\n{table}");
 }
 
-/// Calls that take longer than resident work is patient at first, for another reason.
+/// On a slow machine some calls take longer than the resident work runs at first. The census must then try these rows again.
 #[test]
 fn a_slow_machine_changes_no_result_of_the_census() {
     let faults = "cuLaunchKernel=+1500ms,cuLaunchCooperativeKernel=+3500ms";

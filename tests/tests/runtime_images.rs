@@ -1,4 +1,4 @@
-//! Images that are made at run time: registered, warmed, listed and launched like those known at compile time.
+//! Tests images that are made at run time: their kernels are registered, warmed, listed and launched like those of compile time.
 
 use std::error::Error;
 use std::ptr;
@@ -12,10 +12,10 @@ use kernel_registry::{
     warmup,
 };
 
-/// As a compiler at run time returns it, with C++ names.
+/// The PTX of a C++ source, as a compiler at run time returns it.
 const BLAS: &str = include_str!("../../kernels/prebuilt/cuda__blas1.cu.ptx");
 
-/// Without C++ names, so that of an address only its size is known.
+/// PTX without C++ names, from which only the size of an address parameter is known.
 const PLAIN: &str = ".version 8.0 .target sm_75 .address_size 64
     .visible .entry add(.param .u64 x, .param .u32 n, .param .f32 a) .reqntid 64
     {
@@ -50,7 +50,7 @@ const PLAIN: &str = ".version 8.0 .target sm_75 .address_size 64
         ret;
     }\0";
 
-/// Locked alone by the test to which it matters when kernels were registered: between its steps no other one may warm.
+/// A lock on warming. One test takes it alone, so that no other test warms kernels between the steps of that test.
 static WARMING: RwLock<()> = RwLock::new(());
 
 fn warming() -> RwLockReadGuard<'static, ()> {
@@ -62,7 +62,7 @@ fn context() -> Result<Arc<CudaContext>, Box<dyn Error>> {
     Ok(kernel_registry::context(0)?)
 }
 
-/// A context of its own, for a test that sets a policy.
+/// Creates a context, for a test that sets a policy.
 fn other_context() -> Result<Arc<CudaContext>, Box<dyn Error>> {
     context()?;
     let device = result::device::get(0)?;
@@ -75,7 +75,7 @@ fn other_context() -> Result<Arc<CudaContext>, Box<dyn Error>> {
 }
 
 #[test]
-fn its_kernels_are_warmed_found_and_launched() -> Result<(), Box<dyn Error>> {
+fn kernels_of_a_runtime_image_are_warmed_found_and_launched() -> Result<(), Box<dyn Error>> {
     let _warming = warming();
     let context = context()?;
     let line = line!() + 1;
@@ -121,7 +121,7 @@ fn arguments_are_compared_as_far_as_the_image_tells() -> Result<(), Box<dyn Erro
     let saxpy = of_blas.iter().find(|kernel| kernel.symbol().contains("saxpy")).ok_or("no saxpy")?;
     let config = saxpy.over(64).block(64);
     let args = [DynArg::value(&64_u32), DynArg::value(&0.5_f32), DynArg::slice(&doubles), DynArg::null()];
-    // SAFETY: it is refused.
+    // SAFETY: the launch is refused.
     let refused = unsafe { launch_dyn(saxpy, &stream, config, args) };
     let refused = refused.expect_err("the elements have another size").to_string();
     assert!(
@@ -132,9 +132,9 @@ fn arguments_are_compared_as_far_as_the_image_tells() -> Result<(), Box<dyn Erro
     );
 
     let add = of_plain[0];
-    // Anything of 8 bytes may be the address, but the number has to be an `f32`.
+    // Any value of 8 bytes may be the address, but the number has to be an `f32`.
     let args = [DynArg::value(&64_u32), DynArg::value(&64_u32), DynArg::value(&1.0_f32)];
-    // SAFETY: it is refused.
+    // SAFETY: the launch is refused.
     let refused = unsafe { launch_dyn(add, &stream, add.over(64), args) };
     let refused = refused.expect_err("no address").to_string();
     assert!(
@@ -197,7 +197,7 @@ fn a_recheck_beside_a_warm_up_sees_either_state() -> Result<(), Box<dyn Error>> 
 }
 
 #[test]
-fn what_is_no_image_is_refused_in_words() {
+fn a_file_that_is_no_image_is_refused_with_a_reason() {
     let refused = |image: RuntimeImage| image.register().expect_err("it is no image").to_string();
     assert_eq!(
         refused(RuntimeImage::new("text", "hello")),
@@ -222,7 +222,7 @@ fn what_is_no_image_is_refused_in_words() {
 #[test]
 fn a_name_is_that_of_one_image() -> Result<(), Box<dyn Error>> {
     let first = RuntimeImage::new("twice.ptx", PLAIN).register()?;
-    // The driver reads no further than a zero.
+    // The driver reads PTX only up to the first zero byte.
     let longer = format!("{PLAIN}.entry hidden() {{ ret; }}");
     assert_eq!(RuntimeImage::new("twice.ptx", longer).register()?, first);
     for other in
@@ -238,7 +238,7 @@ fn a_name_is_that_of_one_image() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
-fn what_no_device_has_is_refused() {
+fn blocks_and_sizes_that_no_device_has_are_refused() {
     let refused = |image: RuntimeImage| image.register().expect_err("it is too much").to_string();
     let image = || RuntimeImage::new("limits.ptx", PLAIN);
     assert!(refused(image().block("add", 2000)).ends_with("and not the 2000 x 1 x 1 of `add`"));
@@ -249,7 +249,7 @@ fn what_no_device_has_is_refused() {
     assert!(refused(image().stack("add", u32::MAX)).contains("a stack of 524288 bytes"));
 }
 
-/// How many kernels the hook preloaded.
+/// The number of kernels that the hook preloaded.
 static PRELOADED: AtomicUsize = AtomicUsize::new(0);
 
 /// Preloads the kernels of a `CUlibrary` that was loaded without this crate.
@@ -257,7 +257,7 @@ static PRELOADED: AtomicUsize = AtomicUsize::new(0);
 fn library(warm: &WarmContext<'_>) -> Result<(), Box<dyn Error>> {
     let mut library = ptr::null_mut();
     let image = PLAIN.as_ptr().cast();
-    // SAFETY: the text ends with a zero; the library is never unloaded.
+    // SAFETY: the text ends with a zero byte, and the library is never unloaded.
     let count = unsafe {
         sys::cuLibraryLoadData(
             &mut library,

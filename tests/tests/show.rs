@@ -1,4 +1,4 @@
-//! `cargo kernels show`: a kernel's declaration, image and resources.
+//! Tests `cargo kernels show`, which shows a kernel's declaration, image and resources.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -15,7 +15,7 @@ fn show(name: &str, file: &Path, args: &[&str]) -> Output {
     cargo_kernels(first.into_iter().chain(args.iter().map(AsRef::as_ref)))
 }
 
-/// The kernels in the JSON output.
+/// Returns the kernels in the JSON output.
 fn shown(name: &str, file: &Path) -> Vec<Value> {
     let output = show(name, file, &["--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -66,7 +66,7 @@ checked::reduce_floats in FILE
 }
 
 #[test]
-fn what_no_compiler_knows_of_the_stack_is_said() {
+fn a_stack_that_no_compiler_knows_is_reported_as_unknown() {
     let file = Build::default().executable("deep");
     let text = |name: &str| String::from_utf8(show(name, &file, &[]).stdout).unwrap();
     let line = |name: &str, start: &str| {
@@ -92,7 +92,7 @@ fn what_no_compiler_knows_of_the_stack_is_said() {
 }
 
 #[test]
-fn without_a_signature_ptx_says_what_it_can() {
+fn without_a_signature_types_come_from_ptx() {
     let text = String::from_utf8(show("wide::plain", &checked(), &[]).stdout).unwrap();
     let expected = "types     as PTX tells: .u32, .b8[8]; not signs, what addresses point to, and .b types\n";
     assert!(text.contains(expected), "{text}");
@@ -101,7 +101,7 @@ fn without_a_signature_ptx_says_what_it_can() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_variants_are_reported_with_their_image() {
     let file = Build::default().executable("deep");
     let output = show("reduce", &file, &[]);
     let text = String::from_utf8(output.stdout.clone()).unwrap();
@@ -168,7 +168,7 @@ fn a_kernel_is_named_by_path_symbol_or_cpp_name() {
 }
 
 #[test]
-fn names_that_there_are_not() {
+fn an_unknown_name_is_answered_with_near_names() {
     let file = checked();
     assert_eq!(
         fails(show("reduce_float", &file, &[]), 7),
@@ -183,7 +183,7 @@ fn names_that_there_are_not() {
 
 #[test]
 fn images_that_the_record_does_not_tell_apart_are_said_to_be() {
-    // The images have the same length and kernels; only one fits the block of 256 threads.
+    // The images have the same length and the same kernels. Only one of them allows a block of 256 threads.
     let file = checked();
     let fill = shown("wide::fill", &file);
     assert_eq!(fill[0]["certain"], false);
@@ -192,7 +192,7 @@ fn images_that_the_record_does_not_tell_apart_are_said_to_be() {
     assert!(text.contains("PTX, or another one of this length with this kernel\n"), "{text}");
 }
 
-/// The output for three kernels with images of all kinds, without the binary's path.
+/// Returns the output for three kernels with images of all kinds, without the binary's path.
 fn facts(file: &Path) -> Vec<Value> {
     let kernels = ["reduce_floats", "report_nan", "wide::fill"].iter().flat_map(|name| shown(name, file));
     kernels
@@ -230,7 +230,7 @@ fn without_a_path_the_package_is_built() {
 }
 
 #[test]
-fn usage() {
+fn a_missing_argument_or_file_is_an_error() {
     assert_eq!(cargo_kernels(["show"]).status.code(), Some(2));
     assert_eq!(
         fails(show("fill", Path::new("/nowhere/at/all"), &[]), 3),
@@ -266,7 +266,7 @@ bounded in FILE
     assert_eq!(shown[0]["params"][3], json!({ "offset": 10, "size": 1, "align": null, "ptx": null }));
     assert_eq!((&shown[0]["symbol"], &shown[0]["cuda"]), (&json!("plain"), &Value::Null));
 
-    // The machine code comes first here and has no types; the PTX behind it has.
+    // In this file machine code without types comes first, and PTX with types follows.
     let shown = self::shown("spread", &image("aligned.fatbin"));
     assert_eq!(shown[0]["params"][1], json!({ "offset": 32, "size": 128, "align": null, "ptx": "b8[128]" }));
 

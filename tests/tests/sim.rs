@@ -1,4 +1,4 @@
-//! `cargo kernels sim`: unmodified programs run on the simulated driver.
+//! Tests `cargo kernels sim`, which runs unmodified programs on the simulated driver.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use object::{Object, ObjectSymbol};
 use tests::guide::page;
 use tests::{Build, cargo_kernels_command, left_out, scratch_folder};
 
-/// Runs this program by `cargo kernels sim` with these options.
+/// Runs a program by `cargo kernels sim` with these options.
 fn sim(options: &[&str], program: &[&str]) -> Output {
     command(options, program).output().expect("the tool runs")
 }
@@ -23,7 +23,7 @@ fn command(options: &[&str], program: &[&str]) -> Command {
             command.env_remove(&*name);
         }
     }
-    // Everything needed is downloaded, because the workspace was built from it.
+    // The build works offline, because the workspace has downloaded all dependencies.
     command.args(["sim", "--offline"]).args(options).arg("--").args(program);
     command
 }
@@ -32,20 +32,20 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("UTF-8").trim_end()
 }
 
-/// The output of a program that succeeds.
+/// Runs a program that must succeed, and returns its output.
 fn printed(options: &[&str], program: &[&str]) -> String {
     let output = sim(options, program);
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout).to_owned()
 }
 
-/// The folder where the loader finds the driver.
+/// Returns the folder where the loader finds the driver.
 fn folder(options: &[&str]) -> PathBuf {
     let path = printed(options, &["sh", "-c", "echo $LD_LIBRARY_PATH"]);
     path.split(':').next().expect("there is a first one").into()
 }
 
-/// The driver functions that a file contains or, with `exported`, exports.
+/// Returns the driver functions that a file contains or, with `exported`, exports.
 fn functions(file: &Path, exported: bool) -> BTreeSet<String> {
     let bytes = fs::read(file).unwrap();
     let object = object::File::parse(&*bytes).unwrap();
@@ -67,7 +67,7 @@ fn a_program_of_cudarc_alone_computes() {
 }
 
 #[test]
-fn what_is_checked_on_gpus_holds() {
+fn the_checks_for_gpus_pass_on_the_simulated_driver() {
     let printed = printed(&[], &[env!("CARGO_BIN_EXE_hardware")]);
     assert!(printed.ends_with(" checks, 0 failed"), "{printed}");
 }
@@ -94,7 +94,7 @@ print(name.value.decode())
 
 #[test]
 fn one_line_says_what_is_simulated() {
-    // The number of processes does not matter.
+    // The line is printed once for several processes.
     let output = sim(&["--driver", "12.4", "--devices", "2"], &["sh", "-c", "sh -c true; sh -c true"]);
     let said = text(&output.stderr);
     let lines: Vec<_> = said.lines().filter(|line| line.starts_with("SIMULATED: ")).collect();
@@ -117,9 +117,9 @@ fn exit_codes_and_signals_are_those_of_the_program() {
     assert_eq!(sim(&[], &[env!("CARGO_MANIFEST_DIR")]).status.code(), Some(126));
 }
 
-/// Outside of packages the cache directory is used; here it is set to the target directory, to avoid another build.
+/// Outside of packages the command builds in the cache directory. Here that is the target directory, to avoid another build.
 #[test]
-fn without_a_package_the_cache_has_it() {
+fn without_a_package_the_driver_is_built_in_the_cache() {
     let packages = folder(&[]).ancestors().nth(3).expect("it is in the target directory").to_owned();
     let mut command = command(&[], &["sh", "-c", "echo $LD_LIBRARY_PATH"]);
     let output = command.current_dir("/").env("XDG_CACHE_HOME", &packages).output().unwrap();
@@ -180,7 +180,7 @@ fn options_are_variables_of_the_program_and_win() {
 
 /// The program's own library path is searched after the driver's folder.
 #[test]
-fn the_library_path_stays() {
+fn the_programs_library_path_is_kept() {
     let mut command = command(&[], &["sh", "-c", "echo $LD_LIBRARY_PATH"]);
     let output = command.env("LD_LIBRARY_PATH", "/one:/two").output().unwrap();
     assert!(text(&output.stdout).ends_with(":/one:/two"), "{}", text(&output.stdout));
@@ -211,10 +211,10 @@ fn other_programs_do_not_get_the_symbols() {
 #[test]
 fn a_process_has_one_driver() {
     let program = env!("CARGO_BIN_EXE_installs");
-    // Installed before the library is opened, the driver in the process replaces it.
+    // A driver that the process installs before it opens the library replaces the library.
     let early = printed(&["--devices", "2"], &[program]);
     assert!(early.starts_with("3 /memfd:libcuda.so") && !early.contains("for-"), "{early}");
-    // An open library stays, with its own devices.
+    // A library that is already open is kept, with its own devices.
     let late = printed(&["--devices", "2"], &[program, "late"]);
     assert!(late.starts_with("2 /") && late.ends_with("/libcuda.so.1") && !late.contains("memfd"), "{late}");
 }

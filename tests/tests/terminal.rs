@@ -1,4 +1,4 @@
-//! Nothing that the command prints makes a terminal do anything, wherever the text is from.
+//! Tests that the command prints no control characters from files, names or errors.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +10,7 @@ use tests::{cargo_kernels, file};
 const NAME: &str = "k\u{1b}[2J\u{9b}31m\u{202e}.ptx";
 const SHOWN: &str = "k\\u001b[2J\\u009b31m\\u202e.ptx";
 
-/// What the command prints.
+/// Runs the command, and returns its standard output and its standard error.
 fn printed(args: &[&dyn AsRef<OsStr>]) -> [String; 2] {
     let output = cargo_kernels(args.iter().map(AsRef::as_ref));
     [output.stdout, output.stderr].map(|bytes| {

@@ -1,4 +1,4 @@
-//! Two copies of kernel-registry in one program, as cargo builds them if packages ask for two versions.
+//! Tests a program with two copies of kernel-registry, as cargo builds it if packages ask for two versions.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -35,7 +35,7 @@ const MAIN: &str = r#"
     }
 "#;
 
-/// Builds a program with the kernels of two packages: `twin-a` uses the workspace's kernel-registry, `twin-b` a copy with
+/// Builds a program with the kernels of two packages: `twin-a` uses the workspace's kernel-registry, and `twin-b` uses a copy with
 /// another version number.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -47,7 +47,7 @@ fn program() -> &'static Path {
         for name in &crates {
             let (from, to) = (workspace.join(name), copy.join(name));
             let manifest = fs::read_to_string(from.join("Cargo.toml")).unwrap();
-            // Manifests inherit from this workspace; the copies must not.
+            // The copies' manifests must not inherit the version from this workspace.
             let own = manifest.replace("\nversion.workspace = true", &format!("\nversion = \"{OTHER}\""));
             let own = crates.iter().fold(own, |manifest, other| {
                 let path = format!("path = \"../{other}\"");
@@ -56,7 +56,7 @@ fn program() -> &'static Path {
                     .replace(&format!("{other} = {{ workspace = true"), &format!("{other} = {{ {path}"))
             });
             write(&to.join("Cargo.toml"), &own);
-            // The sources are linked, so that cargo sees unchanged times and compiles them once.
+            // The sources are symbolic links, so that cargo sees unchanged times and compiles them once.
             symlink(from.join("src"), to.join("src")).unwrap();
         }
         for part in ["build.rs", "build", "cuda"] {
@@ -105,7 +105,7 @@ fn printed() -> String {
     lines(&mut Command::new(program())).join("\n")
 }
 
-/// The output of `cargo kernels`.
+/// Runs `cargo kernels` on the program, and returns its output.
 fn printed_by_kernels(args: &[&str]) -> String {
     let output = cargo_kernels(args.iter().map(AsRef::as_ref).chain([program().as_os_str()]));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -133,7 +133,7 @@ fn each_knows_its_own_kernels_and_names_those_of_the_other() {
     );
     assert!(printed.contains("\n4 kernels warm on "), "{printed}");
     assert!(printed.contains(&format!("\nNOT WARM: {TWIN_B}")), "{printed}");
-    // This message comes from the other copy.
+    // The other copy prints this message.
     assert!(
         printed.contains(
             "cold: kernel `twin_b::saxpy`: it is registered with kernel-registry 0.2.0, and the program also contains another \

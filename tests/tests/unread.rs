@@ -1,4 +1,4 @@
-//! What of an image cannot be read is said once for each image, with numbers, and in the exit code.
+//! Tests that the command reports the unreadable parts of an image once for each image, with numbers, and in its exit code.
 
 #[path = "../../kernel-registry-image/tests/common/packed.rs"]
 mod packed;
@@ -26,7 +26,7 @@ fn json_of(args: &[&dyn AsRef<OsStr>], code: i32) -> Value {
     serde_json::from_str(&stdout).unwrap()
 }
 
-/// Kernels of machine code, then three containers of which none may unpack to so much, and one that may.
+/// Writes a file with kernels in machine code, three containers that would unpack to more than is allowed, and one that would not.
 fn partly() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut bytes =
@@ -73,7 +73,7 @@ fn show_tells_once_what_was_not_read() {
     let documentation = include_str!("../../docs/show-json.md");
     are_documented(&[&document, &document["summary"], image, &image["unread"][0]], documentation);
 
-    // The kernel of this name may be there, too.
+    // The unreadable part may contain the kernel of this name, too.
     let (code, text, _) = run(&[&"show", &"small", &path]);
     assert_eq!((code, text.matches("cannot be read").count()), (15, 1), "{text}");
 }
@@ -84,7 +84,7 @@ fn what_was_not_read_is_not_taken_for_equal_or_fitting() {
     let (code, text, errors) = run(&[&"diff", &path, &path]);
     assert_eq!((code, text.matches("cannot be read").count()), (15, 2), "{text}");
     assert_eq!(errors, format!("error: 6 variants of 2 images {SAID}\n"));
-    // So does the JSON of `show`.
+    // The JSON of `show` tells it, too.
     let (_, shown, _) = run(&[&"show", &"--all", &path, &"--json"]);
     let shown = file("shown.json", shown.as_bytes());
     let document = json_of(&[&"diff", &shown, &shown, &"--json"], 15);
@@ -122,7 +122,7 @@ fn what_was_not_read_is_not_declared_in_silence() {
 
 #[test]
 fn check_tells_what_it_did_not_compare() {
-    // An image of this program was made by a newer toolkit.
+    // A newer toolkit made an image of this program.
     let program = Build::default().executable("deep");
     let (code, text, errors) = run(&[&"check", &program]);
     assert!(

@@ -1,4 +1,4 @@
-//! Unusual but legal declarations: they compile (see the fixtures) and have the expected names, lines and parameters.
+//! Tests unusual but legal declarations. The fixtures `legal-*` show that they compile; the tests compare names, lines and parameters.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ fn names_of_an_expansion_are_names_like_others() {
     assert!(tried.len() > 100);
 }
 
-/// The identifiers of a source, without those in literals and comments.
+/// Returns the identifiers of a source, without those in literals and comments.
 fn identifiers(source: &str) -> Vec<String> {
     const KEYWORDS: [&str; 18] = [
         "as", "const", "crate", "fn", "for", "impl", "let", "mod", "mut", "pub", "Self", "static", "struct",
@@ -70,7 +70,7 @@ fn identifiers(source: &str) -> Vec<String> {
     ];
     let code =
         source.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n");
-    // Literals have no quotes but at their ends, and escaped ones.
+    // A quote that is not escaped begins or ends a literal.
     let outside: String = code.replace("\\\"", "").split('"').step_by(2).collect::<Vec<_>>().join(" ");
     let words = outside.split(|c: char| !c.is_alphanumeric() && c != '_');
     let is_name =
@@ -79,7 +79,7 @@ fn identifiers(source: &str) -> Vec<String> {
 }
 
 #[test]
-fn strict_and_old_crates_have_theirs() {
+fn strict_and_old_crates_have_their_kernels() {
     assert_eq!(paths("legal-2021"), ["legal_2021::inner::saxpy", "legal_2021::saxpy"]);
     assert_eq!(
         paths("legal-strict"),

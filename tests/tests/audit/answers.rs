@@ -1,4 +1,4 @@
-//! What the command answers where it cannot do what was asked: what is wrong, what to do, and an exit code that is no success.
+//! Tests what `cargo kernels audit` answers when it cannot do what was asked: what is wrong, what to do, and an exit code other than 0.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,13 +22,13 @@ fn the_version_is_told() {
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         assert!(text(&output.stdout).ends_with(env!("CARGO_PKG_VERSION")), "{}", text(&output.stdout));
     }
-    // Behind the program it is the program's.
+    // An option after the program belongs to the program.
     let output = packed().args(["echo", "--version"]).output().expect("the tool runs");
     assert!(text(&output.stdout).contains("echo") || text(&output.stdout) == "--version");
 }
 
 #[test]
-fn a_watch_is_of_folders() {
+fn watch_refuses_a_single_record() {
     let record = scratch_folder().join("1.rec");
     fs::write(&record, "").expect("a file");
     let said = fails(answer(&["watch", record.to_str().expect("UTF-8")]), 2);
@@ -54,7 +54,7 @@ fn a_library_that_the_loader_would_not_find_is_refused() {
 }
 
 #[test]
-fn a_file_that_nobody_can_make_is_no_mark() {
+fn a_ready_file_in_a_missing_folder_is_refused() {
     let output = packed().args(["--ready-file", "/no/such/folder/ready", "echo", "it ran"]).output();
     let output = output.expect("the tool runs");
     assert_eq!(text(&output.stdout), "");
@@ -66,7 +66,7 @@ fn a_file_that_nobody_can_make_is_no_mark() {
 }
 
 #[test]
-fn preloads_are_merged_into_a_file() {
+fn merge_without_an_output_file_is_refused() {
     let preload = scratch_folder().join("a.preload");
     fs::write(&preload, "kernel-registry preload 1\nstack 64\n").expect("a file");
     let said = fails(answer(&["merge", preload.to_str().expect("UTF-8")]), 2);
@@ -74,7 +74,7 @@ fn preloads_are_merged_into_a_file() {
 }
 
 #[test]
-fn an_option_behind_the_program_is_pointed_at() {
+fn an_audit_option_after_the_program_is_pointed_out() {
     let said = |arguments: &[&str]| {
         let output = packed().args(arguments).output().expect("the tool runs");
         assert!(output.status.success() && text(&output.stdout).starts_with("-"), "{}", text(&output.stderr));
@@ -83,14 +83,13 @@ fn an_option_behind_the_program_is_pointed_at() {
     let note = "`--record` stands behind the program, so it is the program's";
     assert!(said(&["echo", "--record", "a.preload"]).contains(note));
     assert!(said(&["echo", "-x", "--record=a.preload"]).contains(note));
-    // Behind dashes it is meant, and some words are everybody's.
+    // After `--` the note would be wrong, and options such as `--json` are common in other programs.
     assert!(!said(&["--", "echo", "--record", "a.preload"]).contains("stands behind"));
     assert!(!said(&["echo", "--json", "--recorder"]).contains("stands behind"));
 }
 
-/// An assertion about nothing is no success.
 #[test]
-fn a_run_without_a_call_to_the_driver_does_not_do_what_was_asked() {
+fn a_run_without_a_driver_call_fails_if_an_option_asked_for_one() {
     let file = scratch_folder().join("a");
     let file = file.to_str().expect("UTF-8");
     fs::write(format!("{file}.preload"), "kernel-registry preload 1\nstack 64\n").expect("a file");
@@ -109,7 +108,7 @@ fn a_run_without_a_call_to_the_driver_does_not_do_what_was_asked() {
             said.contains("error: nothing was audited, and ") && said.contains(asked[0]),
             "{asked:?}: {said}"
         );
-        // The program's own code stays.
+        // The program's own exit code is kept.
         let output = packed().args(asked).args(["sh", "-c", "exit 42"]).output().expect("the tool runs");
         assert_eq!(output.status.code(), Some(42), "{asked:?}: {}", text(&output.stderr));
     }
@@ -117,7 +116,7 @@ fn a_run_without_a_call_to_the_driver_does_not_do_what_was_asked() {
 }
 
 #[test]
-fn findings_that_may_be_lost_are_no_success() {
+fn damaged_records_make_merge_fail() {
     needs_python!();
     let program = python("assert launch(library, b'late') == 0");
     let records = scratch_folder();

@@ -1,4 +1,4 @@
-//! Calls that wait for a kernel: hangs, and slow ones.
+//! Tests of hangs and slow calls: the report explains which kernel a call waits for.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,11 +12,11 @@ use super::preload::options;
 use crate::{audit, events, has_python, simulated, text};
 
 #[test]
-fn programs_run_unchanged_and_a_hang_is_explained() {
+fn a_program_runs_unchanged_and_its_hang_is_explained() {
     let (output, report) = audit(&["--hang-after", "0.15"], &[env!("CARGO_BIN_EXE_hardware")]);
     let said = text(&output.stderr);
     assert!(text(&output.stdout).ends_with(" checks, 0 failed"), "{}{said}", text(&output.stdout));
-    // One of its checks launches a cold kernel beside a resident one.
+    // One check of the program launches a cold kernel beside a resident kernel.
     let hangs = events(&report, "hang");
     let names = |event: &Value| {
         let explained = event["text"].as_str().expect("text");
@@ -34,7 +34,7 @@ fn programs_run_unchanged_and_a_hang_is_explained() {
     assert_eq!(output.status.code(), Some(12), "a hang is a finding: {said}");
 }
 
-/// The first Ctrl-C is the program's, and the second ends what does not end by itself, with its children.
+/// Checks that the first Ctrl-C goes to the program, and that the second ends the program and its children if they still run.
 #[test]
 fn ctrl_c_twice_ends_a_program_that_hangs() {
     if !has_python() {
@@ -69,7 +69,7 @@ fn ctrl_c_twice_ends_a_program_that_hangs() {
     }
     assert!(!words.contains("warm_all"), "it is in Python: {report}");
     assert!(!super::has_open_python() || words.contains("(at hangs.py:"), "{report}");
-    // Paragraphs are wrapped; a table's lines are not.
+    // The report wraps paragraphs, and does not wrap lines of tables.
     let paragraph = report.lines().skip_while(|line| !line.starts_with("! HANG")).take(6);
     assert!(paragraph.clone().all(|line| line.chars().count() <= 80), "{report}");
     assert!(said.contains("press Ctrl-C twice to end the program with a report"), "{said}");
@@ -87,9 +87,9 @@ fn a_slow_call_names_the_kernel_that_it_waited_for() {
     assert!(said.contains("while `spin` was resident"), "{said}");
 }
 
-/// Programs of the examples, built.
+/// Builds these programs of the examples, and returns their paths.
 fn built(stories: &[&str]) -> Vec<String> {
-    // Beside this package's programs. The tests of the workspace have built them already, with the features of the workspace.
+    // The whole workspace is built, because its tests have built these programs already with the features of the workspace.
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--locked", "--workspace"]);
     let status = build.args(stories.iter().flat_map(|story| ["--bin", story])).status();
@@ -117,7 +117,7 @@ fn stories_are_explained_cold_and_have_no_finding_warm() {
             assert!(said.contains(word), "{story}: {word}: {said}");
         }
 
-        // These two say that they are ready, and then a kernel is not warm.
+        // The stories other than `stream_fence` say that they are ready, and then launch a kernel that is not warm.
         if story != "stream_fence" {
             let (output, report) = audit(&["--after-ready", "refuse"], &[program, "--cold"]);
             let said = text(&output.stderr);
@@ -132,7 +132,7 @@ fn stories_are_explained_cold_and_have_no_finding_warm() {
     }
 }
 
-/// What waits in them is a late load of kernel-registry, and what that loads and unloads besides.
+/// The calls that wait in the stories are late loads of kernel-registry, which load and unload modules.
 #[test]
 fn stories_complete_cold_once_they_are_preloaded() {
     for program in built(&["two_kernels", "persistent"]) {
@@ -145,7 +145,7 @@ fn stories_complete_cold_once_they_are_preloaded() {
     }
 }
 
-/// Rank 1 loads a kernel late, beside a resident one, and rank 0 waits for rank 1.
+/// In this program rank 1 loads a kernel late beside a resident kernel, and rank 0 waits for rank 1.
 #[test]
 fn ranks_that_hang_are_explained_together_while_they_do() {
     needs_python!();

@@ -1,6 +1,6 @@
-//! `cargo kernels audit`: programs run unchanged behind the hooks, and what they load late is named.
+//! Tests `cargo kernels audit`: programs run unchanged behind the hooks, and the report names the kernels that they load late.
 
-/// Ends a test where there is no Python.
+/// Ends a test if Python is not installed.
 macro_rules! needs_python {
     () => {
         if !crate::has_python() {
@@ -27,7 +27,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tests::{Build, cargo_kernels_command, left_out, scratch_folder};
 
-/// The command on the simulated driver, in an environment without CUDA.
+/// Returns the command on the simulated driver, in an environment without variables of CUDA.
 fn simulated() -> Command {
     let mut command = cargo_kernels_command();
     for (name, _) in std::env::vars_os() {
@@ -40,7 +40,7 @@ fn simulated() -> Command {
     command
 }
 
-/// Watches a program on the simulated driver, and returns its output, and the report as JSON.
+/// Audits a program on the simulated driver. Returns the program's output, and the report as JSON.
 fn audit(options: &[&str], program: &[&str]) -> (Output, Value) {
     let folder = scratch_folder();
     let json = folder.join("report.json");
@@ -55,7 +55,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("UTF-8").trim_end()
 }
 
-/// The events of this kind, of all processes.
+/// Returns the events of one kind, of all processes.
 fn events<'a>(report: &'a Value, kind: &str) -> Vec<&'a Value> {
     let processes = report["processes"].as_array().expect("a list");
     let events = processes.iter().flat_map(|process| process["events"].as_array().expect("a list"));
@@ -66,7 +66,7 @@ fn has_python() -> bool {
     Command::new("python3").arg("--version").output().is_ok()
 }
 
-/// The beginning of Python programs: a context, and a module with a kernel.
+/// The beginning of the Python programs, which creates a context and loads a library with kernels.
 const PYTHON: &str = r#"
 import ctypes, os, signal
 cuda = ctypes.CDLL('libcuda.so.1')
@@ -168,7 +168,7 @@ def take(module):
     function = ctypes.c_void_p()
     result = cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late')
     assert result or cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, args, None) == 0
-    # Beside a kernel that runs, the first launch loads, and not this call.
+    # While a kernel runs, cuModuleGetFunction loads nothing, and the first launch would load.
     assert cuda.cuCtxSynchronize() == 0
     return result
 out = ctypes.c_uint64()
@@ -177,7 +177,7 @@ one, other = module(), module()
 assert take(one) == take(other) == 0 and launch(library, b'later') == 0
 cuda.kernel_registry_audit_ready()
 assert cuda.cuModuleUnload(other) == 0
-# What is loaded stays known, and is not late.
+# The audit remembers loaded kernels: they are not late.
 assert take(one) == 0 and launch(library, b'later') == 0
 print(cuda.cuModuleGetFunction(ctypes.byref(ctypes.c_void_p()), one, b'later'))
 ",
@@ -207,7 +207,7 @@ kernel, function = ctypes.c_void_p(), ctypes.c_void_p()
 assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), framed, b'framed') == 0
 assert cuda.cuKernelGetFunction(ctypes.byref(function), kernel) == 0
 cuda.kernel_registry_audit_ready()
-# It is loaded, but needs a larger stack.
+# The kernel is loaded, but needs a larger stack.
 print(launch(framed, b'framed'))
 ",
     );
@@ -247,7 +247,7 @@ import _ctypes, ctypes
 for name in ['libcuda.so', 'libcuda.so.1', 'libcuda.so.1', 'libcuda.so']:
     driver = ctypes.CDLL(name)
     print(hasattr(driver, 'kernel_registry_audit_ready'), end=' ')
-    # The driver behind stays loaded: it must not be found by its name.
+    # The real driver stays loaded, so the loader must not find it by its name.
     _ctypes.dlclose(driver._handle)
 ";
     let (output, _) = audit(&[], &["python3", "-c", program]);
@@ -271,7 +271,7 @@ print(*[cuda.cuModuleGetFunction(ctypes.byref(function), module, name) for name 
 }
 
 #[test]
-fn a_refusal_that_nobody_reads_ends_no_program() {
+fn a_refusal_printed_to_a_closed_pipe_ends_no_program() {
     needs_python!();
     let program = python(
         "
@@ -306,7 +306,7 @@ assert launch(library, b'late') == 0
 }
 
 #[test]
-fn events_without_room_are_counted() {
+fn events_that_do_not_fit_the_record_are_counted() {
     needs_python!();
     let program = python("assert launch(library, b'late') == 0 and launch(library, b'later') == 0");
     let (output, report) = audit(&["--events", "2", "--slow", "10000"], &["python3", "-c", &program]);
@@ -366,7 +366,7 @@ fn an_audited_program_is_not_audited_twice() {
 
 #[test]
 fn a_program_that_is_interrupted_is_reported() {
-    // A terminal sends SIGINT to both, and a supervisor SIGTERM to the command.
+    // A terminal sends SIGINT to both processes, and a supervisor sends SIGTERM to the command only.
     for (program, signal) in
         [("kill -INT $PPID; kill -INT $$", 2), ("sleep 1; kill -TERM $PPID; sleep 10", 15)]
     {
@@ -384,7 +384,7 @@ fn many_threads_are_watched() {
 }
 
 #[test]
-fn a_program_without_cuda_is_said_to_have_none() {
+fn a_program_without_cuda_is_reported_as_such() {
     let (output, report) = audit(&[], &["true"]);
     assert!(output.status.success());
     assert!(text(&output.stderr).contains("AUDIT: no call to the driver was seen"));
@@ -395,7 +395,7 @@ fn a_program_without_cuda_is_said_to_have_none() {
 }
 
 #[test]
-fn records_that_cannot_be_read_are_left_out_in_words() {
+fn unreadable_records_are_left_out_and_named() {
     let folder = scratch_folder();
     let records = folder.to_str().expect("a path in UTF-8");
     let program = format!("echo no record > {records}/1.rec");
@@ -420,7 +420,7 @@ fn records_of_earlier_programs_do_not_count() {
 }
 
 #[test]
-fn the_report_is_written_wherever_it_shall_go() {
+fn a_report_to_a_link_is_written_to_its_target() {
     let folder = scratch_folder();
     let (file, link) = (folder.join("file"), folder.join("link"));
     std::fs::write(&file, "").expect("the folder is there");
@@ -450,7 +450,7 @@ fn times_are_numbers_of_seconds() {
     }
 }
 
-/// Whether frames of Python are seen in any thread: CPython 3.11 and 3.12 export a function for that.
+/// Returns whether the audit can read Python's frames in any thread. CPython 3.11 and 3.12 export a function for that.
 fn has_open_python() -> bool {
     let version =
         Command::new("python3").arg("--version").output().map(|output| text(&output.stdout).to_owned());
@@ -488,7 +488,7 @@ assert deep(200) == 0
     assert!(frames[2].ends_with(" <module>"), "{frames:?}");
 }
 
-/// Every interpreter that is named in a variable, or the one on the path.
+/// Runs with every interpreter that the variable names, or with the interpreter on the path.
 #[test]
 fn python_that_holds_the_interpreter_is_named_in_every_version() {
     let interpreters = std::env::var("PYTHONS").unwrap_or_else(|_| "python3".to_owned());

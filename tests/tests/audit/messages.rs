@@ -1,5 +1,4 @@
-//! Nothing is lost without a word: messages that cannot be written, records that cannot be made, findings without room, and a thread that
-//! could not be started.
+//! Tests that the command reports what it could not do: print a message, create a record, store a finding, or start a thread.
 
 use std::fs;
 
@@ -10,9 +9,9 @@ use super::preload::options;
 use super::{audit, python, simulated, text};
 
 #[test]
-fn a_file_that_has_the_number_of_the_output_gets_no_message() {
+fn a_file_opened_as_descriptor_2_gets_no_message() {
     needs_python!();
-    // Before the library of the hooks is there.
+    // The file is opened as descriptor 2 before the library of the hooks is loaded.
     let data = scratch_folder().join("data");
     let program = python(
         "
@@ -32,9 +31,9 @@ print(launch(library, b'late'))
 }
 
 #[test]
-fn a_process_without_a_record_is_no_success() {
+fn a_process_without_a_record_makes_the_command_fail() {
     needs_python!();
-    // Another user, another root, or as here no folder any more.
+    // A process may run as another user, or in another root. Here the folder of the records is gone.
     for instead in ["", "open(folder, 'w')\n"] {
         let folder = scratch_folder().join("records");
         let moved =
@@ -50,7 +49,7 @@ fn a_process_without_a_record_is_no_success() {
 }
 
 #[test]
-fn findings_without_room_are_findings() {
+fn findings_that_do_not_fit_the_record_count_as_findings() {
     needs_python!();
     let program = python(
         "
@@ -66,10 +65,10 @@ assert launch(library, b'later') == 0
     assert!(said.contains("1 of these are findings"), "{said}");
 }
 
-/// As in a container that allows no more threads.
+/// A Python program that forbids its process to start threads, as a container may do.
 const NO_THREADS: &str = "
 import ctypes, platform, struct
-# The simulated driver has a thread.
+# The simulated driver starts its thread before that is forbidden.
 assert ctypes.CDLL('libcuda.so.1').cuInit(0) == 0
 clone = {'x86_64': 56, 'aarch64': 220}[platform.machine()]
 CLONE3, ALLOW, AGAIN = 435, 0x7fff0000, 0x0005000b
@@ -83,7 +82,7 @@ assert libc.prctl(38, 1, 0, 0, 0) == libc.prctl(22, 2, ctypes.byref(filter)) == 
 ";
 
 #[test]
-fn a_process_without_threads_is_no_success() {
+fn a_process_that_cannot_start_threads_makes_the_command_fail() {
     needs_python!();
     let program = format!("{NO_THREADS}{}", python("print('done')"));
     let mark = scratch_folder().join("ready");

@@ -1,5 +1,5 @@
-//! What else is in a program: coroutines, libraries that load while they are initialized, that stand before `dlsym`, and that take all signals. In front
-//! of a driver in C, which only answers: its threads and locks are none.
+//! Tests the hooks beside other code in a process: coroutines, allocators, libraries that use CUDA while they are initialized or that
+//! replace `dlsym`, and threads that block signals. The driver here is a small C library, which has no threads and no locks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tests::{cargo_kernels_command, scratch_folder};
 
 use super::text;
 
-/// The driver.
+/// The C source of the driver.
 const DRIVER: &str = r#"
 #include <stddef.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ int cuCtxSynchronize(void) {
 }
 "#;
 
-/// The beginning of the programs and libraries in front of it.
+/// The beginning of the C programs and libraries that use the driver.
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -83,7 +83,7 @@ fn compiled(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf 
 
 const SHARED: [&str; 2] = ["-shared", "-fPIC"];
 
-/// An audit in front of the driver, and the folder of the programs.
+/// Returns an audit command in front of the driver, and the folder of the compiled programs.
 fn beside_driver(options: &[&str]) -> (Command, PathBuf) {
     let folder = scratch_folder();
     compiled(&folder, "libcuda.so.1", DRIVER, &[&SHARED[..], &["-Wl,-soname,libcuda.so.1"]].concat());
@@ -93,7 +93,7 @@ fn beside_driver(options: &[&str]) -> (Command, PathBuf) {
     (command, folder)
 }
 
-/// Audits a program that begins with [`PROGRAM`].
+/// Compiles a program that begins with [`PROGRAM`], and audits it.
 fn run(options: &[&str], source: &str, flags: &[&str], arguments: &[&str]) -> (Output, String) {
     let (mut command, folder) = beside_driver(options);
     let program = compiled(&folder, "program", &format!("{PROGRAM}{source}"), flags);
@@ -106,9 +106,9 @@ fn said(command: &mut Command) -> (Output, String) {
     (output, said)
 }
 
-/// As in a coroutine whose part of the stack was copied to where another one had been.
+/// A coroutine's stack can be copied over another one, so that frame pointers of outer functions are wrong.
 #[test]
-fn a_stack_that_leads_nowhere_is_left_alone() {
+fn a_stack_with_a_wrong_frame_pointer_is_not_followed() {
     let program = "
 static void **outer_frame;
 static void inner(void) {
@@ -154,7 +154,7 @@ int main(int count, char **arguments) {
 }
 
 #[test]
-fn a_hang_while_a_library_is_initialized_is_said() {
+fn a_hang_while_a_library_is_initialized_is_reported() {
     let library = format!(
         "{PROGRAM}
 __attribute__((constructor)) static void initialize(void) {{ start(); cuCtxSynchronize(); }}"
@@ -168,7 +168,7 @@ __attribute__((constructor)) static void initialize(void) {{ start(); cuCtxSynch
     assert!(said.contains("/libwaits.so#"), "{said}");
 }
 
-/// Libraries that share a GPU hand out functions of their own, which call those of the driver that they find.
+/// A library that shares a GPU between processes replaces `dlsym`, and returns functions of its own that call the driver.
 #[test]
 fn a_library_that_stands_before_dlsym_is_not_called_by_the_hooks() {
     let layer = format!(
@@ -200,7 +200,7 @@ P dlsym(P library, const char *name) {{
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "0"), "{said}");
 }
 
-/// Test runners give programs few variables.
+/// A test runner may start programs with few environment variables.
 #[test]
 fn a_program_without_the_variables_runs_and_is_watched() {
     let program = "int main(void) { start(); load(); puts(\"done\"); }";
@@ -213,7 +213,7 @@ fn a_program_without_the_variables_runs_and_is_watched() {
 }
 
 #[test]
-fn a_thread_that_takes_all_signals_gets_none() {
+fn a_thread_that_blocks_all_signals_gets_none_of_the_audits() {
     if !super::has_python() {
         return tests::left_out("python3 is not installed", "REQUIRE_PYTHON");
     }
@@ -310,7 +310,7 @@ int main(void) {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "done"), "{said}");
 }
 
-/// Programs say that they are ready in a thread of their own.
+/// A program may say that it is ready in another thread than the first driver call's.
 #[test]
 fn a_thread_that_says_ready_beside_the_first_call_does_not_hang() {
     let program = "
@@ -341,7 +341,7 @@ int main(void) {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "done"), "{said}");
 }
 
-/// Before version 2.36, glibc has one lock for the list of what a fork calls, which it holds during the fork.
+/// A library that forks as glibc before 2.36 did: it holds the lock of the list of fork handlers during the fork.
 const OLDER_FORK: &str = "
 static pthread_mutex_t list = PTHREAD_MUTEX_INITIALIZER;
 int __register_atfork(P before, P in_parent, P in_child, P library) {
@@ -359,7 +359,7 @@ pid_t fork(void) {
     return process;
 }";
 
-/// An allocator with a lock, which a fork takes.
+/// An allocator with a lock that `fork` takes.
 const ALLOCATOR: &str = "
 extern P __libc_malloc(size_t), __libc_calloc(size_t, size_t), __libc_realloc(P, size_t), __libc_memalign(size_t, size_t);
 extern void __libc_free(P);
@@ -396,7 +396,7 @@ int main(void) {
     for library in [OLDER_FORK, ALLOCATOR] {
         let (mut command, folder) = beside_driver(&["--events", "1"]);
         compiled(&folder, "libfirst.so", &format!("{PROGRAM}{library}"), &SHARED);
-        // Loaded with the program, the hooks are initialized before that library.
+        // The program is linked with the driver, so that the hooks are initialized before `libfirst.so`.
         let driver = folder.join("libcuda.so.1");
         let linked = ["-Wl,--no-as-needed", driver.to_str().expect("a path in UTF-8")];
         let program = compiled(&folder, "program", &format!("{PROGRAM}{program}"), &linked);
@@ -432,7 +432,7 @@ int main(void) {
     }
     puts(\"done\");
 }";
-    // It still ends when the hooks have.
+    // The driver's destructor still runs after the hooks have ended.
     let driver = format!("{DRIVER}\n__attribute__((destructor)) static void end(void) {{ usleep(20000); }}");
     let (mut command, folder) = beside_driver(&["--events", "10"]);
     compiled(&folder, "libcuda.so.1", &driver, &[&SHARED[..], &["-Wl,-soname,libcuda.so.1"]].concat());
@@ -441,7 +441,7 @@ int main(void) {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "done"), "{said}");
 }
 
-/// As with `mlockall` in a program that may lock little memory.
+/// A program that calls `mlockall` and may lock little memory has no memory for a record.
 #[test]
 fn a_program_without_memory_for_a_record_runs_unwatched() {
     let program = "
@@ -457,12 +457,12 @@ int main(void) {
     puts(\"done\");
 }";
     let (output, said) = run(&[], program, &[], &[]);
-    // The program goes on, and the command does not succeed: nothing is known of it.
+    // The program goes on, but the command fails, because it knows nothing of the program.
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), "done"), "{said}");
     assert!(said.contains("no memory for a record") && said.contains("is not watched"), "{said}");
 }
 
-/// What only a process of one thread may do, such as `unshare`, works after it has asked for functions.
+/// A process of one thread may make calls such as `unshare`, and must still be able to after it asked for functions of the driver.
 #[test]
 fn asking_for_functions_starts_no_thread() {
     let program = "

@@ -1,4 +1,5 @@
-//! Other users: what they can make in folders where all may, and names in files of theirs, change nothing of this user's.
+//! Tests that other users change no files of this user: neither by files in folders where all users may write, nor by paths in
+//! their own files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
@@ -11,10 +12,10 @@ use tests::{cargo_kernels_command, fails, left_out, scratch_folder};
 
 use super::text;
 
-/// A user that is neither root nor the one who runs the tests.
+/// The id of a user that is neither root nor the user who runs the tests.
 const NOBODY: u32 = 65_534;
 
-/// The command with the simulated driver, in a folder that needs no cargo.
+/// Returns the packed command, which has the simulated driver beside it and needs no cargo.
 pub(super) fn packed() -> Command {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -29,7 +30,7 @@ pub(super) fn packed() -> Command {
     command
 }
 
-/// Merges into this preload. It ends within seconds, and takes no more than 4 GB of memory.
+/// Merges records or a preload into another preload. The command may run for seconds only, and take 4 GB of memory at most.
 fn merge(into: &Path, from: &Path) -> Output {
     let tool = cargo_kernels_command();
     let mut command = Command::new("timeout");
@@ -38,7 +39,7 @@ fn merge(into: &Path, from: &Path) -> Output {
     command.arg(from).output().expect("the tool runs")
 }
 
-/// Whether this is root, who can make files of other users.
+/// Returns whether the test runs as root, who can create files of other users.
 fn is_root() -> bool {
     let is_root = fs::metadata("/proc/self").is_ok_and(|its| its.uid() == 0);
     if !is_root {
@@ -47,14 +48,14 @@ fn is_root() -> bool {
     is_root
 }
 
-/// A folder where all may make files, and remove their own.
+/// Creates a folder where all users may create files, and remove their own.
 fn folder_of_all() -> PathBuf {
     let folder = scratch_folder();
     fs::set_permissions(&folder, Permissions::from_mode(0o1777)).expect("it is ours");
     folder
 }
 
-/// The folder in front of the driver, as the program finds it.
+/// Returns the folder from which the program loads the driver's stand-in.
 fn front(mut command: Command) -> PathBuf {
     let output = command.args([
         "sh",
@@ -66,9 +67,9 @@ fn front(mut command: Command) -> PathBuf {
     text(&output.stdout).into()
 }
 
-/// A process of the program can live longer than the command, with the folder's name in its environment.
+/// A process of the program can live longer than the command, and has the folder's name in its environment.
 #[test]
-fn nobody_else_can_make_the_folder_in_front_of_the_driver_anew() {
+fn no_other_user_can_recreate_the_folder_in_front_of_the_driver() {
     const HOMES: [&str; 4] = ["HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "CACHE_DIRECTORY"];
     let cannot_be_made_anew = |folder: &Path| {
         let there = folder.ancestors().find(|path| path.exists()).expect("a root");
@@ -89,12 +90,12 @@ fn nobody_else_can_make_the_folder_in_front_of_the_driver_anew() {
         "nothing is left there"
     );
 
-    // As in a service of systemd.
+    // A service of systemd has none of these variables.
     let mut command = packed();
     HOMES.iter().for_each(|name| _ = command.env_remove(name));
     cannot_be_made_anew(&front(command));
 
-    // As under `sudo`.
+    // Under `sudo` the home belongs to another user.
     if is_root() {
         let home = scratch_folder();
         lchown(&home, Some(NOBODY), None).expect("root may");
@@ -122,7 +123,7 @@ fn a_killed_command_leaves_nothing_for_long() {
     assert_eq!(left().count(), 1, "it is killed, and cannot clean up");
     let aged = Command::new("touch").args(["-d", "2 hours ago"]).args(left()).status();
     assert!(aged.expect("touch runs").success());
-    // The one that runs is as old.
+    // The folder of the running command is made to look as old.
     let looks = "front=${LD_LIBRARY_PATH%%:*}; touch -d '2 hours ago' \"$front\"
         env -u KERNEL_REGISTRY_AUDIT_DRIVER \"$0\" kernels audit --sim true; test -d \"$front\"";
     let mut command = packed();
@@ -153,7 +154,7 @@ fn a_preload_names_no_file_that_is_deleted_elsewhere() {
 }
 
 #[test]
-fn what_is_no_plain_file_is_not_read() {
+fn only_plain_files_are_read() {
     let (folder, image) = (scratch_folder(), b".version 8.0");
     let from = folder.join("from.preload");
     let copy = keep_copy(&images(&from), image, hash(image)).expect("a copy");
@@ -176,9 +177,9 @@ fn what_is_no_plain_file_is_not_read() {
     }
 }
 
-/// In a folder where all may make files, another user's link leads nowhere.
+/// In a folder where all users may write, links of other users are not followed.
 #[test]
-fn links_of_others_are_not_followed() {
+fn links_of_other_users_are_not_followed() {
     if !is_root() {
         return;
     }
@@ -199,7 +200,7 @@ fn links_of_others_are_not_followed() {
         packed().arg("--records").arg(&link).args(["echo", "it ran"]).output().expect("the tool runs");
     assert_eq!(text(&output.stdout), "", "{}", text(&output.stderr));
     assert!(fails(output, 1).contains("another user made it"));
-    // One's own is, and that of the folder's owner.
+    // Links of the user and of the folder's owner are followed.
     lchown(&link, Some(0), None).expect("root may");
     let output = packed().arg("--json").arg(&link).arg("true").output().expect("the tool runs");
     assert!(output.status.success() && link.is_symlink(), "{}", text(&output.stderr));
@@ -207,7 +208,7 @@ fn links_of_others_are_not_followed() {
 }
 
 #[test]
-fn a_folder_of_images_of_others_takes_no_copies() {
+fn no_copies_go_into_another_users_folder_of_images() {
     if !is_root() {
         return;
     }

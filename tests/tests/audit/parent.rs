@@ -1,4 +1,5 @@
-//! The command is a parent as a shell is: its program finds signals, its parent and its children as without it.
+//! Tests that the command is a parent process as a shell is: the program has the same signals, parent and children as without the
+//! command.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -15,10 +16,10 @@ use super::{audit, has_python, python, simulated, text};
 
 #[test]
 fn signals_that_are_ignored_or_blocked_stay_so() {
-    // The signals that are ignored, and those that are blocked, as bits.
+    // Returns the ignored signals and the blocked signals of the program, as bits.
     let seen = |changes: fn() -> io::Result<()>| {
         let mut command = packed();
-        // SAFETY: it makes calls that are allowed after a fork.
+        // SAFETY: `changes` makes only calls that are allowed after a fork.
         unsafe { command.pre_exec(changes) };
         let output = command.args(["cat", "/proc/self/status"]).output().expect("the tool runs");
         let status = text(&output.stdout);
@@ -29,7 +30,7 @@ fn signals_that_are_ignored_or_blocked_stay_so() {
     };
     let bit = |signal: i32| 1_u64 << (signal - 1);
     let [ignored, blocked] = seen(|| {
-        // SAFETY: a set of signals is numbers, which these calls fill in; they change this process alone.
+        // SAFETY: these calls fill in the set of signals, which is plain numbers, and change this process only.
         unsafe {
             let mut set = std::mem::zeroed();
             libc::sigaddset(&mut set, libc::SIGUSR2);
@@ -48,7 +49,7 @@ fn signals_that_are_ignored_or_blocked_stay_so() {
     assert_eq!((ignored & ours, blocked), (0, 0));
 }
 
-/// As `docker stop` sends it, and a service's supervisor.
+/// `docker stop` and supervisors of services send a signal to the command alone.
 #[test]
 fn a_signal_to_the_command_alone_reaches_the_program() {
     for signal in ["INT", "TERM", "QUIT"] {
@@ -64,7 +65,7 @@ fn a_signal_to_the_command_alone_reaches_the_program() {
     }
 }
 
-/// A terminal sends it to all of the foreground: the program gets it from there.
+/// A terminal sends SIGINT to all processes of the foreground, so the command must not pass the signal on.
 #[test]
 fn ctrl_c_reaches_the_program_once() {
     needs_python!();
@@ -78,7 +79,7 @@ signal.signal(signal.SIGINT, handler)
 print('press', flush=True)
 end = time.time() + 30
 while not times and time.time() < end: time.sleep(0.1)
-# A second one would come at once.
+# A second signal would come at once.
 time.sleep(1)
 ";
     let terminal = "
@@ -127,7 +128,7 @@ print(os.read(reads, 100).decode())
     assert_eq!(text(&output.stdout), "another", "{}", text(&output.stderr));
 }
 
-/// As in a container whose first process is the command: what nobody else waits for comes to it.
+/// In a container the command may be the first process, which becomes the parent of processes whose parent has ended.
 #[test]
 fn children_of_others_that_end_are_waited_for() {
     let own = Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "true"]).status();
@@ -156,7 +157,7 @@ print(os.getppid(), zombies)
     assert_eq!(text(&output.stdout), "1 0", "{}", text(&output.stderr));
 }
 
-/// Waits for this to become true.
+/// Waits until a condition is true.
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -165,7 +166,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Says `begun` by a file, and waits for another one.
+/// Returns a Python program that creates the file `begun`, and then waits for another file.
 fn waits_for(folder: &Path) -> String {
     python(&format!(
         "
@@ -208,7 +209,7 @@ fn a_watch_waits_for_others_than_those_that_have_ended() {
     assert!(watching.wait().expect("it ended").success(), "nothing hung");
 }
 
-/// As `docker pause` and a debugger stop it, for longer than a process that runs says nothing.
+/// `docker pause` or a debugger can stop a process for longer than a running process goes without a sign of life.
 #[test]
 fn a_process_that_is_stopped_has_not_ended() {
     needs_python!();

@@ -1,4 +1,4 @@
-//! What one run loads late is recorded, and preloaded in the next.
+//! Tests that the audit records what one run loads late, and preloads it in the next run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tests::{cargo_kernels_command, scratch_folder};
 
 use super::{audit, events, python, text};
 
-/// Runs a program that says that it is ready, and then launches `late` and `later`, of a library, a module and a second context.
+/// A program that says that it is ready, and then launches `late` and `later` from a library, from a module and in a second context.
 pub(super) const LATE: &str = r#"
 cuda.kernel_registry_audit_ready()
 assert launch(library, b'late') == 0
@@ -21,7 +21,7 @@ assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late') == 0
 print('done')
 "#;
 
-/// The beginning of programs with a kernel that spins until `flag` is set, in a stream of its own: `spin()` launches it.
+/// The beginning of programs with a kernel that spins until `flag` is set. `spin()` launches that kernel in a stream of its own.
 pub(super) const SPINNING: &str = r"
 SPIN = b'''.version 8.0
 .target sm_75
@@ -88,7 +88,7 @@ impl Program {
 }
 
 #[test]
-fn what_was_late_is_preloaded_in_the_next_run() {
+fn late_loads_are_preloaded_in_the_next_run() {
     needs_python!();
     let mut program = Program::new(LATE);
     let first = program.record();
@@ -112,7 +112,7 @@ fn what_was_late_is_preloaded_in_the_next_run() {
     let loaded = events(&second.1, "image");
     assert!(loaded.is_empty(), "the program got what was preloaded: {loaded:#?}");
 
-    // In another place, with its copies.
+    // The file and its copies of images are moved to another folder.
     let moved = scratch_folder().join("moved.preload");
     fs::rename(&program.file, &moved).unwrap();
     fs::rename(images(&program.file), images(&moved)).unwrap();
@@ -123,7 +123,7 @@ fn what_was_late_is_preloaded_in_the_next_run() {
     let again = scratch_folder().join("again.preload");
     let both = [options("--preload", &program.file), options("--record", &again)].concat();
     assert_eq!(findings(&program.run(&both)), 0);
-    // It needs no other file's copies.
+    // The new file needs no copies of the old one.
     fs::remove_dir_all(images(&program.file)).unwrap();
     program.file = again;
     assert_eq!(findings(&program.preload()), 0);
@@ -135,7 +135,7 @@ fn what_was_late_is_preloaded_in_the_next_run() {
 }
 
 #[test]
-fn all_is_recorded_of_a_program_that_is_never_ready() {
+fn all_loads_of_a_program_that_is_never_ready_are_recorded() {
     needs_python!();
     let program = Program::new(&LATE.replace("cuda.kernel_registry_audit_ready()", ""));
     assert_eq!(findings(&program.record()), 0);
@@ -148,7 +148,7 @@ fn all_is_recorded_of_a_program_that_is_never_ready() {
     assert_eq!(loads.count(), 0, "{late:#?}{recorded}");
 }
 
-/// As a compiler at run time makes them: the same but for a constant.
+/// A compiler at run time may make images that differ in a constant only.
 #[test]
 fn images_that_differ_in_one_byte_are_both_preloaded() {
     needs_python!();
@@ -164,7 +164,7 @@ for value in [b'7', b'8']:
 print('done')
 "#,
     );
-    // Records that are kept are enough.
+    // A preload can also be made from kept records.
     assert_eq!(findings(&program.run(&options("--records", &folder))), 4);
     let merge = options("--record", &program.file);
     let merged = cargo_kernels_command().args(["audit", "merge"]).arg(&folder).args(merge).output().unwrap();
@@ -175,7 +175,7 @@ print('done')
     assert_eq!(findings(&program.preload()), 0, "{recorded}");
 }
 
-/// Of long images the hash takes parts only.
+/// The hash of a long image covers only parts of it, so different images can have the same hash.
 #[test]
 fn images_of_one_hash_are_both_preloaded() {
     needs_python!();
@@ -225,7 +225,7 @@ print('done')
     assert_eq!(findings(&program.preload()), 0, "{recorded}");
 }
 
-/// A context that is gone leaves nothing to the next one, which can have its address.
+/// A new context can have the address of a destroyed one, and must not inherit its preloads.
 #[test]
 fn a_context_that_was_reset_is_preloaded_again() {
     needs_python!();
@@ -324,7 +324,7 @@ print('done')
     assert_eq!(text(&output.stdout), "done", "{}", text(&output.stderr));
 }
 
-/// Its memory can be a table that the driver fills in.
+/// An option of a library can be a table that the driver fills in.
 #[test]
 fn a_library_with_options_is_loaded_by_the_driver() {
     needs_python!();
@@ -342,7 +342,7 @@ print('done')
         ))
     };
     findings(&audit(&options("--record", &file), &["python3", "-c", &load("")]));
-    // 1 is BINARY_IS_PRESERVED, 0 HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE.
+    // Option 1 is BINARY_IS_PRESERVED, and option 0 is HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE.
     for (own, by_driver) in [("1", 0), ("0", 2), ("1, 0", 2), ("77", 2)] {
         let run = audit(&options("--preload", &file), &["python3", "-c", &load(own)]);
         assert_eq!(findings(&run), by_driver, "{own}: {}", text(&run.0.stderr));
@@ -353,7 +353,7 @@ print('done')
 }
 
 #[test]
-fn a_program_says_when_and_its_second_context_is_preloaded_too() {
+fn a_program_can_ask_for_the_preload_and_its_second_context_is_preloaded_too() {
     needs_python!();
     let file = scratch_folder().join("call.preload");
     let program = |call: &str| {
@@ -376,7 +376,7 @@ print('done')
     let called = program("assert cuda.kernel_registry_audit_preload() == 1");
     let options = [&options("--preload", &file)[..], &["--preload-at", "call"]].concat();
     assert_eq!(findings(&audit(&options, &["python3", "-c", &called])), 0);
-    // Nobody calls.
+    // Without the call nothing is preloaded.
     assert_eq!(findings(&audit(&options, &["python3", "-c", &without])), 2);
 }
 
@@ -387,7 +387,7 @@ fn threads_and_contexts_share_what_is_preloaded() {
     let before = findings(&audit(&options("--record", &file), &command));
     for _ in 0..3 {
         let run = audit(&options("--preload", &file), &command);
-        // One thread is ready before others have their contexts.
+        // One thread says that the program is ready before other threads have their contexts.
         assert!(findings(&run) * 10 < before, "{}: {}", before, text(&run.0.stderr));
         let failed: Vec<_> = preloaded(&run.1).into_iter().filter(|event| event["result"] != 0).collect();
         assert!(failed.is_empty(), "{failed:#?}");
@@ -395,7 +395,7 @@ fn threads_and_contexts_share_what_is_preloaded() {
 }
 
 #[test]
-fn what_was_refused_is_recorded_too() {
+fn refused_loads_are_recorded_too() {
     needs_python!();
     let program = Program::new(
         r#"
@@ -413,13 +413,14 @@ print('done')
 }
 
 #[test]
-fn what_is_stale_is_said_and_the_program_goes_on() {
+fn a_stale_preload_is_reported_and_the_program_goes_on() {
     needs_python!();
     let program = Program::new(LATE);
     findings(&program.record());
     let recorded = program.recorded();
 
-    // A kernel that is not in the image; a file that has changed, is gone, is too short, or is a device; and a stack limit that no GPU has.
+    // Each change makes one line wrong: an unknown kernel, a file that changed, is gone, is too short or is a device, and a stack limit
+    // that no GPU has.
     let image = recorded.lines().find(|line| line.starts_with("library ")).unwrap();
     let path = image.splitn(5, ' ').nth(4).unwrap();
     let text_of = |lines: &str| {
@@ -443,7 +444,7 @@ fn what_is_stale_is_said_and_the_program_goes_on() {
         assert!(text(&run.0.stderr).contains("not preloaded"), "{}", text(&run.0.stderr));
     }
 
-    // A file that is damaged, and none.
+    // A damaged file and a missing file are errors.
     fs::write(&program.file, "library 1 2 3").unwrap();
     let none = scratch_folder().join("none.preload");
     for (file, why) in [(&program.file, "line 1 is `library 1 2 3`"), (&none, "there is no file `")] {

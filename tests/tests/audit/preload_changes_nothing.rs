@@ -1,4 +1,4 @@
-//! A preload changes neither what a program prints nor whether it fails.
+//! Tests that a preload changes neither what a program prints nor whether it fails.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,8 @@ use tests::scratch_folder;
 use super::preload::{SPINNING, findings, options, preloaded};
 use super::{audit, python, simulated, text};
 
-/// Runs a program with `--record`, and then with `--preload`. Both have to print the same, which is returned.
+/// Runs a program with `--record`, calls `between`, and runs the program with `--preload`. Checks that both runs print the same text,
+/// and returns the text.
 fn same(program: &str, between: impl FnOnce(&Path)) -> String {
     let (file, program) = (scratch_folder().join("same.preload"), python(program));
     let command = ["python3", "-c", &program, images(&file).to_str().unwrap()].map(str::to_owned);
@@ -25,7 +26,7 @@ fn same(program: &str, between: impl FnOnce(&Path)) -> String {
 }
 
 #[test]
-fn files_of_images_may_change_while_it_runs() {
+fn image_files_may_change_while_the_program_runs() {
     needs_python!();
     // The program overwrites the digit in the preloaded image files. The kernel must still store the digit of its own image.
     let printed = same(
@@ -55,7 +56,7 @@ print(store(b'2'), store(b'1'))
 }
 
 #[test]
-fn it_sets_limits_whenever_it_could() {
+fn a_preload_does_not_freeze_limits() {
     needs_python!();
     let printed = same(
         r"
@@ -77,9 +78,9 @@ for limit in [PRINTF, HEAP]:
     assert_eq!(printed, "0\n0\n8388608\n67108864");
 }
 
-/// Modules with much memory, one after the other.
+/// The program loads and unloads modules with much memory, one after the other.
 #[test]
-fn it_has_the_memory_of_copies() {
+fn a_preload_takes_no_memory_that_the_program_needs() {
     needs_python!();
     let printed = same(
         r"
@@ -119,7 +120,7 @@ print(cuda.cuCtxPopCurrent_v2(ctypes.byref(context)), cuda.cuStreamSynchronize(s
 }
 
 #[test]
-fn much_that_is_compiled_is_no_hang() {
+fn a_long_compilation_is_not_reported_as_a_hang() {
     needs_python!();
     let file = scratch_folder().join("compiled.preload");
     let program = python(
@@ -156,9 +157,9 @@ fn a_preload_leaves_room_for_findings() {
     assert!(rest.ends_with(" more"), "{rest}");
 }
 
-/// A library that was opened by a relative path, before the program changes its working directory.
+/// The program opens a library by a relative path, and then changes its working directory.
 #[test]
-fn a_library_is_found_again_whatever_its_name_was() {
+fn a_library_opened_by_a_relative_path_is_found_again() {
     needs_python!();
     let folder = scratch_folder();
     let source = folder.join("image.c");

@@ -1,4 +1,4 @@
-//! A program is ready by a call, or by a file. What it loads after that is late.
+//! Tests that a program says by a call or by a file that it is ready, and that loads after that are late.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use tests::scratch_folder;
 use super::{audit, events, python, simulated, text};
 
 #[test]
-fn what_is_late_after_the_mark_is_a_finding() {
+fn a_late_load_after_ready_is_a_finding() {
     needs_python!();
     let program = python(
         "
@@ -24,7 +24,7 @@ print(launch(library, b'later'))
         loads.iter().map(|load| (load["subject"].as_str(), load["finding"].as_bool())).collect();
     assert_eq!(loads, [(Some("late"), Some(false)), (Some("later"), Some(true))]);
 
-    // CUDA_ERROR_NOT_PERMITTED, and the program goes on.
+    // The launch returns 800, CUDA_ERROR_NOT_PERMITTED, and the program goes on.
     let (output, report) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "800"));
     let said = text(&output.stderr);
@@ -41,7 +41,7 @@ fn a_file_says_that_all_processes_are_ready() {
     let file = scratch_folder().join("ready");
     let path = file.to_str().unwrap();
     let ready = format!("import time\nopen({path:?}, 'w')\ntime.sleep(0.3)\n");
-    // The second process begins when the file is there.
+    // The second process begins when the file exists already.
     let program = python(&(ready + "assert launch(library, b'late') == 0"));
     let command = ["sh", "-c", "python3 -c \"$0\" && python3 -c \"$0\"", &program];
     let (output, report) = audit(&["--ready-file", path], &command);
@@ -53,7 +53,7 @@ fn a_file_says_that_all_processes_are_ready() {
         assert!(late.map(|event| &event["subject"]).any(|subject| subject == "late"), "{process:#}");
     }
 
-    // The next run is not ready before it has begun, and removes nothing else.
+    // The next run removes the file of the last run when it begins, but only if the file is empty.
     let (output, report) = audit(&["--ready-file", path], &["python3", "-c", &python("")]);
     assert!(output.status.success() && report["processes"][0]["ready_ms"].is_null(), "{report:#}");
     fs::write(&file, "not a mark").unwrap();

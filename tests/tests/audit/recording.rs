@@ -1,4 +1,4 @@
-//! What becomes of the files of `--record`, where runs, records and copies of images are not as they should be.
+//! Tests `--record` where runs fail, or records and copies of images are missing or damaged.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -42,7 +42,7 @@ fn copies_are_found_beside_records_that_were_moved() {
         assert_eq!(findings(&audit(&options("--preload", &file), &command)), 0, "{recorded}");
     }
 
-    // A missing image is left out, and primes nothing.
+    // A missing image is left out, and no priming is recorded for it.
     fs::remove_dir_all(moved.join("images")).unwrap();
     let (output, recorded) = merge(&[&moved], &none);
     assert!(text(&output.stderr).contains("0 kernels of 0 images for `--preload`; 2 more cannot be"));
@@ -85,9 +85,9 @@ fn a_record_is_as_large_as_the_page_says() {
     assert!(page.contains(&events), "{events}");
 }
 
-/// In the next run, loads before ready take preloaded copies as well.
+/// Loads before the program is ready use preloaded copies too, so the preload must have enough copies.
 #[test]
-fn loads_before_it_was_ready_are_counted() {
+fn loads_before_ready_are_counted() {
     needs_python!();
     let load = |count| {
         format!(
@@ -105,7 +105,7 @@ for _ in range({count}):
     let file = scratch_folder().join("a.preload");
     let run = |options: &[&str], program: &str| findings(&audit(options, &["python3", "-c", program]));
     let both = [options("--preload", &file), options("--record", &file)].concat();
-    // A later run may load more.
+    // A later run may load the image more often.
     for count in [1, 3] {
         let program = program(count);
         assert_ne!(run(&both, &program), 0);
@@ -115,7 +115,7 @@ for _ in range({count}):
         assert_eq!(run(&options("--preload", &file), &program), 0, "{recorded}");
     }
 
-    // Both are loaded before, and used after.
+    // Both copies are loaded before the program is ready, and used afterwards.
     let file = scratch_folder().join("b.preload");
     let program = python(
         "
@@ -131,7 +131,7 @@ print('done')
 }
 
 #[test]
-fn a_good_file_outlives_a_run_that_records_nothing() {
+fn a_run_that_records_nothing_leaves_an_earlier_file() {
     let (folder, file) = (scratch_folder(), scratch_folder().join("a.preload"));
     let good = "kernel-registry preload 1\nstack 64\n";
     fs::write(&file, good).unwrap();
@@ -164,13 +164,13 @@ fn only_copies_that_the_file_named_are_deleted() {
     };
     let before = record(&file, &another);
     assert_eq!(before.len(), 1);
-    // Another run has not written its file yet.
+    // This copy belongs to another run, which has not written its file yet.
     let others = before[0].with_file_name("0000000000000001-1.image");
     fs::write(&others, "x").unwrap();
     let after = record(&file, &program);
     assert!(after.len() == 2 && after.contains(&others) && !after.contains(&before[0]), "{after:?}");
 
-    // A link stays, and nothing else is left in the folder.
+    // A link to the file is kept, and no other file is left in the folder.
     std::os::unix::fs::symlink(&file, &link).unwrap();
     assert_eq!(record(&link, &another).len(), 1);
     assert!(link.is_symlink() && fs::read_to_string(&file).unwrap().contains("link.preload.images"));
@@ -202,14 +202,15 @@ fn a_folder_without_records_is_named() {
     assert!(text(&output.stderr).contains("` has no records"), "{}", text(&output.stderr));
     assert!(merged.contains("stack 64"), "{merged}");
 
-    // A file that means nothing is no warning here.
+    // A file without an effect gives no warning here.
     fs::write(&preload, "stack 64").unwrap();
     assert_eq!(merge(&[&preload], &folder.join("c.preload")).0.status.code(), Some(6));
 }
 
-/// The image of a module whose loading hangs is recorded, and then preloaded; its kernel is, too, in one run more.
+/// The first run records the image whose loading hung. The second preloads the image and records its kernel, and the third preloads
+/// both.
 #[test]
-fn what_hung_is_recorded() {
+fn a_load_that_hung_is_recorded() {
     needs_python!();
     let file = scratch_folder().join("hung.preload");
     let program = python(&format!(

@@ -1,5 +1,5 @@
-//! `kernel_audit::install`: a Rust program is watched without a command, here in front of the simulated driver. Each test
-//! runs in a process of its own, because a process is watched once.
+//! Tests `kernel_audit::install`, by which a Rust program is audited without the command. The driver is the simulated one. Each test
+//! runs in a process of its own, because the audit can be installed only once in a process.
 
 mod messages;
 mod sections;
@@ -34,10 +34,11 @@ kernel_registry::link_kernels!(kernels);
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// In a child, the test that runs there.
+/// The variable that names the test to run in a child process.
 const HERE: &str = "AUDIT_IN_PROCESS";
 
-/// Runs a test in a process of its own, with these variables. Returns its output, or nothing in that process.
+/// Runs a test in a child process with these variables, and returns the child's output. In the child itself, runs `body` and returns
+/// `None`.
 fn apart(test: &str, variables: &[(&str, &str)], body: impl FnOnce() -> Outcome) -> Option<Output> {
     if env::var_os(HERE).is_some_and(|here| here == test) {
         body().unwrap_or_else(|error| panic!("{error}"));
@@ -58,14 +59,14 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("UTF-8")
 }
 
-/// A watched context on the simulated driver.
+/// Installs the simulated driver and the audit, and returns a context.
 fn watched(audit: Audit) -> Result<Arc<CudaContext>, Box<dyn Error>> {
     kernel_registry_sim::install()?;
     assert_eq!(audit.install()?, Installed::Now);
     Ok(kernel_registry::context(0)?)
 }
 
-/// Kernels that no registry knows.
+/// The PTX of kernels that no registry knows.
 const CODE: &CStr = c".version 7.0
 .target sm_60
 .address_size 64
@@ -73,11 +74,11 @@ const CODE: &CStr = c".version 7.0
 .visible .entry later() { ret; }
 ";
 
-/// A kernel of a library, not loaded: its launch will load it.
+/// Returns a kernel of a library that is not loaded. The kernel's launch will load it.
 fn cold(name: &CStr) -> Result<sys::CUfunction, Box<dyn Error>> {
     let (mut library, mut kernel) = (ptr::null_mut(), ptr::null_mut());
     let (options, values) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the code ends with a zero; a context is current.
+    // SAFETY: the code ends with a zero byte, and a context is current.
     unsafe {
         let code = CODE.as_ptr().cast();
         let (choices, theirs) = (ptr::null_mut(), ptr::null_mut());
@@ -131,10 +132,10 @@ fn late_loads_are_found() {
         ] {
             assert!(words.contains(part), "{part}: {words}");
         }
-        // The caller is this program, and not a function of the audit in it.
+        // The caller is a function of this program, and not of the audit that is linked into the program.
         assert!(found[0].caller.starts_with("audit_in_process"), "{found:?}");
 
-        // cudarc gets functions by name, and by `cuGetProcAddress`: all are watched.
+        // cudarc finds functions by name and by `cuGetProcAddress`. The audit watches both.
         context.load_module(Ptx::from_src(CODE.to_str()?))?;
         assert_eq!(said(&findings()?)[1..], [(Kind::Image, "cuModuleLoadData", "PTX")]);
         Ok(())
@@ -142,7 +143,7 @@ fn late_loads_are_found() {
 }
 
 #[test]
-fn what_was_late_is_preloaded_in_the_next_process() {
+fn late_loads_are_preloaded_in_the_next_process() {
     let file = scratch_folder().join("late.preload");
     let late = || -> Outcome {
         let file = PathBuf::from(env::var_os("PRELOAD").ok_or("no file")?);
@@ -169,7 +170,7 @@ fn what_was_late_is_preloaded_in_the_next_process() {
     };
     let variables = [("PRELOAD", file.to_str().expect("UTF-8"))];
     for _ in 0..2 {
-        if apart("what_was_late_is_preloaded_in_the_next_process", &variables, late).is_none() {
+        if apart("late_loads_are_preloaded_in_the_next_process", &variables, late).is_none() {
             return;
         }
     }
@@ -191,25 +192,25 @@ fn a_sealed_program_refuses_within_10_ms_and_goes_on() {
         let x = stream.alloc_zeros::<u32>(1)?;
 
         let resident = context.new_stream()?;
-        // SAFETY: freeing what the arguments point to waits for the kernel.
+        // SAFETY: the kernel ends before the memory of its arguments is freed, because freeing waits for the kernel.
         unsafe { spin_until_flag::launch(&resident, spin_until_flag::over(1), &flag, &control)? };
         let refuse = || {
             let begun = Instant::now();
             assert_eq!(launch(later, &stream), sys::CUresult::CUDA_ERROR_NOT_PERMITTED);
             begun.elapsed()
         };
-        // Other programs run on the machine of this test.
+        // The fastest of five tries counts, because other processes run on this machine.
         let fastest = (0..5).map(|_| refuse()).min();
         assert!(fastest < Some(Duration::from_millis(10)), "{fastest:?}");
         let error = context.load_module(Ptx::from_src(CODE.to_str()?)).expect_err("it is late");
         assert_eq!(error.0, sys::CUresult::CUDA_ERROR_NOT_PERMITTED);
 
-        // Registered kernels are refused by kernel-registry already.
+        // kernel-registry itself refuses registered kernels.
         let cold = kernels::waiting::set_flag::INFO;
         let config = cold.over(1);
         let refused = Prepared::untyped(cold, &context, config);
         assert!(matches!(refused, Err(LaunchError::NotWarm { .. })), "{refused:?}");
-        // What it is told by the driver, it explains.
+        // kernel-registry explains the error that the driver returns.
         let other = warm_all(&context).expect_err("images are not loaded any more");
         let other = format!("{:?}", MainError::from(other));
         assert!(other.contains("sealed (`Warm::seal`)"), "{other}");
@@ -277,7 +278,7 @@ fn many_threads_are_counted() {
         threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
         let report = report()?;
         assert_eq!(report.launches - before, 64 * LAUNCHES);
-        // A kernel whose function is taken while others run is loaded by its launch, too.
+        // A kernel whose function was looked up while others ran is loaded by its launch.
         let images = findings()?.iter().filter(|event| event.kind == Kind::Image).count();
         assert_eq!(images, 64, "each thread loads a module late");
         assert_eq!(report.in_progress, []);
@@ -313,7 +314,7 @@ fn cold_function(context: &Arc<CudaContext>) -> kernel_registry::cudarc::driver:
     module.load_function("late").expect("it is there")
 }
 
-/// Runs this in a forked child, and checks that it returns true there.
+/// Runs `body` in a forked child, and checks that `body` returns true there.
 fn in_child(body: impl FnOnce() -> bool) {
     let mut status = 0;
     // SAFETY: this process has no other thread that holds a lock which the child needs.
@@ -341,7 +342,7 @@ fn children_are_watched_if_the_driver_was_not_used_before() {
                 && ready().is_ok()
                 && report().is_ok_and(|report| report.process == std::process::id() && report.launches == 1)
         });
-        // The parent has neither its events nor its readiness.
+        // The parent has neither the child's events nor the child's readiness.
         let context = kernel_registry::context(0)?;
         let stream = context.new_stream()?;
         assert_eq!(launch(cold(c"late")?, &stream), sys::CUresult::CUDA_SUCCESS);
@@ -352,8 +353,8 @@ fn children_are_watched_if_the_driver_was_not_used_before() {
 }
 
 #[test]
-fn what_prevents_watching_is_said() {
-    apart("what_prevents_watching_is_said", &[], || {
+fn reasons_that_prevent_watching_are_returned() {
+    apart("reasons_that_prevent_watching_are_returned", &[], || {
         let missing = Audit::new().driver("/nowhere/libcuda.so.1").install().expect_err("no file");
         assert!(missing.to_string().contains("`/nowhere/libcuda.so.1` is no file"), "{missing}");
         let no_library = Audit::new().driver("/proc/self/exe").install();
@@ -370,7 +371,7 @@ fn a_driver_that_is_open_is_left_alone() {
         let error = install().expect_err("cudarc has it open");
         assert!(matches!(error, InstallError::AlreadyOpen), "{error}");
         assert!(error.to_string().contains("call `install` first in `main`"), "{error}");
-        // It works as before.
+        // The driver works as before.
         warm_all(&context)?.seal();
         Ok(())
     });
@@ -395,7 +396,7 @@ fn variables_win_and_the_record_can_be_a_file() {
     }
 }
 
-/// A driver that is a file, as NVIDIA's, and that cannot be closed: the library that `cargo kernels sim` builds.
+/// Here the driver is a file, as NVIDIA's is, and cannot be closed: the library that `cargo kernels sim` builds.
 #[test]
 fn the_loader_finds_the_driver() {
     const TEST: &str = "the_loader_finds_the_driver";
@@ -440,7 +441,7 @@ fn under_the_command_its_hooks_stay_in_front() {
     let mut command = cargo_kernels_command();
     command.args(["audit", "--sim", "--offline", "--"]).arg(program).args(arguments(TEST)).env(HERE, TEST);
     let output = command.output().expect("the tool runs");
-    // A finding, of a program that is content.
+    // The program itself succeeds, and the exit code 12 of the command tells that there is a finding.
     assert_eq!(output.status.code(), Some(12), "{}\n{}", text(&output.stdout), text(&output.stderr));
     let findings =
         text(&output.stderr).lines().filter(|line| line.starts_with('!') && line.contains(" cu")).count();

@@ -1,4 +1,4 @@
-//! Messages wait for no reader, and go to no file of the program.
+//! Tests that messages of the audit wait for no reader, and go to no file of the program.
 
 use std::ffi::c_void;
 use std::fs::{self, File};
@@ -15,13 +15,13 @@ use tests::scratch_folder;
 
 use crate::{Outcome, apart, text, watched};
 
-/// Another output in the place of the standard error output, until this is dropped: a test that fails says so.
+/// Redirects standard error to another descriptor until this value is dropped, so that a failed test can still print.
 struct Instead(OwnedFd);
 
 impl Instead {
     fn of(output: BorrowedFd<'_>) -> Self {
         let before = std::io::stderr().as_fd().try_clone_to_owned().expect("it is open");
-        // SAFETY: both are open.
+        // SAFETY: both descriptors are open.
         assert_eq!(unsafe { libc::dup2(output.as_raw_fd(), 2) }, 2);
         Instead(before)
     }
@@ -29,19 +29,19 @@ impl Instead {
 
 impl Drop for Instead {
     fn drop(&mut self) {
-        // SAFETY: both are open.
+        // SAFETY: both descriptors are open.
         unsafe { libc::dup2(self.0.as_raw_fd(), 2) };
     }
 }
 
-/// Waits for a stream, which has work for so many milliseconds.
+/// Gives a stream work for so many milliseconds, and waits for the stream.
 fn wait(context: &Arc<CudaContext>, milliseconds: usize) -> Outcome {
     unsafe extern "C" fn sleep(milliseconds: *mut c_void) {
         thread::sleep(Duration::from_millis(milliseconds.addr() as u64));
     }
     let stream = context.new_stream()?;
     let milliseconds = ptr::without_provenance_mut(milliseconds);
-    // SAFETY: the function takes a number in the place of a pointer.
+    // SAFETY: the function takes its argument as a number, and not as a pointer.
     unsafe { sys::cuLaunchHostFunc(stream.cu_stream(), Some(sleep), milliseconds) }.result()?;
     Ok(stream.synchronize()?)
 }

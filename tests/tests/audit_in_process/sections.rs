@@ -1,4 +1,4 @@
-//! Sections: while a kernel is resident, calls that would wait for it are refused, made and recorded, or deferred.
+//! Tests sections of the audit: while a kernel is resident, calls that would wait for it are refused, deferred, or made and recorded.
 
 mod calls;
 mod cold;
@@ -40,39 +40,39 @@ type Begin = unsafe extern "C" fn(*const c_char, sys::CUcontext, sys::CUstream, 
 type End = extern "C" fn(u64) -> u64;
 type CreateContext = unsafe extern "C" fn(*mut sys::CUcontext, u32, sys::CUdevice) -> CUresult;
 
-/// A function of the audit, as kernel-registry asks for it, or of the driver.
+/// Finds a function of the audit or of the driver, as kernel-registry does.
 ///
 /// # Safety
 ///
-/// `F` is its type in CUDA 4.0.
+/// `F` is the function's type in CUDA 4.0.
 unsafe fn own<F: Copy>(name: &CStr) -> F {
     let mut address = ptr::null_mut::<c_void>();
-    // SAFETY: the name ends with a zero, and the status may be null.
+    // SAFETY: the name ends with a zero byte, and the status may be null.
     let found = unsafe { sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, 4_000, 0, ptr::null_mut()) };
     assert!(found == DONE && !address.is_null(), "{name:?}: {found:?}");
-    // SAFETY: the caller's promise, and both are one pointer wide.
+    // SAFETY: the caller promises the type, and both types are one pointer wide.
     unsafe { mem::transmute_copy(&address) }
 }
 
 fn begin(kernel: &CStr, stream: &CudaStream, on_wait: u32) -> u64 {
-    // SAFETY: this is its type.
+    // SAFETY: `Begin` is the function's type.
     let begin = unsafe { own::<Begin>(c"kernel_registry_audit_section_begin") };
-    // SAFETY: the name ends with a zero.
+    // SAFETY: the name ends with a zero byte.
     let section = unsafe { begin(kernel.as_ptr(), stream.context().cu_ctx(), stream.cu_stream(), on_wait) };
     assert_ne!(section, 0);
     section
 }
 
 fn end(section: u64) -> u64 {
-    // SAFETY: this is its type.
+    // SAFETY: `End` is the function's type.
     let end = unsafe { own::<End>(c"kernel_registry_audit_section_end") };
     end(section)
 }
 
-/// A resident kernel in a section of its own, which no test waits for: its limit is only for a test that hangs.
+/// A resident kernel in a section of its own. Tests stop the kernel; its time limit matters only if a test hangs.
 struct Resident {
     stream: Arc<CudaStream>,
-    /// Never freed, so that no call of the tests' own waits.
+    /// The control block, which is never freed, because freeing would wait for the kernel.
     control: &'static Control,
     section: u64,
 }
@@ -84,28 +84,28 @@ impl Resident {
         control.limit(Duration::from_secs(60));
         let flag: *mut u32 = host(4)?.cast();
         let section = begin(c"worker", &stream, on_wait);
-        // SAFETY: nothing of it is freed.
+        // SAFETY: the memory of the arguments is never freed.
         unsafe { spin_until_flag::launch(&stream, spin_until_flag::over(1), flag, control)? };
         Ok(Resident { stream, control, section })
     }
 
     fn stop(&self) {
         self.control.stop();
-        // SAFETY: the stream is there.
+        // SAFETY: the stream exists.
         while unsafe { sys::cuStreamQuery(self.stream.cu_stream()) } == CUresult::CUDA_ERROR_NOT_READY {
             thread::yield_now();
         }
         assert_eq!(self.control.presence(), Presence::Ended(Ended::Stopped), "something waited for it");
     }
 
-    /// Stops it, and ends its section. Returns how many deferred calls were made.
+    /// Stops the kernel, and ends its section. Returns the number of deferred calls that were made.
     fn end(self) -> u64 {
         self.stop();
         end(self.section)
     }
 }
 
-/// A watched context in which the kernels of these tests are warm.
+/// Installs the audit, and returns a context in which the kernels of these tests are warm.
 fn ready(audit: Audit) -> Result<Arc<CudaContext>, Box<dyn Error>> {
     let context = watched(audit)?;
     warm(&context)?;
@@ -142,20 +142,20 @@ fn host(bytes: usize) -> Result<*mut c_void, Box<dyn Error>> {
 }
 
 fn free(address: sys::CUdeviceptr) -> CUresult {
-    // SAFETY: the driver refuses what is no address of its own.
+    // SAFETY: the driver refuses an address that it did not allocate.
     unsafe { sys::cuMemFree_v2(address) }
 }
 
 fn is_there(address: sys::CUdeviceptr) -> bool {
     let mut context = ptr::null_mut::<c_void>();
     let which = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT;
-    // SAFETY: the answer has room.
+    // SAFETY: `context` has room for the answer.
     unsafe { sys::cuPointerGetAttribute((&raw mut context).cast(), which, address) == DONE }
 }
 
 fn free_memory() -> usize {
     let (mut free, mut total) = (0, 0);
-    // SAFETY: both are stored.
+    // SAFETY: the driver stores to both variables.
     assert_eq!(unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) }, DONE);
     free
 }
@@ -167,8 +167,8 @@ fn all_are(tried: &[(&'static str, CUresult)], expected: CUresult) {
 }
 
 #[test]
-fn what_would_wait_is_refused() {
-    let output = apart("sections::what_would_wait_is_refused", &[], || {
+fn calls_that_would_wait_are_refused() {
+    let output = apart("sections::calls_that_would_wait_are_refused", &[], || {
         let context = ready(Audit::new())?;
         let (stream, waiting) = (context.new_stream()?, Waiting::new()?);
         let resident = Resident::new(&context, REFUSE)?;
@@ -185,12 +185,12 @@ fn what_would_wait_is_refused() {
         assert_eq!(findings()?.len(), tried.len(), "{:?}", findings()?);
         assert_eq!(resident.end(), 0);
 
-        // Then they are made as ever, but for the reset, which would end the context of this test.
+        // After the section the calls are made as usual, except the reset, which would end the context of this test.
         let tried = waiting.try_deferred();
         all_are(&tried, DONE);
         assert_eq!(launch(waiting.cold, &stream), DONE);
         context.synchronize()?;
-        // SAFETY: the context is there.
+        // SAFETY: the context exists.
         assert_eq!(unsafe { sys::cuCtxDestroy_v2(waiting.other) }, DONE);
         Ok(())
     });
@@ -226,7 +226,7 @@ fn another_device_is_not_disturbed() {
         warm(&first)?;
         let memory = device(4096)?;
         let resident = Resident::new(&first, REFUSE)?;
-        // The memory counts, and not the context that is current.
+        // The memory's context decides, and not the current context.
         assert_eq!((free(memory), free(other_memory)), (REFUSED, DONE));
         second.bind_to_thread()?;
         assert_eq!(free(memory), REFUSED);
@@ -234,8 +234,8 @@ fn another_device_is_not_disturbed() {
         assert_eq!(launch(cold(c"late")?, &stream), DONE);
         second.synchronize()?;
         assert!(!findings()?.iter().any(|event| &*event.call != "cuMemFree_v2"), "{:?}", findings()?);
-        // Pinned memory may be used by all devices.
-        // SAFETY: the memory is there.
+        // Pinned memory may be used by all devices, so freeing it would wait.
+        // SAFETY: the memory was allocated.
         assert_eq!(unsafe { sys::cuMemFreeHost(host(4096)?) }, REFUSED);
         first.bind_to_thread()?;
         assert_eq!(resident.end(), 0);
@@ -250,7 +250,7 @@ fn only_the_first_launch_in_its_stream_passes() {
         let context = ready(Audit::new())?;
         let (stream, x) = (context.new_stream()?, context.default_stream().alloc_zeros::<u32>(1)?);
         let section = begin(c"worker", &stream, DEFER);
-        // Before its launch nothing in the stream waits, and an event there comes.
+        // Before the resident kernel's launch nothing in the stream waits, so the stream can be synchronized.
         stream.synchronize()?;
         touch_on(&stream, &x)?;
         assert!(touch_on(&stream, &x).is_err());
@@ -277,8 +277,8 @@ fn a_kernel_does_not_wait_for_itself() {
 }
 
 #[test]
-fn more_streams_than_ever_are_refused() {
-    apart("sections::more_streams_than_ever_are_refused", &[], || {
+fn more_streams_than_the_context_ever_had_are_refused() {
+    apart("sections::more_streams_than_the_context_ever_had_are_refused", &[], || {
         let context = ready(Audit::new())?;
         let make = || -> Result<sys::CUstream, CUresult> {
             let mut stream = ptr::null_mut();
@@ -293,17 +293,17 @@ fn more_streams_than_ever_are_refused() {
         streams.extend((0..100).map_while(|_| make().ok()));
         assert_eq!(streams.len() + 1, 34, "with the resident kernel's");
         assert_eq!(said(&findings()?), [(Kind::Refused, "cuStreamCreate", "")]);
-        // Destroying makes room, also for one at a time.
-        // SAFETY: the stream is there.
+        // A destroyed stream makes room for a new one.
+        // SAFETY: the stream exists.
         unsafe { sys::cuStreamDestroy_v2(streams.pop().ok_or("there are some")?).result()? };
         streams.push(make().map_err(|error| format!("{error:?}"))?);
         resident.end();
 
-        // Once made, they can be made again beside a kernel.
+        // A context that once had so many streams can have as many again beside a kernel.
         for _ in 0..6 {
             streams.push(make().map_err(|error| format!("{error:?}"))?);
         }
-        // SAFETY: the streams are there.
+        // SAFETY: the streams exist.
         streams.drain(..).for_each(|stream| unsafe { assert_eq!(sys::cuStreamDestroy_v2(stream), DONE) });
         let resident = Resident::new(&context, DEFER)?;
         streams.extend((0..100).map_while(|_| make().ok()));
@@ -341,10 +341,10 @@ fn a_forked_child_has_no_section() {
         let resident = Resident::new(&context, DEFER)?;
         assert_eq!(free(memory), DONE);
         let section = resident.section;
-        // SAFETY: these are their types.
+        // SAFETY: `End` is the function's type.
         let ending = unsafe { own::<End>(c"kernel_registry_audit_section_end") };
         in_child(|| {
-            // The driver does not work in a child: it refuses itself what the audit would defer.
+            // The driver does not work in a child process: it refuses the call that the audit would defer.
             // SAFETY: the driver refuses the call.
             let unloaded = unsafe { sys::cuLibraryUnload(ptr::without_provenance_mut(0x1000)) };
             ending(section) == 0 && unloaded != DONE && unloaded != REFUSED
@@ -390,7 +390,7 @@ fn calls_are_made_and_reported() {
     }
 }
 
-/// The record of a section, as the command reports it.
+/// Checks the command's report on the record of a section.
 #[test]
 fn reports_name_the_resident_kernel() {
     let folder = scratch_folder();

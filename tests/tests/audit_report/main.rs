@@ -1,4 +1,4 @@
-//! The report of `cargo kernels audit`: short texts, sums, traces, pages, and several processes compared.
+//! Tests the report of `cargo kernels audit`: its text, its sums, traces, pages, and the comparison of several processes.
 
 mod page;
 
@@ -10,10 +10,11 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tests::{are_documented, cargo_kernels_command, fails, left_out, scratch_folder};
 
-/// Loads kernels in threads, half of one thread's late; also beside a kernel that does not end, and until it is killed.
+/// A Python program that loads kernels in threads, half of the kernels of one thread late. Its options make it hang beside a kernel, or
+/// run until it is killed.
 const LATE: &str = include_str!("late.py");
 
-/// Whether Python is there, which the programs need.
+/// Returns whether Python is installed, which the programs need.
 fn has_python() -> bool {
     let is_there = Command::new("python3").arg("--version").output().is_ok();
     if !is_there {
@@ -22,7 +23,7 @@ fn has_python() -> bool {
     is_there
 }
 
-/// Runs the program on the simulated driver, and keeps its record.
+/// Runs [`LATE`] on the simulated driver, and keeps its record.
 fn recorded(records: &Path, audit: &[&str], program: &[&str]) -> Output {
     let mut command = cargo_kernels_command();
     for (name, _) in std::env::vars_os() {
@@ -36,7 +37,7 @@ fn recorded(records: &Path, audit: &[&str], program: &[&str]) -> Output {
     command.output().expect("the tool runs")
 }
 
-/// The reports on records.
+/// The reports that `cargo kernels audit merge` writes on records.
 struct Merged {
     output: Output,
     json: Value,
@@ -65,7 +66,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-/// The number in front of this word.
+/// Returns the number in front of a word.
 fn number_before(text: &str, word: &str) -> u64 {
     let before = text.split_once(word).unwrap_or_else(|| panic!("`{word}` in {text}")).0;
     let number = before.split_whitespace().next_back().expect("a number");
@@ -89,7 +90,7 @@ fn the_report_on_many_events_is_short_and_counts_what_it_leaves_out() {
     assert!(late.contains("load      cuLaunchKernel           kernel_") && before.contains(" more events, "));
     assert!(said.contains("Remedy: run each operation once before work starts that does not end"), "{said}");
 
-    // Findings first, and what is not shown is in a line of its own.
+    // Findings come first, and a line of its own counts the kernels that are not shown.
     let (_, kernels) = said.split_once("AFTER READY  KERNEL\n").expect("a table of kernels");
     let (kernels, _) = kernels.split_once("\n\n").expect("its end");
     let columns = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -112,7 +113,7 @@ fn the_report_on_many_events_is_short_and_counts_what_it_leaves_out() {
 }
 
 #[test]
-fn what_found_no_room_is_said_and_counted() {
+fn events_that_found_no_room_are_reported_and_counted() {
     if !has_python() {
         return;
     }
@@ -162,7 +163,7 @@ fn traces_have_tracks_for_threads_and_streams_on_one_axis() {
     let last = list(&json["processes"]).iter().map(launches).sum::<u64>();
     assert!(in_trace > 0 && in_trace <= last, "{in_trace} of {last}");
 
-    // The second process began when the first had ended.
+    // The second process began after the first had ended.
     let ready: Vec<_> = of("i").iter().map(|event| event["ts"].as_f64().expect("a time")).collect();
     assert_eq!(ready.len(), 2);
     let started = |index: usize| json["processes"][index]["started_unix_ms"].as_f64().expect("a time");
@@ -170,13 +171,13 @@ fn traces_have_tracks_for_threads_and_streams_on_one_axis() {
     assert!(apart > 1e6 && axis > 0.5 * apart, "{apart} {axis}");
     let (begin, end) = (of("b"), of("e"));
     assert!(!begin.is_empty() && begin.len() == end.len());
-    // The other thread's synchronization may hang first.
+    // The synchronization of the other thread may hang first.
     let explained: Vec<_> = begin.iter().filter_map(|event| event["args"]["text"].as_str()).collect();
     let loads = |text: &&str| text.contains("a kernel is loaded only when nothing runs on the device");
     assert!(explained.iter().any(loads), "{explained:?}");
 }
 
-/// The record of one process. Beside it are copies of images.
+/// Returns the record of one process from a folder that also has copies of images.
 fn record_in(folder: &Path) -> PathBuf {
     let mut files = fs::read_dir(folder).expect("records").map(|entry| entry.expect("readable").path());
     files.find(|path| path.extension().is_some_and(|extension| extension == "rec")).expect("a record")
@@ -193,7 +194,7 @@ fn ranks_are_compared() {
         let killed = if rank == "2" { "--killed" } else { "--threads=1" };
         recorded(folder, &[], &["--rank", &rank, "--kernels", "6", "--after", "0.05", killed]);
     }
-    // In any order, in files and folders.
+    // Records can be given in any order, as files and as folders.
     let file = record_in(&folders[1]);
     let Merged { output, json, page, .. } = merged(&[&folders[2], &file, &folders[0]]);
     assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
@@ -263,7 +264,7 @@ fn records_with_any_bytes_are_reported() {
     recorded(&records, &["--events", "2000", "--hang-after", "0.2"], &["--kernels", "40", "--hang"]);
     let path = record_in(&records);
     let whole = fs::read(&path).expect("a record");
-    // The events, which are at the end, and the header behind the version.
+    // The damaged bytes are those of some events near the end of the file, and of the header after the version.
     let events = whole.len() - 2000 * 80..whole.len() - 1960 * 80;
     for seed in 0..8 {
         fastrand::seed(seed);

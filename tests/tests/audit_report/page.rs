@@ -1,4 +1,4 @@
-//! The page in a real browser: headless Chromium.
+//! Tests the report's page in a real browser, headless Chromium.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use tests::{left_out, scratch_folder};
 
 use crate::{Merged, has_python, merged, recorded, text};
 
-/// Catches errors from the beginning.
+/// A script that collects errors of the page. It is the first script of the page.
 const ERRORS: &str =
     "<script>const errors = []; window.onerror = (message) => { errors.push(String(message)); };</script>";
 
-/// Does what a reader does, and leaves what it found in the page.
+/// A script that uses the page as a reader does, and writes what it finds into the page.
 const CHECKS: &str = include_str!("checks.js");
 
 fn browser() -> Option<&'static str> {
@@ -25,7 +25,7 @@ fn browser() -> Option<&'static str> {
     found
 }
 
-/// What the checks find in a page, in a window of this width.
+/// Returns what the checks find in a page in a window of this width.
 fn found(browser: &str, page: &Path, width: u32, dark: bool) -> Value {
     let folder = scratch_folder();
     let html = fs::read_to_string(page).expect("a page");
@@ -34,7 +34,7 @@ fn found(browser: &str, page: &Path, width: u32, dark: bool) -> Value {
     let copy = folder.join("page.html");
     fs::write(&copy, format!("{before}<script>{CHECKS}</script></body>{after}"))
         .expect("the folder is there");
-    // A window cannot be as narrow as a phone; a frame can.
+    // The page is in a frame, because a window cannot be as narrow as a phone.
     let frame = folder.join("frame.html");
     let inner =
         format!("<iframe src=\"page.html\" style=\"width: {width}px; height: 800px; border: 0\"></iframe>");
@@ -52,7 +52,7 @@ fn found(browser: &str, page: &Path, width: u32, dark: bool) -> Value {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"))
 }
 
-/// The page of a program with threads, findings and a hang, whose arguments try to break the page.
+/// Writes the page of a program with threads, findings and a hang. The program's arguments try to inject HTML.
 fn page() -> PathBuf {
     let records = scratch_folder();
     let hostile =
@@ -93,7 +93,7 @@ fn the_page_has_everything_without_scripts() {
         return;
     }
     let html = fs::read_to_string(page()).expect("a page");
-    // The calls returned after all.
+    // The calls that hung returned later, so the page reports no hang.
     assert!(!html.contains("The program hung") && !html.contains("has not returned"));
     assert!(!html.contains("<img") && !html.contains("http:") && !html.contains("https:"));
     for part in [

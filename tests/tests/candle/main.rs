@@ -1,12 +1,12 @@
-//! Other people's kernels: the 705 that candle compiles to PTX are declared by `cargo kernels declare`, built, checked, warmed on the
-//! simulated driver, and a part of them launched with random arguments and compared with the CPU.
+//! Tests with the 705 kernels that candle compiles to PTX: `cargo kernels declare` declares all of them, and they are built, checked and
+//! warmed on the simulated driver. Some are launched with random arguments, and their results are compared with the CPU's.
 //!
-//! The sources are those of `candle-kernels` on crates.io, of which nothing is in this repository. It needs nvcc: without `CUDA_HOME` it
-//! is left out, which `REQUIRE_CUDA=1` makes an error. Compiling takes three minutes on two cores; the images stay below the target
+//! The sources come from `candle-kernels` on crates.io; none is in this repository. The test needs nvcc. Without `CUDA_HOME` the test is
+//! left out, which `REQUIRE_CUDA=1` makes an error. Compiling takes three minutes on two cores. The images are kept below the target
 //! directory.
 #![cfg(unix)]
 
-// What the generated package runs, here for the lints.
+// The program of the generated package. It is a module here only so that the lints see it.
 #[allow(dead_code)]
 mod program;
 
@@ -24,14 +24,14 @@ use tests::{
     scratch, scratch_folder, target,
 };
 
-/// The version whose kernels are counted here.
+/// The version of `candle-kernels` that has [`KERNELS`] kernels.
 const VERSION: &str = "0.11.1";
 const KERNELS: usize = 705;
 
-/// Sources of kernels that use tensor cores or are linked to host code; candle does not compile them to PTX either.
+/// The sources that candle does not compile to PTX either, because their kernels use tensor cores or are linked to host code.
 const NOT_PTX: [&str; 1] = ["mmvq_gguf.cu"];
 
-/// The folder of candle's sources, as cargo has unpacked them.
+/// Returns the folder of candle's sources, which cargo downloads and unpacks.
 fn sources() -> PathBuf {
     let folder = scratch_folder();
     let manifest = format!(
@@ -48,7 +48,7 @@ fn sources() -> PathBuf {
     Path::new(package["manifest_path"].as_str().unwrap()).with_file_name("src")
 }
 
-/// Compiles the sources to PTX on all cores, the largest first. PTX of an earlier run is used again.
+/// Compiles the sources to PTX on all cores, the largest first. Reuses the PTX of an earlier run.
 fn compile(cuda: &Path, sources: &Path, images: &Path) -> Vec<PathBuf> {
     fs::create_dir_all(images).unwrap();
     let files = fs::read_dir(sources).unwrap().map(|entry| entry.unwrap().path());
@@ -88,7 +88,7 @@ fn build(package: &Path, args: &[&str]) -> Duration {
     begun.elapsed()
 }
 
-/// A package that declares all kernels, and whose program warms and launches them.
+/// Creates a package that declares all kernels, and whose program warms and launches them.
 fn declaring(sources: &[PathBuf], images: &Path) -> PathBuf {
     let package = package(
         "mod program;\n\nuse candle as _;\n\nfn main() -> Result<(), Box<dyn std::error::Error>> {\n    program::run()\n}\n",
@@ -144,8 +144,8 @@ fn all_kernels_of_candle_are_declared_built_checked_warmed_and_compute_what_the_
         fs::read_dir(package.join("images")).unwrap().map(|image| image.unwrap().metadata().unwrap().len());
     let images: u64 = images.sum();
     println!("rebuilt in {rebuilt:.1?}; {library} bytes of library for {images} of images");
-    // It takes 4 seconds of two cores that have nothing else to do. Of the library, two thirds are the images, in the metadata and in
-    // the code; the rest are the declarations.
+    // A rebuild takes 4 seconds on two idle cores. Two thirds of the library are the images, in the metadata and in the code; the rest
+    // are the declarations.
     assert!(rebuilt < Duration::from_secs(20), "{rebuilt:?}");
     assert!(library <= 3 * images);
 

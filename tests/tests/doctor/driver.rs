@@ -1,5 +1,5 @@
-//! A fake driver of CUDA 12.3 with one GPU. It answers the calls of `cargo kernels doctor` and no others. The test
-//! compiles this file as a libcuda.so.
+//! A fake driver of CUDA 12.3 with one GPU, which has the functions that `cargo kernels doctor` calls and no others. The test compiles
+//! this file as a libcuda.so.
 
 #![allow(non_snake_case)]
 
@@ -11,7 +11,7 @@ const STUB_LIBRARY: c_int = 34;
 const NO_DEVICE: c_int = 100;
 const EXCLUSIVE_PROCESS: c_int = 3;
 
-/// Whether the test asks for this kind of driver.
+/// Returns whether the test asks for this kind of driver.
 fn is(what: &str) -> bool {
     env::var("FAKE_DRIVER").is_ok_and(|value| value == what)
 }
@@ -61,7 +61,7 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, room: c_int, device: c_i
     assert_eq!(device, 7);
     let text = c"Fake GPU".to_bytes_with_nul();
     assert!(text.len() <= room as usize);
-    // SAFETY: the caller has that much room.
+    // SAFETY: the caller's buffer has room for the text.
     unsafe { ptr::copy_nonoverlapping(text.as_ptr(), name.cast(), text.len()) };
     0
 }
@@ -74,7 +74,7 @@ extern "C" fn cuDeviceTotalMem_v2(bytes: &mut usize, _device: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGetAttribute(value: &mut c_int, which: c_int, _device: c_int) -> c_int {
-    // The numbers of cuda.h.
+    // The numbers of the attributes are those of cuda.h.
     *value = match which {
         16 => 40,
         17 => 1,
@@ -82,7 +82,7 @@ extern "C" fn cuDeviceGetAttribute(value: &mut c_int, which: c_int, _device: c_i
         39 => 1024,
         75 => 8,
         76 => 6,
-        // MPS is newer than this driver.
+        // The attribute for MPS is newer than this driver.
         _ => return 1,
     };
     0

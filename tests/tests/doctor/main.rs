@@ -1,4 +1,4 @@
-//! `cargo kernels doctor` with fake drivers and without a driver.
+//! Tests `cargo kernels doctor` with fake drivers and without a driver.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 use tests::{are_documented, cargo_kernels_command, fails, scratch_folder};
 
-/// A folder with driver.rs as libcuda.so.
+/// Returns a folder with driver.rs compiled as libcuda.so.
 fn driver() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -39,7 +39,7 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
-/// The lines of this level.
+/// Returns the lines that begin with this level.
 fn lines<'a>(text: &'a str, level: &str) -> Vec<&'a str> {
     text.lines().filter(|line| line.starts_with(level)).collect()
 }
@@ -75,7 +75,7 @@ note     cudarc          not checked: there is no Cargo.toml in this folder or a
 #[test]
 fn a_machine_without_a_driver_is_told_in_words() {
     let folder = scratch_folder();
-    // The loader stops at a file that is not a library.
+    // These files are no libraries, and keep the loader from finding a driver elsewhere.
     for name in ["libcuda.so", "libcuda.so.1"] {
         fs::write(folder.join(name), "no library").unwrap();
     }

@@ -1,5 +1,5 @@
-//! The kernels that people write first in Triton, compiled ahead of time for sm_80 by `make.py`, launched on the simulated driver and
-//! compared with the CPU.
+//! Launches Triton kernels on the simulated driver, and compares their results with the CPU's. The kernels are those that people write
+//! first in Triton; `make.py` has compiled them for sm_80.
 
 mod products;
 mod rows;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// A kernel that is warm.
+/// A warm kernel of Triton.
 struct Kernel {
     info: &'static KernelInfo,
     stream: Arc<CudaStream>,
@@ -22,7 +22,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    /// Registers and warms the only kernel of `ptx/NAME.ptx`, with block and shared memory as Triton said.
+    /// Registers and warms the only kernel of `ptx/NAME.ptx`, with the block and the shared memory that Triton asks for.
     fn new(name: &str) -> Result<Self, Box<dyn Error>> {
         kernel_registry_sim::install()?;
         let context = kernel_registry::context(0)?;
@@ -39,7 +39,7 @@ impl Kernel {
         Ok(Kernel { info, stream: context.new_stream()?, _context: context })
     }
 
-    /// Launches it. Behind its arguments Triton has two addresses of memory to use, of which these kernels need none.
+    /// Launches the kernel. After the kernel's own arguments Triton passes two addresses of scratch memory, which these kernels do not use.
     fn launch<'a>(
         &'a self,
         grid: impl Into<kernel_registry::Dim3>,
@@ -52,13 +52,13 @@ impl Kernel {
     }
 }
 
-/// Numbers between -4 and 4, the same in every run.
+/// Returns random numbers between -4 and 4, the same numbers in every run.
 fn numbers(count: usize, seed: u64) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..count).map(|_| random.f32() * 8.0 - 4.0).collect()
 }
 
-/// Panics where a number differs by more than this part of itself, or of one.
+/// Panics if a number differs by more than the tolerance, which is relative to the number, or to 1 if the number is less.
 #[track_caller]
 fn assert_close(found: &[f32], expected: impl IntoIterator<Item = f64>, tolerance: f64) {
     let expected: Vec<_> = expected.into_iter().collect();

@@ -5,12 +5,12 @@ use kernel_registry::{DynArg, KernelParam};
 
 use crate::{Kernel, Outcome, assert_close, numbers};
 
-/// No multiples of the tiles, which have 32 rows and columns. The compiler was told that `N` and `K` are multiples of 16.
+/// The sizes are no multiples of the tiles, which have 32 rows and columns. `N` and `K` are multiples of 16, as the compiler was told.
 const M: usize = 50;
 const N: usize = 48;
 const K: usize = 80;
 
-/// Multiplies matrices of elements that are made by `narrow`, and whose values `wide` reads.
+/// Multiplies matrices. `narrow` converts a number to an element of a matrix, and `wide` converts an element to a number.
 fn dot<T: KernelParam + Copy + kernel_registry::cudarc::driver::DeviceRepr>(
     name: &str,
     narrow: fn(f32) -> T,
@@ -46,23 +46,23 @@ fn dot<T: KernelParam + Copy + kernel_registry::cudarc::driver::DeviceRepr>(
 }
 
 #[test]
-fn dot_f16() -> Outcome {
+fn dot_f16_agrees_with_the_cpu() -> Outcome {
     dot("dot_f16", |value| f16::from_f32(value).to_bits(), |bits| f16::from_bits(bits).to_f32())
 }
 
 #[test]
-fn dot_bf16() -> Outcome {
+fn dot_bf16_agrees_with_the_cpu() -> Outcome {
     dot("dot_bf16", |value| bf16::from_f32(value).to_bits(), |bits| bf16::from_bits(bits).to_f32())
 }
 
-/// Of each number the highest 19 bits are multiplied.
+/// TF32 multiplies only the highest 19 bits of each number.
 #[test]
-fn dot_tf32() -> Outcome {
+fn dot_tf32_agrees_with_the_cpu() -> Outcome {
     dot("dot_tf32", |value| value, |value| f32::from_bits(value.to_bits() & !0x1fff))
 }
 
 #[test]
-fn attention() -> Outcome {
+fn attention_agrees_with_the_cpu() -> Outcome {
     const HEADS: usize = 2;
     const ROWS: usize = 70;
     const WIDTH: usize = 32;
@@ -110,7 +110,7 @@ fn attention() -> Outcome {
             }));
         }
     }
-    // Weights and result have 11 binary digits.
+    // Weights and result are in half precision, which has 11 binary digits.
     assert_close(&found, expected, 4e-3);
     Ok(())
 }

@@ -5,11 +5,11 @@ use kernel_registry::DynArg;
 use crate::{Kernel, Outcome, assert_close, numbers};
 
 const ROWS: usize = 5;
-/// Fewer columns than the Triton block has elements, so the rest is masked.
+/// The number of columns. A Triton block has more elements, so the rest is masked.
 const COLUMNS: usize = 200;
 
 #[test]
-fn softmax() -> Outcome {
+fn softmax_agrees_with_the_cpu() -> Outcome {
     let kernel = Kernel::new("softmax")?;
     let x = numbers(ROWS * COLUMNS, 1);
     let there = kernel.stream.clone_htod(&x)?;
@@ -27,7 +27,7 @@ fn softmax() -> Outcome {
 }
 
 #[test]
-fn layer_norm() -> Outcome {
+fn layer_norm_agrees_with_the_cpu() -> Outcome {
     let kernel = Kernel::new("layer_norm")?;
     let [x, weight, bias] =
         [(ROWS * COLUMNS, 1), (COLUMNS, 2), (COLUMNS, 3)].map(|(n, seed)| numbers(n, seed));
@@ -63,7 +63,7 @@ fn layer_norm() -> Outcome {
 }
 
 #[test]
-fn argmax() -> Outcome {
+fn argmax_agrees_with_the_cpu() -> Outcome {
     let kernel = Kernel::new("argmax")?;
     let mut x = numbers(ROWS * COLUMNS, 5);
     // `argmax` returns the first of equal values.
@@ -85,7 +85,7 @@ fn argmax() -> Outcome {
 }
 
 #[test]
-fn scan() -> Outcome {
+fn scan_agrees_with_the_cpu() -> Outcome {
     let kernel = Kernel::new("scan")?;
     let x = numbers(COLUMNS, 6);
     let there = kernel.stream.clone_htod(&x)?;
@@ -115,7 +115,7 @@ fn scan() -> Outcome {
 }
 
 #[test]
-fn sort() -> Outcome {
+fn sort_agrees_with_the_cpu() -> Outcome {
     const BLOCK: usize = 64;
     let kernel = Kernel::new("sort")?;
     let x = numbers(ROWS * BLOCK, 7);

@@ -1,15 +1,15 @@
-//! Kernels that compute each value from those at its place, and those that count.
+//! Tests of Triton kernels that compute each value from the values at the same index, and of kernels that count.
 
 use kernel_registry::DynArg;
 
 use crate::{Kernel, Outcome, assert_close, numbers};
 
-/// Not a multiple of the block.
+/// The number of values, which is no multiple of the block.
 const N: usize = 1000;
 const BLOCKS: u32 = 4;
 
 #[test]
-fn add() -> Outcome {
+fn add_agrees_with_the_cpu() -> Outcome {
     let kernel = Kernel::new("add")?;
     let (x, y) = (numbers(N, 1), numbers(N, 2));
     let (x_there, y_there) = (kernel.stream.clone_htod(&x)?, kernel.stream.clone_htod(&y)?);
@@ -25,7 +25,7 @@ fn add() -> Outcome {
 }
 
 #[test]
-fn reduce() -> Outcome {
+fn reduce_agrees_with_the_cpu() -> Outcome {
     let kernel = Kernel::new("reduce")?;
     let x: Vec<i32> = (0..N as i32).map(|i| i * 37 % 501 - 250).collect();
     let there = kernel.stream.clone_htod(&x)?;
@@ -47,7 +47,7 @@ fn reduce() -> Outcome {
 }
 
 #[test]
-fn histogram() -> Outcome {
+fn histogram_agrees_with_the_cpu() -> Outcome {
     let kernel = Kernel::new("histogram")?;
     let x: Vec<i32> = (0..N as i32).map(|i| i * i % 64).collect();
     let there = kernel.stream.clone_htod(&x)?;
@@ -61,7 +61,7 @@ fn histogram() -> Outcome {
 }
 
 #[test]
-fn philox() -> Outcome {
+fn philox_agrees_with_the_cpu() -> Outcome {
     let kernel = Kernel::new("philox")?;
     let mut out = kernel.stream.alloc_zeros::<u32>(N)?;
     let mut uniform = kernel.stream.alloc_zeros::<f32>(N)?;
@@ -86,7 +86,7 @@ fn philox() -> Outcome {
     Ok(())
 }
 
-/// Ten rounds of Philox, by its paper (Salmon and others, 2011).
+/// Computes ten rounds of Philox as its paper defines them (Salmon and others, 2011).
 fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let [a, b] = [(0xd251_1f53_u64, counter[0]), (0xcd9e_8d57, counter[2])]
@@ -103,7 +103,7 @@ fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 }
 
 #[test]
-fn math() -> Outcome {
+fn math_agrees_with_the_cpu() -> Outcome {
     let kernel = Kernel::new("math")?;
     let x = numbers(N, 3);
     let there = kernel.stream.clone_htod(&x)?;
@@ -127,7 +127,7 @@ fn math() -> Outcome {
     Ok(())
 }
 
-/// By its series.
+/// Computes the error function by its power series.
 fn erf(x: f64) -> f64 {
     let mut term = x;
     let mut sum = x;
@@ -138,9 +138,9 @@ fn erf(x: f64) -> f64 {
     sum * std::f64::consts::FRAC_2_SQRT_PI
 }
 
-/// e5m2 is the upper half of `half`.
+/// A number in e5m2 is the upper half of a number in half precision.
 #[test]
-fn fp8() -> Outcome {
+fn fp8_agrees_with_the_cpu() -> Outcome {
     let kernel = Kernel::new("fp8")?;
     let x: Vec<f32> = numbers(N, 4).iter().map(|value| value * value * value).collect();
     let given: Vec<u8> =

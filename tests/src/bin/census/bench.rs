@@ -63,7 +63,8 @@ impl Bench {
         cuda::load_function(stay)?;
         let memory = cuda::alloc_host(WORDS * DISTANCE)?;
         let address = cuda::device_address(memory)?;
-        let (resident_stream, tried_stream) = (cuda::stream(cuda::NON_BLOCKING)?, cuda::stream(cuda::NON_BLOCKING)?);
+        let (resident_stream, tried_stream) =
+            (cuda::stream(cuda::NON_BLOCKING)?, cuda::stream(cuda::NON_BLOCKING)?);
         let bench = Bench {
             context,
             limit,

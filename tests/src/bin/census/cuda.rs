@@ -136,7 +136,7 @@ macro_rules! device_copy {
     }};
 }
 
-pub(crate) use {device_copy, driver, create};
+pub(crate) use {create, device_copy, driver};
 
 /// Joins the errors of several calls into one error.
 pub(crate) fn join_errors<const N: usize>(calls: [Done; N]) -> Done {

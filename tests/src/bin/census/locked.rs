@@ -11,7 +11,10 @@ use crate::cuda::{self, Done, FunctionAttribute, MIB, Sent};
 use crate::row::{Attempt, Row, Subject, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
-    [copies(), launches(), memory(), streams(), questions(), behind_other_waits()].into_iter().flatten().collect()
+    [copies(), launches(), memory(), streams(), questions(), behind_other_waits()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Returns a row for a call while another thread waits in a launch, because the driver loads the launched kernel only then.
@@ -126,7 +129,9 @@ fn streams() -> Vec<Row> {
             let event = recorded(bench)?;
             attempt(move || cuda::wait_event(bench.tried_stream, event))
         }),
-        call("cuStreamWriteValue32", |bench| cuda::write_value(bench.tried_stream, bench.address_of(Word::Spare))),
+        call("cuStreamWriteValue32", |bench| {
+            cuda::write_value(bench.tried_stream, bench.address_of(Word::Spare))
+        }),
     ]
 }
 

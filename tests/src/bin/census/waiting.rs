@@ -56,7 +56,9 @@ pub(crate) fn rows() -> Vec<Row> {
         }),
         after_launch("wait/after_launch", |bench| Ok(vec![bench.tried_stream])),
         after_launch("wait/after_launch_on_waiting_stream", |bench| Ok(vec![bench.resident_stream])),
-        after_launch("wait/after_launch_on_both", |bench| Ok(vec![bench.resident_stream, bench.tried_stream])),
+        after_launch("wait/after_launch_on_both", |bench| {
+            Ok(vec![bench.resident_stream, bench.tried_stream])
+        }),
         after_launch("wait/after_launch_on_third", |_| cuda::streams(1)),
         row("wait/after_other_kernel_on_third", |bench| {
             let function = bench.loaded(small::INFO)?;
@@ -67,7 +69,11 @@ pub(crate) fn rows() -> Vec<Row> {
             let function = bench.loaded(small::INFO)?;
             // The resident kernel ends at once.
             bench.set(Word::Flag, 1);
-            bench.launch_resident(bench.resident_stream, &LaunchConfig::new([1, 1, 1], [1, 1, 1]), bench.limit)?;
+            bench.launch_resident(
+                bench.resident_stream,
+                &LaunchConfig::new([1, 1, 1], [1, 1, 1]),
+                bench.limit,
+            )?;
             cuda::synchronize()?;
             attempt(move || bench.launch(function))
         }),

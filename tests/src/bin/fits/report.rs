@@ -64,7 +64,9 @@ impl Trial {
     }
 
     fn has_wrong_occupancy(&self) -> bool {
-        [&self.resident, &self.probe].into_iter().any(|figures| figures.occupancy != figures.computed_occupancy)
+        [&self.resident, &self.probe]
+            .into_iter()
+            .any(|figures| figures.occupancy != figures.computed_occupancy)
     }
 }
 

@@ -65,7 +65,12 @@ fn figures(gpu: &Gpu, kernel: &Loaded) -> Outcome<Figures> {
 }
 
 /// Returns the number of resident blocks that arrived and, if all of them did, whether the probe kernel ran.
-pub(crate) fn attempt(gpu: &Gpu, grid: u32, resident: &Loaded, probe: &Loaded) -> Outcome<(u32, Option<bool>)> {
+pub(crate) fn attempt(
+    gpu: &Gpu,
+    grid: u32,
+    resident: &Loaded,
+    probe: &Loaded,
+) -> Outcome<(u32, Option<bool>)> {
     if !gpu.has_words_for(grid) {
         return Err(format!("a grid of {grid} blocks is too large").into());
     }

@@ -1,8 +1,8 @@
-//! The calls that these tests make: those that would wait for a resident kernel, and others.
+//! Makes the driver calls of these tests: calls that would wait for a resident kernel, and calls that would not.
 
 use super::*;
 
-/// Everything that would wait, with its name in the record.
+/// The objects for calls that would wait. Each call is tried with the name that the record has for it.
 pub(super) struct Waiting {
     pub(super) cold: sys::CUfunction,
     pub(super) kernel: sys::CUfunction,
@@ -19,7 +19,7 @@ impl Waiting {
         let (mut current, mut other, mut module) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
         let mut event = ptr::null_mut();
         let registered = Box::leak(vec![0_u64; 1024].into_boxed_slice()).as_mut_ptr().cast();
-        // SAFETY: a context is current, the code ends with a zero, and the memory stays.
+        // SAFETY: a context is current, the code ends with a zero byte, and the memory is never freed.
         unsafe {
             sys::cuCtxGetCurrent(&mut current).result()?;
             own::<CreateContext>(c"cuCtxCreate")(&mut other, 0, 0).result()?;
@@ -41,7 +41,7 @@ impl Waiting {
     ) -> Vec<(&'static str, CUresult)> {
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
         let stack = sys::CUlimit::CU_LIMIT_STACK_SIZE;
-        // SAFETY: the handles are there, and the code ends with a zero.
+        // SAFETY: the handles are valid, and the code ends with a zero byte.
         unsafe {
             assert_eq!(sys::cuEventRecord(self.event, resident.cu_stream()), DONE);
             vec![
@@ -60,9 +60,9 @@ impl Waiting {
         }
     }
 
-    /// Makes the calls that one mode defers.
+    /// Makes the calls that the mode `DEFER` defers.
     pub(super) fn try_deferred(&self) -> Vec<(&'static str, CUresult)> {
-        // SAFETY: the handles are there.
+        // SAFETY: the handles are valid.
         unsafe {
             vec![
                 ("cuMemFree_v2", free(self.memory)),
@@ -84,7 +84,7 @@ pub(super) fn try_harmless(context: &Arc<CudaContext>, stream: &Arc<CudaStream>)
     let mut library = ptr::null_mut();
     let heap = sys::CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE;
     let (none, values) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: a context is current, and all handles are there.
+    // SAFETY: a context is current, and all handles are valid.
     unsafe {
         sys::cuMemAllocAsync(&mut pooled, 4096, stream.cu_stream()).result()?;
         stream.synchronize()?;
@@ -99,7 +99,7 @@ pub(super) fn try_harmless(context: &Arc<CudaContext>, stream: &Arc<CudaStream>)
         sys::cuEventSynchronize(event).result()?;
         let code = CODE.as_ptr().cast();
         sys::cuLibraryLoadData(&mut library, code, none, values, 0, ptr::null_mut(), values, 0).result()?;
-        // What is not the driver's, it refuses itself.
+        // The driver itself refuses an address that it did not allocate.
         assert_eq!(free(0), DONE);
         assert_eq!(free(8), CUresult::CUDA_ERROR_INVALID_VALUE);
     }

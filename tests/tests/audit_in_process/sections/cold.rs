@@ -1,17 +1,18 @@
-//! Kernels of a module that are not loaded: whoever takes their handle beside a resident kernel launches what waits for it.
+//! Tests kernels of modules that are not loaded. A kernel whose handle is looked up beside a resident kernel is loaded by its launch,
+//! and then waits for the resident kernel.
 
 use super::*;
 
 fn fresh_module() -> Result<sys::CUmodule, Box<dyn Error>> {
     let mut module = ptr::null_mut();
-    // SAFETY: a context is current, and the code ends with a zero.
+    // SAFETY: a context is current, and the code ends with a zero byte.
     unsafe { sys::cuModuleLoadData(&mut module, CODE.as_ptr().cast()).result()? };
     Ok(module)
 }
 
 fn take(module: sys::CUmodule, kernel: &CStr) -> Result<sys::CUfunction, CUresult> {
     let mut function = ptr::null_mut();
-    // SAFETY: the module is there, and the name ends with a zero.
+    // SAFETY: the module is loaded, and the name ends with a zero byte.
     match unsafe { sys::cuModuleGetFunction(&mut function, module, kernel.as_ptr()) } {
         DONE => Ok(function),
         error => Err(error),
@@ -29,7 +30,7 @@ fn a_cold_kernel_is_not_taken_beside_a_resident_one() {
             let resident = Resident::new(&context, on_wait)?;
             assert_eq!(take(module, c"late"), Err(REFUSED));
             assert_eq!(said(&findings()?[before..]), [(Kind::Refused, "cuModuleGetFunction", "late")]);
-            // What is loaded is taken and launched as ever.
+            // A loaded kernel is looked up and launched as usual.
             assert_eq!(take(warm, c"later"), Ok(loaded));
             assert_eq!(launch(loaded, &stream), DONE);
             assert_eq!(take(warm, c"late"), Err(REFUSED), "a sibling is loaded, and this one is not");
@@ -50,18 +51,18 @@ fn a_cold_kernel_is_not_taken_beside_a_resident_one() {
     assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
 }
 
-/// The commonest hang there is: the launch returns, and the next synchronization waits.
+/// This is the most common hang: the launch returns, and the next synchronization waits.
 #[test]
-fn its_hang_is_explained_by_its_cause() {
+fn the_hang_of_a_cold_kernel_is_explained_by_its_cause() {
     let hang_after = Duration::from_millis(300);
-    let output = apart("sections::cold::its_hang_is_explained_by_its_cause", &[], || {
+    let output = apart("sections::cold::the_hang_of_a_cold_kernel_is_explained_by_its_cause", &[], || {
         let context = ready(Audit::new().hang_after(hang_after))?;
         let (stream, module) = (context.new_stream()?, fresh_module()?);
         let control = Control::new(&context, 1)?;
         control.limit(Duration::from_secs(2));
         let flag: *mut u32 = host(4)?.cast();
         let spins = context.new_stream()?;
-        // SAFETY: nothing of it is freed before it ends.
+        // SAFETY: the memory of the arguments is not freed before the kernel ends.
         unsafe { spin_until_flag::launch(&spins, spin_until_flag::over(1), flag, &control)? };
         let late = take(module, c"late").map_err(|error| format!("{error:?}"))?;
         assert_eq!(launch(late, &stream), DONE);
@@ -87,21 +88,21 @@ fn its_hang_is_explained_by_its_cause() {
     assert!(!hang.contains("find out why"), "{hang}");
 }
 
-/// A library is loaded in each context that needs it, and that waits.
+/// A library is loaded into each context that needs it, and that load waits for a resident kernel.
 #[test]
 fn a_library_is_not_loaded_into_a_context_beside_a_resident_kernel() {
     apart("sections::cold::a_library_is_not_loaded_into_a_context_beside_a_resident_kernel", &[], || {
         let context = ready(Audit::new())?;
         let (mut library, mut module) = (ptr::null_mut(), ptr::null_mut());
         let (none, values) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: a context is current, and the code ends with a zero.
+        // SAFETY: a context is current, and the code ends with a zero byte.
         unsafe {
             let code = CODE.as_ptr().cast();
             sys::cuLibraryLoadData(&mut library, code, none, values, 0, ptr::null_mut(), values, 0)
                 .result()?;
         }
         let resident = Resident::new(&context, DEFER)?;
-        // SAFETY: the library is there.
+        // SAFETY: the library is loaded.
         assert_eq!(unsafe { sys::cuLibraryGetModule(&mut module, library) }, REFUSED);
         resident.end();
         // SAFETY: as above.
@@ -129,7 +130,7 @@ fn a_cold_kernel_is_not_taken_after_the_program_is_ready() {
     });
 }
 
-/// Programs with many kernels, on several devices: none is refused that is loaded, and each that is not.
+/// Checks with many kernels on several devices that every loaded kernel is accepted, and every other one is refused.
 #[test]
 fn many_kernels_are_known() {
     apart("sections::cold::many_kernels_are_known", &[], || {
@@ -143,7 +144,7 @@ fn many_kernels_are_known() {
         let mut last = ptr::null_mut();
         for _ in 0..MODULES {
             let mut module = ptr::null_mut();
-            // SAFETY: a context is current, and the code ends with a zero.
+            // SAFETY: a context is current, and the code ends with a zero byte.
             unsafe { sys::cuModuleLoadData(&mut module, code.as_ptr().cast()).result()? };
             for number in 0..KERNELS {
                 let name = CString::new(format!("k{number}"))?;

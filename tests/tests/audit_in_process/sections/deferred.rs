@@ -1,21 +1,21 @@
-//! Calls that are deferred until no kernel is resident any more.
+//! Tests calls that are deferred until no kernel is resident any more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::*;
 
-/// How long this thread has computed, which does not depend on what else the machine does.
+/// Returns the processor time of this thread, which does not depend on other work of the machine.
 fn computed() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for a time.
+    // SAFETY: the call writes to `time`.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 #[test]
-fn what_frees_is_deferred() {
-    apart("sections::deferred::what_frees_is_deferred", &[], || {
+fn calls_that_free_are_deferred() {
+    apart("sections::deferred::calls_that_free_are_deferred", &[], || {
         let context = ready(Audit::new())?;
         let (stream, waiting) = (context.new_stream()?, Waiting::new()?);
         let resident = Resident::new(&context, DEFER)?;
@@ -27,10 +27,10 @@ fn what_frees_is_deferred() {
         assert_eq!(said(&found).iter().map(|(kind, call, _)| (*kind, *call)).collect::<Vec<_>>(), {
             names(&tried).into_iter().map(|call| (Kind::Deferred, call)).collect::<Vec<_>>()
         });
-        // They are there until the end, so a second one is an error, as without a section.
+        // The objects exist until the section ends, but a second free or unload is an error, as without a section.
         assert!(is_there(waiting.memory));
         assert_eq!(free(waiting.memory), CUresult::CUDA_ERROR_INVALID_VALUE);
-        // SAFETY: the driver has the module still.
+        // SAFETY: the driver still has the module.
         let again = unsafe { sys::cuModuleUnload(waiting.module) };
         assert_eq!(again, CUresult::CUDA_ERROR_INVALID_HANDLE);
         try_harmless(&context, &stream)?;
@@ -60,7 +60,7 @@ fn many_frees_are_deferred_and_all_are_made() {
         assert_eq!(resident.end(), MANY as u64);
         assert_eq!(free_memory(), before);
         assert!(took < Duration::from_secs(4), "{took:?}");
-        // The record names the first, and counts the others.
+        // The record names the first frees, and counts the others.
         let found = findings()?;
         assert_eq!(found.len(), 101);
         assert_eq!(said(&found)[100], (Kind::Deferred, "cuMemFree_v2", "99900 more"));
@@ -68,7 +68,7 @@ fn many_frees_are_deferred_and_all_are_made() {
     });
 }
 
-/// The primary context that follows has the same address, and perhaps memory at the same place.
+/// The next primary context has the same address, and may allocate memory at the same address.
 #[test]
 fn memory_of_a_context_that_is_gone_is_not_freed() {
     apart("sections::deferred::memory_of_a_context_that_is_gone_is_not_freed", &[], || {
@@ -79,7 +79,7 @@ fn memory_of_a_context_that_is_gone_is_not_freed() {
         warm(&first)?;
         let resident = Resident::new(&first, DEFER)?;
         second.bind_to_thread()?;
-        // SAFETY: the memory is there.
+        // SAFETY: the memory was allocated.
         assert_eq!(unsafe { sys::cuMemFreeHost(host(4096)?) }, DONE);
         // SAFETY: nothing else uses the context.
         unsafe { sys::cuDevicePrimaryCtxReset_v2(1).result()? };
@@ -100,7 +100,7 @@ fn nested_sections_end_in_any_order() {
         assert_eq!(free(one), DONE);
         let inner = Resident::new(&context, DEFER)?;
         assert_eq!(free(two), DONE);
-        // The inner kernel would let the calls wait.
+        // The outer section ends first; the calls stay deferred, because they would wait for the inner kernel.
         assert_eq!(outer.end(), 0);
         assert!(is_there(one) && is_there(two));
         // A deferred call waits for sections of all modes, and the strictest mode holds.
@@ -114,7 +114,7 @@ fn nested_sections_end_in_any_order() {
     });
 }
 
-/// Sections of many threads begin and end while others' deferred calls are made.
+/// Sections of many threads begin and end while deferred calls of other sections are made.
 #[test]
 fn sections_of_many_threads_lose_nothing() {
     apart("sections::deferred::sections_of_many_threads_lose_nothing", &[], || {
@@ -122,7 +122,7 @@ fn sections_of_many_threads_lose_nothing() {
         const ROUNDS: u64 = 50;
         const FREES: u64 = 20;
         let context = ready(Audit::new())?;
-        // The first stream of cudarc's synchronises the context.
+        // cudarc synchronizes the context when it creates the first stream, so that happens before the sections.
         let _first = context.new_stream()?;
         let before = free_memory();
         let made = AtomicU64::new(0);
@@ -153,7 +153,7 @@ fn sections_of_many_threads_lose_nothing() {
 fn pinned_memory_of_cudarc_is_freed_later() {
     apart("sections::deferred::pinned_memory_of_cudarc_is_freed_later", &[], || {
         let context = ready(Audit::new())?;
-        // SAFETY: nothing reads it.
+        // SAFETY: nothing reads the memory.
         let slice = unsafe { context.alloc_pinned::<f32>(1024)? };
         let address = slice.as_ptr()? as sys::CUdeviceptr;
         let resident = Resident::new(&context, DEFER)?;
@@ -167,21 +167,21 @@ fn pinned_memory_of_cudarc_is_freed_later() {
 }
 
 #[test]
-fn what_the_driver_would_not_free_is_not_deferred() {
-    apart("sections::deferred::what_the_driver_would_not_free_is_not_deferred", &[], || {
+fn calls_that_the_driver_would_refuse_are_not_deferred() {
+    apart("sections::deferred::calls_that_the_driver_would_refuse_are_not_deferred", &[], || {
         const WRONG: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
         let context = ready(Audit::new())?;
         let (memory, pinned) = (device(4096)?, host(4096)?);
         let resident = Resident::new(&context, DEFER)?;
         assert_eq!(free(memory + 256), WRONG, "it begins elsewhere");
-        // SAFETY: the driver refuses what is not its host memory.
+        // SAFETY: the driver refuses an address that is no host memory of its own.
         let of_device = unsafe { sys::cuMemFreeHost(ptr::with_exposed_provenance_mut(memory as usize)) };
         assert_eq!(of_device, WRONG);
         // SAFETY: as above.
         assert_eq!([free(0), unsafe { sys::cuMemFreeHost(ptr::null_mut()) }], [DONE; 2]);
         assert_eq!(findings()?, []);
         assert_eq!(free(memory), DONE);
-        // SAFETY: the memory is there.
+        // SAFETY: the memory was allocated.
         assert_eq!(unsafe { sys::cuMemFreeHost(pinned) }, DONE);
         assert_eq!(resident.end(), 2);
         assert!(!is_there(memory) && !is_there(pinned as sys::CUdeviceptr));

@@ -15,7 +15,7 @@ fn two_devices() -> Result<[Arc<CudaContext>; 2], Box<dyn Error>> {
 }
 
 fn free_host(address: *mut c_void) -> CUresult {
-    // SAFETY: the driver refuses what is no address of its own.
+    // SAFETY: the driver refuses an address that it did not allocate.
     unsafe { sys::cuMemFreeHost(address) }
 }
 
@@ -27,7 +27,7 @@ fn memory_is_freed_by_the_context_that_owns_it() {
         let resident = Resident::new(&first, DEFER)?;
         second.bind_to_thread()?;
         assert_eq!(free(memory), DONE);
-        // The end of the context that was current does not concern the memory.
+        // The memory belongs to another context than the one that was current and ends here.
         // SAFETY: nothing else uses the context.
         unsafe { sys::cuDevicePrimaryCtxReset_v2(1).result()? };
         first.bind_to_thread()?;
@@ -61,13 +61,13 @@ fn a_library_belongs_to_the_process() {
         let (kept, library) = (library(&mut [])?, library(&mut [])?);
         let resident = Resident::new(&first, DEFER)?;
         second.bind_to_thread()?;
-        // SAFETY: the library is there.
+        // SAFETY: the library is loaded.
         assert_eq!(unsafe { sys::cuLibraryUnload(library) }, DONE);
         // SAFETY: nothing else uses the context.
         unsafe { sys::cuDevicePrimaryCtxReset_v2(1).result()? };
         first.bind_to_thread()?;
         assert_eq!(resident.end(), 1);
-        // SAFETY: the driver refuses a library that is gone.
+        // SAFETY: the driver refuses a library that was unloaded.
         let [again, other] = unsafe { [sys::cuLibraryUnload(library), sys::cuLibraryUnload(kept)] };
         assert_eq!((again == DONE, other), (false, DONE));
         Ok(())
@@ -78,7 +78,7 @@ fn library(options: &mut [sys::CUlibraryOption]) -> Result<sys::CUlibrary, Box<d
     let mut library = ptr::null_mut();
     let mut values = vec![ptr::without_provenance_mut::<c_void>(1); options.len()];
     let (none, no_values) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the code ends with a zero and stays; each option has a value.
+    // SAFETY: the code ends with a zero byte and is never freed, and each option has a value.
     unsafe {
         let (code, count) = (CODE.as_ptr().cast(), options.len() as u32);
         let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
@@ -87,14 +87,15 @@ fn library(options: &mut [sys::CUlibraryOption]) -> Result<sys::CUlibrary, Box<d
     Ok(library)
 }
 
-/// The program said that it keeps the code until it unloads the library. Then it may free the code.
+/// The program promised the driver to keep the code until it unloads the library. After the unload call the program may free the code,
+/// so the call must not be deferred.
 #[test]
 fn a_library_whose_code_the_program_keeps_is_not_unloaded_later() {
     apart("sections::owners::a_library_whose_code_the_program_keeps_is_not_unloaded_later", &[], || {
         let context = ready(Audit::new())?;
         let library = library(&mut [sys::CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED])?;
         let resident = Resident::new(&context, DEFER)?;
-        // SAFETY: the library is there.
+        // SAFETY: the library is loaded.
         assert_eq!(unsafe { sys::cuLibraryUnload(library) }, REFUSED);
         assert_eq!(resident.end(), 0);
         // SAFETY: as above.
@@ -104,13 +105,13 @@ fn a_library_whose_code_the_program_keeps_is_not_unloaded_later() {
 }
 
 #[test]
-fn every_other_free_of_what_is_deferred_is_an_error() {
-    apart("sections::owners::every_other_free_of_what_is_deferred_is_an_error", &[], || {
+fn a_second_free_of_deferred_memory_is_an_error() {
+    apart("sections::owners::a_second_free_of_deferred_memory_is_an_error", &[], || {
         let context = ready(Audit::new())?;
         let (stream, memory, pinned) = (context.new_stream()?, device(4096)?, host(4096)?);
         let resident = Resident::new(&context, DEFER)?;
         assert_eq!([free(memory), free_host(pinned)], [DONE; 2]);
-        // SAFETY: the driver refuses what is no memory of its own.
+        // SAFETY: the driver refuses an address that it did not allocate.
         let tried = unsafe {
             [
                 free(memory),
@@ -133,7 +134,7 @@ fn a_wrong_free_is_the_drivers_error_at_once() {
         let context = ready(Audit::new())?;
         let pinned = host(4096)?;
         let registered: *mut c_void = Box::leak(vec![0_u64; 512].into_boxed_slice()).as_mut_ptr().cast();
-        // SAFETY: the memory stays.
+        // SAFETY: the memory is never freed.
         unsafe { sys::cuMemHostRegister_v2(registered, 4096, 0).result()? };
         let wrong = || {
             // SAFETY: the driver refuses to free what was not allocated or registered by that call.
@@ -153,8 +154,8 @@ fn a_wrong_free_is_the_drivers_error_at_once() {
 }
 
 #[test]
-fn an_allocation_that_fails_says_what_is_deferred() {
-    let output = apart("sections::owners::an_allocation_that_fails_says_what_is_deferred", &[], || {
+fn a_failed_allocation_names_the_deferred_frees() {
+    let output = apart("sections::owners::a_failed_allocation_names_the_deferred_frees", &[], || {
         let context = ready(Audit::new())?;
         let large = free_memory() / 4 * 3;
         let memory = device(large)?;

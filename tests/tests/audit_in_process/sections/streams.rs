@@ -1,4 +1,4 @@
-//! Which stream a section is in, and which launch is the resident kernel's.
+//! Tests which streams a section accepts, and which launch in the stream counts as the resident kernel's.
 
 use super::*;
 
@@ -9,16 +9,16 @@ fn a_section_wants_a_stream_that_waits_for_no_other() {
         let mut blocking = ptr::null_mut();
         // SAFETY: a context is current.
         unsafe { sys::cuStreamCreate(&mut blocking, 0).result()? };
-        // SAFETY: this is its type.
+        // SAFETY: `Begin` is the function's type.
         let begin = unsafe { own::<Begin>(c"kernel_registry_audit_section_begin") };
         for stream in
             [blocking, ptr::null_mut(), ptr::without_provenance_mut(1), ptr::without_provenance_mut(2)]
         {
-            // SAFETY: the name ends with a zero.
+            // SAFETY: the name ends with a zero byte.
             assert_eq!(unsafe { begin(c"worker".as_ptr(), context.cu_ctx(), stream, DEFER) }, 0);
         }
         assert_eq!(end(0), 0);
-        // There is no section, so nothing is refused.
+        // No section has begun, so nothing is refused.
         assert_eq!(free(device(512)?), DONE);
         Ok(())
     });
@@ -54,7 +54,7 @@ fn a_launch_that_fails_is_not_the_resident_kernel() {
             )
         };
         assert_ne!(failed, DONE);
-        // Nothing runs there yet.
+        // No kernel runs in the stream yet.
         stream.synchronize()?;
         touch_on(&stream, &x)?;
         assert!(touch_on(&stream, &x).is_err());

@@ -16,7 +16,7 @@ pub fn checks() -> Vec<(&'static str, Check)> {
     ]
 }
 
-/// Dimensions and strides of several tensors, one after the other.
+/// Returns the dimensions and strides of several tensors, one tensor after the other.
 fn infos(layouts: &[&Layout]) -> Vec<usize> {
     layouts.iter().flat_map(|layout| layout.dims.iter().chain(&layout.strides)).copied().collect()
 }

@@ -1,4 +1,4 @@
-//! Kernels that compute each element by itself.
+//! Checks candle's kernels that compute each element from the elements at the same index.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use kernel_registry::DynArg;
 
 use super::tensors::{Check, EXACT, FLOAT, Number, Outcome, Try, all, info};
 
-/// Error of kernels that round to a half.
+/// The relative error of kernels that round to half precision.
 const HALF: f64 = 2e-3;
 
-/// The error function, by its series.
+/// Computes the error function by its power series.
 fn erf(x: f64) -> f64 {
     let term = |term: f64, n: f64| -term * x * x / n;
     let mut sum = 0.0;
@@ -76,7 +76,7 @@ fn unary<T: Number>(range: Range<f64>, tolerance: f64, f: fn(f64) -> f64) -> Che
     cast::<T, T>(range, tolerance, f)
 }
 
-/// A kernel from each number to one, which may be of another type.
+/// Checks a kernel that maps each number to one number, which may have another type.
 fn cast<S: Number, T: Number>(range: Range<f64>, tolerance: f64, f: fn(f64) -> f64) -> Check {
     Box::new(move |t| {
         let dims = t.dims();

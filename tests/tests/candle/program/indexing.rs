@@ -1,4 +1,4 @@
-//! Kernels that take elements from places, or add them there.
+//! Checks candle's kernels that gather elements by index, or add elements by index.
 
 use kernel_registry::DynArg;
 
@@ -13,7 +13,8 @@ pub fn checks() -> Vec<(&'static str, Check)> {
     ]
 }
 
-/// Sizes around a dimension in which elements are chosen, of that dimension, and how many are chosen.
+/// Returns random sizes: the product of the dimensions before the indexed one, the indexed dimension, the product of the dimensions
+/// after it, and the number of chosen elements.
 fn around(t: &mut Try<'_>) -> [usize; 4] {
     [t.up_to(5), t.up_to(12), t.up_to(9), t.up_to(7)]
 }
@@ -22,7 +23,7 @@ fn index_select(t: &mut Try<'_>) -> Outcome {
     let [left, size, chosen, right] = around(t);
     let layout = t.layout(&[left, size, right]);
     let mut ids = t.numbers::<u32>(chosen, 0.0..size as f64);
-    // The largest number stands for no element.
+    // The largest number means that no element is chosen.
     ids[t.random.usize(0..chosen)] = u32::MAX;
     let (count, x) = (left * chosen * right, t.numbers::<f32>(layout.span(), all()));
     let (info, device_ids, device) = (t.copy(&info(&[&layout]))?, t.copy(&ids)?, t.copy(&x)?);

@@ -1,5 +1,5 @@
-//! The program of the generated package: warms all kernels of candle on the simulated driver, and launches some of them with random
-//! arguments.
+//! Warms all kernels of candle on the simulated driver, and launches some of them with random arguments. This is the program of the
+//! generated package.
 
 mod convolutions;
 mod elementwise;
@@ -13,7 +13,7 @@ use kernel_registry_sim::{Config, Device};
 
 use tensors::Try;
 
-/// How often each check is made, with other shapes, numbers and blocks.
+/// The number of times that each check is made, each time with other shapes, numbers and blocks.
 const TIMES: u64 = 4;
 
 pub fn run() -> Result<(), Box<dyn Error>> {

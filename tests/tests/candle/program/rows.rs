@@ -1,4 +1,4 @@
-//! Kernels that reduce, normalise or sort rows.
+//! Checks candle's kernels that reduce, normalise or sort rows.
 
 use kernel_registry::{DynArg, LaunchConfig};
 
@@ -24,12 +24,12 @@ fn position(row: &[f64], is_better: fn(&f64, &f64) -> bool) -> f64 {
     (1..row.len()).fold(0, |best, place| if is_better(&row[place], &row[best]) { place } else { best }) as f64
 }
 
-/// A block reduces each row.
+/// Checks a kernel in which one block reduces each row.
 fn reduce<S: Number, T: Number>(tolerance: f64, f: fn(&[f64]) -> f64) -> Check {
     Box::new(move |t| {
         let [rows, columns] = [t.up_to(6), t.up_to(700)];
         let mut layout = t.layout(&[rows, columns]);
-        // The same number again would have two positions.
+        // A stride of 0 would repeat a number, which would then have two positions.
         layout.strides[1] = layout.strides[1].max(1);
         let (count, x) = (layout.count(), t.numbers::<S>(layout.span(), -1e3..1e3));
         let (info, device) = (t.copy(&info(&[&layout]))?, t.copy(&x)?);
@@ -46,13 +46,13 @@ fn reduce<S: Number, T: Number>(tolerance: f64, f: fn(&[f64]) -> f64) -> Check {
             ],
         )?;
         let row = |row| (0..columns).map(|i| x[layout.at(&[row, i])].get()).collect::<Vec<_>>();
-        // Of a sum that cancels, what is summed up counts.
+        // Positive and negative numbers may cancel in a sum, so the tolerance is relative to the size of the summands.
         let scale = if tolerance == EXACT { 1.0 } else { columns as f64 };
         t.compare(&out, (0..rows).map(|number| f(&row(number))), tolerance * scale)
     })
 }
 
-/// Rows of numbers, and what a kernel is to make of them.
+/// Returns the number of rows, the number of columns, and random numbers for all rows.
 fn rows(t: &mut Try<'_>) -> (usize, usize, Vec<f32>) {
     let [rows, columns] = [t.up_to(6), t.up_to(300)];
     (rows, columns, t.numbers(rows * columns, -4.0..4.0))
@@ -72,7 +72,8 @@ fn softmax(t: &mut Try<'_>) -> Outcome {
     t.compare(&out, expected, FLOAT)
 }
 
-/// Threads of a block that normalises a row: a warp, or 1024 as candle has for long rows.
+/// Returns the launch configuration of a kernel whose blocks normalise a row each, and the block's size: a warp, or 1024 threads as
+/// candle uses for long rows.
 fn normalising(t: &mut Try<'_>, rows: usize) -> (LaunchConfig, i32) {
     let block = [32, 1024][t.random.usize(0..2)];
     (LaunchConfig::new([rows as u32, 1, 1], [block, 1, 1]), block as i32)

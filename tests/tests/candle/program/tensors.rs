@@ -1,4 +1,4 @@
-//! Random tensors: numbers, shapes and layouts; and the comparison of results.
+//! Makes random tensors, launches kernels on them, and compares the results.
 
 use std::error::Error;
 use std::ops::Range;
@@ -9,19 +9,19 @@ use kernel_registry::{DynArg, KernelParam, LaunchConfig, find_symbol, launch_dyn
 
 pub type Outcome = Result<(), Box<dyn Error>>;
 
-/// A launch of a kernel, and the comparison of what it computes.
+/// A function that launches a kernel, and compares the kernel's result with the CPU's.
 pub type Check = Box<dyn Fn(&mut Try<'_>) -> Outcome>;
 
-/// Error of kernels that compute in single precision, as a fraction; and of none.
+/// The relative error of kernels that compute in single precision, and of exact kernels.
 pub const FLOAT: f64 = 2e-5;
 pub const EXACT: f64 = 0.0;
 
-/// Numbers for kernels that take any.
+/// Returns the range of numbers for kernels that accept any number.
 pub fn all() -> Range<f64> {
     -20.0..20.0
 }
 
-/// A number of a tensor. A `u16` is the bits of a half.
+/// A type of a tensor's numbers. A `u16` holds the bits of a number in half precision.
 pub trait Number: KernelParam + DeviceRepr + Default + Copy {
     fn new(value: f64) -> Self;
     fn get(self) -> f64;
@@ -47,7 +47,7 @@ impl Number for u16 {
     fn new(value: f64) -> Self {
         let bits = (value as f32).to_bits();
         let (sign, rest) = ((bits >> 16 & 0x8000) as u16, bits & 0x7fff_ffff);
-        // Below 2^-14 they are multiples of 2^-24.
+        // Numbers below 2^-14 in half precision are multiples of 2^-24.
         let small = || (f64::from(f32::from_bits(rest)) * f64::from(1 << 24)).round_ties_even() as u16;
         let rounded = rest + 0xfff + (rest >> 13 & 1);
         sign | if rest < 0x3880_0000 { small() } else { ((rounded - (112 << 23)) >> 13).min(0x7c00) as u16 }
@@ -64,7 +64,7 @@ impl Number for u16 {
     }
 }
 
-/// The sizes of a tensor's dimensions, and how far apart in memory their elements are.
+/// The sizes and the strides of a tensor's dimensions.
 #[derive(Clone)]
 pub struct Layout {
     pub dims: Vec<usize>,
@@ -81,12 +81,12 @@ impl Layout {
         self.dims.iter().product()
     }
 
-    /// How much memory it spans.
+    /// Returns the number of elements of memory that the tensor spans.
     pub fn span(&self) -> usize {
         1 + self.dims.iter().zip(&self.strides).map(|(dim, stride)| (dim - 1) * stride).sum::<usize>()
     }
 
-    /// The place of an element, of which the number and not the indices are given.
+    /// Returns the offset in memory of the element with this number in row-major order.
     pub fn place(&self, mut number: usize) -> usize {
         let mut place = 0;
         for (dim, stride) in self.dims.iter().zip(&self.strides).rev() {
@@ -96,13 +96,13 @@ impl Layout {
         place
     }
 
-    /// The place of an element by its indices.
+    /// Returns the offset in memory of the element with these indices.
     pub fn at(&self, indices: &[usize]) -> usize {
         indices.iter().zip(&self.strides).map(|(index, stride)| index * stride).sum()
     }
 }
 
-/// The dimensions that layouts share, and the strides of each, as candle's kernels take them.
+/// Returns the dimensions that layouts share, followed by the strides of each layout, as candle's kernels take them.
 pub fn info(layouts: &[&Layout]) -> Vec<usize> {
     let strides = layouts.iter().flat_map(|layout| &layout.strides);
     layouts[0].dims.iter().chain(strides).copied().collect()
@@ -129,13 +129,13 @@ impl<'t> Try<'t> {
         (0..count).map(number).collect()
     }
 
-    /// A shape of some hundred elements.
+    /// Returns a random shape of some hundred elements.
     pub fn dims(&mut self) -> Vec<usize> {
         let count = self.up_to(4);
         (0..count).map(|_| self.up_to([600, 30, 9, 6][count - 1])).collect()
     }
 
-    /// A layout for a shape: contiguous; or its dimensions in another order, or with gaps, or one of them the same element again and again.
+    /// Returns a random layout for a shape: contiguous, with permuted dimensions, with gaps, or with one dimension of stride 0.
     pub fn layout(&mut self, dims: &[usize]) -> Layout {
         let mut layout = Layout::contiguous(dims);
         if self.random.u8(0..3) == 0 {
@@ -158,13 +158,13 @@ impl<'t> Try<'t> {
         Ok(self.stream.clone_htod(numbers)?)
     }
 
-    /// Blocks of any size, as many as are enough for a thread per element.
+    /// Returns a configuration with a block of random size, and enough blocks for one thread per element.
     pub fn threads(&mut self, count: usize) -> LaunchConfig {
         let block = [32, 33, 64, 100, 128, 256][self.random.usize(0..6)];
         LaunchConfig::new([count.div_ceil(block as usize) as u32, 1, 1], [block, 1, 1])
     }
 
-    /// Fewer, if threads take several elements each.
+    /// Returns a configuration for a kernel whose threads loop over elements. It may have fewer threads than elements.
     pub fn looping(&mut self, count: usize) -> LaunchConfig {
         let config = self.threads(count);
         let blocks = self.up_to(config.grid[0] as usize) as u32;
@@ -172,12 +172,12 @@ impl<'t> Try<'t> {
     }
 
     pub fn launch<'a>(&'a self, config: LaunchConfig, args: impl IntoIterator<Item = DynArg<'a>>) -> Outcome {
-        // SAFETY: the arguments are as long as the shapes say, and are read back, which waits, before they end.
+        // SAFETY: the arguments are as long as the shapes say. Reading results back waits for the kernel before the arguments are freed.
         unsafe { launch_dyn(find_symbol(self.symbol)?, self.stream, config, args)? };
         Ok(())
     }
 
-    /// Compares results. The tolerance is a fraction of what is expected, or of 1 if that is less.
+    /// Compares results. The tolerance is relative to the expected number, or to 1 if the number is less.
     pub fn compare<T: Number>(
         &self,
         found: &CudaSlice<T>,

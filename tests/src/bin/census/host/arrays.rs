@@ -3,7 +3,7 @@
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Handle, MIB, NULL, join_errors, driver, create};
+use crate::cuda::{self, Done, Handle, MIB, NULL, create, driver, join_errors};
 use crate::host::{call, with};
 use crate::row::Row;
 

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, EventFlags, Handle, NON_BLOCKING, NULL, join_errors, driver, create};
+use crate::cuda::{self, Done, EventFlags, Handle, NON_BLOCKING, NULL, create, driver, join_errors};
 use crate::host::{call, with};
 use crate::row::Row;
 

@@ -3,7 +3,7 @@
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Handle, MIB, join_errors, device_copy, driver};
+use crate::cuda::{self, Done, Handle, MIB, device_copy, driver, join_errors};
 use crate::host::{arrays, with};
 use crate::row::Row;
 

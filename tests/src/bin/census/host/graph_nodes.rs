@@ -4,7 +4,7 @@ use census_kernels::plain::sibling;
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Handle, NULL, join_errors, driver};
+use crate::cuda::{self, Done, Handle, NULL, driver, join_errors};
 use crate::host::{kernels, row, with};
 use crate::row::{Row, attempt};
 

@@ -6,7 +6,7 @@ use census_kernels::plain::small;
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::{Bench, Word};
-use crate::cuda::{self, Done, EventFlags, Handle, MIB, NULL, join_errors, device_copy, driver, create};
+use crate::cuda::{self, Done, EventFlags, Handle, MIB, NULL, create, device_copy, driver, join_errors};
 use crate::host::{call, with};
 use crate::row::Row;
 

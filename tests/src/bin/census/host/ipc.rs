@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use kernel_registry::cudarc::driver::sys;
 
-use crate::cuda::{self, Done, Failed, Handle, MIB, driver, create};
+use crate::cuda::{self, Done, Failed, Handle, MIB, create, driver};
 use crate::host::{row, with};
 use crate::row::{Row, attempt};
 

@@ -17,7 +17,7 @@ use kernel_registry::KernelInfo;
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Failed, Handle, driver, create};
+use crate::cuda::{self, Done, Failed, Handle, create, driver};
 use crate::host::{call, row, with};
 use crate::row::{Row, attempt};
 

@@ -3,7 +3,7 @@
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Handle, driver, create};
+use crate::cuda::{self, Done, Handle, create, driver};
 use crate::host::with;
 use crate::row::Row;
 

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::{Bench, Word};
-use crate::cuda::{self, Done, EventFlags, NON_BLOCKING, NULL, join_errors, driver};
+use crate::cuda::{self, Done, EventFlags, NON_BLOCKING, NULL, driver, join_errors};
 use crate::host::{call, with};
 use crate::row::Row;
 
@@ -81,7 +81,13 @@ fn captures() -> Vec<Row> {
                 NULL,
                 NULL
             )),
-            driver!(cuStreamUpdateCaptureDependencies_v2(bench.tried_stream, &raw mut node, NULL, 0_usize, 1_u32)),
+            driver!(cuStreamUpdateCaptureDependencies_v2(
+                bench.tried_stream,
+                &raw mut node,
+                NULL,
+                0_usize,
+                1_u32
+            )),
             driver!(cuThreadExchangeStreamCaptureMode(&raw mut mode)),
             driver!(cuStreamEndCapture(bench.tried_stream, &raw mut ended)),
         ])

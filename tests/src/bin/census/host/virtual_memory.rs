@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Handle, MAPPED, MIB, join_errors, driver, create};
+use crate::cuda::{self, Done, Handle, MAPPED, MIB, create, driver, join_errors};
 use crate::host::{call, row, with};
 use crate::row::{Row, attempt};
 
