@@ -1,7 +1,7 @@
-//! Fuzzes the image reader with any bytes: it must end, must not panic, and its answers must be consistent. Separable
-//! images are cut.
+//! Fuzzes the image reader: for any bytes the reader must end, must not panic, and must give consistent answers. Separable images are
+//! also cut into pieces, and each piece is read.
 //!
-//! Seed it with the real images in `kernel-registry-image/tests/images`.
+//! Seed the fuzzer with the real images in `kernel-registry-image/tests/images`.
 
 #![no_main]
 

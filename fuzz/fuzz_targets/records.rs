@@ -1,4 +1,5 @@
-//! Fuzzes the record decoder with any bytes: it must end, must not panic, and decoded records must survive encoding.
+//! Fuzzes the record decoder: for any bytes the decoder must end and must not panic, and a decoded record must be the same after
+//! encoding and decoding.
 
 #![no_main]
 

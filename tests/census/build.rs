@@ -1,4 +1,4 @@
-//! Compiles `cuda/*.cu`, or without a compiler uses the images in `prebuilt/`.
+//! Compiles `cuda/*.cu`, or uses the images in `prebuilt/` if there is no compiler.
 
 fn main() {
     kernel_registry_build::compile();

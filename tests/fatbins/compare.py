@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares the kernels that `cargo kernels list` finds in binaries with those that NVIDIA's cuobjdump finds.
 
-compare.py CARGO_KERNELS FILE..: for each file, the symbols for each architecture and their registers have to be the same. cuobjdump is that
-on the path. Exits with 1 if they differ, and tells files that cuobjdump cannot read.
+compare.py CARGO_KERNELS FILE..: for each file, the symbols for each architecture and their registers have to be the same. The script runs
+the cuobjdump on the path. It exits with 1 if the kernels differ, and names the files that cuobjdump cannot read.
 """
 
 import json

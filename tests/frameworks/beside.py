@@ -1,4 +1,4 @@
-"""A kernel that stays, for two seconds at most, and beside it an operation that PyTorch compiles when it is first called."""
+"""Launches a resident kernel for two seconds at most, and beside it an operation that PyTorch compiles when it is first called."""
 import ctypes
 import time
 

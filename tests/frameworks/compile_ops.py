@@ -1,4 +1,4 @@
-"""torch.compile: a function that becomes kernels of Triton's."""
+"""Calls a function that torch.compile turns into Triton kernels."""
 import torch
 
 torch.manual_seed(1)

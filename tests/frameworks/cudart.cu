@@ -1,4 +1,4 @@
-// A program with NVIDIA's runtime API linked statically, as nvcc does by default: three kernels, one of them never launched.
+// A program that links NVIDIA's runtime library statically, as nvcc does by default. It has three kernels, one of which is never launched.
 #include <cstdio>
 
 __global__ void fill(int *out, int value) { out[threadIdx.x] = value; }

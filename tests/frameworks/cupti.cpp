@@ -1,5 +1,5 @@
-// Lists the lazy loads that NVIDIA's CUPTI sees, injected by CUDA_INJECTION64_PATH. Appends a line for each to the file that
-// CUPTI_COUNTS names: what was loaded, the microseconds that it took, and when it began.
+// A library that CUDA_INJECTION64_PATH injects. It appends a line for each lazy load that NVIDIA's CUPTI sees to the file that
+// CUPTI_COUNTS names: what was loaded, the microseconds that the load took, and when the load began.
 #include <cstdio>
 #include <cstdlib>
 #include <cupti.h>

@@ -1,4 +1,4 @@
-"""CuPy: a kernel of NVRTC's, an element-wise one, a sort and a matrix product."""
+"""Runs operations of CuPy: a kernel that NVRTC compiles, an element-wise kernel, a sort and a matrix product."""
 import cupy
 import numpy
 

@@ -1,5 +1,5 @@
-"""PyTorch: the first use of operations after the program is ready. With `--beside` each is used beside a resident kernel of some 0.3
-seconds. Prints what they computed, and on standard error a line of JSON with times and memory."""
+"""Uses operations of PyTorch for the first time after the program is ready; with `--beside`, each beside a resident kernel of about 0.3
+seconds. Prints the results of the operations, and on standard error a line of JSON with times and memory."""
 import ctypes
 import json
 import sys
@@ -26,7 +26,7 @@ operations = {
     "matmul": lambda: x @ x,
     "gelu": lambda: torch.nn.functional.gelu(x),
 }
-# The allocator keeps this for the operations, which must not allocate from the driver.
+# PyTorch's allocator keeps this memory for the operations, which must not allocate from the driver.
 pool = [torch.empty(32 << 20, device="cuda"), torch.empty(1 << 20, device="cuda"), torch.empty(256, device="cuda")]
 del pool
 side = torch.cuda.Stream()
@@ -46,7 +46,7 @@ except (AttributeError, OSError):
     pass
 
 results, times, waited = {}, {}, []
-# Some 0.3 seconds.
+# The cycles of about 0.3 seconds.
 CYCLES = 500_000_000
 for name, operation in operations.items():
     if beside:

@@ -1,4 +1,4 @@
-"""PyTorch in greenlets of gevent, whose stacks are copied away while another one runs."""
+"""Runs PyTorch in greenlets of gevent. gevent copies a greenlet's stack away while another greenlet runs."""
 from gevent import monkey
 
 monkey.patch_all()

@@ -1,4 +1,4 @@
-"""JAX: a compiled function."""
+"""Calls a function that JAX compiles."""
 import jax
 import jax.numpy as jnp
 import numpy

@@ -1,4 +1,4 @@
-"""What `torchrun --nproc-per-node 2` starts: two ranks on one device, which talk through gloo."""
+"""The program that `torchrun --nproc-per-node 2` starts: two ranks on one device, which communicate through gloo."""
 import torch
 import torch.distributed as dist
 

@@ -1,4 +1,4 @@
-"""A loop of launches; prints the microseconds of each."""
+"""Launches a kernel in a loop, and prints the microseconds per launch."""
 import time
 
 import torch

@@ -1,4 +1,4 @@
-"""NCCL through PyTorch: an all-reduce, a broadcast and an all-gather; `RANK` and `WORLD_SIZE` say who this is."""
+"""Runs NCCL through PyTorch: an all-reduce, a broadcast and an all-gather. `RANK` and `WORLD_SIZE` tell the rank of this process."""
 import os
 
 import torch

@@ -1,4 +1,4 @@
-"""Records what programs load late, and preloads it in their next run."""
+"""Records what programs load late, and preloads that in their next run."""
 import importlib.util
 import json
 import statistics
@@ -10,7 +10,7 @@ HERE = Path(__file__).resolve().parent
 FIRST_USES = [sys.executable, str(HERE / "first_uses.py")]
 # Everything after the context counts as late.
 READY = ["--ready-after", "0.001", "--slow", "1000"]
-# Programs with greenlets, or with processes of their own.
+# Programs with greenlets or with child processes, and the command that starts each.
 AROUND = {
     "greenlet_ops": [sys.executable],
     "worker_ops": [sys.executable],
@@ -28,7 +28,7 @@ def loads(processes):
 
 
 def numbers(err):
-    """What `first_uses.py` says of itself."""
+    """Returns the times and the memory that `first_uses.py` prints."""
     return json.loads([line for line in err.splitlines() if line.startswith('{"start_ms"')][-1])
 
 
@@ -51,7 +51,7 @@ def program(audited, report, folder, name, command):
 
 
 def first_uses(audited, execute, report, folder):
-    """Time and memory of the first uses, and which of them wait for a resident kernel."""
+    """Reports time and memory of the first uses, and which of them wait for a resident kernel."""
     file = str(folder / "first_uses.preload")
     def plain(*options, **more):
         _, out, err = execute([*FIRST_USES, *options], CUDA_CACHE_DISABLE="0", **more)
@@ -82,7 +82,7 @@ def first_uses(audited, execute, report, folder):
 
 
 def ranks(audited, report, folder):
-    """Two processes that hang without the preload, on one device."""
+    """Runs two processes on one device, which hang without the preload."""
     file = str(folder / "ranks.preload")
     command = [sys.executable, str(HERE / "ranks.py"), "3"]
     _, out, err, _ = audited(command, "--hang-after", "1", "--record", file)

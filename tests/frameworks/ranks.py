@@ -1,6 +1,6 @@
-"""Two processes that work together, on one device. Rank 1 launches `late` for the first time while `persistent` is resident there. `persistent`
-ends when rank 0 is done, and rank 0 waits in `all_reduce` for rank 1: they hang, unless `late` was loaded before. Kernels give up after so
-many seconds (an argument, 3 by default)."""
+"""Two processes that work together, on one device. Rank 1 launches `late` for the first time while its kernel `persistent` is resident.
+`persistent` ends when rank 0 is done, and rank 0 waits in `all_reduce` for rank 1. So both hang, unless `late` was loaded before. The
+argument is the number of seconds after which kernels end by themselves, 3 by default."""
 
 import ctypes
 import mmap
@@ -10,7 +10,7 @@ import threading
 import time
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
-# Each waits for a word that is not 0, or until its time is over.
+# A kernel that runs until a word is not 0, or until the kernel's time is over.
 WAIT = """.visible .entry %s(.param .u64 word, .param .u64 nanoseconds) {
 .reg .pred %%p; .reg .b32 %%r; .reg .b64 %%a, %%now, %%end;
 ld.param.u64 %%a, [word];
@@ -27,7 +27,7 @@ ret; }
 """
 HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
 LATE = ".visible .entry late(.param .u64 word, .param .u64 nanoseconds) { ret; }\n"
-# What the ranks tell each other.
+# The events that the ranks tell each other in shared memory.
 ARRIVED, DONE = 0, 1
 shared = mmap.mmap(-1, mmap.PAGESIZE)
 
@@ -71,7 +71,7 @@ def launch(library, name, stream):
 
 
 def pass_on(event):
-    """Tells the kernel that the other rank has come so far."""
+    """Waits until the other rank has reached an event, and tells the kernel."""
     while not shared[event]:
         time.sleep(0.001)
     ctypes.c_uint32.from_address(word.value).value = 1

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs frameworks with `kernel-audit` and without, on a GPU, and compares what they print, and the number of late
-loads with what NVIDIA's CUPTI counts.
+"""Runs frameworks on a GPU with and without `kernel-audit`, and compares what they print. Also compares the number of late loads with the
+number that NVIDIA's CUPTI counts.
 
     tests/frameworks/run.py PATH/TO/kernel-audit [--only NAME] [--json FILE] [--pairs 10]
 
-Needs PyTorch, Triton, CuPy, JAX, nvcc and CUPTI's headers; what is missing is said, and counts as failed. With one GPU, the
+Needs PyTorch, Triton, CuPy, JAX, nvcc and CUPTI's headers. The script names what is missing, and counts that as failed. With one GPU, the
 program with two processes is left out.
 """
 import argparse
@@ -21,7 +21,7 @@ import preload
 
 HERE = Path(__file__).resolve().parent
 PYTHON = {"torch_ops", "compile_ops", "triton_add", "cupy_ops", "jax_ops", "nccl_ops"}
-# A process may take so long, with compiling and a hang that is explained.
+# The seconds that a process may take, with compiling and a hang that is explained.
 LONGEST = 120
 
 
@@ -30,7 +30,7 @@ def environment(**more):
 
 
 def execute(command, **more):
-    """Exit code, standard output and standard error."""
+    """Runs a command. Returns its exit code, standard output and standard error."""
     scratch = tempfile.mkdtemp(prefix="cache-")
     env = environment(TRITON_CACHE_DIR=scratch + "/triton", CUPY_CACHE_DIR=scratch + "/cupy", **more)
     try:
@@ -41,7 +41,7 @@ def execute(command, **more):
 
 
 def audited(tool, command, *options, **more):
-    """The same, and the report."""
+    """Runs a command under the audit. Returns what `execute` returns, and the report."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         result = execute([tool, "--json", file.name, *options, "--", *command], **more)
         text = Path(file.name).read_text()
@@ -89,7 +89,7 @@ def gpus():
 
 
 def two_ranks(tool):
-    """NCCL with two processes, all behind one audit."""
+    """Runs NCCL with two processes under one audit."""
     program = f"{sys.executable} {HERE}/nccl_ops.py"
     shell = f"RANK=0 WORLD_SIZE=2 {program} & RANK=1 WORLD_SIZE=2 {program}; other=$?; wait $! && exit $other"
     return audited(tool, ["bash", "-c", shell], "--slow", "1000")
@@ -122,7 +122,7 @@ def main():
         if code != 0 or "False" in out:
             report(name, False, f"without the audit it ends with {code}: {err[-800:]}")
             continue
-        # Both count in the same run: autotuners try other kernels each time.
+        # The audit and CUPTI count in the same run, because autotuners try other kernels each time.
         with tempfile.NamedTemporaryFile() as file:
             more = dict(CUDA_INJECTION64_PATH=str(cupti), CUPTI_COUNTS=file.name) if cupti else {}
             with_code, with_out, with_err, processes = audited(options.tool, command, "--slow", "1000", **more)
@@ -134,7 +134,7 @@ def main():
         images = events(processes, "image")
         unwatched = events(processes, "unwatched")
         words = f"{len(loads)} late loads, {len(named)} named, {len(images)} images; CUPTI counts {counts}"
-        # For JAX it lists fewer, for a reason that is not known.
+        # For JAX, CUPTI lists fewer loads, for a reason that is not known.
         as_many = counts == len(loads) or name == "jax_ops" and 0 < (counts or 0) <= len(loads)
         good = with_code == 0 and with_out == out and len(named) == len(loads) and as_many
         details = {"loads": loads, "images": images, "unwatched": unwatched, "cupti_started_and_took_us": functions}

@@ -1,4 +1,4 @@
-"""PyTorch: a matrix product, softmax, layer norm, a convolution, and a captured graph."""
+"""Runs operations of PyTorch: a matrix product, softmax, layer norm, a convolution, and a captured graph."""
 import torch
 
 torch.manual_seed(1)

@@ -1,4 +1,4 @@
-"""Triton: a kernel that is compiled when it is first called."""
+"""Calls a kernel that Triton compiles at the first call."""
 import torch
 import triton
 import triton.language as tl

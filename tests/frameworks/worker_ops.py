@@ -1,4 +1,4 @@
-"""PyTorch's DataLoader: forked workers without CUDA, and spawned ones with a context of their own."""
+"""Runs PyTorch's DataLoader with forked workers, which do not use CUDA, and with spawned workers, which have a context of their own."""
 import torch
 from torch.utils.data import DataLoader, Dataset
 

@@ -1,13 +1,13 @@
 #!/bin/bash
-# Builds the program with nvcc, and runs it cold and warmed. `--build` only builds. nvcc is that of CUDA_HOME, or that on the path; the
-# shared runtime library is looked for in CUDART, or where nvcc is.
+# Builds the program with nvcc, and runs it cold and warmed; with `--build`, only builds it. Uses the nvcc of CUDA_HOME, or the one on the
+# path, and looks for the shared runtime library in the folder CUDART, or beside nvcc.
 set -eu
 cd "$(dirname "$0")"
 root=${CUDA_HOME:-$(dirname "$(dirname "$(command -v nvcc)")")}
 export PATH=$root/bin:$PATH NVCC=$root/bin/nvcc CUDA_HOME=$root CUDA_COMPUTE_CAP=${CUDA_COMPUTE_CAP:-90}
-# Without such a variable, risc0-sys compiles for the GPU of this machine, which may have none.
+# Without this variable, risc0-sys compiles for the GPU of this machine, and the machine may have no GPU.
 export NVCC_PREPEND_FLAGS=${NVCC_PREPEND_FLAGS:--Wno-deprecated-gpu-targets}
-# cust, which risc0-sys depends on, wants the driver's library when it is linked, and calls nothing of it here.
+# risc0-sys depends on cust, which links the driver's library. Nothing here calls the library through cust, so a stub is enough.
 export CUDA_LIBRARY_PATH=$root
 stubs=${CARGO_TARGET_DIR:-target}/stubs
 mkdir -p "$stubs"

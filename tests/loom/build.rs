@@ -1,4 +1,4 @@
-//! Sets `cfg(loom)`, which makes the library's files use loom's types.
+//! Sets `cfg(loom)`, with which the files of kernel-registry use loom's types.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

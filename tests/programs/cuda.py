@@ -1,4 +1,4 @@
-"""What the programs here need of the CUDA driver."""
+"""Calls of the CUDA driver that the programs here share."""
 import ctypes
 
 IMAGE = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry {}() {{ ret; }}\n"
@@ -19,7 +19,7 @@ def new(function, *arguments):
 
 
 def start():
-    """The driver, with the primary context of device 0."""
+    """Returns the driver, with the primary context of device 0 made current."""
     cuda = driver()
     check(cuda.cuInit(0))
     check(cuda.cuCtxSetCurrent(new(cuda.cuDevicePrimaryCtxRetain, 0)))
@@ -27,7 +27,7 @@ def start():
 
 
 def run_new_kernel(cuda, name):
-    """Loads a kernel of its own image, and launches it once."""
+    """Loads an image with one kernel of this name, and launches the kernel once."""
     library = new(cuda.cuLibraryLoadData, IMAGE.format(name).encode(), None, None, 0, None, None, 0)
     kernel = new(cuda.cuLibraryGetKernel, library, name.encode())
     check(cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None))

@@ -1,7 +1,7 @@
-"""A daemon: two forks, a session of its own, no descriptors, no folder; then workers that are forked.
+"""Starts a daemon: it forks twice, has a session of its own, closes all descriptors, leaves its folder, and then forks workers.
 
-    daemon.py FOLDER          ends when the daemon has ended, and prints what it wrote
-    daemon.py FOLDER leave    ends before; the daemon goes on when FOLDER/go is there, and also starts a new process
+    daemon.py FOLDER          ends when the daemon has ended, and prints what the daemon wrote
+    daemon.py FOLDER leave    ends before the daemon, which goes on when FOLDER/go exists, and also starts a new process
 """
 import os
 import subprocess
@@ -30,7 +30,7 @@ def write(line):
 
 
 def become_daemon():
-    """Returns in the daemon only."""
+    """Turns this process into a daemon. Returns in the daemon only."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -45,7 +45,7 @@ def become_daemon():
     os.chdir("/")
     os.umask(0)
     wait_for(lambda: os.getppid() != parent)
-    # A daemon looks at this number to learn that it is one.
+    # A daemon recognizes by the id of its parent that it is one.
     write(f"adopted by {os.getppid()}")
     return True
 
@@ -71,7 +71,7 @@ def prefork():
 
 if become_daemon():
     if leaves:
-        # The parent leaves once the driver is in use here.
+        # The parent ends once this process uses the driver.
         cuda.run_new_kernel(cuda.start(), "daemon")
         (folder / "runs").touch()
         wait_for((folder / "go").exists)

@@ -1,4 +1,4 @@
-"""A gevent server: greenlets serve requests, and each loads a kernel from another depth of its stack."""
+"""A gevent server. Greenlets serve requests, and each greenlet loads a kernel at another depth of its stack."""
 from gevent import monkey
 
 monkey.patch_all()

@@ -1,4 +1,4 @@
-"""Goes on after its terminal has hung up: run by nohup."""
+"""A program for nohup, which goes on after its terminal has hung up."""
 import signal
 import sys
 

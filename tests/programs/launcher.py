@@ -1,7 +1,7 @@
-"""A launcher of ranks, as torchrun: each rank has a session and variables of its own; SIGTERM is passed on.
+"""A launcher of ranks like torchrun: each rank has a session and variables of its own, and the launcher passes SIGTERM on to the ranks.
 
-    launcher.py restart    a rank fails, all others are ended, and all start again
-    launcher.py wait       all run until a signal comes
+    launcher.py restart    one rank fails, the launcher ends all others, and starts all ranks again
+    launcher.py wait       all ranks run until a signal comes
 """
 import os
 import signal
@@ -14,7 +14,7 @@ RANKS = 3
 
 
 def rank():
-    """Says that it has launched a kernel, and waits: for the order to fail or to go on, or for SIGTERM."""
+    """Launches a kernel, says so, and waits for the order to fail or to go on, or for SIGTERM."""
     driver = cuda.start()
     number = os.environ["RANK"]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"rank {number} was told to end"))
@@ -30,7 +30,7 @@ def rank():
 
 
 def start(restarts):
-    """All ranks, each of which has launched a kernel."""
+    """Starts all ranks, and returns them once each has launched a kernel."""
     shared = {**os.environ, "WORLD_SIZE": str(RANKS), "RESTARTS": str(restarts)}
     ranks = [
         subprocess.Popen(

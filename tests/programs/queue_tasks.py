@@ -1,4 +1,4 @@
-"""Celery: starts a worker as a daemon with forked processes, has tasks done, and ends it."""
+"""Starts a Celery worker as a daemon with forked processes, sends it tasks, and ends it."""
 import os
 import signal
 import subprocess
@@ -11,7 +11,7 @@ from celery import Celery
 import cuda
 
 TASKS, LONGEST = 6, 50
-# Of the messages, the results, and the files of the worker.
+# The folder of the messages, of the results, and of the worker's files.
 folder = Path(os.environ["TASKS_FOLDER"])
 for name in ["messages", "results"]:
     (folder / name).mkdir(exist_ok=True)
@@ -41,7 +41,7 @@ def is_running(process):
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    # A daemon whose parent does not wait for it is no longer running, either.
+    # A daemon that has ended, and whose parent has not waited for it, is not running either.
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 

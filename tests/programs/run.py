@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Runs programs that know nothing of the audit, behind `kernel-audit --sim` and on the simulated driver alone, and compares what
-they print, their exit codes, and the launches in the audit's records with those that the program makes.
+"""Runs programs that know nothing of the audit twice: under `kernel-audit --sim`, and on the simulated driver alone. Compares what the
+programs print, their exit codes, and the launches in the audit's records with the launches that each program makes.
 
     tests/programs/run.py FOLDER [--only WORD]
 
-FOLDER is what `kernel-audit pack FOLDER --sim` has written. Needs the packages gevent, tox and celery in the environment of
-this Python: a case without its package fails. What cannot run on this machine is said, and does not fail.
+FOLDER is the folder that `kernel-audit pack FOLDER --sim` has written. This Python needs the packages gevent, tox and celery: a case
+without its package fails. The script names the cases that cannot run on this machine, which do not fail.
 
-DataLoader, torchrun and systemd are stood in for by programs that do what these do: they are large, or need a machine of their own.
+Small programs do what DataLoader, torchrun and systemd do, because these are large or need a machine of their own.
 """
 import argparse
 import difflib
@@ -26,7 +26,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# A program may take so long, on a busy machine.
+# The seconds that a program may take on a busy machine.
 LONGEST = 60
 
 
@@ -34,18 +34,18 @@ LONGEST = 60
 class Case:
     name: str
     command: list
-    # The launches of each process that launches, or the number of all.
+    # The launches of each process that launches kernels, or the sum of all processes' launches.
     launches: list | int
-    # A command that runs the audit, or without it the program.
+    # A command that runs the audit, or the program alone.
     around: list = field(default_factory=list)
     package: str = None
-    # Sent when the program has printed `ready`, to all processes of its group or to the first one alone.
+    # The signal that is sent when the program has printed `ready`: to all processes of its group, or only to the first.
     sends: int = 0
     to_all: bool = False
-    # What leaves a daemon that goes on when `go` is there.
+    # Whether the program leaves a daemon behind, which goes on when the file `go` exists.
     leaves: bool = False
     env: dict = field(default_factory=dict)
-    # The exit codes that are right.
+    # The expected exit codes.
     codes: tuple = (0,)
 
 
@@ -53,7 +53,7 @@ def python(name, *arguments):
     return [sys.executable, str(HERE / name), *arguments]
 
 
-# All of the system is read-only, but for what systemd leaves alone, `/tmp` if it is a private one, and the service's own folder.
+# Makes all mounts read-only, except those that systemd leaves alone, a private `/tmp`, and the service's own folder.
 SERVICE = r"""
 set -e
 own=$1 private=$2; shift 2
@@ -75,7 +75,7 @@ exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin LANG=C.UTF-8 
 
 
 def unshared():
-    """The command that gives a process mounts of its own, or nothing where that is not allowed."""
+    """Returns the command that gives a process mounts of its own, or None where that is not allowed."""
     for command in [["unshare", "--mount"], ["unshare", "--mount", "--map-root-user"]]:
         try:
             if subprocess.run([*command, "mount", "--make-rprivate", "/"], capture_output=True).returncode == 0:
@@ -93,14 +93,14 @@ def cases():
         [1],
         package="tox",
     )
-    # What stays is what no program runs without.
+    # `env -i` removes all variables except those that every program needs to run.
     clear = 'env -i PATH="$PATH" LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$@"'
     yield Case("env -i", ["sh", "-c", clear, "sh", *python("once.py")], [1])
     hangs_up = dict(sends=signal.SIGHUP, to_all=True)
     yield Case("nohup of the program", ["nohup", *python("hangup.py")], [2], **hangs_up)
     yield Case("nohup of the audit", python("hangup.py"), [2], around=["nohup"], **hangs_up)
     yield Case("daemon", python("daemon.py", "{folder}"), [3, 3])
-    # What it does after its parent has ended is in no report: that ended, too.
+    # The report ends with the parent, so it does not have what the daemon does later.
     yield Case("daemon that is left", python("daemon.py", "{folder}", "leave"), [1], leaves=True)
     celery = python("queue_tasks.py")
     yield Case("celery", celery, 6, package="celery", env={"TASKS_FOLDER": "{folder}"})
@@ -117,7 +117,7 @@ def cases():
 
 
 def execute(case, scratch, tool, audited):
-    """Exit code as shells have it, what the program printed, what is on standard error, and the processes in the audit's report."""
+    """Runs a case. Returns the exit code as a shell has it, the standard output, the standard error, and the processes in the audit's report."""
     folder = Path(tempfile.mkdtemp(dir=scratch))
     report, errors = folder / "report.json", folder / "errors"
     audit = [str(tool / "kernel-audit"), "--sim", "--hang-after", str(LONGEST), "--json", str(report), "--"]
@@ -161,7 +161,7 @@ def without_times(text):
 
 
 def differences(case, scratch, tool):
-    """What is different behind the audit, each in a line."""
+    """Yields a line for each difference between the audited program and the program alone."""
     code, printed, errors, _ = execute(case, scratch, tool, audited=False)
     if code not in case.codes:
         yield f"alone it ends with {code}: {printed}{errors}"
@@ -190,7 +190,7 @@ def main():
     options = parser.parse_args()
     tool = options.folder.resolve()
     failed = 0
-    # Not in `/tmp`, which a service sees as another folder.
+    # The folder is not in `/tmp`, because a service may see another folder there.
     with tempfile.TemporaryDirectory(prefix="run-", dir=tool) as scratch:
         for case in cases():
             if options.only not in case.name:

@@ -1,4 +1,4 @@
-"""A training loop as with PyTorch's DataLoader: processes prepare batches, a thread pins their memory, the loop launches kernels."""
+"""A training loop like that of PyTorch's DataLoader: processes prepare batches, a thread pins their memory, and the loop launches kernels."""
 import ctypes
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ BATCHES, WORKERS = 6, 2
 
 
 def prepare(method, number, tasks, results):
-    """A worker. One that was forked cannot use the driver, which its parent uses already; a new process can."""
+    """Runs in a worker. A forked worker cannot use the driver, because its parent uses it already. A new process can use the driver."""
     state = cuda.driver().cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p()))
     if method != "fork":
         cuda.run_new_kernel(cuda.start(), f"{method}_{number}")
@@ -21,7 +21,7 @@ def prepare(method, number, tasks, results):
 
 
 def pin(driver, results, pinned, count):
-    """A thread, which shares the context."""
+    """Runs in a thread, and pins memory in the context that all threads share."""
     cuda.check(driver.cuCtxSetCurrent(cuda.new(driver.cuDevicePrimaryCtxRetain, 0)))
     for _ in range(count):
         task, number, state, batch = results.get()
@@ -47,7 +47,7 @@ def load(method, driver):
         seen.append((task, number, state, ctypes.string_at(memory, 1)[0]))
         cuda.check(driver.cuMemFreeHost(memory))
     thread.join()
-    # One is killed, as by the out-of-memory killer, and the other told to end.
+    # One worker is killed, as the out-of-memory killer does, and the other is told to end.
     os.kill(workers[0].pid, signal.SIGKILL)
     tasks[1].put(None)
     for worker in workers:

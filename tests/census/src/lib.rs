@@ -1,35 +1,34 @@
-//! The kernels that the census launches. Each tried kernel has two parameters: a word in mapped host memory, which it
-//! sets when it runs, and the number 100.
+//! Declares the kernels that the census launches. Each tried kernel has two parameters: a word in mapped host memory, which the
+//! kernel sets when it runs, and the number 100.
 //!
-//! The census program is `tests/src/bin/census`; `tests/census/*.json` are its recordings, and docs/census.md
-//! explains it.
+//! The census itself is `tests/src/bin/census`, and its recordings are `tests/census/*.json`. docs/census.md explains the census.
 
 use kernel_registry::{KernelParam, gpu_kernel};
 
-/// The resident kernel: it stays on the device while an operation is tried.
+/// The resident kernel, beside which an operation is tried.
 #[gpu_kernel(file = "cuda/resident.cu")]
 pub unsafe fn stay(flag: *const u32, status: *mut u32, limit_ns: u64);
 
-/// Kernels of one image. Most need more from the driver than loading.
+/// Kernels of one image. For most of them the driver has to do more than load them.
 #[gpu_kernel(file = "cuda/plain.cu")]
 pub mod plain {
-    /// Needs nothing.
+    /// Needs only to be loaded.
     pub unsafe fn small(done: *mut u32, n: u32);
-    /// Needs nothing, and is never launched itself.
+    /// Needs only to be loaded, and is not launched itself.
     pub unsafe fn sibling(done: *mut u32, n: u32);
-    /// Its frame fits the default stack of a context.
+    /// Has a frame that fits the default stack of a context.
     pub unsafe fn frame_800(done: *mut u32, n: u32);
-    /// Its frame does not fit.
+    /// Has a frame that does not fit the default stack.
     pub unsafe fn frame_2k(done: *mut u32, n: u32);
-    /// Its frame takes gigabytes of device memory.
+    /// Has a frame for which the driver allocates gigabytes of device memory.
     pub unsafe fn frame_32k(done: *mut u32, n: u32);
     /// Calls `printf`.
     pub unsafe fn prints(done: *mut u32, n: u32);
     /// Calls `malloc`.
     pub unsafe fn allocates(done: *mut u32, n: u32);
-    /// Its shared memory is sized by the launch.
+    /// Has shared memory whose size the launch sets.
     pub unsafe fn shared_dynamic(done: *mut u32, n: u32);
-    /// 44,000 bytes of shared memory.
+    /// Has 44,000 bytes of static shared memory.
     pub unsafe fn shared_static(done: *mut u32, n: u32);
 }
 
@@ -44,22 +43,22 @@ pub mod special {
     pub unsafe fn calls_pointer(done: *mut u32, n: u32);
 }
 
-/// Kernels that may call a recursive function. Only the last one does.
+/// Kernels that contain a call of a recursive function, which they do not make. Only `recurses_deep` below makes the call.
 #[gpu_kernel(file = "cuda/recursive.cu")]
 pub mod recursive {
-    /// Its frame fits the default stack of a context.
+    /// Has a frame that fits the default stack of a context.
     pub unsafe fn recurses_800(done: *mut u32, n: u32);
-    /// Its frame does not fit.
+    /// Has a frame that does not fit the default stack.
     pub unsafe fn recurses_1600(done: *mut u32, n: u32);
-    /// Its frame is larger.
+    /// Has a larger frame.
     pub unsafe fn recurses_8k(done: *mut u32, n: u32);
 }
 
-/// Needs five frames of 4 KiB, which only the declaration tells.
+/// Needs five frames of 4 KiB. Only the declaration tells this.
 #[gpu_kernel(file = "cuda/recursive.cu", stack = 24 * 1024)]
 pub unsafe fn recurses_deep(done: *mut u32, n: u32);
 
-/// A third parameter, large.
+/// The large third parameter of `large_parameters`.
 #[derive(Clone, Copy, Debug, KernelParam)]
 #[repr(C)]
 pub struct Words(pub [u32; 900]);
@@ -71,15 +70,15 @@ pub mod callee {
     pub unsafe fn frame_in_callee(done: *mut u32, n: u32);
     /// Calls a function with a frame of 2 KiB through a table of functions.
     pub unsafe fn frame_behind_pointer(done: *mut u32, n: u32);
-    /// 3.6 KB of parameters.
+    /// Has 3.6 KB of parameters.
     pub unsafe fn large_parameters(done: *mut u32, n: u32, rest: super::Words);
 }
 
-/// Needs nothing, and is alone in its image.
+/// Needs only to be loaded, and is alone in its image.
 #[gpu_kernel(file = "cuda/bare.cu")]
 pub unsafe fn bare(done: *mut u32, n: u32);
 
-/// Alone in its image, with a frame that fits the default stack of a context.
+/// Is alone in its image, and has a frame that fits the default stack of a context.
 #[gpu_kernel(file = "cuda/bare_frame.cu")]
 pub unsafe fn bare_frame_800(done: *mut u32, n: u32);
 
@@ -99,16 +98,16 @@ pub unsafe fn launches_beside_frame(done: *mut u32, n: u32);
 #[gpu_kernel(file = "cuda/managed.cu")]
 pub unsafe fn uses_managed(done: *mut u32, n: u32);
 
-/// Its blocks all wait for each other.
+/// Has blocks that all wait for each other.
 #[gpu_kernel(file = "cuda/grid.cu", arch = ">=60")]
 pub unsafe fn waits_for_grid(done: *mut u32, n: u32);
 
 /// Kernels whose blocks form clusters.
 #[gpu_kernel(file = "cuda/cluster.cu", arch = ">=90")]
 pub mod cluster {
-    /// Clusters of two blocks, fixed in the source.
+    /// Has clusters of two blocks, which the source fixes.
     pub unsafe fn clustered(done: *mut u32, n: u32);
-    /// Clusters sized by the launch.
+    /// Has clusters whose size the launch sets.
     pub unsafe fn cluster_at_launch(done: *mut u32, n: u32);
 }
 
@@ -125,5 +124,5 @@ pub mod earlier {
     pub unsafe fn earlier_frame_32k(really: u32);
 }
 
-/// The image of [`plain`] as PTX, even if the build made machine code.
+/// The PTX of [`plain`], which is also there if the build compiled machine code.
 pub const PLAIN_PTX: &str = include_str!("../prebuilt/cuda__plain.cu.ptx");

@@ -1,15 +1,15 @@
-//! Declarations that must not compile, each with the expected message.
+//! Tests declarations that must not compile, each with the expected message.
 //!
 //! After changing a message, run `TRYBUILD=overwrite cargo test -p compile-fail` and review the difference.
 //!
-//! A file holds the mistakes of one kind, each in a module, because each file costs a run of the compiler. Messages that name the
-//! kernel's type stand at the root of a file, and so do mistakes that end the compilation early.
+//! Each file costs a run of the compiler, so a file holds all mistakes of one kind, each in a module. Two kinds of mistakes have a file
+//! of their own: those whose message names the kernel's type, and those that end the compilation early.
 
 use std::fs;
 use std::path::Path;
 
 #[test]
-fn messages() {
+fn each_mistake_has_its_message() {
     // trybuild compiles the fixtures as one package in this folder, and image paths are relative to it.
     let package = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tests/trybuild/compile-fail");
     for folder in ["images", "cuda"] {

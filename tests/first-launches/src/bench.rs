@@ -1,4 +1,4 @@
-//! The words that host and device share, and the contexts that launches use.
+//! Holds the words that host and device share, and creates the contexts in which kernels are launched.
 
 use std::error::Error;
 use std::ptr;
@@ -15,16 +15,16 @@ pub(crate) struct Bench {
     memory: *mut u32,
 }
 
-/// The words, by index.
+/// The index of a word in the mapped memory.
 #[derive(Clone, Copy)]
 pub(crate) enum Word {
-    /// Set by the host: releases the resident kernel.
+    /// The host sets this word to end the resident kernel.
     Flag = 0,
-    /// Set by the resident kernel.
+    /// The resident kernel says here whether it runs.
     Status = 16,
-    /// Set by the launched kernel.
+    /// The launched kernel sets this word.
     Done = 32,
-    /// Set by the kernel that the launched kernel launches.
+    /// The kernel that the launched kernel launches sets this word.
     ChildDone = 33,
 }
 
@@ -36,7 +36,7 @@ impl Bench {
         context.bind_to_thread()?;
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
         let mut memory = ptr::null_mut();
-        // SAFETY: a context is current; the memory is never freed, and is zeroed before it is read.
+        // SAFETY: a context is current. The memory is never freed, and is zeroed before it is read.
         unsafe {
             sys::cuMemHostAlloc(&mut memory, BYTES, flags).result()?;
             memory.cast::<u8>().write_bytes(0, BYTES);
@@ -48,14 +48,14 @@ impl Bench {
         &self.context
     }
 
-    /// The address of a word, on host and device.
+    /// Returns the address of a word, which is the same on host and device.
     pub(crate) fn address(&self, word: Word) -> *mut u32 {
         self.memory.wrapping_add(word as usize)
     }
 
     fn word(&self, word: Word) -> &AtomicU32 {
-        // SAFETY: the memory has all the words, aligned, and is never freed; the device also accesses each as a
-        // whole.
+        // SAFETY: the memory holds all words, aligned, and is never freed. The device reads and writes each word in one
+        // access.
         unsafe { AtomicU32::from_ptr(self.address(word)) }
     }
 
@@ -68,7 +68,7 @@ impl Bench {
     }
 }
 
-/// Makes another context on the first device, with default limits.
+/// Creates another context on the first device, with default limits.
 pub(crate) fn new_context() -> Result<Arc<CudaContext>, Box<dyn Error>> {
     let device = result::device::get(0)?;
     // SAFETY: the context is new, and the `CudaContext` owns it from here on.

@@ -1,7 +1,6 @@
-//! Launches generated kernels for the first time beside a resident kernel, and reports which of them waited for it.
+//! Launches generated kernels for the first time beside a resident kernel, and reports which launches waited for the resident kernel.
 //!
-//! `tests/src/bin/first_launches` generates the program: kernels, their declarations, and a `main` that calls
-//! [`run`].
+//! `tests/src/bin/first_launches` generates the executable: kernels, their declarations, and a `main` that calls [`run`].
 
 mod bench;
 mod case;
@@ -20,18 +19,18 @@ use pass::Pass;
 
 pub use case::{Case, LAUNCH, N, RECUR};
 
-/// A generated program.
+/// The kernels and the options of a generated executable.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     /// The kernels to launch.
     pub cases: &'static [Case],
-    /// The resident kernel. Its parameters are a flag, a status and the nanoseconds after which it gives up.
+    /// The resident kernel. Its parameters are a flag, a status and the nanoseconds after which the kernel ends by itself.
     pub stay: &'static KernelInfo,
-    /// The options that the program was generated with.
+    /// The options with which the executable was generated.
     pub options: Options,
 }
 
-/// The options of a generated program: equal options give equal kernels.
+/// The options of a generated executable. Equal options give equal kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct Options {
     /// Seed of the random numbers
@@ -42,11 +41,11 @@ pub struct Options {
     pub kernels: usize,
 }
 
-/// Exit code if nothing could be tried.
+/// The exit code if nothing could be tried.
 pub const NOT_POSSIBLE: u8 = 2;
 
-/// How many kernels the second pass warms together. In small groups, a kernel seldom profits from the needs of
-/// another, such as a larger stack.
+/// The number of kernels that the second pass warms together. In a small group a kernel seldom profits from what another kernel
+/// needs, such as a larger stack.
 const FEW: usize = 8;
 
 #[derive(Parser)]
@@ -56,7 +55,7 @@ struct Cli {
     options: Options,
 }
 
-/// Launches all kernels of a program: first after `warm_all` in one context, then a few at a time in further contexts.
+/// Launches all kernels in two passes: after `warm_all` in one context, and then a few at a time in further contexts.
 pub fn run(program: &Program) -> ExitCode {
     let Program { options, .. } = program;
     let asked = Cli::parse().options;
@@ -87,7 +86,7 @@ pub fn run(program: &Program) -> ExitCode {
     }
 }
 
-/// Runs both passes. Returns the number of problems.
+/// Runs both passes, and returns the number of problems.
 fn passes(bench: &Bench, program: &Program) -> Result<usize, Box<dyn std::error::Error>> {
     let mut random = fastrand::Rng::with_seed(program.options.seed);
     let mut cases: Vec<&Case> = program.cases.iter().collect();

@@ -1,4 +1,4 @@
-//! One pass over the kernels: warms some of them in a context, then launches each for the first time.
+//! Makes one pass over the kernels: warms some kernels in a context, and then launches each kernel for the first time.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -18,15 +18,15 @@ pub(crate) struct Pass<'a> {
     name: String,
     bench: &'a Bench,
     ran: usize,
-    /// Kernels that waited although the report knew their needs.
+    /// The number of kernels that waited although the report knew their needs.
     waited: usize,
-    /// Kernels that waited, and whose needs the report called unknown.
+    /// The number of kernels that waited, and whose needs the report called unknown.
     unknown: usize,
-    /// Launches after one that waited in the same context: it may have set up what they need.
+    /// The number of launches after a launch that waited in the same context. The earlier launch may have prepared what they need.
     after: usize,
-    /// Kernels that the device or the simulated driver cannot run.
+    /// The number of kernels that the device or the simulated driver cannot run.
     impossible: usize,
-    /// All other failures.
+    /// The number of all other failures.
     failed: usize,
     warming: Duration,
     contexts: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Pass<'a> {
 enum Verdict {
     Ran,
     Waited,
-    /// The kernel ran, but the one that it launched did not.
+    /// The kernel ran, but the kernel that it launched waited.
     ChildWaited,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Pass<'a> {
     ) -> Result<(), Box<dyn Error>> {
         let report = self.warm(context, cases)?;
         let known: HashMap<_, _> = report.kernels.iter().map(|kernel| (kernel.path, kernel)).collect();
-        let (residents, ours) = (context.new_stream()?, context.new_stream()?);
+        let (resident_stream, tested_stream) = (context.new_stream()?, context.new_stream()?);
         let mut one_waited = false;
         for case in cases {
             let path = case.kernel.path();
@@ -83,7 +83,9 @@ impl<'a> Pass<'a> {
                 continue;
             }
             self.after += usize::from(one_waited);
-            let verdict = self.attempt(case, &residents, &ours).map_err(|error| in_words(case, error))?;
+            let verdict = self
+                .attempt(case, &resident_stream, &tested_stream)
+                .map_err(|error| with_case(case, error))?;
             let KernelReport { local, stack, stack_known, .. } = kernel;
             match verdict {
                 Verdict::Ran => self.ran += 1,
@@ -109,8 +111,8 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Launches a kernel that is not warm. It must wait: otherwise the check could not find any wait. Returns the
-    /// number of problems.
+    /// Launches a kernel that is not warm. That launch must wait, which shows that the check can find a wait. Returns the number of
+    /// problems.
     pub(crate) fn control(&mut self, cases: &[&Case]) -> Result<usize, Box<dyn Error>> {
         let Some(case) = cases.iter().find(|case| !case.parent) else { return Ok(0) };
         let context = bench::new_context()?;
@@ -146,23 +148,26 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Launches a kernel beside the resident one.
+    /// Launches a kernel beside the resident kernel.
     fn attempt(
         &self,
         case: &Case,
-        residents: &Arc<CudaStream>,
-        ours: &Arc<CudaStream>,
+        resident_stream: &Arc<CudaStream>,
+        tested_stream: &Arc<CudaStream>,
     ) -> Result<Verdict, Box<dyn Error>> {
-        // The simulated driver does not run launches by kernels.
+        // The simulated driver does not run kernels that kernels launch.
         let launches = case.parent && !is_simulated();
-        // Only a declaration tells how deep the recursion is: without it the stack may be too small.
+        // The kernel recurses only if its declaration states the stack. Otherwise the stack may be too small.
         let recurs = case.recursive && case.kernel.stack().is_some();
         let mut really = if launches { LAUNCH } else { 0 } | if recurs { RECUR } else { 0 };
         let (mut done, mut n) = (self.bench.address(Word::Done), N);
         let args = &mut [(&raw mut done).cast(), (&raw mut n).cast(), (&raw mut really).cast()];
-        let resident = Resident::start(self.bench, residents)?;
-        // SAFETY: these are its parameters, and the words are never freed.
-        unsafe { Prepared::untyped(case.kernel, ours.context(), case.config())?.launch(ours, args)? };
+        let resident = Resident::start(self.bench, resident_stream)?;
+        // SAFETY: the arguments match the kernel's parameters, and the words are never freed.
+        unsafe {
+            Prepared::untyped(case.kernel, tested_stream.context(), case.config())?
+                .launch(tested_stream, args)?
+        };
         let verdict = if !resident.sees(Word::Done) {
             Verdict::Waited
         } else if launches && !resident.sees(Word::ChildDone) {
@@ -171,7 +176,7 @@ impl<'a> Pass<'a> {
             Verdict::Ran
         };
         resident.release()?;
-        ours.synchronize()?;
+        tested_stream.synchronize()?;
         let expected = [1, u32::from(launches)];
         let found = [Word::Done, Word::ChildDone].map(|word| self.bench.read(word));
         if found != expected {
@@ -180,7 +185,7 @@ impl<'a> Pass<'a> {
         Ok(verdict)
     }
 
-    /// Prints the counts. Returns the number of problems.
+    /// Prints the counts, and returns the number of problems.
     pub(crate) fn finish(self) -> usize {
         let Pass { name, ran, waited, unknown, after, impossible, failed, warming, contexts, .. } = self;
         println!(
@@ -191,12 +196,12 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Bytes of stack per thread.
+/// Returns the context's stack limit, in bytes per thread.
 fn stack_limit(context: &CudaContext) -> Result<u64, Box<dyn Error>> {
     context.bind_to_thread()?;
     Ok(context.get_limit(sys::CUlimit_enum::CU_LIMIT_STACK_SIZE)? as u64)
 }
 
-fn in_words(case: &Case, error: impl Display) -> String {
+fn with_case(case: &Case, error: impl Display) -> String {
     format!("{}: {}: {error}", case.kernel.path(), case.traits)
 }

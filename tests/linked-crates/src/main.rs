@@ -1,6 +1,6 @@
-//! Runs kernels of three crates that know nothing of kernel-registry: beside a resident kernel, where their calls allow that, and counts
-//! what was loaded after the program was ready: nothing, if their kernels were warmed. With `--cold` they are not. Exits with 3 if something
-//! was late or waited.
+//! Runs kernels of three crates that know nothing of kernel-registry, beside a resident kernel where their calls allow that. Counts what
+//! is loaded after the program is ready. If the kernels are warmed, nothing is; with `--cold` they are not warmed. Exits with 3 if
+//! something was loaded late or waited.
 
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_void};
@@ -21,7 +21,7 @@ use risc0_sys as _;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// The resident kernel gives up after this time.
+/// The time after which the resident kernel ends by itself.
 const LIMIT: Duration = Duration::from_secs(2);
 
 fn main() -> Result<ExitCode> {
@@ -37,7 +37,7 @@ fn main() -> Result<ExitCode> {
     for line in warm.report().to_string().lines().filter(|line| line.contains("STACK") || line.contains("verified")) {
         println!("{line}");
     }
-    // What the works allocate comes from the pool that this fills.
+    // This fills the memory pool, from which the tried functions allocate.
     drop(stream.alloc_zeros::<u8>(1 << 20)?);
     stream.synchronize()?;
     let beside: [(&str, Box<dyn Fn() -> Result>); 2] =
@@ -49,7 +49,7 @@ fn main() -> Result<ExitCode> {
         let (control, flag) = (Control::new(&context, 1)?, Mapped::<AtomicU32>::zeroed(&context, 1)?);
         control.limit(LIMIT);
         let stays = context.new_stream()?;
-        // SAFETY: freeing what the arguments point to waits for the kernel.
+        // SAFETY: the kernel ends before the memory of its arguments is freed, because freeing waits for the kernel.
         unsafe { spin_until_flag::launch(&stays, LaunchConfig::new([1, 1, 1], [1, 1, 1]), &flag, &control)? };
         control.wait_for_blocks(LIMIT)?;
         let begun = Instant::now();
@@ -72,11 +72,11 @@ fn main() -> Result<ExitCode> {
     Ok(if late.is_empty() && !waited { ExitCode::SUCCESS } else { ExitCode::from(3) })
 }
 
-/// One expert of candle's mixture of experts: a row of ones, times a matrix of ones that is quantised.
+/// Returns a function that runs one expert of candle's mixture of experts: a row of ones times a quantised matrix of ones.
 fn experts(stream: &Arc<CudaStream>) -> Result<Box<dyn Fn() -> Result>> {
     const K: usize = 256;
     const N: usize = 8;
-    // A block: a scale of 16 bits, 1.0, and 32 values.
+    // A block of a quantised matrix has a scale of 16 bits, here 1.0, and 32 values.
     let block = [&[0x00_u8, 0x3c][..], &[1; 32]].concat();
     let weights = stream.clone_htod(&block.repeat(N * K / 32))?;
     let (input, zero) = (stream.clone_htod(&[1.0_f32; K])?, stream.clone_htod(&[0_i32])?);
@@ -84,7 +84,7 @@ fn experts(stream: &Arc<CudaStream>) -> Result<Box<dyn Fn() -> Result>> {
     let stream = stream.clone();
     Ok(Box::new(move || {
         let at_zero = zero.device_ptr(&stream).0 as *const i32;
-        // SAFETY: the sizes are those of the memory.
+        // SAFETY: the sizes match the allocated memory.
         unsafe {
             candle_kernels::ffi::moe_gemm_gguf(
                 input.device_ptr(&stream).0 as *const f32,
@@ -112,12 +112,12 @@ fn experts(stream: &Arc<CudaStream>) -> Result<Box<dyn Fn() -> Result>> {
 }
 
 unsafe extern "C" {
-    // Functions of risc0-sys that its users declare.
+    // risc0-sys exports these functions, and its users have to declare them.
     fn risc0_zkp_cuda_eltwise_add_fp(out: *mut u32, x: *const u32, y: *const u32, count: u32) -> *const c_char;
     fn risc0_zkp_cuda_eltwise_copy_fp(out: *mut u32, from: *const u32, count: u32) -> *const c_char;
 }
 
-/// Sums of elements of the prover's field, and a copy of them.
+/// Returns a function that adds elements of the prover's field, and copies the sums.
 fn elements(stream: &Arc<CudaStream>) -> Result<Box<dyn Fn() -> Result>> {
     const COUNT: u32 = 1000;
     const MODULUS: u32 = 15 * (1 << 27) + 1;
@@ -129,7 +129,7 @@ fn elements(stream: &Arc<CudaStream>) -> Result<Box<dyn Fn() -> Result>> {
     stream.synchronize()?;
     Ok(Box::new(move || {
         let _alive = (&x, &y, &sums);
-        // SAFETY: the sizes are those of the memory. Each call waits for its own stream.
+        // SAFETY: the sizes match the allocated memory. Each call waits for its own stream.
         let failures = unsafe {
             [
                 risc0_zkp_cuda_eltwise_add_fp(to, from, other, COUNT),
@@ -137,7 +137,7 @@ fn elements(stream: &Arc<CudaStream>) -> Result<Box<dyn Fn() -> Result>> {
             ]
         };
         if let Some(failure) = failures.into_iter().find(|failure| !failure.is_null()) {
-            // SAFETY: it is a message that ends with a zero.
+            // SAFETY: `failure` is a message that ends with a zero byte.
             return Err(unsafe { CStr::from_ptr(failure) }.to_string_lossy().into());
         }
         let is_two = |value: &AtomicU32| value.load(Ordering::Relaxed) == 2;
@@ -145,7 +145,7 @@ fn elements(stream: &Arc<CudaStream>) -> Result<Box<dyn Fn() -> Result>> {
     }))
 }
 
-/// The generator of a curve times 1, 2, 3, .., added up.
+/// Adds up the multiples 1, 2, 3, .. of a curve's generator.
 fn multiples() -> Result {
     const COUNT: u64 = 1 << 16;
     let generator = pallas::Affine::from(pallas::Point::generator());

@@ -6,7 +6,7 @@ mod entries;
 #[path = "../../../kernel-registry/src/table/seqlock.rs"]
 mod seqlock;
 
-/// The module that both of the library's files import.
+/// The module from which both files of kernel-registry import atomics.
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
     pub(crate) use loom::sync::{RwLock, RwLockWriteGuard};
@@ -50,7 +50,7 @@ impl Table {
         Entries { slots: &self.slots, others: &self.others, key: 0 }
     }
 
-    /// Adds a context whose address is its id plus 100.
+    /// Adds an entry for a context whose address is the id plus 100.
     fn set(&self, id: u64) {
         let mut entry = [id; WORDS];
         entry[0] = id + 100;
@@ -99,11 +99,11 @@ fn a_context_is_found_while_it_moves_into_the_slot_of_another() {
     });
 }
 
-/// When the first context ends, the second takes its slot; a launch in the second never gets the first one's handle.
+/// When the first context ends, the second takes its slot. A launch in the second context must never get the first context's handle.
 #[test]
 fn a_launch_finds_its_own_context_or_nothing() {
     let mut model = loom::model::Builder::new();
-    // Exploring all orders would take hours.
+    // The number of preemptions is limited, because exploring all orders would take hours.
     model.preemption_bound = Some(3);
     model.check(|| {
         let table = Table::new();

@@ -1,4 +1,4 @@
-"""Eight threads, half of them with contexts of their own, load, launch and unload the same images. Before that a forked child does."""
+"""Loads, launches and unloads the same images in eight threads, half of which have contexts of their own. A forked child does so before."""
 
 import ctypes
 import os

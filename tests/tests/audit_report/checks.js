@@ -1,4 +1,4 @@
-// Opens everything, measures every element, and sorts every table; the outer page gets the result as JSON.
+// Opens all details, measures every element, and sorts every table. Sends the result to the outer page as JSON.
 "use strict";
 const result = { errors, too_wide: [], faint: [], not_sorted: [], sorted: 0, texts: 0 };
 document.querySelectorAll("details").forEach((details) => (details.open = true));
@@ -9,12 +9,12 @@ result.bars = document.querySelectorAll(".timeline rect[class], .timeline path[c
 const describe = (element) => `${element.tagName} ${element.className.baseVal ?? element.className}: ${element.textContent.slice(0, 60)}`;
 if (document.documentElement.scrollWidth > innerWidth) result.too_wide.push("the page");
 for (const element of document.body.querySelectorAll("*")) {
-  // What scrolls in a box of its own may be wide inside of that.
+  // An element inside a scrolling box may be wider than the page.
   const box = element.parentElement.closest(".wide, pre");
   if (!box && element.getBoundingClientRect().right > innerWidth + 0.5) result.too_wide.push(describe(element));
 }
 
-// Contrast as in WCAG 2: 4.5 for texts, 3 for graphics.
+// The least contrast is that of WCAG 2: 4.5 for texts, and 3 for graphics.
 const rgb = (color) => color.match(/[\d.]+/g).map(Number);
 const channel = (value) => (value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
 const luminance = (color) => {
@@ -53,7 +53,7 @@ for (const mark of document.querySelectorAll(".timeline rect[class]:not(.after),
   demand(mark, fill.startsWith("rgb") && !mark.matches("line") ? fill : stroke, backs, 3);
 }
 
-// Each heading once, and again for the other order.
+// Each heading is clicked once, and again for the other order.
 for (const table of document.querySelectorAll("table.sortable")) {
   const headings = [...table.tHead.rows[0].cells];
   headings.forEach((heading, column) => {

@@ -1,4 +1,4 @@
-"""Loads kernels in several threads, half of those of the first thread after it says that the program is ready."""
+"""Loads kernels in several threads. The first thread loads half of its kernels, says that the program is ready, and loads the rest."""
 
 import argparse
 import ctypes
@@ -70,7 +70,7 @@ def work(thread):
 
 
 def hang(stream):
-    """Loads a kernel of another library beside one that spins for a second."""
+    """Loads a kernel of another library beside a kernel that spins for a second."""
     host = ctypes.c_void_p()
     check(cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(4), 2))
     flag = ctypes.c_uint32.from_address(host.value)

@@ -1,6 +1,6 @@
-"""Launches a cold kernel beside one that spins, in a call that no signal interrupts; a child does nothing meanwhile.
+"""Launches a cold kernel beside a kernel that spins, in a call that no signal interrupts. A child process sleeps meanwhile.
 
-With `frees` it frees memory beside that kernel instead, which ends after half a second.
+With `frees` the program frees memory beside the spinning kernel instead, which then ends after half a second.
 """
 
 import ctypes

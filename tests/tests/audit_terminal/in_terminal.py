@@ -1,4 +1,4 @@
-"""Runs a command in a terminal of 80 columns, and presses Ctrl-C there once it says how often."""
+"""Runs a command in a terminal of 80 columns, and presses Ctrl-C twice once the command says that this ends it."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ import time
 
 process, terminal = pty.fork()
 if process == 0:
-    # Not before the terminal has its size.
+    # The command starts only after the terminal has its size.
     sys.stdin.readline()
     os.execvp(sys.argv[1], sys.argv[1:])
 fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
