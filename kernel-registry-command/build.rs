@@ -1,11 +1,12 @@
-//! Lists the sources of the libraries that the command builds, so that it has them in itself where its checkout is gone. Cargo installs no
-//! libraries beside programs.
+//! Writes a list of the source files of `kernel-registry-sim` and `kernel-audit`, which the command embeds. The command
+//! builds both as shared libraries, also where its checkout is gone, because Cargo installs no libraries.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// What `sim` and `audit` build, with the crates of this repository that it depends on.
+/// The two packages that become shared libraries, `kernel-registry-sim` and `kernel-audit`, and their dependencies in
+/// this repository.
 const CRATES: [&str; 8] = [
     "kernel-registry-format",
     "kernel-registry-cuda",
@@ -17,13 +18,14 @@ const CRATES: [&str; 8] = [
     "kernel-audit",
 ];
 
-/// What a package is built from.
+/// The files and folders that a package is built from.
 const PARTS: [&str; 5] = ["Cargo.toml", "README.md", "src", "cuda", "include"];
 
 fn main() -> io::Result<()> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
     let mut files = Vec::new();
-    // A package of a registry has no workspace around it: the other packages are there, too.
+    // A package from a registry can lie beside the other packages, too, but has no `Cargo.toml` of a workspace above
+    // it.
     if root.join("Cargo.toml").is_file() && CRATES.iter().all(|name| root.join(name).is_dir()) {
         files.extend(["Cargo.toml", "Cargo.lock"].map(|name| root.join(name)));
         for path in CRATES.iter().flat_map(|name| PARTS.map(|part| root.join(name).join(part))) {
@@ -41,7 +43,7 @@ fn main() -> io::Result<()> {
     fs::write(Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("sources.rs"), list)
 }
 
-/// Adds a file, or all in a folder. Cargo is told of folders, because files may come.
+/// Adds a file, or all files of a folder, to `files`. Names each folder to Cargo, so that a new file in it starts a rebuild.
 fn add(path: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     if !path.is_dir() {
         files.push(path.to_owned());

@@ -1,5 +1,5 @@
-//! The dozen driver functions that commands call, with a safe interface. cudarc is not used: it is ten times
-//! as large as this command, and panics if a driver or a function is missing.
+//! Opens the CUDA driver, and calls the dozen of its functions that commands need, by a safe interface. cudarc is not
+//! used: it is ten times as large as this command, and panics if a driver or a function is missing.
 
 use std::error::Error;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
@@ -11,12 +11,12 @@ use std::sync::mpsc::{self, Sender};
 
 use kernel_registry_cuda::CudaVersion;
 
-/// A call that failed.
+/// A driver call that returned an error.
 #[derive(Clone, Debug)]
 pub struct Refused {
-    /// The function.
+    /// The driver function.
     pub call: &'static str,
-    /// The code that it returned.
+    /// The code that the function returned.
     pub code: i32,
     /// The error's name, such as `CUDA_ERROR_NO_DEVICE`.
     pub name: String,
@@ -31,13 +31,14 @@ impl fmt::Display for Refused {
 /// The result of a driver call.
 pub type Answer<T> = Result<T, Refused>;
 
-/// The name that cudarc opens, and the one that is always there on Linux.
+/// The file names of the driver, in the order in which they are tried: the name that cudarc opens, then on Linux the
+/// name that is always there.
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
 
 /// A symbol that only the driver of kernel-registry-sim has.
 const SIMULATED: &str = "kernelRegistrySimulatedDriver";
 
-/// The loaded driver. It has threads of its own, so it is never unloaded.
+/// The loaded driver. It is never unloaded, because it has threads of its own.
 pub struct Library {
     shared: ManuallyDrop<libloading::Library>,
     /// Receives the name of each call before the call is made.
@@ -56,24 +57,25 @@ macro_rules! call {
 /// Device attributes, with the numbers of cuda.h.
 #[derive(Clone, Copy)]
 pub enum Attribute {
-    /// How many multiprocessors there are.
+    /// The number of multiprocessors.
     Multiprocessors = 16,
-    /// Whether kernels are ended after some seconds.
+    /// Whether the driver ends kernels after some seconds.
     Watchdog = 17,
-    /// Which processes may use it.
+    /// Which processes may use the device.
     ComputeMode = 20,
-    /// How many threads a multiprocessor holds.
+    /// The number of threads that a multiprocessor holds.
     ThreadsEach = 39,
-    /// The compute capability before the point.
+    /// The number before the point of the compute capability.
     Major = 75,
-    /// The compute capability after the point.
+    /// The number after the point of the compute capability.
     Minor = 76,
-    /// Whether several processes share it through the Multi-Process Service.
+    /// Whether several processes share the device through the Multi-Process Service.
     Mps = 133,
 }
 
 impl Library {
-    /// Opens the first library that the loader finds; the error is the loader's message for the last name.
+    /// Opens the driver under the first of its file names that the loader finds. The error is the loader's message for
+    /// the last name. `calls` receives the name of each driver call.
     pub fn open(calls: Sender<&'static str>) -> Result<Self, String> {
         let mut why = String::new();
         for name in NAMES {
@@ -85,22 +87,22 @@ impl Library {
         Err(why)
     }
 
-    /// Opens the first library that the loader finds. Nothing watches its calls for a timeout.
+    /// Opens the driver like [`open`](Self::open), but nothing watches its calls for a timeout.
     pub fn found() -> Result<Self, String> {
         Self::open(mpsc::channel().0)
     }
 
-    /// Opens this file; the error is the loader's message. Nothing watches its calls for a timeout.
+    /// Opens the driver in this file; nothing watches its calls for a timeout. The error is the loader's message.
     pub fn open_file(path: &Path) -> Result<Self, String> {
         Ok(Library { shared: load(path.as_ref())?, calls: mpsc::channel().0 })
     }
 
-    /// Whether this driver is kernel-registry-sim.
+    /// Returns whether this driver is kernel-registry-sim.
     pub fn is_simulated(&self) -> bool {
         self.function::<*const c_void>(SIMULATED).is_some()
     }
 
-    /// Whether a program written for this CUDA version finds a function of this name.
+    /// Returns whether a program written for this CUDA version finds a function of this name.
     pub fn offers(&self, name: &CStr, version: CudaVersion) -> bool {
         let (mut address, mut status) = (ptr::null(), 0);
         let answer = call!(self, cuGetProcAddress_v2(
@@ -113,7 +115,7 @@ impl Library {
         answer.is_ok() && !address.is_null()
     }
 
-    /// The newest CUDA version that the driver supports. It need not be initialised.
+    /// Returns the newest CUDA version that the driver supports. The driver need not be initialised before.
     pub fn version(&self) -> Answer<CudaVersion> {
         let mut version: c_int = 0;
         call!(self, cuDriverGetVersion(*mut c_int = &mut version))?;
@@ -122,42 +124,42 @@ impl Library {
 
     /// Initialises the driver.
     pub fn init(&self) -> Answer<()> {
-        // There are no flags.
+        // `cuInit` has no flags.
         call!(self, cuInit(c_uint = 0))
     }
 
-    /// Whether kernels are loaded at their first use.
+    /// Returns whether the driver loads a kernel at its first use.
     pub fn loads_lazily(&self) -> Answer<bool> {
-        // An enumeration, which is as wide as an integer.
+        // The mode is an enumeration of C, which is as wide as an integer.
         const LAZY: c_uint = 2;
         let mut mode = 0;
         call!(self, cuModuleGetLoadingMode(*mut c_uint = &mut mode))?;
         Ok(mode == LAZY)
     }
 
-    /// How many GPUs there are.
+    /// Returns the number of GPUs.
     pub fn device_count(&self) -> Answer<i32> {
         let mut count = 0;
         call!(self, cuDeviceGetCount(*mut c_int = &mut count))?;
         Ok(count)
     }
 
-    /// A GPU, by its number.
+    /// Returns the GPU with this number.
     pub fn device(&self, ordinal: i32) -> Answer<Device<'_>> {
         let mut handle = 0;
-        // A number that no device has is refused.
+        // The driver refuses a number that no device has.
         call!(self, cuDeviceGet(*mut c_int = &mut handle, c_int = ordinal))?;
         Ok(Device { library: self, handle })
     }
 
-    /// Bytes of free memory on the device of the current context.
+    /// Returns the bytes of free memory on the device of the current context.
     pub fn free_memory(&self) -> Answer<u64> {
         let (mut free, mut total) = (0_usize, 0_usize);
         call!(self, cuMemGetInfo_v2(*mut usize = &mut free, *mut usize = &mut total))?;
         Ok(free as u64)
     }
 
-    /// Bytes of stack of each thread, in the current context.
+    /// Returns the stack limit of the current context, in bytes for each thread.
     pub fn stack_limit(&self) -> Answer<u64> {
         const STACK_SIZE: c_uint = 0;
         let mut bytes = 0_usize;
@@ -165,10 +167,10 @@ impl Library {
         Ok(bytes as u64)
     }
 
-    /// Calls a driver function by name. `F` is its type; `call` makes the call.
+    /// Calls the driver function `name`, whose type is `F`, by the closure `call`.
     fn call<F: Copy>(&self, name: &'static str, call: impl FnOnce(F) -> c_int) -> Answer<()> {
         const NOT_FOUND: i32 = 500;
-        // The receiver is gone if the time limit has passed.
+        // Sending fails if the receiver is gone, after its time limit has passed.
         let _ = self.calls.send(name);
         let Some(function) = self.function(name) else {
             return Err(Refused { call: name, code: NOT_FOUND, name: "no such function".to_owned() });
@@ -203,7 +205,7 @@ impl Library {
 fn load(name: &OsStr) -> Result<ManuallyDrop<libloading::Library>, String> {
     // SAFETY: the callers name a driver, whose initialisers run as in every program that uses a GPU.
     let shared = unsafe { libloading::Library::new(name) };
-    // The system's message is the source of libloading's error.
+    // The loader's message is the source of libloading's error.
     let why = |error: libloading::Error| error.source().map_or(error.to_string(), ToString::to_string);
     shared.map(ManuallyDrop::new).map_err(why)
 }
@@ -215,17 +217,17 @@ pub struct Device<'l> {
 }
 
 impl Device<'_> {
-    /// Its name.
+    /// Returns the name of the GPU.
     pub fn name(&self) -> Answer<String> {
         let Device { library, handle } = *self;
         let mut name = [0_u8; 256];
-        // At most as many bytes are written as it is told.
+        // The driver writes at most the 256 bytes that are named here.
         call!(library, cuDeviceGetName(*mut c_char = name.as_mut_ptr().cast(), c_int = 256, c_int = handle))?;
         let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
     }
 
-    /// Its memory in bytes.
+    /// Returns the bytes of memory of the GPU.
     pub fn memory(&self) -> Answer<u64> {
         let Device { library, handle } = *self;
         let mut bytes = 0_usize;
@@ -233,11 +235,11 @@ impl Device<'_> {
         Ok(bytes as u64)
     }
 
-    /// A property.
+    /// Returns an attribute of the GPU.
     pub fn attribute(&self, which: Attribute) -> Answer<u32> {
         let Device { library, handle } = *self;
         let mut value: c_int = 0;
-        // Any number may be asked for, and unknown ones are refused.
+        // The driver refuses the numbers of attributes that it does not know.
         call!(library, cuDeviceGetAttribute(*mut c_int = &mut value, c_int = which as c_int, c_int = handle))?;
         Ok(value.unsigned_abs())
     }
@@ -247,7 +249,7 @@ impl Device<'_> {
         let Device { library, handle } = *self;
         let mut context = ptr::null_mut();
         call!(library, cuDevicePrimaryCtxRetain(*mut *mut c_void = &mut context, c_int = handle))?;
-        // The context is there until it is released below, once; nothing is made in it.
+        // The context exists until it is released once, below; nothing is created in it.
         let current = call!(library, cuCtxSetCurrent(*mut c_void = context));
         let answer = current.and_then(|()| ask(library));
         call!(library, cuDevicePrimaryCtxRelease_v2(c_int = handle))?;
@@ -255,7 +257,7 @@ impl Device<'_> {
     }
 }
 
-/// The driver's library among the mapped files that Linux reports.
+/// Finds the driver's library in `maps`, a list of mapped files as Linux writes it in `/proc/self/maps`.
 pub fn mapped_driver(maps: &str) -> Option<PathBuf> {
     let paths = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
     let is_driver =

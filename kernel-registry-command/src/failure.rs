@@ -1,4 +1,5 @@
-//! Errors of what the commands share, each with a message and an exit code. The message of a cause is not part of it: [`with_causes`] adds that.
+//! Errors of the functions that the commands share, each with a message and an exit code. A message leaves out the
+//! message of its cause: [`with_causes`] adds that.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -6,7 +7,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why something that the commands share failed.
+/// Why a function that the commands share failed.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each says what its fields are")]
 pub enum Failure {
@@ -50,7 +51,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The exit code.
+    /// Returns the exit code of a command that failed in this way.
     pub fn code(&self) -> u8 {
         match self {
             Failure::NoOption { .. } => 2,
@@ -59,14 +60,14 @@ impl Failure {
             Failure::NotABinary { .. } => 5,
             Failure::Truncated { .. } => 6,
             Failure::NotBuilt { .. } => 9,
-            // As in shells and `env`, so that the program's own codes stay distinguishable.
+            // Shells and `env` use these two codes, so they can be told from the program's own codes.
             Failure::NotRun { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotRun { .. } => 126,
             _ => 1,
         }
     }
 
-    /// Makes an error of opening this path a failure.
+    /// Returns a function that turns an error of opening this path into a failure.
     pub fn of_io(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |error| match (error.kind(), path.to_owned()) {
             (io::ErrorKind::NotFound, path) => Failure::Missing { path },
@@ -75,18 +76,18 @@ impl Failure {
         }
     }
 
-    /// Makes an error of writing this path a failure.
+    /// Returns a function that turns an error of writing this path into a failure.
     pub fn not_written(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |error| Failure::NotWritten { path: path.to_owned(), source: error }
     }
 
-    /// Makes an error of running cargo a failure.
+    /// Turns an error of running cargo into a failure.
     pub fn of_cargo(error: impl Display) -> Self {
         Failure::Cargo { error: error.to_string() }
     }
 }
 
-/// An error and its causes in one line.
+/// Returns the message of an error, followed by the messages of its causes, in one line.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,5 @@
-//! Fills the folder where the loader finds the driver: both file names, and no function newer than the driver.
+//! Fills the folder in which the loader finds the driver: with the library under both of its file names, and without
+//! functions newer than the driver.
 
 use std::ffi::CStr;
 use std::fs;
@@ -14,7 +15,7 @@ use object::{Endianness, U16, U64};
 use crate::failure::Failure;
 use crate::mapped::Mapped;
 
-/// Writes a copy of the library to a folder; only the functions that are `offered` stay defined.
+/// Writes a copy of the library to a folder. Only the functions for which `offered` returns true stay defined.
 pub fn fill(folder: &Path, library: &Path, offered: impl Fn(&CStr) -> bool) -> Result<(), Failure> {
     let mut bytes = Mapped::open(library)?.to_vec();
     let unreadable = |error| Failure::Truncated { path: library.to_owned(), source: error };
@@ -22,7 +23,7 @@ pub fn fill(folder: &Path, library: &Path, offered: impl Fn(&CStr) -> bool) -> R
     put(folder, &bytes)
 }
 
-/// Writes a library under both names that programs open.
+/// Writes a library to a folder, under both file names that programs open.
 pub fn put(folder: &Path, library: &[u8]) -> Result<(), Failure> {
     write(&folder.join("libcuda.so.1"), library)?;
     let link = folder.join("libcuda.so");
@@ -32,8 +33,8 @@ pub fn put(folder: &Path, library: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Makes functions undefined, so that neither `dlsym` nor the linker finds them: programs tell a driver's age
-/// from that.
+/// Makes the functions undefined for which `hidden` returns true, so that neither `dlsym` nor the linker finds them.
+/// Programs tell from missing functions how old a driver is.
 fn hide(library: &mut [u8], hidden: impl Fn(&CStr) -> bool) -> object::Result<()> {
     let header = FileHeader64::<Endianness>::parse(&*library)?;
     let endian = header.endian()?;
@@ -47,7 +48,7 @@ fn hide(library: &mut [u8], hidden: impl Fn(&CStr) -> bool) -> object::Result<()
         name.push(0);
         let is_function = name.starts_with(b"cu") && !symbol.is_undefined(endian);
         if is_function && CStr::from_bytes_with_nul(&name).is_ok_and(&hidden) {
-            // An undefined weak symbol need not be resolved.
+            // The loader need not resolve an undefined weak symbol.
             let symbol = Sym64 {
                 st_info: STB_WEAK | STT_NOTYPE,
                 st_shndx: U16::new(endian, SHN_UNDEF),
@@ -64,8 +65,8 @@ fn hide(library: &mut [u8], hidden: impl Fn(&CStr) -> bool) -> object::Result<()
     Ok(())
 }
 
-/// Writes a file unless its bytes are the same already. The old file is replaced, because others may have it
-/// open.
+/// Writes a file, unless it has these bytes already. Replaces the old file instead of changing it, because other
+/// processes may have it open.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(());

@@ -1,12 +1,13 @@
-//! What `cargo kernels` and `kernel-audit` share, and nobody else should depend on:
+//! Functions that `cargo kernels` and `kernel-audit` share, and that nobody else should depend on:
 //!
 //! - [`parse`] and [`finish`]: how a command begins and ends;
-//! - [`terminal`]: all that a command prints; [`many`] counts things in sentences;
+//! - [`terminal`]: prints the output of a command; [`many`]: a number and its noun, as in `2 kernels`;
 //! - [`Mapped`]: a file in memory;
 //! - [`driver`]: the driver's functions that commands call;
-//! - [`libraries`]: builds the simulated driver and the audit's hooks; [`folder`] puts them where the loader looks, and [`simulator`] without
-//!   functions newer than the simulated version;
-//! - [`Failure`]: the errors of all these; [`with_causes`] prints an error with its causes.
+//! - [`libraries`]: builds the simulated driver and the audit's hooks;
+//! - [`folder`]: puts a library where the loader looks for the driver, without functions newer than a version;
+//! - [`simulator`]: does so with the simulated driver;
+//! - [`Failure`]: the errors of these functions; [`with_causes`] prints an error with its causes.
 
 pub mod driver;
 mod failure;

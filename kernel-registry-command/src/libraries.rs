@@ -1,8 +1,9 @@
-//! Builds the simulated driver, and the audit's hooks, as shared libraries, from packages of one line in the user's target
-//! directory.
+//! Builds the simulated driver and the audit's hooks as shared libraries. Each is built from a package of one line in
+//! the user's target directory.
 //!
-//! Cargo installs programs but no libraries, so the command builds them: from the checkout that it was built from, or else from the sources in
-//! itself. A command from a registry has none, and takes the packages from there.
+//! Cargo installs programs but no libraries, so the command builds the libraries: from the checkout that the command
+//! was built from, or else from the sources embedded in the command. A command from a registry embeds no sources: cargo
+//! takes the packages from the registry.
 
 use std::env;
 use std::fs;
@@ -21,17 +22,18 @@ use crate::terminal;
 pub struct Shared {
     crate_name: &'static str,
     version: &'static str,
-    /// Its name in messages.
+    /// The name of the library in messages.
     words: &'static str,
-    /// `lib<name>.so`
+    /// The name in the file name `lib<name>.so`.
     library: &'static str,
     linking: &'static [&'static str],
-    /// Crates whose speed matters, each with its `opt-level`. The others are not optimized, which halves the time of the build.
+    /// Crates whose speed matters, each with its `opt-level`. Other crates are not optimized, which halves the build
+    /// time.
     fast: &'static [(&'static str, u8)],
 }
 
-/// The simulated driver: it has the real one's name, functions bind to each other and not to another driver's in the
-/// process, and it is never unloaded, because it has a thread.
+/// The simulated driver. It has the real driver's soname. Its functions bind to each other, and not to those of another
+/// driver in the process. It is never unloaded, because it has a thread.
 pub const SIM: Shared = Shared {
     crate_name: "kernel-registry-sim",
     version: "0.1.0",
@@ -41,7 +43,7 @@ pub const SIM: Shared = Shared {
     fast: &[("kernel-registry-cuda", 3), ("kernel-registry-image", 1), ("kernel-registry-ptx", 3)],
 };
 
-/// The hooks of the audit, which have a thread too.
+/// The hooks of the audit. They are never unloaded either, because they have a thread.
 pub const AUDIT: Shared = Shared {
     crate_name: "kernel-audit",
     version: "0.1.0",
@@ -51,25 +53,27 @@ pub const AUDIT: Shared = Shared {
     fast: &[("kernel-registry-cuda", 3), ("kernel-audit", 3)],
 };
 
-/// The target of this process, because this process opens the library. The user's packages may have another target.
+/// The compilation target of this process, because this process opens the library. The user's packages may have another
+/// target.
 const TARGET: &str =
     if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
 
-/// The sources of all these crates, by their paths in the checkout. There are none if this was built from a package of a registry.
+/// The sources of the crates that both libraries need, by their paths in the checkout. There are none if this crate was
+/// built from a package of a registry.
 static SOURCES: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
 /// Characters that end a folder's name in `LD_LIBRARY_PATH`.
 const SEPARATORS: [char; 2] = [':', ';'];
 
-/// The built library.
+/// A built library.
 pub struct Built {
-    /// The folder of this version.
+    /// The folder of the package of one line.
     pub folder: PathBuf,
-    /// The file.
+    /// The file of the library.
     pub library: PathBuf,
 }
 
-/// The library, if it is in the folder of this command, as on machines without Rust.
+/// Returns the library if it is in the same folder as this command, as on machines without Rust.
 pub fn beside(shared: &Shared) -> Option<PathBuf> {
     let beside = env::current_exe().ok()?.with_file_name(format!("lib{}.so", shared.library));
     beside.is_file().then_some(beside)
@@ -89,7 +93,7 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     can_be_searched(words, &folder, "CARGO_TARGET_DIR")?;
     let library = folder.join("target").join(TARGET).join(format!("release/lib{library}.so"));
     let is_there = library.is_file();
-    // Only a checkout changes.
+    // Only the sources in a checkout can change.
     if is_there && checkout.is_none() {
         return Ok(Built { folder, library });
     }
@@ -108,16 +112,17 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     )?;
     let lock = sources.map(|sources| sources.with_file_name("Cargo.lock")).filter(|lock| lock.is_file());
     if let (Some(lock), false) = (lock, folder.join("Cargo.lock").exists()) {
-        // The checkout's versions were tested, and are downloaded already.
+        // The versions of dependencies in the checkout were tested, and cargo has downloaded them already.
         let bytes = fs::read(&lock).map_err(Failure::of_io(&lock))?;
         folder::write(&folder.join("Cargo.lock"), &bytes)?;
     }
 
     let mut command = Command::new(cargo());
-    // This folder is below the user's package, so cargo reads its configuration, such as registry mirrors. But the
-    // user's rustc flags, from variables or configuration, must not apply here.
+    // This folder is below the user's package, so cargo reads the package's configuration, such as registry mirrors.
+    // But the user's rustc flags, from variables or configuration, must not apply here.
     command.current_dir(&folder).env("CARGO_ENCODED_RUSTFLAGS", "");
-    // Otherwise cudarc takes the version of the nvcc on the path, which may be one that it does not know.
+    // Without this variable cudarc takes the version of the nvcc on the path, which may be one that cudarc does not
+    // know.
     command.env("CUDARC_CUDA_VERSION", "12000");
     command.args(["rustc", "--lib", "--release", "--target", TARGET, "--target-dir", "target"]);
     command.args(is_there.then_some("--quiet")).args(offline.then_some("--offline")).arg("--");
@@ -130,7 +135,7 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     }
 }
 
-/// Checks that the loader can find a library in this folder, which the variable chooses.
+/// Checks that the loader can find a library in this folder. The user chooses the folder by `variable`.
 fn can_be_searched(what: &'static str, folder: &Path, variable: &'static str) -> Result<(), Failure> {
     match separator(folder) {
         Some(separator) => Err(Failure::Separator { what, path: folder.to_owned(), separator, variable }),
@@ -138,19 +143,19 @@ fn can_be_searched(what: &'static str, folder: &Path, variable: &'static str) ->
     }
 }
 
-/// The character that ends the folder's name in `LD_LIBRARY_PATH`, if it has one.
+/// Returns a character of the folder's name that would end the name in `LD_LIBRARY_PATH`, if there is one.
 pub fn separator(folder: &Path) -> Option<char> {
     folder.to_string_lossy().chars().find(|c| SEPARATORS.contains(c))
 }
 
-/// The folder for the sources in this command, named after their contents.
+/// Returns the name of the folder for the embedded sources: a hash of their contents.
 fn unpacked_name() -> String {
     let mut hasher = DefaultHasher::new();
     SOURCES.hash(&mut hasher);
     format!("sources-{:016x}", hasher.finish())
 }
 
-/// The sources of a crate, if this command was built from a checkout that still exists.
+/// Returns the folder of a crate's sources, if this command was built from a checkout that still exists.
 fn checkout(crate_name: &str) -> Option<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(crate_name);
     sources.join("Cargo.toml").is_file().then_some(sources)
@@ -173,7 +178,7 @@ fn manifest(shared: &Shared, sources: Option<&Path>) -> String {
     )
 }
 
-/// The target directory of the user's package, or else the user's cache directory.
+/// Returns the folder `name` in the target directory of the user's package, or else in the user's cache directory.
 fn parent(name: &str) -> Result<PathBuf, Failure> {
     if let Ok(metadata) = MetadataCommand::new().cargo_path(cargo()).no_deps().exec() {
         return Ok(metadata.target_directory.as_std_path().join(name));
@@ -198,10 +203,10 @@ mod tests {
         }
     }
 
-    /// Tests across crates build from the checkout; an installed command writes the same manifest without the
-    /// path.
+    /// An installed command writes the manifest of a checkout without the path. The tests across crates build from a
+    /// checkout only.
     #[test]
-    fn without_a_checkout_the_registry_has_it() {
+    fn without_a_checkout_the_manifest_names_no_path() {
         let installed = manifest(&SIM, None);
         let of_checkout = manifest(&SIM, Some(Path::new("/with \"quotes\"")));
         assert!(installed.contains("[dependencies.kernel-registry-sim]\nversion = \"=0.1.0\"\nfeatures"));

@@ -1,4 +1,4 @@
-//! A memory-mapped file, so that only the pages in use are read.
+//! Maps a file into memory, so that only the pages in use are read.
 
 use std::fs::{self, File};
 use std::ops::Deref;
@@ -8,11 +8,11 @@ use memmap2::Mmap;
 
 use crate::failure::Failure;
 
-/// The bytes of a file.
+/// The bytes of a mapped file.
 pub struct Mapped(Mmap);
 
 impl Mapped {
-    /// Opens a file.
+    /// Maps a file.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let failure = Failure::of_io(path);
         // A folder can be opened but not mapped, a device has no fixed bytes, and opening a pipe waits for its writer.

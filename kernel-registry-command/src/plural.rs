@@ -1,6 +1,6 @@
-//! Numbers of things in sentences.
+//! Writes a number and its noun in a sentence.
 
-/// `1 kernel`, `2 kernels`
+/// Returns a number and its noun: `1 kernel`, `2 kernels`.
 pub fn many(count: usize, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! The simulated driver, where the loader finds it.
+//! Puts the simulated driver into a folder where the loader finds it.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::folder;
 use crate::libraries::Built;
 
-/// Puts the driver into the folder where the loader finds it, and opens it.
+/// Puts the simulated driver into a folder for `LD_LIBRARY_PATH`. Returns the folder and the opened driver.
 pub fn prepare(built: &Built) -> Result<(PathBuf, Library), Failure> {
     let useless = |why| Failure::NotLoaded { path: built.library.clone(), why };
     let driver = Library::open_file(&built.library).map_err(useless)?;
@@ -20,7 +20,7 @@ pub fn prepare(built: &Built) -> Result<(PathBuf, Library), Failure> {
     Ok((folder, driver))
 }
 
-/// `LD_LIBRARY_PATH` with this folder in front.
+/// Returns `LD_LIBRARY_PATH` with this folder in front.
 pub fn first(folder: &Path) -> OsString {
     let before = env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
     let folders = iter::once(folder.as_os_str().to_owned()).chain(before);

@@ -1,4 +1,4 @@
-//! How a command begins and ends.
+//! Begins a command by parsing its arguments, and ends it with an exit code.
 
 use std::env;
 use std::error::Error;
@@ -12,7 +12,8 @@ use kernel_registry_format::Printable;
 use crate::failure::with_causes;
 use crate::terminal;
 
-/// The command line. What is wrong with it is said in colours, unless arguments in it mean something to a terminal.
+/// Parses the command line, or prints what is wrong with it and ends the process. The message has colours, unless a
+/// terminal would obey something in the arguments.
 pub fn parse<P: Parser>(arguments: Vec<OsString>) -> P {
     let is_printable = |argument: &OsString| {
         let text = argument.to_string_lossy();
@@ -28,7 +29,7 @@ pub fn parse<P: Parser>(arguments: Vec<OsString>) -> P {
     })
 }
 
-/// Says why a command failed, with all causes. Returns its exit code, which `code` knows of the failure.
+/// Prints why a command failed, with all causes. Returns the exit code, for a failure the one that `code` returns.
 pub fn finish<F: Error>(outcome: Result<(), F>, code: impl FnOnce(&F) -> u8) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -39,7 +40,7 @@ pub fn finish<F: Error>(outcome: Result<(), F>, code: impl FnOnce(&F) -> u8) -> 
     }
 }
 
-/// The cargo that runs this command, or the one on the path.
+/// Returns the cargo that runs this command, or else the name `cargo`, to be found on the path.
 pub fn cargo() -> PathBuf {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into()
 }

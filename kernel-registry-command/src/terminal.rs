@@ -1,4 +1,5 @@
-//! All that the command prints. Nothing of a binary, an image or a record gets to a terminal that it would obey.
+//! Prints what commands print. A terminal obeys nothing in it, although it contains text from binaries, images and
+//! records.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,7 +10,8 @@ use kernel_registry_format::Printable;
 
 use crate::failure::Failure;
 
-/// The program of a command, and its arguments. What begins with a dash is a mistyped option.
+/// Splits a command into the program and its arguments. Refuses a first word with a dash in front: it is a mistyped
+/// option.
 pub fn program(command: &[OsString]) -> Result<Option<(&OsString, &[OsString])>, Failure> {
     match command.split_first() {
         Some((option, _)) if option.as_encoded_bytes().starts_with(b"-") => {
@@ -19,7 +21,7 @@ pub fn program(command: &[OsString]) -> Result<Option<(&OsString, &[OsString])>,
     }
 }
 
-/// Passes text on, [printable](Printable).
+/// A writer that passes text on in [printable](Printable) characters.
 pub struct Terminal<W>(W);
 
 impl<W: Write> Write for Terminal<W> {
@@ -27,7 +29,7 @@ impl<W: Write> Write for Terminal<W> {
         if bytes.iter().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
             self.0.write_all(bytes)?;
         } else {
-            // Text comes in whole characters. Other bytes could be controls for a terminal with 8 bits.
+            // A text is written in whole characters. Other bytes could be control codes of a terminal with 8 bits.
             write!(self.0, "{}", Printable(&String::from_utf8_lossy(bytes)))?;
         }
         Ok(bytes.len())
@@ -38,12 +40,12 @@ impl<W: Write> Write for Terminal<W> {
     }
 }
 
-/// The standard output.
+/// Returns a writer to the standard output.
 pub fn output() -> Terminal<BufWriter<StdoutLock<'static>>> {
     Terminal(BufWriter::new(io::stdout().lock()))
 }
 
-/// Writes to standard output.
+/// Writes to the standard output by the closure `write`.
 pub fn print(
     write: impl FnOnce(&mut Terminal<BufWriter<StdoutLock<'static>>>) -> io::Result<()>,
 ) -> Result<(), Failure> {
@@ -55,8 +57,8 @@ pub fn print(
     }
 }
 
-/// Writes a line to the standard error output. Where that is not possible, the exit code still tells. On a terminal the
-/// first word of errors and warnings has a colour.
+/// Writes a line to the standard error output. Ignores errors, because the exit code still tells of a failure. On a
+/// terminal the first word of errors and warnings has a colour.
 pub fn say(line: impl Display) {
     let line = line.to_string();
     let (style, word, rest) = styled(line.trim_end());
@@ -69,12 +71,12 @@ pub fn say(line: impl Display) {
     }
 }
 
-/// The codes that cargo and clap use: bold and red, bold and yellow, and the end of that.
+/// The codes that cargo and clap use: bold red, bold yellow, and the end of either style.
 const ERROR: &str = "\x1b[1m\x1b[31m";
 const WARNING: &str = "\x1b[1m\x1b[33m";
 const PLAIN: &str = "\x1b[0m";
 
-/// The style of the first word, that word, and the rest.
+/// Splits a line into its first word, with the style of that word, and the rest.
 fn styled(line: &str) -> (&'static str, &str, &str) {
     for (word, style) in [("error:", ERROR), ("warning:", WARNING)] {
         if let Some(rest) = line.strip_prefix(word) {
@@ -84,7 +86,7 @@ fn styled(line: &str) -> (&'static str, &str, &str) {
     ("", "", line)
 }
 
-/// Whether the standard error output shows colours. `NO_COLOR` turns them off.
+/// Returns whether the standard error output shows colours. The variable `NO_COLOR` turns them off.
 fn has_colours() -> bool {
     let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn json_means_the_same() {
+    fn json_keeps_its_meaning() {
         let name = "k\u{1b}\u{7f}\u{9b}\u{202e}\n\"\\";
         let mut out = Terminal(Vec::new());
         serde_json::to_writer(&mut out, name).unwrap();
