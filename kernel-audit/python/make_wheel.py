@@ -1,8 +1,9 @@
-"""Makes a wheel of the Python package and a folder of `kernel-audit pack`. Called by `cargo xtask wheel`.
+"""Makes a wheel from the Python package and a folder that `kernel-audit pack` wrote. `cargo xtask wheel` calls this script.
 
     python3 make_wheel.py VERSION FOLDER ARCHITECTURE OUT
 
-The same files give the same bytes. The tag names the newest glibc that the packed files ask for, or 2.17, the oldest for Rust's standard library.
+The same files give the same bytes. The wheel's tag names the newest glibc that a packed file needs, and at least 2.17: Rust's standard library
+supports no older one.
 """
 
 import base64
@@ -17,13 +18,13 @@ NAME = "kernel_audit"
 
 
 def glibc(files):
-    """The newest version of glibc that these files ask for."""
+    """Returns the minor version of the newest glibc that these files need."""
     found = [re.findall(rb"\0GLIBC_2\.(\d+)(?=\0)", path.read_bytes()) for path in files]
     return max(17, *(int(minor) for minors in found for minor in minors))
 
 
 def contents(version, folder):
-    """Names in the wheel, with bytes, and whether they are programs."""
+    """Yields each file of the wheel: its name, its bytes, and whether it is a program."""
     for path in sorted((HERE / NAME).glob("*")):
         if path.is_file():
             yield f"{NAME}/{path.name}", path.read_bytes().replace(b"@VERSION@", version.encode()), False

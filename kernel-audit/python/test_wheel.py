@@ -1,4 +1,4 @@
-"""Installs a wheel in a virtual environment without Rust, and uses it on the simulated driver. Called by `cargo xtask wheel --test`.
+"""Installs a wheel in a virtual environment without Rust, and uses it on the simulated driver. `cargo xtask wheel --test` calls this script.
 
     python3 test_wheel.py WHEEL
 """
@@ -56,7 +56,7 @@ with kernel_audit.section(1):
 
 def main(wheel):
     folder = Path(tempfile.mkdtemp(prefix="wheel-"))
-    # No Rust, no home, no settings of this machine.
+    # The environment has no Rust, no home of the user and no settings of this machine.
     clean = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home")}
     (folder / "home").mkdir()
 

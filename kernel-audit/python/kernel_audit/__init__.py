@@ -1,4 +1,4 @@
-"""Tells the audit of CUDA calls what a program does. If `kernel-audit` does not run the program, all of this does nothing.
+"""Tells the audit of CUDA calls what a program does. These functions do nothing unless `kernel-audit` runs the program.
 
     kernel-audit --record late.preload -- python3 serve.py
     kernel-audit --preload late.preload --after-ready refuse -- python3 serve.py
@@ -44,7 +44,7 @@ def _library() -> ctypes.CDLL | None:
 
 
 def is_audited() -> bool:
-    """Whether `kernel-audit` runs this program."""
+    """Returns whether `kernel-audit` runs this program."""
     return _library() is not None
 
 
@@ -56,9 +56,9 @@ def ready() -> None:
 
 
 def preload() -> int:
-    """Loads what `--preload FILE` names, in the current context, for `--preload-at call`.
+    """Loads what `--preload FILE` names in the current context, for `--preload-at call`.
 
-    Returns how many kernels were loaded; -1 if there is nothing to load, or it was loaded in this context before.
+    Returns the number of kernels that were loaded, or -1 if there is nothing to load, or if it was loaded in this context before.
     """
     library = _library()
     return -1 if library is None else int(library.kernel_registry_audit_preload())
@@ -76,10 +76,10 @@ def _handle(stream: Stream) -> int:
 
 @contextlib.contextmanager
 def section(stream: Stream, kernel: str = "", on_wait: OnWait = "refuse") -> Iterator[None]:
-    """While a kernel is resident in this stream: calls that would wait for it are refused, reported or deferred.
+    """Opens a section: calls that would wait for the resident kernel in this stream are refused, reported or deferred.
 
-    Begin it before the kernel is launched. At its end it waits until the stream is done, so tell the kernel to end before. After an exception
-    it does not wait.
+    Begin the section before the kernel is launched. The end of the section waits until the stream is done, so tell the kernel to end before. After an
+    exception the end of the section does not wait.
     """
     words = ("refuse", "report", "defer")
     if on_wait not in words:
