@@ -1,4 +1,4 @@
-//! What is wrong, and what to do: findings that have the same cause, in one sentence each.
+//! Groups findings by their cause. Says of each cause in one sentence what is wrong, and what to do.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -7,16 +7,17 @@ use kernel_registry_cuda::rules::{self, Rule};
 
 use crate::record::{Event, Kind, Report, Time};
 
-/// Findings of one kind, by one rule. It displays itself as a sentence without its end: what is wrong.
+/// Findings of one kind and one rule. `Display` writes what is wrong, as a sentence without its final point.
 #[derive(Clone, Debug)]
 pub struct Cause<'a> {
-    /// At least one, the longest first.
+    /// At least one finding, the longest first.
     findings: Vec<&'a Event>,
     rule: Option<&'static Rule>,
     uses_kernel_registry: bool,
 }
 
-/// The causes of all findings but hangs, which explain themselves: first of calls that would have waited for a resident kernel, then by time.
+/// Returns the causes of all findings but hangs, because hangs explain themselves. Causes with calls that would have
+/// waited for a resident kernel come first, then causes that took the longest in total.
 pub fn causes<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Vec<Cause<'a>> {
     let mut causes = reports.into_iter().fold(Vec::new(), add_findings);
     for cause in &mut causes {
@@ -44,12 +45,12 @@ fn add_findings<'a>(mut causes: Vec<Cause<'a>>, report: &'a Report) -> Vec<Cause
     causes
 }
 
-/// The rule by which a finding waits, or the likeliest.
+/// Returns the rule by which a finding waits, or else the likeliest rule.
 fn rule(finding: &Event) -> Option<&'static Rule> {
     let is_image = finding.kind == Kind::Image || finding.kind == Kind::Refused && finding.bytes > 0;
     let likeliest = || match is_image {
         true if rules::LATE_LIBRARY.calls.contains(&&*finding.call) => Some(&rules::LATE_LIBRARY),
-        // Loading is eager or not: the same helps.
+        // The remedy of this rule helps whether loading is eager or not.
         true => Some(&rules::MODULE),
         false => rules::of(&finding.call, true).next(),
     };
@@ -57,17 +58,17 @@ fn rule(finding: &Event) -> Option<&'static Rule> {
 }
 
 impl<'a> Cause<'a> {
-    /// How many findings there are.
+    /// Returns the number of findings.
     pub fn count(&self) -> usize {
         self.findings.len()
     }
 
-    /// What prevents it, if that is known.
+    /// Returns what prevents the findings, if that is known.
     pub fn remedy(&self) -> Option<&'static str> {
         self.rule.map(|rule| rule.remedy_in(self.uses_kernel_registry))
     }
 
-    /// Who made the call that took longest: a library and a function in it.
+    /// Returns the caller of the call that took longest: a library and a function in it.
     pub fn caller(&self) -> &str {
         &self.longest().caller
     }
@@ -81,7 +82,7 @@ impl<'a> Cause<'a> {
     }
 }
 
-/// One sentence, without its end.
+/// Writes one sentence, without its final point.
 impl fmt::Display for Cause<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, count) = (self.longest(), self.count());
@@ -144,8 +145,8 @@ mod tests {
         Event { kind, call, subject, rule, is_finding: true, took: 1_500_000, ..Event::default() }
     }
 
-    /// What a report on these findings says: each cause and its remedy.
-    fn said(events: Vec<Event>, uses_kernel_registry: bool) -> Vec<String> {
+    /// Returns what a report on these findings says: each cause and its remedy.
+    fn sentences_of(events: Vec<Event>, uses_kernel_registry: bool) -> Vec<String> {
         let report = Report { events, uses_kernel_registry, ..Report::default() };
         let causes = causes([&report]);
         causes.iter().map(|cause| format!("{cause}. {}", cause.remedy().unwrap_or_default())).collect()
@@ -155,14 +156,14 @@ mod tests {
     fn each_cause_is_a_sentence_with_its_remedy() {
         let load = || finding(Kind::Load, "cuLaunchKernel", "late", &rules::LOAD);
         assert_eq!(
-            said(vec![load()], false),
+            sentences_of(vec![load()], false),
             [
                 "1 kernel was loaded after the program was ready (`cuLaunchKernel` of `late`), which took 1.5 ms: a kernel is loaded only \
               when nothing runs on the device. run each operation once before work starts that does not end, or load its kernels by \
               one call of `cudaFuncGetAttributes`, `cuKernelGetFunction` or `cuModuleGetFunction` each"
             ]
         );
-        let warmed = said(vec![load(), load()], true);
+        let warmed = sentences_of(vec![load(), load()], true);
         assert!(
             warmed[0].starts_with("2 kernels were loaded") && warmed[0].contains("call `warm_all`"),
             "{warmed:?}"
@@ -172,21 +173,21 @@ mod tests {
             bytes: 283,
             ..finding(Kind::Image, "cuModuleLoadData", crate::record::PTX, &rules::MODULE)
         };
-        let module = &said(vec![module], false)[0];
+        let module = &sentences_of(vec![module], false)[0];
         assert!(
             module.starts_with("1 module or library was loaded after the program was ready (`cuModuleLoadData` of a PTX of 283 bytes)")
                 && module.contains("load all modules"),
             "{module}"
         );
 
-        // In LAZY mode it waits for nothing.
+        // In LAZY mode `cuLibraryLoadData` waits for nothing, so these findings name no rule.
         let library = |kind| Event {
             kind,
             bytes: 283,
             rule: "".into(),
             ..finding(kind, "cuLibraryLoadData", "PTX", &rules::LIBRARY)
         };
-        let library = said(vec![library(Kind::Image), library(Kind::Refused)], false);
+        let library = sentences_of(vec![library(Kind::Image), library(Kind::Refused)], false);
         assert!(
             library[0].starts_with(
                 "1 library was loaded after the program was ready (`cuLibraryLoadData` of a PTX of 283 bytes)"
@@ -201,9 +202,10 @@ mod tests {
             );
         }
 
-        let stack =
-            &said(vec![finding(Kind::Resize, "cuLaunchKernel", "stack of 8192 bytes", &rules::STACK)], false)
-                [0];
+        let stack = &sentences_of(
+            vec![finding(Kind::Resize, "cuLaunchKernel", "stack of 8192 bytes", &rules::STACK)],
+            false,
+        )[0];
         assert!(
             stack.starts_with("1 kernel needed a larger stack")
                 && stack.contains("set the stack limit to the largest frame"),
@@ -215,7 +217,8 @@ mod tests {
     fn calls_that_would_wait_for_a_resident_kernel_come_first() {
         let free = finding(Kind::Refused, "cuMemFree_v2", "0x7f00", &rules::FREE);
         let free = Event { resident: "spin".into(), took: 0, ..free };
-        let said = said(vec![finding(Kind::Load, "cuLaunchKernel", "late", &rules::LOAD), free], false);
+        let said =
+            sentences_of(vec![finding(Kind::Load, "cuLaunchKernel", "late", &rules::LOAD), free], false);
         assert_eq!(
             said[0],
             "`cuMemFree_v2` of `0x7f00` was called while kernel `spin` was resident, and was refused: memory is freed only when \

@@ -1,8 +1,9 @@
-//! The command: `kernel-audit`, which is also `cargo kernels audit`. It runs any program with a library in front of the driver, and reports
-//! what loaded late, what took long and what did not return.
+//! The command `kernel-audit`, which is also `cargo kernels audit`. It runs any program with a library in front of the
+//! driver, and reports what loaded late, what took long and what did not return.
 //!
-//! `cli` says what was asked; `program`, `merge`, `watching` and `pack` do it. Processes write records: `process` reads them, `symbols` names
-//! functions in them, `together` finds what hangs across several. `report` writes, and `preload` writes down what was late.
+//! `cli` parses the command line; `program`, `merge`, `watching` and `pack` each run one mode of the command. Processes
+//! write records: `process` reads the records, `symbols` names functions in them, `together` finds hangs that several
+//! processes share. `report` writes the report, and `preload` writes a file of what was late.
 
 mod cli;
 mod failure;
@@ -23,7 +24,7 @@ pub use failure::Failure;
 
 use cli::Mode;
 
-/// Does what was asked. `words` stand behind the file of this command: none, or ` kernels audit`.
+/// Runs the command. `words` follow the file of this program on the command line: none, or ` kernels audit`.
 pub fn run(options: &Audit, words: &str) -> Result<(), Failure> {
     match &options.mode {
         None => program::run(&options.run),

@@ -1,13 +1,13 @@
-//! Variables of the environment. In a process with more rights than its user (a set-user-ID program, or one with capabilities)
-//! nothing here obeys them, because that user chose them: they would name libraries to load and files to write. What the environment lacks can be in
-//! the library in front of the driver.
+//! Reads variables of the environment. A process with more rights than its user (a set-user-ID program, or one with
+//! capabilities) obeys none of them, because that user chose them: they would name libraries to load and files to
+//! write. A variable that the environment lacks can be in the library in front of the driver.
 
 use std::env;
 use std::ffi::OsString;
 
 use crate::variables;
 
-/// A variable that the process may obey.
+/// Returns a variable, if the process may obey it.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     // SAFETY: the call only reads what the kernel passed to the process.
     let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
@@ -30,7 +30,7 @@ fn in_front(name: &str) -> Option<OsString> {
     variables::find(fork::once(&CONSTANT, find).as_slice(), name).map(OsString::from)
 }
 
-/// Other systems have no hooks.
+/// Other operating systems have no hooks.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn in_front(_: &str) -> Option<OsString> {
     None
@@ -52,11 +52,11 @@ mod tests {
         assert_eq!(obeyed("PATH", false), env::var_os("PATH"));
     }
 
-    /// Only root can make a program that is privileged for another user.
+    /// Only root can make a program that runs with the rights of another user.
     #[test]
     fn a_program_that_runs_with_the_rights_of_its_owner_obeys_no_variable() {
         const SHOWS: &str = "environment::tests::shows_what_the_environment_chose";
-        // SAFETY: it only reads.
+        // SAFETY: the call only reads.
         if unsafe { libc::geteuid() } != 0 {
             return;
         }

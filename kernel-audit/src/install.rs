@@ -1,4 +1,4 @@
-//! The audit in a Rust program: puts the hooks in front of the driver, and reads what they recorded.
+//! Audits a Rust program from inside: puts the hooks in front of the driver, and reads what they recorded.
 
 use std::error::Error;
 use std::iter;
@@ -15,11 +15,12 @@ use crate::watch::front;
 
 /// Watches the driver calls of this process from now on, as `kernel-audit` does from outside. Call it before CUDA is used.
 ///
-/// From then on everything that opens `libcuda.so` in this process, cudarc included, finds the watched functions, and behind them
-/// the driver, or the [simulated driver](https://docs.rs/kernel-registry-sim) if that was installed first. If `kernel-audit`
-/// runs the program, that stays in front, and this changes nothing: [`findings`] reads its record.
+/// From then on everything that opens `libcuda.so` in this process, cudarc included, finds the watched functions, and
+/// behind them the driver, or the [simulated driver](https://docs.rs/kernel-registry-sim) if that was installed first.
+/// If `kernel-audit` runs the program, the command's hooks stay in front, and `install` changes nothing: [`findings`]
+/// reads the record of those hooks.
 ///
-/// The record of the process is in memory, 12 MB that are used as events come. It becomes a file only if
+/// The record of the process is in memory, of which it uses up to 12 MB as events come. It becomes a file only if
 /// [`Audit::records`] or a [variable](crate::variables) says so.
 ///
 /// # Errors
@@ -48,14 +49,14 @@ impl Audit {
     ///
     /// # Errors
     ///
-    /// Those of [`install`].
+    /// The errors of [`install`].
     pub fn install(self) -> Result<Installed, InstallError> {
         front::install(self)
     }
 }
 
-/// Marks the program as ready, whoever watches it: from now on everything late is a finding. `Warm::seal` of kernel-registry does it
-/// too.
+/// Marks the program as ready, whoever watches it: from now on each late call is a finding. `Warm::seal` of
+/// kernel-registry does the same.
 ///
 /// # Errors
 ///
@@ -64,7 +65,7 @@ pub fn ready() -> Result<(), NotWatched> {
     front::ready().ok_or(NotWatched::NotInstalled)
 }
 
-/// What was recorded in this process so far.
+/// Returns what was recorded in this process so far.
 ///
 /// # Errors
 ///
@@ -74,17 +75,18 @@ pub fn report() -> Result<Report, NotWatched> {
     record::read(&bytes).map_err(NotWatched::NotRead)
 }
 
-/// What was late after the program was ready, and calls that hang, so far.
+/// Returns the findings so far: what was late after the program was ready, and calls that hang.
 ///
 /// # Errors
 ///
-/// Those of [`report`].
+/// The errors of [`report`].
 pub fn findings() -> Result<Vec<Event>, NotWatched> {
     Ok(report()?.events.into_iter().filter(|event| event.is_finding).collect())
 }
 
-/// Asserts that nothing was late after the program was ready, that no call would have waited for a resident kernel, and that none
-/// hangs. All tests of a process share its record: those that make findings on purpose belong to another process.
+/// Asserts that nothing was late after the program was ready, that no call would have waited for a resident kernel, and
+/// that no call hangs. All tests of a process share its record, so tests that make findings on purpose belong to
+/// another process.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -97,7 +99,8 @@ pub fn findings() -> Result<Vec<Event>, NotWatched> {
 ///
 /// # Panics
 ///
-/// There are findings: the message has the cause and the remedy of each kind, and the caller of the longest. Or the process is not watched.
+/// There are findings, or the process is not watched. The message on findings has the cause and the remedy of each
+/// kind, and the caller of the longest.
 #[track_caller]
 pub fn assert_no_findings() {
     let report = report().unwrap_or_else(|error| {
@@ -107,7 +110,7 @@ pub fn assert_no_findings() {
     assert!(text.is_empty(), "{text}");
 }
 
-/// The findings of a process for people, or nothing.
+/// Describes the findings of a process for people. Returns an empty text if there are none.
 fn in_words(report: &Report) -> String {
     let mut text = String::new();
     for hang in report.events.iter().filter(|event| event.kind == Kind::Hang) {
@@ -122,7 +125,7 @@ fn in_words(report: &Report) -> String {
     if text.is_empty() { text } else { format!("the audit has findings:{text}") }
 }
 
-/// Other systems have no hooks.
+/// Stands in for the hooks on other operating systems, which have none.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 mod elsewhere {
     use super::{Audit, InstallError, Installed};

@@ -1,14 +1,15 @@
 //! Watches the CUDA driver calls of a program: which kernels are loaded late, what is compiled at run time, which calls take
 //! long, and which never return.
 //!
-//! The command `kernel-audit PROGRAM` puts the library built from this crate in front of the driver. It exports the functions
-//! that it watches, and whatever else the program asks for is the driver's own. What happens goes into a [`record`], a
-//! mapped file, so it is there even if the program hangs or is killed.
+//! The command `kernel-audit PROGRAM` puts the library built from this crate in front of the driver. The library
+//! exports the functions that it watches; any other function that the program asks for is the driver's own. Events go
+//! into a [`record`], a mapped file, so the record is there even if the program hangs or is killed.
 //!
-//! With the feature `watch`, [`install`] does the same in a Rust program without a command: a test asserts by [`assert_no_findings`] that
-//! nothing was late.
+//! With the feature `watch`, [`install`] does the same in a Rust program, without the command. A test asserts by
+//! [`assert_no_findings`] that nothing was late.
 //!
-//! With the feature `serde`, what [`record::read`] returns serializes as the JSON of that command does (`docs/audit-json.md`).
+//! With the feature `serde`, what [`record::read`] returns serializes as the JSON of the command does
+//! (`docs/audit-json.md`).
 //!
 //! [`rules`] says which calls wait for what; the measurements are in `docs/census.md`.
 
@@ -41,6 +42,6 @@ pub use options::{AfterReady, Audit, OnHang, PreloadAt};
 #[cfg(feature = "watch")]
 pub use outcome::{InstallError, Installed, NotWatched};
 
-// It calls the loader and the driver.
+// `watch` calls the loader of glibc and the driver.
 #[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod watch;

@@ -1,4 +1,4 @@
-//! `kernel-audit`: see `kernel_audit::command`.
+//! Runs the command `kernel-audit`: see `kernel_audit::command`.
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {

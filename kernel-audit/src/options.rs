@@ -1,4 +1,4 @@
-//! What the audit does: as the program says, or the variables of the environment.
+//! Options of the audit: as the program sets them, or the variables of the environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use crate::{environment, variables};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AfterReady {
-    /// They are findings in the record.
+    /// A late call is a finding in the record.
     #[default]
     Report,
-    /// They return `CUDA_ERROR_NOT_PERMITTED`, and the standard error output names call, kernel and remedy.
+    /// A late call returns `CUDA_ERROR_NOT_PERMITTED`, and the standard error output names call, kernel and remedy.
     Refuse,
-    /// The process is aborted.
+    /// A late call aborts the process.
     Abort,
 }
 
@@ -25,10 +25,10 @@ pub enum AfterReady {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnHang {
-    /// It is explained, on the standard error output and in the record.
+    /// The hang is explained, on the standard error output and in the record.
     #[default]
     Report,
-    /// Then the process is aborted.
+    /// The hang is explained, and then the process is aborted.
     Abort,
 }
 
@@ -36,15 +36,15 @@ pub enum OnHang {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PreloadAt {
-    /// In each context, as soon as it is there.
+    /// In each context, as soon as the context exists.
     #[default]
     Context,
     /// When the program calls `kernel_registry_audit_preload`, in the context that is current then.
     Call,
 }
 
-/// An audit with options; [`install`](crate::install) is one with the defaults. [`variables`] of the environment that are set win, so
-/// whoever runs a program can change what was built into it.
+/// An audit with options; [`install`](crate::install) uses the defaults. [`variables`] of the environment that are set
+/// win over options, so whoever runs a program can change what was built into it.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -59,7 +59,7 @@ pub enum PreloadAt {
 pub struct Audit {
     pub(crate) driver: Option<PathBuf>,
     pub(crate) records: Option<PathBuf>,
-    /// A word in the record's name.
+    /// A word in the file name of the record.
     pub(crate) run: Option<String>,
     pub(crate) after_ready: AfterReady,
     pub(crate) ready_after: Option<Duration>,
@@ -76,7 +76,7 @@ pub struct Audit {
 static CHOSEN: OnceLock<Audit> = OnceLock::new();
 
 impl Audit {
-    /// The audit of [`install`](crate::install).
+    /// Returns the audit with default options, as [`install`](crate::install) uses it.
     pub fn new() -> Self {
         Audit {
             driver: None,
@@ -95,68 +95,71 @@ impl Audit {
         }
     }
 
-    /// The file of the driver. By default the one that the loader finds, or the simulated driver if that is installed.
+    /// Sets the file of the driver. By default that is the file which the loader finds, or the simulated driver if that
+    /// is installed.
     pub fn driver(self, path: impl Into<PathBuf>) -> Self {
         Audit { driver: Some(path.into()), ..self }
     }
 
-    /// The folder of the record, a file named after the process. Without it the record is in memory only.
+    /// Sets the folder for the record, a file named after the process. Without a folder the record is in memory only.
     pub fn records(self, folder: impl Into<PathBuf>) -> Self {
         Audit { records: Some(folder.into()), ..self }
     }
 
-    /// What happens to calls that are late after the program is [ready](crate::ready).
+    /// Sets what happens to calls that are late after the program is [ready](crate::ready).
     pub fn after_ready(self, after_ready: AfterReady) -> Self {
         Audit { after_ready, ..self }
     }
 
-    /// The time after which the program counts as ready, from its first watched call on.
+    /// Sets the time after which the program counts as ready, from its first watched call on.
     pub fn ready_after(self, time: Duration) -> Self {
         Audit { ready_after: Some(time), ..self }
     }
 
-    /// A file: the program is ready once it exists.
+    /// Sets a file that makes the program ready: it is ready once the file exists.
     pub fn ready_file(self, path: impl Into<PathBuf>) -> Self {
         Audit { ready_file: Some(path.into()), ..self }
     }
 
-    /// How many events the record has room for, of 96 bytes each. 65,536 by default, and 16,777,216 at most.
+    /// Sets how many events of 96 bytes the record has room for: 65,536 by default, and 16,777,216 at most.
     pub fn events(self, number: u32) -> Self {
         Audit { events: number, ..self }
     }
 
-    /// The time after which a call counts as hanging. 5 seconds by default.
+    /// Sets the time after which a call counts as hanging: 5 seconds by default.
     pub fn hang_after(self, time: Duration) -> Self {
         Audit { hang_after: time, ..self }
     }
 
-    /// What happens then.
+    /// Sets what happens when a call hangs.
     pub fn on_hang(self, on_hang: OnHang) -> Self {
         Audit { on_hang, ..self }
     }
 
-    /// The time from which other calls are recorded as slow. 10 milliseconds by default.
+    /// Sets the time from which a call is recorded as slow, if it is no other kind of event: 10 milliseconds by
+    /// default.
     pub fn slow(self, time: Duration) -> Self {
         Audit { slow: time, ..self }
     }
 
-    /// A file that names what to load as soon as there is a context: a [preload](crate::preload).
+    /// Sets a [preload](crate::preload), a file that names what to load as soon as there is a context.
     pub fn preload(self, file: impl Into<PathBuf>) -> Self {
         Audit { preload: Some(file.into()), ..self }
     }
 
-    /// When that is loaded.
+    /// Sets when the preload is loaded.
     pub fn preload_at(self, at: PreloadAt) -> Self {
         Audit { preload_at: at, ..self }
     }
 
-    /// The folder for copies of images that are in no file, so that they can be preloaded: those that the program has compiled or unpacked. Without
-    /// it there are no copies.
+    /// Sets the folder for copies of images that are in no file, because the program has compiled or unpacked them. The
+    /// copies can be preloaded. Without a folder there are no copies.
     pub fn images(self, folder: impl Into<PathBuf>) -> Self {
         Audit { images: Some(folder.into()), ..self }
     }
 
-    /// Replaces options by the variables that are set. A variable is ignored if its value means nothing, or if the process is privileged.
+    /// Replaces options by the variables that are set. Ignores a variable if its value means nothing, and all variables
+    /// if the process is privileged.
     pub(crate) fn or_environment(self) -> Self {
         self.or(environment::variable)
     }
@@ -201,27 +204,28 @@ impl Audit {
         }
     }
 
-    /// The audit of this process. If it was not installed, the environment configures it.
+    /// Returns the audit of this process. If none was installed, the environment configures it.
     pub(crate) fn chosen() -> &'static Audit {
-        // Not made in there: a thread would wait for it that holds what this needs.
+        // `or_environment` does not run inside `get_or_init`: another thread could hold a lock that `or_environment`
+        // needs, and wait for `get_or_init`.
         CHOSEN.get().unwrap_or_else(|| {
             let chosen = Audit::new().or_environment();
             CHOSEN.get_or_init(|| chosen)
         })
     }
 
-    /// Whether images are preloaded, or kept for that.
+    /// Returns whether images are preloaded, or copied for a later preload.
     pub(crate) fn preloads(&self) -> bool {
         self.preload.is_some() || self.images.is_some()
     }
 
-    /// Whether all options are the same, also where the driver was looked for.
+    /// Returns whether all options are the same, leaving out the driver if only `other` names it.
     pub(crate) fn same_but_driver(&self, other: &Audit) -> bool {
         let driver = self.driver.as_ref().or(other.driver.as_ref()).cloned();
         Audit { driver, ..self.clone() } == *other
     }
 
-    /// Makes this the audit of the process, unless there is one.
+    /// Makes this the audit of the process, unless the process has one.
     pub(crate) fn choose(self) {
         let _ = CHOSEN.set(self);
     }

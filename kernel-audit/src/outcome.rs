@@ -1,4 +1,4 @@
-//! What came of [`install`](crate::install()), and why a process is not watched.
+//! What [`install`](crate::install()) returns, and why a process is not watched.
 
 use std::error::Error;
 use std::fmt;
@@ -12,9 +12,9 @@ use crate::record::NotRead;
 pub enum Installed {
     /// The hooks are in front of the driver now.
     Now,
-    /// They were already, with the same options.
+    /// The hooks were in front of the driver before, with the same options.
     Before,
-    /// `kernel-audit` runs the program, with its own options.
+    /// `kernel-audit` runs the program, with options of its own.
     FromOutside,
 }
 
@@ -24,11 +24,11 @@ pub enum Installed {
 pub enum InstallError {
     /// The driver was opened before, so its functions may be in use.
     AlreadyOpen,
-    /// The audit was installed before, with other options, which stay.
+    /// The audit was installed before, with other options, which stay in force.
     OtherOptions,
     /// There is no driver.
     NoDriver {
-        /// The loader's words.
+        /// The loader's message.
         reason: String,
     },
     /// The child process that looks for the driver's file has failed.
@@ -37,12 +37,12 @@ pub enum InstallError {
     Forked,
     /// The library by which programs find the hooks could not be made.
     File(io::Error),
-    /// The loader refused it.
+    /// The loader refused that library.
     Loader {
-        /// The loader's words.
+        /// The loader's message.
         reason: String,
     },
-    /// The system is not Linux with glibc.
+    /// The operating system is not Linux with glibc.
     NotSupported,
 }
 
@@ -87,7 +87,7 @@ impl Error for InstallError {
     }
 }
 
-/// Why there is nothing to read.
+/// Why there is no record to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotWatched {

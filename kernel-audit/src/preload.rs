@@ -33,24 +33,24 @@ use crate::record::open_plain;
 
 pub use copies::keep_copy;
 
-/// The first line.
+/// The first line of a preload.
 const HEADER: &str = "kernel-registry preload 1";
 
-/// What stands for an image in a context, among kernels.
+/// The word that stands for an image in a context, in a list of kernels.
 pub const IN_CONTEXT: &str = "*";
 
-/// No preload is longer, in bytes.
+/// The most bytes that a preload can have.
 const LARGEST: u64 = 64 << 20;
 
 /// What to load before a program is ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preload {
-    /// The images.
+    /// The images, each with its kernels.
     pub images: BTreeMap<Origin, Wanted>,
-    /// The least sizes.
+    /// The sizes that a context needs at least.
     pub sizes: Sizes,
-    /// What the driver sets up for kernels that use it.
+    /// The buffers that the driver sets up for kernels that use them.
     pub prime: Prime,
 }
 
@@ -60,7 +60,7 @@ pub struct Preload {
 pub struct Wanted {
     /// The kernels. [`IN_CONTEXT`] stands for the image in the context, as `cuLibraryGetModule` and `cuLibraryGetGlobal` need it.
     pub kernels: BTreeSet<String>,
-    /// How often the program loads it, if more than once.
+    /// How often the program loads the image, if more than once.
     pub times: u32,
 }
 
@@ -77,7 +77,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Each with the word of its line.
+    /// Returns each size with the word that begins its line.
     fn lines(&mut self) -> [(&'static str, &mut u64); 3] {
         [("stack", &mut self.stack), ("printf", &mut self.printf), ("heap", &mut self.heap)]
     }
@@ -90,7 +90,8 @@ impl Sizes {
     }
 }
 
-/// What the driver sets up when a kernel that uses it is launched for the first time, which waits for the whole device.
+/// The buffers that the driver sets up when a kernel that uses them is launched for the first time. Setting them up
+/// waits for the whole device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Prime {
@@ -109,19 +110,19 @@ impl Prime {
         [&mut self.printf, &mut self.assert, &mut self.heap]
     }
 
-    /// Whether nothing is set up.
+    /// Returns whether nothing is set up.
     pub fn is_nothing(self) -> bool {
         self == Prime::default()
     }
 }
 
-/// Where an image is: a part of a file.
+/// The origin of an image: a part of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Origin {
     /// The file.
     pub path: String,
-    /// Where the image begins in it.
+    /// The offset of the image in the file.
     pub offset: u64,
     /// The length of the image.
     pub bytes: u64,
@@ -145,13 +146,13 @@ impl How {
 }
 
 impl Preload {
-    /// Adds an image, and a kernel of it.
+    /// Adds an image, and a kernel of the image if one is named.
     pub fn add(&mut self, origin: Origin, kernel: Option<&str>) {
         let Wanted { kernels, .. } = self.images.entry(origin).or_default();
         kernels.extend(kernel.filter(|kernel| is_a_word(kernel)).map(str::to_owned));
     }
 
-    /// Adds what another one names.
+    /// Adds what another preload names.
     pub fn merge(&mut self, other: Preload) {
         for (origin, wanted) in other.images {
             let own = self.images.entry(origin).or_default();
@@ -164,14 +165,15 @@ impl Preload {
         self.prime = own;
     }
 
-    /// Reads a file.
+    /// Reads a preload from a file.
     ///
     /// # Errors
     ///
-    /// There is no such file, or it cannot be read. If it is no preload, the error is of the kind `InvalidData`, and its text says why.
+    /// There is no such file, or it cannot be read. If the file is no preload, the error is of the kind `InvalidData`,
+    /// and its text says why.
     pub fn read(path: &Path) -> io::Result<Self> {
         let no_preload = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-        // It opens no pipe, which would wait for its writer.
+        // `open_plain` opens no pipe, because opening a pipe waits for its writer.
         let (file, length) = open_plain(path).map_err(|error| match error.kind() {
             io::ErrorKind::Other => no_preload(error.to_string()),
             _ => error,
@@ -184,14 +186,15 @@ impl Preload {
         text.parse().map_err(|error: Malformed| no_preload(error.to_string()))
     }
 
-    /// How many kernels it names.
+    /// Returns the number of kernels that the preload names.
     pub fn kernels(&self) -> usize {
         self.images.values().map(|wanted| wanted.kernels.len()).sum()
     }
 }
 
-/// A number that tells images apart: FNV-1a of 64 bits, of their lengths and of all bytes, eight at a time. Of an image that is longer than
-/// 256 KiB it takes 64 parts of 4 KiB, because the driver does not read all of it either.
+/// Returns a number that tells images apart: a 64-bit FNV-1a hash of the image's length and bytes, eight bytes at a
+/// time. Of an image longer than 256 KiB the hash covers 64 parts of 4 KiB, because the driver does not read all of
+/// such an image either.
 pub fn hash(image: &[u8]) -> u64 {
     const PARTS: usize = 64;
     const PART: usize = 4096;
@@ -204,7 +207,7 @@ pub fn hash(image: &[u8]) -> u64 {
     fnv1a([image.len() as u64].into_iter().chain(parts.flat_map(|part| part.chunks(8)).map(word)))
 }
 
-/// The folder beside a preload that has copies of images which are in no file.
+/// Returns the folder beside a preload for copies of images that are in no file.
 pub fn images(preload: &Path) -> PathBuf {
     let mut folder = preload.as_os_str().to_owned();
     folder.push(".images");
@@ -212,13 +215,13 @@ pub fn images(preload: &Path) -> PathBuf {
 }
 
 impl Origin {
-    /// Whether it is a [copy](keep_copy).
+    /// Returns whether the image is a [copy](keep_copy).
     pub fn is_copy(&self) -> bool {
         self.offset == 0 && Path::new(&self.path).extension().is_some_and(|extension| extension == "image")
     }
 }
 
-/// Whether a name fits into a line.
+/// Returns whether a name fits into a line of a preload: it has no spaces and no control characters.
 fn is_a_word(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| is_control(c) || c.is_whitespace())
 }
@@ -305,7 +308,7 @@ impl FromStr for Preload {
                     *preload.prime.flags()[flag.ok_or_else(|| malformed(number, line))?] = true;
                 }
             } else {
-                // The path can end with spaces.
+                // The path can end with spaces, so the whole line is read.
                 let counted = whole.starts_with(|c: char| c.is_ascii_digit());
                 let counted = if counted { whole.split_once(" x ") } else { None };
                 let (times, origin) = counted.map_or((Ok(1), whole), |(times, rest)| (times.parse(), rest));
@@ -319,13 +322,13 @@ impl FromStr for Preload {
     }
 }
 
-/// A text that is no preload.
+/// The error for a text that is no preload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Malformed {
     /// The line, counted from 1.
     pub line: usize,
-    /// What stands there.
+    /// The text of that line.
     pub text: String,
 }
 
@@ -404,10 +407,10 @@ mod tests {
     #[test]
     fn a_hash_tells_images_apart() {
         let image: Vec<u8> = (0..100_000_u32).map(|at| at as u8).collect();
-        for place in 0..image.len() / 100 {
+        for byte in 0..image.len() / 100 {
             let mut other = image.clone();
-            other[place * 100] ^= 0x80;
-            assert_ne!(hash(&image), hash(&other), "{place}");
+            other[byte * 100] ^= 0x80;
+            assert_ne!(hash(&image), hash(&other), "{byte}");
         }
         let long = vec![1; 10 << 20];
         assert_ne!(hash(&long), hash(&long[1..]));

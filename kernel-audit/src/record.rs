@@ -1,8 +1,9 @@
-//! The record of a process: a file that the process maps and writes, and that others read, also while it runs, and after it
-//! was killed.
+//! The record of a process: a file that the process maps and writes. Others read the record while the process runs, and
+//! after it was killed.
 //!
-//! A header, a slot for each thread with its call in progress, events, and strings. All numbers are little-endian. The
-//! file has its whole size from the beginning; events and strings that find no room are counted, and dropped.
+//! A record has a header, a slot for each thread with its call in progress, samples of launches, strings, and events.
+//! All numbers are little-endian. The file has its whole size from the beginning; events and strings that find no room
+//! are counted, and dropped.
 
 mod layout;
 mod model;

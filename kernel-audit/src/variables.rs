@@ -1,6 +1,6 @@
-//! The variables of the environment by which `kernel-audit` configures the hooks in the program and its children. A privileged process,
-//! such as a set-user-ID program, obeys none of them. Test runners and services give their programs few variables, so the library in front of the
-//! driver has all of them, too.
+//! Names the variables of the environment by which `kernel-audit` configures the hooks in the program and its children.
+//! A privileged process, such as a set-user-ID program, obeys none of them. Test runners and services pass few
+//! variables to their programs, so the library in front of the driver has all of these variables, too.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,10 +8,10 @@ use std::os::unix::ffi::OsStrExt;
 /// The path of the driver behind the hooks.
 pub const DRIVER: &str = "KERNEL_REGISTRY_AUDIT_DRIVER";
 
-/// The folder of the records.
+/// The folder for the records.
 pub const RECORDS: &str = "KERNEL_REGISTRY_AUDIT_RECORDS";
 
-/// A word in the names of the records, which tells the runs apart that write to one folder.
+/// A word in the file names of records. It tells apart the runs that write to one folder.
 pub const RUN: &str = "KERNEL_REGISTRY_AUDIT_RUN";
 
 /// What happens to calls that are late after the program is ready: `report`, `refuse` or `abort`.
@@ -29,44 +29,45 @@ pub const EVENTS: &str = "KERNEL_REGISTRY_AUDIT_EVENTS";
 /// The seconds after which a call counts as hanging. 5 by default.
 pub const HANG_AFTER: &str = "KERNEL_REGISTRY_AUDIT_HANG_AFTER";
 
-/// What happens then: `report` or `abort`.
+/// What happens when a call hangs: `report` or `abort`.
 pub const ON_HANG: &str = "KERNEL_REGISTRY_AUDIT_ON_HANG";
 
 /// Set if the command ends the program, and writes the report, when Ctrl-C is pressed twice in its terminal.
 pub const CTRL_C: &str = "KERNEL_REGISTRY_AUDIT_CTRL_C";
 
-/// What the command's standard output and standard error output are, each as the numbers of its device and its inode.
+/// The command's standard output and standard error output, each as the numbers of its device and its inode.
 pub const OUTPUTS: &str = "KERNEL_REGISTRY_AUDIT_OUTPUTS";
 
-/// Where processes send messages that they cannot write to such an output: the name of an abstract socket, and a word with which each begins.
-/// Then comes [`SAID`] or [`NO_RECORD`].
+/// The address for messages that a process cannot write to such an output: the name of an abstract socket, and a word
+/// with which each message begins. [`SAID`] or [`NO_RECORD`] follows the word.
 pub const MESSAGES: &str = "KERNEL_REGISTRY_AUDIT_MESSAGES";
 
-/// A message for people.
+/// Marks a message for people.
 pub const SAID: &str = "+";
 
-/// Why a process has no record.
+/// Marks a message that says why a process has no record.
 pub const NO_RECORD: &str = "-";
 
-/// The milliseconds from which other calls are recorded as slow. 10 by default.
+/// The milliseconds from which a call is recorded as slow, if it is no other kind of event. 10 by default.
 pub const SLOW_MS: &str = "KERNEL_REGISTRY_AUDIT_SLOW_MS";
 
 /// The file that names what to preload.
 pub const PRELOAD: &str = "KERNEL_REGISTRY_AUDIT_PRELOAD";
 
-/// When it is loaded: `context` or `call`.
+/// When the preload is loaded: `context` or `call`.
 pub const PRELOAD_AT: &str = "KERNEL_REGISTRY_AUDIT_PRELOAD_AT";
 
 /// The folder for copies of images that are in no file.
 pub const IMAGES: &str = "KERNEL_REGISTRY_AUDIT_IMAGES";
 
-/// A constant in the library in front of the driver: the variables that a program's environment may lack.
+/// The name of a constant in the library in front of the driver. The constant holds the variables that a program's
+/// environment may lack.
 pub const CONSTANT: &str = "kernel_registry_audit_variables";
 
-/// What all names begin with.
+/// The prefix of all names.
 const PREFIX: &[u8] = b"KERNEL_REGISTRY_AUDIT_";
 
-/// The bytes of that constant, from the variables of a program: name, `=`, value and a zero for each.
+/// Returns the bytes of [`CONSTANT`] for the variables of a program: name, `=`, value and a zero for each.
 pub fn constant<'a>(all: impl IntoIterator<Item = (&'a OsStr, Option<&'a OsStr>)>) -> Vec<u8> {
     let own = all.into_iter().filter(|(name, _)| name.as_bytes().starts_with(PREFIX));
     let lines =
@@ -74,7 +75,7 @@ pub fn constant<'a>(all: impl IntoIterator<Item = (&'a OsStr, Option<&'a OsStr>)
     lines.flatten().collect()
 }
 
-/// A variable in such bytes.
+/// Finds a variable in the bytes of [`CONSTANT`].
 #[cfg(feature = "watch")]
 pub(crate) fn find<'a>(constant: &'a [u8], name: &str) -> Option<&'a OsStr> {
     let value = |line: &'a [u8]| line.strip_prefix(name.as_bytes())?.strip_prefix(b"=");

@@ -1,8 +1,9 @@
-//! The hooks, and what they know and record. Needs Linux with glibc.
+//! Watches driver calls: the hooks, what they know and what they record. Needs Linux with glibc.
 //!
-//! `front` puts the hooks in front of the driver. `hooks` has a function for each that is watched. They keep what is `known` of the driver's
-//! objects, obey a `section`, take what a `preload` loaded, and write the `record`; `hang` explains calls that do not return. `caller` and `python`
-//! read stacks. `loader` and `process` know nothing of CUDA but the driver's functions, and are used by all.
+//! `front` puts the hooks in front of the driver. `hooks` has a function for each watched function of the driver. The
+//! hooks keep what is `known` of the driver's objects, obey a `section`, use what a `preload` loaded, and write the
+//! `record`; `hang` explains calls that do not return. `caller` and `python` read stacks. `loader` and `process` are
+//! used by all; of CUDA they know only the driver's functions.
 
 pub(crate) mod front;
 

@@ -1,15 +1,16 @@
-//! Text in lines that a terminal has room for.
+//! Breaks text into lines that fit a terminal.
 
-/// A text for the standard error output: in lines that have room there, if that is a terminal.
+/// Returns a text for the standard error output. If that is a terminal, the text is broken into lines that fit.
 pub(crate) fn wrapped_for_terminal(text: &str) -> String {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: there is room for the answer; the call fails for what is no terminal.
+    // SAFETY: `size` has room for the answer; the call fails if the output is no terminal.
     let is_terminal = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
     if is_terminal && size.ws_col > 0 { wrapped(text, size.ws_col.into()) } else { text.to_owned() }
 }
 
-/// Breaks lines at spaces so that they have at most so many characters, where words allow that. What follows in a broken line is
-/// indented by two more spaces than it. A line that is indented by four spaces or more, such as a frame of a stack, stays whole.
+/// Breaks lines at spaces so that each has at most `width` characters, where words allow that. The rest of a broken
+/// line is indented by two more spaces than the line. A line that is indented by four spaces or more, such as a frame
+/// of a stack, stays whole.
 fn wrapped(text: &str, width: usize) -> String {
     let mut to = String::new();
     for (number, line) in text.lines().enumerate() {

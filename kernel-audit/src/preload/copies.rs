@@ -1,4 +1,4 @@
-//! Copies of images that are in no file: a program compiles or unpacks them.
+//! Keeps copies of images that are in no file, because a program compiles or unpacks them.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::record::open_plain;
 
-/// Keeps a copy of an image in a folder, which is made. Other threads and processes may keep the same at the same time; another image may have
-/// the same hash. Behind the image there is a zero, up to which the driver reads PTX.
+/// Keeps a copy of an image in a folder, and creates the folder. Other threads and processes may keep the same image at
+/// the same time. Another image with the same hash has a copy of its own. Behind the image the copy has a zero, because
+/// the driver reads PTX up to a zero.
 ///
 /// # Errors
 ///
@@ -30,7 +31,7 @@ pub fn keep_copy(folder: &Path, content: &[u8], hash: u64) -> io::Result<PathBuf
             Ok(_) if has(&path, &content) => return Ok(path),
             Ok(_) => continue,
         }
-        // In one piece, or not at all.
+        // The copy appears whole, or not at all.
         let (part, mut file) = new_part(folder)?;
         let placed = file.write_all(&content).and_then(|()| match fs::hard_link(&part, &path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => fs::rename(&part, &path),
@@ -51,14 +52,14 @@ fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Whether this is a file with this content. A pipe or a device of its name is not read.
+/// Returns whether this is a plain file with this content. Does not read a pipe or a device.
 fn has(path: &Path, content: &[u8]) -> bool {
     let Ok((file, length)) = open_plain(path) else { return false };
     let mut there = Vec::new();
     length == content.len() as u64 && file.take(length).read_to_end(&mut there).is_ok() && there == content
 }
 
-/// A new file that nobody else writes to.
+/// Creates a file that nobody else writes to. Returns its path, too.
 fn new_part(folder: &Path) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -77,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Only root makes links of others.
+    /// Only root can make a link that belongs to another user.
     #[test]
     fn a_folder_that_another_user_links_to_gets_no_copy() {
         let folder = env::temp_dir().join(format!("kernel-registry-linked-{}", process::id()));

@@ -1,4 +1,4 @@
-//! The bytes of a record. All that changes while others read is atomic.
+//! Lays out the bytes of a record. Fields that change while others read them are atomic.
 
 #[cfg(feature = "watch")]
 use std::sync::atomic::Ordering;
@@ -12,82 +12,83 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses others.
 pub(crate) const VERSION: u32 = 9;
 
-/// Threads that have a slot.
+/// The number of threads that can have a slot.
 pub(crate) const SLOTS: usize = 1024;
-/// Samples that have room.
+/// The number of samples that a record has room for.
 pub(crate) const SAMPLES: usize = 65_536;
-/// Events that a record has room for at most.
+/// The most events that a record can have room for.
 pub(crate) const MOST: u32 = 1 << 24;
-/// Bytes of the largest record.
+/// The bytes of the largest record.
 pub const LARGEST: u64 = size(MOST as usize) as u64;
-/// Bytes of strings.
+/// The bytes for strings in a record.
 pub(crate) const STRINGS: usize = 4 << 20;
 
-/// The beginning of the file.
+/// The header, with which the file begins.
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) magic: AtomicU64,
     pub(crate) version: AtomicU32,
     pub(crate) process: AtomicU32,
-    /// The start in nanoseconds since 1970. Times of events count from here.
+    /// The start of the process in nanoseconds since 1970. Times of events count from here.
     pub(crate) started: AtomicU64,
     /// When the program was said to be ready, in nanoseconds since the start, or 0.
     pub(crate) ready: AtomicU64,
-    /// Launches by threads that have ended.
+    /// The number of launches by threads that have ended.
     pub(crate) launches: AtomicU64,
-    /// Calls by threads that have ended.
+    /// The number of calls by threads that have ended.
     pub(crate) calls: AtomicU64,
-    /// Samples so far, also those that found no room.
+    /// The number of samples so far, also those that found no room.
     pub(crate) samples: AtomicU64,
-    /// Threads that found no slot.
+    /// The number of threads that found no slot.
     pub(crate) unwatched_threads: AtomicU64,
-    /// Launches in streams that found no room for samples.
+    /// The number of launches in streams that found no room for samples.
     pub(crate) unsampled_launches: AtomicU64,
-    /// Events so far, also those that found no room.
+    /// The number of events so far, also those that found no room.
     pub(crate) events: AtomicU64,
-    /// Events that have room.
+    /// The number of events that the record has room for.
     pub(crate) room: AtomicU64,
-    /// Bytes of strings so far, also those that found no room.
+    /// The number of bytes of strings so far, also those that found no room.
     pub(crate) strings: AtomicU64,
     /// The program's name and arguments.
     pub(crate) command: Text,
-    /// The process's rank among those that work together, plus one, or 0.
+    /// The process's rank among the processes of its job, plus one; 0 if it has no rank.
     pub(crate) rank: AtomicU32,
-    /// How the process ended: 0 if it did not say.
+    /// How the process ended: 0 if it did not say so, for instance because it was killed.
     pub(crate) ended: AtomicU32,
     /// Whether kernel-registry is in the process.
     pub(crate) uses_kernel_registry: AtomicU32,
-    /// Grows as long as the process runs.
+    /// A counter that grows as long as the process runs.
     pub(crate) beats: AtomicU64,
-    /// Findings that found no room.
+    /// The number of findings that found no room.
     pub(crate) dropped_findings: AtomicU64,
-    /// Messages that could neither be written nor sent.
+    /// The number of messages that could neither be written nor sent.
     pub(crate) unsaid: AtomicU64,
     /// Whether a thread of the audit could not be started.
     pub(crate) lacks_thread: AtomicU64,
 }
 
-/// A string in the record: where its length stands, with the bytes behind it; 0 for none.
+/// A string in the record: the offset of its length, behind which its bytes are; 0 for no string.
 #[repr(transparent)]
 #[derive(Default)]
 pub(crate) struct Text(pub(crate) AtomicU32);
 
-/// A thread, and the call that it is in.
+/// A slot: a thread, and its call in progress.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     pub(crate) thread: AtomicU32,
-    /// The number of the call in progress, counted from 1 in the table of hooks, or 0.
+    /// The call in progress, by its number in the table of hooks, counted from 1; or 0.
     pub(crate) call: AtomicU32,
-    /// Counts calls. A call has not returned while neither this nor `call` changes.
+    /// The number of calls so far. While neither `sequence` nor `call` changes, the call has not returned.
     pub(crate) sequence: AtomicU64,
     /// The handle that the call is about: a kernel, a stream, an address.
     pub(crate) subject: AtomicU64,
     pub(crate) stream: AtomicU64,
-    /// Launches by this thread.
+    /// The number of launches by this thread.
     pub(crate) launches: AtomicU64,
-    /// Whether the call loads the kernel that it is about.
+    /// Whether the call loads the kernel that the call is about.
     pub(crate) loads: AtomicU32,
-    /// Where the call was made: the stack pointer, and of the instruction's address and the frame pointer the lower halves.
+    /// Where the call was made: `sp` is the stack pointer, `pc` and `fp` are the lower halves of the instruction's
+    /// address and the frame pointer.
     pub(crate) pc: AtomicU32,
     pub(crate) sp: AtomicU64,
     pub(crate) fp: AtomicU32,
@@ -95,11 +96,11 @@ pub(crate) struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 64);
 
-/// How many kernels were launched in a stream since the sample before.
+/// A sample: the number of kernels that were launched in a stream since the sample before.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct Sample {
-    /// In nanoseconds since the start; 0 while it is being written.
+    /// The time in nanoseconds since the start; 0 while the sample is being written.
     pub(crate) at: AtomicU64,
     pub(crate) stream: AtomicU64,
     pub(crate) launches: AtomicU32,
@@ -135,7 +136,7 @@ pub(crate) struct RawEvent {
     pub(crate) text: Text,
 }
 
-/// The file up to its events, which are an array behind this.
+/// The part of the file before its events, which follow as an array.
 #[repr(C)]
 pub(crate) struct Layout {
     pub(crate) header: Header,
@@ -144,12 +145,13 @@ pub(crate) struct Layout {
     pub(crate) strings: [u8; STRINGS],
 }
 
-/// Bytes of a record with room for so many events.
+/// Returns the bytes of a record with room for `room` events.
 pub(crate) const fn size(room: usize) -> usize {
     size_of::<Layout>() + room * size_of::<RawEvent>()
 }
 
-/// Writes a text into a record, cut off if it is very long, and returns its place; 0 if it is empty or there is no room.
+/// Writes a text into a record, cut off if it is very long. Returns the text's offset among the strings, or 0 if the
+/// text is empty or there is no room.
 ///
 /// # Safety
 ///
@@ -170,9 +172,9 @@ pub(crate) unsafe fn write(record: *const Layout, text: &str) -> u32 {
     }
     // SAFETY: these bytes are inside the strings of the record, and no other thread was given them.
     unsafe {
-        let place = (&raw const (*record).strings).cast::<u8>().cast_mut().add(at as usize);
-        place.copy_from_nonoverlapping(length.as_ptr(), length.len());
-        place.add(length.len()).copy_from_nonoverlapping(text.as_ptr(), text.len());
+        let start = (&raw const (*record).strings).cast::<u8>().cast_mut().add(at as usize);
+        start.copy_from_nonoverlapping(length.as_ptr(), length.len());
+        start.add(length.len()).copy_from_nonoverlapping(text.as_ptr(), text.len());
     }
     at as u32
 }

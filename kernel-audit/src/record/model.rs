@@ -1,19 +1,19 @@
-//! What a record says.
+//! Types for what a record contains: a report, and its events.
 
 use super::texts::SharedText;
 
-/// What a record says.
+/// The contents of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Report {
-    /// The process that wrote it.
+    /// The process that wrote the record.
     pub process: u32,
-    /// The process's rank among those that work together, as `torchrun`, MPI or Slurm name it.
+    /// The process's rank among the processes of its job, as `torchrun`, MPI or Slurm name it.
     pub rank: Option<u32>,
     /// The program's name and arguments.
     pub command: String,
-    /// When it began to be watched, in nanoseconds since 1970.
+    /// When the audit began to watch the process, in nanoseconds since 1970.
     #[cfg_attr(feature = "serde", serde(rename = "started_unix_ms", serialize_with = "json::milliseconds"))]
     pub started: u64,
     /// Whether the process ended by itself, and was not killed.
@@ -24,40 +24,43 @@ pub struct Report {
         serde(rename = "ready_ms", serialize_with = "json::optional_milliseconds")
     )]
     pub ready: Option<u64>,
-    /// Launches.
+    /// The number of launches.
     pub launches: u64,
-    /// Watched calls, with launches.
+    /// The number of watched calls, including launches.
     pub calls: u64,
-    /// Whether kernel-registry is in the process: then `warm_all` is a remedy.
+    /// Whether kernel-registry is in the process. If so, `warm_all` is a remedy.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub uses_kernel_registry: bool,
-    /// What happened, in the order in which it ended.
+    /// The events, in the order in which they ended.
     pub events: Vec<Event>,
-    /// What was [preloaded](crate::preload): kernels, images and limits. If a `result` is not 0, its `text` says why that was not.
+    /// What was [preloaded](crate::preload): kernels, images and limits. If an event's `result` is not 0, its `text`
+    /// says why it was not preloaded.
     pub preloaded: Vec<Event>,
-    /// Events that found no room.
+    /// The number of events that found no room.
     #[cfg_attr(feature = "serde", serde(rename = "events_dropped"))]
     pub dropped: u64,
-    /// Findings among these.
+    /// The number of findings among the dropped events.
     #[cfg_attr(feature = "serde", serde(rename = "findings_dropped"))]
     pub dropped_findings: u64,
-    /// Messages that could not be written to the standard error output, and not be sent to the command.
+    /// The number of messages that could neither be written to the standard error output nor sent to the command.
     #[cfg_attr(feature = "serde", serde(rename = "messages_dropped"))]
     pub unsaid: u64,
-    /// Whether a thread of the audit could not be started: hangs are not explained, and a file or a time that says ready is not seen.
+    /// Whether a thread of the audit could not be started. If so, hangs are not explained, and a file or a time that
+    /// makes the program ready has no effect.
     pub lacks_thread: bool,
-    /// Launches by stream, in the order of time.
+    /// The launches by stream, in the order of time.
     pub activity: Vec<Activity>,
-    /// Samples of activity that found no room.
+    /// The number of samples of activity that found no room.
     pub activity_dropped: u64,
-    /// Texts of events and samples that are empty here, because the record refers to more than this library writes.
+    /// The number of texts of events and samples that are empty here, because the record refers to more text than this
+    /// library writes.
     pub texts_dropped: u64,
-    /// Threads that found no slot: their launches are not counted, and their hangs not explained.
+    /// The number of threads that found no slot: their launches are not counted, and their hangs not explained.
     pub unwatched_threads: u64,
-    /// Launches in streams that found no room for samples.
+    /// The number of launches in streams that found no room for samples.
     pub unsampled_launches: u64,
-    /// The calls that were in progress when the record was read, or the process was killed, as numbers in the table of
-    /// hooks, with the thread.
+    /// The calls in progress when the record was read, or when the process was killed: each as its number in the table
+    /// of hooks, with its thread.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub in_progress: Vec<(u32, u32)>,
 }
@@ -67,37 +70,37 @@ pub struct Report {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Activity {
-    /// The end of the time in which they were counted, in nanoseconds since the start.
+    /// The end of the time in which the launches were counted, in nanoseconds since the start.
     #[cfg_attr(feature = "serde", serde(rename = "at_ms", serialize_with = "json::milliseconds"))]
     pub at: u64,
     /// The handle of the stream, or 0.
     pub stream: u64,
-    /// How many launches.
+    /// The number of launches.
     pub launches: u32,
     /// The kernel that was launched last.
     pub kernel: SharedText,
 }
 
-/// Something that happened.
+/// One event that was recorded, such as a late load, a slow call or a hang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Event {
-    /// What it was.
+    /// The kind of the event.
     pub kind: Kind,
-    /// Whether it came after the program was ready, or would have waited for a resident kernel.
+    /// Whether the event came after the program was ready, or the call would have waited for a resident kernel.
     #[cfg_attr(feature = "serde", serde(rename = "finding"))]
     pub is_finding: bool,
     /// Whether the call returned. The call of a hang may have returned after all.
     #[cfg_attr(feature = "serde", serde(rename = "returned"))]
     pub has_returned: bool,
-    /// When it began, in nanoseconds since the start.
+    /// When the event began, in nanoseconds since the start.
     #[cfg_attr(feature = "serde", serde(rename = "at_ms", serialize_with = "json::milliseconds"))]
     pub begun: u64,
-    /// How long it took, in nanoseconds.
+    /// How long the event took, in nanoseconds.
     #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "json::milliseconds"))]
     pub took: u64,
-    /// The thread, as the system numbers it.
+    /// The thread, by its number in the operating system.
     pub thread: u32,
     /// The handle of the stream, or 0.
     pub stream: u64,
@@ -105,17 +108,18 @@ pub struct Event {
     pub context: u64,
     /// The size of an image in bytes, or 0.
     pub bytes: u64,
-    /// The driver's answer: 0 is success.
+    /// The driver's result: 0 is success.
     pub result: u32,
     /// The driver's function.
     pub call: SharedText,
     /// The kernel, the kind of an image, or the limit.
     pub subject: SharedText,
-    /// The image of the kernel, and which library loaded it.
+    /// The image of the kernel, and the library that loaded the image.
     pub image: SharedText,
-    /// Where the image is from, as a [preload](crate::preload) says it, if it is part of a file of the process.
+    /// The origin of the image, as a [preload](crate::preload) writes it, if the image is part of a file of the
+    /// process.
     pub origin: SharedText,
-    /// The resident kernel on the device, if the call would have waited for it; of a slow call or a hang, a kernel that ran
+    /// The resident kernel for which the call would have waited; for a slow call or a hang, a kernel that ran
     /// meanwhile; or nothing.
     pub resident: SharedText,
     /// The name of the [rule](crate::rules) by which the call waits, if one was found.
@@ -124,19 +128,20 @@ pub struct Event {
     pub remedy: SharedText,
     /// The library that made the call.
     pub library: SharedText,
-    /// The library, and the function in it; in Python the file, the line and the function of the user.
+    /// The function that made the call, with its library; in Python the file, the line and the function of the user.
     pub caller: SharedText,
     /// The stack, or the explanation of a hang.
     pub text: SharedText,
 }
 
 impl Event {
-    /// Whether it is a call that has not returned, or had not when the process ended.
+    /// Returns whether the event is a call that has not returned, or had not returned when the process ended.
     pub fn is_endless(&self) -> bool {
         self.kind == Kind::Hang && !self.has_returned
     }
 
-    /// Whether `resident` names a kernel: one that the call would have waited for, or that ran during a slow call or a hang.
+    /// Returns whether `resident` names a kernel: one for which the call would have waited, or one that ran during a
+    /// slow call or a hang.
     pub fn waits_for_resident(&self) -> bool {
         !self.resident.is_empty()
     }
@@ -160,18 +165,19 @@ pub enum Kind {
     Hang = 5,
     /// A call that was refused, after the program was ready or while a kernel was resident.
     Refused = 6,
-    /// A function of a version that is not watched was asked for.
+    /// The program asked for a version of a function that is not watched.
     Unwatched = 7,
     /// A call that would have waited for a resident kernel, and was deferred until that had ended.
     Deferred = 8,
-    /// A call that waits for a resident kernel, and was made all the same.
+    /// A call that waits for a resident kernel, and was made nevertheless.
     Waits = 9,
-    /// A kernel, an image or a limit of a [preload](crate::preload). If `result` is not 0, `text` says why it was not preloaded.
+    /// A kernel, an image or a limit of a [preload](crate::preload). If `result` is not 0, `text` says why it was not
+    /// preloaded.
     Preload = 10,
 }
 
 impl Kind {
-    /// All kinds, in the order of their numbers, and their words.
+    /// All kinds and their words, in the order of their numbers.
     const WORDS: [(Kind, &str); 10] = [
         (Kind::Load, "load"),
         (Kind::Image, "image"),
@@ -189,7 +195,7 @@ impl Kind {
         Kind::WORDS.into_iter().map(|(kind, _)| kind).find(|kind| *kind as u16 == number)
     }
 
-    /// `load`
+    /// Returns the word of the kind, such as `load`.
     pub const fn as_str(self) -> &'static str {
         Kind::WORDS[self as usize - 1].1
     }
@@ -201,10 +207,10 @@ impl From<Kind> for &'static str {
     }
 }
 
-/// The `subject` of an image of PTX, which the driver compiles.
+/// The `subject` of an event about an image of PTX, which the driver compiles.
 pub const PTX: &str = "PTX";
 
-/// How numbers are written as JSON.
+/// Writes times as numbers in JSON.
 #[cfg(feature = "serde")]
 mod json {
     use serde::Serializer;

@@ -1,4 +1,4 @@
-//! Reads a record, whatever its bytes are.
+//! Reads a record, also if its bytes are damaged or malicious.
 
 use std::fmt;
 use std::mem::offset_of;
@@ -7,7 +7,7 @@ use super::layout::{Header, Layout, MAGIC, RawEvent, SAMPLES, SLOTS, Sample, Slo
 use super::model::{Activity, Event, Kind, Report};
 use super::texts::Texts;
 
-/// Reads a record. Any bytes are read without a panic: numbers that lead outside give empty texts.
+/// Reads a record. Any bytes are read without a panic: offsets that lead outside of the record give empty texts.
 ///
 /// # Errors
 ///
@@ -120,18 +120,18 @@ fn u8_at(bytes: &[u8], at: usize) -> u8 {
     u8::from_le_bytes(bytes_at(bytes, at))
 }
 
-/// Bytes of a number, which is 0 outside of the record.
+/// Returns the bytes of a number. Outside of the record they are 0.
 fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
-/// Why a file is no record.
+/// Why the bytes are not read as a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotRead {
-    /// It is something else, or was cut off.
+    /// The bytes are something else, or were cut off.
     NoRecord,
-    /// Another version of this library wrote it.
+    /// Another version of this library wrote the record.
     Version(u32),
 }
 

@@ -1,4 +1,4 @@
-//! Follows a record while its process runs: the hangs that go on, and the last launches.
+//! Follows a record while its process runs: reads the hangs that go on, and the last launches.
 
 use std::fs::File;
 use std::io;
@@ -12,14 +12,14 @@ use super::layout::{Header, LARGEST, Layout, RawEvent, SAMPLES, STRINGS, Sample}
 use super::model::{Event, Kind, Report};
 use super::read::{read, u16_at, u64_at};
 
-/// The most hangs of one record that are followed.
+/// The largest number of hangs in one record that are followed.
 const MOST_HANGS: usize = 1000;
 
-/// A process that runs says so more often than this, even on a busy machine.
+/// The time after which a process is quiet. A process that runs reports so more often, even on a busy machine.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Opens a record, or another file that a process has left, and tells its length. A pipe of that name would make its reader wait for ever, so it
-/// is refused.
+/// Opens a record, or another file that a process has left, and returns the file's length, too. Refuses a pipe of that
+/// name, because its reader would wait for ever.
 ///
 /// # Errors
 ///
@@ -30,25 +30,26 @@ pub fn open_plain(path: &Path) -> io::Result<(File, u64)> {
     if its.is_file() { Ok((file, its.len())) } else { Err(io::Error::other("it is no plain file")) }
 }
 
-/// A record that grows.
+/// A record that is followed while it grows.
 #[derive(Debug)]
 pub struct Tail {
     file: File,
-    /// As long as the record. Only a part of it is read, so it takes little memory.
+    /// A buffer as long as the record. Only a part of the record is read into it, so it takes little memory.
     bytes: Vec<u8>,
-    /// Events that were looked at.
+    /// The number of events that were looked at.
     seen: usize,
-    /// The places of events that can still change: hangs, and those being written.
+    /// The offsets of events that can still change: hangs that go on, and events being written.
     going_on: Vec<usize>,
-    /// Where the last sample is.
+    /// The offset of the last sample.
     sample: usize,
-    /// How often the process has said that it runs, and when that was seen to grow; `None` before the first look.
+    /// The record's counter `beats`, and the time at which it was first seen with this value; `None` before the first
+    /// look.
     beats: Option<(u64, Instant)>,
     has_run: bool,
 }
 
 impl Tail {
-    /// Opens a record, or a file that becomes one.
+    /// Opens a record, or a file that will become one.
     ///
     /// # Errors
     ///
@@ -65,8 +66,8 @@ impl Tail {
         })
     }
 
-    /// Reads the record as it is now: of its events only the hangs that go on, and of its samples only the last. Returns `None` while it is no
-    /// whole record of this version.
+    /// Reads the record as it is now, of its events only the hangs that go on, and of its samples only the last.
+    /// Returns `None` while the file is no whole record of this version.
     ///
     /// # Errors
     ///
@@ -97,33 +98,33 @@ impl Tail {
         }))
     }
 
-    /// Whether the process may have been killed, or stopped: for ten seconds it has not said that it runs.
+    /// Returns whether the process may have been killed or stopped: it has not reported for ten seconds that it runs.
     pub fn is_quiet(&self) -> bool {
         self.beats.is_some_and(|(_, at)| at.elapsed() > QUIET)
     }
 
-    /// The inode of the file, by which a process that has mapped it can be found.
+    /// Returns the inode of the file, by which a process that has mapped the file can be found.
     pub fn inode(&self) -> Option<u64> {
         self.file.metadata().ok().map(|its| its.ino())
     }
 
-    /// Whether the process was seen to run: from one look to a later one it has said so.
+    /// Returns whether the process was seen to run: it reported so between one look and a later one.
     pub fn has_run(&self) -> bool {
         self.has_run
     }
 
-    /// Looks at new events, and again at those that can still change. Forgets those that have ended.
+    /// Reads new events, and again those that can still change. Forgets events that cannot change.
     fn fetch_events(&mut self) -> io::Result<()> {
-        let place = |index: usize| size_of::<Layout>() + index * size_of::<RawEvent>();
+        let event_offset = |index: usize| size_of::<Layout>() + index * size_of::<RawEvent>();
         let room = self.bytes.len().saturating_sub(size_of::<Layout>()) / size_of::<RawEvent>();
         let new = self.seen..self.number(offset_of!(Header, events)).min(room).max(self.seen);
-        self.fetch(place(new.start)..place(new.end))?;
+        self.fetch(event_offset(new.start)..event_offset(new.end))?;
         self.seen = new.end;
         for at in mem::take(&mut self.going_on) {
             self.fetch(at..at + size_of::<RawEvent>())?;
             self.keep_or_forget(at);
         }
-        new.map(place).for_each(|at| self.keep_or_forget(at));
+        new.map(event_offset).for_each(|at| self.keep_or_forget(at));
         Ok(())
     }
 
@@ -155,7 +156,7 @@ impl Tail {
         usize::try_from(u64_at(&self.bytes, offset)).unwrap_or(usize::MAX)
     }
 
-    /// Reads these bytes of the file, as far as it has them.
+    /// Reads a range of bytes from the file, as far as the file has them.
     fn fetch(&mut self, range: Range<usize>) -> io::Result<()> {
         let end = range.end.min(self.bytes.len());
         match self.bytes.get_mut(range.start..end) {

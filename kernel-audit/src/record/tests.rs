@@ -1,3 +1,5 @@
+//! Tests of reading records: any bytes are read, texts are bounded, and a record is followed while it grows.
+
 use std::io::Write;
 use std::mem::offset_of;
 use std::{env, fs, process};
@@ -8,11 +10,11 @@ use super::*;
 
 const ROOM: usize = 100;
 
-fn empty() -> Vec<u8> {
-    with_room(ROOM)
+fn empty_record() -> Vec<u8> {
+    record_with_room(ROOM)
 }
 
-fn with_room(events: usize) -> Vec<u8> {
+fn record_with_room(events: usize) -> Vec<u8> {
     let mut bytes = vec![0; size(events)];
     bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -25,17 +27,17 @@ fn with_room(events: usize) -> Vec<u8> {
 fn other_bytes_are_no_record() {
     assert_eq!(read(&[]), Err(NotRead::NoRecord));
     for len in [8, 100, size_of::<Layout>() - 1, size_of::<Layout>(), size(ROOM) - 1] {
-        assert!(read(&empty()[..len]).is_err());
+        assert!(read(&empty_record()[..len]).is_err());
     }
-    let mut newer = empty();
+    let mut newer = empty_record();
     newer[8] += 1;
     assert_eq!(read(&newer), Err(NotRead::Version(VERSION + 1)));
-    assert!(read(&empty()).expect("a record").events.is_empty());
+    assert!(read(&empty_record()).expect("a record").events.is_empty());
 }
 
 #[test]
 fn numbers_that_lead_outside_are_read() {
-    let mut bytes = empty();
+    let mut bytes = empty_record();
     let room = offset_of!(Header, room) + 8;
     bytes[16..room - 8].fill(0xff);
     bytes[room..offset_of!(Layout, strings)].fill(0xff);
@@ -53,17 +55,18 @@ fn a_million_events_are_less_than_110_megabytes() {
     assert!(size(1_000_000) < 110_000_000, "{}", size(1_000_000));
 }
 
-/// A record whose events each refer to ten texts, and its samples to one, that are as long as can be. Texts are so many bytes apart.
-fn of_long_texts(events: usize, apart: usize) -> Vec<u8> {
-    let mut bytes = with_room(events);
+/// Returns a record whose events each refer to ten texts, and whose samples to one. The texts are as long as can be;
+/// they begin `apart` bytes apart.
+fn record_of_long_texts(events: usize, apart: usize) -> Vec<u8> {
+    let mut bytes = record_with_room(events);
     for counter in [offset_of!(Header, events), offset_of!(Header, samples)] {
         bytes[counter..counter + 8].copy_from_slice(&(events as u64).to_le_bytes());
     }
     let (samples, strings) = (offset_of!(Layout, samples), offset_of!(Layout, strings));
-    // Each length is that of a long text, wherever it is read.
+    // Wherever a length is read, it is that of a long text.
     bytes[strings..size_of::<Layout>()].fill(0x7f);
-    let mut place = (1..STRINGS - 2 * LONGEST).step_by(apart).cycle();
-    let mut next = || (place.next().unwrap_or(1) as u32).to_le_bytes();
+    let mut offsets = (1..STRINGS - 2 * LONGEST).step_by(apart).cycle();
+    let mut next = || (offsets.next().unwrap_or(1) as u32).to_le_bytes();
     for sample in bytes[samples..strings].chunks_mut(size_of::<Sample>()) {
         sample[0] = 1;
         sample[offset_of!(Sample, kernel)..][..4].copy_from_slice(&next());
@@ -77,9 +80,9 @@ fn of_long_texts(events: usize, apart: usize) -> Vec<u8> {
 
 #[test]
 fn texts_are_bounded_in_total() {
-    // One text for all, and one that overlaps the next for each.
+    // First all refer to one text; then each refers to a text that overlaps the next.
     for apart in [STRINGS, 1] {
-        let bytes = of_long_texts(65_536, apart);
+        let bytes = record_of_long_texts(65_536, apart);
         let report = read(&bytes).expect("a record");
         let texts = report.events.iter().flat_map(|event| {
             [
@@ -110,37 +113,37 @@ fn a_record_that_grows_is_read_again_and_again() {
     let path = env::temp_dir().join(format!("kernel-registry-tail-{}.rec", process::id()));
     fs::write(&path, []).unwrap();
     let mut tail = Tail::open(&path).unwrap();
-    // The file is overwritten in its place, as a mapping does it.
+    // The file is overwritten in place, as a mapping does it.
     let mut hangs = |bytes: &[u8]| {
         fs::File::options().write(true).truncate(true).open(&path).unwrap().write_all(bytes).unwrap();
         tail.look().unwrap().map(|report| report.events.iter().map(|hang| hang.took).collect::<Vec<_>>())
     };
     assert_eq!(hangs(&[]), None, "there is no record yet");
-    let mut bytes = empty();
+    let mut bytes = empty_record();
     assert_eq!(hangs(&bytes), Some(vec![]));
 
-    let place = |index: usize| size_of::<Layout>() + index * size_of::<RawEvent>();
+    let event_offset = |index: usize| size_of::<Layout>() + index * size_of::<RawEvent>();
     let (kind, returned) = (offset_of!(RawEvent, kind), offset_of!(RawEvent, has_returned));
     bytes[offset_of!(Header, events)] = 3;
     for (index, its) in [Kind::Hang, Kind::Load, Kind::Hang].into_iter().enumerate() {
-        bytes[place(index) + kind] = its as u8;
-        bytes[place(index) + offset_of!(RawEvent, took)] = 10 + index as u8;
+        bytes[event_offset(index) + kind] = its as u8;
+        bytes[event_offset(index) + offset_of!(RawEvent, took)] = 10 + index as u8;
     }
-    // The last is still being written.
-    bytes[place(2) + kind] = 0;
+    // The last event is still being written.
+    bytes[event_offset(2) + kind] = 0;
     assert_eq!(hangs(&bytes), Some(vec![10]));
-    bytes[place(0) + offset_of!(RawEvent, took)] = 20;
-    bytes[place(2) + kind] = Kind::Hang as u8;
+    bytes[event_offset(0) + offset_of!(RawEvent, took)] = 20;
+    bytes[event_offset(2) + kind] = Kind::Hang as u8;
     assert_eq!(hangs(&bytes), Some(vec![20, 12]));
-    bytes[place(0) + returned] = 1;
+    bytes[event_offset(0) + returned] = 1;
     assert_eq!(hangs(&bytes), Some(vec![12]));
 
-    // What leads outside, and files that are cut off or something else.
+    // Counters lead outside of the record; then the file is cut off, or something else.
     for counter in [offset_of!(Header, events), offset_of!(Header, samples), offset_of!(Header, strings)] {
         bytes[counter..counter + 8].fill(0xff);
     }
     assert_eq!(hangs(&bytes), Some(vec![12]));
-    for length in [0, 10, size_of::<Layout>() - 1, place(1)] {
+    for length in [0, 10, size_of::<Layout>() - 1, event_offset(1)] {
         assert_eq!(hangs(&bytes[..length]), None, "{length}");
     }
     assert_eq!(hangs(&bytes), Some(vec![12]));

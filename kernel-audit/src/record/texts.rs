@@ -1,5 +1,6 @@
-//! The texts of a record, read. Many events share one, such as a stack, so each is in memory once. A record may be damaged, or made to
-//! harm: its texts take no more memory than it has room for, and no more work than its size allows.
+//! Reads the texts of a record. Many events share one text, such as a stack, so each text is in memory once. A record
+//! may be damaged or malicious: its texts take no more memory than the record has room for, and no more work than the
+//! record's size allows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,27 +8,28 @@ use std::sync::Arc;
 /// The longest text, in bytes.
 pub(crate) const LONGEST: usize = 16 << 10;
 
-/// Bytes of texts that all events together may refer to, for each byte of the record: stacks of 1 KiB for as many events as have room.
+/// The bytes of texts to which all events together may refer, for each byte of the record: enough for a stack of 1 KiB
+/// in each event.
 const REFERRED: usize = 16;
 
 /// A text that others can share.
 pub type SharedText = Arc<str>;
 
-/// Reads the texts of a record.
+/// A reader of the texts of a record.
 pub(super) struct Texts<'a> {
     strings: &'a [u8],
-    /// The texts that were read, by their places.
+    /// The texts that were read, by their offsets.
     read: HashMap<u32, SharedText>,
-    /// How many bytes of texts may still be kept.
+    /// The bytes of texts that may still be kept.
     room: usize,
-    /// How many bytes of texts may still be referred to.
+    /// The bytes of texts that may still be referred to.
     to_refer: usize,
-    /// How many texts found no room.
+    /// The number of texts that found no room.
     pub(super) dropped: u64,
 }
 
 impl<'a> Texts<'a> {
-    /// Reads the texts of a record of this size.
+    /// Creates a reader for a record of `size` bytes.
     pub(super) fn new(strings: &'a [u8], size: usize) -> Self {
         Texts {
             strings,
@@ -38,19 +40,19 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// The text at a place, empty if there is none.
-    pub(super) fn at(&mut self, place: u32) -> SharedText {
-        let text = match self.read.get(&place) {
+    /// Returns the text at an offset, or an empty text if there is none.
+    pub(super) fn at(&mut self, offset: u32) -> SharedText {
+        let text = match self.read.get(&offset) {
             Some(text) => text.clone(),
             None => {
-                let bytes = self.bytes(place as usize);
+                let bytes = self.bytes(offset as usize);
                 if bytes.len() > self.room {
                     self.dropped += 1;
                     return SharedText::default();
                 }
                 self.room -= bytes.len();
                 let text = SharedText::from(&*String::from_utf8_lossy(bytes));
-                self.read.insert(place, text.clone());
+                self.read.insert(offset, text.clone());
                 text
             }
         };
@@ -62,11 +64,11 @@ impl<'a> Texts<'a> {
         text
     }
 
-    fn bytes(&self, place: usize) -> &'a [u8] {
+    fn bytes(&self, offset: usize) -> &'a [u8] {
         let bytes = || {
-            let (length, text) = self.strings.get(place..)?.split_first_chunk()?;
+            let (length, text) = self.strings.get(offset..)?.split_first_chunk()?;
             text.get(..(u32::from_le_bytes(*length) as usize).min(LONGEST))
         };
-        if place == 0 { &[] } else { bytes().unwrap_or_default() }
+        if offset == 0 { &[] } else { bytes().unwrap_or_default() }
     }
 }

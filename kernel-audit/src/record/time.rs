@@ -1,4 +1,4 @@
-//! Times in words.
+//! Writes times for people.
 
 use std::fmt;
 use std::iter::Sum;
@@ -7,7 +7,7 @@ use std::iter::Sum;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub u64);
 
-/// Damaged records can have any times.
+/// Adds times without overflow, because damaged records can have any times.
 impl Sum<u64> for Time {
     fn sum<I: Iterator<Item = u64>>(times: I) -> Time {
         Time(times.fold(0, u64::saturating_add))
