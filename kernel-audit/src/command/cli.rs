@@ -1,4 +1,4 @@
-//! The command line of the audit: a program to run, or what else is asked for.
+//! Declares the command line of the audit: a program to run, or another mode.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ could not be built, 3 no such file or folder, 1 anything else, also where findin
 read, or no call was seen and an option asks about calls. Of `merge`: 12 if there are findings, 3 no such file, 6 no record
 could be read, or a preload is damaged, 1 if findings may be missing";
 
-/// What was asked of the audit.
+/// The command line of the audit.
 #[derive(Args)]
 #[command(after_help = ABOUT, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
 pub struct Audit {
@@ -158,7 +158,7 @@ pub(crate) struct Pack {
     pub(crate) offline: bool,
 }
 
-/// A file that has a folder of images beside it.
+/// Returns the path of a file that can have a folder of images beside it. Refuses `-`, the standard output.
 fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
     if path.as_os_str() == "-" {
         Err("name a file: copies of images go to a folder beside it")
@@ -167,13 +167,13 @@ fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
     }
 }
 
-/// A time in seconds.
+/// Parses a time in seconds.
 fn seconds(value: &str) -> Result<f64, &'static str> {
     let seconds = value.parse().ok().filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok());
     seconds.ok_or("write it as 2.5")
 }
 
-/// A time in which a call can return.
+/// Parses a time in seconds that is longer than 0.
 fn positive_seconds(value: &str) -> Result<f64, &'static str> {
     let time = seconds(value)?;
     if Duration::from_secs_f64(time) > Duration::ZERO { Ok(time) } else { Err("it must be more than 0") }

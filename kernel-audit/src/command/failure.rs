@@ -64,7 +64,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The exit code. That of a program that failed is its own.
+    /// Returns the exit code of the command. If the program failed, that is the program's exit code.
     pub fn code(&self) -> u8 {
         match self {
             Failure::Shared(failure) => failure.code(),
@@ -77,13 +77,13 @@ impl Failure {
         }
     }
 
-    /// Makes an error of opening this path a failure.
+    /// Returns a function that turns an error of opening this path into a failure.
     pub(crate) fn of_io(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         let failure = Shared::of_io(path);
         move |error| failure(error).into()
     }
 
-    /// Makes an error of writing this path a failure.
+    /// Returns a function that turns an error of writing this path into a failure.
     pub(crate) fn not_written(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         let failure = Shared::not_written(path);
         move |error| failure(error).into()

@@ -1,4 +1,4 @@
-//! The files that reports are written to.
+//! Writes reports to files, and checks before the program runs that the files can be written.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -16,7 +16,7 @@ use super::report::{html, json, trace};
 use crate::preload::Preload;
 
 impl Reports {
-    /// Fails before a program runs, which can take hours, if a report cannot be written.
+    /// Fails if a report cannot be written. The check comes before a program runs, which can take hours.
     pub(crate) fn can_be_written(&self) -> Result<(), Failure> {
         let files = [&self.json, &self.html, &self.trace].into_iter().flatten();
         for path in files.filter(|path| !is_output(path)) {
@@ -25,7 +25,7 @@ impl Reports {
         self.record.as_deref().map_or(Ok(()), preload::can_be_recorded)
     }
 
-    /// Writes the reports that were asked for, with what an earlier preload has.
+    /// Writes the reports that were asked for. The preload also has what `earlier` has.
     pub(crate) fn write(
         &self,
         audit: &Audit,
@@ -51,19 +51,19 @@ impl Reports {
     }
 }
 
-/// Whether the standard output is meant, in place of a file.
+/// Returns whether the standard output is meant, in place of a file.
 pub(crate) fn is_output(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Fails before the program runs, which can take hours, if a report cannot be written. Makes no file.
+/// Fails if a file cannot be written. Creates no file.
 fn can_be_written(path: &Path) -> Result<(), Failure> {
     let opens = || match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             tempfile::tempfile_in(std::path::absolute(path)?.parent().unwrap_or(path)).map(drop)
         }
         Err(error) => Err(error),
-        // Opening a pipe waits for its reader, who would see its end.
+        // A pipe is not opened: that waits for its reader, and the reader would then see the end of the pipe.
         Ok(its) if its.file_type().is_fifo() => Ok(()),
         Ok(_) => OpenOptions::new().append(true).open(path).map(drop),
     };

@@ -1,4 +1,4 @@
-//! The libraries that a program finds: the hooks, and the driver behind them.
+//! Finds or builds the libraries that a program gets: the hooks, and the driver behind them.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -10,10 +10,10 @@ use kernel_registry_command::simulator::prepare;
 
 use super::failure::Failure;
 
-/// The simulated driver in a folder of `pack`.
+/// The path of the simulated driver in a folder that `pack` wrote.
 pub(crate) const PACKED_SIM: &str = "sim/libcuda.so.1";
 
-/// The library of the hooks.
+/// Returns the library of the hooks.
 pub(crate) fn hooks(offline: bool) -> Result<PathBuf, Failure> {
     match beside(&AUDIT) {
         Some(hooks) => Ok(hooks),
@@ -21,7 +21,7 @@ pub(crate) fn hooks(offline: bool) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The driver behind the hooks: the simulated one, or the one that the program would have found.
+/// Returns the driver behind the hooks: the simulated one, or the one that the program would have found.
 pub(crate) fn driver(sim: bool, offline: bool) -> Result<PathBuf, Failure> {
     if sim {
         if let Some(hooks) = beside(&AUDIT) {
@@ -36,7 +36,7 @@ pub(crate) fn driver(sim: bool, offline: bool) -> Result<PathBuf, Failure> {
     mapped_driver(&maps).ok_or_else(|| Failure::NoDriver { why: "its file is not known".to_owned() })
 }
 
-/// The path of a library that the stub needs. It names them in UTF-8.
+/// Returns the path of a library that the stub needs. The stub names its libraries in UTF-8.
 pub(crate) fn loadable(path: &Path) -> Result<&str, Failure> {
     const WHY: &str = "this library is loaded by its path, which is not UTF-8: move it to another folder";
     let why = || Failure::of_io(path)(io::Error::new(ErrorKind::InvalidFilename, WHY));

@@ -54,7 +54,7 @@ pub(crate) fn merge(options: &Merge) -> Result<(), Failure> {
     audit.verdict()
 }
 
-/// Whether a file is taken for a preload.
+/// Returns whether a file counts as a preload.
 fn is_preload(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "preload")
 }

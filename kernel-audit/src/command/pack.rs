@@ -1,4 +1,4 @@
-//! Packs the command for machines without Rust.
+//! Packs the command into a folder, for machines without Rust.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +12,8 @@ use super::cli::Pack;
 use super::failure::Failure;
 use super::libraries;
 
-/// Copies this command and the hooks to a folder, and with `--sim` the simulated driver. There the command finds the hooks beside itself.
+/// Copies this command and the hooks to a folder, and with `--sim` the simulated driver, too. In that folder the
+/// command finds the hooks beside itself.
 pub(crate) fn pack(options: &Pack, words: &str) -> Result<(), Failure> {
     let folder = &options.folder;
     let hooks = libraries::hooks(options.offline)?;

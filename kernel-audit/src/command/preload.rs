@@ -1,4 +1,5 @@
-//! Preloads: the file for the next run, made of this run's findings; and what became of the file that this run was given.
+//! Writes the preload for the next run from this run's findings, and reports what became of the preload that this run
+//! was given.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -22,7 +23,7 @@ use crate::command::report::words::{Time, paragraph, short, subject};
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Sizes, hash, images, keep_copy};
 use crate::record::{Event, Kind, open_plain};
 
-/// Reads a preload. Its copies of images can have been moved with it.
+/// Reads a preload. Finds the copies of images also if they were moved together with the preload.
 pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
     let mut preload = Preload::read(path).map_err(|error| match error.kind() {
         ErrorKind::InvalidData => Failure::NoPreload { path: path.to_owned(), source: error },
@@ -38,13 +39,13 @@ pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
     Ok(preload)
 }
 
-/// Fails before the program runs, which can take hours, if a preload cannot be written.
+/// Fails if a preload cannot be written. The check comes before the program runs, which can take hours.
 pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
     successor(file).map(drop).map_err(Failure::not_written(file))
 }
 
-/// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images go to the folder beside it; those that the
-/// file named before, and does not any more, are deleted there.
+/// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images go to the folder
+/// beside the preload. Copies that only the preload before this one named are deleted from that folder.
 pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result<(), Failure> {
     let mut others = BTreeSet::new();
     let mut preload = Preload::default();
@@ -79,17 +80,17 @@ pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result
             .map(|origin| origin.path.clone().into())
             .collect()
     };
-    // Anything can stand in the file that was there before.
+    // The file that was there before can name any path, so only copies in this folder are deleted.
     let is_ours = |path: &&PathBuf| path.parent() == Some(&folder) && followed(&folder).is_ok();
     for path in copies(&before).difference(&copies(&preload)).filter(is_ours) {
         let _ = fs::remove_file(path);
     }
-    // It goes only if it is empty.
+    // `remove_dir` removes only an empty folder.
     let _ = fs::remove_dir(&folder);
     Ok(())
 }
 
-/// Writes a file in one piece: the old one is replaced when the new one is whole.
+/// Writes a file in one piece: the new file replaces the old one once the new one is whole.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let (path, mut new) = successor(file)?;
     new.write_all(text.as_bytes())?;
@@ -97,7 +98,8 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a new file in the same folder, which is deleted unless it replaces this one. If this one is a link, the file that it leads to is replaced.
+/// Creates a new file in the folder of `file`. The new file is deleted unless it replaces `file`. If `file` is a link,
+/// the new file replaces the one that the link leads to.
 fn successor(file: &Path) -> io::Result<(PathBuf, NamedTempFile)> {
     let path = followed(file)?;
     if path.exists() && !path.is_file() {
@@ -108,7 +110,7 @@ fn successor(file: &Path) -> io::Result<(PathBuf, NamedTempFile)> {
     Ok((path, new))
 }
 
-/// Keeps the copy of an image in another folder. It is at its path, or in one of these folders.
+/// Keeps the copy of an image in `folder`. The copy is at its path, or in one of the folders `copies`.
 fn keep(origin: &Origin, copies: &BTreeSet<PathBuf>, folder: &Path) -> Result<String, String> {
     let path = Path::new(&origin.path);
     let moved = copies.iter().map(|folder| folder.join(path.file_name().unwrap_or_default()));
@@ -119,7 +121,8 @@ fn keep(origin: &Origin, copies: &BTreeSet<PathBuf>, folder: &Path) -> Result<St
     kept.into_os_string().into_string().map_err(|path| format!("{path:?} is not UTF-8"))
 }
 
-/// Names other files for the copies of a preload, or leaves these images out. Two copies can become one.
+/// Gives the copies of a preload the paths that `other` returns, or leaves an image out if `other` returns none. Two
+/// copies can become one.
 fn replace_copies(preload: &mut Preload, mut other: impl FnMut(&Origin) -> Option<String>) {
     for (mut origin, wanted) in mem::take(&mut preload.images) {
         if origin.is_copy() {
@@ -132,7 +135,7 @@ fn replace_copies(preload: &mut Preload, mut other: impl FnMut(&Origin) -> Optio
     }
 }
 
-/// The comments of a preload: on the processes, and on what cannot be preloaded.
+/// Returns the comments of a preload: on the processes, and on what cannot be preloaded.
 fn comments(audit: &Audit, others: &BTreeSet<String>) -> String {
     let processes = audit.processes.iter().map(|process| {
         let found = many(process.findings().count(), "finding");
@@ -148,27 +151,27 @@ fn comments(audit: &Audit, others: &BTreeSet<String>) -> String {
     processes.chain(others).map(comment).collect()
 }
 
-/// Whether all that a process loaded counts as late, because nobody said that it was ready. If a file said it for all processes, a process that
-/// ended before is not late.
+/// Returns whether all that a process loaded counts as late, because nobody said that the process was ready. If a file
+/// said so for all processes, nothing is late in a process that ended before.
 fn is_late_throughout(audit: &Audit, process: &Process) -> bool {
     let by_file = audit.has_ready_file && audit.processes.iter().any(|its| its.report.ready.is_some());
     process.report.ready.is_none() && !by_file
 }
 
-/// What was late in a process. `others` are the findings that cannot be preloaded, in words.
+/// Returns what was late in a process. Adds the findings that cannot be preloaded to `others`, in words.
 fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Preload {
     let mut preload = Preload::default();
-    // How often each image was loaded, and how many copies were preloaded before that. A module is loaded for each context.
+    // How often each image was loaded, and how many copies were preloaded before. A module is loaded for each context.
     let mut times: BTreeMap<(Origin, u64), (u32, u32)> = BTreeMap::new();
     let (all_is_late, copies) = (is_late_throughout(audit, process), preloaded_copies(process));
     for event in &process.report.events {
         let is_late = all_is_late || is_finding(event);
         preload.sizes.raise(sizes(event, is_late));
-        // A call that returned after all has an event of its own.
+        // A call that hung and then returned has an event of its own.
         if event.kind == Kind::Hang && event.has_returned {
             continue;
         }
-        // Images that the driver refused, because they have nothing for this device.
+        // The driver refused these images, because they have nothing for this device.
         if event.result != 0 && event.kind != Kind::Refused && event.kind != Kind::Hang {
             continue;
         }
@@ -176,11 +179,11 @@ fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Prel
             others.extend(why_not(event).filter(|_| is_late));
             continue;
         };
-        // Loads before ready count as well: in the next run they take preloaded copies.
+        // Loads before the program was ready count as well: in the next run they take preloaded copies.
         if event.bytes > 0 {
             let context = if origin.how == How::Module { event.context } else { 0 };
             let (loaded, preloaded) = times.entry((origin.clone(), context)).or_default();
-            // What was refused may have been tried again, and what hung may have been loaded after all.
+            // A refused call may have been tried again, and a call that hung may have loaded the image after all.
             *loaded = if event.kind == Kind::Image { *loaded + 1 } else { (*loaded).max(1) };
             let before = copies.get(&(content_of(&origin), event.context));
             let before = before.map_or(0, |begun| begun.iter().filter(|begun| **begun < event.begun).count());
@@ -201,14 +204,15 @@ fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Prel
     preload
 }
 
-/// What tells images apart, wherever their files are.
+/// The key that tells images apart, whatever their files are.
 type Content = (How, u64, u64);
 
 fn content_of(origin: &Origin) -> Content {
     (origin.how, origin.bytes, origin.hash)
 }
 
-/// When the copies of each image were preloaded, in each context. If the program loads the image after that, it has taken all of them.
+/// Returns when the copies of each image were preloaded in each context. If the program loads the image after that, it
+/// has taken all copies.
 fn preloaded_copies(process: &Process) -> HashMap<(Content, u64), Vec<u64>> {
     let mut copies: HashMap<_, Vec<_>> = HashMap::new();
     for event in process.report.preloaded.iter().filter(|event| event.result == 0) {
@@ -219,7 +223,7 @@ fn preloaded_copies(process: &Process) -> HashMap<(Content, u64), Vec<u64>> {
     copies
 }
 
-/// What the driver must set up for the kernels of a preload, as their images show.
+/// Returns what the driver must set up for the kernels of a preload, as their images show.
 fn needed(preload: &Preload) -> Preload {
     let mut needed = Preload::default();
     for (origin, wanted) in &preload.images {
@@ -232,7 +236,7 @@ fn needed(preload: &Preload) -> Preload {
     needed
 }
 
-/// The bytes of an image in this file, if they are those that were recorded.
+/// Returns the bytes of an image in this file, if they are the bytes that were recorded.
 fn content(path: &Path, origin: &Origin) -> Option<Vec<u8>> {
     const LONGEST: u64 = 1 << 30;
     let (file, length) = open_plain(path).ok()?;
@@ -242,7 +246,7 @@ fn content(path: &Path, origin: &Origin) -> Option<Vec<u8>> {
     (hash(&bytes) == origin.hash).then_some(bytes)
 }
 
-/// What these kernels of an image need: nothing, if it is not there.
+/// Returns what these kernels of an image need: nothing, if the image is not there.
 fn needs(origin: &Origin, kernels: &BTreeSet<String>) -> Needs {
     let Some(bytes) = content(Path::new(&origin.path), origin) else { return Needs::NONE };
     let Ok(image) = newest_variant(&bytes).or_else(|_| read_image(&bytes)) else { return Needs::UNKNOWN };
@@ -251,19 +255,20 @@ fn needs(origin: &Origin, kernels: &BTreeSet<String>) -> Needs {
     named.fold(Needs::NONE, |all, entry| all.and(entry.needs))
 }
 
-/// The kernel that a finding is about, if it is about one.
+/// Returns the kernel that a finding is about, if it is about a kernel.
 fn kernel(event: &Event) -> Option<&str> {
     match event.kind {
         Kind::Load => Some(&event.subject),
-        // A library that is not in the context yet.
+        // The event is about a library that was not in the context yet.
         Kind::Image | Kind::Refused if *event.subject == *"library" => Some(IN_CONTEXT),
-        // What was refused, or hangs, is about a kernel, or about an image and its size.
+        // A refused call, or one that hangs, is about a kernel, or about an image and its size.
         Kind::Refused | Kind::Hang if event.bytes == 0 => Some(&event.subject),
         _ => None,
     }
 }
 
-/// The size that was set. The sizes of printf and of the heap count also if they were not late, because nobody can set them once they are preloaded.
+/// Returns the sizes that an event set. The sizes of the printf buffer and of the heap count also if they were not
+/// late, because nobody can set them once the buffers are preloaded.
 fn sizes(event: &Event, is_late: bool) -> Sizes {
     let mut sizes = Sizes::default();
     let size = |name: &str| event.subject.strip_prefix(name)?.strip_suffix(" bytes")?.parse().ok();
@@ -273,7 +278,7 @@ fn sizes(event: &Event, is_late: bool) -> Sizes {
     sizes
 }
 
-/// Why a late load cannot be preloaded.
+/// Returns why a late load cannot be preloaded. Returns `None` for other events.
 fn why_not(event: &Event) -> Option<String> {
     let is_load = matches!(event.kind, Kind::Load | Kind::Image)
         || matches!(event.kind, Kind::Refused | Kind::Hang)
@@ -284,7 +289,7 @@ fn why_not(event: &Event) -> Option<String> {
     is_load.then(|| format!("{}{image}: {WHY}", readable(&subject(event))))
 }
 
-/// What was preloaded in a process, and what was not.
+/// Writes what was preloaded in a process, and what was not.
 pub(crate) fn write(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
     const LISTED: usize = 5;
     let all = &process.report.preloaded;
@@ -308,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_needs_nothing() {
+    fn a_missing_image_needs_nothing() {
         let mut preload = Preload::default();
         preload.add("library 1 2 0x3 /no/such/file".parse().unwrap(), Some("kernel"));
         assert!(needed(&preload).prime.is_nothing());

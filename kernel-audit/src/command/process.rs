@@ -1,4 +1,4 @@
-//! The processes that left records, with names that tell them apart.
+//! Reads the records that processes left, and gives the processes names that tell them apart.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -12,23 +12,23 @@ use crate::command::symbols;
 use crate::record::{Event, Kind, LARGEST, Report, open_plain, read};
 use crate::{Cause, causes};
 
-/// The folder beside records where processes keep copies of images.
+/// The name of the folder beside records in which processes keep copies of images.
 pub(crate) const IMAGES: &str = "images";
 
-/// What all records together say.
+/// The contents of all records together.
 #[derive(Default)]
 pub(crate) struct Audit {
-    /// In the order of ranks, if all have one, or else of numbers.
+    /// The processes, in the order of their ranks if all have one, or else of their numbers.
     pub(crate) processes: Vec<Process>,
-    /// Files that could not be read, each in a sentence.
+    /// A sentence for each file that could not be read.
     pub(crate) left_out: Vec<String>,
-    /// The folders of [`IMAGES`].
+    /// The folders [`IMAGES`] beside the records.
     pub(crate) copies: BTreeSet<PathBuf>,
-    /// Whether a file said that processes were ready.
+    /// Whether a file says that processes are ready (`--ready-file`).
     pub(crate) has_ready_file: bool,
-    /// Whether the program's hangs were explained when they happened, in the same terminal.
+    /// Whether the program's hangs were explained in the same terminal when they happened.
     pub(crate) was_said: bool,
-    /// Whether a process was ended when a call hung.
+    /// Whether a process is ended when a call hangs (`--on-hang abort`).
     pub(crate) hangs_end: bool,
     /// Whether Ctrl-C ended the program and its children.
     pub(crate) was_interrupted: bool,
@@ -36,18 +36,19 @@ pub(crate) struct Audit {
 
 /// A process that called the driver.
 pub(crate) struct Process {
-    /// Its rank may come from the program's arguments.
+    /// The contents of the process's record. The rank may come from the program's arguments.
     pub(crate) report: Report,
-    /// `rank 3` or `process 4711`. No two have the same.
+    /// The name, `rank 3` or `process 4711`. No two processes have the same.
     pub(crate) name: String,
-    /// Its number, or another one if an earlier process has that: each machine and container counts for itself.
+    /// The number of the process, or another number if an earlier process has the same: each machine and container
+    /// numbers its own processes.
     pub(crate) number: u32,
-    /// How much later than the first process it began, in nanoseconds.
+    /// How much later than the first process this process began, in nanoseconds.
     pub(crate) offset: u64,
 }
 
 impl Audit {
-    /// Fails if there are findings, or may be.
+    /// Fails if there are findings, or if findings may be missing.
     pub(crate) fn verdict(&self) -> Result<(), Failure> {
         match (self.findings(), self.left_out.len(), self.lack_threads()) {
             (0, 0, 0) => Ok(()),
@@ -57,7 +58,7 @@ impl Audit {
         }
     }
 
-    /// Reads records. Those that are damaged, or of another version, are left out.
+    /// Reads records. Leaves out those that are damaged or of another version.
     pub(crate) fn read(files: impl IntoIterator<Item = PathBuf>) -> Result<Audit, Failure> {
         let (mut reports, mut left_out, mut copies) = (Vec::new(), Vec::new(), BTreeSet::new());
         for path in files {
@@ -84,7 +85,8 @@ impl Audit {
         Ok(Audit { processes: with_names(reports), left_out, copies, ..Audit::default() })
     }
 
-    /// The processes that are shown, and the rest. Where there is no room for all, those with findings come first.
+    /// Splits the processes into those that are shown and the rest. Where there is no room for all, processes with
+    /// findings come first.
     pub(crate) fn split_processes(&self, room: usize) -> (Vec<&Process>, Vec<&Process>) {
         let mut shown: Vec<_> = self.processes.iter().collect();
         shown.sort_by_key(|process| self.processes.len() > room && process.findings().next().is_none());
@@ -96,7 +98,7 @@ impl Audit {
         self.processes.iter().flat_map(|process| &process.report.events)
     }
 
-    /// What ended a process that did not end by itself, or the ways in which it may have ended.
+    /// Returns what ended a process that did not end by itself, or the ways in which it may have ended.
     pub(crate) fn end_of(&self, process: &Process) -> Option<&'static str> {
         if process.report.ended {
             None
@@ -109,7 +111,7 @@ impl Audit {
         }
     }
 
-    /// The causes of the findings of all processes.
+    /// Returns the causes of the findings of all processes.
     pub(crate) fn causes(&self) -> Vec<Cause<'_>> {
         causes(self.processes.iter().map(|process| &process.report))
     }
@@ -122,29 +124,30 @@ impl Audit {
         self.processes.iter().map(of_process).fold(0, usize::saturating_add)
     }
 
-    /// How many processes lack a thread of the audit.
+    /// Returns the number of processes that lack a thread of the audit.
     pub(crate) fn lack_threads(&self) -> usize {
         self.processes.iter().filter(|process| process.report.lacks_thread).count()
     }
 }
 
 impl Process {
-    /// Calls that were late after the program was ready, would have waited for a resident kernel, or did not return.
+    /// Returns the findings: calls that were late after the program was ready, would have waited for a resident kernel,
+    /// or did not return.
     pub(crate) fn findings(&self) -> impl Iterator<Item = &Event> {
         self.report.events.iter().filter(|event| is_finding(event))
     }
 
-    /// A time of this process in nanoseconds since the first process began.
+    /// Converts a time of this process to nanoseconds since the first process began.
     pub(crate) fn on_axis(&self, time: u64) -> u64 {
         self.offset.saturating_add(time)
     }
 
-    /// When it was ready, in nanoseconds since the first process began.
+    /// Returns when the process was ready, in nanoseconds since the first process began.
     pub(crate) fn ready_at(&self) -> Option<u64> {
         Some(self.on_axis(self.report.ready?))
     }
 
-    /// What the record had no room for, in sentences.
+    /// Returns a sentence for each kind of data that the record had no room for.
     pub(crate) fn missing(&self) -> Vec<String> {
         let report = &self.report;
         let nameless = report.events.iter().filter(|event| event.call.is_empty()).count() as u64;
@@ -193,12 +196,12 @@ pub(crate) fn is_finding(event: &Event) -> bool {
     event.is_finding || event.kind == Kind::Hang
 }
 
-/// Whether a call came after the program was ready, and is a finding for that.
+/// Returns whether a call is a finding because it came after the program was ready.
 pub(crate) fn is_late(event: &Event) -> bool {
     event.is_finding && event.kind != Kind::Hang && !event.waits_for_resident()
 }
 
-/// Reads the bytes of a record. A file larger than any record is refused, because it could fill the memory.
+/// Reads the bytes of a record. Refuses a file larger than any record, because it could fill the memory.
 fn read_record(path: &Path) -> io::Result<Vec<u8>> {
     let (file, length) = open_plain(path)?;
     if length > LARGEST {
@@ -209,7 +212,7 @@ fn read_record(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Names processes so that their names differ, and puts them in order.
+/// Gives the processes different names, and puts them in order.
 pub(crate) fn with_names(reports: Vec<Report>) -> Vec<Process> {
     let first = reports.iter().map(|report| report.started).min().unwrap_or(0);
     let mut processes: Vec<_> = reports
@@ -247,7 +250,7 @@ pub(crate) fn with_names(reports: Vec<Report>) -> Vec<Process> {
     processes
 }
 
-/// The rank that launchers pass as an argument: `--rank 3`, `--local_rank=3`.
+/// Returns the rank that launchers pass as an argument: `--rank 3`, `--local_rank=3`.
 fn rank(command: &str) -> Option<u32> {
     let words: Vec<_> = command.split_whitespace().collect();
     let value = |option: &str| {
@@ -263,7 +266,7 @@ fn rank(command: &str) -> Option<u32> {
     value("rank").or_else(|| value("local-rank"))
 }
 
-/// The files of records in a folder, in the order of their names. Those of earlier programs may be there, too.
+/// Returns the record files in a folder, in the order of their names. Records of earlier programs may be among them.
 pub(crate) fn record_files(folder: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files: Vec<_> =
@@ -272,27 +275,27 @@ pub(crate) fn record_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Which records are those of one run. Others can write to the same folder.
+/// Tells which records belong to one run. Other runs can write to the same folder.
 #[derive(Clone, Default)]
 pub(crate) struct Own {
-    /// Records of earlier programs.
+    /// The records of earlier programs.
     earlier: HashSet<PathBuf>,
     run: String,
 }
 
 impl Own {
-    /// The records of a run: those that do not exist yet.
+    /// Creates the `Own` of a new run: no record that exists now belongs to it.
     pub(crate) fn after(folder: &Path, run: String) -> Self {
         Own { earlier: record_files(folder).into_iter().collect(), run }
     }
 
-    /// Whether a record is of this run, or names no run.
+    /// Returns whether a record is of this run, or names no run.
     pub(crate) fn has(&self, path: &Path) -> bool {
         let run = path.file_stem().and_then(|stem| Path::new(stem).extension());
         self.is_new(path) && run.is_none_or(|run| *run == *self.run)
     }
 
-    /// Whether a record is of this run, or of one beside it.
+    /// Returns whether a record is of this run, or of another run at the same time.
     pub(crate) fn is_new(&self, path: &Path) -> bool {
         !self.earlier.contains(path)
     }

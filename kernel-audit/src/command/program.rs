@@ -1,7 +1,7 @@
-//! Runs any program with a library in front of the driver, and reports on it.
+//! Runs any program with a library in front of the driver, and reports on the program.
 //!
-//! A stub, without code of its own, has the driver's name; the loader finds functions first in the hooks, and then in the driver. Each process
-//! writes a record.
+//! A stub library without code has the driver's name. By the stub, the loader finds functions first in the hooks, and
+//! then in the driver. Each process writes a record.
 
 mod front;
 mod messages;
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     if let Some(file) = &options.ready_file {
         remove_mark(file)?;
     }
-    // What is missing is said before anything is built.
+    // A missing driver is reported before the hooks are built.
     let driver = libraries::driver(options.sim, options.offline)?;
     let hooks = libraries::hooks(options.offline)?;
     let needed = [libraries::loadable(&hooks)?, libraries::loadable(&driver)?];
@@ -51,12 +51,12 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     let front = Front::new()?;
     let temporary = tempfile::tempdir().map_err(Failure::of_io(&env::temp_dir()))?;
     let records = match &options.records {
-        // The user's own link counts as the folder.
+        // A link that the user made counts as the folder that it leads to.
         Some(records) if records.is_symlink() => followed(records).map_err(Failure::not_written(records))?,
         Some(records) => absolute(records)?,
         None => front.link(temporary.path())?,
     };
-    // Tried now, because processes could not tell this command that they cannot write records.
+    // The folder is tried now, because processes could not tell this command that they cannot write records.
     fs::create_dir_all(&records)
         .and_then(|()| tempfile::tempfile_in(&records))
         .map_err(Failure::not_written(&records))?;
@@ -72,7 +72,8 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
         (variables::SLOW_MS, options.slow.to_string().into()),
         (variables::EVENTS, options.events.to_string().into()),
     ]);
-    // Read before `--record` writes, which can be to the same file. A preload that cannot be read does not keep the program from running.
+    // The preload is read before `--record` writes, which can be to the same file. The program runs also if the preload
+    // cannot be read.
     let given = match options.preload.as_deref().map(preload::read).transpose() {
         Ok(given) => given,
         Err(why) => {
@@ -96,7 +97,7 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     if io::stderr().is_terminal() {
         command.env(variables::CTRL_C, "1");
     }
-    // Without a socket, messages are only counted.
+    // Without a socket, processes only count the messages that they cannot write.
     let mut messages = Messages::new().ok();
     command.envs(messages.iter().flat_map(Messages::variables));
     let constant = variables::constant(command.get_envs());
@@ -140,7 +141,8 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     }
 }
 
-/// Removes the file that says that the program is ready, which an earlier run has left. Only an empty file is such a mark.
+/// Removes the file that says that the program is ready, if an earlier run has left it. Only an empty file is such a
+/// mark; any other file is an error.
 fn remove_mark(file: &Path) -> Result<(), Failure> {
     match fs::metadata(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -151,7 +153,7 @@ fn remove_mark(file: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The exit code of a program, as shells have it.
+/// Returns the exit code of a program as shells do: 128 and the signal's number, if a signal ended it.
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(1)

@@ -1,4 +1,5 @@
-//! Reports: `groups`, `comparison` and `streams` sum up; `text`, `json`, `html` and `trace` write.
+//! Writes reports: `groups`, `comparison` and `streams` sum up events; `text`, `json`, `html` and `trace` each write
+//! one format.
 
 pub(crate) mod comparison;
 mod groups;

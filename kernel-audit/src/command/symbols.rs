@@ -1,5 +1,6 @@
-//! Names the functions of stacks. The audited process writes down a path, a build id and an offset where the loader knows no function, as in
-//! Rust programs. The file of that path has more, if it is the same file: the process may have run on another machine, or before a build.
+//! Names the functions in stacks. Where the loader knows no function, as in Rust programs, the audited process writes
+//! down a path, a build id and an offset. The file of that path can name the function, if it is the same file: the
+//! process may have run on another machine, or before a build.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,17 +12,17 @@ use object::{Object, ObjectSymbol, SymbolKind, elf};
 
 use crate::record::{Report, SharedText};
 
-/// Functions that make calls for others, in Rust programs.
+/// Beginnings of functions that make calls for others, in Rust programs.
 const INSIDE: [&str; 7] =
     ["cudarc::", "kernel_registry::", "crate::", "core::", "std::", "alloc::", "__rust_"];
 
-/// Bytes by which the names of functions may make all events longer. A record can name long ones many times.
+/// The bytes by which the names of functions may make all events longer. A record can refer to long names many times.
 const ROOM: usize = 64 << 20;
 
 /// The most characters of a function's name.
 const LONGEST: usize = 1000;
 
-/// Names the functions in the stacks of all events, and with them the callers.
+/// Names the functions in the stacks of all events, and the callers.
 pub(crate) fn resolve(reports: &mut [Report]) {
     let (mut files, mut room) = (Files::default(), ROOM);
     let mut named = HashMap::<[SharedText; 2], [SharedText; 2]>::new();
@@ -37,7 +38,8 @@ pub(crate) fn resolve(reports: &mut [Report]) {
     }
 }
 
-/// The first frame that does not make the call for another one, if the record has no function there.
+/// Returns the recorded caller. If that names no function, returns the first frame that does not make the call for
+/// another.
 fn caller(recorded: &str, text: &str) -> String {
     if recorded.is_empty() || recorded.contains(' ') {
         return recorded.to_owned();
@@ -58,7 +60,7 @@ struct Files(HashMap<String, Option<Symbols>>);
 /// The functions of a file, by address.
 struct Symbols {
     build_id: Vec<u8>,
-    /// What the loader counts offsets from.
+    /// The address from which the loader counts offsets.
     base: u64,
     functions: Vec<(u64, u64, String)>,
 }
@@ -71,7 +73,7 @@ impl Files {
         [caller(recorded, &text).into(), text.into()]
     }
 
-    /// Names the function in a line of a stack, if the file that the process had loaded is still there and tells it.
+    /// Names the function in a line of a stack, if the file that the process had loaded is still there and names it.
     fn name_frame(&mut self, line: &str) -> String {
         let indent = &line[..line.len() - line.trim_start().len()];
         let frame = line.trim_start();
@@ -95,7 +97,7 @@ impl Symbols {
         let address = self.base.checked_add(offset)?;
         let behind = self.functions.partition_point(|(start, ..)| *start <= address);
         let (start, size, name) = self.functions.get(behind.checked_sub(1)?)?;
-        // A call that does not return can be the last instruction.
+        // The address can be just behind the function, because a call that does not return can be the last instruction.
         (address - start <= *size).then(|| (demangled(name).chars().take(LONGEST).collect(), address - start))
     }
 }
@@ -121,7 +123,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A symbol of Rust or C++ as people write it.
+/// Returns a symbol of Rust or C++ as people write it.
 fn demangled(symbol: &str) -> String {
     rustc_demangle::try_demangle(symbol).map_or_else(|_| readable(symbol), |name| format!("{name:#}"))
 }
@@ -145,7 +147,7 @@ mod tests {
         let named = Files::default().name_frame(&line(&own));
         assert_eq!(named, format!("    at {library} {}+0x1", demangled(name)));
         assert!(named.contains("symbols::tests::functions_of_this_program_are_named"), "{named}");
-        // Another file of this path, or one that cannot be told from others.
+        // A file with another build id, or without one, names no function.
         for id in ["", "#", "#0123456789abcdef0123456789abcdef01234567"] {
             let nameless = format!("    at {library}+{:#x}", start - symbols.base + 1);
             assert_eq!(Files::default().name_frame(&line(id)), nameless);
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_symbols_stays() {
+    fn lines_without_symbols_stay_as_they_are() {
         for line in ["", "    at libc.so.6 __libc_start_main+0x85", "libffi.so.8+0x6f7a", "a+0xzz", "/a+0xzz"]
         {
             assert_eq!(Files::default().name_frame(line), line);

@@ -1,4 +1,5 @@
-//! What hangs in processes that work together, such as the ranks of a job: which of them cannot go on, and which may wait for it.
+//! Finds hangs across processes that work together, such as the ranks of a job: which processes cannot go on, and which
+//! may wait for these.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -14,13 +15,13 @@ use crate::command::report::words::{Time, caller, paragraph, subject};
 use crate::record::{Event, Report, Tail};
 use crate::rules::{self, LOCKED, SYNCHRONIZE};
 
-/// How often the records of running processes are looked at.
+/// How often the records of running processes are read.
 pub(crate) const STEP: Duration = Duration::from_millis(250);
 
 /// The most processes that are listed.
 const PROCESSES: usize = 8;
 
-/// The hangs of several processes in one text, if at least one hangs.
+/// The hangs of several processes as one text.
 pub(crate) struct Together<'a> {
     /// The processes that have not ended.
     processes: Vec<&'a Process>,
@@ -29,26 +30,27 @@ pub(crate) struct Together<'a> {
 impl<'a> Together<'a> {
     pub(crate) fn find(processes: &'a [Process]) -> Option<Self> {
         let mut processes: Vec<_> = processes.iter().filter(|process| !process.report.ended).collect();
-        let hangs = processes.iter().any(|process| longest(process).is_some());
+        let hangs = processes.iter().any(|process| worst_hang(process).is_some());
         // Processes that keep the others waiting come first.
-        processes.sort_by_key(|process| (!cannot_go_on(process), longest(process).is_none()));
+        processes.sort_by_key(|process| (!cannot_go_on(process), worst_hang(process).is_none()));
         (hangs && processes.len() > 1).then_some(Together { processes })
     }
 }
 
-/// The hang of a process that matters most: the longest that waits for the device, or else the longest.
-fn longest(process: &Process) -> Option<&Event> {
+/// Returns the hang of a process that matters most: the longest that waits for the device, or else the longest.
+fn worst_hang(process: &Process) -> Option<&Event> {
     let hangs = process.report.events.iter().filter(|event| event.is_endless());
     hangs.max_by_key(|hang| (waits_for_device(hang), hang.took))
 }
 
-/// Whether the call waits for all that runs on the device, and not for work that the program asked it to wait for, or for a thread that does.
+/// Returns whether the call waits for all that runs on the device. A call that waits for work which the program named,
+/// or for a thread that does so, does not count.
 fn waits_for_device(hang: &Event) -> bool {
     rules::named(&hang.rule).is_some_and(|rule| *rule != SYNCHRONIZE && *rule != LOCKED)
 }
 
 fn cannot_go_on(process: &Process) -> bool {
-    longest(process).is_some_and(waits_for_device)
+    worst_hang(process).is_some_and(waits_for_device)
 }
 
 impl fmt::Display for Together<'_> {
@@ -74,7 +76,7 @@ impl fmt::Display for Together<'_> {
         if count > PROCESSES {
             writeln!(f, "  and {} more", count - PROCESSES)?;
         }
-        let remedies: BTreeSet<_> = stuck().filter_map(longest).map(|hang| &*hang.remedy).collect();
+        let remedies: BTreeSet<_> = stuck().filter_map(worst_hang).map(|hang| &*hang.remedy).collect();
         remedies
             .iter()
             .filter(|remedy| !remedy.is_empty())
@@ -84,7 +86,7 @@ impl fmt::Display for Together<'_> {
 
 fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
     write!(f, "  {}: ", process.name)?;
-    let Some(hang) = longest(process) else {
+    let Some(hang) = worst_hang(process) else {
         return match process.report.activity.last() {
             Some(last) => writeln!(f, "in no call that hangs; launched `{}` last", readable(&last.kernel)),
             None => writeln!(f, "in no call that hangs; launched nothing"),
@@ -104,15 +106,16 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
     writeln!(f)
 }
 
-/// A hang: its process, its thread and when it began.
+/// The key of a hang: the number and the start of its process, its thread, and when the hang began.
 type Key = (u32, u64, u32, u64);
 
 /// Record files being followed, including ones not created yet.
 #[derive(Default)]
 pub(crate) struct Running {
     folders: Vec<PathBuf>,
-    /// Which records are of the program that this command runs, on this machine and in no other container; `None` if others run the processes. Other
-    /// commands' ranks are followed too, because they can keep the program waiting.
+    /// Which records are of the program that this command runs, on this machine and in no other container; `None` if
+    /// other commands run the processes. The ranks of other commands are followed, too, because they can keep the
+    /// program waiting.
     own: Option<Own>,
     followed: HashMap<PathBuf, Followed>,
     /// Records of processes that had ended before the first look.
@@ -120,7 +123,7 @@ pub(crate) struct Running {
     /// How long each hang had taken at the last look. A killed process's hang stops growing, so it is not reported again.
     took: HashMap<Key, u64>,
     said: HashSet<Key>,
-    /// Whether there was a look before.
+    /// Whether the folders were searched for records before.
     has_looked: bool,
     have_ended: bool,
 }
@@ -128,26 +131,27 @@ pub(crate) struct Running {
 /// A record that is followed.
 struct Followed {
     tail: Tail,
-    /// Whether the file existed at the first look. Its process then counts only once it is seen to run.
+    /// Whether the file existed at the first look. The process of such a file counts only once it is seen to run.
     was_there: bool,
-    /// The process that has the record in its memory, if that had to be found.
+    /// The list of mapped files (`/proc/PID/maps`) of the process that has mapped the record, if the process had to be
+    /// found.
     process: Option<PathBuf>,
     is_gone: bool,
 }
 
 impl Followed {
-    /// Reads what the record says now, if its process counts.
+    /// Reads the record as it is now, if its process counts.
     fn look(&mut self) -> Option<Report> {
         let mut report = self.tail.look().ok()??;
         if self.was_there && !self.tail.has_run() {
             return None;
         }
-        // A killed process does not say that it ends, and a stopped one does not say that it runs.
+        // A killed process does not record that it ends, and a stopped process does not report that it runs.
         report.ended |= self.tail.is_quiet() && !self.is_in_memory();
         Some(report)
     }
 
-    /// Whether a process of this machine and user has the record in its memory.
+    /// Returns whether a process of this machine and user has mapped the record.
     fn is_in_memory(&mut self) -> bool {
         let Some(record) = self.tail.inode().filter(|_| !self.is_gone) else { return false };
         if !self.process.as_deref().is_some_and(|maps| is_mapped(maps, record)) {
@@ -160,7 +164,7 @@ impl Followed {
     }
 }
 
-/// Whether a file is among those that are mapped into a process.
+/// Returns whether a file with this inode is in a list of mapped files.
 fn is_mapped(maps: &Path, inode: u64) -> bool {
     let maps = fs::read_to_string(maps).unwrap_or_default();
     let inode = inode.to_string();
@@ -173,17 +177,17 @@ impl Running {
         Running { folders: vec![records], own: Some(own), ..Running::default() }
     }
 
-    /// Follows processes that others run.
+    /// Follows processes that other commands run.
     pub(crate) fn follow_others(folders: Vec<PathBuf>) -> Self {
         Running { folders, ..Running::default() }
     }
 
-    /// How many of the processes had ended before the first look.
+    /// Returns the number of processes that had ended before the first look.
     pub(crate) fn ended_before(&self) -> usize {
         self.earlier.len()
     }
 
-    /// Finds records that are new.
+    /// Finds new records, and follows them.
     fn follow(&mut self) {
         for path in self.folders.iter().flat_map(|folder| record_files(folder)) {
             let is_known = self.followed.contains_key(&path) || self.earlier.contains(&path);
@@ -201,7 +205,7 @@ impl Running {
         self.has_looked = true;
     }
 
-    /// Looks at the records, and returns the hangs that were not reported before.
+    /// Reads the records. Returns a text on the hangs if some were not reported before.
     pub(crate) fn look(&mut self) -> Option<String> {
         self.follow();
         let mut processes = with_names(self.followed.values_mut().filter_map(Followed::look).collect());
@@ -218,7 +222,7 @@ impl Running {
                 goes_on
             });
         }
-        // A killed process could not say that it ends.
+        // A killed process could not record that it ends.
         let is_there = |number: u32| Path::new("/proc").join(number.to_string()).exists();
         processes.retain(|Process { report, .. }| {
             self.own.is_none() || !report.events.is_empty() || is_there(report.process)
@@ -231,7 +235,7 @@ impl Running {
         Some(together)
     }
 
-    /// How many hangs there were, once all processes have ended.
+    /// Returns the number of hangs, once all processes have ended.
     pub(crate) fn hangs_at_end(&self) -> Option<usize> {
         self.have_ended.then_some(self.took.len())
     }

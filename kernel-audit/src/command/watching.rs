@@ -1,4 +1,4 @@
-//! Says what hangs in processes of other commands.
+//! Reports hangs of processes that other commands run.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::report::words::processes as processes_in_words;
 use super::together::{self, Running};
 
-/// Says what hangs in processes that run, until all have ended.
+/// Reports hangs of running processes, until all have ended.
 pub(crate) fn watch(folders: &[PathBuf]) -> Result<(), Failure> {
     if let Some(path) = folders.iter().find(|path| !path.is_dir()).cloned() {
         return Err(if path.exists() {

@@ -1,6 +1,6 @@
-//! The folder where the loader finds the stub. Processes of the program can live longer than this command, with its name in
-//! `LD_LIBRARY_PATH`: whoever could make a folder of that name would run code in them. So it is in a folder that only this user can write
-//! to, and which stays.
+//! Creates the folder in which the loader finds the stub. Processes of the program can outlive this command, with the
+//! folder's name in `LD_LIBRARY_PATH`: a user who could create a folder of that name could run code in them. So the
+//! folder is inside one that only this user can write to, and that remains.
 
 use std::env;
 use std::fs::{self, File};
@@ -15,21 +15,21 @@ use tempfile::{Builder, TempDir};
 use crate::command::failure::Failure;
 use crate::command::program::trust::{own_folder, user};
 
-/// The name of the folder that remains.
+/// The name of the parent folder, which remains.
 const NAME: &str = "kernel-registry-front";
 
-/// The age below which a folder may not be locked yet.
+/// The age below which a folder remains, because its command may not have locked it yet.
 const YOUNG: Duration = Duration::from_secs(3600);
 
-/// The folder of one command. It goes when the command ends.
+/// The folder of one command. It is removed when the command ends.
 pub(crate) struct Front {
     folder: TempDir,
-    /// As long as the command runs, this folder is locked.
+    /// The lock of the folder, held as long as the command runs.
     _lock: File,
 }
 
 impl Front {
-    /// Makes it in the first folder that serves.
+    /// Creates the folder in the first parent folder that can be used.
     pub(crate) fn new() -> Result<Self, Failure> {
         let mut refused = Vec::new();
         for parent in parents() {
@@ -47,13 +47,14 @@ impl Front {
         if let Some(separator) = libraries::separator(&parent) {
             return Err(format!("`{separator}` ends the name of a folder in `LD_LIBRARY_PATH`"));
         }
-        // A network's folder is one of several machines, which may not know of each other's locks.
+        // Several machines can share a network folder without knowing each other's locks, so each folder's name begins
+        // with its machine's.
         let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let prefix = machine.replace(|c: char| !c.is_ascii_alphanumeric(), "") + "-";
         remove_left(&parent, &prefix);
         let folder = Builder::new().prefix(&prefix).rand_bytes(12).tempdir_in(&parent).map_err(in_words)?;
         let lock = File::open(&folder).map_err(in_words)?;
-        // Where nothing can be locked, nothing is removed either.
+        // An error does not matter: where nothing can be locked, nothing is removed either.
         let _ = lock.try_lock();
         Ok(Front { folder, _lock: lock })
     }
@@ -62,18 +63,18 @@ impl Front {
         self.folder.path()
     }
 
-    /// A word that no other command has.
+    /// Returns a word that no other command has, the end of the folder's name.
     pub(crate) fn run(&self) -> String {
         let name = self.path().file_name().unwrap_or_default().to_string_lossy();
         name.rsplit('-').next().unwrap_or_default().to_owned()
     }
 
-    /// Fills it with the stub.
+    /// Writes the stub into the folder.
     pub(crate) fn put(&self, stub: &[u8]) -> Result<(), Failure> {
         Ok(folder::put(self.path(), stub)?)
     }
 
-    /// Another path of this folder, which nobody else can make anew either.
+    /// Creates a link in the folder, which no other user can replace, and returns its path.
     pub(crate) fn link(&self, to: &Path) -> Result<PathBuf, Failure> {
         let link = self.path().join("records");
         symlink(to, &link).map_err(Failure::not_written(&link))?;
@@ -81,7 +82,7 @@ impl Front {
     }
 }
 
-/// Removes the folders of commands that were killed.
+/// Removes the folders that killed commands have left.
 fn remove_left(parent: &Path, prefix: &str) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let age = entry.metadata().and_then(|its| its.modified()).ok().and_then(|at| at.elapsed().ok());
@@ -94,11 +95,11 @@ fn remove_left(parent: &Path, prefix: &str) {
     }
 }
 
-/// Folders of the user that outlive this command. Services often have no home, or cannot write there.
+/// Returns folders of the user that outlive this command. Services often have no home folder, or cannot write there.
 fn parents() -> impl Iterator<Item = PathBuf> {
     let folder = |name| {
         let folders = env::var_os(name)?;
-        // A service can have several folders of one kind.
+        // A service can have several folders in one variable.
         env::split_paths(&folders).next().filter(|path| path.is_absolute())
     };
     let home = folder("HOME").filter(|home| home.is_dir()).map(|home| home.join(".cache"));

@@ -1,4 +1,5 @@
-//! Messages of processes that cannot write them to the command's output: they have another one, or it takes no more.
+//! Receives the messages of processes that cannot write them to the command's output, because they have another output,
+//! or because it takes no more.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,17 +13,17 @@ use kernel_registry_command::terminal;
 
 use crate::variables;
 
-/// Where messages arrive: a socket that processes reach whatever their user and their root are.
+/// The receiver of messages: a socket that processes reach whatever their user and their root folder are.
 pub(crate) struct Messages {
     socket: UnixDatagram,
     name: String,
-    /// Each message begins with this word: others can see the socket's name.
+    /// The word with which each message begins. Other processes can see the socket's name, but not this word.
     word: String,
-    /// Processes without a record, each in a sentence.
+    /// A sentence for each process without a record.
     without_record: Vec<String>,
 }
 
-/// The most processes without a record that are named.
+/// The largest number of processes without a record that are named.
 const MOST: usize = 1000;
 
 impl Messages {
@@ -36,7 +37,7 @@ impl Messages {
         Ok(Messages { socket, name, word, without_record: Vec::new() })
     }
 
-    /// The variables of the program: where it writes messages, and where it sends others.
+    /// Returns the variables for the program: to which outputs it writes messages, and where it sends others.
     pub(crate) fn variables(&self) -> [(&'static str, OsString); 2] {
         let outputs = [identity(io::stdout()), identity(io::stderr())];
         let outputs = outputs.into_iter().flatten().collect::<Vec<_>>().join(" ");
@@ -46,7 +47,7 @@ impl Messages {
         ]
     }
 
-    /// Says what has arrived.
+    /// Prints the messages that have arrived.
     pub(crate) fn say(&mut self) {
         let mut bytes = vec![0; 1 << 16];
         while let Ok(length) = self.socket.recv(&mut bytes) {
@@ -62,14 +63,14 @@ impl Messages {
         }
     }
 
-    /// What is to be said of processes without a record, once the program has ended.
+    /// Returns a sentence for each process without a record, once the program has ended.
     pub(crate) fn without_record(mut self) -> Vec<String> {
         self.say();
         self.without_record
     }
 }
 
-/// The device and the inode of an output.
+/// Returns the device and the inode of an output.
 fn identity(output: impl AsFd) -> Option<String> {
     let its = File::from(output.as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
     Some(format!("{}:{}", its.dev(), its.ino()))

@@ -1,8 +1,9 @@
-//! Signals to this command while the program runs, and the wait for its end. The command outlives the signals, and reports on the program, which
-//! finds them as without the command.
+//! Handles signals to this command while the program runs, and waits for the program's end. The command outlives the
+//! signals, and then reports on the program. The program gets the same signals as without the command.
 //!
-//! A terminal sends SIGINT (Ctrl-C) to the program and to this command. The program may do with it what it likes; but a call of the driver
-//! that hangs keeps many from doing anything. So the second one within a moment ends the program. What others send to this command is passed on.
+//! A terminal sends SIGINT (Ctrl-C) to the program and to this command. The program may handle it as it likes, but a
+//! driver call that hangs keeps many programs from doing so. So the second Ctrl-C within a moment ends the program.
+//! Signals that other processes send to this command are passed on.
 
 use std::fs;
 use std::io;
@@ -12,7 +13,7 @@ use std::process::{self, Child, Command, ExitStatus};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// The program, for signals to it; 0 before it runs.
+/// The number of the program's process, for signals to it; 0 while it does not run.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
 /// Signals that end a program which has no handler for them.
@@ -22,16 +23,17 @@ const ENDING: [libc::c_int; 6] =
 /// When Ctrl-C was pressed last, in milliseconds; 0 for never.
 static INTERRUPTED: AtomicU64 = AtomicU64::new(0);
 
-/// The longest time between the two, in milliseconds.
+/// The longest time between two presses of Ctrl-C that end the program, in milliseconds.
 const MOMENT: u64 = 3000;
 
 /// Whether Ctrl-C has ended the program.
-static HAS_ENDED_IT: AtomicBool = AtomicBool::new(false);
+static CTRL_C_ENDED_PROGRAM: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process was started with SIGPIPE ignored, as services of systemd are. Rust ignores it before `main`, and no program inherits that.
+/// Whether this process was started with SIGPIPE ignored, as services of systemd are. Rust's runtime ignores SIGPIPE
+/// before `main`, but the programs that it starts do not inherit this.
 static IGNORES_PIPES: AtomicBool = AtomicBool::new(false);
 
-/// Finds that out before Rust's runtime ignores the signal.
+/// Sets [`IGNORES_PIPES`] before Rust's runtime ignores the signal.
 #[used]
 // SAFETY: the section holds functions without arguments, which are called once before `main`; this one needs nothing of Rust's runtime.
 #[unsafe(link_section = ".init_array")]
@@ -45,8 +47,8 @@ static BEFORE_MAIN: extern "C" fn() = {
 /// The signals that were blocked before [`outlive`].
 pub(crate) struct Blocked(libc::sigset_t);
 
-/// Keeps this process alive when a signal ends the program, so that it can report. The program inherits no handlers, and ignores and blocks the
-/// signals that it would without this command. Signals wait until the program runs.
+/// Keeps this process alive when a signal ends the program, so that it can report. The program inherits no handlers; it
+/// ignores and blocks the same signals as without this command. Signals are held back until the program runs.
 pub(crate) fn outlive(command: &mut Command) -> Blocked {
     let ignores_pipes = IGNORES_PIPES.load(Ordering::Relaxed);
     let ignores_children = is_ignored(libc::SIGCHLD);
@@ -61,7 +63,7 @@ pub(crate) fn outlive(command: &mut Command) -> Blocked {
             libc::sigaction(signal, &action, ptr::null_mut());
             libc::sigaddset(&mut ours, signal);
         }
-        // Nobody could wait for the program.
+        // If SIGCHLD were ignored, nobody could wait for the program.
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         libc::pthread_sigmask(libc::SIG_BLOCK, &ours, &mut blocked);
         blocked
@@ -90,10 +92,10 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
             unsafe { libc::kill(program, signal) };
         }
     };
-    // SAFETY: the system passes a description that lives during the call.
-    let is_of_system = unsafe { (*info).si_code } == libc::SI_KERNEL;
-    // What is typed in a terminal goes to the program, too.
-    if !is_of_system || ![libc::SIGINT, libc::SIGQUIT].contains(&signal) {
+    // SAFETY: the operating system passes a description that lives during the call.
+    let is_from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    // A terminal sends what is typed in it to the program, too, so that is not passed on.
+    if !is_from_kernel || ![libc::SIGINT, libc::SIGQUIT].contains(&signal) {
         return kill(signal);
     }
     if signal == libc::SIGQUIT {
@@ -102,8 +104,8 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
     let now = now();
     let before = INTERRUPTED.swap(now, Ordering::Relaxed);
     if before > 0 && now - before <= MOMENT {
-        HAS_ENDED_IT.store(true, Ordering::Relaxed);
-        // Now the program's children come to this process.
+        CTRL_C_ENDED_PROGRAM.store(true, Ordering::Relaxed);
+        // From now on the program's orphaned children become children of this process.
         // SAFETY: the call is allowed in a handler, and sets a flag of this process.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
         kill(libc::SIGKILL);
@@ -111,7 +113,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
 }
 
 fn is_ignored(signal: libc::c_int) -> bool {
-    // SAFETY: zeros are an action, and the call only replaces them by the one that is set.
+    // SAFETY: zeros are an action, and the call only replaces it by the action in force.
     unsafe {
         let mut action: libc::sigaction = mem::zeroed();
         libc::sigaction(signal, ptr::null(), &mut action);
@@ -119,33 +121,33 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// Milliseconds of a clock that never goes back.
+/// Returns the milliseconds of a clock that never goes back.
 fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for a time, and the call is allowed in a handler.
+    // SAFETY: `time` has room for the answer, and the call is allowed in a handler.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec.cast_unsigned() * 1000 + time.tv_nsec.cast_unsigned() / 1_000_000
 }
 
-/// Says that the program runs: it gets the signals that are passed on, also those that waited for this.
+/// Passes signals on to the program from now on, also those that were held back.
 pub(crate) fn program_runs(number: u32, Blocked(blocked): Blocked) {
     PROGRAM.store(number.cast_signed(), Ordering::Relaxed);
     // SAFETY: the call changes the signals of this thread.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, ptr::null_mut()) };
 }
 
-/// Waits for the program. In a container whose first process is this one, others become its children when their parents end: it waits for these,
-/// too, so that they can go.
+/// Waits for the program. If this process is the first of a container, orphaned processes become its children. It waits
+/// for these, too, so that they do not remain as zombies.
 pub(crate) fn wait(running: &mut Child) -> io::Result<ExitStatus> {
     loop {
-        // SAFETY: zeros are an empty description, which the call fills in; it takes nothing away from `running`.
+        // SAFETY: zeros are an empty description, which the call fills in; `running` can still be waited for.
         let (result, number) = unsafe {
             let mut ended: libc::siginfo_t = mem::zeroed();
             let result = libc::waitid(libc::P_ALL, 0, &mut ended, libc::WEXITED | libc::WNOWAIT);
             (result, ended.si_pid())
         };
         if result == 0 && number.cast_unsigned() != running.id() {
-            // SAFETY: it is a child of this process, of which nothing else here knows.
+            // SAFETY: this is a child of this process that nothing else here waits for.
             unsafe { libc::waitpid(number, ptr::null_mut(), 0) };
         } else if result == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             PROGRAM.store(0, Ordering::Relaxed);
@@ -154,21 +156,21 @@ pub(crate) fn wait(running: &mut Child) -> io::Result<ExitStatus> {
     }
 }
 
-/// The program has ended: signals are for this process again, which may have much to write. If Ctrl-C has ended the program, its
-/// children are ended too, and it returns true.
+/// Lets signals end this process again, which may have much to write after the program has ended. If Ctrl-C has ended
+/// the program, ends its children, too, and returns true.
 pub(crate) fn program_has_ended() -> bool {
     for signal in ENDING.into_iter().filter(|signal| !is_ignored(*signal)) {
-        // SAFETY: it restores what happens by default.
+        // SAFETY: the call restores the default action of the signal.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    let has_ended_it = HAS_ENDED_IT.load(Ordering::Relaxed);
-    if has_ended_it {
+    let by_ctrl_c = CTRL_C_ENDED_PROGRAM.load(Ordering::Relaxed);
+    if by_ctrl_c {
         end_children();
     }
-    has_ended_it
+    by_ctrl_c
 }
 
-/// Ends the processes whose parents have ended, until there are none.
+/// Ends the children of this process, which are orphans of the program, until there are none.
 fn end_children() {
     let path = format!("/proc/{0}/task/{0}/children", process::id());
     loop {
@@ -179,7 +181,7 @@ fn end_children() {
             return;
         }
         for child in children {
-            // SAFETY: it is a child of this process that has not been waited for.
+            // SAFETY: `child` is a child of this process that has not been waited for.
             unsafe {
                 libc::kill(child, libc::SIGKILL);
                 libc::waitpid(child, ptr::null_mut(), 0);

@@ -1,5 +1,5 @@
-//! Checks that no other user can choose where this user writes. Where everybody may make files, as in `/tmp`, another user can make a link or a
-//! folder first.
+//! Checks that no other user can choose where this user writes. In a folder where everybody may create files, such as
+//! `/tmp`, another user can create a link or a folder first.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -8,23 +8,24 @@ use std::path::{Path, PathBuf};
 
 use crate::command::failure::Failure;
 
-/// The most links that are followed. The system has the same limit.
+/// The most links that are followed. Linux has the same limit.
 const LINKS: usize = 40;
 
-/// Mode bits: others than the owner may write.
+/// Mode bits: users other than the owner may write.
 const OTHERS_WRITE: u32 = 0o022;
 /// Mode bit: everybody may write.
 const ALL_WRITE: u32 = 0o002;
 /// Mode bit: in this folder only the owner of a file may remove or replace it.
 const STICKY: u32 = 0o1000;
 
-/// The path from the root: the program may have another working directory.
+/// Returns the path from the root, because the program may have another working directory.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(Failure::of_io(path))
 }
 
-/// Follows the links at a path. Fails if another user made one of them, or the file, in a folder where everybody may. That is the system's own
-/// rule (`fs.protected_symlinks`), but the system applies it only to files that are opened.
+/// Follows the links at a path. Fails if another user created one of the links, or the file, in a folder where
+/// everybody may create files. Linux has the same rule (`fs.protected_symlinks`), but applies it only to files that are
+/// opened.
 pub(crate) fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut path = std::path::absolute(path)?;
     for _ in 0..LINKS {
@@ -52,14 +53,15 @@ pub(crate) fn followed(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many links"))
 }
 
-/// Returns a folder of this user, and makes it if it is missing. Fails with a reason if another user can replace it, or change what is in it.
+/// Returns a folder of this user, and creates it if it is missing. Fails with a reason if another user can replace the
+/// folder, or change its contents.
 pub(crate) fn own_folder(folder: &Path) -> Result<PathBuf, String> {
     let in_words = |error: io::Error| error.to_string();
     let there = folder.ancestors().find(|path| path.exists()).unwrap_or(folder);
-    none_replaces(&there.canonicalize().map_err(in_words)?)?;
+    check_no_other_user_replaces(&there.canonicalize().map_err(in_words)?)?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(in_words)?;
     let folder = folder.canonicalize().map_err(in_words)?;
-    none_replaces(&folder)?;
+    check_no_other_user_replaces(&folder)?;
     let its = folder.metadata().map_err(in_words)?;
     match (its.uid() == user(), its.mode() & OTHERS_WRITE) {
         (false, _) => Err(format!("it is a folder of another user (number {})", its.uid())),
@@ -69,8 +71,8 @@ pub(crate) fn own_folder(folder: &Path) -> Result<PathBuf, String> {
 }
 
 /// Fails if a user other than this one and root can replace the folder.
-fn none_replaces(folder: &Path) -> Result<(), String> {
-    let trusted = [Some(user()), Some(0), stranger()];
+fn check_no_other_user_replaces(folder: &Path) -> Result<(), String> {
+    let trusted = [Some(user()), Some(0), overflow_user()];
     for path in folder.ancestors() {
         let its = path.metadata().map_err(|error| format!("`{}`: {error}", path.display()))?;
         if !trusted.contains(&Some(its.uid())) {
@@ -83,15 +85,15 @@ fn none_replaces(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The user of this process.
+/// Returns the number of this process's user.
 pub(crate) fn user() -> u32 {
     // SAFETY: the call only returns a number.
     unsafe { libc::geteuid() }
 }
 
-/// The number that stands for users of the machine in a container with users of its own: files of the machine's root have it there. None if a
-/// user of the container has that number.
-fn stranger() -> Option<u32> {
+/// Returns the number that, in a container with user numbers of its own, stands for users of the machine: there, files
+/// of the machine's root have it. Returns `None` if a user of the container has that number.
+fn overflow_user() -> Option<u32> {
     let stranger = fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok()?;
     let users = fs::read_to_string("/proc/self/uid_map").ok()?;
     let is_user = users.lines().any(|line| {
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_where_they_lead() {
+    fn links_are_followed_to_their_end() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         symlink("there", folder.join("link")).unwrap();

@@ -1,4 +1,5 @@
-//! What cannot be done as it was asked, and shows before the program runs, which can take hours; and what was asked of a run.
+//! Checks the options of a run before the program runs, which can take hours. Finds the first option that asks about
+//! driver calls.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,7 +9,7 @@ use kernel_registry_command::terminal;
 use crate::command::cli::Run;
 use crate::command::failure::Failure;
 
-/// Options that few programs have. Behind the program they are likely a mistake.
+/// Options of the audit that few programs have. Behind the program they are likely a mistake.
 const OWN: [&str; 9] = [
     "--record",
     "--records",
@@ -38,7 +39,7 @@ pub(crate) fn check(options: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An option of the audit among the program's arguments. Behind dashes it is meant.
+/// Returns an option of the audit among the program's arguments. Behind `--` the option is meant for the program.
 fn behind_program(arguments: &[OsString], command: &[OsString]) -> Option<&'static str> {
     let before = arguments.len().checked_sub(command.len() + 1)?;
     let own = command.iter().skip(1).find_map(|argument| {
@@ -48,7 +49,7 @@ fn behind_program(arguments: &[OsString], command: &[OsString]) -> Option<&'stat
     own.filter(|_| arguments[before] != "--")
 }
 
-/// The first option that asks something of the calls, which a run without calls does not answer.
+/// Returns the first option that asks about driver calls, which a run without calls cannot answer.
 pub(crate) fn asks(options: &Run) -> Option<&'static str> {
     let asked = [
         ("--record", options.reports.record.is_some()),

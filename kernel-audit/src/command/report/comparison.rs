@@ -1,4 +1,5 @@
-//! Compares processes, such as the ranks of a job: which kernels each loaded, when, and who was late.
+//! Compares processes, such as the ranks of a job: which kernels each process loaded, and when, and which processes
+//! were late.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -9,11 +10,11 @@ use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::words::milliseconds;
 use crate::record::Kind;
 
-/// A kernel, on the processes that loaded it.
+/// A kernel, with the processes that loaded it.
 pub(crate) struct KernelLoads<'a> {
-    /// Its symbol.
+    /// The kernel's symbol.
     pub(crate) kernel: &'a str,
-    /// In the order of processes.
+    /// The loads, in the order of processes.
     pub(crate) loads: Vec<ProcessLoads<'a>>,
 }
 
@@ -22,14 +23,14 @@ pub(crate) struct KernelLoads<'a> {
 pub(crate) struct ProcessLoads<'a> {
     #[serde(serialize_with = "name")]
     pub(crate) process: &'a Process,
-    /// When the first began, in nanoseconds since the first process began.
+    /// When the first load began, in nanoseconds since the first process began.
     #[serde(rename = "at_ms", serialize_with = "milliseconds")]
     pub(crate) at: u64,
-    /// How long all took, in nanoseconds.
+    /// How long all loads took, in nanoseconds.
     #[serde(rename = "took_ms", serialize_with = "milliseconds")]
     pub(crate) took: u64,
     pub(crate) times: usize,
-    /// How many came after the program was ready.
+    /// The number of loads after the program was ready.
     #[serde(rename = "after_ready")]
     pub(crate) late: usize,
 }
@@ -39,26 +40,26 @@ fn name<S: Serializer>(process: &Process, to: S) -> Result<S::Ok, S::Error> {
 }
 
 impl<'a> KernelLoads<'a> {
-    /// The processes that loaded it after they were ready.
+    /// Returns the processes that loaded the kernel after they were ready.
     pub(crate) fn late(&self) -> impl Iterator<Item = &'a Process> {
         self.loads.iter().filter(|loads| loads.late > 0).map(|loads| loads.process)
     }
 
-    /// The name of the process that loaded it last, and how long after the first, in nanoseconds.
+    /// Returns the name of the process that loaded the kernel last, and how long after the first process, in nanoseconds.
     pub(crate) fn last(&self) -> (&'a str, u64) {
         let first = self.loads.iter().map(|loads| loads.at).min().unwrap_or(0);
         let last = self.loads.iter().max_by_key(|loads| loads.at);
         last.map_or(("", 0), |last| (&last.process.name, last.at - first))
     }
 
-    /// The shortest and the longest time that it took a process, in nanoseconds.
+    /// Returns the shortest and the longest time that loading took in a process, in nanoseconds.
     pub(crate) fn took(&self) -> (u64, u64) {
         let took = || self.loads.iter().map(|loads| loads.took);
         (took().min().unwrap_or(0), took().max().unwrap_or(0))
     }
 }
 
-/// All kernels that were loaded: first those that were late, then by how much later the last process loaded them.
+/// Returns all kernels that were loaded. Kernels that were late come first, and before others those whose last process was furthest behind the first.
 pub(crate) fn compare_kernels(audit: &Audit) -> Vec<KernelLoads<'_>> {
     let mut kernels = HashMap::<&str, Vec<ProcessLoads<'_>>>::new();
     for process in &audit.processes {
@@ -89,7 +90,7 @@ pub(crate) fn compare_kernels(audit: &Audit) -> Vec<KernelLoads<'_>> {
     compared
 }
 
-/// Some names, and how many there are besides: `rank 0, rank 3 and 5 more`.
+/// Lists some names, and the number of further ones: `rank 0, rank 3 and 5 more`.
 pub(crate) fn names<'a>(processes: impl Iterator<Item = &'a Process>) -> String {
     const NAMED: usize = 4;
     let names: Vec<_> = processes.map(|process| &*process.name).collect();

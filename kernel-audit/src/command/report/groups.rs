@@ -1,4 +1,4 @@
-//! Sums over events: by kernel, by the library that called, by the function that called.
+//! Sums up events by kernel, by the library that called, or by the function that called.
 
 use std::collections::HashMap;
 
@@ -8,19 +8,19 @@ use crate::command::process::is_late;
 use crate::command::report::words::milliseconds;
 use crate::record::{Event, Kind};
 
-/// Events that have something in common.
+/// The sums of events with the same name.
 #[derive(Clone, Copy, Serialize)]
 pub(crate) struct Group<'a> {
     /// A kernel's symbol, a library, or a library and a function in it.
     #[serde(rename = "caller")]
     pub(crate) name: &'a str,
     pub(crate) times: usize,
-    /// In nanoseconds, as is `longest`.
+    /// The time of all events in nanoseconds, as is `longest`.
     #[serde(rename = "total_ms", serialize_with = "milliseconds")]
     pub(crate) total: u64,
     #[serde(rename = "longest_ms", serialize_with = "milliseconds")]
     pub(crate) longest: u64,
-    /// How many came after the program was ready.
+    /// The number of events after the program was ready.
     #[serde(rename = "after_ready")]
     pub(crate) late: usize,
 }
@@ -37,7 +37,7 @@ impl<'a> Group<'a> {
         self.late += usize::from(is_late(event));
     }
 
-    /// Sums up events of any names.
+    /// Sums up events, whatever their names.
     pub(crate) fn sum(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let mut sum = Group::empty("");
         events.into_iter().for_each(|event| sum.add(event));
@@ -45,17 +45,18 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The kernels that were loaded.
+/// Sums up loads of kernels by kernel.
 pub(crate) fn kernels<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Group<'a>> {
     sums(events.filter(|event| event.kind == Kind::Load), |event| &event.subject)
 }
 
-/// The libraries whose calls loaded something, or were refused.
+/// Sums up calls that loaded something, or were refused, by library.
 pub(crate) fn libraries<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Group<'a>> {
     sums(loading(events), |event| &event.library)
 }
 
-/// The functions whose calls loaded something, or were refused; of stripped libraries there is none.
+/// Sums up calls that loaded something, or were refused, by function. Functions of stripped libraries have no names,
+/// and are left out.
 pub(crate) fn callers<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Group<'a>> {
     sums(loading(events).filter(|event| event.caller != event.library), |event| &event.caller)
 }
@@ -65,7 +66,8 @@ fn loading<'a>(events: impl Iterator<Item = &'a Event>) -> impl Iterator<Item = 
     events.filter(move |event| loads(event.kind) && !event.library.is_empty())
 }
 
-/// Groups by a key: first those with calls after the program was ready, then by total time.
+/// Sums up events by a key. Groups with calls after the program was ready come first, then groups with the longest
+/// total time.
 fn sums<'a>(events: impl Iterator<Item = &'a Event>, key: impl Fn(&'a Event) -> &'a str) -> Vec<Group<'a>> {
     let mut groups = HashMap::new();
     for event in events {

@@ -1,4 +1,4 @@
-//! The report as a page.
+//! Writes the report as a page of HTML.
 
 mod summary;
 mod timeline;
@@ -77,7 +77,7 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
     Ok(())
 }
 
-/// Writes what was preloaded: first what was not, and why.
+/// Writes what was preloaded. What was not preloaded comes first, with the reason.
 fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
     let mut all: Vec<_> = with_processes(audit, |report| &report.preloaded).collect();
     if all.is_empty() {
@@ -141,7 +141,7 @@ fn left_out(page: &mut String, count: usize, room: usize) -> fmt::Result {
     }
 }
 
-/// A table of the longest events, in the order of time.
+/// Writes a table of the longest events, in the order of time.
 fn write_events(
     page: &mut String,
     audit: &Audit,
@@ -200,7 +200,7 @@ fn time(nanoseconds: u64) -> Cell {
     Cell::number(nanoseconds as f64, Time(nanoseconds))
 }
 
-/// Who called, with the kernel's image and the stack folded below.
+/// Returns a cell with the caller; the kernel's image and the stack are folded below.
 fn caller(event: &Event) -> Cell {
     if event.caller.is_empty() && event.text.is_empty() {
         return Cell::text("");
@@ -210,7 +210,8 @@ fn caller(event: &Event) -> Cell {
     Cell::folded(short(&by), format!("{by}\n{image}\n{}", event.text.trim_end()))
 }
 
-/// A name of code. Those of template instances can have a thousand characters, and are folded.
+/// Returns a cell with a name from code. The name of a template instance can have a thousand characters, so long names
+/// are folded.
 fn name(name: String) -> Cell {
     let beginning = short(&name);
     if beginning == name { Cell::code(name) } else { Cell::folded(beginning, name) }
@@ -333,7 +334,7 @@ mod tests {
     use super::*;
     use crate::command::process::with_names;
 
-    /// The headings of the tables that list a call.
+    /// Returns the headings of the tables that list a call.
     fn tables<'p>(page: &'p str, call: &str) -> Vec<&'p str> {
         let parts = page.split("<h2>").filter(|part| part.contains(call));
         let headings = parts.filter_map(|part| Some(part.split_once("</h2>")?.0));

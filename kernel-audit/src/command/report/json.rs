@@ -1,4 +1,4 @@
-//! The report for programs: docs/audit-json.md.
+//! Writes the report as JSON for programs, as docs/audit-json.md describes it.
 
 use kernel_registry_image::readable;
 use serde::Serialize;

@@ -1,6 +1,6 @@
-//! Pages of HTML in one file, without anything from the network: for `audit`.
+//! Writes a page of HTML in one file, without anything from the network.
 //!
-//! Everything is in the HTML, so that a page can be read without scripts. `page.js` only makes tables sortable.
+//! All content is in the HTML, so that a page can be read without scripts. `page.js` only makes tables sortable.
 
 mod table;
 
@@ -12,7 +12,7 @@ pub(crate) use table::{Cell, Table};
 #[derive(Clone, Copy)]
 pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
-    /// Rules of this page, besides those of all pages. The colours of `page.css` are there as variables.
+    /// CSS rules of this page, besides those of `page.css`. The colours of `page.css` are available as variables.
     pub(crate) style: &'a str,
     /// What a reader should know first.
     pub(crate) summary: &'a str,
@@ -49,7 +49,7 @@ impl fmt::Display for Page<'_> {
     }
 }
 
-/// Text in HTML, in an element or in an attribute with quotes.
+/// Text to be escaped for HTML, in an element or in an attribute with quotes.
 pub(crate) struct Text<T>(pub(crate) T);
 
 impl<T: fmt::Display> fmt::Display for Text<T> {
@@ -59,7 +59,7 @@ impl<T: fmt::Display> fmt::Display for Text<T> {
     }
 }
 
-/// Writes text with the characters escaped that mean something in HTML.
+/// A writer that escapes the characters that mean something in HTML.
 struct Escaped<'a, 'f>(&'a mut fmt::Formatter<'f>);
 
 impl fmt::Write for Escaped<'_, '_> {
@@ -81,7 +81,7 @@ impl fmt::Write for Escaped<'_, '_> {
     }
 }
 
-/// Text with code between backticks, which `show` may write in another way.
+/// Formats text as HTML, with code between backticks. `show` can rewrite the code.
 pub(crate) fn with_code(text: &str, show: impl Fn(&str) -> String) -> String {
     let part = |(index, part)| match index % 2 {
         0 => Text(part).to_string(),
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_only_text() {
+    fn markup_in_text_is_escaped() {
         let text = Text("</title><script>alert(\"1\")</script> & 'x'\0").to_string();
         assert_eq!(
             text,

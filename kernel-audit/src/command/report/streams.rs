@@ -1,4 +1,4 @@
-//! Launches by stream, from samples.
+//! Groups samples of launches by stream.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ pub(crate) struct Launches<'a> {
     pub(crate) kernel: &'a str,
 }
 
-/// How long a sample counts at most.
+/// The longest time that a sample covers, in nanoseconds.
 const SAMPLE: u64 = 50_000_000;
 
-/// The samples of a process by stream.
+/// Returns the samples of a process by stream.
 pub(crate) fn launches(process: &Process) -> BTreeMap<u64, Vec<Launches<'_>>> {
     let mut streams = BTreeMap::<u64, Vec<Launches<'_>>>::new();
     for Activity { at, stream, launches, kernel, .. } in &process.report.activity {
@@ -30,7 +30,7 @@ pub(crate) fn launches(process: &Process) -> BTreeMap<u64, Vec<Launches<'_>>> {
     streams
 }
 
-/// `stream 0x2000`
+/// Returns the name of a stream, such as `stream 0x2000`.
 pub(crate) fn name(stream: u64) -> String {
     if stream == 0 { "default stream".to_owned() } else { format!("stream {stream:#x}") }
 }

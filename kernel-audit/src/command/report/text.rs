@@ -1,4 +1,5 @@
-//! The report for people, in the terminal. It is short for any number of events: what is left out is counted.
+//! Writes the report for people, in the terminal. The report is short for any number of events: events that are left
+//! out are counted.
 
 use std::fmt;
 
@@ -18,23 +19,23 @@ use crate::record::{Event, Kind};
 
 /// The most processes that are reported one by one.
 const PROCESSES: usize = 8;
-/// The most events that are listed, of all processes together. Each process has room for some.
+/// The most events that are listed for all processes together, and the least for which each process has room.
 const LISTED: usize = 40;
 const LISTED_OF_EACH: usize = 4;
-/// The most hangs that are explained, of each process.
+/// The most hangs of each process that are explained.
 const HANGS: usize = 5;
 /// The lines of an explanation that say what is wrong and what to do.
 const CAUSE_AND_REMEDY: usize = 2;
-/// The most frames of a stack.
+/// The most frames of a stack that are shown.
 const FRAMES: usize = 5;
 /// The most lines of a table.
 const LINES: usize = 10;
-/// What to do about late loads in programs that nobody changes.
+/// What to do about late loads in programs that nobody can change.
 const RECORD_IT: &str = "\nWithout a change to the program: `--record FILE` writes down what was late, and `--preload FILE` loads it at the start of \
                          the next run.";
-/// What to do about late loads that a preload did not have.
+/// What to do about late loads that the preload did not have.
 const RECORD_MORE: &str = "\nTo preload this, too: `--record FILE` with the file that `--preload` names.";
-/// The most events that need no tables.
+/// The most events for which the report needs no tables.
 const HANDFUL: usize = 8;
 
 impl fmt::Display for Audit {
@@ -84,7 +85,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
     let hangs: Vec<_> = process.of_kind(Kind::Hang).collect();
     let ready = match report.ready {
         Some(at) => format!(", ready after {}", Time(at)),
-        // It may have hung before it was ready.
+        // The program may have hung before it was ready.
         None if !hangs.is_empty() => String::new(),
         None => ", never said to be ready".to_owned(),
     };
@@ -137,7 +138,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
     }
     let (findings, others): (Vec<_>, Vec<_>) =
         report.events.iter().filter(|event| event.kind != Kind::Hang).partition(|event| event.is_finding);
-    // Few are listed in the order of time. Of many, the findings come first.
+    // A few events are listed in the order of time. Of many events, the findings come first.
     if findings.len() + others.len() <= room {
         let mut all = [findings, others].concat();
         all.sort_by_key(|event| event.begun);
@@ -151,7 +152,8 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
     Ok(())
 }
 
-/// Writes the explanation of a hang, and the beginning of the thread's stack. If the hang was explained before, only the cause and the remedy.
+/// Writes the explanation of a hang, and the beginning of the thread's stack. If the hang was explained before, writes
+/// only the cause and the remedy.
 fn write_hang(f: &mut fmt::Formatter<'_>, event: &Event, was_said: bool) -> fmt::Result {
     let (mut explained, mut stack) = explanation_and_stack(event);
     if was_said {
@@ -171,7 +173,7 @@ fn write_hang(f: &mut fmt::Formatter<'_>, event: &Event, was_said: bool) -> fmt:
     }
 }
 
-/// A text with kernels, which are between backticks, as in C++.
+/// Returns a text with the kernels' names in it, which are between backticks, as in C++.
 fn with_signatures(text: &str) -> String {
     let parts: Vec<_> = text.split('`').map(readable).collect();
     parts.join("`")

@@ -1,5 +1,5 @@
-//! The timeline in the Trace Event format, which Perfetto and chrome://tracing open. Times are in microseconds since the first
-//! process began.
+//! Writes the timeline in the Trace Event format, which Perfetto and chrome://tracing open. Times are in microseconds
+//! since the first process began.
 
 use kernel_registry_image::readable;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::command::report::streams;
 use crate::command::report::words::short;
 use crate::record::{Event, Kind};
 
-/// Streams are tracks too. Linux numbers no thread so high.
+/// The first track number of streams. Linux gives no thread so high a number.
 const FIRST_STREAM: usize = 1 << 23;
 
 #[derive(Serialize)]
@@ -40,7 +40,7 @@ fn process((index, process): (usize, &Process)) -> Vec<Value> {
     let named = threads.into_iter().map(|thread| thread_name(thread as usize, format!("thread {thread}")));
     events.extend(named);
     if let Some(ready) = process.ready_at() {
-        // A mark of the whole process.
+        // The mark is for the whole process.
         events.push(json!({ "ph": "i", "name": "ready", "cat": "ready", "s": "p", "pid": pid, "tid": pid, "ts": microseconds(ready) }));
     }
     for (index, (stream, samples)) in streams::launches(process).into_iter().enumerate() {
@@ -82,7 +82,8 @@ fn complete(process: &Process, event: &Event) -> Value {
     })
 }
 
-/// A hang has a track of its own. On its thread's track it could overlap the same call, once that has returned.
+/// Returns the two events of a hang, on a track of its own. On its thread's track the hang could overlap the event of
+/// the same call, once that has returned.
 fn hang(process: &Process, event: &Event, id: usize) -> [Value; 2] {
     let begun = process.on_axis(event.begun);
     let name = format!("HANG: {}", name(event));
@@ -94,7 +95,7 @@ fn hang(process: &Process, event: &Event, id: usize) -> [Value; 2] {
     ]
 }
 
-/// The kernel, or else the call.
+/// Returns the kernel's name, or else the call's.
 fn name(event: &Event) -> String {
     match (event.kind, &*event.subject) {
         (_, "") => event.call.to_string(),

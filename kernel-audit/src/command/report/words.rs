@@ -1,4 +1,4 @@
-//! How reports write names, times and numbers.
+//! Writes names, times and numbers in reports.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::record::Event;
 pub(crate) use crate::record::Time;
 use crate::wrapped::wrapped_for_terminal;
 
-/// What an event is about: a kernel, a limit, or an image with its size.
+/// Returns what an event is about: a kernel, a limit, or an image with its size.
 pub(crate) fn subject(event: &Event) -> String {
     match event.bytes {
         0 => readable(&event.subject),
@@ -17,12 +17,13 @@ pub(crate) fn subject(event: &Event) -> String {
     }
 }
 
-/// The sentences that explain a hang, and below them the stack of its thread.
+/// Splits the text of a hang into the sentences that explain the hang, and the stack of its thread.
 pub(crate) fn explanation_and_stack(hang: &Event) -> (Vec<&str>, Vec<&str>) {
     hang.text.lines().partition(|line| !line.starts_with(' '))
 }
 
-/// The resident kernel that a call would have waited for, behind a separator, or nothing.
+/// Returns the resident kernel that a call would have waited for, behind a separator. Returns an empty text if there is
+/// none.
 pub(crate) fn while_resident(event: &Event, separator: &str) -> String {
     match &*event.resident {
         "" => String::new(),
@@ -30,7 +31,7 @@ pub(crate) fn while_resident(event: &Event, separator: &str) -> String {
     }
 }
 
-/// A kernel, or a library and the function in it, with names as in C++.
+/// Returns a kernel, or a library and the function in it, with names as in C++.
 pub(crate) fn caller(recorded: &str) -> String {
     match recorded.split_once(' ') {
         None if recorded.is_empty() => "(no room for the name)".to_owned(),
@@ -39,11 +40,12 @@ pub(crate) fn caller(recorded: &str) -> String {
     }
 }
 
-/// The beginning of a text, in one line: a command can have a program as an argument, and a kernel a thousand characters.
+/// Returns the beginning of a text, in one line: a command can have a whole program as an argument, and a kernel's name
+/// can have a thousand characters.
 pub(crate) fn short(text: &str) -> String {
     const LONG: usize = 100;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    // A terminal obeys some characters.
+    // Control characters are replaced, because a terminal obeys them.
     let line = line.replace(char::is_control, "\u{fffd}");
     match line.char_indices().nth(LONG) {
         Some((end, _)) => format!("{}..", &line[..end]),
@@ -51,20 +53,20 @@ pub(crate) fn short(text: &str) -> String {
     }
 }
 
-/// `1 process`, `2 processes`.
+/// Returns `1 process`, `2 processes`.
 pub(crate) fn processes(count: usize) -> String {
     format!("{count} process{}", if count == 1 { "" } else { "es" })
 }
 
-/// Nanoseconds as the JSON has them.
+/// Serializes nanoseconds as milliseconds, as the JSON has them.
 pub(crate) fn milliseconds<S: Serializer>(nanoseconds: &u64, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(*nanoseconds as f64 / 1e6)
 }
 
-/// Why there may be no record at all.
+/// The reasons why there may be no record at all.
 pub(crate) const NOTHING_SEEN: &str = "no call to the driver was seen, because the program made none, opened the driver by its whole path, ran as another user or with another `LD_LIBRARY_PATH`, or is static or setuid";
 
-/// A text in lines that the terminal has room for.
+/// Writes a text in lines that fit the terminal.
 pub(crate) fn paragraph(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     writeln!(f, "{}", wrapped_for_terminal(text))
 }

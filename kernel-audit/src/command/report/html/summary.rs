@@ -1,4 +1,4 @@
-//! The beginning of the page, for readers who do not know how CUDA loads kernels.
+//! Writes the beginning of the page, for readers who do not know how CUDA loads kernels.
 
 use std::fmt::{self, Write as _};
 
@@ -13,7 +13,7 @@ use crate::command::report::words::{NOTHING_SEEN, Time, processes, short};
 use crate::record::{Event, Kind, PTX, Report};
 use crate::rules;
 
-/// The most causes that are said first.
+/// The most causes that the summary names.
 const CAUSES: usize = 3;
 
 pub(super) fn html(audit: &Audit) -> String {
@@ -42,7 +42,7 @@ fn write(to: &mut String, audit: &Audit) -> fmt::Result {
     Ok(())
 }
 
-/// Writes what is wrong, and what to do, in two sentences for each cause: first the hang.
+/// Writes what is wrong, and what to do, in two sentences for each cause. The hang comes first.
 fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
     let mut hangs: Vec<_> = audit.events().filter(|event| event.kind == Kind::Hang).collect();
     hangs.sort_by_key(|hang| hang.has_returned);
@@ -97,7 +97,7 @@ fn what_to_do(to: &mut String, remedy: &str) -> fmt::Result {
     writeln!(to, "<p><strong>What to do:</strong> {}.</p>", code(remedy))
 }
 
-/// Counts the loaded kernels and images, those that were late, and their time.
+/// Writes the numbers of loaded kernels and images, how many were late, and how long they took.
 fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
     writeln!(to, "<ul>")?;
     let count = |number: fn(&Report) -> u64| {
@@ -164,7 +164,7 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
     writeln!(to, "</ul>")
 }
 
-/// Text with code between backticks, and kernels' names there as in C++.
+/// Formats text as HTML, with code between backticks, and in the code kernels' names as in C++.
 pub(super) fn code(text: &str) -> String {
     page::with_code(text, readable)
 }

@@ -1,7 +1,7 @@
-//! Timelines as SVG: a lane for each thread and each stream, or for each process.
+//! Draws timelines as SVG: a lane for each thread and each stream, or for each process.
 //!
-//! Events that are narrower than a few pixels become one bar with those beside them, so that a timeline has a bounded number
-//! of elements for any number of events.
+//! Events that are narrower than a few pixels share a bar with their neighbours, so that a timeline has a bounded
+//! number of elements for any number of events.
 
 mod axis;
 mod bars;
@@ -18,15 +18,15 @@ use crate::command::report::streams::{self, Launches};
 use crate::command::report::words::Time;
 use crate::record::{Event, Kind};
 
-/// Lanes of threads, of streams, and of processes. Further ones share a lane.
+/// The most lanes of threads or streams, and of processes. Further ones share a lane.
 const LANES: usize = 16;
 const PROCESSES: usize = 64;
 
-/// Units of length, which are pixels on a wide screen.
+/// Lengths in units of the timeline, which are pixels on a wide screen.
 const MARGIN: f64 = 10.0;
 const TOP: f64 = 40.0;
 const LANE: f64 = 26.0;
-/// The colours, and the pattern of hangs, which all timelines use.
+/// The legend of all timelines: the colours, and the pattern of hangs.
 pub(super) const LEGEND: &str = "\
 <ul class=\"legend\">
 <li><svg aria-hidden=\"true\"><rect class=\"load\" width=\"24\" height=\"16\"/></svg>kernel loaded</li>
@@ -49,9 +49,9 @@ patternTransform=\"rotate(45)\"><line class=\"hatching\" x2=\"0\" y2=\"5\"/></pa
 struct Lane<'a> {
     name: String,
     events: Vec<Span<'a>>,
-    /// If the lane is a stream.
+    /// The launches, if the lane is a stream.
     launches: Vec<Launches<'a>>,
-    /// When its process was ready, if the lane is a process.
+    /// When the process was ready, if the lane is a process.
     ready: Option<u64>,
 }
 
@@ -94,14 +94,14 @@ fn drawn(process: &Process) -> impl Iterator<Item = &Event> {
     process.report.events.iter().filter(|event| event.kind != Kind::Unwatched)
 }
 
-/// The time of the last thing that is known of a process.
+/// Returns the time of the last event, sample or ready mark of a process.
 fn end(process: &Process) -> u64 {
     let events = process.report.events.iter().map(|event| event.begun.saturating_add(event.took));
     let samples = process.report.activity.iter().map(|sample| sample.at);
     events.chain(samples).chain(process.report.ready).max().unwrap_or(0)
 }
 
-/// As many lanes as there is room for: those with the most events, in their order, and one for all others.
+/// Returns at most `room` lanes, those with the most events, in their order, and one lane for all others.
 fn bounded<'a>(lanes: Vec<Lane<'a>>, room: usize, of: &str) -> Vec<Lane<'a>> {
     if lanes.len() <= room {
         return lanes;
@@ -157,7 +157,7 @@ fn write_svg(svg: &mut String, label: &str, lanes: &[Lane<'_>], end: u64, ready:
     }
     if let Some(ready) = ready {
         let x = x(ready, end);
-        // Not beyond the right end.
+        // The text does not reach beyond the right end.
         let (at, anchor) = if x > NAMES + WIDTH / 2.0 { (x - 4.0, "end") } else { (x + 4.0, "start") };
         writeln!(
             svg,
@@ -169,7 +169,7 @@ fn write_svg(svg: &mut String, label: &str, lanes: &[Lane<'_>], end: u64, ready:
     writeln!(svg, "</svg>\n</div>")
 }
 
-/// Lines at round times.
+/// Writes lines at round times.
 fn write_axis(svg: &mut String, end: u64, bottom: f64) -> fmt::Result {
     let (unit, name) = match end {
         0..10_000 => (1e3, "us"),
@@ -187,7 +187,7 @@ fn write_axis(svg: &mut String, end: u64, bottom: f64) -> fmt::Result {
             break;
         }
         let x = NAMES + value / whole * WIDTH;
-        // Without the rounding errors of the product.
+        // Removes the rounding errors of the product.
         let value = (value * 1e6).round() / 1e6;
         writeln!(
             svg,

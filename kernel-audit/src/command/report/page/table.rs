@@ -1,4 +1,4 @@
-//! Tables of pages, which scroll in a box of their own and are sorted by a click on a heading.
+//! Writes tables of pages. A table scrolls in a box of its own, and a click on a heading sorts it.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use super::Text;
 
 /// A table. A column whose cells are numbers is aligned to the right.
 pub(crate) struct Table<'a> {
-    /// For screen readers.
+    /// The name of the table, for screen readers.
     pub(crate) label: &'a str,
     pub(crate) headings: &'a [&'a str],
     pub(crate) rows: Vec<Vec<Cell>>,
 }
 
-/// A cell: HTML, and the number by which it is sorted, if it is not sorted as text.
+/// A cell: its HTML, and the number by which the cell is sorted, if it is not sorted as text.
 pub(crate) struct Cell {
     html: String,
     value: Option<f64>,
@@ -23,12 +23,12 @@ impl Cell {
         Cell { html: Text(text).to_string(), value: None }
     }
 
-    /// Text in a font of code: a name in a program.
+    /// Returns a cell with text in a font for code: a name in a program.
     pub(crate) fn code(text: impl fmt::Display) -> Cell {
         Cell { html: format!("<code>{}</code>", Text(text)), value: None }
     }
 
-    /// Code of which only the beginning is shown, until it is unfolded.
+    /// Returns a cell with code of which only the beginning is shown, until a reader unfolds it.
     pub(crate) fn folded(beginning: impl fmt::Display, whole: impl fmt::Display) -> Cell {
         let (beginning, whole) = (Text(beginning), Text(whole));
         let html =
@@ -36,7 +36,7 @@ impl Cell {
         Cell { html, value: None }
     }
 
-    /// A number as people read it.
+    /// Returns a cell with a number, in the form that people read.
     pub(crate) fn number(value: f64, text: impl fmt::Display) -> Cell {
         Cell { html: Text(text).to_string(), value: Some(value) }
     }

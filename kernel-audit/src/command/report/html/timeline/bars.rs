@@ -1,4 +1,4 @@
-//! The bars of a lane: one for each event that can be seen alone, and one for several that are too narrow.
+//! Makes the bars of a lane: one for each event that can be seen alone, and one for several events that are too narrow.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::command::process::is_late;
 use crate::command::report::words::{Time, short, subject, while_resident};
 use crate::record::{Event, Kind, PTX};
 
-/// How an event is drawn. Later ones are drawn over earlier ones.
+/// How an event is drawn. Later variants are drawn over earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Look {
     Hang,
@@ -32,7 +32,7 @@ impl Look {
         }
     }
 
-    /// Its class in `audit.css`, and what several of them are.
+    /// Returns the class in `audit.css`, and the words for several such events.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Look::Load => ("load", "kernels loaded"),
@@ -50,21 +50,21 @@ impl Look {
     }
 }
 
-/// Events as one bar.
+/// One event or several, drawn as one bar.
 pub(super) struct Bar<'a> {
     pub(super) look: Look,
-    /// In units of the timeline, as is `to`.
+    /// The left end in units of the timeline; `to` is the right end.
     pub(super) from: f64,
     pub(super) to: f64,
     count: usize,
-    /// In nanoseconds.
+    /// The time of all events, in nanoseconds.
     total: u64,
     longest: Span<'a>,
     first: u64,
 }
 
 impl Bar<'_> {
-    /// The text that appears when somebody points at it.
+    /// Returns the text that appears when somebody points at the bar.
     pub(super) fn title(&self) -> String {
         let Event { call, caller, .. } = self.longest.event;
         let took = |span: &Span<'_>| Time(span.to - span.from);
@@ -87,7 +87,7 @@ impl Bar<'_> {
     }
 }
 
-/// The bars of events: for each way of drawing, at most one bar per few pixels.
+/// Returns the bars of events: for each look, at most one bar per few pixels.
 pub(super) fn bars<'a>(spans: &[Span<'a>], end: u64) -> Vec<Bar<'a>> {
     let mut by_look = BTreeMap::<Look, Vec<Span<'_>>>::new();
     for span in spans {

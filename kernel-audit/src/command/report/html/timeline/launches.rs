@@ -1,4 +1,4 @@
-//! The bars of a stream: how many kernels were launched there.
+//! Makes the bars of a stream, which show how many kernels were launched in it.
 
 use kernel_registry_image::readable;
 
@@ -6,16 +6,16 @@ use super::axis::{NARROWEST, x};
 use crate::command::report::streams::Launches;
 use crate::command::report::words::{Time, short};
 
-/// Samples as one bar.
+/// One sample or several, drawn as one bar.
 pub(super) struct Bar<'a> {
-    /// In units of the timeline, as is `to`.
+    /// The left end in units of the timeline; `to` is the right end.
     pub(super) from: f64,
     pub(super) to: f64,
     launches: Launches<'a>,
 }
 
 impl Bar<'_> {
-    /// Launches in each unit of the timeline.
+    /// Returns the number of launches in each unit of the timeline.
     pub(super) fn rate(&self) -> f64 {
         self.launches.count as f64 / (self.to - self.from)
     }
