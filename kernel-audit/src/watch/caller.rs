@@ -20,7 +20,7 @@ use unwind::{Registers, Stack};
 /// The most frames that are read.
 const DEPTH: usize = 48;
 
-/// Who called a hook.
+/// The caller of a hook.
 #[derive(Default)]
 pub(crate) struct Caller {
     pub(crate) library: String,
@@ -37,7 +37,7 @@ pub(crate) fn find(hook: *const c_void) -> Caller {
 }
 
 impl Caller {
-    /// Adds the thread's Python frames. If one of them is the user's, that function is the caller.
+    /// Adds the thread's Python frames to the stack. If one of the frames is the user's, that function is the caller.
     pub(crate) fn in_python(self, frames: &[Frame]) -> Caller {
         let Some(user) = python::find_users_frame(frames) else { return self };
         let name = |frame: &Frame| format!("{}:{} {}", frame.file, frame.line, frame.function);
@@ -48,10 +48,10 @@ impl Caller {
     }
 }
 
-/// Libraries that only pass calls on. Whoever called them is the caller.
+/// Libraries that only pass calls on. The function that called such a library is the caller.
 const INSIDE: [&str; 6] = ["libcuda.so", "libcudart.so", "libc.so", "ld-linux", "libffi.so", "_ctypes."];
 
-/// More bytes than any hook has.
+/// More bytes than the code of any hook has.
 const LARGEST: u64 = 1 << 16;
 
 /// Finds the caller from the registers of a frame on: the first frame outside of the hook, the driver and the runtime API.
@@ -80,7 +80,7 @@ pub(crate) fn find_from(registers: Registers, hook: *const c_void) -> Caller {
     Caller { library, name, stack: outside.map(|(_, known)| &*known.line).collect() }
 }
 
-/// What was found out about the address of an instruction.
+/// What is known of the address of an instruction.
 struct Known {
     library: String,
     /// The function's name, if the file exports it.
@@ -90,11 +90,11 @@ struct Known {
     rule: Option<Rule>,
 }
 
-/// The interpreter's function that runs Python functions. Stacks are read up to it: Python itself says who called it, and in a coroutine the
-/// stack can end there.
+/// The interpreter's function that runs Python functions. Stacks are read up to this function: Python itself says who
+/// called it, and in a coroutine the stack can end there.
 const INTERPRETER: &str = "_PyEval_EvalFrameDefault";
 
-/// What was found out about addresses. It is forgotten when a file is unmapped: another one can get its addresses.
+/// A cache of known addresses. It is emptied when a file is unmapped, because another file can get the same addresses.
 #[derive(Default)]
 struct Found {
     unmapped: u64,
@@ -114,7 +114,7 @@ fn found() -> impl DerefMut<Target = Found> {
 }
 
 impl Found {
-    /// Reads the frames from these registers on. Returns them with their addresses.
+    /// Reads the frames from these registers on. Returns each frame with its address.
     fn frames(&mut self, mut registers: Registers) -> Vec<(u64, Arc<Known>)> {
         let (mut frames, mut stack) = (Vec::new(), Stack::new());
         while frames.len() < DEPTH
@@ -130,7 +130,7 @@ impl Found {
         frames
     }
 
-    /// Looks up an address, if it is in a file that is mapped.
+    /// Looks up an address. Returns `None` if no mapped file contains it.
     fn known(&mut self, address: u64) -> Option<Arc<Known>> {
         match self.addresses.entry(address) {
             Entry::Occupied(entry) => Some(entry.get().clone()),
@@ -140,7 +140,7 @@ impl Found {
 }
 
 fn look_up(address: u64) -> Option<Known> {
-    // The address is behind a call, which can be the last instruction of its function.
+    // The address is that of the instruction after a call, and the call can be the last instruction of its function.
     let inside = address.checked_sub(1)?;
     let mut known = None;
     mapped::each(&mut |file| {
@@ -162,7 +162,7 @@ fn describe(file: &Mapped<'_>, address: u64, inside: u64) -> Known {
     let offset = address - file.begin();
     let line = match (&function, build_id::read(file)) {
         (Some((function, offset)), _) => format!("{library} {function}+{offset:#x}\n"),
-        // Whoever reads the record can find the function in this file, by its offset.
+        // A reader of the record can find the function in this file by its offset.
         (None, Some(id)) => format!("{}#{id}+{offset:#x}\n", path.display()),
         (None, None) => format!("{library}+{offset:#x}\n"),
     };
@@ -179,7 +179,7 @@ mod tests {
     fn addresses() -> [Vec<u64>; 2] {
         let ours = found().frames(Registers::here()).iter().map(|(address, _)| *address).collect();
         let mut theirs = [ptr::null_mut(); DEPTH];
-        // SAFETY: there is room for so many addresses.
+        // SAFETY: the array has room for `DEPTH` addresses.
         let count = unsafe { libc::backtrace(theirs.as_mut_ptr(), DEPTH as i32) };
         [ours, theirs[..count as usize].iter().map(|address| address.addr() as u64).collect()]
     }
@@ -187,7 +187,7 @@ mod tests {
     #[inline(never)]
     fn deep(depth: usize) -> [Vec<u64>; 2] {
         let mut items: Vec<_> = (0..depth).rev().map(|item| black_box(item) * 7).collect();
-        // Through a function of another crate, with a frame of its own.
+        // The sort calls the closure through a function of another crate, which has a frame of its own.
         items.sort_by_key(|item| *item);
         let found = if depth == 0 { addresses() } else { deep(depth - 1) };
         black_box(items);
@@ -195,9 +195,9 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_that_of_the_systems_unwinder() {
+    fn the_stack_is_that_of_glibcs_unwinder() {
         let [ours, theirs] = deep(12);
-        // The first addresses differ: the two unwinders are called at different places.
+        // The first addresses differ, because the two unwinders are called from different instructions.
         assert!(ours.len() > 20, "{ours:x?} {theirs:x?}");
         let same = ours.iter().zip(&theirs).skip(1).filter(|(ours, theirs)| ours == theirs).count();
         assert!(same >= ours.len().min(theirs.len()) - 2, "{ours:x?} {theirs:x?}");

@@ -1,5 +1,5 @@
-//! Puts a stub library in front of the driver in this process. The stub has the driver's name, and its functions are the hooks of this
-//! program. It needs the driver itself, so the loader finds all other functions there.
+//! Puts a stub library in front of the driver in this process. The stub has the driver's name, and its functions are
+//! the hooks in this program. The stub needs the driver itself, so the loader finds all other functions in the driver.
 
 use std::ffi::{CStr, CString, OsStr, c_int, c_void};
 use std::fs::File;
@@ -26,7 +26,8 @@ use crate::watch::record::ready::kernel_registry_audit_ready;
 use crate::watch::record::recording;
 use crate::{environment, variables};
 
-/// The names by which programs open the driver. Most use the first, its `DT_SONAME`. cudarc tries the second one first.
+/// The names by which programs open the driver. Most programs use the first name, the driver's `DT_SONAME`. cudarc
+/// tries the second name first.
 const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
 
 /// The function by which the simulated driver gives up the driver's name. It returns a descriptor of the simulated driver's file, or -1.
@@ -64,7 +65,8 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
         }
     };
     Audit { driver: Some(driver.clone()), ..audit }.choose();
-    // The loader knows a library by its path, which names a descriptor. So the descriptors stay open: no other file gets their numbers.
+    // The loader knows a library by its path, which contains the number of a descriptor. So the descriptors stay open,
+    // and no other file gets their numbers.
     for name in NAMES {
         let file = mem::ManuallyDrop::new(stub(name, &driver).map_err(InstallError::File)?);
         let path =
@@ -84,15 +86,15 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
     Ok(Installed::Now)
 }
 
-/// What is there before `install`.
+/// What is in this process before `install` puts the hooks there.
 enum Behind {
     /// The driver that the hooks will call.
     Driver(PathBuf),
-    /// The hooks that `kernel-audit` put there.
+    /// The hooks that `kernel-audit` put in front of the driver.
     Audit(Library),
 }
 
-/// Finds the driver that the hooks will call, or an audit that is there already.
+/// Finds the driver that the hooks will call, or an audit that is in front of the driver already.
 fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
     for name in NAMES {
         let Ok(open) = Library::open(name, libc::RTLD_NOW | libc::RTLD_NOLOAD) else { continue };
@@ -104,7 +106,8 @@ fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
         if step_back.is_null() {
             return Err(InstallError::AlreadyOpen);
         }
-        // SAFETY: the function of that name has this type. It is part of this program, so it stays when the library is closed.
+        // SAFETY: the function of that name has this type. The function is part of this program, so it stays when the
+        // library is closed.
         let step_back: extern "C" fn() -> c_int = unsafe { mem::transmute(step_back) };
         return match step_back() {
             ..0 => Err(InstallError::AlreadyOpen),
@@ -112,7 +115,8 @@ fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
         };
     }
     let chosen = chosen.map(Path::to_owned);
-    // If `kernel-audit` has set the variable, its hooks can be in front of that driver. The loader knows.
+    // If `kernel-audit` has set the variable, its hooks can be in front of the chosen driver. Only the loader knows
+    // that.
     let path = match chosen {
         Some(path) if environment::variable(variables::DRIVER).is_none() => path,
         chosen => match found_by_loader().map_err(InstallError::Child)? {
@@ -131,16 +135,16 @@ fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
     }
 }
 
-/// What the loader finds by the driver's name.
+/// What the loader finds under the driver's name.
 enum Found {
     Driver(PathBuf),
     Audit,
-    /// With the loader's message.
+    /// No library; with the loader's message.
     Nothing(String),
 }
 
-/// Asks the loader in a forked child. In this process the driver would stay open, because not every driver can be closed again, and
-/// programs would find it before the hooks.
+/// Asks the loader in a forked child. In this process the driver would stay open, because not every driver can be
+/// closed again, and programs would find the driver before the hooks.
 fn found_by_loader() -> io::Result<Found> {
     let mut ends = [0; 2];
     // SAFETY: the array has room for both ends, and nobody else owns these descriptors. The child never returns. It calls the loader and
@@ -183,7 +187,7 @@ fn found_by_loader() -> io::Result<Found> {
     }
 }
 
-/// Makes a library of this name in memory, whose functions are the hooks of this program.
+/// Creates a library of this name in memory, whose functions are the hooks in this program.
 fn stub(name: &CStr, driver: &Path) -> io::Result<File> {
     let hooks = HOOKS.iter().map(|hook| (hook.name, hook.address));
     let symbols = hooks.chain(own().map(|(name, address)| (name.to_str().unwrap_or_default(), address)));
@@ -195,13 +199,14 @@ fn stub(name: &CStr, driver: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The path of a descriptor. It names this process, and not `/proc/self`: a debugger opens it too, and would get a file of its own.
+/// Returns the path of a descriptor. The path names this process, and not `/proc/self`: a debugger opens the path, too,
+/// and for it `/proc/self` would be the debugger.
 fn path_of(descriptor: c_int) -> String {
     format!("/proc/{}/fd/{descriptor}", process::id())
 }
 
-/// Finds a function of the audit that watches this process: the installed audit, or else the one from outside. The latter is found once the
-/// program has opened the driver. Returns null if there is none.
+/// Finds a function of the audit that watches this process: of the installed audit, or else of the audit from outside.
+/// The audit from outside is found once the program has opened the driver. Returns null if there is no audit.
 fn symbol(name: &CStr) -> *mut c_void {
     if let Some(front) = FRONT.get() {
         return front.symbol(name);
@@ -211,7 +216,7 @@ fn symbol(name: &CStr) -> *mut c_void {
     open.next().map_or(ptr::null_mut(), |library| library.symbol(name))
 }
 
-/// Marks the program as ready, if it is watched.
+/// Marks the program as ready. Returns `None` if the program is not watched.
 pub(crate) fn ready() -> Option<()> {
     let ready = symbol(READY);
     if ready.is_null() {
@@ -223,7 +228,7 @@ pub(crate) fn ready() -> Option<()> {
     Some(())
 }
 
-/// Copies the record of this process, if it is watched.
+/// Copies the record of this process. Returns `None` if the process is not watched.
 pub(crate) fn record() -> Option<Vec<u8>> {
     let record = symbol(RECORD);
     if record.is_null() {
@@ -233,10 +238,11 @@ pub(crate) fn record() -> Option<Vec<u8>> {
     let record: extern "C" fn(&mut usize) -> *const AtomicU64 = unsafe { mem::transmute(record) };
     let mut size = 0;
     let words = record(&mut size);
-    // SAFETY: the record has that size, is aligned to a page, and is never unmapped. Other threads write there at the same time, so all
-    // of it is read by atomics. A text that no event names yet may be half written.
+    // SAFETY: the record has that size, is aligned to a page, and is never unmapped. Other threads write to the record
+    // at the same time, so all of its words are read as atomics. A text that no event names yet may be half written.
     let words = unsafe { std::slice::from_raw_parts(words, size / size_of::<AtomicU64>()) };
-    // Events come behind all texts, and a text is written before the event that names it. So reading from the end finds each event's text.
+    // Events come behind all texts in the record, and a text is written before the event that names it. So reading from
+    // the end finds each event's text.
     let mut copy: Vec<_> = words.iter().rev().map(|word| word.load(Ordering::Acquire)).collect();
     copy.reverse();
     Some(copy.into_iter().flat_map(u64::to_ne_bytes).collect())

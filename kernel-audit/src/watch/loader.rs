@@ -1,4 +1,4 @@
-//! What the loader of the system has mapped: the program and its libraries, their symbols, and the driver.
+//! Reads what the loader of libraries has mapped: the program and its libraries, their symbols, and the driver.
 
 pub(crate) mod build_id;
 pub(crate) mod library;

@@ -1,4 +1,4 @@
-//! What the audit needs of the process: threads, locks that a fork leaves usable, and the place for messages.
+//! Provides what the audit needs of the process: threads, locks that a fork leaves usable, and an output for messages.
 
 pub(crate) mod fork;
 pub(crate) mod locked;

@@ -1,6 +1,7 @@
-//! The Python frames of a thread, which are asked for at findings and hangs only. CPython 3.11 and 3.12 export the function by which they write them when they crash: that takes no lock, allocates
-//! nothing, and may be called in the handler of a signal and without the interpreter's lock, for the thread's own frames. For other
-//! versions `locked` asks for the frames, if the thread holds the interpreter's lock.
+//! Reads the Python frames of a thread, at findings and hangs only. CPython 3.11 and 3.12 export the function by which
+//! they write a thread's frames when they crash. That function takes no lock, allocates nothing, and may be called in
+//! the handler of a signal and without the interpreter's lock, for the thread's own frames. For other versions `locked`
+//! asks for the frames, if the thread holds the interpreter's lock.
 
 mod interpreter;
 mod locked;
@@ -13,10 +14,10 @@ use crate::watch::process::system;
 use interpreter::MOST;
 pub(crate) use interpreter::{Frame, Interpreter};
 
-/// The most bytes that are read.
+/// The most bytes of frames that are read.
 const LONGEST: u64 = 32 << 10;
 
-/// The frames of this thread, the innermost first.
+/// Returns the frames of this thread, the innermost first.
 pub(crate) fn frames() -> Vec<Frame> {
     match Interpreter::find().zip(file()) {
         Some((interpreter, file)) => {
@@ -27,12 +28,12 @@ pub(crate) fn frames() -> Vec<Frame> {
     }
 }
 
-/// A file in memory.
+/// Creates a file in memory for frames.
 pub(crate) fn file() -> Option<File> {
     system::memory_file(c"frames").ok()
 }
 
-/// The frames that were written into a file.
+/// Reads the frames that were written into a file.
 pub(crate) fn read(mut file: &File) -> Vec<Frame> {
     let mut text = Vec::new();
     let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(LONGEST).read_to_end(&mut text));
@@ -41,14 +42,15 @@ pub(crate) fn read(mut file: &File) -> Vec<Frame> {
     lines.filter_map(frame).take(MOST).collect()
 }
 
-/// `  File "serve.py", line 42 in forward`
+/// Parses a line such as `  File "serve.py", line 42 in forward`.
 fn frame(line: &str) -> Option<Frame> {
     let (file, rest) = line.trim_start().strip_prefix("File \"")?.rsplit_once("\", line ")?;
     let (line, function) = rest.split_once(" in ")?;
     Some(Frame { file: file.to_owned(), line: line.parse().ok()?, function: function.to_owned() })
 }
 
-/// Finds the frame of the user: the innermost one that is neither of a package nor of Python's own library.
+/// Finds the frame of the user: the innermost frame that is neither of a package nor of Python's own library; or else
+/// the innermost frame.
 pub(crate) fn find_users_frame(frames: &[Frame]) -> Option<&Frame> {
     const OTHERS: [&str; 4] = ["/site-packages/", "/dist-packages/", "/lib/python", "<frozen "];
     let is_users = |frame: &&Frame| !OTHERS.iter().any(|other| frame.file.contains(other));

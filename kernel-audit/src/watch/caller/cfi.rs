@@ -1,5 +1,5 @@
-//! How the caller of a function is found: by the rules in `.eh_frame`, which compilers write for each address. Only the stack pointer and the frame
-//! pointer are followed: hardly any rule needs another register.
+//! Reads how to find the caller of a function, from the rules in `.eh_frame` that compilers write for each address.
+//! Only the stack pointer and the frame pointer are followed, because hardly any rule needs another register.
 
 use gimli::{
     AArch64, BaseAddresses, CfaRule, DW_EH_PE_udata4, EhFrame, EhFrameHdr, EhFrameOffset, Encoding,
@@ -17,22 +17,22 @@ const SP: Register = if IS_ARM { AArch64::SP } else { X86_64::RSP };
 /// The return address.
 const RETURN: Register = if IS_ARM { AArch64::X30 } else { X86_64::RA };
 
-/// A register plus a number; or the word in memory there, plus another number.
+/// A register plus a number; or, with `through`, the word in memory there, plus another number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
-    /// Whether the register is the frame pointer. Else it is the stack pointer.
+    /// Whether the register is the frame pointer. Otherwise it is the stack pointer.
     pub(crate) of_fp: bool,
-    /// How far the word is from the register, if it is a word in memory.
+    /// The offset of the word from the register, if the sum begins with a word in memory.
     pub(crate) through: Option<i64>,
     pub(crate) plus: i64,
 }
 
-/// Where the caller's frame pointer is.
+/// Where the caller's frame pointer is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In its register: the function did not change it.
+pub(crate) enum FramePointer {
+    /// In its register, because the function did not change it.
     Same,
-    /// In memory, this far from the frame's address.
+    /// In memory, at this offset from the frame's address.
     InFrame(i64),
     /// In memory, at this address.
     At(Sum),
@@ -42,14 +42,15 @@ pub(crate) enum Place {
 /// How to find the caller from one address in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// The frame's address: the stack pointer before the call.
+    /// The frame's address, which was the stack pointer before the call.
     pub(crate) frame: Sum,
-    pub(crate) fp: Place,
-    /// How far the return address is from the frame's address.
+    pub(crate) fp: FramePointer,
+    /// The offset of the return address from the frame's address.
     pub(crate) returns: i64,
 }
 
-/// Keeps gimli's rules of registers on the stack, so that it allocates nothing. Compilers write fewer rules than it has room for.
+/// Keeps gimli's rules for registers on the stack, so that gimli allocates nothing. There is room for more rules than
+/// compilers write.
 struct OnStack;
 
 impl UnwindContextStorage<usize> for OnStack {
@@ -57,12 +58,13 @@ impl UnwindContextStorage<usize> for OnStack {
     type Stack = [UnwindTableRow<usize, Self>; 4];
 }
 
-/// Returns the rule for an address in this file, if there is a caller.
+/// Returns the rule for an address in this file, or `None` if there is no caller.
 pub(crate) fn rule(file: &Mapped<'_>, address: u64) -> Option<Rule> {
     let header = file.headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
     let index_at = file.start(header);
     let index = file.rest(index_at)?;
-    // All linkers write the number of entries in 4 bytes. A damaged one of 8 bytes would overflow gimli's arithmetic.
+    // All linkers write the number of entries in 4 bytes. A damaged number of 8 bytes would overflow gimli's
+    // arithmetic.
     if index.get(2) != Some(&DW_EH_PE_udata4.0) {
         return None;
     }
@@ -90,12 +92,13 @@ pub(crate) fn rule(file: &Mapped<'_>, address: u64) -> Option<Rule> {
         CfaRule::Expression(expression) => Sum::read(expression.get(&frames).ok()?, common.encoding())?,
     };
     let fp = match row.register(FP) {
-        None | Some(RegisterRule::SameValue) => Place::Same,
-        Some(RegisterRule::Offset(offset)) => Place::InFrame(offset),
+        None | Some(RegisterRule::SameValue) => FramePointer::Same,
+        Some(RegisterRule::Offset(offset)) => FramePointer::InFrame(offset),
         Some(RegisterRule::Expression(expression)) => {
-            Sum::read(expression.get(&frames).ok()?, common.encoding()).map_or(Place::Unknown, Place::At)
+            Sum::read(expression.get(&frames).ok()?, common.encoding())
+                .map_or(FramePointer::Unknown, FramePointer::At)
         }
-        Some(_) => Place::Unknown,
+        Some(_) => FramePointer::Unknown,
     };
     match row.register(RETURN)? {
         RegisterRule::Offset(returns) => Some(Rule { frame, fp, returns }),
@@ -108,7 +111,7 @@ impl Sum {
         matches!(register, FP | SP).then_some(Sum { of_fp: register == FP, through: None, plus })
     }
 
-    /// Reads an expression, if it is a sum: functions that align their stack have such.
+    /// Reads an expression, if it is a sum. Functions that align their stack have such expressions.
     fn read(expression: Expression<EndianSlice<'_, LittleEndian>>, encoding: Encoding) -> Option<Self> {
         let mut operations = expression.operations(encoding);
         let Operation::RegisterOffset { register, offset, .. } = operations.next().ok()?? else {
@@ -151,19 +154,19 @@ mod tests {
         let base = (copy.as_mut_ptr().expose_provenance() as u64).wrapping_sub(headers[0].p_vaddr);
         let file = Mapped { name: b"", headers: &headers, base };
         let number = |at: usize| i32::from_le_bytes(copy[index_at + at..][..4].try_into().unwrap()) as isize;
-        // A function, and where its entry is. Numbers in the index count from its beginning.
+        // A function, and the offset of its entry. Offsets in the index count from the beginning of the index.
         const ROW: usize = 12 + 8 * 16;
         let [frames_at, function, entry_at] = [4 + number(4), number(ROW), number(ROW + 4)];
         let address = file.start(&headers[1]).wrapping_add_signed(function as i64);
         let whole = rule(&file, address);
         assert!(whole.is_some());
         let parts = [(0, 20), (ROW as isize, 8), (frames_at, 24), (entry_at, 40)];
-        let places =
+        let offsets =
             parts.map(|(begin, bytes)| (0..bytes).map(move |at| index_at.wrapping_add_signed(begin) + at));
-        let places: Vec<usize> = places.into_iter().flatten().collect();
-        // Two bytes are damaged, of which one is in the head of the index.
+        let offsets: Vec<usize> = offsets.into_iter().flatten().collect();
+        // Two bytes are damaged at a time. One of them is in the head of the index.
         for (first, second) in
-            places.iter().flat_map(|place| places[..20].iter().map(move |head| (*place, *head)))
+            offsets.iter().flat_map(|offset| offsets[..20].iter().map(move |head| (*offset, *head)))
         {
             for (one, other) in [0, 4, 0x0a, 0x80, 0xff].into_iter().flat_map(|one| [(one, 4), (one, 0xff)]) {
                 let before = [mem::replace(&mut copy[first], one), mem::replace(&mut copy[second], other)];

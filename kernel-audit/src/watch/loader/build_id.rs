@@ -1,8 +1,9 @@
-//! The build id of a library in this process: what its linker wrote to tell it from every other one, also of the same name.
+//! Reads the build id of a library in this process. By the build id, a linker tells each library from every other, also
+//! from one of the same name.
 
 use crate::watch::loader::mapped::Mapped;
 
-/// The note's type, and the name of who defines it.
+/// The type of the note, and the name of the note's owner.
 const NT_GNU_BUILD_ID: u32 = 3;
 const GNU: &[u8] = b"GNU\0";
 
@@ -15,7 +16,7 @@ pub(crate) fn read(file: &Mapped<'_>) -> Option<String> {
     mapped.find_map(|(notes, align)| id_among(notes, align as usize))
 }
 
-/// The build id in a segment of notes. Each has three numbers, then a name and bytes, which are padded.
+/// Finds the build id in a segment of notes. Each note has three numbers, then a name and bytes, both padded.
 fn id_among(mut notes: &[u8], align: usize) -> Option<String> {
     let align = if align == 8 { 8 } else { 4 };
     loop {
@@ -51,8 +52,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_tells_the_same_as_the_process() {
-        let (this, mut id) = (a_file_tells_the_same_as_the_process as *const () as u64, None);
+    fn the_build_id_in_memory_is_in_the_file() {
+        let (this, mut id) = (the_build_id_in_memory_is_in_the_file as *const () as u64, None);
         mapped::each(&mut |file| {
             let is_here = file.segment_at(this, 1).is_some();
             id = is_here.then(|| read(file)).flatten();

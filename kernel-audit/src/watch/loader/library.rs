@@ -1,4 +1,4 @@
-//! Libraries that the loader has opened.
+//! Opens libraries by the loader.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -14,16 +14,17 @@ unsafe impl Send for Library {}
 unsafe impl Sync for Library {}
 
 impl Library {
-    /// Opens a library, or returns the loader's words.
+    /// Opens a library, or returns the loader's message.
     pub(crate) fn open(name: &CStr, flags: c_int) -> Result<Library, String> {
-        // SAFETY: it is a driver, and loading one does what every program that uses a GPU does; or a stub, which has no code.
+        // SAFETY: the library is a driver, and loading a driver does what every program that uses a GPU does; or a
+        // stub, which has no code.
         let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
         if !handle.is_null() {
             return Ok(Library(handle));
         }
-        // SAFETY: it is this thread's last text, or null: a library that is not open is no error.
+        // SAFETY: the message is this thread's last one, or null: that a library is not open is no error.
         let text = unsafe { libc::dlerror().as_ref() };
-        // SAFETY: texts end with a zero.
+        // SAFETY: messages end with a zero.
         Err(text
             .map(|text| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
             .unwrap_or_default())
@@ -34,21 +35,21 @@ impl Library {
         unsafe { libc::dlsym(self.0, name.as_ptr()) }
     }
 
-    /// The file that the loader found.
+    /// Returns the file that the loader found.
     pub(crate) fn path(&self) -> PathBuf {
         let Some(map) = self.map() else { return PathBuf::new() };
         // SAFETY: the text ends with a zero, and is there as long as the library is open.
         OsStr::from_bytes(unsafe { CStr::from_ptr(map.name) }.to_bytes()).into()
     }
 
-    /// What is added to the addresses in the file.
+    /// Returns the load bias, which is added to the addresses in the file.
     pub(crate) fn base(&self) -> u64 {
         self.map().map_or(0, |map| map.offset as u64)
     }
 
     fn map(&self) -> Option<&LinkMap> {
         let mut map: *const LinkMap = ptr::null();
-        // SAFETY: the request stores such an address. What is there stays as long as the library is open.
+        // SAFETY: the request stores the address of a `LinkMap`, which stays as long as the library is open.
         unsafe {
             let found = libc::dlinfo(self.0, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) == 0;
             if found { map.as_ref() } else { None }

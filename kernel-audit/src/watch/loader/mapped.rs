@@ -1,4 +1,4 @@
-//! The files that the loader has mapped: the program, and its libraries.
+//! Lists the files that the loader has mapped: the program, and its libraries.
 
 use std::env;
 use std::ffi::{CStr, OsStr, c_int, c_void};
@@ -10,7 +10,7 @@ use crate::watch::process::fork;
 
 /// A file that the loader has mapped.
 pub(crate) struct Mapped<'a> {
-    /// The loader's name for it. Empty for the program itself.
+    /// The loader's name of the file. It is empty for the program itself.
     pub(crate) name: &'a [u8],
     pub(crate) headers: &'a [libc::Elf64_Phdr],
     /// The load bias, which the loader adds to the addresses in the file.
@@ -18,30 +18,30 @@ pub(crate) struct Mapped<'a> {
 }
 
 impl Mapped<'_> {
-    /// Whether the loader knows it by this path.
+    /// Returns whether the loader knows the file by this path.
     fn is_named(&self, path: &Path) -> bool {
         self.name == path.as_os_str().as_bytes()
     }
 
-    /// Whether it is what another file needs by this name.
+    /// Returns whether a file that needs a library of this name means this file.
     pub(crate) fn is_meant_by(&self, name: &[u8], soname: Option<&[u8]>) -> bool {
         self.name == name
             || soname == Some(name)
             || self.name.rsplit(|byte| *byte == b'/').next() == Some(name)
     }
 
-    /// The bytes of the segment of this type, if it is mapped.
+    /// Returns the bytes of the segment of this type, if it is mapped.
     pub(crate) fn segment(&self, kind: u32) -> Option<&[u8]> {
         let header = self.headers.iter().find(|header| header.p_type == kind)?;
         self.rest(self.start(header))?.get(..header.p_filesz as usize)
     }
 
-    /// The bytes from an address to the end of its segment, without the zeros that the file does not contain.
+    /// Returns the bytes from an address to the end of its segment, without the zeros that the file does not contain.
     pub(crate) fn rest(&self, address: u64) -> Option<&[u8]> {
         let (header, inside) = self.segment_at(address, 1)?;
         let bytes = usize::try_from(header.p_filesz - inside).ok()?;
         let begin = ptr::with_exposed_provenance::<u8>(address as usize);
-        // SAFETY: the loader has mapped these bytes, which can be read, and they stay while its lock is held.
+        // SAFETY: the loader has mapped these bytes. They can be read, and stay while the loader's lock is held.
         (header.p_flags & libc::PF_R != 0).then(|| unsafe { slice::from_raw_parts(begin, bytes) })
     }
 
@@ -49,24 +49,24 @@ impl Mapped<'_> {
         if self.name.is_empty() {
             return env::current_exe().ok();
         }
-        // A relative name is what the program gave to `dlopen`. The working directory may have changed since.
+        // A relative name is the one that the program gave to `dlopen`. The working directory may have changed since.
         let name = Path::new(OsStr::from_bytes(self.name));
         if name.is_absolute() { Some(name.to_owned()) } else { path_at(self.start(self.headers.first()?)) }
     }
 
-    /// Where the file begins in memory.
+    /// Returns the address at which the file begins in memory.
     pub(crate) fn begin(&self) -> u64 {
         const PAGE: u64 = 4096;
         let loaded = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
         loaded.map(|header| self.start(header)).min().map_or(self.base, |begin| begin - begin % PAGE)
     }
 
-    /// Where a segment begins in memory.
+    /// Returns the address at which a segment begins in memory.
     pub(crate) fn start(&self, header: &libc::Elf64_Phdr) -> u64 {
         self.base.wrapping_add(header.p_vaddr)
     }
 
-    /// The segment that the file has at this address, for so many bytes, and how far inside it the address is.
+    /// Returns the segment that has so many bytes at this address, and the offset of the address in the segment.
     pub(crate) fn segment_at(&self, address: u64, bytes: u64) -> Option<(&libc::Elf64_Phdr, u64)> {
         let loaded = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
         loaded.into_iter().find_map(|header| {
@@ -76,7 +76,7 @@ impl Mapped<'_> {
     }
 }
 
-/// The path of the file that is mapped at an address, as the system knows it.
+/// Returns the path of the file that is mapped at an address, as Linux reports it.
 fn path_at(address: u64) -> Option<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let is_at = |line: &&str| {
@@ -88,7 +88,7 @@ fn path_at(address: u64) -> Option<PathBuf> {
     Some(PathBuf::from(&line[line.find('/')?..]))
 }
 
-/// Returns whether the search ends with this file.
+/// A function that looks at a file, and returns whether the search ends with this file.
 type Look<'a> = &'a mut dyn FnMut(&Mapped<'_>) -> bool;
 
 /// Shows one file after the other to `look`, until it returns true.
@@ -111,7 +111,7 @@ pub(crate) fn each(mut look: Look<'_>) {
     fork::undivided(|| unsafe { libc::dl_iterate_phdr(Some(step), (&raw mut look).cast()) });
 }
 
-/// The load bias of the file of this path, if it is mapped.
+/// Returns the load bias of the file of this path, if it is mapped.
 pub(crate) fn base_of(path: &Path) -> Option<u64> {
     let mut base = None;
     each(&mut |file| {
@@ -144,7 +144,7 @@ pub(crate) fn find_by_name(name: &OsStr) -> Vec<PathBuf> {
     found
 }
 
-/// Whether so many bytes at an address are part of a mapped file, and can be read.
+/// Returns whether so many bytes at an address are part of a mapped file, and can be read.
 pub(crate) fn is_readable(address: *const c_void, bytes: usize) -> bool {
     let (address, mut is_readable) = (address.addr() as u64, false);
     each(&mut |file| {

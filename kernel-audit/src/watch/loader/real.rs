@@ -1,4 +1,4 @@
-//! The driver behind: the library that the program would have found.
+//! Finds the driver behind the hooks: the library that the program would have found.
 
 use std::ffi::{CStr, CString, c_void};
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::watch::loader::library::Library;
 use crate::watch::loader::{mapped, symbols};
 use crate::watch::process::fork;
 
-/// A function of the driver behind, looked up once. `F` is the type of a pointer to it.
+/// A function of the driver behind the hooks, looked up once. `F` is the type of a pointer to the function.
 pub(crate) struct Function<F> {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
@@ -32,7 +32,7 @@ impl<F: Copy> Function<F> {
         Function { name, address: AtomicPtr::new(ptr::null_mut()), of: PhantomData }
     }
 
-    /// The function, if that driver has it.
+    /// Returns the function, if the driver behind the hooks has it.
     #[inline]
     pub(crate) fn get(&self) -> Option<F> {
         match self.function(self.address.load(Ordering::Relaxed)) {
@@ -41,7 +41,8 @@ impl<F: Copy> Function<F> {
         }
     }
 
-    /// The function, and whether its calls are watched, which `begin` tells before it is looked up. Calls that are not watched ask again.
+    /// Returns the function, and whether its calls are watched. Before the function is looked up, `begin` tells whether
+    /// calls can be watched. If they cannot, the next call asks again.
     #[inline]
     pub(crate) fn get_after(&self, begin: fn() -> bool) -> Option<(F, bool)> {
         match self.function(self.address.load(Ordering::Relaxed)) {
@@ -75,12 +76,13 @@ impl<F: Copy> Function<F> {
 
     #[inline]
     fn function(&self, address: *mut c_void) -> Option<F> {
-        // SAFETY: `new` was promised that this is its type, which is one pointer wide.
+        // SAFETY: `new` was promised that `F` is the function's type, which is one pointer wide.
         (address > MISSING).then(|| unsafe { mem::transmute_copy::<*mut c_void, F>(&address) })
     }
 }
 
-/// What stands for a function that the driver does not have, as null does for one that was not looked up.
+/// The address that stands for a function which the driver does not have. Null stands for a function that was not
+/// looked up.
 const MISSING: *mut c_void = ptr::without_provenance_mut(1);
 
 /// Returns what the driver stores in place of `value`, if the call succeeds.
@@ -88,7 +90,8 @@ pub(crate) fn stored<T>(mut value: T, ask: impl FnOnce(&mut T) -> CUresult) -> O
     (ask(&mut value) == CUresult::CUDA_SUCCESS).then_some(value)
 }
 
-/// Declares a function of the driver behind. Its type is that of cudarc's bindings, which the compiler checks unless it is `unbound`.
+/// Declares a function of the driver behind the hooks. The type is that of cudarc's bindings, which the compiler checks
+/// unless the function is `unbound`.
 macro_rules! driver_function {
     (static $function:ident = $name:ident($($ty:ty),*)) => {
         const _: unsafe fn($($ty),*) -> CUresult = cudarc::driver::sys::$name;
@@ -96,14 +99,14 @@ macro_rules! driver_function {
     };
     (unbound static $function:ident = $name:ident($($ty:ty),*)) => {
         static $function: $crate::watch::loader::real::Function<unsafe extern "C" fn($($ty),*) -> CUresult> = {
-            // SAFETY: this is its type, by cudarc's bindings or by CUDA's documentation.
+            // SAFETY: this is the function's type, by cudarc's bindings or by CUDA's documentation.
             unsafe { $crate::watch::loader::real::Function::new($crate::watch::loader::real::c_name(concat!(stringify!($name), "\0"))) }
         };
     };
 }
 pub(crate) use driver_function;
 
-/// A name that ends with a zero.
+/// Converts a name that ends with a zero.
 pub(crate) const fn c_name(name: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(name.as_bytes()) {
         Ok(name) => name,
@@ -111,22 +114,22 @@ pub(crate) const fn c_name(name: &'static str) -> &'static CStr {
     }
 }
 
-/// A function of the driver behind, or null. Its own tables tell: libraries that share a GPU stand before `dlsym`, and would hand out what calls the
-/// hooks again.
+/// Returns a function of the driver behind the hooks, or null. The function is read from the driver's own tables:
+/// libraries that share a GPU put themselves in front of `dlsym`, and would return functions that call the hooks again.
 pub(crate) fn symbol(name: &CStr) -> *mut c_void {
     let address = driver().and_then(|driver| symbols::find_from(driver, name));
     address.map_or(ptr::null_mut(), |address| ptr::with_exposed_provenance_mut(address as usize))
 }
 
-/// Where the driver behind begins, if there is one. It is never closed.
+/// Returns the load bias of the driver behind the hooks, if there is one. The driver is never closed.
 pub(crate) fn driver() -> Option<u64> {
     static OPEN: OnceLock<Option<u64>> = OnceLock::new();
-    // By its path: the name is that of the hooks. The library in front has loaded it.
+    // The driver is found by its path, because its name is that of the hooks. The library in front has loaded it.
     let path = Audit::chosen().driver.as_ref()?;
     *fork::once(&OPEN, || mapped::base_of(path).or_else(|| open(path)))
 }
 
-/// Opens a driver, for ever.
+/// Opens a driver that is never closed.
 fn open(path: &Path) -> Option<u64> {
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     Some(mem::ManuallyDrop::new(Library::open(&path, libc::RTLD_NOW).ok()?).base())

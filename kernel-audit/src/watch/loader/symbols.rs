@@ -1,5 +1,5 @@
-//! The functions that a mapped file exports, read from its own tables. `dlsym` and `dladdr` take a lock of the loader that is held while a library's
-//! initializers run, and other libraries stand before `dlsym`.
+//! Finds the functions that a mapped file exports, in the file's own tables. `dlsym` and `dladdr` take a lock of the
+//! loader that is held while a library's initializers run, and other libraries put themselves in front of `dlsym`.
 
 use std::ffi::CStr;
 
@@ -12,7 +12,8 @@ const TABLE: u64 = 6;
 const SONAME: u64 = 14;
 const GNU_HASH: u64 = 0x6fff_fef5;
 
-/// The address of a function that a file in this process exports: the program, or the first library that does.
+/// Returns the address of a function that a file in this process exports: the program, or else the first library that
+/// exports it.
 pub(crate) fn find(name: &CStr) -> Option<u64> {
     let mut found = None;
     mapped::each(&mut |file| {
@@ -22,7 +23,7 @@ pub(crate) fn find(name: &CStr) -> Option<u64> {
     found
 }
 
-/// The bytes of a constant that a file in this process exports.
+/// Returns the bytes of a constant that a file in this process exports.
 pub(crate) fn bytes_of(name: &[u8]) -> Option<Vec<u8>> {
     let mut found = None;
     mapped::each(&mut |file| {
@@ -34,7 +35,7 @@ pub(crate) fn bytes_of(name: &[u8]) -> Option<Vec<u8>> {
     found
 }
 
-/// The address of a function of the file at this base, or of those that it needs.
+/// Returns the address of a function that the file at this base exports, or else a library that the file needs.
 pub(crate) fn find_from(base: u64, name: &CStr) -> Option<u64> {
     let (mut bases, mut next) = (vec![base], 0);
     while let Some(base) = bases.get(next).copied() {
@@ -65,14 +66,14 @@ pub(crate) fn find_from(base: u64, name: &CStr) -> Option<u64> {
     None
 }
 
-/// The tables of one file.
+/// The symbol tables of one file.
 pub(crate) struct Symbols<'a> {
     base: u64,
     dynamic: &'a [u8],
     table: &'a [u8],
     names: &'a [u8],
     gnu: Option<GnuHash<'a>>,
-    /// How many symbols there are, if the older hash table tells.
+    /// The number of symbols, if the older hash table tells it.
     count: u32,
 }
 
@@ -95,7 +96,7 @@ impl<'a> Symbols<'a> {
     /// Finds the tables of a file.
     pub(crate) fn read(file: &'a Mapped<'_>) -> Option<Self> {
         let dynamic = file.segment(libc::PT_DYNAMIC)?;
-        // The loader has made addresses of them, except in what the kernel maps.
+        // The loader has turned these offsets into addresses, except in the file that the kernel maps.
         let address = |at: u64| if at < file.base { at + file.base } else { at };
         let table_of = |tag| file.rest(address(entries(dynamic).find(|entry| entry.0 == tag)?.1));
         Some(Symbols {
@@ -108,7 +109,7 @@ impl<'a> Symbols<'a> {
         })
     }
 
-    /// The address of a symbol.
+    /// Returns the address of a symbol.
     fn find(&self, name: &[u8]) -> Option<u64> {
         self.find_symbol(name).map(|symbol| symbol.start)
     }
@@ -122,7 +123,7 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    /// The function that an address is in, and where that begins.
+    /// Returns the function that contains an address, and the address at which the function begins.
     pub(crate) fn around(&self, address: u64) -> Option<(&'a [u8], u64)> {
         let is_inside = |symbol: &Symbol<'_>| {
             address.checked_sub(symbol.start).is_some_and(|inside| inside < symbol.size.max(1))
@@ -131,12 +132,12 @@ impl<'a> Symbols<'a> {
         Some((symbol.name, symbol.start))
     }
 
-    /// The names of the libraries that it needs.
+    /// Returns the names of the libraries that the file needs.
     pub(crate) fn needed(&self) -> impl Iterator<Item = &'a [u8]> {
         entries(self.dynamic).filter(|entry| entry.0 == NEEDED).filter_map(|entry| self.name(entry.1))
     }
 
-    /// The name by which others need it.
+    /// Returns the name by which other files need this one.
     pub(crate) fn soname(&self) -> Option<&'a [u8]> {
         self.name(entries(self.dynamic).find(|entry| entry.0 == SONAME)?.1)
     }
@@ -174,7 +175,7 @@ impl<'a> Symbols<'a> {
 }
 
 impl<'a> GnuHash<'a> {
-    /// Four numbers, a filter of words, the buckets, and a hash for each symbol.
+    /// Reads the table: four numbers, a filter of words, the buckets, and a hash for each symbol.
     fn read(table: &'a [u8]) -> Option<Self> {
         let number = |index| u32_at(table, index).map(|number| number as usize);
         let buckets_at = number(2)?.checked_mul(8)?.checked_add(16)?;
@@ -182,7 +183,7 @@ impl<'a> GnuHash<'a> {
         Some(GnuHash { first: u32_at(table, 1)?, buckets, chains })
     }
 
-    /// The numbers of the symbols whose hash is that of a name.
+    /// Returns the numbers of the symbols whose hash is that of a name.
     fn with_hash_of(&self, name: &[u8]) -> impl Iterator<Item = u32> {
         let hash =
             name.iter().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add((*byte).into()));
@@ -197,7 +198,7 @@ impl<'a> GnuHash<'a> {
         buckets.flat_map(|begin| self.chain(begin)).map(|(index, _)| index)
     }
 
-    /// The symbols of a bucket, and their hashes. The last hash is odd.
+    /// Returns the symbols of a bucket, and their hashes. The last hash of a bucket is odd.
     fn chain(&self, begin: u32) -> impl Iterator<Item = (u32, u32)> {
         let mut next = (begin >= self.first).then_some(begin);
         std::iter::from_fn(move || {
@@ -209,7 +210,7 @@ impl<'a> GnuHash<'a> {
     }
 }
 
-/// The tags and values of the dynamic section.
+/// Returns the tags and values of the dynamic section.
 fn entries(dynamic: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     let entries = (0..dynamic.len() / 16)
         .filter_map(|at| Some((u64_at(dynamic, 2 * at)?, u64_at(dynamic, 2 * at + 1)?)));

@@ -1,4 +1,5 @@
-//! Forks: what belongs to the parent starts anew in the child, and nothing is found there that another thread was in the middle of.
+//! Handles forks: in the child, what belongs to the parent is reset, and nothing is left half done by another thread of
+//! the parent.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -8,30 +9,33 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::watch::process::system::thread_number;
 
-/// How many forks lie between the first watched process and this one.
+/// Returns the number of forks between the first watched process and this one.
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// What else is done in a child.
+/// The functions that are called in each child.
 static RESETS: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
 
-/// Calls a function in each child that is forked from now on, before anything else runs there. The system is not told of it: before glibc 2.36 it would
-/// wait for a thread that forks, which can wait for this one.
+/// Calls a function in each child that is forked from now on, before anything else runs there. The function is not
+/// registered with glibc: before version 2.36, registering would wait for a thread that forks, which can wait for this
+/// thread.
 pub(crate) fn in_child(reset: fn()) {
-    let is_kept = RESETS.iter().any(|place| place.set(reset).is_ok());
-    assert!(is_kept, "there is a place for each");
+    let is_kept = RESETS.iter().any(|entry| entry.set(reset).is_ok());
+    assert!(is_kept, "there is an entry for each");
 }
 
-/// Does something that no other thread's fork divides: a fork waits for its end. In the child it would never end.
+/// Calls `act` so that no other thread's fork divides it: a fork waits until `act` ends. In the child, a divided `act`
+/// would never end.
 pub(crate) fn undivided<T>(act: impl FnOnce() -> T) -> T {
     let this = thread_number();
     if OWNER.load(Ordering::Relaxed) == this {
         return act();
     }
-    // What registers last is called first: before an allocator which the program was linked with, and which this waits for while a fork has locked it.
+    // The handler that is registered last is called first. The second registration comes after that of an allocator
+    // which the program was linked with: `act` would wait for the allocator while a fork has locked it.
     static AGAIN: AtomicBool = AtomicBool::new(false);
     if !AGAIN.load(Ordering::Relaxed) && !AGAIN.swap(true, Ordering::Relaxed) {
         register();
@@ -40,29 +44,31 @@ pub(crate) fn undivided<T>(act: impl FnOnce() -> T) -> T {
     act()
 }
 
-/// Returns the value, and makes it if there is none. If two threads make one each, the first one counts.
-pub(crate) fn once<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
-    match place.get() {
+/// Returns the value of a cell, and makes the value if there is none. If two threads make a value each, the first one
+/// counts.
+pub(crate) fn once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
+    match cell.get() {
         Some(value) => value,
         None => {
             let value = make();
-            undivided(|| place.get_or_init(|| value))
+            undivided(|| cell.get_or_init(|| value))
         }
     }
 }
 
 struct Lock(UnsafeCell<libc::pthread_mutex_t>);
 
-// SAFETY: only the system's functions for locks use it.
+// SAFETY: only the C library's functions for mutexes use it.
 unsafe impl Sync for Lock {}
 
-/// Not a lock of Rust's library: the child unlocks what the parent has locked.
+/// A mutex of the C library, and not of Rust's library, because the child unlocks what the parent has locked.
 static LOCK: Lock = Lock(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
 
-/// The thread that has locked it, or 0.
+/// The thread that has locked [`LOCK`], or 0.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// How often the thread that forks was found to have locked it already: it is in the middle of something itself, or this is the second registration.
+/// How often the thread that forks was found to have locked [`LOCK`] already: the thread forks inside of [`undivided`],
+/// or this is the second registration.
 static DEPTH: AtomicU32 = AtomicU32::new(0);
 
 struct Held;
@@ -108,7 +114,8 @@ extern "C" fn after_in_child() {
 }
 
 unsafe extern "C" {
-    /// What `pthread_atfork` calls. At the end of a library its functions are taken back.
+    /// Registers handlers of forks, as `pthread_atfork` does. The handlers of a library are removed when the library
+    /// ends.
     fn __register_atfork(
         before: extern "C" fn(),
         in_parent: extern "C" fn(),
@@ -118,12 +125,13 @@ unsafe extern "C" {
 }
 
 fn register() {
-    // For no library, so that they are never taken back: glibc would end a process in which one thread forks while another exits.
+    // The handlers belong to no library, so that they are never removed. Otherwise glibc would end a process in which
+    // one thread forks while another exits.
     // SAFETY: the functions are called without arguments, and stay where they are: the hooks are never unloaded.
     unsafe { __register_atfork(before, after_in_parent, after_in_child, ptr::null()) };
 }
 
-/// Before any call, and so before any fork that could divide one.
+/// Registers the handlers before any call, and so before any fork that could divide a call.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {

@@ -7,12 +7,12 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::watch::process::fork;
 
-/// A value behind a lock, made when it is first needed, and in a forked child again: another thread of the parent may have locked it in
-/// the middle of a change, so the parent's value is left as it is, and never freed.
+/// A value behind a lock. The value is made when it is first needed, and again in a forked child: another thread of the
+/// parent may have locked it in the middle of a change. So the parent's value is left as it is, and never freed.
 pub(crate) struct Locked<T>(AtomicPtr<Value<T>>);
 
 struct Value<T> {
-    /// The process that made it.
+    /// The generation of the process that made the value.
     generation: u32,
     lock: Mutex<T>,
 }
@@ -22,22 +22,22 @@ impl<T: Default + 'static> Locked<T> {
         Locked(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Waits for the lock.
+    /// Waits for the lock, and makes the value if there is none.
     pub(crate) fn lock(&self) -> impl DerefMut<Target = T> {
         let (mut value, generation) = (self.0.load(Ordering::Acquire), fork::generation());
-        // SAFETY: it is null, or came from a box that is never freed.
+        // SAFETY: the pointer is null, or came from a box that is never freed.
         if unsafe { value.as_ref() }.is_none_or(|value| value.generation != generation) {
             let new = Box::into_raw(Box::new(Value { generation, lock: Mutex::default() }));
             match self.0.compare_exchange(value, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => value = new,
                 Err(theirs) => {
-                    // SAFETY: it was made above, and no other thread has it.
+                    // SAFETY: the box was made above, and no other thread has it.
                     drop(unsafe { Box::from_raw(new) });
                     value = theirs;
                 }
             }
         }
-        // SAFETY: it came from a box that is never freed.
+        // SAFETY: the pointer came from a box that is never freed.
         unsafe { &*value }.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

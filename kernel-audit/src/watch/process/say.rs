@@ -1,7 +1,8 @@
-//! What the audit says to people, on the standard error output. Kernels and drivers cannot make a terminal do anything with it.
+//! Writes messages for people to the standard error output. Texts of kernels and drivers in a message cannot make a
+//! terminal do anything.
 //!
-//! It never waits for a reader, and never writes to a file of the program: what is descriptor 2 now can be one. What cannot be written is sent to
-//! the command that runs the program, or else counted in the record.
+//! Writing never waits long for a reader, and never writes to a file of the program: descriptor 2 can be such a file by
+//! now. A message that cannot be written is sent to the command that runs the program, or else counted in the record.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -22,7 +23,8 @@ use crate::{environment, variables};
 /// How long a message may wait for its reader.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Says a text. Where it cannot be written, to a full pipe or a full disk, the program goes on all the same.
+/// Says a text to people. Where the text cannot be written, to a full pipe or a full disk, the program goes on all the
+/// same.
 pub(crate) fn say(text: &str) {
     let text = format!("kernel-audit: {}", Printable(text));
     if !write(&text) && !send(variables::SAID, &text) {
@@ -36,49 +38,54 @@ pub(crate) fn tell_of_no_record(why: &str) {
     send(variables::NO_RECORD, why);
 }
 
-/// Whether a command runs the program, and takes messages.
+/// Returns whether a command runs the program, and takes messages.
 pub(crate) fn has_command() -> bool {
     environment::variable(variables::MESSAGES).is_some()
 }
 
-/// Messages that found no way.
+/// The number of messages that could neither be written nor sent.
 static UNSAID: AtomicU64 = AtomicU64::new(0);
 
-/// Their place in the record, or null.
-static PLACE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+/// The counter of such messages in the record, or null.
+static COUNTER: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// Shows in the record of this process how many messages found no way; `None` if it has none.
-pub(crate) fn count_in(place: Option<&'static AtomicU64>) {
-    PLACE.store(place.map_or(ptr::null_mut(), |place| ptr::from_ref(place).cast_mut()), Ordering::Release);
+/// Counts in the record of this process the messages that could neither be written nor sent. `counter` is `None` if
+/// there is no record.
+pub(crate) fn count_in(counter: Option<&'static AtomicU64>) {
+    COUNTER.store(
+        counter.map_or(ptr::null_mut(), |counter| ptr::from_ref(counter).cast_mut()),
+        Ordering::Release,
+    );
     show_unsaid();
 }
 
 fn show_unsaid() {
-    // SAFETY: it is null, or part of a record, which is never unmapped.
-    if let Some(place) = unsafe { PLACE.load(Ordering::Acquire).as_ref() } {
-        place.store(UNSAID.load(Ordering::Relaxed), Ordering::Relaxed);
+    // SAFETY: the pointer is null, or to a part of a record, which is never unmapped.
+    if let Some(counter) = unsafe { COUNTER.load(Ordering::Acquire).as_ref() } {
+        counter.store(UNSAID.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
-/// In a forked child, whose messages are its own.
+/// Resets the count in a forked child, whose messages are its own.
 pub(crate) fn forked() {
     UNSAID.store(0, Ordering::Relaxed);
     count_in(None);
 }
 
-/// The device and the inode of what descriptor 2 is.
+/// An output, by its device and its inode.
 type Identity = (u64, u64);
 
 /// The outputs that messages may go to.
 static OUTPUTS: OnceLock<Vec<Identity>> = OnceLock::new();
 
-/// Remembers the standard error output: the program has not begun, and so has not reused its number.
+/// Remembers the standard error output. The program has not begun yet, so it has not reused descriptor 2.
 pub(crate) fn remember_output() {
     fork::once(&OUTPUTS, || status().map(|its| identity(&its)).into_iter().collect());
 }
 
-/// The outputs of the command that runs this program: the program may have reused the number of its own before it called the driver. If no
-/// command names them, the output that is there now, unless only this program can have opened it.
+/// Returns the outputs of the command that runs this program: the program may have reused descriptor 2 before it called
+/// the driver. If no command names its outputs, returns the current descriptor 2, unless only this program can have
+/// opened it.
 fn outputs() -> &'static [Identity] {
     let of_command = || {
         let text = environment::variable(variables::OUTPUTS)?.into_string().ok()?;
@@ -89,14 +96,15 @@ fn outputs() -> &'static [Identity] {
     fork::once::<Vec<_>>(&OUTPUTS, || of_command().unwrap_or_else(now))
 }
 
-/// Whether descriptor 2 may be older than the program: one with this flag would have been closed at its start.
+/// Returns whether descriptor 2 may be older than the program: a descriptor with this flag would have been closed at
+/// the program's start.
 fn is_inherited() -> bool {
-    // SAFETY: it returns flags, or fails.
+    // SAFETY: the call returns flags, or fails.
     let flags = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFD) };
     flags >= 0 && flags & libc::FD_CLOEXEC == 0
 }
 
-/// What descriptor 2 is.
+/// Returns the status of descriptor 2.
 fn status() -> Option<libc::stat> {
     system::status(libc::STDERR_FILENO)
 }
@@ -105,10 +113,10 @@ fn identity(status: &libc::stat) -> Identity {
     (status.st_dev, status.st_ino)
 }
 
-/// Writes a text and the end of its line, if descriptor 2 is the standard error output, and takes all of it now.
+/// Writes a text and the end of its line, if descriptor 2 is one of the outputs and takes the whole text now.
 fn write(text: &str) -> bool {
     let Some(status) = status().filter(|its| outputs().contains(&identity(its))) else { return false };
-    // In one piece: processes share the output.
+    // The text is written in one piece, because processes share the output.
     let mut text = wrapped_for_terminal(text);
     text.push('\n');
     let mut is_written = false;
@@ -123,9 +131,9 @@ fn write_now(status: &libc::stat, mut text: &[u8]) -> bool {
     let descriptor = opened.as_ref().map_or(libc::STDERR_FILENO, OwnedFd::as_raw_fd);
     let begun = Instant::now();
     while !text.is_empty() {
-        // A pipe that is ready takes so much.
+        // A pipe that is ready takes `PIPE_BUF` bytes.
         let part = &text[..text.len().min(libc::PIPE_BUF)];
-        // SAFETY: the bytes are there. A socket is told not to wait.
+        // SAFETY: the bytes are in `part`. A socket is told not to wait.
         let written = unsafe {
             match kind {
                 _ if !is_ready(descriptor, begun) => -1,
@@ -143,16 +151,17 @@ fn write_now(status: &libc::stat, mut text: &[u8]) -> bool {
     true
 }
 
-/// Whether a descriptor takes something before the patience ends.
+/// Returns whether a descriptor takes bytes before the patience ends.
 fn is_ready(descriptor: c_int, begun: Instant) -> bool {
     let rest = PATIENCE.saturating_sub(begun.elapsed()).as_millis() as c_int;
     let mut asked = libc::pollfd { fd: descriptor, events: libc::POLLOUT, revents: 0 };
-    // SAFETY: it is about one descriptor.
+    // SAFETY: the call is about one descriptor.
     unsafe { libc::poll(&mut asked, 1, rest) == 1 && asked.revents & libc::POLLOUT != 0 }
 }
 
-/// Opens the same pipe or terminal once more, so that a write does not wait: another process can fill it after it was polled. Descriptor 2 itself
-/// cannot get the flag, because all processes that share it would get it too.
+/// Opens the same pipe or terminal once more, so that a write does not wait: another process can fill it after it was
+/// polled. Descriptor 2 itself cannot get the flag, because all processes that share descriptor 2 would get the flag,
+/// too.
 fn open_again() -> Option<OwnedFd> {
     let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero.
@@ -161,7 +170,7 @@ fn open_again() -> Option<OwnedFd> {
     (descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Sends a text to the command, if that runs: it says where.
+/// Sends a text to the command, if a command runs the program. A variable says where to.
 fn send(kind: &str, text: &str) -> bool {
     let Some(to) = environment::variable(variables::MESSAGES).and_then(|to| to.into_string().ok()) else {
         return false;
@@ -175,8 +184,8 @@ fn send(kind: &str, text: &str) -> bool {
     sent.is_ok()
 }
 
-/// Writes with SIGPIPE blocked in this thread, and takes back the one that the write raises: it would end most programs that are
-/// not in Rust or Python.
+/// Calls `write` with SIGPIPE blocked in this thread, and takes back the SIGPIPE that the write raises. The signal
+/// would end most programs that are not in Rust or Python.
 fn without_sigpipe(write: impl FnOnce()) {
     let mut pipe = MaybeUninit::<libc::sigset_t>::zeroed();
     let (mut pending, mut before) = (pipe, pipe);

@@ -1,4 +1,5 @@
-//! Calls of Linux that have a function in glibc only since 2.27 or 2.30. The hooks run with older ones.
+//! Makes calls of Linux that have a function in glibc only since 2.27 or 2.30, because the hooks also run with older
+//! versions of glibc.
 
 use std::ffi::{CStr, c_int};
 use std::fs::File;
@@ -6,20 +7,20 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::FromRawFd;
 
-/// The number of this thread. May be asked in the handler of a signal.
+/// Returns the number of this thread. May be called in the handler of a signal.
 pub(crate) fn thread_number() -> u32 {
-    // SAFETY: it returns a number.
+    // SAFETY: the call returns a number.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
-/// What a descriptor is. May be asked in the handler of a signal.
+/// Returns the status of a descriptor. May be called in the handler of a signal.
 pub(crate) fn status(descriptor: c_int) -> Option<libc::stat> {
     let mut status = MaybeUninit::uninit();
-    // SAFETY: there is room for the answer, which is there if the call succeeds.
+    // SAFETY: `status` has room for the answer, which is filled in if the call succeeds.
     unsafe { (libc::fstat(descriptor, status.as_mut_ptr()) == 0).then(|| status.assume_init()) }
 }
 
-/// A file in memory, whose name shows in `/proc/self/maps`.
+/// Creates a file in memory, whose name shows in `/proc/self/maps`.
 pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
     // SAFETY: the name ends with a zero.
     let descriptor = unsafe { libc::syscall(libc::SYS_memfd_create, name.as_ptr(), libc::MFD_CLOEXEC) };

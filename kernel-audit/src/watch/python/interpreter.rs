@@ -1,4 +1,4 @@
-//! The interpreter in this process: whether there is one, and its functions.
+//! Finds the Python interpreter in this process, and its functions.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_void};
@@ -12,7 +12,8 @@ use crate::watch::record::recording;
 /// The most frames that are kept.
 pub(super) const MOST: usize = 32;
 
-/// No interpreter writes more: a hundred frames with two texts of 500 characters, each of ten bytes at most.
+/// More bytes than any interpreter writes: a hundred frames with two texts of 500 characters, each character of ten
+/// bytes at most.
 const WRITTEN: usize = 1 << 21;
 
 /// A frame of a Python function.
@@ -31,24 +32,25 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpreter {
-    /// The interpreter, if there is one that runs and has the function.
+    /// Returns the interpreter, if one runs that has the function.
     pub(crate) fn find() -> Option<Self> {
         // SAFETY: these are the types of CPython's functions of these names.
         let (write, thread) =
             unsafe { (function(c"_Py_DumpTraceback")?, function(c"PyGILState_GetThisThreadState")?) };
-        // A signal can end the process that writes more than it may, also to a file in memory.
+        // A signal can end a process that writes a larger file than it may, also in memory.
         (runs() && recording::may_be(WRITTEN)).then_some(Interpreter { write, thread })
     }
 
-    /// Whether both are the same interpreter, and not one that was opened later in its place.
+    /// Returns whether both have the same functions. A program can close one interpreter and open another.
     pub(crate) fn is(self, other: Self) -> bool {
         let addresses = |its: Self| (its.write as *const c_void, its.thread as *const c_void);
         addresses(self) == addresses(other)
     }
 
-    /// Writes the frames of this thread into a file, if it has any.
+    /// Writes the frames of this thread into a file, if the thread has any.
     pub(crate) fn write(self, file: RawFd) {
-        // SAFETY: it answers with this thread's state, or null. The thread is here, so its frames do not change meanwhile.
+        // SAFETY: the function returns this thread's state, or null. The thread is in this call, so its frames do not
+        // change meanwhile.
         unsafe {
             let thread = (self.thread)();
             if !thread.is_null() {
@@ -58,7 +60,7 @@ impl Interpreter {
     }
 }
 
-/// Whether there is an interpreter that has begun and does not end.
+/// Returns whether there is an interpreter that has begun and is not ending.
 pub(super) fn runs() -> bool {
     type Ask = unsafe extern "C" fn() -> c_int;
     // SAFETY: this is the type of the three functions, which only answer.
@@ -67,7 +69,7 @@ pub(super) fn runs() -> bool {
     ask(c"Py_IsInitialized") == Some(true) && is_ending() == Some(false)
 }
 
-/// The functions that were looked up, as long as the same files are mapped.
+/// The functions that were looked up. They are kept as long as the same files are mapped.
 #[derive(Default)]
 struct Asked {
     files: (u64, u64),

@@ -1,5 +1,5 @@
-//! The frames of a thread that holds the interpreter's lock, by the interpreter's public functions. These run no code of the program: they read code
-//! objects, and keep an exception that is set.
+//! Reads the frames of a thread that holds the interpreter's lock, by the interpreter's public functions. These
+//! functions run no code of the program: they read code objects, and keep an exception that is set.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{ptr, slice};
@@ -9,7 +9,7 @@ use super::interpreter::{Frame, MOST, function, runs};
 type Object = *mut c_void;
 type Of = unsafe extern "C" fn(Object) -> Object;
 
-/// The functions that are needed.
+/// The interpreter's functions that are needed.
 struct Api {
     attached: unsafe extern "C" fn() -> Object,
     thread: unsafe extern "C" fn() -> Object,
@@ -45,7 +45,7 @@ impl Api {
         }
     }
 
-    /// The frames of a thread, which is this one and holds the interpreter's lock.
+    /// Returns the frames of a thread, which is this thread and holds the interpreter's lock.
     unsafe fn frames(&self, thread: Object) -> Vec<Frame> {
         let mut frames = Vec::new();
         let mut error = [ptr::null_mut(); 3];
@@ -72,7 +72,7 @@ impl Api {
         frames
     }
 
-    /// A text that an object has under this name.
+    /// Returns a text that is an attribute of an object.
     unsafe fn text_of(&self, object: Object, name: &CStr) -> Option<String> {
         // SAFETY: as above; the text lives as long as its object.
         unsafe {
@@ -92,11 +92,12 @@ impl Api {
     }
 }
 
-/// The frames of this thread, the innermost first, if it holds the interpreter's lock.
+/// Returns the frames of this thread, the innermost first, if it holds the interpreter's lock.
 pub(super) fn frames() -> Option<Vec<Frame>> {
     let api = Api::find().filter(|_| runs())?;
-    // SAFETY: both only answer. The thread that is attached to the interpreter is this one if it holds the lock.
+    // SAFETY: both functions only answer. If this thread holds the lock, it is the thread that is attached to the
+    // interpreter.
     let (attached, thread) = unsafe { ((api.attached)(), (api.thread)()) };
-    // SAFETY: it holds the lock.
+    // SAFETY: this thread holds the lock.
     (!thread.is_null() && attached == thread).then(|| unsafe { api.frames(thread) })
 }
