@@ -1,4 +1,4 @@
-//! What is known of the driver's objects: contexts, kernels, images, memory, limits.
+//! Keeps what is known of the driver's objects: contexts, kernels, images, memory, limits.
 
 pub(crate) mod code;
 pub(crate) mod contexts;

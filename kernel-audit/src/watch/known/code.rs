@@ -1,4 +1,4 @@
-//! What the images are that a program gives to the driver.
+//! Recognizes the images that a program gives to the driver.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
@@ -9,12 +9,12 @@ use crate::options::Audit;
 use crate::record::PTX;
 use crate::watch::loader::mapped;
 
-/// What an image is, by its first bytes.
+/// An image, as its first bytes describe it.
 #[derive(Clone, Copy)]
 pub(crate) struct Image {
     pub(crate) kind: &'static str,
     pub(crate) bytes: u64,
-    /// Where its bytes are, or the name of the file.
+    /// The address of the image's bytes, or the name of its file.
     content: Content,
 }
 
@@ -25,18 +25,18 @@ enum Content {
 }
 
 impl Image {
-    /// The image's bytes.
+    /// Returns the image's bytes.
     pub(crate) fn content(&self) -> Option<Cow<'_, [u8]>> {
         let bytes = usize::try_from(self.bytes).ok().filter(|bytes| *bytes > 0)?;
         match self.content {
             Content::At(address) if address.is_null() || !is_readable(address, bytes) => None,
             Content::At(address) => {
-                // SAFETY: so many bytes are mapped, and the program lets the driver read them.
+                // SAFETY: these bytes are mapped, and the program lets the driver read them.
                 Some(unsafe { slice::from_raw_parts(address.cast::<u8>(), bytes) }.into())
             }
             Content::InFile(_) if !Audit::chosen().preloads() => None,
             Content::InFile(path) => {
-                // SAFETY: a file has a size if its name is there, which ends with a zero.
+                // SAFETY: an image in a file has a size only if the file has a name, which ends with a zero.
                 let path = unsafe { CStr::from_ptr(path) };
                 Some(fs::read(path.to_str().ok()?).ok()?.into())
             }
@@ -53,47 +53,47 @@ impl fmt::Display for Image {
     }
 }
 
-/// Whether so many bytes can be read. A damaged image can say that it is longer than it is.
+/// Returns whether so many bytes can be read. A damaged image can claim to be longer than it is.
 fn is_readable(address: *const c_void, bytes: usize) -> bool {
     const LONGEST: usize = 4 << 30;
-    // SAFETY: it returns a number.
+    // SAFETY: the call returns a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs().max(1) as usize;
     let inside = address.addr() % page;
     if bytes > LONGEST || address.addr().checked_add(bytes).is_none() {
         return false;
     }
-    // A part of a file is not read into memory for this.
+    // This check does not read a part of a file into memory.
     if mapped::is_readable(address, bytes) {
         return true;
     }
     let begin = address.wrapping_byte_sub(inside).cast_mut();
-    // SAFETY: it reads pages that are mapped, and fails if one is not or cannot be read.
+    // SAFETY: the call reads pages that are mapped, and fails if a page is not mapped or cannot be read.
     let populate = |bytes| unsafe { libc::madvise(begin, bytes, libc::MADV_POPULATE_READ) == 0 };
-    // Linux before 5.14 does not know it, not even for no bytes.
+    // Linux before 5.14 does not know this advice, not even for no bytes.
     if populate(0) {
         return populate(inside + bytes);
     }
     let mut pages = vec![0_u8; (inside + bytes).div_ceil(page)];
-    // SAFETY: it stores a byte for each page, and fails if one is not mapped.
+    // SAFETY: the call stores a byte for each page, and fails if a page is not mapped.
     unsafe { libc::mincore(begin, inside + bytes, pages.as_mut_ptr()) == 0 }
 }
 
-/// The image that a program gives to the driver.
+/// Returns the image that a program gives to the driver.
 pub(crate) fn image_at(image: *const c_void) -> Image {
-    /// Bytes from an offset.
+    /// Reads bytes at an offset.
     ///
     /// # Safety
     ///
-    /// They are part of the image.
+    /// The bytes are part of the image.
     unsafe fn at<const N: usize>(image: *const c_void, offset: usize) -> [u8; N] {
         // SAFETY: the caller's promise.
         unsafe { image.byte_add(offset).cast::<[u8; N]>().read_unaligned() }
     }
-    /// The size of a fatbin, which has it in its header.
+    /// Reads the size of a fatbin from its header.
     ///
     /// # Safety
     ///
-    /// A fatbin begins there.
+    /// A fatbin begins at this address.
     unsafe fn fatbin(image: *const c_void) -> u64 {
         // SAFETY: the header has 16 bytes.
         let (header, rest) = unsafe { (u16::from_le_bytes(at(image, 6)), u64::from_le_bytes(at(image, 8))) };
@@ -103,20 +103,20 @@ pub(crate) fn image_at(image: *const c_void) -> Image {
     if image.is_null() {
         return known("nothing", 0, image);
     }
-    // SAFETY: every image has four bytes, and behind them what its kind has there.
+    // SAFETY: every image has four bytes, and behind them the header of its kind.
     unsafe {
         match at(image, 0) {
             [0x7f, b'E', b'L', b'F'] => {
-                // Behind the sections are two tables: of sections, and of program headers.
+                // Behind the ELF sections are two tables: of sections, and of program headers.
                 let ends = [(40, 58), (32, 54)].map(|(begin, size)| {
                     let [size, count] =
-                        [size, size + 2].map(|place| u64::from(u16::from_le_bytes(at(image, place))));
+                        [size, size + 2].map(|offset| u64::from(u16::from_le_bytes(at(image, offset))));
                     u64::from_le_bytes(at(image, begin)).saturating_add(size * count)
                 });
                 known("cubin", ends[0].max(ends[1]), image)
             }
             [0x50, 0xed, 0x55, 0xba] => known("fatbin", fatbin(image), image),
-            // The wrapper around a fatbin, as nvcc embeds it: its address comes after two words.
+            // This is the wrapper around a fatbin, as nvcc embeds it. The fatbin's address comes after two words.
             [0xb1, 0x43, 0x62, 0x46] => {
                 let inside = image.byte_add(8).cast::<*const c_void>().read_unaligned();
                 known("fatbin", if inside.is_null() { 0 } else { fatbin(inside) }, inside)
@@ -129,7 +129,8 @@ pub(crate) fn image_at(image: *const c_void) -> Image {
     }
 }
 
-/// Whether these bytes are an image of their length. Behind PTX the driver needs a zero.
+/// Returns whether these bytes are an image of their length. PTX contains no zero, because the driver reads PTX up to a
+/// zero.
 pub(crate) fn is_whole_image(image: &[u8]) -> bool {
     const SMALLEST: usize = 64;
     let length = |of: Image| of.bytes == image.len() as u64;
@@ -142,7 +143,7 @@ pub(crate) fn is_whole_image(image: &[u8]) -> bool {
     }
 }
 
-/// The image in a file.
+/// Returns the image in a file.
 pub(crate) fn image_in_file(name: *const c_char) -> Image {
     let kind = "file";
     if name.is_null() {
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_that_says_too_much_of_itself_is_not_read() {
+    fn an_image_that_claims_to_be_longer_is_not_read() {
         let mut fatbin = vec![0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
         fatbin.extend(48_u64.to_le_bytes());
         fatbin.resize(64, 7);
@@ -176,7 +177,7 @@ mod tests {
         }
         assert_eq!(image_at(ptr::null()).content(), None);
 
-        // In front of memory that cannot be read.
+        // The image is in front of memory that cannot be read.
         let none = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
         // SAFETY: a new mapping, of which the first page is made writable and written to.
         let memory = unsafe {

@@ -1,4 +1,4 @@
-//! Sets of devices, and which devices use each other's memory.
+//! Sets of devices, and the devices that use each other's memory.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
 use crate::watch::known::contexts;
 use crate::watch::process::locked::Locked;
 
-/// A set of devices: those whose kernels a call waits for. Devices 64 apart count as one.
+/// A set of devices for whose kernels a call waits. Devices whose numbers differ by 64 count as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Devices(pub(crate) u64);
 
@@ -28,16 +28,17 @@ impl Devices {
     }
 }
 
-/// For each device, the others on which its memory is mapped.
+/// For each device, the other devices on which its memory is mapped.
 static PEERS: Locked<HashMap<CUdevice, Devices>> = Locked::new();
 
-/// The devices that use the memory of a device.
+/// Returns the devices that use the memory of a device.
 pub(crate) fn using_memory_of(device: CUdevice) -> Devices {
     let peers = PEERS.lock().get(&device).copied().unwrap_or(Devices::NONE);
     Devices::from_device(device).and(peers)
 }
 
-/// Makes a call after which the current context can use the memory of another. It is never forgotten: memory may have been mapped.
+/// Makes a call after which the current context can use the memory of another context. The pair of devices is never
+/// forgotten, because memory may have been mapped.
 pub(crate) fn map_peer(owner: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = real();
     let devices = contexts::device_of(owner.addr() as u64).zip(contexts::current_device());

@@ -1,5 +1,5 @@
-//! The kernels that are known to be loaded, or launched, and what handles stand for. Asking whether a kernel was launched costs a
-//! launch a few reads; only calls that load something lock and allocate.
+//! Remembers which kernels are loaded, or launched, and what handles stand for. Asking whether a kernel was launched
+//! costs a launch a few reads; only calls that load something lock and allocate.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ static LOADED: Table = Table::new();
 /// Kernels that were launched, so that another launch neither loads anything nor enlarges the stack.
 static LAUNCHED: Table = Table::new();
 
-/// Whether a kernel is known to be loaded.
+/// Returns whether a kernel is known to be loaded.
 pub(crate) fn is_loaded(key: u64) -> bool {
     LOADED.has(key)
 }
@@ -25,7 +25,7 @@ pub(crate) fn mark_loaded(key: u64) {
     LOADED.add(key);
 }
 
-/// Whether a kernel is known to have been launched.
+/// Returns whether a kernel is known to have been launched.
 #[inline]
 pub(crate) fn is_launched(key: u64) -> bool {
     LAUNCHED.has(key)
@@ -37,7 +37,7 @@ pub(crate) fn mark_launched(key: u64) {
     LAUNCHED.add(key);
 }
 
-/// Forgets a kernel that is unloaded.
+/// Forgets a kernel that was unloaded.
 fn forget(key: u64) {
     LOADED.remove(key);
     LAUNCHED.remove(key);
@@ -48,10 +48,11 @@ pub(crate) fn forget_launches() {
     LAUNCHED.clear();
 }
 
-/// What handles stand for.
+/// The objects that handles stand for.
 static HANDLES: Locked<Handles> = Locked::new();
 
-/// Nothing here is searched: programs load and unload tens of thousands of images.
+/// Kernels and images by their handles. Nothing is searched through, because programs load and unload tens of thousands
+/// of images.
 #[derive(Default)]
 struct Handles {
     kernels: HashMap<u64, Kernel>,
@@ -64,20 +65,20 @@ struct Handles {
 #[derive(Default)]
 struct Image {
     words: Arc<str>,
-    /// Where it is from, as a preload says it; or nothing.
+    /// The origin of the image, as a preload writes it; or nothing.
     origin: Arc<str>,
     content: Option<Content>,
-    /// The handles of its kernels, by their names. A library's kernel has several.
+    /// The handles of the image's kernels, by the kernels' names. A library's kernel has several handles.
     kernels: HashMap<String, Vec<u64>>,
     /// The functions that were taken from a module, by their names.
     taken: HashMap<String, u64>,
-    /// The library that a module is of, or 0.
+    /// The library that the module is of, or 0.
     library: u64,
-    /// The modules that are of a library.
+    /// The modules of the library.
     modules: Vec<u64>,
     /// Whether the program keeps the code until it unloads the library.
     is_kept: bool,
-    /// The contexts that it is loaded in.
+    /// The contexts in which the image is loaded.
     contexts: HashSet<u64>,
 }
 
@@ -86,7 +87,7 @@ impl Handles {
         self.images.entry(image).or_default()
     }
 
-    /// Adds a handle of a kernel, or replaces what it stood for.
+    /// Adds a handle of a kernel, or replaces the kernel that the handle stood for.
     fn add_kernel(&mut self, handle: u64, kernel: Kernel) {
         if self.kernels.get(&handle) == Some(&kernel) {
             return;
@@ -97,7 +98,7 @@ impl Handles {
         {
             others.retain(|other| *other != handle);
         }
-        // The image of other kernels is not known.
+        // Image 0 stands for an image that is not known.
         if kernel.image != 0 {
             self.image(kernel.image).kernels.entry(kernel.name).or_default().push(handle);
         }
@@ -138,7 +139,7 @@ pub(crate) struct Loading {
     pub(crate) origin: Arc<str>,
 }
 
-/// Makes a call that loads an image, which is known meanwhile.
+/// Makes a call that loads an image. Meanwhile `find_loading` returns the image.
 pub(crate) fn while_loading<T>(thread: u32, image: Loading, load: impl FnOnce() -> T) -> T {
     LOADING.lock().insert(thread, image);
     let result = load();
@@ -146,28 +147,29 @@ pub(crate) fn while_loading<T>(thread: u32, image: Loading, load: impl FnOnce() 
     result
 }
 
-/// The image that a thread is loading.
+/// Returns the image that a thread is loading.
 pub(crate) fn find_loading(thread: u32) -> Option<Loading> {
     LOADING.lock().get(&thread).cloned()
 }
 
-/// What tells images apart that a preload names: how they are loaded, and where their bytes are, which are read once.
+/// The key that tells the images of a preload apart: how they are loaded, and the address of their bytes, which are
+/// read once.
 pub(crate) type Content = (How, usize);
 
 /// A kernel, by one of its handles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Kernel {
     name: String,
-    /// The handle of its module or library, or 0.
+    /// The handle of the kernel's module or library, or 0.
     image: u64,
 }
 
-/// Remembers what a kernel is called, and where it is from.
+/// Remembers the name of a kernel, and its image.
 pub(crate) fn add_name(handle: u64, name: &str, image: u64) {
     HANDLES.lock().add_kernel(handle, Kernel { name: name.to_owned(), image });
 }
 
-/// Remembers that a handle is another one of the same kernel.
+/// Remembers another handle of the same kernel.
 pub(crate) fn add_handle(handle: u64, as_of: u64) {
     let mut handles = HANDLES.lock();
     if let Some(kernel) = handles.kernels.get(&as_of).cloned() {
@@ -175,30 +177,31 @@ pub(crate) fn add_handle(handle: u64, as_of: u64) {
     }
 }
 
-/// What a kernel is called.
+/// Returns the name of a kernel.
 pub(crate) fn name_of(handle: u64) -> Option<String> {
     HANDLES.lock().kernels.get(&handle).map(|kernel| kernel.name.clone())
 }
 
-/// The image of a kernel, in words, and where it is from.
+/// Returns the description of a kernel's image, and the image's origin.
 pub(crate) fn image_of(kernel: u64) -> Option<(Arc<str>, Arc<str>)> {
     let handles = HANDLES.lock();
     let Image { words, origin, .. } = handles.images.get(&handles.kernels.get(&kernel)?.image)?;
     Some((words.clone(), origin.clone()))
 }
 
-/// Where an image is from.
+/// Returns the origin of an image.
 pub(crate) fn origin_of(image: u64) -> Option<Arc<str>> {
     HANDLES.lock().images.get(&image).map(|image| image.origin.clone())
 }
 
-/// The images of this content that are loaded, by their handles, as far as `fits` says that of them.
+/// Returns the handles of loaded images with this content, as far as `fits` accepts them.
 pub(crate) fn find_images(content: Content, fits: impl Fn(u64) -> bool) -> Vec<u64> {
     let handles = HANDLES.lock();
     handles.contents.get(&content).into_iter().flatten().copied().filter(|handle| fits(*handle)).collect()
 }
 
-/// Remembers an image that was loaded, in words, and where it is from. Its handle may have been that of another image, whose context is gone.
+/// Remembers an image that was loaded, with its description and its origin. The handle may have been that of another
+/// image, whose context is gone.
 pub(crate) fn add_image(handle: u64, words: &str, origin: &str, content: Option<Content>) {
     let contexts = contexts::list();
     let mut handles = HANDLES.lock();
@@ -210,12 +213,12 @@ pub(crate) fn add_image(handle: u64, words: &str, origin: &str, content: Option<
     handles.images.insert(handle, image);
 }
 
-/// Remembers that a function was taken from a module. It may be loaded only by its launch.
+/// Remembers that a function was taken from a module. The function may be loaded only by its launch.
 pub(crate) fn add_function(module: u64, name: &str, function: u64) {
     HANDLES.lock().image(module).taken.insert(name.to_owned(), function);
 }
 
-/// The function that was taken from a module under this name.
+/// Returns the function that was taken from a module under this name.
 pub(crate) fn find_function(module: u64, name: &str) -> Option<u64> {
     HANDLES.lock().images.get(&module)?.taken.get(name).copied()
 }
@@ -225,7 +228,7 @@ pub(crate) fn mark_kept(library: u64) {
     HANDLES.lock().image(library).is_kept = true;
 }
 
-/// Whether the program keeps the code of a library until it unloads it.
+/// Returns whether the program keeps the code of a library until it unloads the library.
 pub(crate) fn is_kept(library: u64) -> bool {
     HANDLES.lock().images.get(&library).is_some_and(|image| image.is_kept)
 }
@@ -243,12 +246,12 @@ pub(crate) fn mark_image_loaded(kernel: u64, context: u64) {
     }
 }
 
-/// Whether a library is known to be loaded in a context.
+/// Returns whether a library is known to be loaded in a context.
 pub(crate) fn is_library_loaded(library: u64, context: u64) -> bool {
     HANDLES.lock().images.get(&library).is_some_and(|image| image.contexts.contains(&context))
 }
 
-/// Whether the kernel of this name, in a module or in the library that the module is of, is known to be loaded in the current
+/// Returns whether the kernel of this name, in a module or in the library that the module is of, is known to be loaded in the current
 /// context.
 pub(crate) fn is_loaded_in(module: u64, kernel: &str) -> bool {
     let of_name: Vec<u64> = {
@@ -272,13 +275,13 @@ pub(crate) fn add_module(module: u64, library: u64) {
     (image.words, image.origin, image.library) = (words, origin, library);
 }
 
-/// Forgets an image that is unloaded, and the modules of a library: their handles may stand for other kernels soon.
+/// Forgets an image that was unloaded, and the modules of a library: their handles may soon stand for other kernels.
 pub(crate) fn forget_image(image: u64) {
     let contexts = contexts::list();
     HANDLES.lock().remove(image, &contexts);
 }
 
-/// Forgets what was loaded in a context that was destroyed, with its modules.
+/// Forgets what was loaded in a context that was destroyed, including its modules.
 pub(crate) fn forget_context(context: u64, modules: &HashSet<u64>) {
     let mut handles = HANDLES.lock();
     handles.kernels.keys().for_each(|handle| forget(contexts::key_in(*handle, context)));
@@ -293,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_image_had_is_forgotten_with_it() {
+    fn the_kernels_of_an_image_are_forgotten_with_it() {
         for (handle, image) in [(0x1000, 1), (0x1010, 2)] {
             add_name(handle, "kernel", image);
             mark_loaded(handle);
@@ -302,7 +305,7 @@ mod tests {
         assert_eq!((is_loaded(0x1000), name_of(0x1000)), (false, None));
         assert!(is_loaded(0x1010) && name_of(0x1010).is_some());
         mark_loaded(0x1000);
-        assert!(is_loaded(0x1000), "the place is used again");
+        assert!(is_loaded(0x1000), "the slot is used again");
     }
 
     #[test]
@@ -314,10 +317,10 @@ mod tests {
         assert_eq!((is_loaded(0x3000), name_of(0x3000)), (false, None));
     }
 
-    /// The time that this thread has computed: other work on the machine does not count.
+    /// Returns the time that this thread has computed. Other work on the machine does not count.
     fn computed() -> Duration {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: there is room for the answer.
+        // SAFETY: `time` has room for the answer.
         unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     }
@@ -353,7 +356,7 @@ mod tests {
         add_name(0x4000, "kernel", 41);
         add_function(41, "kernel", 0x4000);
         mark_loaded(0x4000);
-        // Its context is gone, and nobody has seen that.
+        // The context of module 41 is gone, and nobody has seen that.
         add_image(41, "another", "", None);
         assert_eq!((find_function(41, "kernel"), is_loaded_in(41, "kernel")), (None, false));
         forget_image(4);

@@ -1,4 +1,5 @@
-//! Limits, above all that of stacks: a launch that needs a larger one enlarges it, and waits until nothing runs on the device.
+//! Reads limits, above all the stack limit: a launch that needs a larger stack enlarges it, and waits until nothing
+//! runs on the device.
 
 use std::ffi::c_int;
 
@@ -7,7 +8,7 @@ use cudarc::driver::sys::{CUdevice, CUfunction, CUfunction_attribute, CUkernel, 
 use crate::watch::known::contexts;
 use crate::watch::loader::real::{driver_function, stored};
 
-/// What a limit is called that waits for the device, or can be set only before a kernel needs it.
+/// Returns the name of a limit that waits for the device, or that can be set only before a kernel needs it.
 pub(crate) fn name_of(limit: CUlimit) -> Option<&'static str> {
     match limit {
         CUlimit::CU_LIMIT_STACK_SIZE => Some("stack"),
@@ -23,21 +24,22 @@ pub(crate) struct Missing {
     pub(crate) limit: usize,
 }
 
-/// Whether the launch of a kernel will enlarge the stack. The attribute that says so does not count recursive calls.
+/// Returns the stack that the launch of a kernel will enlarge, if it will. The attribute with the size of the frame
+/// does not count recursive calls.
 pub(crate) fn missing(function: CUfunction) -> Option<Missing> {
     let frame = frame(function).filter(|frame| *frame > 0)?;
     let limit = limit(CUlimit::CU_LIMIT_STACK_SIZE)?;
     (frame > limit).then_some(Missing { frame, limit })
 }
 
-/// The frame of a kernel. Asking loads nothing.
+/// Returns the frame of a kernel. Asking loads nothing.
 pub(crate) fn frame(function: CUfunction) -> Option<usize> {
     driver_function!(static OF_FUNCTION = cuFuncGetAttribute(*mut c_int, CUfunction_attribute, CUfunction));
     driver_function!(static OF_KERNEL = cuKernelGetAttribute(*mut c_int, CUfunction_attribute, CUkernel, CUdevice));
     const LOCAL: CUfunction_attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
 
     let (of_function, of_kernel) = (OF_FUNCTION.get()?, OF_KERNEL.get()?);
-    // SAFETY: it stores a number, and refuses the other kind of handle.
+    // SAFETY: the call stores a number, and refuses the other kind of handle.
     let frame = stored(0, |bytes| unsafe { of_function(bytes, LOCAL, function) }).or_else(|| {
         let device = contexts::current_device()?;
         // SAFETY: as above.
@@ -46,10 +48,10 @@ pub(crate) fn frame(function: CUfunction) -> Option<usize> {
     usize::try_from(frame?).ok()
 }
 
-/// A limit of the current context.
+/// Returns a limit of the current context.
 pub(crate) fn limit(which: CUlimit) -> Option<usize> {
     driver_function!(static GET_LIMIT = cuCtxGetLimit(*mut usize, CUlimit));
     let get_limit = GET_LIMIT.get()?;
-    // SAFETY: it stores a number. It waits only while another thread loads, as the launch does.
+    // SAFETY: the call stores a number. It waits only while another thread loads, as the launch does.
     stored(0, |bytes| unsafe { get_limit(bytes, which) })
 }

@@ -1,4 +1,4 @@
-//! What the driver knows of an address. Asking never waits.
+//! Asks the driver about an address. Asking never waits.
 
 use std::collections::HashSet;
 use std::ffi::c_void;
@@ -11,12 +11,12 @@ use crate::watch::known::owners::Owner;
 use crate::watch::loader::real::{driver_function, stored};
 use crate::watch::process::locked::Locked;
 
-/// Whether memory was allocated by the driver, or registered.
+/// Returns whether memory was allocated by the driver, or registered.
 pub(crate) fn is_known(address: u64) -> bool {
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address).is_some()
 }
 
-/// The devices that use memory of the driver: all of them, if it is managed.
+/// Returns the devices that use memory of the driver: all devices, if the memory is managed.
 pub(crate) fn devices(address: u64) -> Devices {
     let ordinal = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
     match ordinal {
@@ -28,13 +28,13 @@ pub(crate) fn devices(address: u64) -> Devices {
     }
 }
 
-/// The context that memory belongs to.
+/// Returns the context that memory belongs to.
 pub(crate) fn owner(address: u64) -> Option<Owner> {
     let context = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT, address);
     context.filter(|context| *context != 0).map(Owner::Context)
 }
 
-/// The size of the allocation that an address is in.
+/// Returns the size of the allocation that an address is in.
 pub(crate) fn size(address: u64) -> u64 {
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE, address).unwrap_or(0)
 }
@@ -43,26 +43,27 @@ fn is_managed(address: u64) -> bool {
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, address) != Some(0)
 }
 
-/// Whether an address is in host memory that is not managed.
+/// Returns whether an address is in host memory that is not managed.
 pub(crate) fn is_of_host(address: u64) -> bool {
     const HOST: u64 = CUmemorytype::CU_MEMORYTYPE_HOST as u64;
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == Some(HOST)
         && !is_managed(address)
 }
 
-/// Whether an address is inside of an allocation, and not its beginning, which frees take.
+/// Returns whether an address is inside of an allocation. A free takes only the beginning of an allocation.
 pub(crate) fn is_inside(address: u64) -> bool {
     let start = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
     start.is_some_and(|start| start != address)
 }
 
-/// Whether memory is of a pool, and so is freed without waiting.
+/// Returns whether memory is of a pool, and is therefore freed without waiting.
 pub(crate) fn is_pooled(address: u64) -> bool {
     // Drivers before CUDA 11.3 have no pools, and refuse.
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, address).is_some_and(|pool| pool != 0)
 }
 
-/// Memory of the program that it has registered. The driver does not tell it from its own host memory.
+/// Memory of the program that the program has registered. The driver does not tell such memory from its own host
+/// memory.
 static REGISTERED: Locked<HashSet<u64>> = Locked::new();
 
 /// Makes a call that registers memory of the program.

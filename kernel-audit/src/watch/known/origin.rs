@@ -1,4 +1,4 @@
-//! Where the bytes of an image are: in which file of the process, and at which place of it.
+//! Finds where the bytes of an image come from: from which file of the process, and from which offset in it.
 
 use std::ffi::c_void;
 use std::path::PathBuf;
@@ -8,20 +8,21 @@ use crate::preload::{How, Origin, keep_copy};
 use crate::watch::loader::mapped;
 use crate::watch::record::recording::may_be;
 
-/// The origin of an image that a program gives to the driver: a part of a file that the loader has mapped, or a copy.
+/// Returns the origin of an image that a program gives to the driver: a part of a file that the loader has mapped, or a copy.
 pub(crate) fn find(image: &[u8], hash: u64, how: How) -> Option<Origin> {
     let bytes = image.len() as u64;
     let (path, offset) = file_at(image.as_ptr().cast(), bytes).or_else(|| Some((copy(image, hash)?, 0)))?;
     Some(Origin { path: path.to_str()?.to_owned(), offset, bytes, hash, how })
 }
 
-/// A copy of an image that is in no file, if there is a folder for these. The driver reads PTX up to a zero.
+/// Copies an image that is in no file, if there is a folder for copies. The copy has a zero at its end, because the
+/// driver reads PTX up to a zero.
 fn copy(content: &[u8], hash: u64) -> Option<PathBuf> {
     let folder = Audit::chosen().images.as_ref().filter(|_| may_be(content.len() + 1))?;
     keep_copy(folder, content, hash).ok()
 }
 
-/// The file that so many bytes are mapped from, and where they are in it.
+/// Returns the file from which these bytes are mapped, and the offset of the bytes in the file.
 fn file_at(address: *const c_void, bytes: u64) -> Option<(PathBuf, u64)> {
     let (address, mut found) = (address.addr() as u64, None);
     mapped::each(&mut |file| {

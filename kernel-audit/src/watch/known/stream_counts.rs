@@ -1,10 +1,12 @@
-//! The most streams that each context has had at once. Above a limit, making one more than ever waits for the device.
+//! Counts the most streams that each context has had at once. Above a limit, making one stream more than ever before
+//! waits for the device.
 
 use std::collections::HashMap;
 
 use crate::watch::process::locked::Locked;
 
-/// Streams of a context that are made without waiting. Measured: with 34 none waited, with 36 all did.
+/// The number of streams of a context that are made without waiting. Measured: with 34 streams none waited, with 36 all
+/// did.
 const MOST: usize = 34;
 
 static STREAMS: Locked<Streams> = Locked::new();
@@ -12,13 +14,13 @@ static STREAMS: Locked<Streams> = Locked::new();
 #[derive(Default)]
 struct Streams {
     contexts: HashMap<u64, Count>,
-    /// The contexts of streams.
+    /// The context of each stream.
     of: HashMap<u64, u64>,
 }
 
 #[derive(Default)]
 struct Count {
-    /// Streams now, with those that are being made.
+    /// The number of streams now, including those that are being made.
     alive: usize,
     most: usize,
 }
@@ -31,7 +33,7 @@ pub(crate) fn begin(context: u64) -> bool {
     count.alive > count.most.max(MOST)
 }
 
-/// Follows [`begin`]: the stream was made, or could not be.
+/// Ends what [`begin`] began: the stream was made, or could not be.
 pub(crate) fn finish(context: u64, stream: Option<u64>) {
     let mut streams = STREAMS.lock();
     let Some(count) = streams.contexts.get_mut(&context) else { return };
@@ -44,7 +46,7 @@ pub(crate) fn finish(context: u64, stream: Option<u64>) {
     }
 }
 
-/// A stream was destroyed.
+/// Counts that a stream was destroyed.
 pub(crate) fn forget(stream: u64) {
     let mut streams = STREAMS.lock();
     let Some(context) = streams.of.remove(&stream) else { return };
@@ -53,7 +55,7 @@ pub(crate) fn forget(stream: u64) {
     }
 }
 
-/// A context is gone, with its streams.
+/// Forgets a context that is gone, and its streams.
 pub(crate) fn forget_context(context: u64) {
     let mut streams = STREAMS.lock();
     streams.contexts.remove(&context);

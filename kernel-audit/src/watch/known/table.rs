@@ -1,12 +1,13 @@
-//! A set of numbers that one thread reads while others add to it. Asking costs a few reads and no lock; it grows as needed.
+//! A set of numbers that one thread reads while others add to it. Looking up a number costs a few reads and no lock;
+//! the set grows as needed.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Slots of the first table. Most programs have fewer kernels.
+/// The number of slots in the first table. Most programs have fewer kernels.
 const FIRST: usize = 1 << 16;
 
-/// A slot whose number was removed. Others may lie behind it.
+/// The value of a slot whose number was removed. Other numbers may lie behind such a slot.
 const GONE: u64 = u64::MAX;
 
 /// How far a number may lie behind the slot of its hash.
@@ -15,7 +16,7 @@ const REACH: usize = 64;
 /// A set of numbers other than 0 and the largest.
 pub(crate) struct Table {
     first: [AtomicU64; FIRST],
-    /// Tables twice as large as the one before, for what found no room there.
+    /// Further tables, each twice as large as the one before, for numbers that found no room there.
     more: AtomicPtr<More>,
 }
 
@@ -55,7 +56,7 @@ impl Table {
 
     pub(crate) fn remove(&self, number: u64) {
         for slots in self.tables() {
-            for slot in places(slots, number) {
+            for slot in slots_for(slots, number) {
                 let _ = slot.compare_exchange(number, GONE, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
@@ -78,17 +79,18 @@ impl Table {
     }
 }
 
-/// The slots where a number may be.
-fn places(slots: &[AtomicU64], number: u64) -> impl Iterator<Item = &AtomicU64> {
+/// Returns the slots where a number may be.
+fn slots_for(slots: &[AtomicU64], number: u64) -> impl Iterator<Item = &AtomicU64> {
     // The golden ratio spreads handles, which are multiples of a power of two.
     let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - slots.len().trailing_zeros());
     (0..REACH).map(move |step| &slots[(hash as usize + step) % slots.len()])
 }
 
-/// Whether a number is there. `None` if all its slots are taken, so that it may be in the next table.
+/// Returns whether a number is in the table. Returns `None` if all slots for the number are taken, so that it may be in
+/// the next table.
 #[inline]
 fn look(slots: &[AtomicU64], number: u64) -> Option<bool> {
-    for slot in places(slots, number) {
+    for slot in slots_for(slots, number) {
         match slot.load(Ordering::Relaxed) {
             0 => return Some(false),
             other if other == number => return Some(true),
@@ -100,14 +102,14 @@ fn look(slots: &[AtomicU64], number: u64) -> Option<bool> {
 
 /// Puts a number into a free slot. Returns whether there was one.
 fn take(slots: &[AtomicU64], number: u64) -> bool {
-    places(slots, number).any(|slot| {
+    slots_for(slots, number).any(|slot| {
         let free = slot.load(Ordering::Relaxed);
         matches!(free, 0 | GONE)
             && slot.compare_exchange(free, number, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     })
 }
 
-/// The table that a link leads to, made if there is none.
+/// Returns the table that a link leads to, and creates it if there is none.
 #[cold]
 fn next(link: &AtomicPtr<More>, size: usize) -> *const More {
     let there = link.load(Ordering::Acquire);
@@ -119,7 +121,7 @@ fn next(link: &AtomicPtr<More>, size: usize) -> *const More {
     match link.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => new,
         Err(theirs) => {
-            // SAFETY: it was made above, and no other thread has it.
+            // SAFETY: the table was made above, and no other thread has it.
             drop(unsafe { Box::from_raw(new) });
             theirs
         }
