@@ -1,5 +1,5 @@
-//! The functions of the driver that are watched: one table with their types, and what each does besides calling the driver
-//! behind.
+//! Declares the watched functions of the driver: one table with their types, and what each hook does besides calling
+//! the driver behind.
 
 mod context;
 mod guard;
@@ -33,12 +33,12 @@ use image::{
 };
 use load::{any_node, first_node, kernel_node, launch, load_kernel, load_node, set_limit};
 
-/// Prepares the process for its first call of a function: says what starts with a record, and what starts anew in a forked child. Returns whether
-/// it can be watched.
+/// Prepares the process for its first call of a hook: sets what starts with each record, and what is reset in a forked
+/// child. Returns whether the process can be watched.
 fn begin(number: u32) -> bool {
     static ONCE: Once = Once::new();
-    /// Whether the thread that watches was started. Asking for a function does not start it: a program may only want to know whether there is a
-    /// device, and then fork, or unshare what only a process of one thread can.
+    /// Whether the watching thread was started. Asking for a function's address does not start it: a program may only
+    /// want to know whether there is a device, and then fork, or unshare what only a process of one thread can.
     static WATCHES: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
         call::use_table(HOOKS);
@@ -46,7 +46,7 @@ fn begin(number: u32) -> bool {
             .into_iter()
             .for_each(fork::in_child);
         ready::start();
-        // A forked child does this again, because it has no other threads.
+        // A forked child starts this again, because it has no other threads.
         recording::with_each(|| {
             ready::look();
             if WATCHES.load(Ordering::Relaxed) || recording::is_forked() {
@@ -61,13 +61,13 @@ fn begin(number: u32) -> bool {
     is_possible
 }
 
-/// Makes the table, and the functions. `unbound` are those that some of cudarc's bindings lack, or have with the type of another version.
-/// A second name is that of the variant for per-thread default streams.
+/// Declares the table, and the functions. `unbound` marks functions that some versions of cudarc's bindings lack, or
+/// have with the type of another version. A second name is that of the variant for per-thread default streams.
 macro_rules! hooks {
     ($($($unbound:ident)? $since:literal $base:ident => $name:ident $(, $per_thread:ident)?
         ($($arg:ident: $ty:ty),* $(,)?)
         |$call:ident, $real:ident| $body:expr;)*) => {
-        /// All hooks. Their numbers are their places.
+        /// All hooks. The number of a hook is its index here.
         pub(crate) static HOOKS: &[Hook] = &[$(
             Hook {
                 name: stringify!($name),
@@ -93,7 +93,7 @@ macro_rules! hooks {
             hooks!(@functions [$name $($per_thread)?] ($($arg: $ty),*) |$call, $real| $body);
         )*
 
-        /// The types are those of cudarc's bindings.
+        /// Checks that the types are those of cudarc's bindings.
         #[allow(dead_code)]
         const _: () = {
             $(hooks!(@check [$($unbound)?] $name ($($ty),*));)*
@@ -105,7 +105,7 @@ macro_rules! hooks {
         hooks!(@functions [$($others)*] $args |$call, $real| $body);
     };
     (@function $name:ident ($($arg:ident: $ty:ty),*) |$call:ident, $real:ident| $body:expr) => {
-        /// A function of CUDA, with its documented type.
+        /// Calls the driver's function of this name, and watches the call. The type is the one that CUDA documents.
         ///
         /// # Safety
         ///
@@ -115,7 +115,7 @@ macro_rules! hooks {
         pub(crate) unsafe extern "C" fn $name($($arg: $ty),*) -> CUresult {
             type Real = unsafe extern "C" fn($($ty),*) -> CUresult;
             const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
-            // SAFETY: this is the driver's function of that name, whose type this is.
+            // SAFETY: this is the type of the driver's function of that name.
             static REAL: Function<Real> = unsafe { Function::new(NAME) };
             let Some((real, is_watched)) = REAL.get_after(|| begin(Number::$name as u32)) else { return CUresult::CUDA_ERROR_NOT_FOUND };
             // SAFETY: the arguments are the caller's.
@@ -133,20 +133,20 @@ macro_rules! hooks {
     (@check [unbound] $name:ident $types:tt) => {};
 }
 
-/// Makes a stream wait for a word in memory.
+/// Makes a call after which a stream waits for a word in memory.
 fn wait_for_word(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     slots::mark_waiting(stream.addr() as u64);
     timed(call.on(stream), real)
 }
 
-/// Launches a graph.
+/// Makes a call that launches a graph.
 fn launch_graph(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = call.on(stream);
     let real = || timed(call, real);
     if section::may_own(call.stream) { guard::launch(call, || "a graph".to_owned(), real) } else { real() }
 }
 
-/// `cuGetProcAddress`, which returns our functions.
+/// Calls `cuGetProcAddress` of the driver, and replaces the functions that it returns by our hooks.
 fn proc_address(
     call: Call,
     symbol: *const c_char,

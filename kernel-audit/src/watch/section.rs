@@ -30,7 +30,7 @@ use crate::watch::record::slots::during;
 pub(crate) use deferred::Free;
 use deferred::{Deferred, Later};
 
-/// What a call needs to know of the section whose kernel it would wait for.
+/// What a call that would wait for the kernel of a section needs to know of the section.
 pub(crate) struct ActiveSection {
     /// The resident kernel.
     pub(crate) kernel: Arc<str>,
@@ -42,12 +42,12 @@ struct Section {
     kernel: Arc<str>,
     devices: Devices,
     context: u64,
-    /// Not a default stream: they have one handle in all contexts.
+    /// The stream, which is no default stream, because a default stream has the same handle in all contexts.
     stream: u64,
     on_wait: OnWait,
-    /// Whether the kernel was launched: until then nothing in its stream waits for it.
+    /// Whether the kernel was launched. Until then nothing in its stream waits for it.
     is_launched: bool,
-    /// How many calls of each function were deferred, by its number.
+    /// The number of deferred calls of each function, by the function's number.
     deferred: BTreeMap<u32, u64>,
 }
 
@@ -59,7 +59,7 @@ impl Section {
 
 static STATE: Locked<State> = Locked::new();
 
-/// The devices with a section.
+/// The devices that have a section.
 static DEVICES: AtomicU64 = AtomicU64::new(0);
 
 /// The marks of the sections' streams.
@@ -68,21 +68,21 @@ static STREAMS: AtomicU64 = AtomicU64::new(0);
 /// Whether events were recorded in the sections' streams.
 static EVENTS: AtomicBool = AtomicBool::new(false);
 
-/// How many calls are deferred.
+/// The number of deferred calls.
 static DEFERRED: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Default)]
 struct State {
     last: u64,
     sections: Vec<Section>,
-    /// Events that were recorded behind the kernel of a section, by its number.
+    /// The events that were recorded behind the kernel of a section, each with the section's number.
     events: HashMap<u64, u64>,
     deferred: Deferred,
 }
 
 impl State {
-    /// Sets the flags that calls read without the lock.
-    fn changed(&mut self) {
+    /// Updates the flags that calls read without the lock.
+    fn update_flags(&mut self) {
         let State { sections, events, .. } = self;
         events.retain(|_, number| sections.iter().any(|section| section.number == *number));
         let bits = |of: fn(&Section) -> u64| sections.iter().map(of).fold(0, |all, its| all | its);
@@ -91,7 +91,7 @@ impl State {
         EVENTS.store(!events.is_empty(), Ordering::Relaxed);
     }
 
-    /// The next call that was deferred and waits for no section any more.
+    /// Takes the next deferred call that waits for no section any more.
     fn next(&mut self) -> Option<Later> {
         let State { sections, deferred, .. } = self;
         let next = deferred.next(|devices| !sections.iter().any(|section| section.devices.overlap(devices)));
@@ -100,7 +100,7 @@ impl State {
     }
 }
 
-/// The strictest section on these devices, but for the one whose kernel this thread is launching.
+/// Returns the strictest section on these devices, leaving out the section whose kernel this thread is launching.
 fn find_strictest(sections: &mut [Section], devices: Devices) -> Option<&mut Section> {
     find_strictest_where(sections, |section| section.devices.overlap(devices))
 }
@@ -119,8 +119,9 @@ thread_local! {
     static LAUNCHING: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Begins a section, before its kernel is launched in this stream. `on_wait` is 0 to refuse, 1 to report, 2 to defer. Returns its
-/// number; or 0, and says why, if there can be none: the context is gone, or the stream waits for the default stream.
+/// Begins a section, before its kernel is launched in this stream. `on_wait` is 0 to refuse, 1 to report, 2 to defer.
+/// Returns the section's number. Returns 0, and says why, if there can be no section: the context is gone, or the
+/// stream waits for the default stream.
 ///
 /// # Safety
 ///
@@ -161,28 +162,29 @@ pub unsafe extern "C" fn kernel_registry_audit_section_begin(
         is_launched: false,
         deferred: BTreeMap::new(),
     });
-    state.changed();
+    state.update_flags();
     drop(state);
-    // No other deferred call is made from now on, but one may be in progress, and would wait for the kernel.
+    // No other deferred call is made from now on, but a call may be in progress that would wait for the kernel.
     while STATE.lock().deferred.is_making(devices) {
         thread::sleep(Duration::from_micros(20));
     }
     number
 }
 
-/// Ends a section, after its kernel has ended, and makes the deferred calls that no other section concerns. Returns how many.
+/// Ends a section, after its kernel has ended, and makes the deferred calls that no other section concerns. Returns the
+/// number of calls made.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_section_end(section: u64) -> u64 {
     let mut state = STATE.lock();
     let Some(index) = state.sections.iter().position(|its| its.number == section) else { return 0 };
     let ended = state.sections.remove(index);
-    state.changed();
+    state.update_flags();
     drop(state);
     record_rest(&ended);
     make()
 }
 
-/// How many deferred calls of a function are recorded one by one in a section. Further ones are counted.
+/// How many deferred calls of a function are recorded one by one in a section. Further calls are only counted.
 const LISTED: u64 = 100;
 
 fn record_rest(section: &Section) {
@@ -199,10 +201,10 @@ fn deferred_event(call: Call, subject: &str, resident: &str) {
     events::record_event(call, event);
 }
 
-/// Makes the deferred calls, until a section concerns all that are left.
+/// Makes the deferred calls that no section concerns. Returns the number of calls made.
 fn make() -> u64 {
     let mut made = 0;
-    // While another thread captures, a free would fail, and end that capture.
+    // In another mode, a free would fail while another thread captures, and end that capture.
     let mode = contexts::exchange_capture_mode(contexts::RELAXED);
     loop {
         let Some(Later { free: Free { call, devices, owner, .. }, make, .. }) = STATE.lock().next() else {
@@ -210,7 +212,7 @@ fn make() -> u64 {
         };
         let make = || during(call, || make.now());
         let result = match owner {
-            // With its context the memory is gone, and its address may be that of something else by now.
+            // If the context is gone, so is the memory, and its address may be that of something else by now.
             Owner::Context(context) => contexts::within(context, make),
             Owner::Process => Some(make()),
         };
@@ -227,13 +229,13 @@ fn make() -> u64 {
     made
 }
 
-/// Whether there is a section on any device.
+/// Returns whether there is a section on any device.
 #[inline]
 pub(crate) fn any() -> bool {
     DEVICES.load(Ordering::Relaxed) != 0
 }
 
-/// The strictest section on these devices, for a call that waits for their kernels.
+/// Returns the strictest section on these devices, for a call that waits for their kernels.
 pub(crate) fn find_on_devices(devices: Devices) -> Option<ActiveSection> {
     if !devices.overlap(Devices(DEVICES.load(Ordering::Relaxed))) {
         return None;
@@ -241,30 +243,30 @@ pub(crate) fn find_on_devices(devices: Devices) -> Option<ActiveSection> {
     find_strictest(&mut STATE.lock().sections, devices).map(|section| section.active())
 }
 
-/// The strictest section on a device.
+/// Returns the strictest section on a device.
 pub(crate) fn find_on_device(device: CUdevice) -> Option<ActiveSection> {
     find_on_devices(Devices::from_device(device))
 }
 
-/// The strictest section on the device of the current context.
+/// Returns the strictest section on the device of the current context.
 #[inline]
 pub(crate) fn find_in_current_context() -> Option<ActiveSection> {
     if any() { find_on_device(contexts::current_device()?) } else { None }
 }
 
-/// The strictest section on the device of a context.
+/// Returns the strictest section on the device of a context.
 #[inline]
 pub(crate) fn find_in_context(context: u64) -> Option<ActiveSection> {
     if any() { find_on_device(contexts::device_of(context)?) } else { None }
 }
 
-/// The strictest section whose kernel runs in a context, for a call that waits for all work there.
+/// Returns the strictest section whose kernel runs in a context, for a call that waits for all work there.
 pub(crate) fn find_running_in(context: u64) -> Option<ActiveSection> {
     if !any() {
         return None;
     }
     let (devices, contexts) = (Devices::from_device(contexts::device_of(context)?), contexts::list());
-    // A green context, which is not among them, may be a part of the other.
+    // A green context, which is not in the list, may be a part of the other context.
     let is_apart = |section: &Section| {
         section.context != context && [section.context, context].iter().all(|its| contexts.contains(its))
     };
@@ -272,19 +274,19 @@ pub(crate) fn find_running_in(context: u64) -> Option<ActiveSection> {
     find_strictest_where(&mut STATE.lock().sections, concerns).map(|section| section.active())
 }
 
-/// The strictest section on the device of a stream's context.
+/// Returns the strictest section on the device of a stream's context.
 #[inline]
 pub(crate) fn find_in_context_of(stream: u64) -> Option<ActiveSection> {
     if any() { find_in_context(contexts::find_for_stream(stream)) } else { None }
 }
 
-/// Whether a stream may be that of a section: false is certain.
+/// Returns whether a stream may be that of a section: false is certain.
 #[inline]
 pub(crate) fn may_own(stream: u64) -> bool {
     STREAMS.load(Ordering::Relaxed) & stream_mark(stream) != 0
 }
 
-/// The section whose kernel runs in a stream.
+/// Returns the section whose kernel runs in a stream.
 #[inline]
 pub(crate) fn find_by_stream(stream: u64) -> Option<ActiveSection> {
     if may_own(stream) { look_up_stream(stream) } else { None }
@@ -297,17 +299,18 @@ fn look_up_stream(stream: u64) -> Option<ActiveSection> {
     its.next().map(Section::active)
 }
 
-/// A launch in a stream.
+/// A launch in a stream, as sections see it.
 pub(crate) enum Launch {
-    /// No section's kernel runs there.
+    /// No section has this stream.
     Elsewhere,
-    /// The launch of the section of this number.
+    /// The launch of a section's kernel, with the section's number.
     Own(u64),
-    /// The kernel runs there.
+    /// A launch behind the resident kernel of this section.
     Behind(ActiveSection),
 }
 
-/// Tells whether a launch in a stream is that of a section's kernel, which is the first one there, or comes behind it.
+/// Classifies a launch in a stream. The first launch in a section's stream is that of the section's kernel; later
+/// launches come behind the kernel.
 pub(crate) fn classify_launch(stream: u64) -> Launch {
     let mut state = STATE.lock();
     let mut launch = Launch::Elsewhere;
@@ -321,7 +324,8 @@ pub(crate) fn classify_launch(stream: u64) -> Launch {
     launch
 }
 
-/// Launches the kernel of a section, which does not wait for itself. If that fails, the next launch in the stream is taken for its kernel's.
+/// Launches the kernel of a section, which does not wait for itself. If the launch fails, the next launch in the stream
+/// counts as the kernel's.
 pub(crate) fn launch_resident(section: u64, launch: impl FnOnce() -> CUresult) -> CUresult {
     let before = LAUNCHING.replace(section);
     let result = launch();
@@ -334,7 +338,7 @@ pub(crate) fn launch_resident(section: u64, launch: impl FnOnce() -> CUresult) -
     result
 }
 
-/// An event was recorded in a stream.
+/// Remembers that an event was recorded in a stream.
 #[inline]
 pub(crate) fn recorded(event: u64, stream: u64) {
     if may_own(stream) || EVENTS.load(Ordering::Relaxed) {
@@ -353,7 +357,7 @@ fn record_in(event: u64, stream: u64) {
     EVENTS.store(!state.events.is_empty(), Ordering::Relaxed);
 }
 
-/// A new event may have the handle of an old one.
+/// Forgets an old event, whose handle a new event may have.
 #[inline]
 pub(crate) fn forget_event(event: u64) {
     if EVENTS.load(Ordering::Relaxed) {
@@ -361,7 +365,7 @@ pub(crate) fn forget_event(event: u64) {
     }
 }
 
-/// The section behind whose kernel an event was recorded.
+/// Returns the section behind whose kernel an event was recorded.
 #[inline]
 pub(crate) fn find_by_event(event: u64) -> Option<ActiveSection> {
     if !EVENTS.load(Ordering::Relaxed) {
@@ -375,13 +379,13 @@ pub(crate) fn find_by_event(event: u64) -> Option<ActiveSection> {
 /// What became of a call that should be deferred.
 pub(crate) enum Outcome<F> {
     Deferred,
-    /// One for the same address or handle is deferred already.
+    /// A call for the same address or handle is deferred already.
     Again,
-    /// No section concerns it any more.
+    /// No section concerns the call any more.
     NotNeeded(F),
 }
 
-/// Defers a call, and records that.
+/// Defers a call, and records the deferral.
 pub(crate) fn defer<F: FnOnce() -> CUresult + 'static>(free: Free, subject: &str, make: F) -> Outcome<F> {
     let mut state = STATE.lock();
     let State { sections, deferred, .. } = &mut *state;
@@ -401,7 +405,7 @@ pub(crate) fn defer<F: FnOnce() -> CUresult + 'static>(free: Free, subject: &str
     Outcome::Deferred
 }
 
-/// Whether this address or handle will be freed by a deferred call.
+/// Returns whether this address or handle will be freed by a deferred call.
 #[inline]
 pub(crate) fn is_deferred(subject: u64) -> bool {
     DEFERRED.load(Ordering::Relaxed) > 0 && STATE.lock().deferred.has(subject)
@@ -411,11 +415,11 @@ pub(crate) fn is_deferred(subject: u64) -> bool {
 pub(crate) struct WaitingFrees {
     pub(crate) bytes: u64,
     pub(crate) count: usize,
-    /// A resident kernel that they wait for.
+    /// A resident kernel that the frees wait for.
     pub(crate) kernel: Arc<str>,
 }
 
-/// The memory that deferred calls will free on this device, if there are any.
+/// Returns the memory that deferred calls will free on this device, or `None` if there are no such calls.
 pub(crate) fn waiting_frees(device: CUdevice) -> Option<WaitingFrees> {
     if DEFERRED.load(Ordering::Relaxed) == 0 {
         return None;
@@ -427,14 +431,15 @@ pub(crate) fn waiting_frees(device: CUdevice) -> Option<WaitingFrees> {
     (count > 0).then_some(WaitingFrees { bytes, count, kernel })
 }
 
-/// Forgets calls that would free what belonged to a context that is gone: the next context may have its handle, and memory at these addresses.
+/// Forgets deferred calls that would free objects of a context that is gone: another context may get its handle, and
+/// memory at these addresses.
 pub(crate) fn forget_context(context: u64) {
     let mut state = STATE.lock();
     state.deferred.forget(context);
     DEFERRED.store(state.deferred.len(), Ordering::Relaxed);
 }
 
-/// A child that was forked has no section: what runs on the device is its parent's.
+/// Resets the flags in a forked child, which has no section: what runs on the device is its parent's.
 pub(crate) fn forked() {
     DEVICES.store(0, Ordering::Relaxed);
     STREAMS.store(0, Ordering::Relaxed);

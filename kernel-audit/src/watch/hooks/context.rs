@@ -1,4 +1,4 @@
-//! What hooks do when contexts are made and ended.
+//! Hooks of calls that create and end contexts.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::Once;
@@ -16,7 +16,7 @@ use crate::watch::record::events::timed;
 use crate::watch::record::slots::during;
 use crate::watch::section::{self, ActiveSection};
 
-/// A call that ends a context, with all that is loaded there.
+/// Makes a call that ends a context, with all that is loaded in the context.
 pub(super) fn end_context(call: Call, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     let context = context.addr() as u64;
     guard::wait(call, &rules::CONTEXT, section::find_in_context(context), || {
@@ -26,7 +26,7 @@ pub(super) fn end_context(call: Call, context: CUcontext, real: impl FnOnce() ->
 }
 
 fn forget_context(context: u64) {
-    // No context, which the driver refuses to end.
+    // Handle 0 is no context, and the driver refuses to end it.
     if context == 0 {
         return;
     }
@@ -36,7 +36,7 @@ fn forget_context(context: u64) {
     section::forget_context(context);
 }
 
-/// A call that releases the primary context of a device, and ends it if nobody else holds it.
+/// Makes a call that releases the primary context of a device, and ends it if nobody else holds it.
 pub(super) fn release_primary(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
     let is_last = section::any() && contexts::is_held_once(device);
     let section = if is_last { section::find_on_device(device) } else { None };
@@ -47,7 +47,7 @@ pub(super) fn release_primary(call: Call, device: CUdevice, real: impl FnOnce() 
     result
 }
 
-/// A call that ends the primary context of a device.
+/// Makes a call that ends the primary context of a device.
 pub(super) fn reset_primary(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
     may_end(call, device, section::find_on_device(device), real)
 }
@@ -60,10 +60,10 @@ fn may_end(
 ) -> CUresult {
     driver_function!(static GET_STATE = cuDevicePrimaryCtxGetState(CUdevice, *mut c_uint, *mut c_int));
     let result = guard::wait(call, &rules::CONTEXT, section, || busy::without_questions(real));
-    // Unless the driver says otherwise.
+    // The context counts as active unless the driver says otherwise.
     let (mut flags, mut is_active) = (0, 1);
     if let Some(get_state) = GET_STATE.get() {
-        // SAFETY: it stores two numbers.
+        // SAFETY: the call stores two numbers.
         unsafe { get_state(device, &mut flags, &mut is_active) };
     }
     if is_active == 0
@@ -74,7 +74,7 @@ fn may_end(
     result
 }
 
-/// A call that retains the primary context of a device.
+/// Makes a call that retains the primary context of a device.
 pub(super) fn retain_primary(
     call: Call,
     out: *mut CUcontext,
@@ -84,17 +84,17 @@ pub(super) fn retain_primary(
     with_handle(make_context(call, out, real), out, |context| contexts::add_hold(context, device))
 }
 
-/// A call that makes or retains a context.
+/// Makes a call that creates or retains a context.
 pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     static ONCE: Once = Once::new();
     let result = timed(call, real);
-    // After the driver's own handlers, so that this one is called before them.
-    // SAFETY: it is called without arguments, and stays where it is.
+    // `busy::end` is registered after the driver's own exit handlers, so it is called before them.
+    // SAFETY: `busy::end` is called without arguments, and stays where it is.
     ONCE.call_once(|| _ = unsafe { libc::atexit(busy::end) });
     with_handle(result, out, |context| {
         contexts::add(context);
         if preload::is_due_with_contexts() {
-            // In progress meanwhile, so that a hang is explained.
+            // The call is in progress meanwhile, so that a hang is explained.
             during(call, || preload::in_context(context));
         }
     })

@@ -1,4 +1,4 @@
-//! What hooks do while a kernel is resident: calls that would wait for it are refused, made and recorded, or deferred.
+//! Hooks of calls while a kernel is resident: calls that would wait for it are refused, made and recorded, or deferred.
 
 use cudarc::driver::sys::{CUcontext, CUevent, CUresult, CUstream};
 use kernel_registry_cuda::OnWait;
@@ -40,7 +40,7 @@ pub(super) fn wait(
     }
 }
 
-/// A call that waits for all work in a context, or in the current one.
+/// Makes a call that waits for all work in a context, or in the current one.
 #[inline]
 pub(super) fn synchronize_context(
     call: Call,
@@ -52,7 +52,8 @@ pub(super) fn synchronize_context(
     wait(call, &rules::WAITS_FOR_RESIDENT, section, real)
 }
 
-/// Takes the handle of a kernel that is not loaded: its launch would wait for the resident kernel.
+/// Makes a call that takes the function of a kernel which is not loaded: the kernel's launch would wait for the
+/// resident kernel.
 pub(super) fn take_unloaded(
     call: Call,
     kernel: &str,
@@ -63,7 +64,7 @@ pub(super) fn take_unloaded(
     would_wait(call, by_rule(&rules::LOAD, kernel), &words, section, || during(call, real))
 }
 
-/// What a call is about, for people.
+/// Describes for people what a call is about.
 fn subject(call: Call) -> String {
     match call {
         Call { subject: 0, stream: 0, .. } => String::new(),
@@ -72,7 +73,8 @@ fn subject(call: Call) -> String {
     }
 }
 
-/// Refuses a call that would wait for the kernel of a section, or makes it if that only reports. Records it as `event`, whose rule says why.
+/// Refuses a call that would wait for the kernel of a section, or makes the call if the section only reports. Records
+/// the call as `event`, whose rule says why it waits.
 #[cold]
 fn would_wait(
     call: Call,
@@ -94,12 +96,13 @@ fn would_wait(
     result
 }
 
-/// The event of a call that waits by a rule.
+/// Returns the event of a call that waits by a rule.
 fn by_rule<'a>(rule: &'static Rule, subject: &'a str) -> NewEvent<'a> {
     NewEvent { rule: Some(rule), subject, ..NewEvent::default() }
 }
 
-/// Frees or unloads something. A section that defers defers the call if the rules allow it and its owner is known.
+/// Makes a call that frees or unloads something. A section that defers defers the call if the rules allow that and the
+/// owner of the freed object is known.
 fn free_or_defer(
     call: Call,
     rule: &'static Rule,
@@ -120,10 +123,11 @@ fn free_or_defer(
     }
 }
 
-/// What a second free of an address returns.
+/// The result of a second free of an address.
 const FREED: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 
-/// Frees memory. In a section, `devices` returns the devices to wait for, or `None` if this free never waits.
+/// Makes a call that frees memory. In a section, `devices` returns the devices to wait for, or `None` if this free
+/// never waits.
 fn free_memory(
     call: Call,
     devices: impl FnOnce(u64) -> Option<Devices>,
@@ -138,31 +142,33 @@ fn free_memory(
     }
 }
 
-/// Frees memory of a device. Memory of pools is freed without waiting; other addresses the driver refuses at once.
+/// Makes a call that frees memory of a device. Memory of pools is freed without waiting; the driver refuses other
+/// addresses at once.
 pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
     let devices = |address| {
-        let is_its = memory::is_known(address) && !memory::is_of_host(address);
-        let devices = is_its.then(|| memory::devices(address))?;
+        let is_of_device = memory::is_known(address) && !memory::is_of_host(address);
+        let devices = is_of_device.then(|| memory::devices(address))?;
         section::find_on_devices(devices)?;
         (!memory::is_pooled(address) && !memory::is_inside(address)).then_some(devices)
     };
     free_memory(call, devices, real)
 }
 
-/// Frees memory without waiting.
+/// Makes a call that frees memory without waiting.
 pub(super) fn free_async(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     if section::is_deferred(call.subject) { FREED } else { timed(call, real) }
 }
 
-/// Frees memory of the host, which kernels on all devices can use. Other addresses the driver refuses at once.
+/// Makes a call that frees memory of the host, which kernels on all devices can use. The driver refuses other addresses
+/// at once.
 pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    let is_its = |address| {
+    let is_allocated = |address| {
         memory::is_of_host(address) && !memory::is_registered(address) && !memory::is_inside(address)
     };
-    free_memory(call, |address| is_its(address).then_some(Devices::ALL), real)
+    free_memory(call, |address| is_allocated(address).then_some(Devices::ALL), real)
 }
 
-/// `cuMemHostUnregister`.
+/// Calls `cuMemHostUnregister`.
 pub(super) fn unregister(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
     let devices = |address| memory::is_registered(address).then_some(Devices::ALL);
     let result = free_memory(call, devices, real);
@@ -172,14 +178,14 @@ pub(super) fn unregister(call: Call, real: impl FnOnce() -> CUresult + 'static) 
     result
 }
 
-/// `cuIpcCloseMemHandle`.
+/// Calls `cuIpcCloseMemHandle`.
 pub(super) fn close_memory(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    let is_its = section::any() && memory::is_known(call.subject);
-    let devices = if is_its { memory::devices(call.subject) } else { Devices::NONE };
+    let may_wait = section::any() && memory::is_known(call.subject);
+    let devices = if may_wait { memory::devices(call.subject) } else { Devices::NONE };
     free_or_defer(call, &rules::FREE, devices, memory::owner(call.subject), real)
 }
 
-/// Allocates memory. If there is too little, says which deferred calls would free some.
+/// Makes a call that allocates memory. If there is too little, says which deferred calls would free some.
 pub(super) fn allocate(call: Call, bytes: usize, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = timed(call, real);
     if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY
@@ -196,7 +202,7 @@ pub(super) fn allocate(call: Call, bytes: usize, real: impl FnOnce() -> CUresult
     result
 }
 
-/// A call that unloads or destroys something of a context.
+/// Makes a call that unloads or destroys something of a context.
 pub(super) fn destroy(
     call: Call,
     rule: &'static Rule,
@@ -209,19 +215,20 @@ pub(super) fn destroy(
     };
     let device = if section::any() { contexts::device_of(context) } else { None };
     let real = move || {
-        // Before the call: another thread may get the same handle right after it.
+        // The owner is forgotten before the call, because another thread may get the same handle right after it.
         owners::forget(call.subject);
         real()
     };
     unload_or_destroy(call, rule, device.map(Devices::from_device), owner, real)
 }
 
-/// A call that makes something of the current context.
+/// Makes a call that creates something in the current context.
 pub(super) fn create<T>(call: Call, out: *mut *mut T, real: impl FnOnce() -> CUresult) -> CUresult {
     with_handle(timed(call, real), out, owners::add)
 }
 
-/// Unloads something from all contexts. If the program `keeps` the code, the call is not deferred, because the program may free the code after it.
+/// Makes a call that unloads something from all contexts. If the program `keeps` the code, the call is not deferred,
+/// because the program may free the code after the call.
 pub(super) fn unload_everywhere(
     call: Call,
     keeps: bool,
@@ -247,7 +254,8 @@ fn unload_or_destroy(
     }
 }
 
-/// Launches something in a stream that may be the resident kernel's: there it would wait for that kernel.
+/// Makes a launch in a stream that may be the resident kernel's. Behind the resident kernel the launch would wait for
+/// it.
 #[cold]
 pub(super) fn launch(
     call: Call,
@@ -265,19 +273,19 @@ pub(super) fn launch(
     would_wait(call, event, &words, &section, real)
 }
 
-/// A call that waits for a stream.
+/// Makes a call that waits for a stream.
 pub(super) fn synchronize_stream(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = call.on(stream);
     wait(call, &rules::WAITS_FOR_RESIDENT, section::find_by_stream(call.stream), real)
 }
 
-/// A call that waits for an event.
+/// Makes a call that waits for an event.
 pub(super) fn synchronize_event(call: Call, event: CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = call.about(event);
     wait(call, &rules::WAITS_FOR_RESIDENT, section::find_by_event(call.subject), real)
 }
 
-/// A call that records an event in a stream.
+/// Makes a call that records an event in a stream.
 pub(super) fn record_event(
     call: Call,
     event: CUevent,
@@ -292,12 +300,12 @@ pub(super) fn record_event(
     result
 }
 
-/// A call that makes an event.
+/// Makes a call that creates an event.
 pub(super) fn create_event(call: Call, out: *mut CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
     with_handle(timed(call, real), out, section::forget_event)
 }
 
-/// A call that makes a stream.
+/// Makes a call that creates a stream.
 pub(super) fn create_stream(call: Call, out: *mut CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let context = contexts::current();
     let section = if stream_counts::begin(context) { section::find_in_current_context() } else { None };

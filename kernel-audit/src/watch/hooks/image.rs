@@ -1,4 +1,4 @@
-//! What hooks do when images are loaded and unloaded, and when handles of kernels are taken from them.
+//! Hooks of calls that load and unload images, or take handles of kernels from images.
 
 use std::ffi::{CStr, c_char, c_uint};
 use std::ptr;
@@ -21,7 +21,7 @@ use crate::watch::record::recording::{self, NewEvent, now};
 use crate::watch::record::slots;
 use crate::watch::{preload, section};
 
-/// Loads a module. `options` is the number of options for the driver's compiler.
+/// Makes a call that loads a module. `options` is the number of options for the driver's compiler.
 pub(super) fn load_module(
     call: Call,
     out: *mut CUmodule,
@@ -33,7 +33,8 @@ pub(super) fn load_module(
     with_handle(load_image(call, out, code, how, Some(&rules::MODULE), real), out, owners::add)
 }
 
-/// Loads a library. `options` is the number of options for the driver's compiler, and `own` are the library's.
+/// Makes a call that loads a library. `options` is the number of options for the driver's compiler, and `own` are the
+/// options of the library.
 pub(super) fn load_library(
     call: Call,
     out: *mut CUlibrary,
@@ -47,11 +48,11 @@ pub(super) fn load_library(
     if own.keeps_code { with_handle(result, out, handles::mark_kept) } else { result }
 }
 
-/// What the options of a library say.
+/// What the options of a library mean for the audit.
 pub(super) struct LibraryOptions {
-    /// The driver uses memory of the program until the library is unloaded.
+    /// Whether the driver uses memory of the program until the library is unloaded.
     keeps_code: bool,
-    /// The options are not those with which a preload loads a library.
+    /// Whether there are options other than those with which a preload loads a library.
     has_others: bool,
 }
 
@@ -60,7 +61,8 @@ impl LibraryOptions {
         const TABLE: c_uint = CUlibraryOption::CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE as c_uint;
         const PRESERVED: c_uint = CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED as c_uint;
         let all = if options.is_null() { 0 } else { count as usize };
-        // SAFETY: the program passes so many options. It may use numbers that this version of the bindings does not know.
+        // SAFETY: the program passes `count` options. It may use numbers that this version of the bindings does not
+        // know.
         let mut all = (0..all).map(|index| unsafe { options.cast::<c_uint>().add(index).read() });
         LibraryOptions {
             keeps_code: all.clone().any(|option| [TABLE, PRESERVED].contains(&option)),
@@ -105,12 +107,12 @@ fn load_image<T>(
     })
 }
 
-/// The event of an image's load.
+/// Returns the event of an image's load.
 fn image_event<'a>(subject: &'a str, bytes: u64, rule: Option<&'static Rule>) -> NewEvent<'a> {
     NewEvent { kind: Kind::Image, subject, bytes, rule, ..NewEvent::default() }
 }
 
-/// A call that unloads a module, after which its handles stand for nothing.
+/// Makes a call that unloads a module, after which the handles of its kernels stand for nothing.
 pub(super) fn unload_module(
     call: Call,
     module: CUmodule,
@@ -119,7 +121,7 @@ pub(super) fn unload_module(
     guard::destroy(call.about(module), &rules::UNLOAD, forget_and_unload(module, real))
 }
 
-/// A call that unloads a library from all contexts.
+/// Makes a call that unloads a library from all contexts.
 pub(super) fn unload_library(
     call: Call,
     library: CUlibrary,
@@ -132,13 +134,13 @@ pub(super) fn unload_library(
 fn forget_and_unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl FnOnce() -> CUresult {
     let image = image.addr() as u64;
     move || {
-        // Before the call: another thread may get the same handles right after it.
+        // The image is forgotten before the call, because another thread may get the same handles right after it.
         preload::forget(image);
         real()
     }
 }
 
-/// A call that returns the handle of a library's kernel by its name. It loads nothing.
+/// Makes a call that returns the handle of a library's kernel by its name. The call loads nothing.
 pub(super) fn get_kernel<T>(
     call: Call,
     out: *mut *mut T,
@@ -155,7 +157,7 @@ pub(super) fn get_kernel<T>(
     result
 }
 
-/// A call that returns the module of a library in the current context.
+/// Makes a call that returns the module of a library in the current context.
 pub(super) fn get_module(
     call: Call,
     out: *mut CUmodule,
@@ -166,7 +168,7 @@ pub(super) fn get_module(
     with_handle(result, out, |module| handles::add_module(module, library.addr() as u64))
 }
 
-/// A call that needs a library in the current context, and loads it there.
+/// Makes a call that needs a library in the current context, and loads it there.
 pub(super) fn use_library(call: Call, library: CUlibrary, real: impl FnOnce() -> CUresult) -> CUresult {
     let (call, context) = (call.about(library), contexts::current());
     if is_eager() || handles::is_library_loaded(call.subject, context) {
@@ -182,7 +184,7 @@ pub(super) fn use_library(call: Call, library: CUlibrary, real: impl FnOnce() ->
     result
 }
 
-/// A call that returns the handles of all kernels of an image.
+/// Makes a call that returns the handles of all kernels of an image.
 pub(super) fn enumerate<T, I>(
     call: Call,
     out: *mut *mut T,
@@ -193,7 +195,8 @@ pub(super) fn enumerate<T, I>(
     let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         for index in 0..count as usize {
-            // SAFETY: the program's array has so many places. It may have more than the image has kernels; those are null.
+            // SAFETY: the program's array has `count` elements. If the image has fewer kernels, the other elements are
+            // null.
             let handle = unsafe { *out.add(index) };
             if !handle.is_null() && handles::name_of(handle.addr() as u64).is_none() {
                 handles::add_name(handle.addr() as u64, &kernel_name(handle.cast()), image.addr() as u64);
@@ -203,8 +206,8 @@ pub(super) fn enumerate<T, I>(
     result
 }
 
-/// `cuModuleGetFunction`, which loads the function. While something runs on the device, the call returns before the function is loaded: the
-/// driver says that it is, but its launch waits.
+/// Calls `cuModuleGetFunction`, which loads the function. While something runs on the device, the call returns before
+/// the function is loaded: the driver says that it is loaded, but the function's launch waits.
 pub(super) fn get_function(
     call: Call,
     out: *mut CUfunction,
@@ -247,7 +250,7 @@ pub(super) fn get_function(
     result
 }
 
-/// Whether the function of this name is known to be loaded.
+/// Returns whether the function of this name is known to be loaded.
 fn is_known_to_be_loaded(module: u64, kernel: &str) -> bool {
     let is_loaded = |function| is_loaded(contexts::key(function, 0), function);
     handles::find_function(module, kernel).is_some_and(is_loaded)

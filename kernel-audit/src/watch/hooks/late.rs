@@ -1,4 +1,5 @@
-//! Calls that load something or set a limit: recorded, and refused where they are late or would wait for a resident kernel.
+//! Makes and records calls that load something or set a limit, and refuses such a call where it is late or would wait
+//! for a resident kernel.
 
 use cudarc::driver::sys::CUresult;
 use kernel_registry_cuda::OnWait;
@@ -16,8 +17,9 @@ use crate::watch::record::recording::{self, NewEvent, now};
 use crate::watch::record::slots::{self, during, during_load};
 use crate::watch::section::{self, ActiveSection};
 
-/// Makes a call that loads or sets something, unless it is refused, and records it as `event`. `words` says to people what it does, and `remedy`
-/// what to do before the program is ready. Returns the answer, and who called.
+/// Makes a call that loads or sets something, unless the call is refused, and records it as `event`. `words` describe
+/// the call for people, and `remedy` says what to do before the program is ready. Returns the result of the call, and
+/// its caller.
 pub(super) fn make_call(
     call: Call,
     event: NewEvent<'_>,
@@ -56,7 +58,7 @@ pub(super) fn make_call(
     (result, caller)
 }
 
-/// Says that a call is refused, and returns its answer.
+/// Says that a call is refused, and returns the result of the call.
 pub(super) fn refusal(rule: &Rule, section: &ActiveSection, words: &str) -> CUresult {
     let (because, remedy) = (rule.because, rule.remedy_in(recording::uses_kernel_registry()));
     say(&format!(
@@ -66,10 +68,10 @@ pub(super) fn refusal(rule: &Rule, section: &ActiveSection, words: &str) -> CUre
     CUresult::CUDA_ERROR_NOT_PERMITTED
 }
 
-/// What to do instead of a late load.
+/// The remedy for a late load.
 pub(super) const LOAD_BEFORE: &str = "load it before the program is ready";
 
-/// The message for a refused load of a kernel.
+/// Returns the message for a refused load of a kernel.
 pub(super) fn describe(call: Call, kernel: &str) -> String {
     format!("`{}` of kernel `{kernel}`, which is not loaded", call.name())
 }
@@ -81,14 +83,14 @@ pub(super) fn record_loaded(call: Call, kernel: &str, begun: u64, result: CUresu
     events::record_event(call, NewEvent { image, origin, begun, took, result, ..load_event(kernel) });
 }
 
-/// Records that a call which would load a kernel, as `event` says, was refused.
+/// Records that a call was refused which would load a kernel, as `event` says.
 pub(super) fn record_refused(call: Call, event: NewEvent<'_>, result: CUresult) {
     let (kind, result) = (Kind::Refused, result as u32);
     events::record_event(call, NewEvent { kind, begun: now(), result, ..event });
     ready::end();
 }
 
-/// The event of a kernel's load.
+/// Returns the event of a kernel's load.
 pub(super) fn load_event(kernel: &str) -> NewEvent<'_> {
     NewEvent { kind: Kind::Load, subject: kernel, rule: Some(&rules::LOAD), ..NewEvent::default() }
 }

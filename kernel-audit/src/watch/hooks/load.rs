@@ -1,4 +1,4 @@
-//! What hooks do when kernels are loaded, or limits change.
+//! Hooks of calls that load kernels, or change limits.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::slice;
@@ -22,7 +22,7 @@ use crate::watch::record::recording::NewEvent;
 use crate::watch::record::slots::{self, count_launch, during};
 use crate::watch::{preload, section};
 
-/// Launches a kernel. If it was launched before, this neither locks nor allocates.
+/// Makes the launch of a kernel. If the kernel was launched before, this neither locks nor allocates.
 #[inline]
 pub(super) fn launch(
     call: Call,
@@ -60,11 +60,11 @@ fn launch_kernel(call: Call, function: CUfunction, real: impl FnOnce() -> CUresu
     }
 }
 
-/// The first launch of a kernel.
+/// Makes the first launch of a kernel.
 #[cold]
 fn launch_first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
     count_launch(call.stream, call.subject);
-    // Hangs and samples name the kernel. Asked later, the driver may wait.
+    // Hangs and samples name the kernel, so its name is asked for now. Later the driver may wait.
     let kernel = kernel_name(function);
     let result = if !is_loaded(key, call.subject) {
         let running = busy::find_others(Some(call.stream));
@@ -84,7 +84,7 @@ fn launch_first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() 
     result
 }
 
-/// Makes the launch that enlarges the stack, and records that.
+/// Makes a launch that enlarges the stack, and records the enlargement.
 fn enlarge(call: Call, kernel: &str, missing: Missing, real: impl FnOnce() -> CUresult) -> CUresult {
     let Missing { frame, limit } = missing;
     let (subject, image) = (&format!("stack of {frame} bytes"), &format!("kernel `{kernel}`"));
@@ -98,7 +98,7 @@ fn enlarge(call: Call, kernel: &str, missing: Missing, real: impl FnOnce() -> CU
     late::make_call(call, event, "set the limit before the program is ready", words, real).0
 }
 
-/// Makes a call that loads a kernel, unless that is loaded already.
+/// Makes a call that loads a kernel, unless the kernel is loaded already.
 pub(super) fn load_kernel(
     call: Call,
     function: CUfunction,
@@ -123,7 +123,7 @@ pub(super) fn load_kernel(
     result
 }
 
-/// Makes the call that loads a kernel, and records that. Returns the answer, and who called.
+/// Makes a call that loads a kernel, and records the load. Returns the result of the call, and its caller.
 fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> (CUresult, Caller) {
     let (image, origin) = handles::image_of(call.subject).unwrap_or_default();
     let event = NewEvent { image: &image, origin: &origin, ..late::load_event(kernel) };
@@ -136,7 +136,7 @@ fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> 
     (result, caller)
 }
 
-/// Sets a limit: a stack limit, or the size of a buffer.
+/// Makes a call that sets a limit: a stack limit, or the size of a buffer.
 pub(super) fn set_limit(
     call: Call,
     which: CUlimit,
@@ -157,48 +157,49 @@ pub(super) fn set_limit(
     result
 }
 
-/// The event of a limit that is set.
+/// Returns the event of a limit that is set.
 fn resize(subject: &str) -> NewEvent<'_> {
     NewEvent { kind: Kind::Resize, subject, ..NewEvent::default() }
 }
 
-/// Whether kernels are loaded with their images. The driver reads that variable once.
+/// Returns whether kernels are loaded with their images. The driver reads the variable that says so once.
 pub(super) fn is_eager() -> bool {
     type GetMode = unsafe extern "C" fn(*mut c_int) -> CUresult;
     // SAFETY: this is the type of the function of that name.
     static GET_MODE: Function<GetMode> = unsafe { Function::new(c"cuModuleGetLoadingMode") };
     static EAGER: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     let ask = || {
-        // A driver before CUDA 11.7 knows nothing else.
+        // A driver before CUDA 11.7 always loads kernels with their images.
         let Some(get_mode) = GET_MODE.get() else { return true };
-        // SAFETY: it stores a number.
+        // SAFETY: the call stores a number.
         stored(0, |mode| unsafe { get_mode(mode) }) == Some(1)
     };
     *fork::once(&EAGER, ask)
 }
 
-/// Whether a function, or a library's kernel in this context, is loaded.
+/// Returns whether a function, or a library's kernel in this context, is loaded.
 pub(super) fn is_loaded(key: u64, kernel: u64) -> bool {
     is_requested(key, kernel) && !unloaded::is_waiting(kernel)
 }
 
-/// Whether a kernel is loaded, or will be without another call: its loading may wait for what ran when its handle was taken. The driver
-/// says of both that they are loaded.
+/// Returns whether a kernel is loaded, or will be loaded without another call: its loading may wait for kernels that
+/// ran when its handle was taken. The driver says in both cases that the kernel is loaded.
 fn is_requested(key: u64, kernel: u64) -> bool {
     is_eager() || handles::is_loaded(key) || driver_says_loaded(kernel)
 }
 
-/// Whether the driver says that a function is loaded. It does not say it of a `CUkernel`.
+/// Returns whether the driver says that a function is loaded. The driver does not say so of a `CUkernel`.
 fn driver_says_loaded(function: u64) -> bool {
     type IsLoaded = unsafe extern "C" fn(*mut u32, u64) -> CUresult;
     // SAFETY: this is the type of the function of that name.
     static IS_LOADED: Function<IsLoaded> = unsafe { Function::new(c"cuFuncIsLoaded") };
     let Some(is_loaded) = IS_LOADED.get() else { return false };
-    // SAFETY: the handle, which is one pointer wide, is one that the program has from the driver.
+    // SAFETY: the handle is one pointer wide, and the program got it from the driver.
     stored(0, |state| unsafe { is_loaded(state, function) }) == Some(1)
 }
 
-/// A call that adds or changes a kernel node of a graph, and loads the kernel. Nodes of other kinds have none.
+/// Makes a call that adds or changes a kernel node of a graph, and loads the kernel. Nodes of other kinds have no
+/// kernel.
 pub(super) fn load_node(
     call: Call,
     function: Option<CUfunction>,
@@ -210,7 +211,7 @@ pub(super) fn load_node(
     }
 }
 
-/// The parameters of a kernel node, in all versions. The first has nothing behind `extra`.
+/// The parameters of a kernel node, in all versions. The first version ends with `parameters`.
 #[repr(C)]
 struct KernelNode {
     function: CUfunction,
@@ -219,33 +220,33 @@ struct KernelNode {
     kernel: CUfunction,
 }
 
-/// The kernel of a node with parameters of the first version.
+/// Returns the kernel of a node with parameters of the first version.
 pub(super) fn first_node(params: *const c_void) -> Option<CUfunction> {
     // SAFETY: programs pass parameters or null. The function is the first field.
     (!params.is_null()).then(|| unsafe { params.cast::<CUfunction>().read() })
 }
 
-/// The kernel of a node with parameters of a later version.
+/// Returns the kernel of a node with parameters of a later version.
 pub(super) fn kernel_node(params: *const c_void) -> Option<CUfunction> {
     // SAFETY: programs pass parameters or null.
     let KernelNode { function, kernel, .. } = unsafe { params.cast::<KernelNode>().as_ref() }?;
     Some(if function.is_null() { *kernel } else { *function })
 }
 
-/// The kernel of a node with `CUgraphNodeParams`, if it is one of a kernel.
+/// Returns the kernel of a node with `CUgraphNodeParams`, if it is one of a kernel.
 pub(super) fn any_node(params: *const c_void) -> Option<CUfunction> {
     /// `CU_GRAPH_NODE_TYPE_KERNEL`.
     const KERNEL: c_uint = 0;
-    /// The kind, and room behind it.
+    /// The bytes of the kind, and of the reserved space behind it.
     const HEADER: usize = 16;
-    // SAFETY: programs pass parameters or null. Those of a kernel follow its kind.
+    // SAFETY: programs pass parameters or null. The parameters of a kernel node follow its kind.
     unsafe {
         let is_kernel = !params.is_null() && params.cast::<c_uint>().read() == KERNEL;
         if is_kernel { kernel_node(params.byte_add(HEADER)) } else { None }
     }
 }
 
-/// Launches on several devices by one call.
+/// Makes a call that launches on several devices.
 pub(super) fn launch_on_all(
     call: Call,
     launches: *const CUDA_LAUNCH_PARAMS,
@@ -259,23 +260,24 @@ pub(super) fn launch_on_all(
         }
     }
     let (mut real, count) = (Some(real), if launches.is_null() { 0 } else { count as usize });
-    // SAFETY: the program passes so many launches.
+    // SAFETY: the program passes `count` launches.
     let launches = if count == 0 { &[] } else { unsafe { slice::from_raw_parts(launches, count) } };
     rest(call, launches, &mut || real.take().map_or(CUresult::CUDA_SUCCESS, |real| real()))
 }
 
-/// The kernel's name, from the call that gave the handle or from the driver.
+/// Returns the kernel's name, from the call that gave the handle or from the driver.
 pub(super) fn kernel_name(function: CUfunction) -> String {
     let handle = function.addr() as u64;
     if let Some(name) = handles::name_of(handle) {
         return name;
     }
     type GetName = unsafe extern "C" fn(*mut *const c_char, CUfunction) -> CUresult;
-    // SAFETY: both have this type, but for what the handle is called.
+    // SAFETY: both functions have this type, except that the second calls the handle a `CUkernel`.
     static NAMES: [Function<GetName>; 2] =
         unsafe { [Function::new(c"cuFuncGetName"), Function::new(c"cuKernelGetName")] };
     for get in NAMES.iter().filter_map(Function::get) {
-        // SAFETY: the handle is one that the program is about to use, of either kind; the driver refuses the other.
+        // SAFETY: the program is about to use the handle, which is of either kind; the driver refuses a handle of the
+        // other kind.
         let text = stored(std::ptr::null(), |text| unsafe { get(text, function) });
         if let Some(text) = text.filter(|text| !text.is_null()) {
             // SAFETY: the driver's text ends with a zero.

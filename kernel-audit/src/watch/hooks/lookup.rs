@@ -1,4 +1,4 @@
-//! `cuGetProcAddress`: most programs get the driver's functions from it, so it hands out ours.
+//! Hooks `cuGetProcAddress`: most programs get the driver's functions from it, so it returns our hooks.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -26,7 +26,7 @@ const BEGIN: &CStr = c"kernel_registry_audit_section_begin";
 const END: &CStr = c"kernel_registry_audit_section_end";
 const PRELOAD: &CStr = c"kernel_registry_audit_preload";
 
-/// The audit's own functions, which a driver does not have: they also tell an audit from a driver.
+/// Lists the audit's own functions. A driver does not have them, so they also tell an audit from a driver.
 pub(crate) fn own() -> [(&'static CStr, *const c_void); 6] {
     [
         (READY, kernel_registry_audit_ready as *const c_void),
@@ -58,9 +58,9 @@ pub(crate) unsafe fn replace(
     }
     // SAFETY: the name ends with a zero, as the driver requires.
     let symbol = unsafe { CStr::from_ptr(symbol) };
-    // kernel-registry asks the driver for them.
+    // kernel-registry asks the driver for the audit's own functions.
     if let Some((_, own)) = own().into_iter().find(|(name, _)| *name == symbol) {
-        // SAFETY: there is room for the answer.
+        // SAFETY: `function` has room for the answer.
         unsafe { *function = own.cast_mut() };
         return CUresult::CUDA_SUCCESS;
     }
@@ -74,7 +74,7 @@ pub(crate) unsafe fn replace(
     }
     let is_there = |hook: &Hook| !symbol_of(hook).is_null();
     match find(call::list_hooks(), &symbol, version, flags & PER_THREAD != 0, is_there) {
-        // In a later version the name can mean a function of another type.
+        // For a version above `NEWEST` the name can mean a function of another type.
         Some(hook) if version <= NEWEST || is_exported(hook, theirs) => {
             // SAFETY: as above.
             unsafe { *function = hook.address.cast_mut() }
@@ -85,7 +85,7 @@ pub(crate) unsafe fn replace(
     result
 }
 
-/// The function that a name means for a version, among those of the driver behind.
+/// Finds the hook that a name means for a version, among the hooks whose function the driver has.
 fn find(
     hooks: &'static [Hook],
     symbol: &str,
@@ -99,17 +99,17 @@ fn find(
     if per_thread { newest(true).or_else(|| newest(false)) } else { newest(false) }
 }
 
-/// Whether the driver exports this very function under the hook's name.
+/// Returns whether the driver exports this very function under the hook's name.
 fn is_exported(hook: &Hook, theirs: *mut c_void) -> bool {
     symbol_of(hook) == theirs
 }
 
-/// The driver's function of the hook's name, or null.
+/// Returns the driver's function of the hook's name, or null.
 fn symbol_of(hook: &Hook) -> *mut c_void {
     CString::new(hook.name).map_or(ptr::null_mut(), |name| real::symbol(&name))
 }
 
-/// Names of functions that are not watched, and were asked for.
+/// The names of functions that were asked for and are not watched.
 static UNWATCHED: Locked<HashSet<String>> = Locked::new();
 
 /// Records, once for each name, that a function is not watched.

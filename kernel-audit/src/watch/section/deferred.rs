@@ -1,4 +1,4 @@
-//! Calls that are deferred until no section concerns them, in their order.
+//! Keeps calls that are deferred until no section concerns them, in their order.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -21,11 +21,11 @@ pub(super) struct Deferred {
 /// A call that frees something, or unloads it.
 pub(crate) struct Free {
     pub(crate) call: Call,
-    /// The devices whose kernels it waits for.
+    /// The devices for whose kernels the call waits.
     pub(crate) devices: Devices,
-    /// What the freed thing belongs to, and is gone with.
+    /// The owner of the freed object, which is gone with its owner.
     pub(crate) owner: Owner,
-    /// The memory that it gives back.
+    /// The bytes of memory that the call frees.
     pub(crate) bytes: u64,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Later {
 
 pub(super) struct Make(Box<dyn FnOnce() -> CUresult>);
 
-// SAFETY: it calls a function of the driver with handles and addresses, which any thread may use.
+// SAFETY: the closure calls a function of the driver with handles and addresses, which any thread may use.
 unsafe impl Send for Make {}
 
 impl Make {
@@ -49,7 +49,8 @@ impl Make {
 }
 
 impl Deferred {
-    /// Defers a call, unless one for the same address or handle is deferred already. Returns whether it was.
+    /// Defers a call, unless a call for the same address or handle is deferred already. Returns whether the call was
+    /// deferred.
     pub(super) fn put(&mut self, free: Free, make: impl FnOnce() -> CUresult + 'static) -> bool {
         if !self.pending.insert(free.call.subject) {
             return false;
@@ -61,24 +62,24 @@ impl Deferred {
         true
     }
 
-    /// Whether this address or handle will be freed.
+    /// Returns whether this address or handle will be freed.
     pub(super) fn has(&self, subject: u64) -> bool {
         self.pending.contains(&subject)
     }
 
-    /// How many addresses and handles will be freed.
+    /// Returns the number of addresses and handles that will be freed.
     pub(super) fn len(&self) -> u64 {
         self.pending.len() as u64
     }
 
-    /// The bytes that the calls for these devices will free, and the number of those calls.
+    /// Returns the bytes that the deferred calls for these devices will free, and the number of those calls.
     pub(super) fn waiting(&self, devices: Devices) -> (u64, usize) {
         let queues = self.queues.iter().filter(|(its, _)| its.overlap(devices));
         let frees = queues.flat_map(|(_, queue)| queue).filter(|later| later.free.bytes > 0);
         frees.fold((0, 0), |(bytes, count), later| (bytes + later.free.bytes, count + 1))
     }
 
-    /// Takes the first call of all that wait for no device. [`Deferred::made`] follows.
+    /// Takes the first of all calls that wait for no device. [`Deferred::made`] must follow.
     pub(super) fn next(&mut self, is_free: impl Fn(Devices) -> bool) -> Option<Later> {
         let free = self.queues.iter().filter(|(devices, _)| is_free(**devices));
         let first = free.filter_map(|(devices, queue)| Some((queue.front()?.number, *devices)));
@@ -88,20 +89,20 @@ impl Deferred {
         if queue.is_empty() {
             self.queues.remove(&devices);
         }
-        // The driver may give the handle away as soon as the call has returned.
+        // The driver may reuse the handle as soon as the call has returned.
         self.pending.remove(&later.free.call.subject);
         self.making.push(devices);
         Some(later)
     }
 
-    /// A call that was taken is made.
+    /// Ends what [`Deferred::next`] began: the call was made.
     pub(super) fn made(&mut self, devices: Devices) {
         if let Some(index) = self.making.iter().position(|its| *its == devices) {
             self.making.swap_remove(index);
         }
     }
 
-    /// Leaves out the calls that free what belonged to a context which is gone.
+    /// Drops the calls that free objects of a context which is gone.
     pub(super) fn forget(&mut self, context: u64) {
         let Deferred { queues, pending, .. } = self;
         for queue in queues.values_mut() {
@@ -116,7 +117,7 @@ impl Deferred {
         queues.retain(|_, queue| !queue.is_empty());
     }
 
-    /// Whether a call is being made that waits for kernels of these devices.
+    /// Returns whether a call is being made that waits for kernels of these devices.
     pub(super) fn is_making(&self, devices: Devices) -> bool {
         self.making.iter().any(|its| its.overlap(devices))
     }
