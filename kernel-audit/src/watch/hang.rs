@@ -31,13 +31,13 @@ use crate::watch::record::{call, ready};
 use crate::{environment, variables};
 use explanation::{Explanation, HangingCall};
 
-/// How often the calls in progress are looked at.
+/// How often the watching thread looks at the calls in progress.
 const STEP: Duration = Duration::from_millis(50);
 
-/// How long a call takes before it is asked what it waits for.
+/// The time after which the watching thread asks what a call waits for.
 const LONG: Duration = Duration::from_millis(200);
 
-/// Looks between two samples once room for samples runs short: one second.
+/// The number of looks between two samples once room for samples runs short: together one second.
 const SPARSE: u32 = 20;
 
 /// Starts the thread that watches this process.
@@ -48,11 +48,11 @@ pub(crate) fn start() {
             look_again();
             sample();
         }
-        // SAFETY: it is called without arguments, and stays where it is.
+        // SAFETY: `at_exit` is called without arguments, and stays where it is.
         unsafe { libc::atexit(at_exit) };
     });
     let timeout = Audit::chosen().hang_after;
-    // Without the thread the calls in progress are still in the record.
+    // Without the thread the record still has the calls in progress.
     if let Err(error) = threads::start(move || watch(timeout)) {
         recording::mark_thread_lacking(
             &error,
@@ -61,11 +61,11 @@ pub(crate) fn start() {
     }
 }
 
-/// A call that the watcher saw.
+/// A call that the watching thread saw.
 struct Watched {
     call: Seen,
     since: Instant,
-    /// Whether the streams were asked what runs beside it.
+    /// Whether the streams were asked what runs beside the call.
     is_asked: bool,
     is_explained: bool,
 }
@@ -76,15 +76,15 @@ impl Watched {
     }
 }
 
-/// A call in a slot.
+/// A call as it was seen in a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
-    /// Another thread can take the slot of one that has ended.
+    /// The thread. Another thread can take the slot of a thread that has ended.
     thread: u32,
     /// The number of the call, or 0 for none.
     call: u32,
     sequence: u64,
-    /// What the call is about. A call that preloads goes from one image to the next.
+    /// The handle that the call is about. A call that preloads goes from one image to the next.
     subject: u64,
 }
 
@@ -110,7 +110,7 @@ struct Hang {
 /// The calls that hang now.
 static HANGS: Locked<Vec<Hang>> = Locked::new();
 
-/// Records how long calls have been hanging, and which have returned.
+/// Records how long calls have been hanging, and which of them have returned.
 fn look_again() {
     HANGS.lock().retain(|Hang { slot, call, since, event, explanation, stack }| {
         let goes_on = Seen::in_slot(slot) == *call;
@@ -157,16 +157,16 @@ fn watch(timeout: Duration) {
     }
 }
 
-/// The launches in each place of the streams at the last sample.
+/// The number of launches in each entry of the table of streams at the last sample.
 static COUNTED: Locked<HashMap<usize, u64>> = Locked::new();
 
-/// Records how many kernels were launched in each stream since the last time.
+/// Records how many kernels were launched in each stream since the last sample.
 fn sample() {
     let mut counted = COUNTED.lock();
     let now = now();
     let mut samples = BTreeMap::new();
-    for (place, Stream { handle, kernel, launches, .. }) in launches::streams() {
-        let since = launches.wrapping_sub(counted.insert(place, launches).unwrap_or(0));
+    for (entry, Stream { handle, kernel, launches, .. }) in launches::streams() {
+        let since = launches.wrapping_sub(counted.insert(entry, launches).unwrap_or(0));
         if since > 0 {
             let (all, last) = samples.entry(handle).or_insert((0_u64, kernel));
             (*all, *last) = (*all + since, kernel);
@@ -221,7 +221,7 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
         text: &text,
         ..NewEvent::default()
     });
-    // After it is recorded: a message can take a while.
+    // The message comes after the event, because a message can take a while.
     say(&format!("HANG: {text}"));
     if environment::variable(variables::CTRL_C).is_some() {
         say("press Ctrl-C twice to end the program with a report");
@@ -234,7 +234,7 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
     }
 }
 
-/// The other threads that are in a call, each with the call's name.
+/// Lists the other threads that are in a call, each with the name of its call.
 fn others(thread: u32) -> Vec<(u32, &'static str)> {
     let in_call = slots::slots().filter_map(|(_, slot)| {
         let call = slot.call.load(Ordering::Relaxed).checked_sub(1)?;

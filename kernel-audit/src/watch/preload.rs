@@ -1,5 +1,5 @@
-//! Preloading: loads what a file names in each context, as soon as there is one. When the program then loads the same image, it gets what
-//! was preloaded.
+//! Preloads: loads what a file names, in each context as soon as it exists. When the program then loads the same image,
+//! it gets the preloaded one.
 
 mod file;
 mod load;
@@ -24,10 +24,10 @@ use crate::watch::process::say::say;
 use outcome::{failed, record_rest};
 use state::{Progress, STATE, STEP, TIMEOUT, content_of, context_of, wait_a_step};
 
-/// Whether anything was preloaded that the program could take.
+/// Whether anything was preloaded that the program could use.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Finds the image that the preload names with these bytes, which have this hash.
+/// Finds the image with these bytes in the preload. `hash` is the hash of the bytes.
 pub(crate) fn content(how: How, hash: u64, image: &[u8]) -> Option<Content> {
     type Key = (How, u64, u64);
     static NAMED: OnceLock<HashMap<Key, Vec<&Origin>>> = OnceLock::new();
@@ -44,7 +44,7 @@ pub(crate) fn content(how: How, hash: u64, image: &[u8]) -> Option<Content> {
     Some(content_of(how, code))
 }
 
-/// Takes the handle of an image that was preloaded. Each is taken once: the program may unload it.
+/// Takes the handle of a preloaded image. Each handle is taken once, because the program may unload the image.
 pub(crate) fn take(content: Content) -> Option<u64> {
     if !ANY.load(Ordering::Relaxed) {
         return None;
@@ -55,12 +55,12 @@ pub(crate) fn take(content: Content) -> Option<u64> {
     Some(handles.remove(0))
 }
 
-/// Forgets an image that the program unloads, once nothing here uses it, with all that is known of it.
+/// Forgets an image that the program unloads, once no thread uses the image for a preload.
 pub(crate) fn forget(handle: u64) {
     loop {
         let state = STATE.lock();
         if !state.in_use.contains(&handle) {
-            // While the lock is held: nobody begins to use it.
+            // The lock is held, so no thread begins to use the image.
             return handles::forget_image(handle);
         }
         drop(state);
@@ -68,12 +68,12 @@ pub(crate) fn forget(handle: u64) {
     }
 }
 
-/// Forgets what was preloaded in a context that is gone.
+/// Forgets the images that were preloaded in a context that is gone.
 pub(crate) fn forget_context(context: u64) {
     STATE.lock().images.retain(|(_, (its, _)), _| *its != context);
 }
 
-/// The preload, if a file was given and can be read.
+/// Returns the preload, if a file was given and can be read.
 fn plan() -> Option<&'static Preload> {
     static PLAN: OnceLock<Option<Preload>> = OnceLock::new();
     let read = || {
@@ -89,14 +89,14 @@ fn plan() -> Option<&'static Preload> {
     fork::once(&PLAN, read).as_ref()
 }
 
-/// Whether to preload in each context that is made or retained. Otherwise the program says when.
+/// Returns whether to preload in each context that is made or retained. Otherwise the program says when.
 pub(crate) fn is_due_with_contexts() -> bool {
     let options = Audit::chosen();
     options.preload.is_some() && options.preload_at == PreloadAt::Context
 }
 
-/// Preloads in the current context now, if a file is given. Returns how many of its kernels are loaded, or -1 if there is no context, or
-/// nothing to preload. Programs in any language call it.
+/// Preloads in the current context now, if a file is given. Returns how many kernels of the preload are loaded, or -1
+/// if there is no context, or nothing to preload. Programs in any language can call this.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_preload() -> i32 {
     let context = contexts::current();
@@ -108,8 +108,8 @@ pub extern "C" fn kernel_registry_audit_preload() -> i32 {
     in_context(context).map_or(-1, |count| i32::try_from(count).unwrap_or(i32::MAX))
 }
 
-/// Preloads in a context, once. A second thread in the same context waits, so that it loads nothing late meanwhile. Returns how many kernels
-/// were loaded.
+/// Preloads in a context, once. A second thread in the same context waits, so that it loads nothing late meanwhile.
+/// Returns the number of kernels that were loaded.
 pub(crate) fn in_context(context: u64) -> Option<usize> {
     let plan = plan()?;
     ANY.store(true, Ordering::Relaxed);
@@ -128,8 +128,8 @@ pub(crate) fn in_context(context: u64) -> Option<usize> {
     Some(count)
 }
 
-/// The result of setting a limit. Once printf and the heap are primed, the driver refuses to set their sizes. After a preload has primed them, the call
-/// succeeds if they are large enough.
+/// Returns the result of setting a limit. Once printf and the heap are primed, the driver refuses to set their sizes.
+/// If a preload has primed them, the call succeeds if their sizes are large enough.
 pub(crate) fn answer_to_limit(which: CUlimit, bytes: usize, answer: CUresult) -> CUresult {
     let is_set_up = || STATE.lock().contexts.get(&contexts::current_with_id().1) == Some(&Progress::Done);
     if answer != CUresult::CUDA_ERROR_INVALID_VALUE || !ANY.load(Ordering::Relaxed) || !is_set_up() {
@@ -148,7 +148,8 @@ pub(crate) fn answer_to_limit(which: CUlimit, bytes: usize, answer: CUresult) ->
     answer
 }
 
-/// Does something in a context, even if this thread is capturing. Returns `None` if the driver does not make the context current, and records that.
+/// Calls `act` in a context, even if this thread is capturing. If the driver does not make the context current, records
+/// that, and returns `None`.
 fn within<T>(context: u64, act: impl FnOnce() -> T) -> Option<T> {
     let uncaptured = || {
         let mode = contexts::exchange_capture_mode(contexts::RELAXED);
@@ -163,7 +164,7 @@ fn within<T>(context: u64, act: impl FnOnce() -> T) -> Option<T> {
     result
 }
 
-/// Begins to preload in a context, or returns what became of that before.
+/// Begins to preload in a context. If that was begun before, returns its progress.
 fn begin(id: u64) -> Option<Progress> {
     match STATE.lock().contexts.entry(id) {
         Entry::Occupied(entry) => Some(*entry.get()),

@@ -1,4 +1,4 @@
-//! What goes into the record: calls in progress, launches, events, and when the program was ready.
+//! Writes the record: calls in progress, launches, events, and when the program was ready.
 
 pub(crate) mod call;
 pub(crate) mod events;

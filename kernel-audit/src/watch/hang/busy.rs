@@ -1,4 +1,4 @@
-//! Which streams are busy. Asking a stream never waits for the device, even while a load waits.
+//! Finds the streams that are busy. Asking a stream never waits for the device, even while a load waits.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -17,10 +17,10 @@ use crate::watch::record::launches::{self, Stream, WAIT};
 /// How long the driver may take to answer.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Whether a thread that may be left behind is asking.
+/// Whether a thread is asking that may be left behind.
 static ASKING_APART: AtomicBool = AtomicBool::new(false);
 
-/// Clears [`ASKING_APART`] once that thread has asked, or could not be started.
+/// Clears [`ASKING_APART`] once the thread has asked, or could not be started.
 struct AsksApart;
 
 impl Drop for AsksApart {
@@ -29,13 +29,13 @@ impl Drop for AsksApart {
     }
 }
 
-/// How many threads are asking.
+/// The number of threads that are asking.
 static ASKING: AtomicU32 = AtomicU32::new(0);
 
-/// How many contexts are ending, plus 1 once the process is.
+/// The number of contexts that are ending, plus 1 once the process is ending.
 static ENDING: AtomicU32 = AtomicU32::new(0);
 
-/// Makes a call that ends a context. Meanwhile nobody begins to ask about streams, except beside a call that hangs.
+/// Makes a call that ends a context. Meanwhile no thread begins to ask about streams, except beside a call that hangs.
 pub(crate) fn without_questions<T>(call: impl FnOnce() -> T) -> T {
     ENDING.fetch_add(1, Ordering::SeqCst);
     await_answers();
@@ -44,7 +44,7 @@ pub(crate) fn without_questions<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// From now on nobody asks, because the driver ends with the process.
+/// Stops threads from asking, because the driver ends with the process.
 pub(crate) extern "C" fn end() {
     ENDING.fetch_add(1, Ordering::SeqCst);
     await_answers();
@@ -58,30 +58,32 @@ fn await_answers() {
     }
 }
 
-/// In a forked child nobody asks.
+/// Resets the counts in a forked child, where no thread asks.
 pub(crate) fn forked() {
     ASKING_APART.store(false, Ordering::SeqCst);
     ASKING.store(0, Ordering::SeqCst);
     ENDING.store(0, Ordering::SeqCst);
 }
 
-/// Returns the busy streams except this one. Asks in this thread, which is about to load a kernel.
+/// Returns the busy streams except `stream`. Asks in this thread, which is about to load a kernel.
 pub(crate) fn find_others(stream: Option<u64>) -> Vec<Stream> {
     ask(|its| Some(its.handle) != stream).unwrap_or_default()
 }
 
-/// Returns all busy streams. Asks in a thread of its own, which is left behind if the driver does not answer. Returns `None` in that case, as
-/// long as such a thread exists, and while a context ends.
+/// Returns all busy streams. Asks in a thread of its own, which is left behind if the driver does not answer. Returns
+/// `None` if the driver does not answer, as long as such a thread exists, and while a context ends.
 pub(crate) fn find_all() -> Option<Vec<Stream>> {
     ask_apart(Duration::ZERO, || ask(|_| true))
 }
 
-/// Returns all busy streams beside a call that hangs, as [`find_all`] does, but also while a context ends: the call that hangs may be ending it.
+/// Returns all busy streams beside a call that hangs, as [`find_all`] does, but also while a context ends: the hanging
+/// call may be ending it.
 pub(crate) fn find_beside_hang() -> Option<Vec<Stream>> {
     ask_apart(MOMENT, || Some(ask_beside_hang(|_| true)))
 }
 
-/// Asks in a thread of its own. There is only one such thread: `wait` says how long to wait for one that was left behind.
+/// Asks in a thread of its own. There is only one such thread: `wait` says how long to wait for a thread that was left
+/// behind.
 fn ask_apart(
     wait: Duration,
     ask: impl FnOnce() -> Option<Vec<Stream>> + Send + 'static,
@@ -101,7 +103,7 @@ fn ask_apart(
     threads::answer(answer, MOMENT)?
 }
 
-/// What a stream does, with these forms of the verbs: `saxpy` runs in stream 0x7f00.
+/// Describes what a stream does, with these forms of the verbs: `saxpy` runs in stream 0x7f00.
 pub(crate) fn in_words(stream: &Stream, waits: &str, runs: &str) -> String {
     let Stream { handle, kernel, .. } = stream;
     match handles::name_of(*kernel) {
@@ -111,8 +113,8 @@ pub(crate) fn in_words(stream: &Stream, waits: &str, runs: &str) -> String {
     }
 }
 
-/// Asks the streams in which kernels were launched. Those that are being captured are not asked, because that ends the capture.
-/// `None` while a context ends.
+/// Asks the streams in which kernels were launched. Does not ask streams that are being captured, because asking ends
+/// the capture. Returns `None` while a context ends.
 fn ask(wanted: impl Fn(&Stream) -> bool) -> Option<Vec<Stream>> {
     while_counted(|| (ENDING.load(Ordering::SeqCst) == 0).then(|| busy(wanted)))
 }
@@ -122,7 +124,7 @@ fn ask_beside_hang(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
     while_counted(|| busy(wanted))
 }
 
-/// Counts this thread among those that are asking.
+/// Counts this thread among those that are asking, during `ask`.
 fn while_counted<T>(ask: impl FnOnce() -> T) -> T {
     ASKING.fetch_add(1, Ordering::SeqCst);
     let answer = ask();
@@ -137,17 +139,17 @@ fn busy(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
     let is_busy = |stream: &Stream| {
         let its = ptr::without_provenance_mut::<c_void>(stream.handle as usize).cast();
         let mut capture = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: the handle was that of a stream. The driver refuses one that is gone.
+        // SAFETY: the handle was that of a stream. The driver refuses a stream that is gone.
         unsafe {
             is_capturing(its, &mut capture) == CUresult::CUDA_SUCCESS
                 && capture == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
                 && query(its) == CUresult::CUDA_ERROR_NOT_READY
         }
     };
-    // This thread does not take part in the captures of others.
+    // In this mode the thread does not take part in the captures of other threads.
     let mode = contexts::exchange_capture_mode(contexts::RELAXED);
     let mut busy = HashMap::new();
-    // The default streams are those of the current context.
+    // A default stream is that of the current context, so each context is made current.
     for context in contexts::list() {
         contexts::within(context, || {
             let used = launches::streams().filter(|(_, stream)| stream.kernel > 0 && wanted(stream));

@@ -1,4 +1,4 @@
-//! Why a call has not returned, in sentences: first the cause, then the remedy, then what else is known.
+//! Explains in sentences why a call has not returned: first the cause, then the remedy, then details.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::watch::record::recording;
 pub(super) struct HangingCall<'a> {
     /// The driver's function.
     pub(super) name: &'a str,
-    /// The kernel that it is about.
+    /// The kernel that the call is about.
     pub(super) kernel: Option<&'a str>,
     pub(super) is_loaded: bool,
     pub(super) stream: u64,
     pub(super) thread: u32,
-    /// The other threads that are in a call, and which.
+    /// The other threads that are in a call, each with the name of its call.
     pub(super) others: &'a [(u32, &'static str)],
 }
 
@@ -35,13 +35,13 @@ pub(super) struct Explanation {
 }
 
 impl Explanation {
-    /// Explains a call that has been waiting for this time.
+    /// Returns the explanation of a call that has been waiting for this time.
     pub(super) fn so_far(&self, waited: Duration) -> String {
         let Explanation { call, why, .. } = self;
         format!("{call}, has not returned for {:.1} s: {why}.{self}", waited.as_secs_f64())
     }
 
-    /// Explains a call that waited for this time, and then returned.
+    /// Returns the explanation of a call that waited for this time, and then returned.
     pub(super) fn afterwards(&self, waited: Duration) -> String {
         let Explanation { call, why, .. } = self;
         format!("{call}, waited {:.2} s and then returned: {why}.{self}", waited.as_secs_f64())
@@ -61,7 +61,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Asks the driver which streams are busy, and explains.
+/// Asks the driver which streams are busy, and explains the call.
 pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
     let HangingCall { name, kernel, is_loaded, stream, thread, others } = *call;
     let busy = busy::find_beside_hang();
@@ -70,12 +70,12 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
     rules.retain(|rule| **rule != rules::LOCKED || others.iter().any(|(_, call)| keeps_lock(call)));
     let unloaded: Vec<_> = unloaded::find_waiting(streams).iter().map(ToString::to_string).collect();
     let taken = unloaded::find_taken(streams).filter(|_| unloaded.is_empty());
-    // kernel-registry loads a module of its own to wait for the kernels that it took.
+    // kernel-registry loads a module of its own, to wait for the kernels whose functions it took.
     let waits_for_its_own = taken.as_ref().is_some_and(|taken| taken.thread == thread);
     let mut waits: Vec<_> = unloaded.into_iter().chain(taken.map(|taken| taken.to_string())).collect();
     let waits_for_work = rules.is_empty() || rules.contains(&&rules::SYNCHRONIZE);
     let why = if (waits_for_work || waits_for_its_own) && !waits.is_empty() {
-        // The call only waits for work that would end.
+        // The call only waits for work that would otherwise end.
         rules = vec![&rules::LOAD];
         waits.remove(0)
     } else if !rules.is_empty() {
@@ -123,7 +123,7 @@ fn last_launched(stream: &Stream) -> String {
     format!("Stream {handle:#x} is busy: {last}, by thread {thread}")
 }
 
-/// Whether a call may hold the driver's lock while it waits.
+/// Returns whether a call may hold the driver's lock while it waits.
 fn keeps_lock(call: &str) -> bool {
     rules::of(call, false).any(|rule| *rule != rules::LOCKED && *rule != rules::SYNCHRONIZE)
 }

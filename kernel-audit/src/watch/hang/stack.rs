@@ -1,5 +1,5 @@
-//! The stack of another thread, which hangs. Its slot says where it called the driver. It writes down its Python frames itself, in the handler of a
-//! signal.
+//! Finds the stack of another thread, which hangs. The thread's slot says from where it called the driver. The thread
+//! writes down its Python frames itself, in the handler of a signal.
 
 use std::ffi::{c_int, c_void};
 use std::fs::{self, File};
@@ -21,23 +21,24 @@ use crate::watch::record::slots;
 /// How long a thread may take to write down its frames.
 const MOMENT: Duration = Duration::from_millis(300);
 
-/// The thread that is asked, or 0. It resets this when it begins, and no other thread answers.
+/// The thread that is asked, or 0. The asked thread resets this when it begins; no other thread answers.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 
-/// Whether it has answered.
+/// Whether the asked thread has answered.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 
-/// The caller of the hook that a thread of this process is in.
+/// Returns the caller of the hook that a thread of this process is in.
 pub(crate) fn capture(slot: &Slot, hook: *const c_void) -> Caller {
     let thread = slot.thread.load(Ordering::Relaxed);
-    caller::find_from(slots::place(slot), hook).in_python(&python_frames(thread).unwrap_or_default())
+    caller::find_from(slots::call_site(slot), hook).in_python(&python_frames(thread).unwrap_or_default())
 }
 
-/// The Python frames of a thread, if it has any and takes the signal.
+/// Returns the Python frames of a thread, if it has any and takes the signal.
 fn python_frames(thread: u32) -> Option<Vec<Frame>> {
     let file = ask_for_python()?;
-    // A program that takes over all signals takes this one, too, and without a handler it would end the program. In a thread that blocks it, it would
-    // wait there, and end the program that the process executes next.
+    // A program that takes over all signals takes this signal, too, and without our handler the signal would end the
+    // program. In a thread that blocks the signal, it would stay pending, and end the program that the process executes
+    // next.
     let signal = signal().filter(|signal| handler(*signal) == Some(handler_of_ours()))?;
     if is_blocked(signal, thread)? {
         return None;
@@ -54,21 +55,23 @@ fn python_frames(thread: u32) -> Option<Vec<Frame>> {
     ANSWERED.load(Ordering::Acquire).then(|| python::read(file))
 }
 
-/// Whether a thread of this process blocks a signal, if that can be known.
+/// Returns whether a thread of this process blocks a signal, if that can be known.
 fn is_blocked(signal: c_int, thread: u32) -> Option<bool> {
     let status = fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
     let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
     Some(u64::from_str_radix(blocked.trim(), 16).ok()? >> (signal - 1) & 1 == 1)
 }
 
-/// The interpreter, and the file to which the thread writes its Python frames; or null. A thread may be late, so this is never freed.
+/// The interpreter, and the file to which the asked thread writes its Python frames; or null. A thread may answer late,
+/// so both are never freed.
 static PYTHON: AtomicPtr<(Interpreter, Memory)> = AtomicPtr::new(ptr::null_mut());
 
-/// Prepares what a thread needs to write down its Python frames, if there is an interpreter. Returns the file.
+/// Prepares what a thread needs to write down its Python frames. Returns the file for the frames, or `None` if there is
+/// no interpreter.
 fn ask_for_python() -> Option<&'static File> {
     let interpreter = Interpreter::find()?;
     let is_usable = |(its, file): &&(Interpreter, Memory)| its.is(interpreter) && file.is_ours();
-    // SAFETY: it is null, or came from a box that is never freed.
+    // SAFETY: the pointer is null, or came from a box that is never freed.
     let before = unsafe { PYTHON.load(Ordering::Relaxed).as_ref() };
     let (_, memory) = match before.filter(is_usable) {
         Some(before) => before,
@@ -84,7 +87,8 @@ fn ask_for_python() -> Option<&'static File> {
     Some(&memory.file)
 }
 
-/// A file in memory. A program can close all descriptors and open files of its own, and a forked child shares the file with its parent.
+/// A file in memory. A program can close all descriptors and open files of its own, and a forked child shares the file
+/// with its parent, so each use checks what the descriptor is.
 struct Memory {
     file: File,
     process: libc::pid_t,
@@ -95,15 +99,16 @@ struct Memory {
 impl Memory {
     fn new() -> Option<Self> {
         let file = python::file()?;
-        // SAFETY: it returns a number.
+        // SAFETY: the call returns a number.
         let process = unsafe { libc::getpid() };
         let is = Self::ask(file.as_raw_fd())?;
         Some(Memory { file, process, is })
     }
 
-    /// Whether its descriptor is still that of the file, in the process that made it. May be asked in the handler of a signal.
+    /// Returns whether the descriptor is still that of the file, in the process that made the file. May be called in
+    /// the handler of a signal.
     fn is_ours(&self) -> bool {
-        // SAFETY: it returns a number.
+        // SAFETY: the call returns a number.
         self.process == unsafe { libc::getpid() } && Self::ask(self.file.as_raw_fd()) == Some(self.is)
     }
 
@@ -112,7 +117,8 @@ impl Memory {
     }
 }
 
-/// A signal that the program does not use. Its handler stays: the signal may reach a thread late.
+/// Returns a signal that the program does not use. The signal's handler stays, because the signal may reach a thread
+/// late.
 fn signal() -> Option<c_int> {
     static SIGNAL: OnceLock<Option<c_int>> = OnceLock::new();
     let choose = || {
@@ -123,19 +129,20 @@ fn signal() -> Option<c_int> {
             // SAFETY: zeros are valid, and mean an empty set of signals.
             let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
             action.sa_sigaction = handler_of_ours();
-            // On the thread's stack, which has room for calls of the driver. Another one that it has for signals can be too small.
+            // The handler runs on the thread's own stack, which has room for calls of the driver. A separate stack for
+            // signals can be too small.
             action.sa_flags = libc::SA_RESTART;
-            // SAFETY: the handler makes only calls that are allowed there.
+            // SAFETY: the handler makes only calls that are allowed in the handler of a signal.
             unsafe { libc::sigaction(*signal, &action, ptr::null_mut()) == 0 }
         })
     };
     fork::undivided(|| *SIGNAL.get_or_init(choose))
 }
 
-/// What happens at a signal in this process.
+/// Returns the handler of a signal in this process.
 fn handler(signal: c_int) -> Option<libc::sighandler_t> {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: it only asks, and the answer has room. It is filled in if the call succeeds.
+    // SAFETY: the call only asks. `action` has room for the answer, and is filled in if the call succeeds.
     unsafe {
         (libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0)
             .then(|| action.assume_init().sa_sigaction)
@@ -151,9 +158,9 @@ extern "C" fn write_down(_: c_int) {
     if ASKED.compare_exchange(this, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return;
     }
-    // SAFETY: it is the place of this thread's error number, which the code that was interrupted may read next.
-    let (place, error) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
-    // SAFETY: it is null, or came from a box that is never freed.
+    // SAFETY: this is the address of the thread's error number, which the interrupted code may read next.
+    let (errno, error) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
+    // SAFETY: the pointer is null, or came from a box that is never freed.
     if let Some((interpreter, memory)) = unsafe { PYTHON.load(Ordering::Acquire).as_ref() }
         && memory.is_ours()
     {
@@ -161,5 +168,5 @@ extern "C" fn write_down(_: c_int) {
     }
     ANSWERED.store(true, Ordering::Release);
     // SAFETY: as above.
-    unsafe { *place = error };
+    unsafe { *errno = error };
 }

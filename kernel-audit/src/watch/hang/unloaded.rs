@@ -1,5 +1,5 @@
-//! Kernels that were launched, or whose handles were taken, before they were loaded and while other kernels ran. Such calls return, but the
-//! kernels wait on the device.
+//! Remembers kernels that were launched, or whose functions were taken, before they were loaded and while other kernels
+//! ran. Such calls return, but the kernels wait on the device.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -21,7 +21,7 @@ pub(crate) struct UnloadedLaunch {
     thread: u32,
     /// The library that made the launch, and the function in it.
     caller: String,
-    /// The streams that were busy.
+    /// The streams that were busy at the launch.
     running: Vec<Stream>,
 }
 
@@ -50,14 +50,14 @@ impl fmt::Display for UnloadedLaunch {
     }
 }
 
-/// Kernels whose functions were taken while others ran.
+/// Kernels whose functions were taken while other kernels ran.
 pub(crate) struct Taken {
-    /// A few of their names.
+    /// The names of a few of the kernels.
     kernels: Vec<String>,
     count: usize,
     /// The thread that took one of them.
     pub(crate) thread: u32,
-    /// What ran then.
+    /// The streams that were busy then.
     running: Vec<Stream>,
 }
 
@@ -90,11 +90,11 @@ struct Waiting {
     functions: HashMap<u64, TakenFunction>,
 }
 
-/// A function that was taken while others ran.
+/// A function that was taken while other kernels ran.
 #[derive(Clone)]
 struct TakenFunction {
     thread: u32,
-    /// The streams that were busy.
+    /// The streams that were busy then.
     running: Vec<Stream>,
 }
 
@@ -106,10 +106,10 @@ impl TakenFunction {
 
 static WAITING: Locked<Waiting> = Locked::new();
 
-/// Whether anything may be waiting.
+/// Whether any launch or function may be waiting.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// A function was taken from a module while these streams were busy.
+/// Remembers that a function was taken from a module while these streams were busy.
 pub(crate) fn add_taken(function: u64, running: Vec<Stream>) {
     if !running.is_empty() {
         WAITING.lock().functions.insert(function, TakenFunction { thread: thread(), running });
@@ -117,7 +117,7 @@ pub(crate) fn add_taken(function: u64, running: Vec<Stream>) {
     }
 }
 
-/// Whether loading a function still waits for what ran when it was taken.
+/// Returns whether loading a function still waits for kernels that ran when the function was taken.
 pub(crate) fn is_waiting(function: u64) -> bool {
     if !ANY.load(Ordering::Relaxed) {
         return false;
@@ -126,19 +126,20 @@ pub(crate) fn is_waiting(function: u64) -> bool {
     taken.still_waits(&busy::find_others(None))
 }
 
-/// Whether a stream still runs the kernel that it ran before. Nothing is launched behind a resident kernel.
+/// Returns whether a stream still runs the kernel that it ran before. Nothing is launched behind a resident kernel, so
+/// its counts stay the same.
 fn still_runs(before: &Stream, busy: &[Stream]) -> bool {
     let same = |busy: &Stream| (busy.handle, busy.thread, busy.kernel, busy.launches);
     busy.iter().any(|busy| same(busy) == same(before))
 }
 
-/// A kernel was launched that was not loaded, while others ran.
+/// Remembers the launch of a kernel that was not loaded, while other kernels ran.
 pub(crate) fn add_launch(launch: UnloadedLaunch) {
     WAITING.lock().launches.insert(launch.stream, launch);
     ANY.store(true, Ordering::Relaxed);
 }
 
-/// The launches that still wait while these streams are busy.
+/// Returns the launches that still wait while these streams are busy.
 pub(crate) fn find_waiting(busy: &[Stream]) -> Vec<UnloadedLaunch> {
     let Waiting { launches, .. } = &*WAITING.lock();
     let mut waiting: Vec<_> = launches.values().filter_map(|launch| launch.still_waits(busy)).collect();
@@ -146,13 +147,13 @@ pub(crate) fn find_waiting(busy: &[Stream]) -> Vec<UnloadedLaunch> {
     waiting
 }
 
-/// The functions that were taken and are still not loaded while these streams are busy.
+/// Returns the functions that were taken and are still not loaded while these streams are busy.
 pub(crate) fn find_taken(busy: &[Stream]) -> Option<Taken> {
     const LISTED: usize = 3;
     let Waiting { functions, .. } = &*WAITING.lock();
     let still = || functions.iter().filter(|(_, taken)| taken.still_waits(busy));
     let (_, TakenFunction { thread, running }) = still().next()?;
-    // A library's kernel has two handles.
+    // A library's kernel has two handles, so the names are counted.
     let kernels: BTreeSet<_> = still().filter_map(|(function, _)| handles::name_of(*function)).collect();
     let count = kernels.len();
     (count > 0).then(|| Taken {
@@ -163,12 +164,12 @@ pub(crate) fn find_taken(busy: &[Stream]) -> Option<Taken> {
     })
 }
 
-/// Forgets what waits no more.
+/// Forgets launches and functions that wait no more.
 pub(crate) fn forget_ended() {
     if !ANY.load(Ordering::Relaxed) {
         return;
     }
-    // If the driver does not answer, something waits.
+    // If the driver does not answer, something may still wait.
     let Some(busy) = busy::find_all() else { return };
     let mut waiting = WAITING.lock();
     waiting.launches.retain(|_, launch| launch.still_waits(&busy).is_some());
@@ -176,7 +177,7 @@ pub(crate) fn forget_ended() {
     ANY.store(!waiting.launches.is_empty() || !waiting.functions.is_empty(), Ordering::Relaxed);
 }
 
-/// In a forked child nothing waits.
+/// Forgets everything in a forked child, where nothing waits.
 pub(crate) fn forked() {
     ANY.store(false, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! Why calls were slow: the kernels that ran beside them while they waited.
+//! Finds why calls were slow: the kernels that ran beside them while they waited.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use crate::watch::known::handles;
 use crate::watch::process::locked::Locked;
 use crate::watch::record::call;
 
-/// What a call waited for.
+/// The cause of a call's waiting.
 pub(crate) struct Wait {
     thread: u32,
     sequence: u64,
@@ -22,13 +22,13 @@ pub(crate) struct Wait {
 /// Causes that the waiting threads have not collected yet.
 static WAITS: Locked<Vec<Wait>> = Locked::new();
 
-/// The most causes that are kept. Older ones are of calls that were not slow enough to be recorded.
+/// The most causes that are kept. Older causes are of calls that were not slow enough to be recorded.
 const MOST: usize = 64;
 
-/// Rules that explain nothing here: these calls are expected to wait, or wait for another call.
+/// Rules that explain nothing here: their calls are expected to wait, or wait for another call.
 const PASSED_OVER: [Rule; 2] = [rules::SYNCHRONIZE, rules::LOCKED];
 
-/// Asks what runs beside a call that may wait for it.
+/// Asks what runs beside a call, if the call may wait for it.
 pub(crate) fn look(hook: u32, slot: &Slot, sequence: u64) {
     let is_loaded = slot.loads.load(Ordering::Relaxed) == 0;
     let mut rules = rules::of(call::name(hook), is_loaded);

@@ -1,4 +1,4 @@
-//! The images that a preload names, read from their files.
+//! Reads the images that a preload names from their files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -13,21 +13,22 @@ use crate::watch::known::code;
 use crate::watch::loader::mapped;
 use crate::watch::process::locked::Locked;
 
-/// No image is longer, in bytes.
+/// The most bytes that an image can have.
 const LONGEST: u64 = 1 << 30;
 
-/// The images that were read, and why others were not.
+/// The images that were read, and the reasons why others were not.
 static READ: Locked<Images> = Locked::new();
 
 #[derive(Default)]
 struct Images {
     by_origin: BTreeMap<Origin, Result<&'static [u8], String>>,
-    /// Those that were read, by their lengths and hashes.
+    /// The images that were read, by their lengths and hashes.
     by_hash: HashMap<(u64, u64), Vec<&'static [u8]>>,
 }
 
 impl Images {
-    /// Keeps an image for ever, or returns one with the same bytes: files of different names can have the same.
+    /// Keeps an image for ever, or returns a kept image with the same bytes: files of different names can have the same
+    /// bytes.
     fn keep(&mut self, origin: &Origin, bytes: Vec<u8>) -> &'static [u8] {
         let same = self.by_hash.entry((origin.bytes, origin.hash)).or_default();
         let code = &bytes[..bytes.len() - 1];
@@ -41,7 +42,8 @@ impl Images {
     }
 }
 
-/// The bytes of an image, read once for all contexts and never freed; or why there are none. What has the same bytes has the same address.
+/// Returns the bytes of an image, read once for all contexts and never freed; or the reason why there are none. Images
+/// with the same bytes have the same address.
 pub(super) fn read(origin: &Origin) -> Result<&'static [u8], String> {
     let mut images = READ.lock();
     if let Some(read) = images.by_origin.get(origin) {
@@ -52,11 +54,12 @@ pub(super) fn read(origin: &Origin) -> Result<&'static [u8], String> {
     read
 }
 
-/// Finds the image in the file that was recorded, in one of the same name that the process has mapped, or in a copy beside the preload.
+/// Finds the image in the recorded file, in a file of the same name that the process has mapped, or in a copy beside
+/// the preload.
 fn find(origin: &Origin) -> Result<Vec<u8>, String> {
     let recorded = Path::new(&origin.path);
     let name = recorded.file_name().unwrap_or_default();
-    // Only if it is not there: this asks the loader.
+    // The loader is asked only if the image is not in the recorded file.
     let others = || mapped::find_by_name(name).into_iter().filter(|path| path != recorded);
     let copy = Audit::chosen().preload.as_deref().map(|preload| images(preload).join(name));
     let files = iter::once(recorded.to_owned()).chain(iter::once_with(others).flatten()).chain(copy);
@@ -75,13 +78,13 @@ fn find(origin: &Origin) -> Result<Vec<u8>, String> {
     Err(why.unwrap_or_else(|| format!("there is no such file; {remedy}")))
 }
 
-/// Reads a part of a file, if it is the image that was recorded, and adds a zero. The driver may use the image when the file has changed, so
-/// this is a copy.
+/// Reads a part of a file, if it is the recorded image, and adds a zero. The part is copied, because the driver may use
+/// the image after the file has changed.
 fn part(path: &Path, origin: &Origin) -> io::Result<Vec<u8>> {
     const TOO_SHORT: &str = "it is shorter than the one that was recorded; record again";
     const OTHER: &str = "it is another version than the one that was recorded; record again";
     const TOO_LONG: &str = "no image is so long";
-    // A pipe of this name would make it wait.
+    // Without the flag, opening a pipe of this name would wait.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let (end, its) = (origin.offset.checked_add(origin.bytes), file.metadata()?);
     if origin.bytes == 0 || !its.is_file() || end.is_none_or(|end| end > its.len()) {
@@ -111,7 +114,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("kernel-registry-preload-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("image");
-        // PTX, and a fatbin.
+        // The file has PTX, and behind it a fatbin.
         let mut content = vec![b'x'; 20_480];
         content[15_000] = 0;
         let fatbin = [[0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0], (480_u64 - 16).to_le_bytes()].concat();
@@ -131,7 +134,7 @@ mod tests {
         let hash_of = hash(&content[5000..15_000]);
         let copy = format!("library {hash_of:016x} 10000 0x0 {}", copy.display()).parse().unwrap();
         assert_eq!(read(&copy).unwrap().as_ptr(), read(&origin(5000, 10_000, hash_of)).unwrap().as_ptr());
-        // PTX with a zero in it, and a fatbin that ends somewhere else.
+        // PTX with a zero in it is refused, and a fatbin that ends somewhere else.
         assert!(is_read(5000, 15_001).unwrap_err().ends_with("record again"));
         assert!(is_read(20_000, 20_400).unwrap_err().ends_with("record again"));
         assert!(read(&origin(5000, 10_000, 1)).unwrap_err().ends_with("record again"));

@@ -1,4 +1,4 @@
-//! Loads what a preload names, in the current context.
+//! Loads the images and kernels that a preload names, in the current context.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -45,13 +45,14 @@ driver_function!(static LAUNCH = cuLaunchKernel(
 /// The most copies of one image.
 const MOST: u32 = 64;
 
-/// How long to wait for other work on the device. It may be that of a resident kernel.
+/// How long to wait for other work on the device, which may be a resident kernel's.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Why something was not preloaded.
+/// The reason why something was not preloaded.
 type Why = String;
 
-/// Loads everything in the current context, but stops if a kernel is resident. Returns how many kernels were loaded, and whether that is all.
+/// Loads all images and kernels in the current context, but stops if a kernel is resident. Returns the number of
+/// kernels that were loaded, and whether that is all.
 pub(super) fn load_all(plan: &Preload) -> (usize, bool) {
     let (mut count, mut stack) = (0, usize::try_from(plan.sizes.stack).unwrap_or(0));
     let copies = plan.images.iter().flat_map(|(origin, wanted)| {
@@ -62,7 +63,7 @@ pub(super) fn load_all(plan: &Preload) -> (usize, bool) {
         if !may_load() {
             return (count, false);
         }
-        // The program may unload one copy before it loads the next.
+        // The program may unload one copy before it loads the next, so further copies must not use too much memory.
         let uses_too_much_memory =
             |(free, total): (usize, usize)| free_before.saturating_sub(free) > total / 8;
         if copy > 0 && memory().is_some_and(uses_too_much_memory) {
@@ -91,11 +92,11 @@ pub(super) fn load_all(plan: &Preload) -> (usize, bool) {
     (count, may_load)
 }
 
-/// The free memory of the device, and all of it, in bytes.
+/// Returns the free and the total memory of the device, in bytes.
 fn memory() -> Option<(usize, usize)> {
     driver_function!(static GET = cuMemGetInfo_v2(*mut usize, *mut usize));
     let (get, mut total) = (GET.get()?, 0);
-    // SAFETY: it stores two numbers.
+    // SAFETY: the call stores two numbers.
     let free = checked(0, |free| unsafe { get(free, &mut total) }).ok()?;
     Some((free, total))
 }
@@ -105,7 +106,7 @@ fn describe(origin: &Origin) -> String {
     format!("{} bytes of {}", origin.bytes, origin.path)
 }
 
-/// Whether loading would wait for nothing on the device.
+/// Returns whether loading would wait for nothing on the device. If it would wait, records why.
 fn may_load() -> bool {
     let section = section::find_in_context(contexts::current());
     let runs = section.map(|section| format!("`{}` is resident", section.kernel)).or_else(find_running);
@@ -131,7 +132,7 @@ fn find_running() -> Option<String> {
 fn load_copy(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &mut usize) -> usize {
     let words = &describe(origin);
     let begun = now();
-    slots::get_on(begun);
+    slots::mark_progress(begun);
     match image(origin, copy) {
         Ok(image) => {
             image_done(origin, words, begun);
@@ -144,7 +145,7 @@ fn load_copy(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &m
     }
 }
 
-/// An image that a preload uses: until this is dropped, nobody unloads it.
+/// An image that a preload uses. Until this value is dropped, no thread unloads the image.
 struct InUse(u64);
 
 impl InUse {
@@ -157,18 +158,19 @@ impl InUse {
 impl Drop for InUse {
     fn drop(&mut self) {
         let mut state = STATE.lock();
-        if let Some(place) = state.in_use.iter().position(|image| *image == self.0) {
-            state.in_use.swap_remove(place);
+        if let Some(index) = state.in_use.iter().position(|image| *image == self.0) {
+            state.in_use.swap_remove(index);
         }
     }
 }
 
-/// Loads these kernels of an image. Returns how many, and raises `stack` to what they need.
+/// Loads these kernels of an image. Returns the number of kernels that were loaded, and raises `stack` to what they
+/// need.
 fn load_kernels(how: How, image: u64, words: &str, kernels: &BTreeSet<String>, stack: &mut usize) -> usize {
     let mut count = 0;
     for name in kernels {
         let begun = now();
-        slots::get_on(begun);
+        slots::mark_progress(begun);
         match kernel(how, image, name) {
             Ok(frame) => {
                 *stack = frame.max(*stack);
@@ -181,7 +183,7 @@ fn load_kernels(how: How, image: u64, words: &str, kernels: &BTreeSet<String>, s
     count
 }
 
-/// Returns the handle of an image, and loads it unless it is loaded.
+/// Returns the handle of an image, and loads the image unless it is loaded.
 fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
     let context = context_of(origin.how);
     let code = file::read(origin)?;
@@ -198,7 +200,7 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
             state.loading.push(this.clone());
             break;
         }
-        // Another thread loads the same.
+        // Another thread loads the same image.
         drop(state);
         wait_a_step();
     }
@@ -221,7 +223,7 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
 
 fn library(code: &'static [u8]) -> Result<u64, Why> {
     let load = LOAD_LIBRARY.get().ok_or_else(too_old)?;
-    // What the option says is true: the code is mapped for ever.
+    // The option promises that the code stays mapped. The code is mapped for ever.
     let mut options = [CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED];
     let mut values = [ptr::without_provenance_mut(1)];
     // SAFETY: the code is an image that a program has loaded in the same way, and there is one option with its value.
@@ -247,7 +249,7 @@ fn module(code: &'static [u8]) -> Result<u64, Why> {
     checked(ptr::null_mut(), |module| unsafe { load(module, code.as_ptr().cast()) }).map(address)
 }
 
-/// Loads a library in the current context, without naming kernels. Returns no frame.
+/// Loads a library in the current context, without naming kernels. Returns a frame of 0 bytes.
 fn in_context(image: u64) -> Result<usize, Why> {
     let get = GET_MODULE.get().ok_or_else(too_old)?;
     // SAFETY: the library is loaded.
@@ -285,7 +287,7 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
             })?;
             handles::add_name(address(function), name, image);
             handles::add_function(image, name, address(function));
-            // Beside running work the call before returns without having loaded it.
+            // Beside running work `cuModuleGetFunction` returns before it has loaded the function.
             if let Some(load) = LOAD_FUNCTION.get() {
                 // SAFETY: the driver has just returned the function.
                 checked((), |()| unsafe { load(function) })?;
@@ -297,21 +299,22 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
     limits::frame(function).ok_or_else(|| "the driver does not tell its frame".to_owned())
 }
 
-/// Raises a limit to this, if it is lower.
+/// Raises a limit to `bytes`, if the limit is lower.
 fn raise(which: CUlimit, bytes: usize) {
     let (Some(set), Some(name)) = (SET_LIMIT.get(), limits::name_of(which)) else { return };
     if limits::limit(which).is_none_or(|limit| limit >= bytes) {
         return;
     }
     let (subject, begun) = (format!("{name} of {bytes} bytes"), now());
-    // SAFETY: it takes two numbers.
+    // SAFETY: the call takes two numbers.
     match checked((), |()| unsafe { set(which, bytes) }) {
         Ok(()) => done(&subject, "", begun),
         Err(why) => failed(&subject, "", &why),
     }
 }
 
-/// Primes the current context: launches kernels that use printf, assert or malloc and do nothing, so that the driver sets these up now.
+/// Primes the current context: launches kernels that use printf, assert or malloc and do nothing, so that the driver
+/// sets up their buffers now.
 fn set_up(Prime { printf, assert, heap }: Prime) {
     let wanted = Primed::new(printf, assert, heap);
     let Some(image) = wanted.image() else { return };
@@ -324,7 +327,7 @@ fn set_up(Prime { printf, assert, heap }: Prime) {
     }
 }
 
-/// Loads a library once for all contexts.
+/// Loads a library of our own kernels, once for all contexts.
 fn library_of_ours(code: &'static [u8]) -> Result<u64, Why> {
     let key = code.as_ptr().addr();
     if let Some(handle) = STATE.lock().primes.get(&key) {
@@ -355,12 +358,12 @@ fn launch_each(image: u64, names: &[&CStr]) -> Result<(), Why> {
     });
     // SAFETY: the stream was made above.
     let waited = checked((), |()| unsafe { wait(stream) });
-    // SAFETY: as above, and nothing uses it any more.
+    // SAFETY: as above, and nothing uses the stream any more.
     let destroyed = checked((), |()| unsafe { destroy(stream) });
     launched.and(waited).and(destroyed)
 }
 
-/// Returns what the driver stores, or its error in words.
+/// Returns the value that the driver stores, or its error in words.
 fn checked<T>(mut value: T, ask: impl FnOnce(&mut T) -> CUresult) -> Result<T, Why> {
     match ask(&mut value) {
         CUresult::CUDA_SUCCESS => Ok(value),

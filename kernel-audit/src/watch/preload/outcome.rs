@@ -1,4 +1,4 @@
-//! Records what became of images and kernels that a preload names.
+//! Records whether the images and kernels of a preload were loaded.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use crate::record::Kind;
 use crate::watch::known::contexts;
 use crate::watch::record::recording::{self, NewEvent, now, write_event};
 
-/// What an image is called among what was preloaded.
+/// The subject of events about images, among the events of a preload.
 pub(super) const IMAGE: &str = "image";
 
 /// Records that a kernel, or an image, was preloaded.
@@ -27,7 +27,7 @@ pub(super) fn failed(subject: &str, image: &str, why: &str) {
     record(subject, image, NewEvent { begun: now(), result: u32::MAX, text: why, ..NewEvent::default() });
 }
 
-/// Records an event, unless half of the record is used up: the other half is the program's.
+/// Records an event, unless half of the record is used up: the other half is for events of the program.
 fn record(subject: &str, image: &str, event: NewEvent<'_>) {
     if recording::is_half_full() {
         STATE.lock().unrecorded += 1;
@@ -36,7 +36,7 @@ fn record(subject: &str, image: &str, event: NewEvent<'_>) {
     }
 }
 
-/// Records once how many events had no room.
+/// Records once how many events found no room.
 pub(super) fn record_rest() {
     static ONCE: AtomicBool = AtomicBool::new(false);
     let unrecorded = STATE.lock().unrecorded;

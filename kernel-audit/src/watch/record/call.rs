@@ -1,4 +1,5 @@
-//! A watched function and a call of it. The table of all is in `hooks`, which says here where it is.
+//! A watched function, and a call of a watched function. The table of all watched functions is in `hooks`, and is set
+//! here at the first call.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -14,7 +15,7 @@ pub(crate) struct Hook {
     pub(crate) base: &'static str,
     /// The first CUDA version for which that name means this function.
     pub(crate) since: c_int,
-    /// Whether it is the variant for per-thread default streams.
+    /// Whether the function is the variant for per-thread default streams.
     pub(crate) per_thread: bool,
     pub(crate) address: *const c_void,
 }
@@ -24,22 +25,22 @@ unsafe impl Sync for Hook {}
 
 static HOOKS: OnceLock<&[Hook]> = OnceLock::new();
 
-/// Says which table numbers of hooks refer to.
+/// Sets the table to which the numbers of hooks refer.
 pub(crate) fn use_table(hooks: &'static [Hook]) {
     HOOKS.get_or_init(|| hooks);
 }
 
-/// All watched functions.
+/// Returns all watched functions.
 pub(crate) fn list_hooks() -> &'static [Hook] {
     HOOKS.get().copied().unwrap_or_default()
 }
 
-/// The name of a function by its number.
+/// Returns the name of a function by its number.
 pub(crate) fn name(number: u32) -> &'static str {
     list_hooks().get(number as usize).map_or("a call", |hook| hook.name)
 }
 
-/// The address of a hook by its number.
+/// Returns the address of a hook by its number.
 pub(crate) fn address(number: u32) -> *const c_void {
     list_hooks().get(number as usize).map_or(ptr::null(), |hook| hook.address)
 }
@@ -49,28 +50,28 @@ pub(crate) fn address(number: u32) -> *const c_void {
 pub(crate) struct Call {
     /// The function's number in the table of hooks.
     pub(crate) hook: u32,
-    /// The handle or the address that it is about, or 0.
+    /// The handle or the address that the call is about, or 0.
     pub(crate) subject: u64,
     pub(crate) stream: u64,
 }
 
 impl Call {
-    /// A call about nothing, in no stream.
+    /// Returns a call about nothing, in no stream.
     pub(crate) fn plain(hook: u32) -> Self {
         Call { hook, subject: 0, stream: 0 }
     }
 
-    /// The call, about a handle.
+    /// Returns the call, about a handle.
     pub(crate) fn about<T>(self, handle: *mut T) -> Self {
         self.at(handle.addr() as u64)
     }
 
-    /// The call, about an address.
+    /// Returns the call, about an address.
     pub(crate) fn at(self, subject: u64) -> Self {
         Call { subject, ..self }
     }
 
-    /// The call, in a stream.
+    /// Returns the call, in a stream.
     pub(crate) fn on<T>(self, stream: *mut T) -> Self {
         Call { stream: stream.addr() as u64, ..self }
     }
@@ -80,7 +81,7 @@ impl Call {
     }
 }
 
-/// Does something with the handle that the driver has stored, if the call succeeded. Returns the call's answer.
+/// Calls `use_it` with the handle that the driver has stored, if the call succeeded. Returns the call's result.
 pub(crate) fn with_handle<T>(result: CUresult, out: *mut *mut T, use_it: impl FnOnce(u64)) -> CUresult {
     if let Some(handle) = stored_handle(result, out) {
         use_it(handle);
@@ -88,7 +89,7 @@ pub(crate) fn with_handle<T>(result: CUresult, out: *mut *mut T, use_it: impl Fn
     result
 }
 
-/// The handle that the driver has stored, if the call succeeded.
+/// Returns the handle that the driver has stored, if the call succeeded.
 pub(crate) fn stored_handle<T>(result: CUresult, out: *mut *mut T) -> Option<u64> {
     // SAFETY: the driver has stored the handle there.
     (result == CUresult::CUDA_SUCCESS && !out.is_null()).then(|| unsafe { *out }.addr() as u64)

@@ -1,4 +1,4 @@
-//! Events of calls: who called, how long it took, and why.
+//! Records events of calls: the caller, how long the call took, and why.
 
 use cudarc::driver::sys::CUresult;
 
@@ -11,7 +11,7 @@ use crate::watch::record::call::{self, Call};
 use crate::watch::record::recording::{self, NewEvent, nanoseconds, now, write_event};
 use crate::watch::record::slots::{during, sequence, thread};
 
-/// Makes a call, and records it as slow if it was.
+/// Makes a call, and records it as slow if it took long.
 pub(crate) fn timed(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let (sequence, begun) = (sequence(), now());
     let result = during(call, real);
@@ -25,12 +25,12 @@ pub(crate) fn timed(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     result
 }
 
-/// The time in nanoseconds from which calls are events.
+/// Returns the time in nanoseconds from which calls are events.
 pub(crate) fn slow() -> u64 {
     nanoseconds(Audit::chosen().slow)
 }
 
-/// Records an event of this thread, with its stack. Returns who called.
+/// Records an event of this thread, with its stack. Returns the caller.
 pub(crate) fn record_event(call: Call, event: NewEvent<'_>) -> Caller {
     let caller = caller::find(call::address(call.hook));
     let is_late = event.kind != Kind::Slow && recording::is_ready();

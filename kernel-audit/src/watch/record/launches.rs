@@ -1,4 +1,4 @@
-//! What was launched last in each stream, by each thread.
+//! Remembers which kernel each thread launched last in each stream.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::record::Slot;
 use crate::watch::record::recording::record;
 
-/// In a forked child nothing was launched.
+/// Resets the counts in a forked child, where nothing was launched.
 pub(crate) fn forked() {
     STREAMS.iter().for_each(|last| last.launches.store(0, Ordering::Relaxed));
 }
 
-/// Counts a launch of the thread with this slot, and remembers that the kernel is its last one in the stream.
+/// Counts a launch of the thread with this slot, and remembers the kernel as the thread's last one in the stream.
 #[inline]
 pub(super) fn count(slot: &Slot, stream: u64, kernel: u64) {
     increment(&slot.launches);
@@ -24,7 +24,7 @@ pub(super) fn count(slot: &Slot, stream: u64, kernel: u64) {
     }
 }
 
-/// What stands for a wait for a word in memory, in place of a kernel.
+/// The number that stands for a wait for a word in memory, in place of a kernel.
 pub(crate) const WAIT: u64 = 1;
 
 /// Remembers that the thread with this slot lets a stream wait for a word in memory.
@@ -41,7 +41,7 @@ pub(super) fn increment(number: &AtomicU64) {
     number.store(number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
-/// The entry of a thread and a stream, if there is room for it.
+/// Returns the entry of a thread and a stream, if there is room for it.
 #[inline]
 fn last(slot: &Slot, stream: u64) -> Option<&'static Last> {
     // The default stream is 0, so each handle is stored plus one. Handles are addresses, which leave room for the thread.
@@ -54,22 +54,22 @@ fn index(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize
 }
 
-/// The entry of a key that is new, or not in the first place of its hash.
+/// Returns the entry of a key that is new, or that is not at the first index of its hash.
 #[cold]
 fn find(key: u64) -> Option<&'static Last> {
-    let places = || (0..16).map(|step| &STREAMS[(index(key) + step) % STREAMS.len()]);
-    places()
+    let entries = || (0..16).map(|step| &STREAMS[(index(key) + step) % STREAMS.len()]);
+    entries()
         .find(|last| last.key.load(Ordering::Relaxed) == key)
-        .or_else(|| places().find(|last| last.take(key)))
+        .or_else(|| entries().find(|last| last.take(key)))
 }
 
-/// Bits of a stream's handle.
+/// The number of bits of a stream's handle.
 const HANDLE: u32 = 48;
 
 /// The last kernel that a thread launched in a stream, in a cache line that no other thread writes to.
 #[repr(align(64))]
 struct Last {
-    /// The stream, and the thread's slot.
+    /// The stream and the thread's slot, in one number.
     key: AtomicU64,
     kernel: AtomicU64,
     thread: AtomicU32,
@@ -85,11 +85,11 @@ static STREAMS: [Last; 4096] = [const {
     }
 }; 4096];
 
-/// What stands for a destroyed stream, in place of a kernel.
+/// The number that stands for a destroyed stream, in place of a kernel.
 const GONE: u64 = u64::MAX;
 
 impl Last {
-    /// Takes an entry that is free, or whose stream is gone. Only one thread succeeds.
+    /// Takes an entry for a key, if the entry is free or its stream is gone. Only one thread succeeds.
     fn take(&self, key: u64) -> bool {
         if self.key.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             return true;
@@ -101,7 +101,7 @@ impl Last {
         is_taken
     }
 
-    /// The stream, once there is one.
+    /// Returns the stream, if the entry has one.
     fn stream(&self) -> Option<u64> {
         (self.key.load(Ordering::Relaxed) & ((1 << HANDLE) - 1)).checked_sub(1)
     }
@@ -111,23 +111,24 @@ impl Last {
 #[derive(Clone, Copy)]
 pub(crate) struct Stream {
     pub(crate) handle: u64,
-    /// The thread's last kernel there, or 0 if the stream is gone.
+    /// The thread's last kernel in the stream, or 0 if the stream is gone.
     pub(crate) kernel: u64,
     pub(crate) thread: u32,
-    /// The thread's launches there so far.
+    /// The number of the thread's launches in the stream so far.
     pub(crate) launches: u64,
 }
 
-/// Streams in which kernels were launched, once for each thread that did. An entry that another stream takes counts on.
+/// Returns the streams in which kernels were launched, once for each thread that launched there. An entry that another
+/// stream takes goes on counting.
 pub(crate) fn streams() -> impl Iterator<Item = (usize, Stream)> {
-    STREAMS.iter().enumerate().filter_map(|(place, last)| {
+    STREAMS.iter().enumerate().filter_map(|(entry, last)| {
         let kernel = Some(last.kernel.load(Ordering::Relaxed)).filter(|kernel| *kernel != GONE).unwrap_or(0);
         let (thread, launches) = (last.thread.load(Ordering::Relaxed), last.launches.load(Ordering::Relaxed));
-        Some((place, Stream { handle: last.stream()?, kernel, thread, launches }))
+        Some((entry, Stream { handle: last.stream()?, kernel, thread, launches }))
     })
 }
 
-/// A stream was destroyed.
+/// Remembers that a stream was destroyed.
 pub(crate) fn forget_stream(stream: u64) {
     let its = STREAMS.iter().filter(|last| last.stream() == Some(stream));
     its.for_each(|last| last.kernel.store(GONE, Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! Readiness: after a mark, everything late is a finding, and may be refused.
+//! Marks the program as ready. After the mark, everything late is a finding, and may be refused.
 
 use std::process;
 use std::thread;
@@ -10,20 +10,21 @@ use crate::watch::process::say::say;
 use crate::watch::process::threads;
 use crate::watch::record::recording;
 
-/// Marks the program as ready. Programs in any language call it: Python by `ctypes.CDLL(None)`.
+/// Marks the program as ready. Programs in any language can call this: Python does so by `ctypes.CDLL(None)`.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_ready() {
     recording::record();
     recording::mark_ready();
 }
 
-/// kernel-registry says that it is in the process, when it finds the driver. Remedies then name its functions.
+/// Remembers that kernel-registry is in the process. kernel-registry calls this when it finds the driver; remedies then
+/// name its functions.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_attach() {
     recording::mark_kernel_registry();
 }
 
-/// Marks the program as ready if the file that says so is there.
+/// Marks the program as ready if the file that says so exists.
 pub(crate) fn look() {
     let file = Audit::chosen().ready_file.as_ref();
     if file.is_some_and(|file| !recording::is_ready() && file.exists()) {
@@ -31,7 +32,7 @@ pub(crate) fn look() {
     }
 }
 
-/// Starts the time after which the program counts as ready, if there is one.
+/// Starts the wait after which the program counts as ready, if the options have one.
 pub(crate) fn start() {
     let Some(wait) = Audit::chosen().ready_after else { return };
     let started = threads::start(move || {
@@ -43,7 +44,8 @@ pub(crate) fn start() {
     }
 }
 
-/// Says that a late call is refused, and returns its answer; `None` if late calls are only reported. The caller records it, and calls [`end`].
+/// Says that a late call is refused, and returns the call's result. Returns `None` if late calls are only reported. The
+/// caller records the refusal, and calls [`end`].
 pub(crate) fn refusal(what: impl FnOnce() -> String, remedy: &str) -> Option<CUresult> {
     let after_ready = Audit::chosen().after_ready;
     if !recording::is_ready() || after_ready == AfterReady::Report {

@@ -1,4 +1,4 @@
-//! The record of this process: made at the first call, and in a forked child again.
+//! Keeps the record of this process, which is made at the first call, and again in a forked child.
 
 use std::collections::HashMap;
 use std::env;
@@ -27,13 +27,13 @@ const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PRO
 
 static RECORD: AtomicPtr<Layout> = AtomicPtr::new(ptr::null_mut());
 
-/// Where texts stand in the record.
+/// The offsets of texts in the record.
 static TEXTS: Locked<HashMap<String, u32>> = Locked::new();
 
-/// What is started with each record.
+/// The function that is called with each record.
 static WITH_EACH: OnceLock<fn()> = OnceLock::new();
 
-/// Starts something with the record of this process, and of each child that is forked from it.
+/// Calls a function with the record of this process, and with that of each child that is forked from it.
 pub(crate) fn with_each(start: fn()) {
     fork::undivided(|| {
         if WITH_EACH.set(start).is_ok() && !RECORD.load(Ordering::Acquire).is_null() {
@@ -42,7 +42,7 @@ pub(crate) fn with_each(start: fn()) {
     });
 }
 
-/// The record of this process. The first call makes it, also in a child that was forked.
+/// Returns the record of this process. The first call makes the record, also in a forked child.
 #[inline]
 pub(crate) fn record() -> &'static Layout {
     let record = RECORD.load(Ordering::Acquire);
@@ -51,15 +51,15 @@ pub(crate) fn record() -> &'static Layout {
         // A forked child of a watched process must not go on half watched.
         process::abort();
     }
-    // SAFETY: `begin` made it of a mapping that is never unmapped, and all that changes there are atomics and strings,
-    // which are only reached through pointers.
+    // SAFETY: the record is in a mapping that is never unmapped. All that changes in the record are atomics and
+    // strings, which are only reached through pointers.
     unsafe { &*record }
 }
 
 /// Set if there was no memory for a record: from then on nothing is watched.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process has a record, or can make it.
+/// Returns whether this process has a record, or can make one.
 pub(crate) fn is_possible() -> bool {
     let is_off =
         IS_OFF.load(Ordering::Relaxed) || RECORD.load(Ordering::Acquire).is_null() && begin().is_null();
@@ -67,7 +67,7 @@ pub(crate) fn is_possible() -> bool {
     !is_off
 }
 
-/// Makes the record, if no other thread did. Returns null if there is no memory for it.
+/// Makes the record, if no other thread did. Returns null if there is no memory for the record.
 #[cold]
 fn begin() -> *mut Layout {
     fork::undivided(|| match RECORD.load(Ordering::Acquire) {
@@ -90,19 +90,19 @@ fn make() -> *mut Layout {
     header.process.store(process::id(), Ordering::Relaxed);
     header.started.store(nanoseconds(started.saturating_sub(since_start)), Ordering::Relaxed);
     header.room.store(room as u64, Ordering::Relaxed);
-    // No text stands at 0.
+    // Offset 0 stands for no text.
     header.strings.store(1, Ordering::Relaxed);
     let rank = RANKS.iter().find_map(|name| env::var(name).ok()?.parse::<u32>().ok());
     header.rank.store(rank.map_or(0, |rank| rank.saturating_add(1)), Ordering::Relaxed);
     let command: Vec<_> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    // SAFETY: it was mapped above.
+    // SAFETY: the record was mapped above.
     let command = unsafe { record::write(record, &command.join(" ")) };
     header.command.0.store(command, Ordering::Relaxed);
     say::count_in(Some(&header.unsaid));
     header.lacks_thread.store(LACKS_THREAD.load(Ordering::Relaxed).into(), Ordering::Relaxed);
     header.magic.store(MAGIC, Ordering::Release);
     RECORD.store(record, Ordering::Release);
-    // It can be ready already: by a signal, or as a forked child of a process that was.
+    // The program can be ready already: by a signal, or because the process is a forked child of one that was ready.
     if is_ready() {
         mark_ready();
     }
@@ -112,7 +112,7 @@ fn make() -> *mut Layout {
 
     static HANDLERS: Once = Once::new();
     HANDLERS.call_once(|| {
-        // SAFETY: it is called without arguments, and stays where it is.
+        // SAFETY: `ended` is called without arguments, and stays where it is.
         unsafe { libc::atexit(ended) };
         fork::in_child(forked);
     });
@@ -122,13 +122,13 @@ fn make() -> *mut Layout {
     record
 }
 
-/// The time at which the process began to be watched.
+/// Returns the time at which the process began to be watched.
 fn start() -> Instant {
     static START: OnceLock<Instant> = OnceLock::new();
     *START.get_or_init(Instant::now)
 }
 
-/// Nanoseconds since the start.
+/// Returns nanoseconds since the start.
 pub(crate) fn now() -> u64 {
     nanoseconds(start().elapsed())
 }
@@ -137,18 +137,19 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-/// Maps the record's file, or memory if no folder is given or no file can be made there. Returns null if there is no memory.
+/// Maps the record's file; or memory, if no folder is given or no file can be made in the folder. Returns null if there
+/// is no memory.
 fn mapped(size: usize) -> *mut c_void {
     let file = Audit::chosen().records.as_ref().map(|folder| {
         loop {
             let path = free(folder);
             match file(&path, size) {
-                // Another container has the same folder, and a process of the same number. The folder can be a file.
+                // A process of the same number in another container has the same folder. The folder can also be a file.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && path.exists() => {}
                 Err(error) => {
                     let why = format!("no record in `{}`: {error}", path.display());
                     say(&why);
-                    // An empty file tells as much.
+                    // An empty file says the same to the command.
                     if !path.exists() {
                         say::tell_of_no_record(&format!("process {} has {why}", process::id()));
                     }
@@ -177,7 +178,7 @@ fn mapped(size: usize) -> *mut c_void {
     mapped
 }
 
-/// Returns a path that no record has: a process can execute several programs.
+/// Returns a path that no record has yet: a process can execute several programs, each with a record.
 fn free(folder: &Path) -> PathBuf {
     let run = Audit::chosen().run.as_ref().map(|run| format!(".{run}")).unwrap_or_default();
     let names = (0..).map(|number| match number {
@@ -187,10 +188,10 @@ fn free(folder: &Path) -> PathBuf {
     names.map(|name| folder.join(name)).find(|path| !path.exists()).unwrap_or_default()
 }
 
-/// Makes a file of the record's size and takes its disk space now, because a full disk would end the program later. Without room the file
-/// stays empty, which tells readers.
+/// Makes a file of the record's size and reserves its disk space now, because a full disk would end the program later.
+/// If there is no space, the file stays empty, which tells readers why.
 fn file(path: &Path, size: usize) -> io::Result<File> {
-    // The command has made its folder. If the folder is missing here, this process has another root.
+    // The command has made its folder. If the folder is missing here, this process has another root folder.
     if let Some(folder) = path.parent().filter(|_| !say::has_command()) {
         fs::create_dir_all(folder)?;
     }
@@ -208,15 +209,15 @@ fn file(path: &Path, size: usize) -> io::Result<File> {
     Err(io::Error::from_raw_os_error(allocated))
 }
 
-/// Whether a file of this process may have so many bytes. A signal ends the process that writes a larger one.
+/// Returns whether a file of this process may have this size. A signal ends a process that writes a larger file.
 pub(crate) fn may_be(size: usize) -> bool {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: it stores two numbers.
+    // SAFETY: the call stores two numbers.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
     size as u64 <= limit.rlim_cur
 }
 
-/// The record, if there is one yet.
+/// Returns the record, if there is one yet.
 fn existing() -> Option<&'static Layout> {
     // SAFETY: see `record`.
     unsafe { RECORD.load(Ordering::Acquire).as_ref() }
@@ -235,7 +236,7 @@ pub(crate) fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// In a forked child the record is the parent's, so the next call makes another one.
+/// Makes the next call in a forked child make another record, because this record is the parent's.
 fn forked() {
     FORKED.store(true, Ordering::Relaxed);
     LACKS_THREAD.store(false, Ordering::Relaxed);
@@ -245,12 +246,12 @@ fn forked() {
 
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program was said to be ready.
+/// Returns whether the program was said to be ready.
 pub(crate) fn is_ready() -> bool {
     READY.load(Ordering::Relaxed)
 }
 
-/// Marks the program as ready. Without a record yet, the record will say it from the beginning.
+/// Marks the program as ready. A record that is made later says so from the beginning.
 pub(crate) fn mark_ready() {
     READY.store(true, Ordering::Relaxed);
     if let Some(record) = existing() {
@@ -261,7 +262,8 @@ pub(crate) fn mark_ready() {
 
 static LACKS_THREAD: AtomicBool = AtomicBool::new(false);
 
-/// Says and records that a thread of the audit could not be started. Without a record yet, the record will say it from the beginning.
+/// Says and records that a thread of the audit could not be started. A record that is made later says so from the
+/// beginning.
 pub(crate) fn mark_thread_lacking(error: &io::Error, without: &str) {
     say(&format!("a thread could not be started ({error}), so {without}; allow the program more of them"));
     LACKS_THREAD.store(true, Ordering::Relaxed);
@@ -276,7 +278,7 @@ pub(crate) fn uses_kernel_registry() -> bool {
     USES_KERNEL_REGISTRY.load(Ordering::Relaxed)
 }
 
-/// Records that kernel-registry is in the process. Without a record yet, the record will say it from the beginning.
+/// Records that kernel-registry is in the process. A record that is made later says so from the beginning.
 pub(crate) fn mark_kernel_registry() {
     USES_KERNEL_REGISTRY.store(true, Ordering::Relaxed);
     if let Some(record) = existing() {
@@ -316,7 +318,8 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
         record.header.dropped_findings.fetch_add(new.is_finding.into(), Ordering::Relaxed);
         return None;
     }
-    // SAFETY: the mapping has room for this event behind the layout. Zeros are valid there, and all of it is atomics.
+    // SAFETY: the mapping has room for this event behind the layout. Zeros are valid there, and all fields of an event
+    // are atomics.
     let event = unsafe { &*ptr::from_ref(record).add(1).cast::<RawEvent>().add(index as usize) };
     event.thread.store(new.thread, Ordering::Relaxed);
     event.begun.store(new.begun, Ordering::Relaxed);
@@ -326,7 +329,7 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     event.bytes.store(new.bytes, Ordering::Relaxed);
     event.result.store(new.result, Ordering::Relaxed);
     event.is_finding.store(new.is_finding.into(), Ordering::Relaxed);
-    for (place, text) in [
+    for (field, text) in [
         (&event.call, new.call),
         (&event.subject, new.subject),
         (&event.image, new.image),
@@ -338,19 +341,19 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
         (&event.caller, new.caller),
         (&event.text, new.text),
     ] {
-        write(record, place, text);
+        write(record, field, text);
     }
     event.kind.store(new.kind as u16, Ordering::Release);
     Some(event)
 }
 
-/// Records that the call of a hang returned after all, with another explanation, if there is room for that.
+/// Records that the call of a hang returned after all, with a new explanation if there is room for it.
 pub(crate) fn write_return(hang: &RawEvent, text: &str) {
-    let place = Text::default();
-    write(record(), &place, text);
-    let place = place.0.into_inner();
-    if place > 0 {
-        hang.text.0.store(place, Ordering::Relaxed);
+    let stored = Text::default();
+    write(record(), &stored, text);
+    let offset = stored.0.into_inner();
+    if offset > 0 {
+        hang.text.0.store(offset, Ordering::Relaxed);
     }
     hang.has_returned.store(1, Ordering::Release);
 }
@@ -369,30 +372,30 @@ pub(crate) fn write_sample(at: u64, stream: u64, launches: u32, kernel: &str) {
     written.store(at.max(1), Ordering::Release);
 }
 
-/// Whether half of the room for events is used up.
+/// Returns whether half of the room for events is used up.
 pub(crate) fn is_half_full() -> bool {
     let header = &record().header;
     header.events.load(Ordering::Relaxed) > header.room.load(Ordering::Relaxed) / 2
 }
 
-/// Whether half of the room for samples is used up.
+/// Returns whether half of the room for samples is used up.
 pub(crate) fn samples_run_short() -> bool {
     record().header.samples.load(Ordering::Relaxed) > SAMPLES as u64 / 2
 }
 
 /// Stores a text. Texts that are equal are stored once.
-fn write(record: *const Layout, place: &Text, text: &str) {
+fn write(record: *const Layout, field: &Text, text: &str) {
     let mut texts = TEXTS.lock();
     let at = texts.get(text).copied().unwrap_or_else(|| {
-        // SAFETY: it is the mapped record of this process.
+        // SAFETY: `record` is the mapped record of this process.
         let at = unsafe { record::write(record, text) };
         texts.insert(text.to_owned(), at);
         at
     });
-    place.0.store(at, Ordering::Relaxed);
+    field.0.store(at, Ordering::Relaxed);
 }
 
-/// The record of this process, and its size in bytes, for another copy of this crate.
+/// Returns the record of this process, and its size in bytes, to another copy of this crate.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_record(bytes: &mut usize) -> *const AtomicU64 {
     let record = record();

@@ -1,4 +1,4 @@
-//! Each thread's call in progress, in its slot of the record.
+//! Keeps each thread's call in progress in the thread's slot of the record.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -16,19 +16,20 @@ use crate::watch::record::call::Call;
 use crate::watch::record::launches::{self, increment};
 use crate::watch::record::recording::record;
 
-/// In a forked child this thread has no slot yet.
+/// Resets this thread's slot in a forked child, where the thread has no slot yet.
 pub(crate) fn forked() {
     SLOT.set(ptr::null());
 }
 
 thread_local! {
-    /// This thread's slot, or null before its first call. It has no destructor, so reading it is one load, and needs no lock of the loader.
+    /// This thread's slot, or null before its first call. The value has no destructor, so reading it is one load, and
+    /// needs no lock of the loader.
     static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
 }
 
 /// Gives a thread's slot back when it ends.
 unsafe extern "C" fn leave(_: *mut c_void) {
-    // While the thread ends, it has none.
+    // While the thread ends, it has no slot.
     let slot = SLOT.replace(&NOBODY);
     if slot.is_null() || ptr::eq(slot, &NOBODY) {
         return;
@@ -41,20 +42,21 @@ unsafe extern "C" fn leave(_: *mut c_void) {
     slot.thread.store(0, Ordering::Release);
 }
 
-/// Lets this thread give its slot back at its end. Destructors of Rust's thread-local values take the loader's lock.
+/// Lets this thread give its slot back at its end. A destructor of a thread-local value of Rust would take the loader's
+/// lock.
 fn leave_at_end() -> bool {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
     let make = || {
         let mut key = 0;
-        // SAFETY: it stores a number, and the function stays where it is.
+        // SAFETY: the call stores a number, and the function stays where it is.
         (unsafe { libc::pthread_key_create(&mut key, Some(leave)) } == 0).then_some(key)
     };
     let key = fork::undivided(|| *KEY.get_or_init(make));
-    // SAFETY: the key was made above. Its value only must not be null.
+    // SAFETY: the key was made above. The value must only not be null.
     key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, (&raw const NOBODY).cast()) } == 0)
 }
 
-/// The slot of threads that found none free. Nobody reads it.
+/// The slot of threads that found no free slot. Nobody reads it.
 // SAFETY: zeros are valid in a slot, which is made of atomics.
 static NOBODY: Slot = unsafe { MaybeUninit::zeroed().assume_init() };
 
@@ -81,7 +83,7 @@ fn enter() -> *const Slot {
     slot
 }
 
-/// Makes a call, which is in progress meanwhile.
+/// Makes a call, and records it as in progress meanwhile.
 #[inline]
 pub(crate) fn during<T>(call: Call, real: impl FnOnce() -> T) -> T {
     within(slot(), call, real)
@@ -96,7 +98,7 @@ pub(crate) fn during_load(call: Call, real: impl FnOnce() -> CUresult) -> CUresu
     result
 }
 
-/// Makes a launch, which is counted, and is in progress meanwhile.
+/// Makes a launch, counts it, and records it as in progress meanwhile.
 #[inline]
 pub(crate) fn launch(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let slot = slot();
@@ -110,28 +112,29 @@ fn within<T>(slot: &Slot, call: Call, real: impl FnOnce() -> T) -> T {
     slot.stream.store(call.stream, Ordering::Relaxed);
     // A hook can be called by the driver behind, or by another hook. Only this thread writes to its slot.
     let outer = slot.call.load(Ordering::Relaxed);
-    let of_outer = (outer != 0).then(|| place(slot));
-    set_place(slot, Registers::here());
+    let of_outer = (outer != 0).then(|| call_site(slot));
+    set_call_site(slot, Registers::here());
     slot.call.store(call.hook + 1, Ordering::Relaxed);
     let result = real();
     slot.call.store(outer, Ordering::Relaxed);
-    if let Some(place) = of_outer {
-        set_place(slot, place);
+    if let Some(site) = of_outer {
+        set_call_site(slot, site);
     }
     increment(&slot.sequence);
     result
 }
 
-/// Says where a thread calls the driver.
+/// Stores from where a thread calls the driver.
 #[inline]
-fn set_place(slot: &Slot, Registers { pc, sp, fp }: Registers) {
+fn set_call_site(slot: &Slot, Registers { pc, sp, fp }: Registers) {
     slot.pc.store(pc as u32, Ordering::Relaxed);
     slot.sp.store(sp, Ordering::Relaxed);
     slot.fp.store(fp as u32, Ordering::Relaxed);
 }
 
-/// Where a thread calls the driver. The code is in the same file as this, and what the frame pointer is needed for is in the same stack.
-pub(crate) fn place(slot: &Slot) -> Registers {
+/// Returns from where a thread calls the driver. The slot has only the lower halves of `pc` and `fp`: the code is in
+/// the same file as this function, and where the frame pointer is needed, it points into the same stack.
+pub(crate) fn call_site(slot: &Slot) -> Registers {
     let near = |whole: u64, half: &AtomicU32| {
         let half = half.load(Ordering::Relaxed);
         whole.wrapping_add_signed(half.wrapping_sub(whole as u32).cast_signed().into())
@@ -140,8 +143,8 @@ pub(crate) fn place(slot: &Slot) -> Registers {
     Registers { pc: near(Registers::here().pc, &slot.pc), sp, fp: near(sp, &slot.fp) }
 }
 
-/// Says that this thread's call makes progress: it does not hang.
-pub(crate) fn get_on(with: u64) {
+/// Records that this thread's call makes progress, and so does not hang.
+pub(crate) fn mark_progress(with: u64) {
     slot().subject.store(with, Ordering::Relaxed);
 }
 
@@ -155,17 +158,17 @@ pub(crate) fn mark_waiting(stream: u64) {
     launches::mark_waiting(slot(), stream);
 }
 
-/// How many calls this thread has made. Those in progress are not counted.
+/// Returns the number of calls that this thread has made, without calls in progress.
 pub(crate) fn sequence() -> u64 {
     slot().sequence.load(Ordering::Relaxed)
 }
 
-/// The number of this thread, or 0 if no slot was free.
+/// Returns the number of this thread, or 0 if no slot was free.
 pub(crate) fn thread() -> u32 {
     slot().thread.load(Ordering::Relaxed)
 }
 
-/// The slots with a thread.
+/// Returns the slots that belong to a thread.
 pub(crate) fn slots() -> impl Iterator<Item = (usize, &'static Slot)> {
     let slots = record().slots.iter().take(SLOTS).enumerate();
     slots.filter(|(_, slot)| slot.thread.load(Ordering::Relaxed) > 0)

@@ -14,7 +14,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
 function sort(table, headings, heading, column) {
   const body = table.tBodies[0];
   const numbers = heading.classList.contains("number");
-  // Of numbers the largest come first, because they matter.
+  // Numbers are sorted with the largest first, because large numbers matter most.
   const first = numbers ? "descending" : "ascending";
   const second = numbers ? "ascending" : "descending";
   const order = heading.getAttribute("aria-sort") === first ? second : first;
