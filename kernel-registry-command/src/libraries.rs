@@ -67,7 +67,7 @@ const SEPARATORS: [char; 2] = [':', ';'];
 
 /// A built library.
 pub struct Built {
-    /// The folder of the package of one line.
+    /// The folder of the package that was written and built.
     pub folder: PathBuf,
     /// The file of the library.
     pub library: PathBuf,

@@ -86,7 +86,7 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
     Ok(Installed::Now)
 }
 
-/// What is in this process before `install` puts the hooks there.
+/// What `install` finds in this process.
 enum Behind {
     /// The driver that the hooks will call.
     Driver(PathBuf),

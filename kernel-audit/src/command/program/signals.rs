@@ -35,7 +35,7 @@ static IGNORES_PIPES: AtomicBool = AtomicBool::new(false);
 
 /// Sets [`IGNORES_PIPES`] before Rust's runtime ignores the signal.
 #[used]
-// SAFETY: the section holds functions without arguments, which are called once before `main`; this one needs nothing of Rust's runtime.
+// SAFETY: `.init_array` holds functions without arguments, which are called once before `main`; this function needs nothing of Rust's runtime.
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = {
     extern "C" fn look() {

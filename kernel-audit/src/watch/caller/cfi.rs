@@ -39,7 +39,7 @@ pub(crate) enum FramePointer {
     Unknown,
 }
 
-/// How to find the caller from one address in a function.
+/// A rule by which the caller is found from one address in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     /// The frame's address, which was the stack pointer before the call.

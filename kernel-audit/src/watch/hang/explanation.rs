@@ -70,7 +70,7 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
     rules.retain(|rule| **rule != rules::LOCKED || others.iter().any(|(_, call)| keeps_lock(call)));
     let unloaded: Vec<_> = unloaded::find_waiting(streams).iter().map(ToString::to_string).collect();
     let taken = unloaded::find_taken(streams).filter(|_| unloaded.is_empty());
-    // kernel-registry loads a module of its own, to wait for the kernels whose functions it took.
+    // kernel-registry loads a module of its own, to wait for the kernels whose handles it obtained.
     let waits_for_its_own = taken.as_ref().is_some_and(|taken| taken.thread == thread);
     let mut waits: Vec<_> = unloaded.into_iter().chain(taken.map(|taken| taken.to_string())).collect();
     let waits_for_work = rules.is_empty() || rules.contains(&&rules::SYNCHRONIZE);

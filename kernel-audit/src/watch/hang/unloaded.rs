@@ -1,4 +1,4 @@
-//! Remembers kernels that were launched, or whose functions were taken, before they were loaded and while other kernels
+//! Remembers kernels that were launched, or whose handles were obtained, before they were loaded and while other kernels
 //! ran. Such calls return, but the kernels wait on the device.
 
 use std::collections::{BTreeSet, HashMap};
@@ -50,12 +50,12 @@ impl fmt::Display for UnloadedLaunch {
     }
 }
 
-/// Kernels whose functions were taken while other kernels ran.
+/// Kernels whose handles were obtained while other kernels ran.
 pub(crate) struct Taken {
     /// The names of a few of the kernels.
     kernels: Vec<String>,
     count: usize,
-    /// The thread that took one of them.
+    /// The thread that obtained one of the handles.
     pub(crate) thread: u32,
     /// The streams that were busy then.
     running: Vec<Stream>,
@@ -90,7 +90,7 @@ struct Waiting {
     functions: HashMap<u64, TakenFunction>,
 }
 
-/// A function that was taken while other kernels ran.
+/// A function whose handle was obtained while other kernels ran.
 #[derive(Clone)]
 struct TakenFunction {
     thread: u32,
@@ -109,7 +109,7 @@ static WAITING: Locked<Waiting> = Locked::new();
 /// Whether any launch or function may be waiting.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Remembers that a function was taken from a module while these streams were busy.
+/// Remembers that the handle of a function was obtained while these streams were busy.
 pub(crate) fn add_taken(function: u64, running: Vec<Stream>) {
     if !running.is_empty() {
         WAITING.lock().functions.insert(function, TakenFunction { thread: thread(), running });
@@ -117,7 +117,7 @@ pub(crate) fn add_taken(function: u64, running: Vec<Stream>) {
     }
 }
 
-/// Returns whether loading a function still waits for kernels that ran when the function was taken.
+/// Returns whether loading a function still waits for kernels that ran when its handle was obtained.
 pub(crate) fn is_waiting(function: u64) -> bool {
     if !ANY.load(Ordering::Relaxed) {
         return false;
@@ -147,7 +147,7 @@ pub(crate) fn find_waiting(busy: &[Stream]) -> Vec<UnloadedLaunch> {
     waiting
 }
 
-/// Returns the functions that were taken and are still not loaded while these streams are busy.
+/// Returns the functions whose handles were obtained, and that are still not loaded while these streams are busy.
 pub(crate) fn find_taken(busy: &[Stream]) -> Option<Taken> {
     const LISTED: usize = 3;
     let Waiting { functions, .. } = &*WAITING.lock();

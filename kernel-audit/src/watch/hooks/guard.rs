@@ -40,7 +40,7 @@ pub(super) fn wait(
     }
 }
 
-/// Makes a call that waits for all work in a context, or in the current one.
+/// Makes a call that waits for all work in a context, or in the current context.
 #[inline]
 pub(super) fn synchronize_context(
     call: Call,
@@ -52,7 +52,7 @@ pub(super) fn synchronize_context(
     wait(call, &rules::WAITS_FOR_RESIDENT, section, real)
 }
 
-/// Makes a call that takes the function of a kernel which is not loaded: the kernel's launch would wait for the
+/// Makes a call that obtains the handle of a kernel which is not loaded: the kernel's launch would wait for the
 /// resident kernel.
 pub(super) fn take_unloaded(
     call: Call,

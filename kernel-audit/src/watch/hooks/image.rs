@@ -1,4 +1,4 @@
-//! Hooks of calls that load and unload images, or take handles of kernels from images.
+//! Hooks of calls that load and unload images, or obtain handles of kernels from images.
 
 use std::ffi::{CStr, c_char, c_uint};
 use std::ptr;
@@ -48,7 +48,7 @@ pub(super) fn load_library(
     if own.keeps_code { with_handle(result, out, handles::mark_kept) } else { result }
 }
 
-/// What the options of a library mean for the audit.
+/// Facts about the options of a library.
 pub(super) struct LibraryOptions {
     /// Whether the driver uses memory of the program until the library is unloaded.
     keeps_code: bool,

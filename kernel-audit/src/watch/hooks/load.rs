@@ -183,7 +183,7 @@ pub(super) fn is_loaded(key: u64, kernel: u64) -> bool {
 }
 
 /// Returns whether a kernel is loaded, or will be loaded without another call: its loading may wait for kernels that
-/// ran when its handle was taken. The driver says in both cases that the kernel is loaded.
+/// ran when its handle was obtained. The driver says in both cases that the kernel is loaded.
 fn is_requested(key: u64, kernel: u64) -> bool {
     is_eager() || handles::is_loaded(key) || driver_says_loaded(kernel)
 }
@@ -233,7 +233,7 @@ pub(super) fn kernel_node(params: *const c_void) -> Option<CUfunction> {
     Some(if function.is_null() { *kernel } else { *function })
 }
 
-/// Returns the kernel of a node with `CUgraphNodeParams`, if it is one of a kernel.
+/// Returns the kernel of a node with `CUgraphNodeParams`, if it is a kernel node.
 pub(super) fn any_node(params: *const c_void) -> Option<CUfunction> {
     /// `CU_GRAPH_NODE_TYPE_KERNEL`.
     const KERNEL: c_uint = 0;

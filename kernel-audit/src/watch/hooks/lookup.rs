@@ -41,11 +41,11 @@ pub(crate) fn own() -> [(&'static CStr, *const c_void); 6] {
 /// The flag that asks for functions with per-thread default streams.
 const PER_THREAD: u64 = 2;
 
-/// Replaces the driver's answer by the hook, if there is one for this version.
+/// Replaces the driver's function by its hook, if there is a hook for this version.
 ///
 /// # Safety
 ///
-/// The arguments are those of `cuGetProcAddress`, and the driver's answer.
+/// `result` is what the driver's `cuGetProcAddress` returned; the other arguments are those of that call.
 pub(crate) unsafe fn replace(
     result: CUresult,
     symbol: *const c_char,

@@ -70,7 +70,7 @@ struct Image {
     content: Option<Content>,
     /// The handles of the image's kernels, by the kernels' names. A library's kernel has several handles.
     kernels: HashMap<String, Vec<u64>>,
-    /// The functions that were taken from a module, by their names.
+    /// The functions whose handles were obtained from a module, by name.
     taken: HashMap<String, u64>,
     /// The library that the module is of, or 0.
     library: u64,
@@ -213,12 +213,12 @@ pub(crate) fn add_image(handle: u64, words: &str, origin: &str, content: Option<
     handles.images.insert(handle, image);
 }
 
-/// Remembers that a function was taken from a module. The function may be loaded only by its launch.
+/// Remembers that the handle of a function was obtained from a module. The function may be loaded only by its launch.
 pub(crate) fn add_function(module: u64, name: &str, function: u64) {
     HANDLES.lock().image(module).taken.insert(name.to_owned(), function);
 }
 
-/// Returns the function that was taken from a module under this name.
+/// Returns the handle of the function of this name that was obtained from a module.
 pub(crate) fn find_function(module: u64, name: &str) -> Option<u64> {
     HANDLES.lock().images.get(&module)?.taken.get(name).copied()
 }

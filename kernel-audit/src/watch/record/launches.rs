@@ -44,7 +44,7 @@ pub(super) fn increment(number: &AtomicU64) {
 /// Returns the entry of a thread and a stream, if there is room for it.
 #[inline]
 fn last(slot: &Slot, stream: u64) -> Option<&'static Last> {
-    // The default stream is 0, so each handle is stored plus one. Handles are addresses, which leave room for the thread.
+    // The default stream is 0, so each handle is stored plus one. Handles are addresses, whose upper bits leave room for the thread's slot.
     let key = (stream + 1) ^ (ptr::from_ref(slot).addr() as u64 / size_of::<Slot>() as u64) << HANDLE;
     let first = &STREAMS[index(key)];
     if first.key.load(Ordering::Relaxed) == key { Some(first) } else { find(key) }

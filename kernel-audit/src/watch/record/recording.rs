@@ -102,7 +102,7 @@ fn make() -> *mut Layout {
     header.lacks_thread.store(LACKS_THREAD.load(Ordering::Relaxed).into(), Ordering::Relaxed);
     header.magic.store(MAGIC, Ordering::Release);
     RECORD.store(record, Ordering::Release);
-    // The program can be ready already: by a signal, or because the process is a forked child of one that was ready.
+    // The program can be ready already, for instance as a forked child of a process that was ready.
     if is_ready() {
         mark_ready();
     }
