@@ -62,6 +62,7 @@ fn a_kernel_that_does_not_fit_is_refused_with_numbers_and_a_remedy() {
     assert!(out.contains("launch `worker` with a preferred carve-out of 100"), "{out}");
 
     let out = text(&["--grid", "1057", "--block", "256"], 14);
+    assert!(out.starts_with("worker cannot be resident on sm_90, 132 multiprocessors"), "{out}");
     let refusal = "refused: `worker` does not fit on sm_90: 1056 of its 1057 blocks run at once, limited by threads, and the \
                    others start when these end; use 1056 blocks at most";
     assert!(out.contains(refusal), "{out}");
@@ -81,12 +82,12 @@ fn json_is_documented() {
     let args = ["--grid", "200", "--block", "256", "--beside", &beside, "--gpu", "sm_90", "--json"];
     let document: Value = serde_json::from_str(&text(&args, 14)).unwrap();
     let gpu = &document["gpus"][0];
-    let (stays, processor) = (&gpu["stays"], &gpu["multiprocessor"]);
+    let (resident, processor) = (&gpu["resident"], &gpu["multiprocessor"]);
     are_documented(
-        &[&document, gpu, stays, processor, &processor["threads"], &gpu["beside"][0]],
+        &[&document, gpu, resident, processor, &processor["threads"], &gpu["beside"][0]],
         DOCUMENTATION,
     );
-    assert_eq!((&stays["at_once"], &stays["fuller_multiprocessors"]), (&1056.into(), &68.into()));
+    assert_eq!((&resident["at_once"], &resident["fuller_multiprocessors"]), (&1056.into(), &68.into()));
     assert_eq!(processor["carveout_bytes"], 16384);
     assert_eq!(gpu["beside"][0]["fits"], true);
     assert_eq!(gpu["beside"][1]["limit"], "carveout");

@@ -7,7 +7,7 @@ use super::report::{GpuReport, Launched, Report};
 use crate::json::joined;
 
 /// Raised by every change that could break a reader.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 pub(super) fn document(report: &Report<'_>) -> Value {
     json!({
@@ -37,7 +37,7 @@ fn gpu(gpu: &GpuReport<'_>) -> Value {
         "gpu": format!("sm_{}", gpu.device.sm),
         "product": gpu.device.product,
         "multiprocessors": gpu.device.processors,
-        "stays": joined(launch(&gpu.resident), spread),
+        "resident": joined(launch(&gpu.resident), spread),
         "multiprocessor": joined(json!({ "carveout_bytes": gpu.carveout }), budgets.collect()),
         "beside": gpu.companions.iter().map(beside).collect::<Value>(),
         "refusals": gpu.refusals,

@@ -49,7 +49,9 @@ fn spread(residency: &Residency) -> String {
 fn write_gpu(gpu: &GpuReport<'_>, out: &mut impl Write) -> io::Result<()> {
     let GpuReport { device, resident, residency, .. } = gpu;
     let Launch { grid, threads, registers, cluster, .. } = resident.launch;
-    writeln!(out, "{} is resident on sm_{}, {}", resident.kernel.name, device.sm, processors(device))?;
+    let is_or_cannot = if residency.fits() { "is" } else { "cannot be" };
+    let (name, processors) = (&resident.kernel.name, processors(device));
+    writeln!(out, "{name} {is_or_cannot} resident on sm_{}, {processors}", device.sm)?;
     let clusters = if cluster > 1 { format!(" in clusters of {cluster}") } else { String::new() };
     writeln!(
         out,
