@@ -1,4 +1,4 @@
-//! An image that is in no binary, and its kernels.
+//! Images that no record describes: a file of its own, or the fatbins that nvcc linked into a binary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) struct Alone<'a> {
     pub(crate) image: Image,
 }
 
-/// A kernel in each variant of the image that has it.
+/// One kernel: its entry in each variant of the image that has the kernel.
 pub(crate) type Kernel<'a> = Vec<(&'a Variant, &'a Entry)>;
 
 /// Whether the header of an ELF file names CUDA's machine.
@@ -29,7 +29,8 @@ fn is_for_cuda(elf: &[u8]) -> bool {
 }
 
 impl<'a> Alone<'a> {
-    /// Reads the image in this file, or the kernels that nvcc linked into a program without declared kernels. None for other files.
+    /// Reads the image in this file, or the kernels that nvcc linked into a program without declared kernels. Returns `None` for
+    /// other files.
     pub(crate) fn read(file: &'a Path) -> Result<Option<Self>, Failure> {
         let bytes = Mapped::open(file)?;
         if let Ok(contents) = Contents::read(file, &bytes)
@@ -42,7 +43,7 @@ impl<'a> Alone<'a> {
         match kernel_registry_image::read(&bytes) {
             Ok(image) => Ok(Some(Alone { file, bytes: bytes.len(), image })),
             Err(Error::NotAnImage) => Ok(None),
-            // Binaries are ELF files too, and damage to them has words of its own.
+            // An ELF file that is no cubin is a binary. Its damage is reported when its records are read.
             Err(_) if bytes.starts_with(b"\x7fELF") && !is_for_cuda(&bytes) => Ok(None),
             Err(error) => Err(Failure::Image { path: file.to_owned(), error }),
         }
@@ -58,7 +59,7 @@ impl<'a> Alone<'a> {
 }
 
 impl Alone<'_> {
-    /// Describes some of its kernels.
+    /// Describes these kernels of the image.
     pub(crate) fn describe(&self, kernels: &[Kernel<'_>]) -> Document {
         let describe = |kernel| document::Kernel::Alone(self.describe_kernel(kernel));
         let image = document::Image::new(self.file.display().to_string(), self.bytes as u64, &self.image);
@@ -81,7 +82,7 @@ impl Alone<'_> {
         }
     }
 
-    /// What of the image could not be read.
+    /// Returns the variants of the image that could not be read.
     pub(crate) fn unread(&self) -> Unread {
         let mut unread = Unread::default();
         unread.add(&self.file.display().to_string(), &UnreadVariant::in_image(&self.image));
@@ -108,7 +109,7 @@ impl Alone<'_> {
         }
     }
 
-    /// The kernels whose entries are wanted, in the order of their symbols.
+    /// Returns the kernels that have a wanted entry, in the order of their symbols.
     fn kernels_where(&self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Kernel<'_>> {
         let mut kernels = BTreeMap::<&str, Kernel<'_>>::new();
         for variant in &self.image.variants {
@@ -120,7 +121,8 @@ impl Alone<'_> {
     }
 }
 
-/// The parameters of a kernel as its first variant has them, with types if there is PTX: machine code has none.
+/// Returns the parameters of a kernel in its first variant. Their types are those of a variant in PTX, if there is one: machine
+/// code has no types.
 fn params(variants: &Kernel<'_>) -> Vec<ImageParam> {
     let has_types = |params: &&Vec<ParamLayout>| params.iter().all(|param| param.ptx_type.is_some());
     let first = &variants[0].1.params;

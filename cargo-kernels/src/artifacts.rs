@@ -18,15 +18,15 @@ pub(crate) struct Built {
     pub(crate) binaries: Vec<Binary>,
     /// The Rust library of each package that was built.
     pub(crate) libraries: Vec<(PackageId, PathBuf)>,
-    /// The packages and their dependencies, if cargo tells.
+    /// The graph of packages and dependencies. `None` if `cargo metadata` failed.
     pub(crate) graph: Option<Metadata>,
 }
 
-/// A file to read.
+/// A file that cargo built.
 pub(crate) struct Binary {
     pub(crate) path: PathBuf,
     pub(crate) package: PackageId,
-    /// Whether its dependencies are linked into it.
+    /// Whether the file contains its dependencies, as executables and shared libraries do.
     pub(crate) is_linked: bool,
 }
 
@@ -61,8 +61,8 @@ pub(crate) fn build(options: &Build) -> Result<Built, Failure> {
     }
 }
 
-/// Runs the build scripts of the package and its dependencies. Returns the folder of each, and whether the package is free of
-/// errors.
+/// Runs the build scripts of the package and its dependencies. Returns the output folder of each script, and whether
+/// `cargo check` succeeded.
 pub(crate) fn build_scripts(options: &Package) -> Result<(Vec<(PackageId, PathBuf)>, bool), Failure> {
     let mut folders = Vec::new();
     let ok = run("check", package_arguments(options), |message| {
@@ -73,7 +73,7 @@ pub(crate) fn build_scripts(options: &Package) -> Result<(Vec<(PackageId, PathBu
     Ok((folders, ok))
 }
 
-/// Runs cargo, and returns whether it succeeded.
+/// Runs cargo, calls `each` with each of its messages, and returns whether cargo succeeded.
 fn run(command: &str, arguments: Vec<OsString>, mut each: impl FnMut(Message)) -> Result<bool, Failure> {
     let mut cargo = Command::new(cargo());
     cargo.args([command, "--message-format=json-render-diagnostics"]).args(arguments);
@@ -113,10 +113,10 @@ pub(crate) fn members(options: &Package) -> Result<Metadata, Failure> {
     metadata(options).no_deps().exec().map_err(Failure::of_cargo)
 }
 
-/// The graph of dependencies. Only warnings depend on it, so that it may be missing.
+/// Returns the graph of dependencies, or `None` if cargo fails: only warnings need the graph.
 fn graph(options: &Build) -> Option<Metadata> {
     let mut more = network(&options.package);
-    // Without packages of other platforms, which may not be downloaded.
+    // Leaves out packages of other platforms: cargo may not have downloaded them.
     more.extend(["--filter-platform".to_owned(), options.target.clone().or_else(host)?]);
     more.extend(features(&options.package));
     metadata(&options.package).other_options(more).exec().ok()
@@ -131,7 +131,7 @@ fn metadata(options: &Package) -> MetadataCommand {
     command
 }
 
-/// The target that cargo builds for, unless it is told another.
+/// Returns the target triple that cargo builds for by default.
 fn host() -> Option<String> {
     let output = Command::new(cargo()).arg("-vV").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -18,7 +18,7 @@ use crate::unlinked;
 /// The files to read.
 pub(crate) struct Files {
     mapped: Vec<(PathBuf, Mapped)>,
-    /// What cargo built, if it built them.
+    /// The result of the build. `None` if the files were given by path.
     built: Option<Built>,
 }
 
@@ -54,6 +54,7 @@ pub(crate) fn read_with_linked(files: &Files) -> Result<Vec<Contents<'_>>, Failu
     read_where(files, |contents| !contents.linked.is_empty())
 }
 
+/// Reads the binaries that have declared kernels, and those for which `also` is true.
 fn read_where(files: &Files, also: impl Fn(&Contents<'_>) -> bool) -> Result<Vec<Contents<'_>>, Failure> {
     let mut binaries = Vec::new();
     let mut without = Vec::new();
@@ -62,7 +63,7 @@ fn read_where(files: &Files, also: impl Fn(&Contents<'_>) -> bool) -> Result<Vec
             Ok(contents) if also(&contents) => binaries.push(contents),
             Ok(contents) if !contents.has_records() => {
                 let Contents { path, linked, .. } = contents;
-                // A cubin is an ELF file, too.
+                // A cubin is an ELF file too, so it was read like a binary.
                 if kernel_registry_image::read(mapped).is_ok() {
                     return Err(Failure::AnImage { path });
                 }

@@ -16,11 +16,11 @@ pub(crate) struct Contents<'data> {
     pub(crate) path: PathBuf,
     /// The file's bytes.
     pub(crate) data: &'data [u8],
-    /// Ordered by path; equal paths by version and place.
+    /// Ordered by path, then by version, file, line and column.
     pub(crate) kernels: Vec<KernelRecord<'data>>,
     /// The copies of kernel-registry in the binary: usually one.
     pub(crate) libraries: Vec<LibraryRecord<'data>>,
-    /// If there are several copies: the kernels registered with each.
+    /// The copies with the number of kernels that are registered with each. Empty if there is only one copy.
     pub(crate) copies: Vec<Copy<'data>>,
     /// The newest record version that this tool cannot read, if there is one.
     pub(crate) newer: Option<u16>,
@@ -53,12 +53,12 @@ impl<'data> Contents<'data> {
         Ok(contents)
     }
 
-    /// Whether it holds records, of kernels or of kernel-registry alone.
+    /// Returns whether the binary holds records, of kernels or of kernel-registry itself.
     pub(crate) fn has_records(&self) -> bool {
         !self.kernels.is_empty() || !self.libraries.is_empty() || self.newer.is_some()
     }
 
-    /// The copies of kernel-registry in the binary, in words.
+    /// Returns the copies of kernel-registry in the binary, as text.
     pub(crate) fn library_names(&self) -> String {
         let library = |library: &LibraryRecord<'_>| {
             format!("kernel-registry {} ({})", library.version, library.compiler)
@@ -113,7 +113,7 @@ impl<'data> Contents<'data> {
         Ok(())
     }
 
-    /// Names are printed in lines and tables, where a line break would look like the next kernel.
+    /// Refuses names with control characters: in a printed line or table, a line break would look like the next kernel.
     fn check_names(&self, kernel: &KernelRecord<'_>) -> Result<(), Failure> {
         let KernelRecord { path, symbol, package, version, file, image, .. } = *kernel;
         let params = kernel.params.iter().flat_map(|param| [param.name, param.ty]);
@@ -134,7 +134,7 @@ impl<'data> Contents<'data> {
     }
 }
 
-/// The kind of binary. A file too short to tell is an ELF file if it begins like one.
+/// Returns the kind of a binary. A file that is too short to tell counts as ELF if it begins with ELF's magic number.
 fn kind(data: &[u8]) -> Option<FileKind> {
     match FileKind::parse(data) {
         Ok(kind) => Some(kind),

@@ -1,5 +1,4 @@
-//! The command line, parsed by clap. Options whose values are parsed have files of their own. The module of each command says what
-//! they mean.
+//! The command line, parsed by clap. The files in `cli` have the options of `fit`, of `sim`, and of builds by cargo.
 
 mod build;
 mod fit;
@@ -36,7 +35,7 @@ pub(crate) struct Kernels {
     pub(crate) command: Command,
 }
 
-// One is made in a process.
+// A process has one value of this type, so its size does not matter.
 #[expect(clippy::large_enum_variant)]
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -121,7 +120,8 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    /// The name, or none for all kernels, and the file. A file alone means all of its kernels.
+    /// Returns the name of the wanted kernel, or `None` for all, and the file to read. If the only argument is a file, all of its
+    /// kernels are wanted.
     pub(crate) fn name_and_path(&self) -> (Option<&str>, Option<&Path>) {
         let is_file =
             |name: &String| self.path.is_none() && name.contains(['/', '.']) && Path::new(name).is_file();
@@ -301,7 +301,7 @@ pub(crate) struct Completions {
     pub(crate) shell: Shell,
 }
 
-/// The arguments as cargo passes them: `cargo-kernels list` and `cargo kernels list` mean the same.
+/// Returns the arguments with `kernels` as the first one, as cargo passes them: so `cargo-kernels list` means `cargo kernels list`.
 pub(crate) fn arguments() -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().collect();
     if arguments.get(1).is_none_or(|first| first != "kernels") {

@@ -26,7 +26,7 @@ pub(crate) fn compare<'a>(
     Ok(Compared { entry, mismatches })
 }
 
-/// The variants that have the kernel, if some lack it and the declaration does not say so.
+/// Returns which variants have the kernel, if others lack the kernel and the declaration does not say so.
 pub(crate) fn partial(kernel: &KernelRecord<'_>, symbol: &str, image: &Image) -> Option<Partial> {
     image.partial(symbol).filter(|partial| !partial.is_declared(kernel.min_arch))
 }
@@ -61,9 +61,9 @@ fn mismatches(kernel: &KernelRecord<'_>, entry: &Entry, file: &str) -> Vec<Misma
         Ok(compared) => compared,
         Err(mismatch) => return vec![mismatch],
     };
-    let own = kernel.params.iter().find_map(|param| param.length);
-    if own != compared.length {
-        return vec![comparison::other_lengths(own, compared.length, entry, file)];
+    let declared_length = kernel.params.iter().find_map(|param| param.length);
+    if declared_length != compared.length {
+        return vec![comparison::other_lengths(declared_length, compared.length, entry, file)];
     }
     let wrong = compared.verdicts.into_iter().filter_map(|verdict| match verdict {
         Verdict::Wrong(mismatch) => Some(mismatch),

@@ -17,7 +17,7 @@ pub(crate) struct Copy<'data> {
     packages: BTreeSet<(&'data str, &'data str)>,
 }
 
-/// Groups kernels and libraries by copy, ordered by version. Empty if there is only one copy.
+/// Groups kernels and libraries by copy, ordered by version. Returns an empty list if there is only one copy.
 pub(crate) fn several<'data>(
     kernels: &[KernelRecord<'data>],
     libraries: &[LibraryRecord<'data>],

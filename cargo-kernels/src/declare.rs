@@ -1,12 +1,17 @@
 //! `cargo kernels declare`: writes a Rust module that declares the kernels of an image or a CUDA source, or checks one
 //! that was written before.
 //!
-//! `input` has the image, and `source` the parameters and structs as a CUDA source declares them; `kernel` collects what these
-//! say of each kernel; `types` finds Rust types for its parameters, `structs` those that have to be defined, and `fields`
-//! their fields; `template` gathers instances; `module` puts it together, `kept` has what people added to the file, and `text`
-//! writes it. `file` is all that for one file, and `difference` compares it with one that is there. `folder` declares a whole
-//! folder, whose structs `shared` collects. They build on `known_types` (Rust types for those of CUDA), `layout` and
-//! `names` (identifiers).
+//! The files, in the order in which data flows through them:
+//!
+//! - `input` reads the image, and `source` the parameters and structs that a CUDA source declares;
+//! - `kernel` merges what image and source tell of each kernel;
+//! - `types` chooses Rust types for parameters, `structs` lists the structs to be defined, and `fields` lays out their fields;
+//! - `template` gathers the instances of templates;
+//! - `kept` reads what people added to an earlier file, `module` builds the model of the new file, and `text` writes it;
+//! - `file` does all of this for one file, and `difference` compares the result with an earlier file;
+//! - `folder` declares the kernels of a whole folder, and `shared` finds the structs that its files share.
+//!
+//! These files use `known_types` (Rust types for CUDA's types), `layout` and `names` (identifiers).
 
 mod difference;
 mod fields;

@@ -1,5 +1,5 @@
 //! The kernels of binaries and images as one document. `list` and `show` write it as text and as JSON, and `diff` reads the JSON.
-//! docs/list-json.md and docs/show-json.md describe the JSON: change these first.
+//! docs/list-json.md and docs/show-json.md describe the JSON: change these pages first.
 //!
 //! Members that are not always needed have defaults, because files of earlier versions lack some.
 
@@ -16,7 +16,7 @@ use crate::unread::{Unread, UnreadVariant};
 /// Raised by every change that could break a reader.
 pub(crate) const SCHEMA: u32 = 2;
 
-/// What `show` writes.
+/// The output of `show`.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Document {
     #[serde(default)]
@@ -36,11 +36,11 @@ struct Summary {
     unread: usize,
 }
 
-/// An image, of a binary or alone.
+/// An image, which is in a binary or is a file of its own.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Image {
-    /// None for an image alone, as is what follows.
+    /// The binary that contains the image. `None` for a file of its own, as are package and version.
     binary: Option<String>,
     #[serde(rename = "crate")]
     pub(crate) package: Option<String>,
@@ -83,12 +83,12 @@ pub(crate) struct DeclaredKernel {
     #[serde(default)]
     pub(crate) certain: bool,
     pub(crate) variants: Vec<Variant>,
-    /// Where the kernel is, if not in all variants and the declaration does not say so.
+    /// Which variants have the kernel, if others lack it and the declaration does not say so.
     #[serde(default)]
     pub(crate) partial: Option<String>,
 }
 
-/// A kernel as its record in a binary has it.
+/// A kernel as its record in a binary describes it.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Declaration {
@@ -161,7 +161,7 @@ pub(crate) struct ImageKernel {
     pub(crate) variants: Vec<Variant>,
 }
 
-/// A parameter as an image has it.
+/// A parameter as an image describes it.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ImageParam {
@@ -231,7 +231,7 @@ impl Document {
         Document { schema: SCHEMA, summary, images, kernels }
     }
 
-    /// What of the images could not be read.
+    /// Returns the variants of the images that could not be read.
     pub(crate) fn unread(&self) -> Unread {
         let mut unread = Unread::default();
         self.images.iter().for_each(|image| unread.add(&image.file, &image.unread));
@@ -251,14 +251,14 @@ impl<'de> Deserialize<'de> for Kernel {
 }
 
 impl ImageKernel {
-    /// Its name in C++, with template arguments and without parameters, or else its symbol.
+    /// Returns the name in C++, with template arguments and without parameters, or else the symbol.
     pub(crate) fn name(&self) -> String {
         Signature::parse(&self.symbol).map_or_else(|| self.symbol.clone(), |signature| signature.name)
     }
 }
 
 impl Variant {
-    /// `sm_90` or `sm_75 PTX`
+    /// Returns the name of the variant: `sm_90` or `sm_75 PTX`.
     pub(crate) fn name(&self) -> String {
         match self.kind {
             VariantKind::Cubin => self.target.clone(),

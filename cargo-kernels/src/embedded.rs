@@ -1,7 +1,7 @@
 //! Finds the image of a kernel's record in the same binary.
 //!
-//! A record holds the image's length but not its place: a pointer there would read as zero in some files. So the
-//! image is found by its length and its kernels.
+//! A record holds the image's length, but not its offset in the file: a pointer in a record would read as zero in some files. So
+//! the image is found by its length and its kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

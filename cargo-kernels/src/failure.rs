@@ -189,19 +189,19 @@ impl Failure {
         }
     }
 
-    /// Makes an error of opening this path a failure.
+    /// Returns a function that turns an error of opening this path into a failure.
     pub(crate) fn of_io(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         let failure = Shared::of_io(path);
         move |error| failure(error).into()
     }
 
-    /// Makes an error of writing this path a failure.
+    /// Returns a function that turns an error of writing this path into a failure.
     pub(crate) fn not_written(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         let failure = Shared::not_written(path);
         move |error| failure(error).into()
     }
 
-    /// Makes an error of running cargo a failure.
+    /// Turns an error of running cargo into a failure.
     pub(crate) fn of_cargo(error: impl Display) -> Self {
         Shared::of_cargo(error).into()
     }

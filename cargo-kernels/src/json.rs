@@ -1,5 +1,5 @@
-//! Writes documents of JSON. That of kernels is in `document`, others are in the file `json.rs` of their command. docs/ describes
-//! them: change these pages first.
+//! Writes JSON. `document` has the model of kernels, and the file `json.rs` of each command builds its own document. The pages in
+//! docs/ describe these documents: change the pages first.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ pub(crate) fn write(document: &impl Serialize, out: &mut impl Write) -> io::Resu
     writeln!(out)
 }
 
-/// An object with the members of two.
+/// Joins two objects to one with the members of both.
 pub(crate) fn joined(mut first: Value, second: Value) -> Value {
     if let (Value::Object(members), Value::Object(more)) = (&mut first, second) {
         members.extend(more);

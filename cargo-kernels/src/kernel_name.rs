@@ -1,4 +1,4 @@
-//! Names by which people ask for kernels: paths or their ends, symbols, and names in C++.
+//! Compares kernels with the names by which people ask for them: paths or their ends, symbols, and names in C++.
 
 use kernel_registry_image::Signature;
 
@@ -21,7 +21,8 @@ pub(crate) fn is_cuda_name(symbol: &str, name: &str) -> bool {
     Signature::parse(symbol).is_some_and(|signature| signature.names().contains(&name))
 }
 
-/// Of kernels with their names and their paths: the paths most similar to this name, best first.
+/// Returns the paths of the kernels whose names are most similar to `name`, the best first. `kernels` has the names and the path of
+/// each kernel.
 pub(crate) fn nearest<'a>(name: &str, kernels: impl Iterator<Item = ([&'a str; 3], &'a str)>) -> Vec<String> {
     let similarity = |names: [&str; 3]| {
         names.map(|there| strsim::jaro_winkler(name, there)).into_iter().fold(0.0, f64::max)

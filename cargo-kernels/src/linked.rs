@@ -1,4 +1,5 @@
-//! Kernels that nvcc linked: they are in fatbins of a section of their own, and no record describes them.
+//! Finds the kernels that nvcc linked into a binary. Their fatbins are in an ELF section of their own, and no record describes
+//! them.
 
 use kernel_registry_command::many;
 use kernel_registry_image::linked::{RELOCATABLE_SECTION, SECTION};
@@ -9,7 +10,7 @@ use object::{FileKind, Object, ObjectSection, SectionKind};
 #[derive(Default)]
 pub(crate) struct Fatbins<'a> {
     pub(crate) sections: Vec<&'a [u8]>,
-    /// There is device code that the device linker has not yet linked.
+    /// Whether there is device code that the device linker has not yet linked.
     is_relocatable: bool,
     handed_over: HandedOver,
 }
@@ -19,20 +20,21 @@ pub(crate) struct Fatbins<'a> {
 pub(crate) enum HandedOver {
     #[default]
     None,
-    /// Those of libraries whose build scripts call `linked_archive`.
+    /// The kernels of libraries whose build scripts call `linked_archive`.
     OfArchives,
-    /// All: the program's build script calls `linked`.
+    /// All kernels: the program's build script calls `linked`.
     All,
 }
 
-/// What the functions of kernel-registry contain by which kernels are handed over.
+/// Bytes in the functions by which a program hands kernels to kernel-registry, and which kernels each function hands over.
 const MARKS: [(&[u8], HandedOver); 2] = [
     (b"kernel-registry linked v1 program\0", HandedOver::All),
     (b"kernel-registry linked v1 archive\0", HandedOver::OfArchives),
 ];
 
 impl<'a> Fatbins<'a> {
-    /// The fatbins of an ELF file, or of the objects in an archive. Damage is told by who reads the file for its records.
+    /// Finds the fatbins in an ELF file, or in the object files of an archive. Damage is passed over: it is reported when the
+    /// records are read.
     pub(crate) fn find(data: &'a [u8]) -> Self {
         let mut found = Fatbins::default();
         match FileKind::parse(data) {
@@ -78,7 +80,7 @@ impl<'a> Fatbins<'a> {
         self.handed_over
     }
 
-    /// A sentence about device code that is no kernel yet.
+    /// Returns a sentence about device code that is not linked yet, if there is such code and no kernel.
     pub(crate) fn not_linked(&self) -> Option<&'static str> {
         let only = self.is_relocatable && self.sections.is_empty();
         only.then_some(
@@ -87,7 +89,7 @@ impl<'a> Fatbins<'a> {
     }
 }
 
-/// How many kernels nvcc linked into a program with kernel-registry, and which of them are warmed.
+/// Says how many kernels nvcc linked into a program with kernel-registry, and which of them are warmed.
 pub(crate) fn sentence(count: usize, handed_over: HandedOver) -> String {
     let kernels = many(count, "kernel");
     match handed_over {

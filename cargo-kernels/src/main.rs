@@ -1,18 +1,19 @@
-//! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; compares those of two
-//! builds; computes which fit beside a resident kernel; declares the kernels of an image; makes images that are committed, and
-//! packages with kernels; diagnoses the machine; runs programs on a simulated driver; and watches their driver calls.
+//! The command `cargo kernels`. It lists, shows and checks the GPU kernels of a program, which it reads from the binary, without a
+//! GPU and without running the program. It also compares the kernels of two builds, computes which kernels fit beside a resident
+//! kernel, declares the kernels of an image, makes committed images and new packages, diagnoses the machine, runs programs on a
+//! simulated driver, and watches their driver calls.
 //!
 //! `cli` parses the command line. The commands are `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `new`, `doctor`,
-//! `sim`, `audit` and `completions`. They share, and no arrow points from these back to a command:
+//! `sim`, `audit` and `completions`. The commands share these modules, none of which imports a command:
 //!
 //! - binaries: `artifacts` (builds with cargo), `binary` (its records), `binaries` (several files),
 //!   `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `kernel_name` (how people name kernels);
-//! - images: `embedded` (of a record), `alone` (in no binary), `unread` (what cannot be read), `compare` (declaration
-//!   and image);
-//! - kernels: `shown` (describes those of files), `document` (their description, as text and JSON have it);
+//! - images: `embedded` (the image of a record), `alone` (images that no record describes), `unread` (variants that cannot be
+//!   read), `compare` (compares a declaration with an image);
+//! - kernels: `shown` (describes the kernels of files), `document` (the model that text and JSON are written from);
 //! - output: `table` (text), `json`, `failure` (errors and exit codes).
 //!
-//! What they share with the audit, which is the crate kernel-audit, is in kernel-registry-command.
+//! The crate kernel-registry-command has what this command shares with kernel-audit.
 
 mod alone;
 mod artifacts;

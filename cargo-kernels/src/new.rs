@@ -1,5 +1,5 @@
-//! `cargo kernels new`: makes a package with a kernel, its declaration, and a test that needs no GPU. The files are those
-//! of the folder `template`.
+//! `cargo kernels new`: makes a package with a kernel, its declaration, and a test that needs no GPU. The folder `template` has the
+//! files of the package.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -14,9 +14,9 @@ use crate::cli::{New, Vcs};
 use crate::declare::names::is_keyword;
 use crate::failure::Failure;
 
-/// Where cargo finds the crates, unless a checkout is named.
+/// The source of the crates in Cargo.toml, unless a checkout is named.
 const SOURCE: &str = concat!("git = \"", env!("CARGO_PKG_REPOSITORY"), "\"");
-/// How a CI machine gets this command.
+/// The command line by which a CI machine installs cargo-kernels.
 const INSTALL: &str = concat!("cargo install --git ", env!("CARGO_PKG_REPOSITORY"), " cargo-kernels");
 
 /// The crates that the package depends on.
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &New) -> Result<(), Failure> {
         }
         made => made.map_err(Failure::not_written(&folder))?,
     }
-    // As it was given: relative or absolute.
+    // The path of the checkout is relative or absolute, as it was given.
     let from_here = match (&checkout, &options.path) {
         (Some(checkout), Some(given)) if given.is_relative() => {
             let folder = fs::canonicalize(&folder).map_err(Failure::not_written(&folder))?;
@@ -89,7 +89,7 @@ pub(crate) fn run(options: &New) -> Result<(), Failure> {
     })
 }
 
-/// Why a package cannot have this name.
+/// Returns why a package cannot have this name, or `None` if it can.
 fn invalid(name: &str) -> Option<&'static str> {
     const TAKEN: [&str; 11] = [
         "alloc",
@@ -125,7 +125,7 @@ fn checkout(path: &Path) -> Result<PathBuf, Failure> {
     if is_there { Ok(folder) } else { Err(Failure::NotACheckout { path: path.to_owned() }) }
 }
 
-/// The path of a folder from another one. Both are absolute and have no links in them.
+/// Returns the relative path from one folder to another. Both paths are absolute and contain no links.
 fn relative(from: &Path, to: &Path) -> PathBuf {
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
     let up = from.components().skip(shared).map(|_| Component::ParentDir);
@@ -139,14 +139,14 @@ fn make_repository(folder: &Path) {
     }
 }
 
-/// Whether cargo refuses the package, because a workspace around it does not have it as a member.
+/// Returns whether cargo refuses the package, because a surrounding workspace does not have the package as a member.
 fn is_refused(manifest: &Path) -> bool {
     let mut command = MetadataCommand::new();
     command.cargo_path(cargo()).manifest_path(manifest).no_deps();
     command.other_options(["--offline".to_owned()]).exec().is_err()
 }
 
-/// The text of a file, from the template. A package that `is_apart` is in no workspace around it.
+/// Fills in a file of the template. A package that `is_apart` is a workspace of its own, apart from a surrounding one.
 fn filled(text: &str, name: &str, is_apart: bool, checkout: Option<&Path>) -> String {
     let dependency = |name: &str| match checkout {
         Some(checkout) => format!("{name} = {{ path = {:?} }}", checkout.join(name).display().to_string()),

@@ -1,5 +1,5 @@
-//! `cargo kernels prebuild`: makes the images of CUDA sources that are committed, as the build script describes them, or
-//! compares the committed ones with their sources.
+//! `cargo kernels prebuild`: makes the committed images of CUDA sources, as the build script describes them, or compares committed
+//! images with their sources.
 
 use std::env;
 use std::fmt::Arguments;
@@ -81,7 +81,7 @@ fn nearest() -> Option<PathBuf> {
     artifacts::package_folder(here.ancestors()).map(|folder| folder.join("Cargo.toml"))
 }
 
-/// The path, relative to the current folder if it is below that.
+/// Returns the path, relative to the current folder if that contains it.
 fn shown(path: &Path) -> PathBuf {
     let here = env::current_dir().ok();
     here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned)).unwrap_or_else(|| path.to_owned())

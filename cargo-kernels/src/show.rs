@@ -1,5 +1,5 @@
-//! `cargo kernels show`: prints a kernel's declaration and the resources of each variant of its image, or the latter of an
-//! image alone.
+//! `cargo kernels show`: prints a kernel's declaration, and the resources of each variant of its image. Kernels of an image file
+//! have no declaration.
 
 mod text;
 
@@ -25,18 +25,18 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     let mut binaries = binaries::read_with_linked(&files)?;
     let whole = binaries::all_read(&binaries);
     let Some(is_called) = called(name, &binaries) else {
-        // Or nvcc linked it.
+        // nvcc may have linked the kernel.
         let linked = binaries.iter().filter_map(Alone::from_linked);
         if let Some((alone, name)) = linked.zip(name).find(|(alone, name)| alone.named(name).is_ok()) {
             return show_image(&alone, Some(name), options);
         }
-        // It may be among the records that are newer than this tool.
+        // The kernel's record may be newer than this tool.
         whole?;
         let name = name.unwrap_or_default();
         return Err(Failure::NoneNamed { name: name.to_owned(), near: near(name, &binaries) });
     };
     if name.is_none() && binaries.iter().all(|binary| binary.kernels.is_empty()) {
-        // Programs that the package builds, all of whose kernels nvcc linked.
+        // The package has no declared kernels: nvcc linked all kernels of its programs.
         let mut linked = binaries.iter().filter_map(Alone::from_linked);
         return linked.try_for_each(|alone| show_image(&alone, None, options)).and(whole);
     }
@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     whole.and(all_read)
 }
 
-/// Prints the kernels of a name, or all, of an image that is in no binary.
+/// Prints the kernels with a name, or all kernels, of an image that no record describes.
 fn show_image(alone: &Alone<'_>, name: Option<&str>, options: &Show) -> Result<(), Failure> {
     let kernels = match name {
         Some(name) => alone.named(name)?,
@@ -71,7 +71,8 @@ fn print(
 
 type IsCalled = fn(&KernelRecord<'_>, &str) -> bool;
 
-/// How the name matches some kernel: by path or symbol, or else by C++ name. Without a name all match.
+/// Returns the comparison by which the name matches some kernel: by path or symbol, or else by C++ name. Without a name all kernels
+/// match.
 fn called(name: Option<&str>, binaries: &[Contents<'_>]) -> Option<IsCalled> {
     let Some(name) = name else { return Some(|_, _| true) };
     let by_declaration: IsCalled = |kernel, name| is_path(kernel.path, name) || kernel.symbol == name;

@@ -1,8 +1,8 @@
 //! `cargo kernels sim`: runs any program on the simulated driver.
 //!
-//! `shared` builds the driver as a shared library, `folder` puts it where the loader looks, without functions newer
-//! than the simulated version, and `about` prints a summary. Then the program replaces this process, so that exit
-//! code and signals are its own.
+//! kernel-registry-command builds the driver as a shared library, and puts it into a folder where the loader looks. Functions newer
+//! than the simulated version are missing there. `about` describes the driver in a sentence. Then the program replaces this
+//! process, so that exit code and signals are the program's.
 
 mod about;
 
@@ -44,7 +44,8 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     Err(Shared::NotRun { program: program.clone(), source: error }.into())
 }
 
-/// Variables that affect driver calls. They are for the calls of the program, not for those that describe the driver here.
+/// Variables that affect driver calls. Only the program gets them, so that they do not affect the calls that describe the driver
+/// here.
 const OF_CALLS: [&str; 2] = ["KERNEL_REGISTRY_SIM_FAULTS", "KERNEL_REGISTRY_SIM_TIMING"];
 
 /// The variables that configure the driver.

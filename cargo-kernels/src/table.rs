@@ -1,4 +1,4 @@
-//! Tables of text, in columns.
+//! Writes tables of text, in columns.
 
 use std::io::{self, Write};
 
@@ -24,7 +24,8 @@ pub(crate) fn columns(rows: &[impl AsRef<[String]>], indent: &str, out: &mut imp
     Ok(())
 }
 
-/// A name in the cell of a table. Names of C++ templates can have thousands of characters; their ends tell them apart.
+/// Shortens a name in the cell of a table. Names of C++ templates can have thousands of characters, and often differ at the end
+/// only.
 pub(crate) fn shortened(name: &str) -> String {
     const START: usize = 50;
     const END: usize = 30;

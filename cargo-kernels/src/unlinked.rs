@@ -18,11 +18,11 @@ pub(crate) struct Unlinked {
     /// Name and version of the package.
     package: String,
     kernels: usize,
-    /// The path to it from the binary: each crate, and the package that has to name it.
+    /// The path from the binary to the package: the name of each crate on it, and the package that has to name that crate.
     way: Vec<(String, String)>,
 }
 
-/// Finds all, for the binaries that cargo built. `with_kernels` are the binaries with kernels.
+/// Finds the crates with kernels that the built binaries lack. `with_kernels` are the contents of the binaries with kernels.
 pub(crate) fn find(built: &Built, with_kernels: &[Contents<'_>]) -> Vec<Unlinked> {
     let Some(graph) = &built.graph else { return Vec::new() };
     let mut libraries = Libraries { built, known: HashMap::new() };
@@ -47,7 +47,7 @@ pub(crate) fn find(built: &Built, with_kernels: &[Contents<'_>]) -> Vec<Unlinked
     unlinked
 }
 
-/// What tells a kernel from others: package, version and path.
+/// The identity of a kernel: package, version and path.
 type Identity = (String, String, String);
 
 fn identity(kernel: &KernelRecord<'_>) -> Identity {
@@ -57,11 +57,11 @@ fn identity(kernel: &KernelRecord<'_>) -> Identity {
 /// A package that a binary depends on, directly or not.
 struct Used<'a> {
     package: &'a PackageId,
-    /// The shortest path to it: the name of each crate, and the package that uses this name.
+    /// The shortest path to the package: the name of each crate on it, and the package that uses this name.
     way: Vec<(String, &'a PackageId)>,
 }
 
-/// The packages in a binary's graph of dependencies, and its own library, which a program has to name as well.
+/// Returns the packages that a binary depends on, and the library of its own package, which the binary has to name as well.
 fn used<'a>(graph: &'a Metadata, binary: &'a Binary, built: &Built) -> Vec<Used<'a>> {
     let nodes: HashMap<_, _> =
         graph.resolve.iter().flat_map(|resolve| &resolve.nodes).map(|node| (&node.id, node)).collect();
@@ -88,7 +88,7 @@ fn used<'a>(graph: &'a Metadata, binary: &'a Binary, built: &Built) -> Vec<Used<
     all
 }
 
-/// The kernels of libraries, each read once.
+/// The kernels of libraries. Each library is read once.
 struct Libraries<'a> {
     built: &'a Built,
     known: HashMap<PackageId, BTreeSet<Identity>>,
@@ -98,7 +98,7 @@ impl Libraries<'_> {
     fn kernels(&mut self, graph: &Metadata, package: &PackageId) -> &BTreeSet<Identity> {
         let libraries = &self.built.libraries;
         self.known.entry(package.clone()).or_insert_with(|| {
-            // Other packages declare none.
+            // A package that does not depend on kernel-registry declares no kernels.
             if !graph[package].dependencies.iter().any(|dependency| dependency.name == "kernel-registry") {
                 return BTreeSet::new();
             }

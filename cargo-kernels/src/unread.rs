@@ -17,7 +17,7 @@ pub(crate) struct UnreadVariant {
     pub(crate) reason: String,
 }
 
-/// What a command could not read of its images.
+/// The variants that a command could not read: their number, and sentences about them.
 #[derive(Clone, Default)]
 pub(crate) struct Unread {
     images: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Unread {
 }
 
 impl UnreadVariant {
-    /// Lists those of an image.
+    /// Lists the variants of an image that could not be read.
     pub(crate) fn in_image(image: &Image) -> Vec<Self> {
         let variants = image.unread.iter();
         variants
@@ -51,7 +51,7 @@ impl Unread {
         self.sentences.extend(other.sentences);
     }
 
-    /// Fails if there are any.
+    /// Fails if a variant could not be read.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match *self {
             Unread { variants: 0, .. } => Ok(()),
@@ -60,7 +60,7 @@ impl Unread {
     }
 }
 
-/// A sentence for each architecture, with the first of its reasons.
+/// Returns a sentence for each architecture, with the first reason of its variants.
 fn sentences(file: &str, variants: &[UnreadVariant]) -> Vec<String> {
     let mut targets = BTreeMap::<&str, (usize, &str)>::new();
     for UnreadVariant { target, reason } in variants {

@@ -162,7 +162,7 @@ impl<'a> Report<'a> {
                     Err(error) => missing.push(error),
                 }
             }
-            // A program's kernels may be spread over several files, so one of the images must have it, not all.
+            // A program's kernels may be spread over several images, so the kernel has to be in one of them, not in all.
             if missing.len() == images.len() {
                 let names: Vec<_> = images.iter().map(|(name, _)| name.as_str()).collect();
                 let message = match missing.as_slice() {
@@ -180,7 +180,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Compares a declaration with one image. Returns the kernel's symbol there, or an error if the kernel is
+    /// Compares a declaration with one image. Returns the kernel's symbol in the image, or an error if the kernel is
     /// missing.
     fn compare(
         &mut self,

@@ -1,4 +1,4 @@
-//! The findings as JSON. docs/check-json.md is the schema.
+//! Writes the findings as JSON. docs/check-json.md is the schema.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(super) fn document(report: &Report<'_>, options: &Check) -> Value {
         "schema": SCHEMA,
         "declarations": report.declarations,
         "images": report.images,
-        "findings": report.findings.iter().map(|one| finding(one, options)).collect::<Value>(),
+        "findings": report.findings.iter().map(|each| finding(each, options)).collect::<Value>(),
     })
 }
 

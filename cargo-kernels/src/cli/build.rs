@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// The options of a build. They conflict with a path.
+/// The names of the options of a build. They conflict with the path of a file.
 pub(crate) const OF_BUILDS: [&str; 12] = [
     "bin",
     "release",

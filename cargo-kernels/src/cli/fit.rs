@@ -97,7 +97,7 @@ impl FromStr for Companion {
     }
 }
 
-/// Splits at commas, but not at those between the arguments of a template.
+/// Splits a list of kernels at its commas, except those between the arguments of a template.
 fn companions(text: &str) -> Result<Companions, &'static str> {
     let mut depth = 0;
     let names = text.split(|character| {
@@ -119,7 +119,7 @@ pub(crate) struct GpuChoice {
     pub(crate) product: Option<&'static Product>,
 }
 
-/// Reads a product or an architecture of the tables.
+/// Finds a GPU by the name of a product or of an architecture.
 fn gpu(text: &str) -> Result<GpuChoice, String> {
     if let Some(product) = Product::named(text) {
         if Device::of(product.sm).is_none() {

@@ -19,7 +19,8 @@ pub(super) fn between(old: &str, new: &str) -> Vec<String> {
     lines.into_values().collect()
 }
 
-/// The items by their names, without comments and spaces. An item ends with a `;` outside of brackets, a struct with
+/// Returns the items of a module by their names, without comments and spaces. An item ends with a `;` outside of brackets, a struct
+/// with
 /// named fields with its `}`.
 fn items(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
@@ -28,7 +29,7 @@ fn items(text: &str) -> BTreeMap<String, String> {
     let mut chars = text.char_indices();
     while let Some((index, c)) = chars.next() {
         match c {
-            // Before a closing bracket a comma means nothing.
+            // A comma before a closing bracket means nothing.
             ')' | ']' | '}' => {
                 depth = depth.saturating_sub(1);
                 item.truncate(item.trim_end_matches(',').len());
@@ -54,7 +55,7 @@ fn items(text: &str) -> BTreeMap<String, String> {
     items
 }
 
-/// The rest of a string.
+/// Copies the rest of a string literal to `item`.
 fn quoted(chars: &mut std::str::CharIndices<'_>, item: &mut String) {
     let mut is_escaped = false;
     for (_, c) in chars {
@@ -66,10 +67,10 @@ fn quoted(chars: &mut std::str::CharIndices<'_>, item: &mut String) {
     }
 }
 
-/// What an item is called: the words from `fn` or `struct` on, up to a bracket.
+/// Returns the kind and the name of an item. The name is the text behind `fn`, `struct` or `use`, up to a bracket.
 fn name(item: &str) -> String {
     for (keyword, kind) in [("fn ", "kernel"), ("struct ", "struct"), ("use ", "use")] {
-        // The last keyword counts: earlier ones may stand in quoted names of attributes.
+        // The last keyword counts: earlier ones may be in quoted names of attributes.
         if let Some(at) = item.rfind(keyword) {
             let name = item[at + keyword.len()..].split(['(', '<', '{', ':']).next().unwrap_or_default();
             return format!("{kind} `{}`", name.trim());

@@ -1,4 +1,4 @@
-//! The fields of a struct in Rust, with the layout that `#[repr(C)]` gives them.
+//! Lays out the fields of a struct in Rust, as `#[repr(C)]` does.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use super::known_types::{VOID, number, ready};
 use super::names;
 use super::source::Field;
 
-/// How deep structs in structs are followed.
+/// The deepest nesting of structs that is followed.
 const MAX_DEPTH: u32 = 16;
 
 /// The structs of a CUDA source, by their names without namespaces.
@@ -19,7 +19,7 @@ pub(super) struct Fields {
     pub(super) fields: Vec<RustField>,
     pub(super) size: u32,
     pub(super) align: u32,
-    /// The structs among its fields.
+    /// The C++ names of the structs among its fields.
     pub(super) nested: Vec<String>,
 }
 
@@ -31,14 +31,14 @@ pub(super) struct RustField {
     pub(super) cuda: String,
 }
 
-/// A type of a field.
+/// The type of a field in Rust, with its size and alignment.
 struct FieldType {
     spelled: String,
     size: u32,
     align: u32,
 }
 
-/// Lays a struct out, if all of its fields can be written in Rust. `name` gives the Rust name of a struct in it.
+/// Lays a struct out, if all of its fields can be written in Rust. `name` returns the Rust name of a nested struct.
 pub(super) fn lay_out(known: &Known, cuda: &str, name: &dyn Fn(&str) -> String) -> Option<Fields> {
     nested(known, cuda, name, MAX_DEPTH)
 }
@@ -103,7 +103,7 @@ impl FieldType {
 mod tests {
     use super::*;
 
-    /// A byte before it shows the alignment.
+    /// The field follows one byte, so that its alignment shows in the size of the struct.
     #[test]
     fn cudas_own_types_have_the_layout_of_the_image_reader() {
         for (name, size, align) in [

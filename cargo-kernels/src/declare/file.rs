@@ -1,4 +1,4 @@
-//! One file of declarations: its text, the command that writes it again, and how it is written.
+//! Builds the text of one file of declarations, and writes the file.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +13,8 @@ use super::text;
 use crate::cli::Declare;
 use crate::failure::Failure;
 
-/// The text of a module. `command` is what writes it again, and `import` the path of the structs that modules share.
-/// `old` is the file that was written before.
+/// Builds the text of a module. `command` is the command that writes the file again, `import` the path of the structs that modules
+/// share, and `old` the file that was written before.
 pub(super) fn module(
     unit: &Unit,
     shared: &Shared,
@@ -67,7 +67,7 @@ pub(super) fn command(options: &Declare, target: Option<&Path>) -> String {
     line
 }
 
-/// Skips unchanged files, so that cargo does not rebuild.
+/// Writes a file, unless it is unchanged: then cargo need not rebuild.
 pub(super) fn write(text: &str, file: &Path) -> Result<(), Failure> {
     if fs::read(file).is_ok_and(|old| old == text.as_bytes()) {
         return Ok(());

@@ -20,7 +20,7 @@ use crate::unread::Unread;
 const MARK: &str = "// Written by `cargo kernels declare`.";
 
 /// The file of a folder's own module.
-const OWN: &str = "mod.rs";
+const MODULE_FILE: &str = "mod.rs";
 
 pub(super) fn run(options: &Declare) -> Result<(), Failure> {
     let folder = &options.file;
@@ -65,8 +65,8 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
     Err(Failure::Outdated { path: target.clone(), count: lines.len(), remedy: command })
 }
 
-/// The text of every file, by its path in the output. An image or source without kernels has none. What could not be read is
-/// added to `unread`.
+/// Returns the text of each file, by its path in the output. Images and sources without kernels have no file. Adds the variants
+/// that could not be read to `unread`.
 fn files(
     folder: &Path,
     target: &Path,
@@ -79,12 +79,12 @@ fn files(
     let units = units.collect::<Result<Vec<_>, _>>()?;
     units.iter().for_each(|unit| unread.merge(unit.unread.clone()));
     let shared = shared::structs_of(&units);
-    let own = structs_module(folder, &sources);
+    let structs_name = structs_module(folder, &sources);
     let mut files = BTreeMap::new();
     let mut modules: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
     for (file, unit) in sources.iter().zip(&units) {
         let relative = file.strip_prefix(folder).unwrap_or(file).with_extension("");
-        let import = format!("{}{own}", "super::".repeat(relative.iter().count()));
+        let import = format!("{}{structs_name}", "super::".repeat(relative.iter().count()));
         let names: Vec<_> = relative.iter().map(module_name).collect();
         let path: PathBuf = names.iter().map(|name| name.strip_prefix("r#").unwrap_or(name)).collect();
         let old = target.join(&path).with_extension("rs");
@@ -101,11 +101,11 @@ fn files(
     }
     if !shared.structs.is_empty() {
         let alone = Shared::default();
-        let kept = Kept::read(Some(&target.join(&own).with_extension("rs")))?;
+        let kept = Kept::read(Some(&target.join(&structs_name).with_extension("rs")))?;
         let definitions = shared::definitions(&shared, &alone, &units);
         let text = text::structs(&definitions, &kept, &folder.display().to_string(), command);
-        modules.entry(PathBuf::new()).or_default().insert(own.clone());
-        files.insert(Path::new(&own).with_extension("rs"), text);
+        modules.entry(PathBuf::new()).or_default().insert(structs_name.clone());
+        files.insert(Path::new(&structs_name).with_extension("rs"), text);
     }
     let command = printable(command);
     for (path, names) in modules {
@@ -117,7 +117,7 @@ fn files(
             printable(&folder.join(&path).display().to_string())
         );
         names.iter().for_each(|name| text += &format!("pub mod {name};\n"));
-        files.insert(path.join(OWN), text);
+        files.insert(path.join(MODULE_FILE), text);
     }
     Ok(files)
 }
@@ -127,7 +127,7 @@ fn module_name(part: &OsStr) -> String {
     names::function(&names::snake(&part.to_string_lossy()))
 }
 
-/// The name of the module of the structs, which no file or folder has.
+/// Returns a name for the module of shared structs. No other file or folder has this name.
 fn structs_module(folder: &Path, sources: &[PathBuf]) -> String {
     let first = |file: &PathBuf| {
         let relative = file.strip_prefix(folder).ok()?.with_extension("");
@@ -151,14 +151,14 @@ fn written(target: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files.iter().filter_map(|path| path.strip_prefix(target).ok().map(Path::to_owned)).collect())
 }
 
-/// The files of these kinds below a folder, sorted.
+/// Returns the files with these extensions in a folder and its subfolders, sorted.
 fn below(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, Failure> {
     let unreadable = Failure::of_io(folder);
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let path = entry.path();
-        // A folder behind a link could contain itself.
+        // Links are not followed: a folder behind a link could contain itself.
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             files.extend(below(&path, extensions)?);
         } else if path.extension().is_some_and(|extension| extensions.iter().any(|known| extension == *known))

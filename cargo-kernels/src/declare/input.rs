@@ -1,4 +1,4 @@
-//! The input: an image, or a CUDA source, which is compiled to an image.
+//! Reads the input of `declare`: an image, or a CUDA source, which is compiled to an image.
 
 use std::path::{self, Path, PathBuf};
 use std::{env, fs, process};
@@ -15,7 +15,7 @@ use crate::unread::{Unread, UnreadVariant};
 
 /// Everything that is known about the kernels of one file.
 pub(super) struct Unit {
-    /// The file.
+    /// The path of the file.
     pub(super) path: PathBuf,
     pub(super) input: Input,
     pub(super) image: Image,
@@ -50,7 +50,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// The input with the bytes of its image.
+    /// Reads the input, and returns it with the bytes of the image.
     fn read(options: &Declare) -> Result<(Input, Vec<u8>), Failure> {
         let file = &options.file;
         let is_source = file.extension().is_some_and(|extension| extension == "cu");
@@ -65,7 +65,7 @@ impl Input {
     }
 }
 
-/// Where a file is in its package.
+/// The path of a file in its package.
 struct PackagedFile {
     /// The folder of Cargo.toml.
     package: PathBuf,
@@ -85,7 +85,7 @@ impl PackagedFile {
         }
     }
 
-    /// The path as the declarations have it.
+    /// Returns the path in the package with slashes, as declarations write it.
     fn declared(&self) -> Result<String, Failure> {
         match self.relative.to_str() {
             Some(relative) => Ok(relative.replace(path::MAIN_SEPARATOR, "/")),
@@ -94,7 +94,7 @@ impl PackagedFile {
     }
 }
 
-/// The image of a source, made as build scripts make it: by a compiler, or with prebuilt images.
+/// Returns the image of a source. Like a build script, it uses a compiler, or else a prebuilt image.
 fn compiled(file: &Path, flags: &[String]) -> Result<Vec<u8>, Failure> {
     let unreadable = Failure::of_io(file);
     fs::metadata(file).map_err(unreadable)?;

@@ -1,8 +1,8 @@
 //! Reads an earlier file of `cargo kernels declare`, so that the new file keeps what people added.
 //!
-//! An old declaration is matched to the kernel that its name finds in the current image. What the image and the source say is written anew. The rest
-//! is kept: the kernel's name in Rust, arguments, types that are as good, documentation, attributes, comments, fields of structs,
-//! and all other items. Additions stay in the file itself: a separate file would need a second syntax.
+//! An old declaration is matched to the kernel that its name finds in the current image. What image and source tell is written
+//! anew. The rest is kept: the kernel's name in Rust, arguments, types that are as good, documentation, attributes, comments,
+//! fields of structs, and all other items. People add to the file itself, because a separate file would need a second syntax.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,7 +25,7 @@ use crate::failure::Failure;
 /// Arguments of `#[gpu_kernel]` that are never kept.
 const WRITTEN: [&str; 5] = ["file", "image", "name", "instances", "arch"];
 
-/// An earlier file.
+/// What people added to an earlier file.
 #[derive(Default)]
 pub(super) struct Kept {
     /// Lines of the module's documentation, and its attributes.
@@ -49,13 +49,14 @@ pub(super) struct OldDeclaration {
     docs: Vec<String>,
     generics: Vec<String>,
     params: Vec<(String, String)>,
-    /// Its name in the image, and its instances.
+    /// The kernel's name in the image.
     wanted: String,
+    /// The names of a template's instances in the image.
     instances: Vec<String>,
 }
 
 impl Kept {
-    /// Reads a file, if it is there.
+    /// Reads an earlier file. If it does not exist, nothing is kept.
     pub(super) fn read(path: Option<&Path>) -> Result<Kept, Failure> {
         match path.filter(|path| path.exists()) {
             Some(path) => {
@@ -90,6 +91,7 @@ impl Kept {
         Ok(kept)
     }
 
+    /// Adds an item of the earlier file, with the comments above it.
     fn enter(&mut self, item: &Item, written: &str, comments: Vec<String>, text: &str) {
         let whole = || comments.iter().map(|line| format!("{line}\n")).collect::<String>() + written;
         match item {
@@ -107,16 +109,16 @@ impl Kept {
         }
     }
 
-    /// The declaration of the kernels with these symbols.
+    /// Returns the old declaration that has one of these symbols and as many generic parameters.
     pub(super) fn kernel(&self, symbols: &[&str], generics: usize, image: &Image) -> Option<&OldDeclaration> {
-        let is_one = |kernel: &&OldDeclaration| {
+        let is_match = |kernel: &&OldDeclaration| {
             kernel.generics.len() == generics
                 && kernel.symbols(image).iter().any(|symbol| symbols.contains(symbol))
         };
-        self.kernels.iter().find(is_one)
+        self.kernels.iter().find(is_match)
     }
 
-    /// The names of declarations with additions whose kernels are gone.
+    /// Returns the names of old declarations that have additions and are not among the new `names`.
     pub(super) fn lost<'a>(&'a self, names: &BTreeSet<&str>) -> impl Iterator<Item = &'a str> {
         let names: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let has_more = |kernel: &&OldDeclaration| {
@@ -151,7 +153,7 @@ impl OldDeclaration {
             }
         }
         for generic in &sig.generics.params {
-            kernel.generics.push(plain(source(text, generic)));
+            kernel.generics.push(without_spaces(source(text, generic)));
         }
         for input in &sig.inputs {
             let FnArg::Typed(input) = input else { return None };
@@ -188,7 +190,7 @@ impl OldDeclaration {
         }
     }
 
-    /// The symbols of its kernels in an image.
+    /// Returns the symbols of the declared kernels in an image.
     fn symbols<'a>(&self, image: &'a Image) -> Vec<&'a str> {
         let found = |name: &String| image.find(name, "").ok().map(|entry| entry.symbol.as_str());
         if self.generics.is_empty() {
@@ -205,7 +207,7 @@ impl OldDeclaration {
         self.arguments.iter().filter(|(key, _)| is_new(key)).map(|(_, text)| text.clone()).collect()
     }
 
-    /// The documentation, with the new text in the place of the old.
+    /// Returns the documentation, in which `written` replaces what the command wrote before.
     pub(super) fn docs(&self, written: Vec<String>) -> Vec<String> {
         let line = |line: &String| line.strip_prefix(' ').unwrap_or(line).to_owned();
         let lines: Vec<String> = self.docs.iter().map(line).collect();
@@ -226,7 +228,8 @@ impl OldDeclaration {
         docs
     }
 
-    /// The parameters. Keeps an old name where the image has none, and an old type that says at least as much. `is_vague` says that the image tells no types.
+    /// Returns the parameters. An old name is kept where the image has none, and an old type where it says at least as much as the
+    /// new one. `is_vague` says that the image tells no types.
     pub(super) fn params(
         &self,
         written: Vec<(String, ParamType)>,
@@ -250,8 +253,8 @@ impl OldDeclaration {
     }
 }
 
-/// Whether an old type says at least as much as the new one. A pointer may replace a slice, an `Option` a plain type, and any type an
-/// unknown one.
+/// Returns whether an old type says at least as much as the new one: a pointer may replace a slice, an `Option` a plain type, and
+/// any type an unknown one.
 fn is_as_good(old: &str, new: &ParamType, is_vague: bool) -> bool {
     let (pass, element) = shape(old);
     let is_const = |pass: Pass| matches!(pass, Pass::Slice | Pass::Pointer);
@@ -259,21 +262,21 @@ fn is_as_good(old: &str, new: &ParamType, is_vague: bool) -> bool {
         (_, Pass::Value) => pass == Pass::Value && is_vague,
         (Pass::Value, _) => new.element == VOID && is_vague,
         _ if new.element == VOID => is_vague || is_const(pass) == is_const(new.pass),
-        _ => element == plain(&new.element) && is_const(pass) == is_const(new.pass),
+        _ => element == without_spaces(&new.element) && is_const(pass) == is_const(new.pass),
     }
 }
 
-/// Whether the macro accepts the type.
+/// Returns whether the macro accepts the type for the parameter at this index.
 fn is_right(ty: &str, index: usize, entry: &Entry) -> bool {
     let (pass, _) = shape(ty);
-    let spelled = plain(ty);
+    let spelled = without_spaces(ty);
     let param = Param { name: "", spelled: &spelled, pass, layout: None };
     !matches!(param.compare(index, entry, ""), Verdict::Wrong(_))
 }
 
-/// How a type is passed, and its elements, without spaces.
+/// Returns how a type is passed, and its element type without spaces.
 fn shape(ty: &str) -> (Pass, String) {
-    let ty = plain(ty);
+    let ty = without_spaces(ty);
     let inner = ty.strip_prefix("Option<").and_then(|inner| inner.strip_suffix('>')).unwrap_or(&ty);
     let slice = |start: &str| inner.strip_prefix(start)?.strip_suffix(']');
     if let Some(element) = slice("&mut[") {
@@ -289,7 +292,7 @@ fn shape(ty: &str) -> (Pass, String) {
     }
 }
 
-fn plain(text: &str) -> String {
+fn without_spaces(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
@@ -301,7 +304,7 @@ fn is_written(line: &str) -> bool {
         || starts.iter().chain(&whole).any(|start| line.starts_with(start))
 }
 
-/// Whether a struct is only bytes, which stand for unknown fields.
+/// Returns whether a struct is an array of bytes, which stands for unknown fields.
 fn is_bytes(item: &ItemStruct) -> bool {
     matches!(&item.fields, Fields::Unnamed(fields) if fields.unnamed.len() == 1
         && matches!(&fields.unnamed[0].ty, syn::Type::Array(_)))

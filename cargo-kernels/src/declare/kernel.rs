@@ -8,16 +8,16 @@ use super::source::{Function, Source};
 
 /// One kernel of an image.
 pub(super) struct Kernel<'a> {
-    /// From the variant that tells most: PTX tells types and alignments, machine code only sizes.
+    /// The entry of the variant that tells most: PTX tells types and alignments, machine code only sizes.
     pub(super) entry: &'a Entry,
-    /// The least compute capability that has it, if older variants lack it.
+    /// The least compute capability of the variants that have the kernel, if variants for lower ones lack it.
     pub(super) min_arch: Option<u32>,
     /// This kernel in the CUDA source.
     pub(super) source: Option<&'a Function>,
 }
 
 impl Kernel<'_> {
-    /// The type of a parameter in C++, by the symbol or else by the source.
+    /// Returns the type of a parameter in C++, read from the symbol or else from the source.
     pub(super) fn cuda_type(&self, index: usize) -> Option<&CudaType> {
         match &self.entry.signature {
             Some(_) => self.entry.cuda_type(index),

@@ -6,7 +6,7 @@ use kernel_registry_image::Scalar;
 /// The element type of a pointer to something unknown.
 pub(super) const VOID: &str = "core::ffi::c_void";
 
-/// The number type of Rust for one of C++.
+/// Returns the Rust type for a number type of C++.
 pub(super) fn number(scalar: Scalar) -> &'static str {
     // `char` accepts `i8` and `u8`. `i8` comes first, because `char` is signed on CUDA's hosts.
     const NUMBERS: [&str; 11] = ["bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
@@ -14,7 +14,7 @@ pub(super) fn number(scalar: Scalar) -> &'static str {
     NUMBERS.into_iter().find(accepts).unwrap_or("u8")
 }
 
-/// The types of sixteen-bit floating point in the crate `half`.
+/// Returns the type of the crate `half` for a sixteen-bit floating-point type of CUDA.
 pub(super) fn half(name: &str) -> Option<String> {
     match name {
         "__half" => Some("half::f16".to_owned()),
@@ -23,7 +23,7 @@ pub(super) fn half(name: &str) -> Option<String> {
     }
 }
 
-/// The types of kernel-registry for CUDA's own.
+/// Returns the ready-made Rust type for a type that CUDA's headers define.
 pub(super) fn ready(name: &str) -> Option<String> {
     let ready = match name {
         "__half" | "__nv_bfloat16" => return half(name),

@@ -2,7 +2,7 @@
 
 use kernel_registry_image::ParamLayout;
 
-/// Size and alignment.
+/// The size and alignment of a struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Layout {
     pub(super) size: u32,
@@ -14,7 +14,7 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn from_image(layout: &ParamLayout) -> Layout {
         let ParamLayout { offset, size, align, .. } = *layout;
-        // What an alignment divides tells the largest that it can be.
+        // An alignment divides size and offset. The guess is the largest such power of two, at most 8.
         let guess = || 1 << size.trailing_zeros().min(offset.trailing_zeros()).min(3);
         Layout { size, align: align.unwrap_or_else(guess), is_certain: align.is_some() }
     }

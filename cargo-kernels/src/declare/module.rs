@@ -1,4 +1,4 @@
-//! The module: every kernel with its name in Rust and in the image, and with its documentation.
+//! Builds the model of a module: each kernel with its names in Rust and in the image, and with its documentation.
 
 use std::collections::HashSet;
 
@@ -14,13 +14,13 @@ use super::structs::{Shared, Structs};
 use super::template::{self, Arg, Generic, Group, Typed};
 use super::types::{self, ParamType};
 
-/// Everything that is written.
+/// The model of a module of declarations.
 pub(super) struct Module<'a> {
-    /// What the earlier file has.
+    /// What people added to the earlier file.
     pub(super) kept: &'a Kept,
     /// The image or source, as the declarations call it.
     pub(super) path: String,
-    /// The argument that names it.
+    /// The argument of `#[gpu_kernel]` that names the image or source.
     pub(super) code: String,
     /// Whether a CUDA source was read.
     pub(super) has_source: bool,
@@ -35,10 +35,10 @@ pub(super) struct Declaration<'a> {
     /// Lines of documentation.
     pub(super) docs: Vec<String>,
     pub(super) name: String,
-    /// The name in the image, if it differs.
+    /// The value of `name = ..`, if the Rust name does not find the kernel in the image.
     pub(super) wanted: Option<String>,
     pub(super) generics: Vec<Generic>,
-    /// The arguments of each instance, and its name in the image if they do not tell.
+    /// The arguments of each instance, and the instance's name in the image if the arguments do not identify it.
     pub(super) instances: Vec<(Vec<Arg>, Option<String>)>,
     pub(super) min_arch: Option<u32>,
     pub(super) block: Option<[u32; 3]>,
@@ -108,7 +108,7 @@ fn before<'a>(groups: &[Group<'_>], image: &Image, kept: &'a Kept) -> Vec<Option
     groups.iter().map(find).collect()
 }
 
-/// The names that structs cannot have.
+/// Returns the names of kernels, which structs cannot have.
 pub(super) fn taken(image: &Image) -> impl Iterator<Item = String> {
     image.variants.iter().flat_map(|variant| &variant.entries).map(|entry| match &entry.signature {
         Some(signature) => signature.names()[2].to_owned(),
@@ -116,7 +116,7 @@ pub(super) fn taken(image: &Image) -> impl Iterator<Item = String> {
     })
 }
 
-/// Why the macro would refuse the declaration.
+/// Returns why the macro would refuse a declaration of this kernel, or `None` if it would not.
 fn obstacle(image: &Image, entry: &Entry, params: &[ParamType], file: &str) -> Option<String> {
     let found = match image.find(&entry.symbol, file) {
         Ok(found) => found,
@@ -132,7 +132,7 @@ fn obstacle(image: &Image, entry: &Entry, params: &[ParamType], file: &str) -> O
     })
 }
 
-/// Names for the declaration of a group, the best one first. They do not depend on other kernels, and the last one is unique.
+/// Returns names for the declaration of a group, the best first. They do not depend on other kernels, and the last one is unique.
 fn candidates(group: &Group<'_>) -> Vec<String> {
     let entry = first(group).kernel.entry;
     let symbol = stable_symbol(&entry.symbol);
@@ -156,6 +156,7 @@ fn candidates(group: &Group<'_>) -> Vec<String> {
     names.iter().map(|name| names::function(name)).chain([last]).collect()
 }
 
+/// Returns the first kernel of a group.
 fn first<'a, 'b>(group: &'b Group<'a>) -> &'b Typed<'a> {
     match group {
         Group::Single(typed) => typed,
@@ -199,8 +200,8 @@ fn declaration<'a>(
             let template = if is_called { called.as_str() } else { base_name };
             let instance = |(args, typed): (Vec<Arg>, Typed<'_>)| {
                 let entry = typed.kernel.entry;
-                let is_told = tell(&args, template, &entry.symbol, image);
-                let name = if is_told { None } else { wanted("", entry, image) };
+                let is_identified = args_identify(&args, template, &entry.symbol, image);
+                let name = if is_identified { None } else { wanted("", entry, image) };
                 (args, name)
             };
             let instances = family.instances.into_iter().map(instance).collect();
@@ -210,7 +211,7 @@ fn declaration<'a>(
     }
 }
 
-/// Names for the parameters of a kernel: those of the source in snake case.
+/// Returns names for the parameters of a kernel: those of the source in snake case, or else `p0`, `p1` and so on.
 fn param_names(source: Option<&Function>, entry: &Entry) -> Vec<String> {
     let name = |index: usize| {
         let known = source.and_then(|function| function.params.get(index)?.name.as_deref());
@@ -220,8 +221,8 @@ fn param_names(source: Option<&Function>, entry: &Entry) -> Vec<String> {
     names::distinct(&candidates)
 }
 
-/// The value of `name = ..`: the shortest name that finds only this kernel in the image. `None` if the Rust name does. The name of
-/// a template's instance has the arguments, because more instances may come.
+/// Returns the value of `name = ..`: the shortest name that finds only this kernel in the image. Returns `None` if the Rust name
+/// does. The name of a template's instance contains the arguments, because more instances may be added later.
 fn wanted(called: &str, entry: &Entry, image: &Image) -> Option<String> {
     let names: &[&str] = match entry.signature.as_ref().map(|signature| (signature, signature.names())) {
         Some((signature, [name, ..])) if !signature.template_args.is_empty() => &[name],
@@ -235,8 +236,8 @@ fn wanted(called: &str, entry: &Entry, image: &Image) -> Option<String> {
     all.find(is_found).filter(|name| *name != called).map(str::to_owned)
 }
 
-/// Whether these arguments tell which instance of the template it is.
-fn tell(args: &[Arg], template: &str, symbol: &str, image: &Image) -> bool {
+/// Returns whether the only instance of the template with these arguments is the kernel of this symbol.
+fn args_identify(args: &[Arg], template: &str, symbol: &str, image: &Image) -> bool {
     let are_same = |signature: &&Signature| {
         let there = &signature.template_args;
         let is_same = |(arg, cuda): (&Arg, &String)| {

@@ -1,4 +1,4 @@
-//! Rust identifiers from C++ names.
+//! Makes Rust identifiers of C++ names.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ pub(super) const LONGEST: usize = 80;
 /// The most characters of C++ names and signatures in documentation.
 const LONGEST_IN_DOCS: usize = 400;
 
-/// The name of a kernel: as it is, if that is an identifier.
+/// Returns the name of a kernel as an identifier. A name that is an identifier is not changed.
 pub(super) fn function(name: &str) -> String {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let is_plain = is_plain && name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
@@ -28,9 +28,9 @@ pub(super) fn function(name: &str) -> String {
     }
 }
 
-/// Whether a word of letters, digits and `_` is one of Rust's.
+/// Returns whether a word of letters, digits and `_` is a keyword of Rust.
 pub(crate) fn is_keyword(word: &str) -> bool {
-    // Of edition 2024, which syn does not know yet.
+    // `gen` is a keyword of edition 2024, which syn does not know yet.
     word == "gen" || syn::parse_str::<syn::Ident>(word).is_err()
 }
 
@@ -68,7 +68,7 @@ pub(super) fn snake(name: &str) -> String {
     }
 }
 
-/// Shortens a long name. It ends with a hash, so that two names with the same beginning differ.
+/// Shortens a long name. The result ends with a hash, so that two names with the same beginning differ.
 fn cut(name: &str) -> String {
     if name.len() <= LONGEST { name.to_owned() } else { hashed(name, name) }
 }
@@ -122,7 +122,7 @@ pub(super) fn camel(name: &str) -> String {
     }
 }
 
-/// A C++ name or signature for documentation.
+/// Shortens a C++ name or signature for documentation.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(LONGEST_IN_DOCS) {
         Some((end, _)) => format!("{}..", &text[..end]),
@@ -145,13 +145,13 @@ pub(super) fn unqualified(name: &str) -> &str {
     &name[start..]
 }
 
-/// Whether a generic parameter can have this name.
+/// Returns whether a name looks like a generic parameter: a capital letter, then only digits.
 pub(super) fn is_generic(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase()) && name[1..].bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Chooses a name for each from its candidates, the first ones preferred, so that all differ. If no candidate is left, the name
-/// gets a number.
+/// Chooses one candidate for each item, the first if possible, so that all names differ. If an item has no candidate left, its last
+/// one gets a number.
 pub(super) fn distinct(candidates: &[Vec<String>]) -> Vec<String> {
     let mut levels = vec![0; candidates.len()];
     loop {

@@ -12,7 +12,7 @@ use super::structs::{Shared, Structs};
 
 /// Collects the structs of these files. If files differ about a struct, it is not shared: each file defines its own.
 pub(super) fn structs_of(units: &[Unit]) -> Shared {
-    let (alone, kept) = (Shared::default(), Kept::default());
+    let (none_shared, kept) = (Shared::default(), Kept::default());
     let (mut fields, mut differing) = (Known::new(), BTreeSet::new());
     for (name, there) in units.iter().flat_map(|unit| &unit.source.structs) {
         if *fields.entry(name.clone()).or_insert_with(|| there.clone()) != *there {
@@ -22,7 +22,7 @@ pub(super) fn structs_of(units: &[Unit]) -> Shared {
     fields.retain(|name, _| !differing.contains(name));
     let mut layouts: BTreeMap<String, Option<Layout>> = BTreeMap::new();
     for unit in units {
-        for known in Module::build(unit, &alone, &kept).structs.list().filter(|known| !known.cuda.is_empty())
+        for known in Module::build(unit, &none_shared, &kept).structs.list().filter(|known| !known.cuda.is_empty())
         {
             let layout = layouts.entry(known.cuda.to_owned()).or_insert(known.layout);
             match (*layout, known.layout) {
@@ -36,7 +36,7 @@ pub(super) fn structs_of(units: &[Unit]) -> Shared {
     }
     layouts.retain(|cuda, _| !differing.contains(cuda) && !differing.contains(names::unqualified(cuda)));
     let mut shared = Shared { structs: BTreeMap::new(), fields };
-    let mut structs = structs(&shared, &alone, units);
+    let mut structs = structs(&shared, &none_shared, units);
     let name = |(cuda, layout): (String, Option<Layout>)| {
         let name = structs.name(&cuda, layout);
         (cuda, (layout, name))
@@ -46,15 +46,15 @@ pub(super) fn structs_of(units: &[Unit]) -> Shared {
     shared
 }
 
-/// The structs to be defined.
-pub(super) fn definitions<'a>(shared: &'a Shared, alone: &'a Shared, units: &[Unit]) -> Structs<'a> {
-    let mut structs = structs(shared, alone, units);
+/// Returns the shared structs, to be defined in a module of their own.
+pub(super) fn definitions<'a>(shared: &'a Shared, none_shared: &'a Shared, units: &[Unit]) -> Structs<'a> {
+    let mut structs = structs(shared, none_shared, units);
     for (cuda, (layout, _)) in &shared.structs {
         structs.name(cuda, *layout);
     }
     structs
 }
 
-fn structs<'a>(shared: &'a Shared, alone: &'a Shared, units: &[Unit]) -> Structs<'a> {
-    Structs::new(units.iter().flat_map(|unit| taken(&unit.image)), &shared.fields, alone)
+fn structs<'a>(shared: &'a Shared, none_shared: &'a Shared, units: &[Unit]) -> Structs<'a> {
+    Structs::new(units.iter().flat_map(|unit| taken(&unit.image)), &shared.fields, none_shared)
 }

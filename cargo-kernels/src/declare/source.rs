@@ -1,4 +1,4 @@
-//! The kernels of a CUDA source: their parameters with names, and with the types that `extern "C"` names do not carry.
+//! Reads the kernels of a CUDA source: the names of their parameters, and the types that `extern "C"` names do not carry.
 
 use std::collections::HashMap;
 use std::fs;
@@ -43,7 +43,7 @@ impl Source {
         let mut kernels: HashMap<String, Vec<Function>> = HashMap::new();
         for kernel in source::kernels(text) {
             let overloads = kernels.entry(kernel.name.clone()).or_default();
-            // A definition follows its prototype, and has the names that matter.
+            // A definition replaces its prototype, because the definition has the names that matter.
             let types =
                 |params: &[Parameter]| params.iter().map(|param| param.ty.clone()).collect::<Vec<_>>();
             overloads.retain(|other| types(&other.params) != types(&kernel.params));
@@ -52,8 +52,9 @@ impl Source {
         Source { kernels, structs: source::structs(text) }
     }
 
-    /// Finds the kernel of an image in the source: the only one with its name, and with as many parameters of these sizes, or with
-    /// these types. If several fit, it is the first, provided that their parameters have the same names.
+    /// Finds the declaration of an image's kernel in the source. Declarations fit if they have the kernel's name, and as many
+    /// parameters of these sizes. Among several, the one with the types of the symbol is chosen, or else the first, provided that
+    /// all have the same parameter names.
     pub(super) fn function(&self, entry: &Entry) -> Option<&Function> {
         let signature = entry.signature.as_ref();
         let name = signature.map_or(entry.symbol.as_str(), |signature| signature.names()[2]);
@@ -75,7 +76,7 @@ impl Source {
         match fitting.iter().find(has_types) {
             Some(function) => Some(function),
             None if fitting.len() == 1 => Some(first),
-            // Only the symbol tells which types these are.
+            // The signature tells the types. If all declarations have the same names, any of them will do.
             None => {
                 let is_same = fitting.iter().all(|other| names(other) == names(first));
                 (signature.is_some() && is_same).then_some(first)
@@ -84,7 +85,7 @@ impl Source {
     }
 }
 
-/// The source as nvcc's preprocessor leaves it for the newest architecture of the image.
+/// Runs nvcc's preprocessor on the source, for the newest architecture of the image.
 fn preprocessed(nvcc: &Path, source: &Path, flags: &[String], image: &Image) -> Result<String, Failure> {
     let says_arch = |flag: &String| {
         ["-arch", "--gpu-architecture", "-gencode", "--generate-code"]

@@ -1,5 +1,5 @@
-//! The structs that the declarations mention: an image tells their names and some of their sizes, and only a source their
-//! fields.
+//! Collects the structs that the declarations mention. The image tells their names and some of their sizes; only a CUDA source
+//! tells their fields.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -9,16 +9,19 @@ use super::fields::{self, Fields, Known, RustField};
 use super::layout::Layout;
 use super::names;
 
-/// All structs, by their C++ names and layouts. Those of `extern "C"` kernels have no name.
+/// The structs of a module.
 pub(super) struct Structs<'a> {
+    /// The Rust names, by C++ name and layout. The C++ name is empty for structs of `extern "C"` kernels.
     all: BTreeMap<(String, Option<Layout>), String>,
+    /// The Rust names that are in use.
     taken: HashSet<String>,
     /// The fields that a source tells.
     fields: &'a Known,
     /// Known alignments of structs, by name and size.
     aligns: BTreeMap<(String, u32), Layout>,
-    /// The structs that modules share, and which of them are used here.
+    /// The structs that modules share.
     shared: &'a Shared,
+    /// The Rust names of the shared structs that this module uses.
     used: BTreeSet<String>,
 }
 
@@ -36,7 +39,7 @@ impl Shared {
         self.structs.values().map(|(_, name)| name.as_str())
     }
 
-    /// The Rust name of a shared struct, if its layout agrees with this one, or this one is not known.
+    /// Returns the Rust name of a shared struct, if `layout` is not known or agrees with the struct's layout.
     pub(super) fn name(&self, cuda: &str, layout: Option<Layout>) -> Option<&str> {
         let (known, name) = self.structs.get(cuda)?;
         let is_same = match (known, layout) {
@@ -55,12 +58,12 @@ pub(super) struct Struct<'a> {
     pub(super) cuda: &'a str,
     /// None if only pointers to it are known.
     pub(super) layout: Option<Layout>,
-    /// Its fields, if they are known and laid out like that.
+    /// Its fields, if a source tells them and they have this layout.
     pub(super) fields: Option<Vec<RustField>>,
 }
 
 impl<'a> Structs<'a> {
-    /// `taken` are names that structs cannot have.
+    /// Creates an empty collection. `taken` are names that structs cannot have.
     pub(super) fn new(
         taken: impl IntoIterator<Item = String>,
         fields: &'a Known,
@@ -71,14 +74,14 @@ impl<'a> Structs<'a> {
         Structs { all, taken, fields, aligns, shared, used }
     }
 
-    /// Learns the alignment of a struct that is passed by value, for all parameters of this struct.
+    /// Learns the alignment of a struct that is passed by value, for all parameters of this type.
     pub(super) fn learn(&mut self, cuda: &str, layout: &ParamLayout) {
         let new = Layout::from_image(layout);
         let known = self.aligns.entry((cuda.to_owned(), layout.size)).or_insert(new);
         *known = known.or(new).unwrap_or(*known);
     }
 
-    /// Names the struct that a parameter passes by value.
+    /// Returns the Rust name of a struct that a parameter passes by value.
     pub(super) fn value(&mut self, cuda: &str, layout: &ParamLayout) -> String {
         let learned = self.aligns.get(&(cuda.to_owned(), layout.size)).copied();
         let layout = Layout::from_image(layout);
@@ -86,12 +89,12 @@ impl<'a> Structs<'a> {
         self.name(cuda, Some(layout))
     }
 
-    /// Names the struct that a parameter points to.
+    /// Returns the Rust name of a struct that a parameter points to.
     pub(super) fn pointee(&mut self, cuda: &str, [size, align]: [u32; 2]) -> String {
         self.name(cuda, Some(Layout { size, align, is_certain: true }))
     }
 
-    /// Names a struct, if some kernel takes it by value, or the source tells its fields.
+    /// Returns the Rust name of a struct, if some kernel takes the struct by value, or the source tells its fields.
     pub(super) fn known(&mut self, cuda: &str) -> Option<String> {
         if let Some((layout @ Some(_), _)) = self.shared.structs.get(cuda) {
             return Some(self.name(cuda, *layout));
@@ -131,7 +134,8 @@ impl<'a> Structs<'a> {
         self.used.iter().map(String::as_str)
     }
 
-    /// Names a struct of this layout. The layout is not known if there are only pointers to it.
+    /// Returns the Rust name of a struct with this layout, and chooses one if the struct is new. The layout is `None` if only
+    /// pointers to the struct are known.
     pub(super) fn name(&mut self, cuda: &str, layout: Option<Layout>) -> String {
         if let Some(name) = self.shared.name(cuda, layout) {
             self.used.insert(name.to_owned());
@@ -147,7 +151,7 @@ impl<'a> Structs<'a> {
         };
         let free = |name: &String| !self.taken.contains(name) && !names::is_generic(name);
         let last = candidates.last().cloned().unwrap_or_default();
-        // A letter and digits are the name of a generic parameter.
+        // A capital letter with digits would be the name of a generic parameter.
         let last = if names::is_generic(&last) { format!("Struct{last}") } else { last };
         let numbered = (2..).map(|number| format!("{last}{number}"));
         let name =

@@ -24,19 +24,19 @@ pub(super) enum Group<'a> {
 
 /// Instances of one template.
 pub(super) struct Family<'a> {
-    /// A text that no other family has.
+    /// A text that identifies the family.
     pub(super) identity: String,
     pub(super) generics: Vec<Generic>,
-    /// The parameters. Their elements can be generic parameters.
+    /// The parameters. Their element types can be generic parameters.
     pub(super) params: Vec<ParamType>,
-    /// The first one stands for all: their limits are the same.
+    /// The instances. All have the same limits, so the first one represents them.
     pub(super) instances: Vec<(Vec<Arg>, Typed<'a>)>,
 }
 
 /// A generic parameter.
 pub(super) struct Generic {
     pub(super) name: String,
-    /// The type of a constant; none for a type.
+    /// The type of a constant; `None` for a type parameter.
     pub(super) of: Option<&'static str>,
 }
 
@@ -58,14 +58,14 @@ pub(super) enum Arg {
 }
 
 impl Arg {
-    /// Reads an argument as C++ writes it. None if Rust has no equal.
+    /// Reads an argument as C++ writes it. Returns `None` if Rust has no equivalent.
     pub(super) fn parse(cuda: &str) -> Option<Arg> {
         if let Ok(flag) = cuda.parse() {
             return Some(Arg::Flag(flag));
         }
         if let Some((cast, value)) = cuda.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
             let value = value.parse().ok()?;
-            // Of an enumeration the value is known, and not the type that holds it.
+            // The value of an enumeration is known, but not its underlying type.
             let number = match Scalar::named(cast) {
                 Some(scalar) => number(scalar),
                 None if i32::try_from(value).is_ok() => "i32",
@@ -91,7 +91,7 @@ impl Arg {
         }
     }
 
-    /// The type of a constant.
+    /// Returns the type of a constant, or `None` for a type argument.
     fn constant(&self) -> Option<&'static str> {
         match self {
             Arg::Type(_) => None,
@@ -119,7 +119,7 @@ struct Key {
     min_arch: Option<u32>,
 }
 
-/// The kernels in groups, in the order of their first kernel.
+/// Groups the kernels. The groups have the order of their first kernels.
 pub(super) fn gather(kernels: Vec<Typed<'_>>) -> Vec<Group<'_>> {
     let mut groups = Vec::new();
     let mut families: BTreeMap<Key, Vec<(usize, Vec<Arg>, Typed<'_>)>> = BTreeMap::new();
@@ -128,7 +128,7 @@ pub(super) fn gather(kernels: Vec<Typed<'_>>) -> Vec<Group<'_>> {
             None => groups.push((order, Group::Single(typed))),
             Some(args) => {
                 let same = families.entry(key(&typed, &args)).or_default();
-                // C++ has more types than Rust: `long` and `long long` are one instance.
+                // C++ has more types than Rust: instances for `long` and `long long` have the same arguments in Rust.
                 match same.iter().any(|(_, other, _)| *other == args) {
                     true => groups.push((order, Group::Single(typed))),
                     false => same.push((order, args, typed)),
@@ -157,7 +157,7 @@ pub(super) fn gather(kernels: Vec<Typed<'_>>) -> Vec<Group<'_>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// The template arguments of an instance, if Rust can write them; or the types in an `extern "C"` name.
+/// Returns the template arguments of an instance, if Rust can write them, or the types in an `extern "C"` name.
 fn args(typed: &Typed<'_>) -> Option<Vec<Arg>> {
     let Entry { symbol, signature, .. } = typed.kernel.entry;
     let args = match signature {
@@ -169,7 +169,7 @@ fn args(typed: &Typed<'_>) -> Option<Vec<Arg>> {
     (!args.is_empty()).then_some(args)
 }
 
-/// An `extern "C"` name without the types at its end, and these: `cast` of `cast_u32_f64`.
+/// Splits an `extern "C"` name into its stem and the types at its end: `cast` and two types for `cast_u32_f64`.
 fn suffixes(symbol: &str) -> (&str, Vec<Arg>) {
     let (mut stem, mut types) = (symbol, Vec::new());
     while let Some((before, suffix)) = stem.rsplit_once('_') {
@@ -191,8 +191,8 @@ pub(super) fn stem(symbol: &str) -> Option<&str> {
     (!types.is_empty() && !stem.is_empty()).then_some(stem)
 }
 
-/// Whether these become one declaration. `extern "C"` kernels do if there are several, and their parameters have the types of their
-/// names.
+/// Returns whether these kernels become one declaration. `extern "C"` kernels do if there are several, and each type in their names
+/// is the type of a parameter.
 fn is_family(generics: &[Generic], params: &[ParamType], members: &[(usize, Vec<Arg>, Typed<'_>)]) -> bool {
     let is_used = |generic: &Generic| params.iter().any(|param| param.element == generic.name);
     let is_template = members.iter().all(|(_, _, typed)| typed.kernel.entry.signature.is_some());
@@ -204,7 +204,7 @@ fn key(typed: &Typed<'_>, args: &[Arg]) -> Key {
     Key {
         template: match &entry.signature {
             Some(signature) => signature.base_name.clone(),
-            // No template has such a name.
+            // The `*` distinguishes it from the names of templates.
             None => format!("{}_*", suffixes(&entry.symbol).0),
         },
         generics: args.iter().map(Arg::constant).collect(),
@@ -222,7 +222,7 @@ fn generics(kinds: &[Option<&'static str>], first: &Typed<'_>) -> Vec<Generic> {
         None => names::camel(name),
     };
     let names: Vec<String> = kinds.iter().zip(written).map(name).collect();
-    // Elsewhere in the declaration a name would mean something else.
+    // A generic parameter must not have the name of another type in the declaration.
     let has_word = |element: &str, name: &str| {
         element.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()).any(|word| word == name)
     };
@@ -254,14 +254,14 @@ fn letters(kinds: &[Option<&'static str>]) -> Vec<Generic> {
 fn params(generics: &[Generic], members: &[(usize, Vec<Arg>, Typed<'_>)]) -> Option<Vec<ParamType>> {
     let (_, _, first) = members.first()?;
     let param = |(index, first): (usize, &ParamType)| {
-        let is_arg = |place: usize| {
+        let is_arg = |generic_index: usize| {
             members.iter().all(|(_, args, typed)| {
-                matches!(&args[place], Arg::Type(name) if *name == typed.params[index].element)
+                matches!(&args[generic_index], Arg::Type(name) if *name == typed.params[index].element)
             })
         };
-        let generic = (0..generics.len()).find(|place| is_arg(*place));
+        let generic = (0..generics.len()).find(|generic_index| is_arg(*generic_index));
         let element = match generic {
-            Some(place) => generics[place].name.clone(),
+            Some(generic_index) => generics[generic_index].name.clone(),
             None => {
                 let is_same = |typed: &Typed<'_>| typed.params[index].element == first.element;
                 members.iter().all(|(_, _, typed)| is_same(typed)).then(|| first.element.clone())?

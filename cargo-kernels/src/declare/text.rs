@@ -1,4 +1,4 @@
-//! Writes the module as rustfmt leaves it.
+//! Writes a module of declarations, formatted like rustfmt.
 
 use std::fmt::Write;
 
@@ -12,14 +12,14 @@ use super::names;
 use super::structs::{Struct, Structs};
 use super::template::Generic;
 
-/// The columns that rustfmt fills: of a line, and of an attribute's arguments.
+/// The most columns that rustfmt fills: of a line, and of an attribute's arguments.
 const WIDTH: usize = 100;
 const ATTRIBUTE: usize = 70;
 
 /// The note to readers in the head of a file, behind the mark.
 pub(super) const KEEPS: &str = "What you add to it is kept when you update it:";
 
-/// The module of structs that other modules share.
+/// Writes the module of structs that other modules share.
 pub(super) fn structs(structs: &Structs<'_>, kept: &Kept, folder: &str, command: &str) -> String {
     let mut text = head(&format!("The structs of the kernels of `{}`.", printable(folder)), kept, command);
     if structs.list().any(|known| known.layout.is_some()) {
@@ -31,21 +31,21 @@ pub(super) fn structs(structs: &Structs<'_>, kept: &Kept, folder: &str, command:
     text
 }
 
-/// The head of a file, with the command that writes it again.
+/// Writes the head of a file, with the command that writes the file again.
 fn head(about: &str, kept: &Kept, command: &str) -> String {
     let inner: String = kept.inner.iter().map(|line| format!("{line}\n")).collect();
     let command = printable(command);
     format!("//! {about}\n{inner}\n// Written by `cargo kernels declare`. {KEEPS}\n//     {command}\n")
 }
 
-/// Items that people added, except structs that are written already.
+/// Writes the items that people added, except structs that are written already.
 fn others(structs: &Structs<'_>, kept: &Kept, text: &mut String) {
     let is_written = |name: &str| structs.list().any(|known| known.name == name);
     let more = kept.structs.iter().filter(|(name, item)| !is_written(name) && !item.contains("/// C++'s `"));
     more.map(|(_, item)| item).chain(&kept.others).for_each(|item| *text += &format!("\n{item}\n"));
 }
 
-/// The module, with the command that writes it again, and the path of the structs that modules share.
+/// Writes the module. `command` writes the file again, and `import` is the path of the structs that modules share.
 pub(super) fn module(module: &Module<'_>, import: &str, command: &str) -> String {
     let image = printable(&module.path);
     let mut text = head(&format!("The kernels of `{image}`."), module.kept, command);
@@ -77,7 +77,7 @@ pub(super) fn module(module: &Module<'_>, import: &str, command: &str) -> String
     text
 }
 
-/// An import of names, broken into lines as rustfmt does.
+/// Writes an import of names, broken into lines as rustfmt does.
 fn imported(import: &str, names: &[&str]) -> String {
     let line = format!("pub use {import}::{{{}}};", names.join(", "));
     if line.len() <= WIDTH {
@@ -96,7 +96,7 @@ fn imported(import: &str, names: &[&str]) -> String {
     format!("\npub use {import}::{{\n    {}\n}};\n", lines.join("\n    "))
 }
 
-/// The text without control characters: a line break would end a comment.
+/// Replaces control characters: a line break would end a comment.
 pub(super) fn printable(text: &str) -> String {
     text.replace(is_control, "?")
 }
@@ -195,7 +195,7 @@ fn attribute(kernel: &Declaration<'_>, code: &str, text: &mut String) {
     };
 }
 
-/// A list in an attribute, one item a line if there are many.
+/// Writes a list in an attribute, with one item a line if there are many.
 fn listed(key: &str, items: &[String]) -> String {
     let line = format!("{key}({})", items.join(", "));
     match line.len() <= WIDTH - 5 {

@@ -1,4 +1,4 @@
-//! Rust types for the parameters of kernels, as the comparison of declarations with images expects them.
+//! Chooses Rust types for the parameters of kernels, as the comparison of declarations with images expects them.
 
 use kernel_registry_format::Pass;
 use kernel_registry_image::comparison::{Expected, Param, Verdict};
@@ -8,7 +8,7 @@ use super::kernel::Kernel;
 use super::known_types::{VOID, number, ready};
 use super::structs::Structs;
 
-/// The type of a parameter.
+/// The Rust type of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ParamType {
     pub(super) pass: Pass,
@@ -21,7 +21,7 @@ impl ParamType {
         ParamType { pass, element: element.into() }
     }
 
-    /// The type as Rust spells it, with this element.
+    /// Returns the type as Rust spells it, with this element type.
     pub(super) fn spelled(&self, element: &str) -> String {
         match self.pass {
             Pass::Value => element.to_owned(),
@@ -32,7 +32,7 @@ impl ParamType {
         }
     }
 
-    /// Whether PTX or machine code leaves open which type it is.
+    /// Returns whether PTX or machine code leaves open which type the parameter has in the source.
     pub(super) fn is_vague(&self) -> bool {
         !matches!(self.element.as_str(), "f32" | "f64") || self.pass != Pass::Value
     }
@@ -53,7 +53,7 @@ pub(super) fn enter_values(kernels: &[Kernel<'_>], structs: &mut Structs<'_>) {
     }
 }
 
-/// The parameters of named types, with these names.
+/// Returns the index of each parameter whose C++ type has a name, with this name.
 fn values<'a>(kernel: &'a Kernel<'_>) -> impl Iterator<Item = (usize, &'a str)> {
     (0..kernel.entry.params.len()).filter_map(|index| match kernel.cuda_type(index)? {
         CudaType::Named(name) => Some((index, name.as_str())),
@@ -93,8 +93,8 @@ fn untyped(layout: &ParamLayout, structs: &mut Structs<'_>) -> ParamType {
     }
 }
 
-/// The Rust type of a pointer: a slice of cudarc if possible, or else a raw pointer. Slices cannot have pointers or types of
-/// unknown size as elements, and are not for `volatile` memory, which others change meanwhile.
+/// Returns the Rust type of a pointer: a slice of cudarc if possible, or else a raw pointer. A slice cannot have pointers or types
+/// of unknown size as elements. It is not used for `volatile` memory, which others may change during a launch.
 fn pointer(
     to: &CudaType,
     is_const: bool,
@@ -132,7 +132,7 @@ fn pointer(
     }
 }
 
-/// The host's type for one of the device header: a control block, or a queue.
+/// Returns the host's type for a type of the device header: a control block, or a queue.
 fn device_header_type(ty: &CudaType, structs: &mut Structs<'_>) -> Option<String> {
     let CudaType::Named(name) = ty else { return None };
     let name = name.strip_prefix("kernel_registry::")?;

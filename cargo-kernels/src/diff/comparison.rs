@@ -122,7 +122,7 @@ impl<'a> Comparison<'a> {
         counts.into_iter().map(|((name, what), count)| (name, what, count)).collect()
     }
 
-    /// `1 added, 0 removed, 2 changed, 5 unchanged`
+    /// Returns the counts as text: `1 added, 0 removed, 2 changed, 5 unchanged`.
     pub(super) fn counts(&self) -> String {
         let Comparison { added, removed, changed, unchanged, .. } = self;
         format!(
@@ -133,7 +133,7 @@ impl<'a> Comparison<'a> {
         )
     }
 
-    /// The length of all images: `34512 -> 36000 B (+1488, +4.3%)`.
+    /// Returns the length of all images, as text: `34512 -> 36000 B (+1488, +4.3%)`.
     pub(super) fn image_bytes(&self) -> String {
         let (old, new) = (self.old.image_bytes, self.new.image_bytes);
         if old == new {
@@ -143,7 +143,7 @@ impl<'a> Comparison<'a> {
         format!("{old} -> {new} B {}", figure::difference(by, figure::percent(by, old)))
     }
 
-    /// What could not be compared, in sentences.
+    /// Returns sentences about what could not be compared.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for snapshot in [self.old, self.new] {
@@ -168,7 +168,7 @@ impl Changed<'_> {
     }
 }
 
-/// The kernels of both builds, and those of one.
+/// The pairs of kernels that both builds have, and the kernels that only one build has.
 struct Pairs<'a> {
     both: Vec<(&'a Kernel, &'a Kernel)>,
     added: Vec<&'a Kernel>,
@@ -176,7 +176,7 @@ struct Pairs<'a> {
 }
 
 /// Pairs kernels by path, or by C++ name if one side is an image without paths. Several kernels can share a name: overloads, or copies
-/// in several binaries. Those with equal symbols are paired first, the rest in order.
+/// in several binaries. Kernels with equal symbols are paired first, the rest in order.
 fn pairs<'a>(old: &'a [Kernel], new: &'a [Kernel]) -> Pairs<'a> {
     let by_path = old.iter().chain(new).all(|kernel| kernel.path.is_some());
     let mut named: BTreeMap<String, [Vec<&Kernel>; 2]> = BTreeMap::new();
@@ -202,7 +202,7 @@ fn pairs<'a>(old: &'a [Kernel], new: &'a [Kernel]) -> Pairs<'a> {
     pairs
 }
 
-/// The name by which a kernel is found on the other side.
+/// Returns the name by which a kernel is found in the other build.
 fn key(kernel: &Kernel, by_path: bool) -> String {
     match &kernel.path {
         Some(path) if by_path => path.clone(),
@@ -258,7 +258,7 @@ pub(super) mod tests {
         Kernel { path: None, symbol: symbol.to_owned(), cuda_name, ..Kernel::default() }
     }
 
-    /// Old and new symbols of pairs, added symbols, and removed ones.
+    /// Returns the old and new symbols of pairs, the added symbols, and the removed ones.
     fn symbols(old: Vec<Kernel>, new: Vec<Kernel>) -> [String; 3] {
         let found = pairs(&old, &new);
         let both = found.both.iter().map(|(old, new)| format!("{} {}", old.symbol, new.symbol));

@@ -23,7 +23,7 @@ impl Figure {
     pub(super) const ALL: [Figure; 5] =
         [Figure::Registers, Figure::Frame, Figure::Stack, Figure::Shared, Figure::Code];
 
-    /// Its names in texts, above a column, and in JSON.
+    /// Returns the names of the figure in texts, above a column, and in JSON.
     const fn names(self) -> [&'static str; 3] {
         match self {
             Figure::Registers => ["registers", "registers", "registers"],
@@ -46,7 +46,7 @@ impl Figure {
         self.names()[2]
     }
 
-    /// Its value in a variant, if known.
+    /// Returns the value of the figure in a variant, if known.
     pub(super) fn amount(self, variant: &Variant) -> Option<Amount> {
         let of = |amount: fn(Resources) -> u32| variant.resources.map(amount).map(Amount::exactly);
         let stack = variant.resources.and_then(|resources| resources.stack);
@@ -71,7 +71,7 @@ impl Figure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Amount {
     pub(super) value: u32,
-    /// Whether it is only the least: the stack of recursive calls has no bound.
+    /// Whether the value is only a lower bound: the stack of recursive calls has no upper bound.
     pub(super) is_least: bool,
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// A figure in both builds. Either can be unknown: PTX has no registers yet, and older JSON does not tell the code's size.
+/// A figure in both builds. Either value can be unknown: PTX has no registers yet, and older JSON does not tell the code's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) figure: Figure,
@@ -101,7 +101,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Whether the values differ. What one side does not know is no change.
+    /// Returns whether the values differ. If one value is unknown, that is no change.
     pub(super) fn is_there(&self) -> bool {
         matches!((self.old, self.new), (Some(old), Some(new)) if old != new)
     }
@@ -113,7 +113,7 @@ impl Change {
         }
     }
 
-    /// By how much the value changed. None if one side is unknown or has no bound and the other has.
+    /// Returns by how much the value changed. Returns `None` if one value is unknown, or if only one of them is a lower bound.
     pub(super) fn difference(&self) -> Option<i64> {
         match (self.old?, self.new?) {
             (old, new) if old.is_least == new.is_least => Some(i64::from(new.value) - i64::from(old.value)),
@@ -121,18 +121,18 @@ impl Change {
         }
     }
 
-    /// The difference in percent of the old value. None from zero on.
+    /// Returns the difference in percent of the old value, or `None` if the old value is zero.
     pub(super) fn percent(&self) -> Option<f64> {
         percent(self.difference()?, self.old?.value.into())
     }
 }
 
-/// A difference in percent of the old value. None from zero on.
+/// Returns a difference in percent of the old value, or `None` if the old value is zero.
 pub(super) fn percent(difference: i64, old: u64) -> Option<f64> {
     (old > 0).then(|| difference as f64 * 100.0 / old as f64)
 }
 
-/// `(+4, +20.0%)`
+/// Writes a difference as `(+4, +20.0%)`.
 pub(super) fn difference(difference: i64, percent: Option<f64>) -> String {
     match percent {
         Some(percent) => format!("({difference:+}, {percent:+.1}%)"),
@@ -140,7 +140,7 @@ pub(super) fn difference(difference: i64, percent: Option<f64>) -> String {
     }
 }
 
-/// `20 -> 24 (+4, +20.0%)`, or only the value if it did not change.
+/// Writes `20 -> 24 (+4, +20.0%)`, or only the value if it did not change.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = self.figure.unit();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_known_a_least_or_unknown() {
+    fn a_stack_is_exact_a_lower_bound_or_unknown() {
         let stack = |variant: Value| Figure::Stack.amount(&serde_json::from_value(variant).unwrap());
         let resources = json!({ "registers": 8, "static_shared": 0, "local_frame": 16, "stack": 24 });
         assert_eq!(

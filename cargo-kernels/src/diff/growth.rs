@@ -1,4 +1,4 @@
-//! By how much a figure may grow: `+10%` or `+8`.
+//! Reads by how much a figure may grow: `+10%` or `+8`.
 
 use std::fmt;
 use std::str::FromStr;

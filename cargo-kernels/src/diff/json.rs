@@ -1,4 +1,4 @@
-//! The comparison as JSON. docs/diff-json.md is the schema.
+//! Writes the comparison as JSON. docs/diff-json.md is the schema.
 
 use serde_json::{Value, json};
 

@@ -22,7 +22,7 @@ pub(super) enum Refusal<'a> {
 }
 
 impl DiffLimits {
-    /// By how much figures may grow.
+    /// Returns the figures that have a limit, and by how much each may grow.
     fn growths(&self) -> impl Iterator<Item = (Figure, Growth)> {
         let growths = [
             (Figure::Registers, self.max_registers),
@@ -52,7 +52,7 @@ impl DiffLimits {
         refusals
     }
 
-    /// Warns of limits that nothing was held to.
+    /// Returns a note for each limit that could not be checked, because no kernel has its figure in both builds.
     pub(super) fn notes(&self, comparison: &Comparison<'_>) -> Vec<String> {
         let frames = self.no_new_spills.then_some(("--no-new-spills", Figure::Frame));
         let limits = self.growths().map(|(figure, _)| (option(figure), figure)).chain(frames);
@@ -83,7 +83,7 @@ impl Growth {
     fn is_exceeded(self, change: &Change) -> bool {
         let (Some(old), Some(new)) = (change.old, change.new) else { return false };
         if new.is_least != old.is_least {
-            // Without a bound every limit is exceeded. With one again, there is nothing to compare with.
+            // A stack that lost its bound exceeds every limit. If it has a bound again, there is no old bound to compare with.
             return new.is_least;
         }
         let (before, after) = (u64::from(old.value), u64::from(new.value));
@@ -103,7 +103,7 @@ impl Refusal<'_> {
         }
     }
 
-    /// The limit as the option has it.
+    /// Returns the limit as the command line has it.
     pub(super) fn limit(&self) -> String {
         match self {
             Refusal::Growth { change, limit: Some(limit), .. } => {
@@ -114,7 +114,7 @@ impl Refusal<'_> {
         }
     }
 
-    /// What happened to the kernel: `registers 20 -> 24 (+4, +20.0%) on sm_90`.
+    /// Returns what happened to the kernel: `registers 20 -> 24 (+4, +20.0%) on sm_90`.
     pub(super) fn what(&self) -> String {
         match self {
             Refusal::Growth { variant, change, .. } => {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_nothing_was_held_to_is_told() {
+    fn a_limit_that_was_not_checked_is_noted() {
         let ptx = |text| kernel("k", &[("sm_75", [None, None, None, None, Some(text)])]);
         let (old, new) = (snapshot([ptx(100)]), snapshot([ptx(200)]));
         let comparison = Comparison::new(&old, &new);

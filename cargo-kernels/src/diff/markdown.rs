@@ -10,7 +10,7 @@ use super::limits::Refusal;
 use super::report::Report;
 use crate::table::shortened;
 
-/// How many rows and items are shown. Further ones are folded.
+/// The most rows or items that are shown. Further ones are folded.
 const SHOWN: usize = 20;
 
 /// The most bytes of a list and of the table. There are six lists, and GitHub takes comments of 65,536 characters.
@@ -51,7 +51,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     list("Notes", notes.iter().map(|note| format!("- {}", escaped(note))), out)
 }
 
-/// The figures of each variant in which one changed.
+/// Writes the figures of each variant in which a figure changed.
 fn write_table(comparison: &Comparison<'_>, out: &mut impl Write) -> io::Result<()> {
     let columns = comparison.changed_figures();
     if columns.is_empty() {
@@ -80,7 +80,7 @@ fn list(title: &str, items: impl Iterator<Item = String>, out: &mut impl Write) 
     folded(title, "", items, LIST, out)
 }
 
-/// Writes lines below a title and the head of a table: the first lines, folded ones, and the number of those without room.
+/// Writes lines below a title and the head of a table: the first lines, further lines folded, and the number of lines without room.
 fn folded(
     title: &str,
     head: &str,
@@ -125,7 +125,7 @@ fn folded(
     Ok(())
 }
 
-/// A name as code. Characters that would end the code are replaced.
+/// Writes a name as code. Characters that would end the code are replaced.
 fn code(text: &str) -> String {
     let safe = |c| match c {
         '`' => '\'',
@@ -135,12 +135,12 @@ fn code(text: &str) -> String {
     format!("`{}`", text.chars().map(safe).collect::<String>())
 }
 
-/// Text in the cell of a table, where a `|` would begin the next cell, in code too.
+/// Escapes text in the cell of a table, where a `|` would begin the next cell, in code too.
 fn in_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// A sentence whose characters mean nothing in Markdown or HTML, except backquotes.
+/// Escapes a sentence, so that its characters, except backquotes, mean nothing in Markdown or HTML.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (index, part) in text.split('`').enumerate() {

@@ -1,12 +1,12 @@
-//! What `diff` has found.
+//! The result of `diff`.
 
 use super::comparison::Comparison;
 use super::limits::Refusal;
 
-/// What is written as text, JSON or Markdown: a comparison, with refusals and notes.
+/// The result that is written as text, JSON or Markdown: a comparison, with refusals and notes.
 pub(super) struct Report<'a> {
     pub(super) comparison: Comparison<'a>,
     pub(super) refusals: Vec<Refusal<'a>>,
-    /// What a reader of the figures should know, a sentence each.
+    /// Sentences that a reader of the figures should know.
     pub(super) notes: Vec<String>,
 }

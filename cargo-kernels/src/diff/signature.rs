@@ -1,4 +1,4 @@
-//! Whether a kernel takes other parameters than before.
+//! Compares the signatures of a kernel in two builds.
 
 use super::snapshot::{Kernel, Param};
 
@@ -9,7 +9,8 @@ pub(super) struct SignatureChange {
     pub(super) new: String,
 }
 
-/// Compares the signatures of a kernel as far as both sides tell. Names of parameters do not matter.
+/// Compares the signatures of a kernel, as far as both builds tell them. Returns `None` if they agree. Names of parameters do not
+/// matter.
 pub(super) fn change(old: &Kernel, new: &Kernel) -> Option<SignatureChange> {
     if let (Some(before), Some(after)) = (&old.rust, &new.rust) {
         let types = |kernel: &Kernel| {
@@ -17,7 +18,7 @@ pub(super) fn change(old: &Kernel, new: &Kernel) -> Option<SignatureChange> {
             params.map(|p| (p.ty.clone(), p.length.clone(), p.size, p.element_size)).collect::<Vec<_>>()
         };
         return (types(old) != types(new)).then(|| match before == after {
-            // The types have the same names and are others.
+            // The types have the same names, but other sizes.
             true => SignatureChange { old: with_sizes(before, old), new: with_sizes(after, new) },
             false => SignatureChange { old: before.clone(), new: after.clone() },
         });
@@ -44,7 +45,7 @@ fn with_sizes(signature: &str, kernel: &Kernel) -> String {
     format!("{signature}, sizes {}", sizes.join(", "))
 }
 
-/// `name(.u64, .b8[16])`, or `name(8 B, 16 B)` of machine code.
+/// Returns the signature that an image tells: `name(.u64, .b8[16])`, or `name(8 B, 16 B)` for machine code.
 fn image_signature(kernel: &Kernel) -> String {
     let param = |param: &Param| match &param.ptx {
         Some(ty) => format!(".{ty}"),
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn of_images_it_is_compared_what_both_tell() {
+    fn images_are_compared_as_far_as_both_tell() {
         let [float, unsigned, machine] =
             [Some("f32"), Some("u32"), None].map(|ty| in_ptx(&[(Some("u64"), 8), (ty, 4)]));
         assert_eq!(texts(&float, &machine), None);
@@ -102,7 +103,7 @@ mod tests {
         assert_eq!(texts(&float, &unsigned), Some(expected));
         let expected = ["k(.u64, 4 B)", "k(.u64)"].map(str::to_owned);
         assert_eq!(texts(&machine, &in_ptx(&[(Some("u64"), 8)])), Some(expected));
-        // A declaration says other things than PTX.
+        // A declaration and PTX have no types in common to compare.
         assert_eq!(texts(&declared("k(n: u64)", &[("u64", 8)]), &float), None);
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Kernel {
     pub(super) cuda: Option<String>,
     /// Its name in C++, with template arguments and without parameters.
     pub(super) cuda_name: Option<String>,
-    /// Whether it shares that name with another kernel, which takes other parameters.
+    /// Whether another kernel has the same C++ name, with other parameters.
     pub(super) is_overloaded: bool,
     pub(super) params: Vec<Param>,
     pub(super) variants: Vec<Variant>,
@@ -57,14 +57,14 @@ pub(super) struct Param {
 }
 
 impl Kernel {
-    /// Its path, or its name in C++, with parameters if it is overloaded, or its symbol.
+    /// Returns the kernel's path, or else its C++ name (with parameters if the kernel is overloaded), or else its symbol.
     pub(super) fn name(&self) -> &str {
         let cuda = if self.is_overloaded { &self.cuda } else { &self.cuda_name };
         self.path.as_ref().or(cuda.as_ref()).unwrap_or(&self.symbol)
     }
 }
 
-/// What identifies an image: package, version and file.
+/// The key of an image: package, version and file.
 type ImageKey = [String; 3];
 
 impl Snapshot {
@@ -106,7 +106,7 @@ impl Snapshot {
     }
 }
 
-/// What identifies a kernel's image, and the image's length.
+/// Returns the key of a kernel's image, and the image's length.
 fn image(kernel: &document::Kernel) -> Option<(ImageKey, u64)> {
     match kernel {
         document::Kernel::Declared(kernel) => {
@@ -122,7 +122,7 @@ fn key(package: Option<String>, version: Option<String>, file: String) -> ImageK
     [package.unwrap_or_default(), version.unwrap_or_default(), file]
 }
 
-/// The kernels, with those marked that are overloads of each other.
+/// Returns the kernels, after marking those that are overloads of each other.
 fn with_overloads(mut kernels: Vec<Kernel>) -> Vec<Kernel> {
     let mut symbols: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for Kernel { cuda_name, symbol, .. } in &kernels {
@@ -137,7 +137,7 @@ fn with_overloads(mut kernels: Vec<Kernel>) -> Vec<Kernel> {
     kernels
 }
 
-/// The kernels without those that are the same in several binaries of a package.
+/// Returns the kernels without duplicates: several binaries of a package can have the same kernel.
 fn without_copies(mut kernels: Vec<Kernel>) -> Vec<Kernel> {
     kernels.sort_by(|a, b| (&a.path, &a.symbol).cmp(&(&b.path, &b.symbol)));
     kernels.dedup();
@@ -210,7 +210,7 @@ impl From<document::Param> for Param {
     }
 }
 
-/// The text without characters that would break a line, or mean something to a terminal.
+/// Replaces characters that would break a line, or that a terminal would obey.
 fn printable(text: &str) -> String {
     text.replace(is_control, "\u{fffd}")
 }

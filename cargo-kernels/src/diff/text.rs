@@ -29,7 +29,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     writeln!(out, "{}; images {}", comparison.counts(), comparison.image_bytes())
 }
 
-/// Writes what is not a figure.
+/// Writes the added and removed kernels, and the changes of signatures and variants.
 fn write_lists(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let comparison = &report.comparison;
     let mut lines = Vec::new();
@@ -49,7 +49,7 @@ fn write_lists(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// The figures of each variant in which one changed. Columns in which none changed are left out.
+/// Writes the figures of each variant in which a figure changed. Columns without a change are left out.
 fn write_table(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let columns = report.comparison.changed_figures();
     if columns.is_empty() {

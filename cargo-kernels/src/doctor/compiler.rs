@@ -11,8 +11,8 @@ const ABOUT: &str = "compiler";
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
     match &facts.compiler {
         Ok(Available::Compiler { name, file }) => {
-            let place = file.as_ref().map(|file| format!(" (`{}`)", file.display())).unwrap_or_default();
-            let found = Line::ok(ABOUT, format!("{name}{place}"));
+            let location = file.as_ref().map(|file| format!(" (`{}`)", file.display())).unwrap_or_default();
+            let found = Line::ok(ABOUT, format!("{name}{location}"));
             [Some(found), against_driver(name, facts.driver_version())].into_iter().flatten().collect()
         }
         Ok(Available::Without { why }) => vec![Line::note(
@@ -47,7 +47,7 @@ mod tests {
     use super::super::line::Level;
     use super::*;
 
-    /// The levels of the lines for a compiler and a driver of these versions.
+    /// Returns the levels of the check's lines for a compiler and a driver of these versions.
     fn levels(compiler: &str, driver: u32) -> Vec<Level> {
         let mut facts = Facts::good();
         facts.compiler = Ok(Available::Compiler { name: compiler.to_owned(), file: None });

@@ -65,11 +65,12 @@ fn line(cudarc: &Cudarc, nvcc: Option<CudaVersion>, facts: &Facts) -> Line {
 struct Bindings {
     cuda: CudaVersion,
     by: String,
-    /// A feature or variable names this version.
+    /// Whether a feature or the variable names this version; otherwise cudarc's build script chose it.
     pinned: bool,
 }
 
-/// The CUDA versions that features or the variable name, and who did. None for a version that cudarc does not know.
+/// Returns the CUDA versions that features or the variable name, each with what names it. Returns `None` if the variable names a
+/// version that cudarc does not know.
 fn named(cudarc: &Cudarc, variable: Option<&str>) -> Option<BTreeMap<CudaVersion, String>> {
     let mut named: BTreeMap<CudaVersion, String> = BTreeMap::new();
     for feature in &cudarc.features {

@@ -35,7 +35,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
     }
 }
 
-/// The file that the loader took.
+/// Describes the library that the loader chose, if that is known.
 fn library(found: &Found) -> Option<Line> {
     let file = found.library.as_ref().map(|path| path.display().to_string());
     let name = file.clone().unwrap_or_else(|| "libcuda.so".to_owned());
@@ -68,7 +68,7 @@ fn library(found: &Found) -> Option<Line> {
     Some(Line::ok(LIBRARY, format!("`{file}`")))
 }
 
-/// What the driver's version supports.
+/// Describes what the driver's version supports.
 fn age(found: &Found) -> Option<Line> {
     let version = found.version?;
     let release = found.release().map(|release| format!(" (release {release})")).unwrap_or_default();
@@ -88,7 +88,7 @@ fn age(found: &Found) -> Option<Line> {
     })
 }
 
-/// Why the driver does not start. The codes are those of cuda.h.
+/// Describes why the driver does not start, and what to do. The codes are errors of cuda.h.
 fn does_not_start(refused: &Refused, compat: bool) -> Line {
     let remedy = match refused.code {
         803 | 804 if compat => {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulated_driver_is_not_taken_for_one() {
+    fn a_simulated_driver_is_noted() {
         let mut facts = Facts::good();
         facts.found().simulated = true;
         let line = check(&facts).remove(0);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_is_there_is_told_with_its_release() {
+    fn a_driver_is_described_with_its_release() {
         let lines = check(&Facts::good());
         assert_eq!(lines[0], Line::ok(LIBRARY, "`/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05`"));
         assert_eq!(lines[1], Line::ok(DRIVER, "CUDA 13.0 (release 580.95.05), takes PTX up to 9.0"));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stub_is_told_once_by_its_place_or_by_what_it_returns() {
+    fn a_stub_is_recognised_by_its_folder_or_by_its_error() {
         assert_eq!(with_library("/cuda/lib64/stubs/libcuda.so").level, Level::Problem);
         let lines = not_starting(34);
         assert_eq!(lines[0].level, Level::Problem);

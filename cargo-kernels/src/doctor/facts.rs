@@ -13,7 +13,7 @@ pub(super) struct Facts {
     /// Environment variables whose names begin with `CUDA`.
     pub(super) variables: BTreeMap<String, String>,
     pub(super) driver: Driver,
-    /// What a build script would use, or why it would fail.
+    /// The compiler that a build script would use, or why the build script would fail.
     pub(super) compiler: Result<Available, String>,
     pub(super) package: Package,
 }
@@ -34,7 +34,7 @@ pub(super) enum Driver {
 
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    /// The file that the loader took, if the system tells.
+    /// The path of the library that the loader chose, if the operating system tells.
     pub(super) library: Option<PathBuf>,
     /// Whether the library is kernel-registry-sim.
     pub(super) simulated: bool,
@@ -54,9 +54,9 @@ pub(super) struct Started {
 #[derive(Clone, Debug)]
 pub(super) struct Gpu {
     pub(super) name: String,
-    /// 90 for sm_90.
+    /// The architecture: 90 for sm_90.
     pub(super) arch: u32,
-    /// In bytes.
+    /// Bytes of device memory.
     pub(super) memory: u64,
     pub(super) multiprocessors: u32,
     /// The number of threads that a multiprocessor holds.
@@ -64,7 +64,7 @@ pub(super) struct Gpu {
     pub(super) mode: ComputeMode,
     /// Whether the driver ends kernels after some seconds, because the GPU also draws a screen.
     pub(super) watchdog: bool,
-    /// Whether several processes share it through the Multi-Process Service.
+    /// Whether several processes share the GPU through the Multi-Process Service.
     pub(super) mps: bool,
     pub(super) context: Result<Context, Refused>,
 }
@@ -137,12 +137,12 @@ impl Found {
         name.strip_prefix("libcuda.so.").filter(|release| release.contains('.'))
     }
 
-    /// Whether it is a forward compatibility package: a newer toolkit's library in place of the installed driver.
+    /// Returns whether the library is a forward compatibility package: a newer toolkit's library in place of the installed driver.
     pub(super) fn is_compat(&self) -> bool {
         self.library.as_ref().is_some_and(|path| path.iter().any(|folder| folder == "compat"))
     }
 
-    /// Whether it is a stub for linking without a driver. Its functions all fail.
+    /// Returns whether the library is a stub for linking without a driver. All functions of a stub fail.
     pub(super) fn is_stub(&self) -> bool {
         const STUB_LIBRARY: i32 = 34;
         let in_stubs = self.library.as_ref().and_then(|path| path.parent());
@@ -165,7 +165,7 @@ pub(super) fn version_of_feature(feature: &str) -> Option<CudaVersion> {
 
 #[cfg(test)]
 impl Facts {
-    /// A machine without problems.
+    /// Returns the facts of a machine without problems.
     pub(super) fn good() -> Self {
         let started = Started { lazy: Some(true), gpus: vec![Gpu::h200()] };
         Facts {

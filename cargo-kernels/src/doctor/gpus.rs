@@ -49,7 +49,7 @@ fn lines(ordinal: usize, gpu: &Gpu) -> Vec<Line> {
     lines
 }
 
-/// Lines about the context: its memory and stack, or the error that kept it from being created.
+/// Describes the context: its memory and stack, or the error that kept it from being created.
 fn context(name: &str, gpu: &Gpu) -> Vec<Line> {
     let context = match &gpu.context {
         Ok(context) => context,
@@ -125,7 +125,7 @@ mod tests {
         check(&facts)
     }
 
-    /// The only line that is not ok.
+    /// Returns the only line that is not ok after a change of the GPU.
     fn complaint(change: impl FnOnce(&mut Gpu)) -> Line {
         let mut lines = with(change);
         lines.retain(|line| line.level != Level::Ok);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_is_told_with_memory_and_stack() {
+    fn a_gpu_is_described_with_memory_and_stack() {
         let lines = check(&Facts::good());
         assert_eq!(lines[0], Line::ok(ABOUT, "GPU 0: NVIDIA H200, sm_90, 139.2 of 139.8 GiB free"));
         let stack = "GPU 0: 1024 bytes a thread; each further KiB takes 264 MiB of the GPU's memory";
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_gpus_without_a_driver() {
+    fn without_a_driver_there_are_no_lines_about_gpus() {
         let mut facts = Facts::good();
         facts.driver = super::super::facts::Driver::Missing { why: String::new() };
         assert_eq!(check(&facts), []);
     }
 
     #[test]
-    fn a_gpu_that_nobody_may_use_is_a_problem_whose_remedy_knows_the_mode() {
+    fn an_unusable_gpu_is_a_problem_whose_remedy_depends_on_the_mode() {
         let refused = Refused { call: "cuDevicePrimaryCtxRetain", code: 46, name: "CUDA_ERROR_X".to_owned() };
         let line = complaint(|gpu| (gpu.mode, gpu.context) = (ComputeMode::Prohibited, Err(refused.clone())));
         assert_eq!(line.level, Level::Problem);

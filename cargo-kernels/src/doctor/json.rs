@@ -1,4 +1,4 @@
-//! The doctor's answer as JSON. docs/doctor-json.md is the schema.
+//! Writes the doctor's answer as JSON. docs/doctor-json.md is the schema.
 
 use kernel_registry_cuda::CudaVersion;
 use serde_json::{Value, json};

@@ -16,7 +16,7 @@ pub(super) struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
-    /// As it should be.
+    /// Everything is as it should be.
     Ok,
     /// Worth knowing: something is slower, or not as by default.
     Note,

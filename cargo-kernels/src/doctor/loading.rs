@@ -1,4 +1,4 @@
-//! Checks when the driver loads kernels, and what decided that.
+//! Checks the driver's loading mode (lazy or eager), and what chose it.
 
 use super::facts::Facts;
 use super::line::Line;
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_is_told_with_where_it_comes_from() {
+    fn the_mode_is_named_with_what_chose_it() {
         assert_eq!(with(Some(true), None), [Line::ok(ABOUT, "lazy, the driver's default")]);
         assert_eq!(with(Some(true), Some("DEFAULT")), with(Some(true), None));
         assert_eq!(with(Some(true), Some("LAZY")), [Line::ok(ABOUT, "lazy, by `CUDA_MODULE_LOADING`")]);

@@ -36,7 +36,7 @@ fn first_line(error: &str) -> String {
     said.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Every version of cudarc among the dependencies.
+/// Returns every version of cudarc among the dependencies.
 fn crates(metadata: &Metadata) -> Vec<Cudarc> {
     let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
     let cudarc = |node: &Node| {
@@ -57,7 +57,7 @@ fn crates(metadata: &Metadata) -> Vec<Cudarc> {
     nodes.filter_map(cudarc).collect()
 }
 
-/// The packages that depend on this one, with the CUDA version that each asks for, if any.
+/// Returns the packages that depend on this version of cudarc, with the CUDA version that each asks for, if any.
 fn users(metadata: &Metadata, cudarc: &Node) -> Vec<(String, Option<CudaVersion>)> {
     let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
     let users = nodes.filter(|node| node.dependencies.contains(&cudarc.id)).map(|node| {

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remedies_stand_below_what_they_are_for() {
+    fn remedies_are_below_their_messages() {
         let lines = [
             Line::ok("driver", "CUDA 13.0"),
             Line::problem("variable", "`X=1` is wrong", "unset it"),

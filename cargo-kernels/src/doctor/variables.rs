@@ -5,7 +5,7 @@ use super::line::Line;
 
 const ABOUT: &str = "variable";
 
-/// Below this size, in bytes, the cache of compiled PTX is small.
+/// The smallest cache of compiled PTX, in bytes, that is not noted as too small.
 const SMALL_CACHE: u64 = 64 << 20;
 
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
@@ -13,7 +13,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
     if lines.is_empty() { vec![Line::ok(ABOUT, "none that changes what the driver does")] } else { lines }
 }
 
-/// Switches: what each does when it is on, and what to do besides unsetting it.
+/// Variables that are switches: the name, the effect of a switch that is on, and remedies besides unsetting it.
 const SWITCHES: [(&str, &str, &str); 11] = [
     (
         "CUDA_CACHE_DISABLE",
@@ -49,7 +49,7 @@ const DISABLED: &str = "PTX is not compiled: images without machine code for thi
 const INJECTED: &str =
     "a tool is loaded into each program that uses CUDA; profilers can run kernels one by one";
 
-/// The line for a variable, if that changes the driver's behaviour.
+/// Returns the line for a variable, if the variable changes the driver's behaviour.
 fn line(name: &str, value: &str) -> Option<Line> {
     let is = format!("`{name}={value}`");
     let unset = format!("unset `{name}`");

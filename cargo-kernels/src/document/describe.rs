@@ -13,7 +13,7 @@ use crate::binary::Contents;
 use crate::unread::UnreadVariant;
 
 impl Image {
-    /// An image alone; an image in a binary has more to it.
+    /// Describes an image in a file of its own. `in_binary` completes the description of an image in a binary.
     pub(crate) fn new(file: String, bytes: u64, image: &image::Image) -> Self {
         let entries = image.variants.iter().flat_map(|variant| &variant.entries);
         Image {
@@ -84,7 +84,7 @@ impl Declaration {
     }
 }
 
-/// Hexadecimal, because not every JSON reader can hold a 64-bit number.
+/// Writes a number as hexadecimal text, because not every JSON reader can hold a 64-bit number.
 pub(crate) fn hex(copy: u64) -> String {
     format!("{copy:016x}")
 }

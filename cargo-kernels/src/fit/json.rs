@@ -1,4 +1,4 @@
-//! What fits as JSON. docs/fit-json.md is the schema.
+//! Writes the result of `fit` as JSON. docs/fit-json.md is the schema.
 
 use kernel_registry_cuda::fit::Room;
 use serde_json::{Value, json};

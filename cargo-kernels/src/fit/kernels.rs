@@ -1,4 +1,4 @@
-//! The kernels of all files, with the figures of their machine code.
+//! Reads the kernels of all files, with the figures of their machine code.
 
 use kernel_registry_image::Target;
 
@@ -15,11 +15,11 @@ pub(super) struct Kernels {
 }
 
 pub(super) struct Kernel {
-    /// Its path; or for a kernel of an image alone, its C++ name or symbol.
+    /// The path of a declared kernel; the C++ name or symbol of another one.
     pub(super) name: String,
     pub(super) symbol: String,
     is_declared: bool,
-    /// What its declaration fixes.
+    /// The threads of a block, and below the bytes of dynamic shared memory, if the declaration fixes them.
     block: Option<u32>,
     pub(super) shared: Option<u32>,
     code: Vec<Code>,
@@ -27,7 +27,7 @@ pub(super) struct Kernel {
     variants: Vec<String>,
 }
 
-/// Its machine code for one architecture.
+/// The machine code of a kernel for one architecture.
 pub(super) struct Code {
     pub(super) target: Target,
     pub(super) resources: Resources,
@@ -48,7 +48,7 @@ impl Kernels {
         Ok(all)
     }
 
-    /// The kernel of a name: by path or symbol, or else by C++ name.
+    /// Finds a kernel by its path or symbol, or else by its C++ name.
     pub(super) fn named(&self, name: &str) -> Result<&Kernel, Failure> {
         let by_declaration =
             |kernel: &&Kernel| kernel.is_declared && is_path(&kernel.name, name) || kernel.symbol == name;
@@ -100,7 +100,7 @@ impl From<document::Kernel> for Kernel {
 }
 
 impl Kernel {
-    /// The architectures of its machine code, ascending.
+    /// Returns the architectures of the kernel's machine code, ascending.
     pub(super) fn architectures(&self) -> Vec<u32> {
         let mut all: Vec<_> = self.code.iter().map(|code| code.target.sm).collect();
         all.sort_unstable();
@@ -108,7 +108,7 @@ impl Kernel {
         all
     }
 
-    /// The machine code that a GPU would run: the newest that it can.
+    /// Returns the machine code that a GPU of this architecture would run: the newest that runs there.
     pub(super) fn code(&self, gpu: u32) -> Result<&Code, Failure> {
         let runs = self.code.iter().filter(|code| code.target.binary_runs_on((gpu / 10, gpu % 10)));
         runs.max_by_key(|code| code.target.sm).ok_or_else(|| self.no_code(Some(gpu)))
@@ -122,7 +122,7 @@ impl Kernel {
         Failure::NoMachineCode { kernel: self.name.clone(), gpu, there }
     }
 
-    /// The threads of its blocks: the given number, or that of the declaration or the code.
+    /// Returns the threads of a block: the given number, or that of the declaration or of the code.
     pub(super) fn threads(&self, given: Option<u32>, code: &Code, gpu: u32) -> Result<u32, Failure> {
         let required = code.limits.required_threads.map(product);
         let threads = given.or(self.block).or(required);
@@ -146,7 +146,7 @@ impl Code {
         Some(Code { target: variant.target.parse().ok()?, resources, limits: variant.limits })
     }
 
-    /// Blocks of the cluster that it must be launched with.
+    /// Returns the blocks of a cluster, if the kernel must be launched in clusters.
     pub(super) fn cluster(&self) -> Option<u32> {
         self.limits.cluster.map(product)
     }

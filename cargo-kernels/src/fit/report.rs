@@ -1,4 +1,4 @@
-//! What fits, for each architecture.
+//! Computes which kernels fit beside the resident kernel, for each architecture.
 
 use kernel_registry_cuda::fit::{
     Device, Launch, Processor, Product, Residency, Room, Shortage, beside, residency,
@@ -10,24 +10,24 @@ use crate::failure::Failure;
 
 pub(super) struct Report<'a> {
     pub(super) gpus: Vec<GpuReport<'a>>,
-    /// What of the images could not be read, in sentences.
+    /// Sentences about variants of the images that could not be read.
     pub(super) unread: &'a [String],
 }
 
-/// What fits on one architecture.
+/// The result for one architecture.
 pub(super) struct GpuReport<'a> {
     pub(super) device: Device,
     pub(super) resident: Launched<'a>,
     pub(super) residency: Residency,
-    /// Empty if the resident kernel itself does not fit.
+    /// The other kernels, with the room for them. Empty if the resident kernel itself does not fit.
     pub(super) companions: Vec<(Launched<'a>, Room)>,
-    /// A multiprocessor with the fewest blocks of the resident kernel.
+    /// The resources of a multiprocessor with the fewest blocks of the resident kernel.
     pub(super) budgets: [Budget; 4],
     pub(super) carveout: Option<u32>,
     pub(super) refusals: Vec<String>,
 }
 
-/// One thing that blocks run out of.
+/// One resource of a multiprocessor that limits the number of blocks.
 pub(super) struct Budget {
     pub(super) name: &'static str,
     pub(super) total: u32,
@@ -141,7 +141,7 @@ impl<'a> GpuReport<'a> {
     }
 }
 
-/// What a multiprocessor has, and how much of it is taken. Shared memory is that of the carve-out.
+/// Returns the resources of a multiprocessor, and how much of each is taken. Shared memory is that of the carve-out.
 fn budgets(device: &Device, processor: &Processor<'_>) -> [Budget; 4] {
     let registers = processor.registers().min(device.registers);
     let shared = processor.carveout().unwrap_or(device.shared);
@@ -153,7 +153,7 @@ fn budgets(device: &Device, processor: &Processor<'_>) -> [Budget; 4] {
     ]
 }
 
-/// Why the resident grid does not fit.
+/// Says why the resident grid does not fit.
 fn too_large(device: &Device, resident: &Launched<'_>, residency: &Residency) -> String {
     let Residency { grid, capacity, limit, .. } = residency;
     let name = &resident.kernel.name;
@@ -164,7 +164,7 @@ fn too_large(device: &Device, resident: &Launched<'_>, residency: &Residency) ->
     )
 }
 
-/// Why a kernel does not fit beside the resident kernel.
+/// Says why a kernel does not fit beside the resident kernel.
 fn refusal(device: &Device, resident: &Launched<'_>, other: &Launched<'_>, shortage: &Shortage) -> String {
     let (name, resident) = (&other.kernel.name, &resident.kernel.name);
     let remedy = shortage.remedy(name, resident);

@@ -1,4 +1,4 @@
-//! Writes what fits as text: a table, and bars for one multiprocessor.
+//! Writes the result of `fit` as text: a table, and bars for one multiprocessor.
 
 use std::io::{self, Write};
 
@@ -25,18 +25,18 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     report.unread.iter().try_for_each(|sentence| writeln!(out, "unread: {sentence}"))
 }
 
-/// The number of multiprocessors of a device, and the product with that number.
+/// Describes the multiprocessors of a device: their number, and the product with that number.
 fn processors(device: &Device) -> String {
     let product = device.product.map(|product| format!(" ({product})")).unwrap_or_default();
     format!("{} multiprocessors{product}", device.processors)
 }
 
-/// Static and dynamic shared memory of a block.
+/// Describes the static and dynamic shared memory of a block.
 fn shared(launch: &Launch) -> String {
     format!("{}+{} B", launch.static_shared, launch.dynamic_shared)
 }
 
-/// How the blocks of the resident kernel are spread.
+/// Describes how the blocks of the resident kernel are spread over the multiprocessors.
 fn spread(residency: &Residency) -> String {
     match (residency.least, residency.fuller) {
         _ if !residency.fits() => "not all are there at once".to_owned(),

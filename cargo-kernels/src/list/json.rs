@@ -1,4 +1,4 @@
-//! The list as JSON. docs/list-json.md is the schema.
+//! Writes the list as JSON. docs/list-json.md is the schema.
 
 use kernel_registry_format::LibraryRecord;
 use serde_json::{Value, json};

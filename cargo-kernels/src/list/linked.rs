@@ -39,7 +39,7 @@ fn row(variants: &Kernel<'_>) -> [String; HEADINGS.len()] {
     ]
 }
 
-/// `sm_80, sm_90, compute_75`, and the number of copies if several sources instantiate the kernel.
+/// Returns the targets, `sm_80, sm_90, compute_75`, and the number of copies if several sources instantiate the kernel.
 fn targets(variants: &Kernel<'_>) -> String {
     let mut counted = BTreeMap::new();
     for (variant, _) in variants {
@@ -58,7 +58,7 @@ fn targets(variants: &Kernel<'_>) -> String {
     }
 }
 
-/// The types of the parameters if the symbol tells them, or else their sizes.
+/// Returns the types of the parameters if the symbol tells them, or else the sizes.
 fn parameters(entry: &Entry) -> String {
     let param = |index| match entry.cuda_type(index) {
         Some(ty) => CudaType::to_string(ty),

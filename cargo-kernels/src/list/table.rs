@@ -46,8 +46,7 @@ fn image(image: &RecordedImage) -> String {
     if image.bytes > 0 { image.file.clone() } else { format!("{} (not compiled)", image.file) }
 }
 
-/// What the declaration fixes about a launch (`sm_80+, block 32x8, shared 48 KiB`), and what is known of the
-/// stack.
+/// Describes what the declaration fixes about a launch (`sm_80+, block 32x8, shared 48 KiB`), and what is known of the stack.
 pub(crate) fn launch(kernel: &Declaration) -> String {
     let mut parts = Vec::new();
     if let Some(arch) = kernel.min_arch {
@@ -86,7 +85,7 @@ mod tests {
     use crate::document::Frames;
 
     #[test]
-    fn the_stack_is_told_where_the_driver_does_not_know_it() {
+    fn the_stack_is_shown_where_the_driver_does_not_know_it() {
         let stack = |stack, recursive, launched| {
             launch(&Declaration { stack, frames: Frames { recursive, launched }, ..Declaration::default() })
         };

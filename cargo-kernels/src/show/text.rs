@@ -18,7 +18,7 @@ const NOTHING: &str = "-";
 const HEADINGS: [&str; 9] =
     ["VARIANT", "TOOLKIT", "REGISTERS", "SHARED", "CONSTANT", "FRAME", "STACK", "LAUNCH", "NEEDS"];
 
-/// Writes the kernels, for all also their number, and what could not be read.
+/// Writes the kernels, and the variants that could not be read. If `are_all`, also writes the number of kernels.
 pub(super) fn write(
     document: &Document,
     binaries: &[Contents<'_>],
@@ -110,7 +110,7 @@ fn declared_facts(kernel: &DeclaredKernel, binaries: &[Contents<'_>]) -> Vec<(&'
     facts
 }
 
-/// How a kernel takes slices, if it takes their lengths.
+/// Describes how a kernel takes slices, if it takes their lengths.
 fn slices(kernel: &Declaration) -> Option<&'static str> {
     kernel.params.iter().find_map(|param| param.length.as_deref()).map(|length| match length {
         "within" => "address and length, as one parameter",
@@ -165,7 +165,7 @@ fn row(variant: &Variant) -> [String; HEADINGS.len()] {
     ]
 }
 
-/// The limits for launches, such as `block of at most 256`.
+/// Describes the limits for launches, such as `block of at most 256`.
 fn limits(limits: &Limits) -> Vec<String> {
     let axes = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
     let mut words = Vec::new();
