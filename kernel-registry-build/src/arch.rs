@@ -47,7 +47,7 @@ impl Targets {
         self.ptx.iter().map(|target| Arch { prefix: "compute_", target: *target })
     }
 
-    /// The arguments of nvcc.
+    /// Returns nvcc's arguments for these architectures.
     pub(crate) fn gencode(&self) -> impl Iterator<Item = String> {
         let code = |arch: Arch| format!("arch=compute_{},code={arch}", arch.name());
         self.real().chain(self.ptx()).flat_map(move |arch| ["-gencode".to_owned(), code(arch)])
@@ -68,12 +68,12 @@ pub(crate) struct Arch {
 }
 
 impl Arch {
-    /// `90a` of `sm_90a` and `compute_90a`.
+    /// Returns number and suffix: `90a` of `sm_90a` and `compute_90a`.
     fn name(&self) -> String {
         self.target.to_string().replacen("sm_", "", 1)
     }
 
-    /// The flags of its entry in a fatbin.
+    /// Returns the flags that the architecture's entry has in a fatbin.
     pub(crate) fn fatbin_flags(&self) -> u64 {
         match self.target.portability {
             Portability::Exact => flag::ARCH,
@@ -89,7 +89,7 @@ impl fmt::Display for Arch {
     }
 }
 
-/// A warning: an architecture has no machine code. It names the remedy.
+/// Writes the warning that there is no machine code for an architecture, with the remedy.
 pub(crate) fn no_machine_code(source: &str, compiler: &str, arch: &Arch) -> String {
     format!(
         "{source}: there is no machine code for {arch}, which {compiler} does not know: install one that does, or \

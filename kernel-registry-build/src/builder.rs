@@ -31,7 +31,7 @@ pub struct Build {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) archs: Vec<String>,
     pub(crate) ptx: Vec<String>,
-    /// Path of the source, real architectures, virtual ones.
+    /// The architectures of single sources: path of the source, real architectures, virtual ones.
     pub(crate) special: Vec<(PathBuf, Vec<String>, Vec<String>)>,
     pub(crate) options: Options,
     pub(crate) package: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// Every `cuda/**/*.cu` of the package, for the default architectures.
+    /// Creates a build of every `cuda/**/*.cu` of the package, for the default architectures.
     pub fn new() -> Self {
         Build::default()
     }
@@ -86,15 +86,15 @@ impl Build {
 
     fn special(&mut self, source: &Path) -> (&mut Vec<String>, &mut Vec<String>) {
         let there = self.special.iter().position(|(path, ..)| path == source);
-        let place = there.unwrap_or(self.special.len());
+        let index = there.unwrap_or(self.special.len());
         if there.is_none() {
             self.special.push((source.to_owned(), Vec::new(), Vec::new()));
         }
-        let (_, archs, ptx) = &mut self.special[place];
+        let (_, archs, ptx) = &mut self.special[index];
         (archs, ptx)
     }
 
-    /// The C++ standard, like `c++20`. The compiler's own default is C++17.
+    /// Sets the C++ standard, like `c++20`. The compiler's own default is C++17.
     pub fn std(mut self, standard: impl Into<String>) -> Self {
         self.options.std = Some(standard.into());
         self
@@ -123,26 +123,27 @@ impl Build {
         self
     }
 
-    /// The folder of the package, instead of the one that cargo names.
+    /// Sets the folder of the package, instead of the one that cargo names.
     pub fn package(mut self, folder: impl AsRef<Path>) -> Self {
         self.package = Some(folder.as_ref().to_owned());
         self
     }
 
-    /// The folder for images, instead of cargo's `OUT_DIR`.
+    /// Sets the folder for images, instead of cargo's `OUT_DIR`.
     pub fn out_dir(mut self, folder: impl AsRef<Path>) -> Self {
         self.out_dir = Some(folder.as_ref().to_owned());
         self
     }
 
-    /// Whether to tell cargo, on standard output, what to watch and what the compiler warned of. The default is to tell. Outside of
-    /// build scripts, the [`Report`](crate::Report) has the same.
+    /// Sets whether to tell cargo, on standard output, what to watch and what the compiler warned of. The default is to tell.
+    /// Outside of
+    /// build scripts, read this in the [`Report`](crate::Report).
     pub fn cargo_output(mut self, yes: bool) -> Self {
         self.quiet = !yes;
         self
     }
 
-    /// Sets a variable of the environment, for the search of compilers and for them. Empty means unset.
+    /// Sets an environment variable, for the search for compilers and for the compilers themselves. An empty value means unset.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.set(name.as_ref(), value.as_ref());
         self

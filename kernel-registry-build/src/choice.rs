@@ -1,4 +1,4 @@
-//! Which compiler a build uses.
+//! Chooses the compiler of a build.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::nvcc::Nvcc;
 use crate::nvrtc::Nvrtc;
 use crate::{Error, Result, find};
 
-/// Where the images come from.
+/// What makes the images of a build.
 #[derive(Debug)]
 pub(crate) enum Chosen {
     Compiler(Compiler),
@@ -24,9 +24,9 @@ pub(crate) enum Chosen {
 pub enum Available {
     /// A compiler.
     Compiler {
-        /// With its version, as in `nvcc 13.0.88` and `NVRTC 12.0`.
+        /// Name and version, as in `nvcc 13.0.88` and `NVRTC 12.0`.
         name: String,
-        /// The program or library, unless only the system's loader knows where it is.
+        /// The path of the executable or library, unless only the dynamic loader knows it.
         file: Option<PathBuf>,
     },
     /// No compiler: there are only committed images, or none.

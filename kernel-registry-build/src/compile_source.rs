@@ -18,13 +18,14 @@ pub(crate) struct SourceImage {
     /// Which compiler made it, or why there is none.
     pub(crate) origin: String,
     pub(crate) warnings: Vec<String>,
+    /// The files that the image was made of.
     pub(crate) files: Vec<PathBuf>,
-    /// Whether this build compiled it. Otherwise it is an earlier build's.
+    /// Whether this build compiled the image. Otherwise it is the image of an earlier build.
     pub(crate) compiled: bool,
 }
 
 impl SourceImage {
-    /// A source without an image, for this reason.
+    /// Returns the result for a source that has no image, for this reason.
     pub(crate) fn none(reason: String) -> Self {
         SourceImage { origin: reason, ..SourceImage::default() }
     }
@@ -38,7 +39,7 @@ pub(crate) enum Compiler {
 }
 
 impl Compiler {
-    /// The file to watch for a new version.
+    /// Returns the file of the compiler, which cargo watches for a new version.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
             Compiler::Nvcc(nvcc) => Some(nvcc.program()),
@@ -46,7 +47,7 @@ impl Compiler {
         }
     }
 
-    /// With its version.
+    /// Returns the compiler's name with its version.
     pub(crate) fn name(&self) -> Result<String> {
         match self {
             Compiler::Nvcc(nvcc) => Ok(nvcc.name.clone()),
@@ -54,7 +55,7 @@ impl Compiler {
         }
     }
 
-    /// The image of a source in this folder.
+    /// Makes the image of a source in this folder, or returns that of an earlier build if it is up to date.
     pub(crate) fn compile_source(&self, job: &Job<'_>, folder: &Path) -> Result<SourceImage> {
         let (extension, key) = match self {
             Compiler::Nvcc(nvcc) => (nvcc::EXTENSION, nvcc.key(job)),
@@ -75,7 +76,7 @@ impl Compiler {
         let (origin, Compiled { warnings, mut files, device_header }) = match made {
             Ok(made) => made,
             Err(error) => {
-                // Most failures leave none.
+                // After most failures there is no such file.
                 let _ = fs::remove_file(&temporary);
                 return Err(error);
             }
@@ -84,7 +85,7 @@ impl Compiler {
         if !files.contains(&source) {
             files.push(source);
         }
-        // Between the two steps there is an image without a fingerprint, which would be made again.
+        // If the process ends before the fingerprint is written, the image has none, and the next build makes it again.
         Fingerprint::forget(&path);
         fs::rename(&temporary, &path).map_err(Error::file("write", &path))?;
         if let Some(stamps) = Fingerprint::stamp(&files, started) {

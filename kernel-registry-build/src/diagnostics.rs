@@ -1,4 +1,4 @@
-//! Diagnostics of compilers, cut into lines that cargo can pass on.
+//! Reads the diagnostics of compilers: warnings, as lines that cargo can pass on, and the causes of failures.
 
 /// The lines of warnings, each warning once: nvcc repeats them for every architecture.
 pub(crate) fn warnings(text: &str) -> Vec<String> {
@@ -26,14 +26,14 @@ fn continues(line: &str) -> bool {
     line.starts_with([' ', '\t'])
 }
 
-/// The header that NVRTC did not find.
+/// Returns the header that NVRTC did not find, if that is the error.
 pub(crate) fn missing_header(log: &str) -> Option<String> {
-    // "could not" without folders to search, "cannot" with them.
+    // NVRTC writes "could not" if it has no folders to search, and "cannot" if it has some.
     let (_, rest) = log.split_once("not open source file \"")?;
     rest.split_once('"').map(|(header, _)| header.to_owned())
 }
 
-/// The line that says that an architecture is not known.
+/// Returns the line that says that an architecture is not known, if there is one.
 pub(crate) fn unknown_arch(text: &str) -> Option<String> {
     let says = |line: &&str| {
         line.contains("Unsupported gpu architecture")
@@ -44,7 +44,7 @@ pub(crate) fn unknown_arch(text: &str) -> Option<String> {
     Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// The line that says that there is no C++ compiler of the host.
+/// Returns the first line, if the messages say that there is no C++ compiler of the host.
 pub(crate) fn no_host_compiler(text: &str) -> Option<String> {
     let fails = text.contains("Failed to preprocess host compiler properties")
         || text.contains("Cannot find compiler");

@@ -35,8 +35,8 @@ pub(crate) struct Directives {
 const HAS_INCLUDE: &str = "__has_include";
 
 impl Directives {
-    /// Finds them line by line, so that a misread quote or comment hides nothing that follows. So a directive in a comment of
-    /// several lines counts, too.
+    /// Finds the directives line by line, so that a misread quote or comment does not hide those that follow. Hence a directive in
+    /// a comment of several lines counts, too.
     pub(crate) fn parse(text: &str) -> Self {
         let mut found = Directives::default();
         let text = text.replace("\\\r\n", "").replace("\\\n", "").replace("%:", "#");
@@ -88,7 +88,7 @@ impl Header {
     }
 }
 
-/// The text after each `#` that can begin a directive. Only the end of a comment may come before it.
+/// Returns the text after each `#` that can begin a directive. Before the `#` there may only be space and the end of a comment.
 fn bodies(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices('#').filter_map(|(at, _)| {
         let before = line[..at].rsplit("*/").next().unwrap_or_default();
@@ -120,7 +120,7 @@ fn blank(text: &str) -> &str {
     }
 }
 
-/// The identifier that a text begins with, and the rest.
+/// Splits a text into the identifier that it begins with, and the rest.
 fn identifier(text: &str) -> (&str, &str) {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     let digit = text.starts_with(|c: char| c.is_ascii_digit());

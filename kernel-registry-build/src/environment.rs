@@ -12,8 +12,8 @@ use crate::{Error, Result};
 pub(crate) const WATCHED: &[&str] =
     &[CHOICE, "CUDA_HOME", "CUDA_PATH", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
 
-/// Variables of shells and editors that can lead to a compiler. They change often, and each run of the build script
-/// recompiles the package.
+/// Variables by which a compiler may be found. They differ between shells and editors, and each change would compile the package
+/// again, so cargo watches them only where that is needed.
 pub(crate) const LEADING: &[&str] = &["PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"];
 
 /// The roots of Python environments.
@@ -22,11 +22,12 @@ pub(crate) const PYTHON: &[&str] = &["VIRTUAL_ENV", "CONDA_PREFIX"];
 /// Variables that change nvcc's output silently.
 pub(crate) const OF_NVCC: &[&str] = &["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
 
-/// Names the compiler to use.
+/// The variable that names the compiler to use.
 pub(crate) const CHOICE: &str = "KERNEL_REGISTRY_COMPILER";
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
+    /// Whether the process's own variables are ignored.
     cleared: bool,
     set: BTreeMap<OsString, OsString>,
 }
@@ -41,7 +42,7 @@ impl Environment {
         self.cleared = true;
     }
 
-    /// A variable that is set and not empty.
+    /// Returns the value of a variable that is set and not empty.
     pub(crate) fn get(&self, name: &str) -> Option<OsString> {
         let value = match self.set.get(OsStr::new(name)) {
             Some(value) => Some(value.clone()),
@@ -55,7 +56,7 @@ impl Environment {
         self.get(name).map(PathBuf::from)
     }
 
-    /// A folder that cargo names to each build script.
+    /// Returns a folder that cargo names to build scripts by a variable.
     pub(crate) fn folder(&self, name: &'static str) -> Result<PathBuf> {
         self.path(name).ok_or(Error::NoVariable { name })
     }

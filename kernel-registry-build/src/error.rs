@@ -49,7 +49,7 @@ pub enum Error {
         /// The word in it.
         word: String,
     },
-    /// Not the name of an architecture.
+    /// A text is not the name of an architecture.
     NotAnArch {
         /// The invalid name.
         arch: String,
@@ -62,7 +62,7 @@ pub enum Error {
         compiler: String,
         /// What it said.
         said: String,
-        /// How to learn which ones it knows, or what else to do.
+        /// How to learn which architectures the compiler knows, or what else to do.
         remedy: String,
     },
     /// `KERNEL_REGISTRY_COMPILER` has an unknown value.
@@ -74,7 +74,7 @@ pub enum Error {
     NoCompiler {
         /// Its name.
         asked: &'static str,
-        /// Where it was looked for.
+        /// The paths that were searched.
         looked: Vec<PathBuf>,
         /// Whether a Python environment is active.
         python: bool,
@@ -104,7 +104,7 @@ pub enum Error {
         source: String,
         /// The compiler, with its version.
         compiler: String,
-        /// All that it said.
+        /// All messages of the compiler.
         text: String,
     },
     /// The compiler ended without an answer.
@@ -292,7 +292,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-// `main` and `unwrap` print it by this, for people too.
+// `main` and `unwrap` print errors by `Debug`, and people read that, too.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -313,12 +313,12 @@ pub(crate) const REMEDY: &str = "install a CUDA toolkit no newer than your oldes
      virtual environment, `pip install nvidia-cuda-nvrtc-cu12==12.0.140` is enough for most sources), commit prebuilt \
      images made by `cargo kernels prebuild`, or set `KERNEL_REGISTRY_COMPILER=none` to build without images";
 
-/// A warning: these sources have no image. Each has its reason.
+/// Writes the warning that these sources have no image. Each has its reason.
 pub(crate) fn missing(sources: &[(String, String)]) -> String {
     format!("no image for {}", list(sources))
 }
 
-/// A warning: a used image may be stale. It names the remedy.
+/// Writes the warning that a used image may be stale, with the remedy.
 pub(crate) fn doubtful(source: &str, why: &str) -> String {
     format!(
         "{source}: its prebuilt image is used and may be stale: {why}; compare it by \
@@ -326,7 +326,7 @@ pub(crate) fn doubtful(source: &str, why: &str) -> String {
     )
 }
 
-/// `a, b (reason), c (reason)`, each reason once.
+/// Writes `a, b (reason), c (reason)`: sources that follow each other share a reason.
 fn list(sources: &[(String, String)]) -> String {
     let same_reason = sources.chunk_by(|(_, reason), (_, next)| reason == next).map(|sources| {
         let names: Vec<&str> = sources.iter().map(|(source, _)| source.as_str()).collect();

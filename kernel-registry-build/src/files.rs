@@ -16,7 +16,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::rename(&temporary, path).map_err(Error::file("write", path))
 }
 
-/// The temporary file that is renamed into place.
+/// Returns the path of a temporary file, which is later renamed to `path`.
 pub(crate) fn temporary(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", process::id()));

@@ -1,4 +1,4 @@
-//! The places where compilers are looked for.
+//! Searches for compilers: nvcc, and the NVRTC library with its headers.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::{env, fs, iter};
 
 use crate::environment::{Environment, PYTHON};
 
-/// Where distributions and NVIDIA's installer put the toolkit.
+/// The folder into which distributions and NVIDIA's installer put the toolkit.
 const STANDARD: &str = "/usr/local/cuda";
 
 /// The candidates for nvcc, in the order of preference.
 pub(crate) fn nvcc_candidates(environment: &Environment) -> Vec<PathBuf> {
     let in_bin = |root: PathBuf| root.join("bin").join(NVCC);
-    let mut candidates: Vec<PathBuf> = told(environment).map(in_bin).collect();
+    let mut candidates: Vec<PathBuf> = named_toolkits(environment).map(in_bin).collect();
     candidates.extend(nvcc_on_path(environment));
     candidates.push(in_bin(PathBuf::from(STANDARD)));
     candidates.extend(python(environment).into_iter().map(in_bin));
@@ -21,17 +21,17 @@ pub(crate) fn nvcc_candidates(environment: &Environment) -> Vec<PathBuf> {
 
 const NVCC: &str = if cfg!(windows) { "nvcc.exe" } else { "nvcc" };
 
-/// Where nvcc is if it is in `PATH`.
+/// Returns the paths that nvcc can have in the folders of `PATH`.
 fn nvcc_on_path(environment: &Environment) -> Vec<PathBuf> {
     let path = environment.get("PATH").unwrap_or_default();
     env::split_paths(&path).map(|folder| folder.join(NVCC)).collect()
 }
 
-/// nvcc, by the path under which it finds its own files.
+/// Returns the path of nvcc under which nvcc finds its own files.
 pub(crate) fn nvcc(environment: &Environment) -> Option<PathBuf> {
     let found = nvcc_candidates(environment).into_iter().find(|path| path.is_file())?;
-    // Through a link in another folder it would not find them. A link to another program, like ccache, is
-    // to be started under this name instead.
+    // Through a link in another folder nvcc would not find its files, so the link is followed. A link to another executable, such
+    // as ccache, has to be started under the link's name.
     match fs::canonicalize(&found) {
         Ok(path) if path.file_name() == found.file_name() => Some(path),
         _ => Some(found),
@@ -46,7 +46,7 @@ pub(crate) fn nvrtc_folders(environment: &Environment) -> Vec<PathBuf> {
         .find(|program| program.is_file())
         .and_then(|program| fs::canonicalize(program).ok())
         .and_then(beside);
-    let toolkits = told(environment).chain(of_nvcc).chain([PathBuf::from(STANDARD)]);
+    let toolkits = named_toolkits(environment).chain(of_nvcc).chain([PathBuf::from(STANDARD)]);
     toolkits.chain(python(environment)).flat_map(|root| libraries(&root)).collect()
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn nvrtc_in(folder: &Path) -> Option<PathBuf> {
     found.pop()
 }
 
-/// The NVRTC library of a place: a folder with libraries, a toolkit, or what `pip install --target` made.
+/// Returns the NVRTC library at a path: a folder with libraries, a toolkit, or a folder that `pip install --target` made.
 pub(crate) fn nvrtc_at(place: &Path) -> Option<PathBuf> {
     let wheels = named(&place.join("nvidia"), "cu");
     let below = iter::once(place.to_owned()).chain(wheels).flat_map(|root| libraries(&root));
@@ -75,17 +75,17 @@ pub(crate) fn builtins_beside(nvrtc: &Path) -> Option<PathBuf> {
     named(folder, "libnvrtc-builtins.so").pop().or_else(|| named(folder, "nvrtc-builtins64_").pop())
 }
 
-/// Headers that mark a folder of headers. Each is in another wheel.
+/// Headers by which a folder of toolkit headers is recognised. Each header is in another Python wheel.
 const TOOLKIT_HEADERS: [&str; 3] = ["cuda_fp16.h", "crt/host_defines.h", "cuda/std/type_traits"];
 
 /// The folders that can have an NVRTC's headers, like `cuda_fp16.h`.
 pub(crate) fn includes_beside(nvrtc: &Path, environment: &Environment) -> Vec<PathBuf> {
     let root = nvrtc.parent().and_then(Path::parent);
-    // Of the Python wheels up to CUDA 12, each has its own folder.
+    // Each of the Python wheels up to CUDA 12 has a folder of its own.
     let wheels = root.and_then(Path::parent).into_iter();
     let wheels =
         wheels.flat_map(|nvidia| ["cuda_runtime", "cuda_nvcc", "cuda_cccl"].map(|name| nvidia.join(name)));
-    let roots = root.map(Path::to_owned).into_iter().chain(wheels).chain(told(environment));
+    let roots = root.map(Path::to_owned).into_iter().chain(wheels).chain(named_toolkits(environment));
     let mut folders: Vec<PathBuf> = Vec::new();
     // Since CUDA 13 the C++ libraries have a folder of their own, and `cooperative_groups.h` includes them.
     for folder in roots.flat_map(|root| [root.join("include"), root.join("include/cccl")]) {
@@ -97,12 +97,13 @@ pub(crate) fn includes_beside(nvrtc: &Path, environment: &Environment) -> Vec<Pa
     folders
 }
 
-fn told(environment: &Environment) -> impl Iterator<Item = PathBuf> {
+/// Returns the toolkits that variables name.
+fn named_toolkits(environment: &Environment) -> impl Iterator<Item = PathBuf> {
     ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(|name| environment.path(name))
 }
 
-/// The folders in `nvidia` of the active Python environments: first `cu13` and its like, the newest version
-/// first, then those of older wheels, which have one for each library.
+/// Returns the folders in `nvidia` of the active Python environments: first folders like `cu13`, the newest version first, then the
+/// folders of older wheels, one for each library.
 fn python(environment: &Environment) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for root in PYTHON.iter().filter_map(|name| environment.path(name)) {
@@ -136,7 +137,7 @@ fn named(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Orders `libx.so.9` before `libx.so.13`.
+/// Returns a sort key that orders `libx.so.9` before `libx.so.13`.
 fn version(path: &Path) -> (usize, PathBuf) {
     (path.as_os_str().len(), path.to_owned())
 }
@@ -145,7 +146,7 @@ fn version(path: &Path) -> (usize, PathBuf) {
 mod tests {
     use super::*;
 
-    /// A folder with empty files in it.
+    /// Returns a folder that contains these files, all empty.
     fn machine(files: &[&str]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for file in files {
@@ -166,20 +167,20 @@ mod tests {
     }
 
     #[test]
-    fn nvcc_is_taken_from_the_first_place_that_has_it() {
+    fn nvcc_is_found_in_the_first_folder_that_has_it() {
         let python = "venv/lib/python3.11/site-packages/nvidia/cu13/bin/nvcc";
-        let places = ["home/bin/nvcc", "path/bin/nvcc", "on-path/nvcc", python];
+        let files = ["home/bin/nvcc", "path/bin/nvcc", "on-path/nvcc", python];
         let variables =
             [("CUDA_HOME", "home"), ("CUDA_PATH", "path"), ("PATH", "on-path"), ("VIRTUAL_ENV", "venv")];
-        for first in 0..places.len() {
-            let root = machine(&places[first..]);
+        for first in 0..files.len() {
+            let root = machine(&files[first..]);
             let environment = environment(root.path(), &variables);
             let there = fs::canonicalize(root.path()).unwrap();
             // The standard folder of the machine that runs this test comes before Python's.
             if first == 3 && Path::new(STANDARD).join("bin/nvcc").exists() {
                 continue;
             }
-            assert_eq!(nvcc(&environment), Some(there.join(places[first])));
+            assert_eq!(nvcc(&environment), Some(there.join(files[first])));
         }
         let order: Vec<PathBuf> = nvcc_candidates(&environment(machine(&[]).path(), &variables));
         assert_eq!(order[3], Path::new(STANDARD).join("bin/nvcc"));

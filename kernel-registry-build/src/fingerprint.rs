@@ -12,7 +12,7 @@ use crate::{Result, files};
 /// Raised when the meaning of the file or the contents of a key change.
 const VERSION: &str = "kernel-registry fingerprint 1";
 
-/// Everything that decides what an image is, and what came with it.
+/// The inputs of an image, and the warnings of its compilation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     /// The hash of compiler, options and variables.
@@ -21,24 +21,25 @@ pub(crate) struct Fingerprint {
     pub(crate) origin: String,
     /// The source and what it includes.
     pub(crate) files: Vec<Stamp>,
-    /// The hash of the device header, if one of them includes it.
+    /// The hash of the device header, if one of the files includes it.
     pub(crate) device_header: Option<String>,
     /// The lines of the compiler's warnings, which later builds print again.
     pub(crate) warnings: Vec<String>,
 }
 
-/// A file as it was.
+/// The state of a file when an image was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) path: PathBuf,
     length: u64,
-    /// Since 1970. A file with equal time and length is not read again.
+    /// The time of its last change, since 1970. A file with equal time and length is not read again.
     modified: Duration,
     hash: String,
 }
 
 impl Fingerprint {
-    /// The files as they are now. `None` if one of them changed since that time: the compiler may have read its earlier content.
+    /// Returns the present state of the files. Returns `None` if a file changed after `since`: the compiler may have read its
+    /// earlier content.
     pub(crate) fn stamp(files: &[PathBuf], since: SystemTime) -> Option<Vec<Stamp>> {
         let since = since.duration_since(UNIX_EPOCH).ok()?;
         files.iter().map(|path| Stamp::take(path).filter(|stamp| stamp.modified <= since)).collect()
@@ -46,21 +47,21 @@ impl Fingerprint {
 
     /// The fingerprint of an image, if the image is up to date.
     pub(crate) fn current(image: &Path, key: &str) -> Option<Self> {
-        let there = Self::parse(&fs::read_to_string(beside(image)).ok()?)?;
+        let there = Self::parse(&fs::read_to_string(fingerprint_path(image)).ok()?)?;
         let has_header = there.device_header.iter().all(|hash| *hash == hash_device_header());
         let holds = there.key == key && has_header && image.is_file() && there.files.iter().all(Stamp::holds);
         holds.then_some(there)
     }
 
-    /// Writes it beside the image.
+    /// Writes the fingerprint beside the image.
     pub(crate) fn write(&self, image: &Path) -> Result<()> {
-        files::replace(&beside(image), self.print().as_bytes())
+        files::replace(&fingerprint_path(image), self.print().as_bytes())
     }
 
     /// Removes the fingerprint of an image, before the image is replaced.
     pub(crate) fn forget(image: &Path) {
-        // It may not exist.
-        let _ = fs::remove_file(beside(image));
+        // The file may not exist.
+        let _ = fs::remove_file(fingerprint_path(image));
     }
 
     fn print(&self) -> String {
@@ -101,15 +102,16 @@ impl Fingerprint {
 
 impl Stamp {
     fn take(path: &Path) -> Option<Self> {
-        // Before the bytes: if it changes in between, the time is too old rather than too new.
+        // The time is read before the bytes: if the file changes in between, the time is too old rather than too new.
         let metadata = fs::metadata(path).ok()?;
         let bytes = fs::read(path).ok()?;
         let modified = modified(&metadata)?;
-        // Names that the file could not hold are read anew each time: that is slow, not wrong.
+        // A fingerprint cannot hold a path with a line break. Such an image has no fingerprint, and is made again by each build.
         let plain = path.to_str().is_some_and(|path| !path.contains(['\n', '\r']));
         plain.then(|| Stamp { path: path.to_owned(), length: metadata.len(), modified, hash: hash(&bytes) })
     }
 
+    /// Returns whether the file has still the same content.
     fn holds(&self) -> bool {
         let Ok(metadata) = fs::metadata(&self.path) else { return false };
         metadata.len() == self.length
@@ -132,7 +134,7 @@ impl Stamp {
     }
 }
 
-/// The hash of bytes, as text. Prebuilt images are trusted by it, so it is a cryptographic hash.
+/// Returns the hash of bytes, as text. Prebuilt images are trusted by this hash, so it is a cryptographic one.
 pub(crate) fn hash(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in hmac_sha256::Hash::hash(bytes) {
@@ -146,7 +148,7 @@ pub(crate) fn hash_device_header() -> String {
     hash(device_header::TEXT.as_bytes())
 }
 
-/// The hash of a list of texts. It depends on where each of them ends.
+/// The hash of a list of texts. The hash depends on where each text ends.
 pub(crate) fn hash_all<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String {
     let mut all = Vec::new();
     for part in parts {
@@ -156,7 +158,7 @@ pub(crate) fn hash_all<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> St
     hash(&all)
 }
 
-/// Identifies a compiler, so that an update at the same path is noticed.
+/// Returns a text that identifies a compiler and changes with an update at the same path.
 pub(crate) fn identity(path: &Path) -> String {
     let seen = fs::metadata(path).ok();
     let modified = seen.as_ref().and_then(modified).unwrap_or_default().as_nanos();
@@ -167,7 +169,8 @@ fn modified(metadata: &Metadata) -> Option<Duration> {
     metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()
 }
 
-fn beside(image: &Path) -> PathBuf {
+/// Returns the path of an image's fingerprint.
+fn fingerprint_path(image: &Path) -> PathBuf {
     let mut name = image.as_os_str().to_owned();
     name.push(".fingerprint");
     PathBuf::from(name)

@@ -17,26 +17,26 @@ pub(crate) struct Includes {
     pub(crate) files: Vec<File>,
     /// `<names>` that were not found.
     pub(crate) foreign: BTreeSet<String>,
-    /// Whether the device header is included, which comes with this crate, and no other file has its name.
+    /// Whether the device header of this crate is included: a file of its name was not found.
     pub(crate) device_header: bool,
-    /// Each directive that cannot be followed, and the name of its file.
+    /// The directives that cannot be followed, each behind the name of its file.
     pub(crate) unfollowed: BTreeSet<(String, String)>,
     /// The macros without parameters that options, source and headers define.
     pub(crate) macros: BTreeSet<String>,
 }
 
-/// The source, or a header of it.
+/// The source, or a header that was found.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
     pub(crate) path: PathBuf,
     /// Its name on every machine: relative to the package, with `..` if it is outside; or `<lib/x.h>`, relative to a folder of
     /// headers that was named by an absolute path.
     pub(crate) name: String,
-    /// That folder.
+    /// The folder to which `<lib/x.h>` is relative.
     root: Option<PathBuf>,
 }
 
-/// Where headers are looked for.
+/// A folder that is searched for headers.
 struct Folder {
     path: PathBuf,
     root: Option<PathBuf>,
@@ -49,7 +49,7 @@ impl Includes {
         let folders = folders(package, options);
         let mut includes = Includes::default();
         includes.files.push(File { path: tidy(&package.join(source)), name: source.to_owned(), root: None });
-        // The compiler looks for those that options include as if a file beside Cargo.toml did.
+        // The compiler looks for headers that options include as if a file beside Cargo.toml included them.
         let by = File { path: package.join("Cargo.toml"), name: String::new(), root: None };
         for name in values(&options.flags, "--pre-include", "-include", false) {
             includes.add(package, &by, &Header::Quoted(name.to_owned()), false, &folders);
@@ -95,7 +95,7 @@ impl Includes {
         self.files.into_iter().map(|file| file.path)
     }
 
-    /// The warning that changes of a header go unnoticed.
+    /// Returns the warning that changes of a header are not noticed, if a directive cannot be followed.
     pub(crate) fn unnoticed(&self, source: &str) -> Option<String> {
         let (file, directive) = self.unfollowed.first()?;
         Some(format!(
@@ -104,7 +104,7 @@ impl Includes {
         ))
     }
 
-    /// Adds the files that the directive can mean. Returns whether it could be followed.
+    /// Adds the files that a directive can mean. Returns whether the directive could be followed.
     fn add(&mut self, package: &Path, by: &File, header: &Header, next: bool, folders: &[Folder]) -> bool {
         let (name, quoted) = match header {
             Header::Quoted(name) => (name, true),
@@ -186,7 +186,7 @@ fn defined(options: &Options) -> BTreeMap<String, Vec<Header>> {
     macros
 }
 
-/// The headers that a macro can name, with [`Header::Other`] among them if that is not all.
+/// Returns the headers that a macro can name. [`Header::Other`] is among them if there may be others.
 fn expanded(name: &str, macros: &BTreeMap<String, Vec<Header>>) -> Vec<Header> {
     let mut names = vec![name];
     let mut headers = Vec::new();

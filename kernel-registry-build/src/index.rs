@@ -1,4 +1,4 @@
-//! The index that the macro reads, and the names of the images in it.
+//! Writes the index that the macro reads, and chooses the names of images.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::{Result, files};
 
 /// Adds to the index of this folder. Each process begins a new index.
 pub(crate) fn write<'a>(folder: &Path, entries: impl IntoIterator<Item = Entry<'a>>) -> Result<()> {
-    // A build script may compile one set of files with these options and another with those.
+    // A build script may run several builds, each with its own files and options.
     static WRITTEN: Mutex<BTreeMap<PathBuf, BTreeMap<String, String>>> = Mutex::new(BTreeMap::new());
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     let lines = written.entry(folder.to_owned()).or_default();
@@ -26,7 +26,7 @@ pub(crate) fn write<'a>(folder: &Path, entries: impl IntoIterator<Item = Entry<'
 pub(crate) fn image_name(source: &str, extension: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     let mut name: String = source.chars().map(|c| if plain(c) { c } else { '_' }).collect();
-    // These names are ambiguous: another source could get the same one.
+    // The image of another source could get the same name.
     let ambiguous = name != source || source.contains("__") || source.contains("_/") || source.contains("/_");
     name = name.replace('/', "__");
     if ambiguous {

@@ -16,10 +16,10 @@ pub(crate) struct Job<'a> {
 
 /// What a compiler leaves besides the image.
 pub(crate) struct Compiled {
-    /// Line by line.
+    /// The lines of the warnings.
     pub(crate) warnings: Vec<String>,
     /// The source and what it includes.
     pub(crate) files: Vec<PathBuf>,
-    /// Whether they include the device header.
+    /// Whether the source or a header includes the device header.
     pub(crate) device_header: bool,
 }

@@ -7,16 +7,16 @@
 //! }
 //! ```
 //!
-//! compiles every `cuda/**/*.cu`, each to one image that holds all its variants. [`Build`] has options.
+//! This compiles every `cuda/**/*.cu`, each to one image that holds all its variants. [`Build`] has options.
 //!
 //! # Compilers
 //!
-//! The first of these that is there:
+//! A build uses the first of these that it finds:
 //!
 //! 1. **nvcc**, in `CUDA_HOME`, `CUDA_PATH`, `PATH`, `/usr/local/cuda`, or the active Python environment
 //!    (`nvidia/cu13` in `VIRTUAL_ENV` or `CONDA_PREFIX`). It needs a C++ compiler of the host, to preprocess.
-//! 2. **NVRTC**, a library, in the same places or where the system's loader finds it. It needs nothing of the
-//!    host, and has none of the host's headers. An architecture that it does not know has no machine code, with a warning.
+//! 2. **NVRTC**, a library, in the same folders or where the dynamic loader finds it. It needs nothing of the
+//!    host, and has none of the host's headers. If it does not know an architecture, there is a warning and no machine code.
 //! 3. **[Committed images](#committed-images)**, made by `cargo kernels prebuild`, while they match the sources.
 //!
 //! Both compilers make a fat binary: machine code for each requested architecture, and PTX. For PTX alone, NVRTC writes a text.
@@ -34,13 +34,13 @@
 //!
 //! The default is machine code for sm_80 and sm_90, and PTX of compute_75 for all other devices. [`Build::arch`] and
 //! [`Build::ptx`] choose others, [`Build::arch_for`] and [`Build::ptx_for`] those of one file. A source can choose
-//! its own, in one of its first 20 lines:
+//! its own architectures, in one of its first 20 lines:
 //!
 //! ```text
 //! // kernel-registry: arch=sm_90,sm_100 ptx=compute_90
 //! ```
 //!
-//! For each file the first of these counts: `arch_for` and `ptx_for`, its own line, `arch` and `ptx`, the default.
+//! For each file the first of these that is given counts: `arch_for` and `ptx_for`, its own line, `arch` and `ptx`, the default.
 //!
 //! # What is made
 //!
@@ -50,32 +50,34 @@
 //! 1. the source, relative to the package, with slashes: `cuda/blas1.cu`;
 //! 2. the file of its image in the same folder: `cuda__blas1.cu.fatbin`, `cuda__blas1.cu.ptx`; or `-`
 //!    ([`NO_IMAGE`]);
-//! 3. where it comes from: `nvcc 13.0.88`, `NVRTC 12.0`, `prebuilt`; or why there is none;
-//! 4. and more: the types of each `extern "C"` kernel that the source tells for certain: `scale(unsigned int, ?, float*)`.
+//! 3. the origin of the image: `nvcc 13.0.88`, `NVRTC 12.0`, `prebuilt`; or why there is no image;
+//! 4. and further fields: the types of each `extern "C"` kernel that the source tells for certain: `scale(unsigned int, ?,
+//! float*)`.
 //!
-//! Read the names of images there; do not guess them. A file beside each image says what it was made of: while source, included
-//! headers, options and compiler are the same, it is not made again. The file `builds` has the options of the build script,
+//! Read the names of images there; do not guess them. A file beside each image records its inputs: the image is not made again
+//! while source, included headers, options and compiler are the same. The file `builds` has the options of the build script,
 //! for `cargo kernels prebuild` ([`Build::recorded`]).
 //!
 //! # The device header
 //!
-//! `#include <kernel_registry.cuh>` works in every source: the header for resident kernels, whose host side is in
-//! kernel-registry (`Control`, `Queue`). It comes with this crate, unless a folder of yours has a file of that name. A new version
-//! of it recompiles the sources that include it.
+//! `#include <kernel_registry.cuh>` works in every source. This is the header for resident kernels; its host side (`Control`,
+//! `Queue`) is in kernel-registry-resident. The header comes with this crate, unless a folder of yours has a file of that name. If
+//! a
+//! new version of this crate changes the header, the sources that include it are compiled again.
 //!
 //! # Committed images
 //!
-//! A committed image is used while its bytes, and everything that it was made of, are as recorded in `prebuilt/index`. Its headers are
+//! A committed image is used while its bytes and all of its inputs are as recorded in `prebuilt/index`. Its headers are
 //! those that the source and its headers include; conditions are ignored.
 //!
 //! | changed | what happens |
 //! |---|---|
-//! | source, options, a header in the package, the image | the image is stale and not taken |
-//! | a header outside of the package, found by a relative path (`../shared/x.h`) | the same; if it is missing, the image is taken with a warning |
-//! | [the device header](#the-device-header), with a new version of this crate | the image is stale and not taken, if the source includes it |
-//! | a header in a folder that was given by an absolute path | the image is taken with a warning |
-//! | a header of the compiler's own toolkit, like `cuda_fp16.h` | nothing: it came with the compiler that made the image |
-//! | a header whose name is computed, like `#include STR(x)` | cannot be seen: each build warns of it. A macro that stands for a name is followed. |
+//! | source, options, a header in the package, the image | the image is stale and not used |
+//! | a header outside of the package, found by a relative path (`../shared/x.h`) | the same; if the header is missing, the image is used with a warning |
+//! | [the device header](#the-device-header), with a new version of this crate | the image is stale and not used, if the source includes the header |
+//! | a header in a folder that was given by an absolute path | the image is used with a warning |
+//! | a header of the compiler's own toolkit, like `cuda_fp16.h` | nothing: the header came with the compiler that made the image |
+//! | a header whose name is computed, like `#include STR(x)` | the change cannot be seen: each build warns of it. A macro that stands for a name is followed. |
 //!
 //! So name folders of headers in the same repository by paths relative to the package.
 //!

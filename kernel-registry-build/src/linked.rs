@@ -1,4 +1,4 @@
-//! Kernels that nvcc links: lets kernel-registry see them register themselves.
+//! Hands the kernels that nvcc links to kernel-registry, by intercepting their registration.
 
 mod archive;
 mod passing;
@@ -49,7 +49,8 @@ pub fn linked() {
              `linked_archive` here, for the kernels of this library, or `linked` in the build script of the program"
         );
     }
-    // `-u` makes the function wanted from the start: the linker may read kernel-registry before nvcc's code refers to it.
+    // `-u` makes the linker look for the function from the start: it may read kernel-registry before nvcc's code refers to the
+    // function.
     for name in REGISTER {
         println!("cargo:rustc-link-arg=-Wl,--wrap={name},-u,__wrap_{name}");
     }
@@ -63,7 +64,7 @@ pub fn linked() {
     }
 }
 
-/// Whether the package has binaries or C libraries, the targets that these arguments of the linker reach.
+/// Returns whether the package has binaries or C libraries: cargo passes these linker arguments to no other targets.
 fn has_programs() -> bool {
     let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
     let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap_or_default();
@@ -82,9 +83,10 @@ fn has_programs() -> bool {
 /// }
 /// ```
 ///
-/// A relative path is looked up in `OUT_DIR`, where the file is rewritten, or else in the package: then the rewritten file goes to
-/// `OUT_DIR`, and cargo is told to search there first. In each object file, kernel-registry's functions replace nvcc's registration
-/// functions by name. Their names have the same length.
+/// A relative path is looked up in `OUT_DIR` first, where the file is rewritten in place. Otherwise it is looked up in the package:
+/// then
+/// the rewritten file goes to `OUT_DIR`, and cargo is told to search there first. In each object file, kernel-registry's functions
+/// replace nvcc's registration functions by name. The names have the same lengths.
 ///
 /// The library has to use kernel-registry; `use kernel_registry as _;` is enough.
 ///
@@ -126,7 +128,7 @@ fn rewrite(from: &Path, to: &Path) -> Result<()> {
     write(to, &bytes)
 }
 
-/// Replaces a file by a new one. The old one may be a link to a file of another project.
+/// Replaces a file by a new one, and not its bytes: the old file may be a link to a file of another project.
 fn write(to: &Path, bytes: &[u8]) -> Result<()> {
     let part = to.with_extension("part");
     fs::write(&part, bytes).map_err(Error::file("write", &part))?;
@@ -139,7 +141,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_link_is_replaced_and_what_it_leads_to_is_left() {
+    fn a_link_is_replaced_and_its_target_is_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let [theirs, hard, symbolic] =
             ["theirs.a", "hard.a", "symbolic.a"].map(|name| folder.path().join(name));

@@ -1,4 +1,4 @@
-//! nvcc: makes one fat binary of each source.
+//! Compiles each source with nvcc, to one fat binary.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::{Error, Result, files};
 /// The file extension of this compiler's images.
 pub(crate) const EXTENSION: &str = "fatbin";
 
-/// The folder beside the images that is on the include path.
+/// The folder beside the images that has the device header. It is on the include path.
 const OWN_HEADERS: &str = "include";
 
 /// The extensions of preprocessed sources. nvcc writes one file for each architecture.
@@ -28,7 +28,7 @@ const PREPROCESSED: &str = ".cpp1.ii";
 #[derive(Debug)]
 pub(crate) struct Nvcc {
     program: PathBuf,
-    /// `nvcc 13.0.88`.
+    /// Name and version: `nvcc 13.0.88`.
     pub(crate) name: String,
 }
 
@@ -50,7 +50,7 @@ impl Nvcc {
         &self.program
     }
 
-    /// Identifies the compiler by everything that can change its images.
+    /// Returns a hash of everything except files that can change the image: compiler, variables, arguments.
     pub(crate) fn key(&self, job: &Job<'_>) -> String {
         let variables = OF_NVCC.iter().map(|name| {
             let value = job.environment.get(name).unwrap_or_default();
@@ -62,8 +62,8 @@ impl Nvcc {
 
     /// Writes the image into a file.
     pub(crate) fn compile(&self, job: &Job<'_>, image: &Path) -> Result<Compiled> {
-        // The folder for nvcc's intermediate files. `-MMD` would preprocess each source once more, which is about a
-        // tenth of the time that a small one takes.
+        // nvcc keeps its intermediate files in this folder; they name the headers. `-MMD` would preprocess each source once more,
+        // which takes about a tenth of the time of a small source.
         let kept = image.with_extension("kept");
         fs::create_dir_all(&kept).map_err(Error::file("create", &kept))?;
         let mut command = Command::new(&self.program);
@@ -80,29 +80,29 @@ impl Nvcc {
         command.args(["-keep", "-keep-dir"]).arg(&kept);
         let output = command.output().map_err(|error| unstartable(&self.program, &error));
         let entered = entered(&kept);
-        // If that fails, what is left does no harm.
+        // If this fails, the remaining files do no harm.
         let _ = fs::remove_dir_all(&kept);
 
         let Output { status, stdout, stderr } = output?;
-        // All of it is on the second, but flags of users may bring more.
+        // nvcc writes all messages to standard error, but flags of users may add some on standard output.
         let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
         if !status.success() || !image.is_file() {
             return Err(self.failure(job, plain, status, text));
         }
         let mut files = entered.map_err(Error::file("read", &kept))?;
         let mut warnings = diagnostics::warnings(&text);
-        // Flags or variables of the user may have put it elsewhere.
+        // Flags or variables of the user may have put the intermediate files elsewhere.
         if files.is_empty() {
             warnings.extend(includes.unnoticed(&job.source.path));
             files.extend(includes.paths().map(|path| (path, false)));
         }
-        let own = self.program.parent().and_then(Path::parent);
+        let toolkit = self.program.parent().and_then(Path::parent);
         let files = files.into_iter().map(|(file, system)| (tidy(&job.package.join(file)), system));
-        // The headers of the toolkit change with the compiler, which is in the key; the system's are not the user's. Cargo
-        // would run the build script again because of a file that the build script wrote.
+        // Three kinds of headers are not watched. Headers of the toolkit change with the compiler, which is in the key. Headers of
+        // the system are not the user's. Because of a header that the build script wrote, cargo would run the build script again.
         let files = files.filter(|(file, _)| !file.starts_with(&own_headers));
         let files = files.filter(|(file, system)| {
-            file.starts_with(job.package) || !(*system || own.is_some_and(|own| file.starts_with(own)))
+            file.starts_with(job.package) || !(*system || toolkit.is_some_and(|toolkit| file.starts_with(toolkit)))
         });
         Ok(Compiled { warnings, files: files.map(|(file, _)| file).collect(), device_header })
     }
@@ -133,7 +133,7 @@ pub(crate) fn write_headers(folder: &Path) -> Result<()> {
     files::replace(&folder.join(device_header::NAME), device_header::TEXT.as_bytes())
 }
 
-/// All arguments but the names of files.
+/// Returns all arguments except the names of files.
 fn arguments(job: &Job<'_>) -> Vec<String> {
     let options = job.options;
     let mut arguments = vec!["-fatbin".to_owned()];
@@ -145,15 +145,16 @@ fn arguments(job: &Job<'_>) -> Vec<String> {
     arguments
 }
 
-/// `13.0.88` of `Cuda compilation tools, release 13.0, V13.0.88`.
+/// Reads `13.0.88` of `Cuda compilation tools, release 13.0, V13.0.88`.
 fn version(text: &str) -> Option<String> {
     let line = text.lines().find(|line| line.contains("release "))?;
     let (_, full) = line.rsplit_once(", V")?;
     full.split_whitespace().next().map(str::to_owned)
 }
 
-/// The files that the preprocessor read besides the source, from its output in this folder, each with a flag for system headers,
-/// as after `-isystem`. There are always some: an empty set means that there was no output.
+/// Returns the files that the preprocessor read besides the source, as its output in this folder names them. Each has a flag for
+/// system headers, such as those in folders after `-isystem`. There are always some files: an empty set means that there was no
+/// output.
 fn entered(folder: &Path) -> io::Result<BTreeSet<(PathBuf, bool)>> {
     let mut files = BTreeSet::new();
     for entry in fs::read_dir(folder)? {
@@ -165,8 +166,8 @@ fn entered(folder: &Path) -> io::Result<BTreeSet<(PathBuf, bool)>> {
     Ok(files)
 }
 
-/// The files of line markers: `# 1 "a.cuh" 1` where the preprocessor enters a file, with a 3 behind if it is the
-/// system's. A file that a `#line` of the source names has no such flag.
+/// Returns the files of line markers: `# 1 "a.cuh" 1` where the preprocessor enters a file, with a 3 behind for a system header. A
+/// file that a `#line` of the source names has no flag 1.
 fn markers(text: &str) -> impl Iterator<Item = (PathBuf, bool)> {
     text.split("\n# 1 \"").skip(1).filter_map(|rest| {
         let (name, flags) = rest.split('\n').next()?.rsplit_once('"')?;
@@ -175,7 +176,7 @@ fn markers(text: &str) -> impl Iterator<Item = (PathBuf, bool)> {
     })
 }
 
-/// The preprocessor puts a backslash before each backslash and quote.
+/// Removes the backslash that the preprocessor puts before each backslash and quote.
 fn unescape(name: &str) -> String {
     let mut chars = name.chars();
     iter::from_fn(|| chars.next().and_then(|c| if c == '\\' { chars.next() } else { Some(c) })).collect()
@@ -185,7 +186,7 @@ fn unstartable(program: &Path, error: &io::Error) -> Error {
     Error::Unusable { compiler: program.to_owned(), why: format!("it does not start: {error}") }
 }
 
-/// How a process ended, in words.
+/// Describes how a process ended.
 fn ended(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
@@ -198,7 +199,7 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// A command line as a shell reads it.
+/// Writes a command line for a shell.
 fn shown(command: &Command) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,+:@%".contains(c);
     let words = [command.get_program()].into_iter().chain(command.get_args());

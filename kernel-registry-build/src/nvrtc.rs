@@ -1,4 +1,4 @@
-//! NVRTC, the compiler library: compiles sources that need no headers of the host.
+//! Compiles sources with NVRTC, the compiler library. The sources must not need headers of the host.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -19,23 +19,24 @@ use crate::nvrtc_library::{Answer, Library};
 use crate::wheels::wheel_of;
 use crate::{Error, Result, diagnostics, find, fingerprint};
 
-/// The file extensions of this compiler's images.
+/// Returns the file extension of an image for these targets.
 pub(crate) fn extension(targets: &Targets) -> &'static str {
     if is_text(targets) { "ptx" } else { "fatbin" }
 }
 
-/// Whether an image is PTX alone, for one architecture. It needs no container, and warming compiles it in pieces.
+/// Returns whether an image is PTX alone, for one architecture. Such an image needs no container, and warming compiles it in
+/// pieces.
 fn is_text(targets: &Targets) -> bool {
     targets.real().next().is_none() && targets.ptx().count() == 1
 }
 
-/// How PTX spells the namespace `nv::target`, within the compiler's own name of the file.
+/// The namespace `nv::target` in mangled names of PTX.
 const TARGET_NAMESPACE: &str = "2nv6target";
 
 /// An NVRTC that was found. It is loaded when it is first needed.
 #[derive(Debug)]
 pub(crate) struct Nvrtc {
-    /// None if only the loader knows where it is.
+    /// The path of the library. `None` if only the dynamic loader knows it.
     file: Option<PathBuf>,
     /// The folders of headers like `cuda_fp16.h`.
     includes: Vec<PathBuf>,
@@ -43,7 +44,7 @@ pub(crate) struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// The first that is there.
+    /// Finds the first NVRTC on the search path.
     pub(crate) fn find(environment: &Environment) -> Result<Option<Self>> {
         let folders = find::nvrtc_folders(environment);
         if let Some(file) = folders.iter().find_map(|folder| find::nvrtc_in(folder)) {
@@ -58,7 +59,7 @@ impl Nvrtc {
         Ok(loaded)
     }
 
-    /// The library of this file, or of a folder.
+    /// Uses the library at this path, or in the folder at this path.
     pub(crate) fn at(place: PathBuf, environment: &Environment) -> Self {
         let file = if place.is_dir() { find::nvrtc_at(&place).unwrap_or(place) } else { place };
         let includes = find::includes_beside(&file, environment);
@@ -69,7 +70,7 @@ impl Nvrtc {
         self.file.as_deref()
     }
 
-    /// `NVRTC 12.0`.
+    /// Returns name and version: `NVRTC 12.0`.
     pub(crate) fn name(&self) -> Result<String> {
         let (major, minor) = self.library()?.version();
         Ok(format!("NVRTC {major}.{minor}"))
@@ -86,7 +87,7 @@ impl Nvrtc {
         })
     }
 
-    /// Identifies the compiler by everything that can change its images. Does not load the library.
+    /// Returns a hash of everything except files that can change the image. Does not load a library whose path is known.
     pub(crate) fn key(&self, job: &Job<'_>) -> Result<String> {
         let identity = match &self.file {
             Some(file) => fingerprint::identity(file),
@@ -104,7 +105,7 @@ impl Nvrtc {
         let targets = &job.source.targets;
         let mut log = String::new();
         let mut parts = Vec::new();
-        // By the architecture's name: compiled for `sm_90`, there is PTX of `compute_90` too.
+        // PTX by architecture: compiling for `sm_90` makes PTX of `compute_90`, too.
         let mut texts = BTreeMap::new();
         let mut unknown = Vec::new();
         for arch in targets.real() {
@@ -141,7 +142,7 @@ impl Nvrtc {
         Ok((name, compiled))
     }
 
-    /// The PTX of a source for the lowest requested architecture.
+    /// Compiles a source to PTX for the lowest requested architecture.
     pub(crate) fn ptx(&self, job: &Job<'_>) -> Result<Vec<u8>> {
         let unit = Unit::read(job)?;
         Ok(self.run(job, &unit, &job.source.targets.lowest())?.ptx)
@@ -153,7 +154,7 @@ impl Nvrtc {
         let folders: Vec<PathBuf> = job.options.includes.iter().map(|one| job.package.join(one)).collect();
         let mut words = vec![format!("--gpu-architecture={arch}")];
         words.extend(arguments(job, arch.starts_with("sm_")));
-        // The compiler looks for headers from our current folder on, which cargo makes the package's.
+        // NVRTC looks for headers from the current folder of this process, which cargo sets to the package's.
         if !env::current_dir().is_ok_and(|here| here == job.package) {
             words.extend(path.parent().map(include));
         }
@@ -192,7 +193,7 @@ impl Nvrtc {
     }
 }
 
-/// A source as it was read, for all architectures.
+/// The text and the headers of a source, read once for all architectures.
 struct Unit {
     text: Vec<u8>,
     includes: Includes,
@@ -217,7 +218,7 @@ impl Unit {
 /// The result for one architecture.
 struct Made {
     ptx: Vec<u8>,
-    /// Empty for `compute_90` and its like.
+    /// Empty for virtual architectures such as `compute_90`.
     cubin: Vec<u8>,
     log: String,
 }
@@ -239,7 +240,7 @@ fn rejected(job: &Job<'_>, compiler: String, arch: &str, log: String, includes: 
         Some(header) if includes.foreign.contains(&header) => {
             Error::NeedsHeader { source, header, wheel: None }
         }
-        // One that comes from a header of the toolkit.
+        // A header of the toolkit includes the missing header.
         Some(header) if !log.contains(&format!("{source}(")) => {
             Error::NeedsHeader { source, header, wheel: None }
         }
@@ -249,8 +250,9 @@ fn rejected(job: &Job<'_>, compiler: String, arch: &str, log: String, includes: 
 
 /// Removes unused constants of a header that NVRTC 12 puts in front of every source.
 ///
-/// Otherwise each PTX has them. Where all kernels are templates, their names hold the number of our process, so that no two
-/// images would be equal. Defining the header's include guard is no way out: `cuda_fp16.h` needs its macros.
+/// Otherwise each PTX has these constants. If all kernels are templates, the names of the constants contain the number of our
+/// process, so that no two images would be equal. Defining the include guard of that header would not help, because `cuda_fp16.h`
+/// needs its macros.
 fn without_target_constants(ptx: Vec<u8>) -> Vec<u8> {
     let Ok(text) = str::from_utf8(&ptx) else { return ptx };
     let constant = |line: &str| line.starts_with(".global ") && line.contains(TARGET_NAMESPACE);
@@ -264,7 +266,7 @@ fn include(folder: &Path) -> String {
     format!("--include-path={}", folder.display())
 }
 
-/// All options that are the same in each folder and for each architecture. `assembled` says whether machine code is made.
+/// Returns the options that depend on neither folder nor architecture. `assembled` says whether machine code is made.
 fn arguments(job: &Job<'_>, assembled: bool) -> Vec<String> {
     let options = job.options;
     let mut arguments: Vec<String> = options.std.iter().map(|std| format!("--std={std}")).collect();
@@ -275,7 +277,7 @@ fn arguments(job: &Job<'_>, assembled: bool) -> Vec<String> {
 
 /// Flags with a value, for stages of nvcc that NVRTC does not have.
 const OF_HOST: &[&str] = &["-Xcompiler", "--compiler-options", "-ccbin", "--compiler-bindir"];
-/// Flags without a value, for such stages.
+/// Flags without a value, for stages of nvcc that NVRTC does not have.
 const OF_HOST_ALONE: &[&str] = &[
     "--expt-relaxed-constexpr",
     "-expt-relaxed-constexpr",
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_library_is_said_to_be_none() {
+    fn a_file_that_is_no_library_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("libnvrtc.so.13");
         fs::write(&file, "not a library").unwrap();

@@ -1,4 +1,5 @@
-//! A safe interface to the NVRTC library. The only file here that calls foreign code; `unsafe` is also in `parallel`, for cargo's jobserver.
+//! A safe interface to the NVRTC library. This is the only file of the crate that calls foreign code; `parallel` has `unsafe` for
+//! cargo's jobserver.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -68,7 +69,7 @@ pub(crate) enum Answer {
 }
 
 impl Library {
-    /// Loads NVRTC from a file. Its library of built-in headers is loaded first, because NVRTC would look for that by
+    /// Loads NVRTC from a file. Its library of built-in headers is loaded first, because NVRTC would look for that library by
     /// name alone.
     pub(crate) fn open(file: &Path, builtins: Option<&Path>) -> Result<Self, String> {
         if let Some(builtins) = builtins {
@@ -77,7 +78,7 @@ impl Library {
         Self::resolve(load(file.as_os_str())?)
     }
 
-    /// Loads the newest NVRTC that the system's loader finds.
+    /// Loads the newest NVRTC that the dynamic loader finds.
     pub(crate) fn by_name() -> Option<Self> {
         NAMES.iter().find_map(|name| Self::resolve(load(name.as_ref()).ok()?).ok())
     }
@@ -113,7 +114,7 @@ impl Library {
         Ok(library)
     }
 
-    /// Major and minor.
+    /// Returns the version, major and minor.
     pub(crate) fn version(&self) -> (c_int, c_int) {
         self.version
     }
@@ -138,7 +139,7 @@ impl Library {
         }
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let count = c_int::try_from(options.len()).unwrap_or(c_int::MAX);
-        // SAFETY: the program was made above and belongs to this thread; there are `count` pointers to
+        // SAFETY: the NVRTC program was made above and belongs to this thread; there are `count` pointers to
         // strings that outlive the call.
         let code = unsafe { (self.compile)(program, count, options.as_ptr()) };
         let log = self.text(program, self.log_size, self.log).unwrap_or_default();
@@ -155,13 +156,13 @@ impl Library {
             COMPILATION | INVALID_OPTION => Answer::Rejected { log },
             code => self.failed(code, log),
         };
-        // SAFETY: the program was made above and is not used afterwards. The result does not matter,
+        // SAFETY: the NVRTC program was made above and is not used afterwards. The result does not matter,
         // because the results and the log have been copied.
         unsafe { (self.destroy)(&mut program) };
         answer
     }
 
-    /// The PTX or the log of a program, without the zero at its end.
+    /// Returns the PTX or the log of an NVRTC program, without the zero at its end.
     fn text(&self, program: Program, size: Size, get: Get) -> Result<Vec<u8>, c_int> {
         let mut bytes = self.bytes(program, size, get)?;
         while bytes.last() == Some(&0) {
@@ -170,10 +171,10 @@ impl Library {
         Ok(bytes)
     }
 
-    /// A result of a program.
+    /// Returns a result of an NVRTC program: PTX, cubin or log.
     fn bytes(&self, program: Program, size: Size, get: Get) -> Result<Vec<u8>, c_int> {
         let mut length = 0;
-        // SAFETY: the callers pass a program that lives, and the length outlives the call.
+        // SAFETY: the callers pass an NVRTC program that is not yet destroyed, and the length outlives the call.
         let code = unsafe { size(program, &mut length) };
         if code != SUCCESS {
             return Err(code);

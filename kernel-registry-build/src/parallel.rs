@@ -1,4 +1,4 @@
-//! Many compilations at once, as many as cargo allows.
+//! Runs tasks in several threads, as many as cargo allows.
 
 use std::num::NonZero;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -60,7 +60,7 @@ fn with_tokens(client: Client, more: usize, worker: &(impl Fn() + Sync)) {
     });
 }
 
-/// The most threads: cargo's `-j`, or the number of cores.
+/// Returns the largest number of threads: cargo's `-j`, or the number of cores.
 fn workers(environment: &Environment) -> usize {
     let jobs = environment.get("NUM_JOBS").and_then(|jobs| jobs.to_str()?.parse().ok());
     jobs.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get)
@@ -105,7 +105,7 @@ mod tests {
                 }
             });
             assert_eq!(most.into_inner(), tokens + 1);
-            // All of them were given back.
+            // All tokens were given back.
             assert_eq!(client.available().unwrap(), tokens);
         }
     }

@@ -1,4 +1,5 @@
-//! Images that are committed, for machines without a compiler. They have the same bytes on every machine, so that they can be checked.
+//! Makes, checks and uses committed images, for machines without a compiler. The images have the same bytes on every machine, so
+//! that they can be checked.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,21 +23,22 @@ pub const PREBUILT: &str = "prebuilt";
 const INDEX: &str = "index";
 /// The file extension of committed images.
 pub(crate) const EXTENSION: &str = "ptx";
-/// What the index says of images that were committed.
+/// The origin that the index of a build names for committed images.
 pub(crate) const ORIGIN: &str = "prebuilt";
 
 const HEADING: &str = "# what the images of this folder were made of: cargo kernels prebuild";
 
-/// Compiles the sources of a package, for others to commit: `prebuilt/<image>.ptx` and `prebuilt/index`. `cargo kernels
-/// prebuild` calls this, with the builds of the package's build script.
+/// Compiles the sources of a package to files that are meant to be committed: `prebuilt/<image>.ptx` and `prebuilt/index`. `cargo
+/// kernels prebuild` calls this, with the builds of the package's build script.
 ///
 /// `builds` have to be those of the build script ([`Build::recorded`]), because their options are part of what makes an image
 /// current. `nvrtc` is the library, or a folder that has it: its own, a toolkit, or one of `pip install --target`; by default
-/// the one that a build would find. It has to be NVRTC 12.0, so that every driver of CUDA 12.0 and newer loads the images.
+/// the NVRTC that a build would find. It has to be NVRTC 12.0, so that every driver of CUDA 12.0 and newer loads the images.
 /// Returns the files that changed.
 ///
 /// A source whose kernels are all instances of templates must not use variables of an anonymous namespace: the
-/// compiler puts the number of its process into their names, and [`check_prebuilt`] would never find the same image.
+/// compiler puts the number of its process into the names of these variables, and [`check_prebuilt`] would never find the same
+/// image.
 ///
 /// `prebuilt/index` has the hashes of source, headers, options and image. The [table of what is compared](crate#committed-images)
 /// says where headers should be.
@@ -79,7 +81,7 @@ pub fn write_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) ->
     Ok(changed)
 }
 
-/// Compiles the same, and compares it with what is committed.
+/// Compiles what [`write_prebuilt`] compiles, and compares the images with the committed ones.
 ///
 /// ```no_run
 /// # fn main() -> kernel_registry_build::Result<()> {
@@ -91,7 +93,7 @@ pub fn write_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) ->
 ///
 /// # Errors
 ///
-/// [`Error::Drift`] with every difference, and those of [`write_prebuilt`].
+/// [`Error::Drift`] with every difference, and the errors of [`write_prebuilt`].
 pub fn check_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<()> {
     let wanted = wanted(package, builds, nvrtc)?;
     let folder = package.join(PREBUILT);
@@ -136,11 +138,11 @@ pub fn check_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) ->
 pub(crate) struct Found {
     pub(crate) image: std::result::Result<Vec<u8>, String>,
     pub(crate) watched: Vec<PathBuf>,
-    /// Why the image may be stale though it is taken.
+    /// Why the image may be stale, although it is used.
     pub(crate) doubts: Vec<String>,
 }
 
-/// The committed image of a source, unless it is stale.
+/// Reads the committed image of a source, unless it is stale.
 pub(crate) fn find(package: &Path, source: &Source, options: &Options) -> Result<Found> {
     let folder = package.join(PREBUILT);
     let path = folder.join(index::image_name(&source.path, EXTENSION));
@@ -151,7 +153,7 @@ pub(crate) fn find(package: &Path, source: &Source, options: &Options) -> Result
         None => Err("there is no prebuilt image".to_owned()),
         Some(then) => {
             state.reach(package, &then.hashes);
-            let compared = compared(&source.path, &then.hashes, &state.hashes);
+            let compared = compare_inputs(&source.path, &then.hashes, &state.hashes);
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             compared.map_err(|stale| format!("its prebuilt image is stale: {stale}")).and_then(|doubt| {
                 doubts.extend(doubt);
@@ -165,14 +167,14 @@ pub(crate) fn find(package: &Path, source: &Source, options: &Options) -> Result
         }
     };
     doubts.extend(state.unfollowed);
-    // The folder too, for images that are not there yet.
+    // The folder is watched too, for images that are added later.
     state.paths.push(folder);
     Ok(Found { image, watched: state.paths, doubts })
 }
 
 /// The name under which the hash of options is recorded.
 const OPTIONS: &str = "options";
-/// The name under which the index says to which image the other lines of a source belong.
+/// The name under which the index has the hash that ties the other lines of a source to its image.
 const IMAGE: &str = "image";
 
 /// Hashes by name: of options, and of files by the names of [`File`](crate::includes::File).
@@ -185,11 +187,11 @@ struct Recorded {
     image: String,
 }
 
-/// The state of a source that decides whether its image can be used.
+/// The present inputs of a source's image, which decide whether the image can be used.
 struct State {
     hashes: Hashes,
     paths: Vec<PathBuf>,
-    /// A directive whose header cannot be found, in words.
+    /// A sentence about a directive whose header cannot be found.
     unfollowed: Option<String>,
 }
 
@@ -213,7 +215,7 @@ impl State {
         Ok(State { hashes, paths: includes.paths().collect(), unfollowed })
     }
 
-    /// Adds the package's own headers that only a header includes which this machine does not have.
+    /// Adds headers of the package that are included only by headers outside of the package, if this machine lacks such a header.
     fn reach(&mut self, package: &Path, then: &Hashes) {
         if then.keys().all(|name| !is_outside(name) || self.hashes.contains_key(name)) {
             return;
@@ -228,19 +230,19 @@ impl State {
     }
 }
 
-/// Whether a file is not the package's.
+/// Returns whether a file is outside of the package.
 fn is_outside(name: &str) -> bool {
     name.starts_with("../") || is_foreign(name)
 }
 
-/// Whether a header is in a folder of the machine's, like those of a toolkit.
+/// Returns whether a header is in a folder that was given by an absolute path, such as a toolkit's.
 fn is_foreign(name: &str) -> bool {
     name.starts_with('<')
 }
 
-/// Why an image is stale, or why it may be. A machine without a compiler may lack files outside of the package, or have other
-/// versions of them.
-fn compared(source: &str, then: &Hashes, now: &Hashes) -> std::result::Result<Option<String>, String> {
+/// Compares the recorded inputs with the present ones. Returns why the image may be stale, or as an error why it is. A machine
+/// without a compiler may lack files outside of the package, or have other versions of them.
+fn compare_inputs(source: &str, then: &Hashes, now: &Hashes) -> std::result::Result<Option<String>, String> {
     let own = |hashes: &Hashes| -> Hashes {
         let counts = |name: &String| !is_foreign(name) && (!is_outside(name) || now.contains_key(name));
         hashes
@@ -261,7 +263,7 @@ fn seal(hashes: &Hashes, image: &[u8]) -> String {
     fingerprint::hash_all(made_of.chain([&*normalised(image)]))
 }
 
-/// The options that reach a prebuilt image.
+/// Returns the hash of the options that affect a prebuilt image.
 fn hash_of(source: &Source, Options { std, includes: _, defines, flags }: &Options) -> String {
     let count = |list: &[String]| list.len().to_string();
     let target = source.targets.lowest();
@@ -270,7 +272,7 @@ fn hash_of(source: &Source, Options { std, includes: _, defines, flags }: &Optio
     fingerprint::hash_all(all.chain(iter::once(count(flags))).chain(flags.iter().cloned()))
 }
 
-/// The first input that has changed.
+/// Describes the first input that has changed.
 fn difference(source: &str, then: &Hashes, now: &Hashes) -> Option<String> {
     let changed = |name: &&String| then.get(*name).is_some_and(|hash| now.get(*name) != Some(hash));
     // The source comes first, because a change in it explains other headers.
@@ -302,12 +304,12 @@ fn parse(text: &str) -> BTreeMap<String, Recorded> {
     sources
 }
 
-/// The files that belong into the folder.
+/// Makes the files that belong into the folder of committed images, by their names.
 fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTreeMap<String, Vec<u8>>> {
     let package = &fs::canonicalize(package).map_err(Error::file("find", package))?;
     let nvrtc = compiler(builds, nvrtc)?;
     let mut wanted = BTreeMap::new();
-    // By source: the last build of one decides, as in the index of the build step.
+    // Lines by source. If several builds have a source, the last one decides, as in the index of a build script.
     let mut recorded = BTreeMap::new();
     let mut errors = Vec::new();
     for build in builds {
@@ -341,11 +343,11 @@ fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTre
     Error::several(errors).map_or(Ok(wanted), Err)
 }
 
-/// The NVRTC of this place, or the one that is found here.
+/// Returns the NVRTC at this path, or else the one that is found on this machine.
 fn compiler(builds: &[Build], place: Option<&Path>) -> Result<Nvrtc> {
     let of_builds = builds.first().map(|build| build.environment.clone()).unwrap_or_default();
     match place {
-        // Without its `..` and the current folder, which changes.
+        // An absolute path, because the current folder changes.
         Some(place) => {
             let place = std::path::absolute(place).map_err(Error::file("find", place))?;
             Ok(Nvrtc::at(place, &of_builds))
@@ -354,8 +356,8 @@ fn compiler(builds: &[Build], place: Option<&Path>) -> Result<Nvrtc> {
     }
 }
 
-/// Removes the numbers of calls, which NVRTC counts over all threads of a process: comments lose them, and prototypes are
-/// numbered within their file.
+/// Removes the numbers of calls, which NVRTC counts over all threads of a process. Comments lose these numbers, and prototypes are
+/// numbered anew within their file.
 fn uncounted(ptx: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(ptx);
     let lines = text.split('\n').map(|line| line.split_once(" // callseq").map_or(line, |(code, _)| code));
@@ -375,7 +377,7 @@ fn uncounted(ptx: &[u8]) -> Vec<u8> {
     done.into_bytes()
 }
 
-/// What the names of prototypes begin with.
+/// The beginning of the names of prototypes.
 const PROTOTYPE: &str = "prototype_";
 
 /// Whether drivers of CUDA 12.0 refuse the image: they know PTX up to 8.0.
@@ -396,7 +398,7 @@ fn strangers(folder: &Path, wanted: &BTreeMap<String, Vec<u8>>) -> Result<Vec<Pa
     Ok(paths)
 }
 
-/// Without the carriage returns that git adds on Windows.
+/// Removes the carriage returns that git adds on Windows.
 fn normalised(bytes: &[u8]) -> Vec<u8> {
     let ends = |i: usize| bytes.get(i + 1) == Some(&b'\n');
     bytes.iter().enumerate().filter(|&(i, &byte)| byte != b'\r' || !ends(i)).map(|(_, &byte)| byte).collect()
@@ -404,7 +406,7 @@ fn normalised(bytes: &[u8]) -> Vec<u8> {
 
 /// Calls a function with the package as the current folder.
 fn inside<T>(package: &Path, work: impl FnOnce() -> T) -> Result<T> {
-    // There is one for the whole process.
+    // The process has only one current folder.
     static CURRENT: Mutex<()> = Mutex::new(());
     let _guard = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     let before = env::current_dir().map_err(Error::file("find", "."))?;

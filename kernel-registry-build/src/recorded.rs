@@ -1,4 +1,4 @@
-//! What a build script compiles and how, in a file beside the index, so that `cargo kernels prebuild` does the same.
+//! Records the builds of a build script in a file beside the index, so that `cargo kernels prebuild` can repeat them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use kernel_registry_format::index::FOLDER;
 
 use crate::{Build, Error, Result, files};
 
-/// The file in the folder of the index.
+/// The name of the file, in the folder of the index.
 const FILE: &str = "builds";
 /// Raised when the meaning of the file changes.
 const VERSION: &str = "kernel-registry builds 1";

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 pub struct Report {
     /// The folder of the index and the images.
     pub folder: PathBuf,
-    /// One for each source, in the order of the index.
+    /// The images, one for each source, in the order of the index.
     pub images: Vec<Image>,
     /// How many sources were compiled. The images of the others are those of an earlier build.
     pub compiled: usize,
     /// The lines that cargo was given as warnings.
     pub warnings: Vec<String>,
-    /// What cargo was told to watch.
+    /// The files and folders that cargo was told to watch.
     pub watched: Vec<PathBuf>,
 }
 

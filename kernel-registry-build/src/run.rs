@@ -1,4 +1,4 @@
-//! The build: choose a compiler, make the images, write the index, tell cargo.
+//! Runs a build: chooses a compiler, makes the images, writes the index, and tells cargo what to watch.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,12 +28,13 @@ struct Notes {
 }
 
 impl Build {
-    /// Compiles, tells cargo what to watch, and ends the build script with the compiler's words if that fails.
+    /// Compiles, and tells cargo what to watch. If this fails, ends the build script with the compiler's messages.
     pub fn compile(self) {
         let Err(error) = self.try_compile() else { return };
         let text = Printable(&error.to_string()).to_string();
         eprintln!("{text}");
-        // These lines make the build fail. After another exit code cargo would also show all that the script printed.
+        // The lines of errors make the build fail. After an exit code other than 0 cargo would also show all that the script
+        // printed.
         let is_told = takes_errors(&self) && say_error(&mut io::stdout().lock(), &text).is_ok();
         std::process::exit(if is_told { 0 } else { 1 });
     }
@@ -42,7 +43,7 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// Those of [`Error`](crate::Error): the compiler's, and where a release build has no image.
+    /// See [`Error`](crate::Error): the compiler fails, or a release build has no image for a source.
     pub fn try_compile(&self) -> Result<Report> {
         run(self)
     }
@@ -59,7 +60,7 @@ fn run(build: &Build) -> Result<Report> {
     let built = compile(build, &package, &out.join(FOLDER), &mut notes);
     // Cargo treats a missing file as always changed.
     notes.watched.retain(|path| path.exists());
-    // Also after a failure, so that a build script that goes on is run again when it should be.
+    // Cargo is told after a failure, too: if the build script goes on, it has to be run again after a change.
     if !build.quiet {
         say(&mut io::stdout().lock(), &package, &notes).map_err(Error::file("write", "standard output"))?;
     }
@@ -118,7 +119,7 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         .collect();
     // `KERNEL_REGISTRY_COMPILER=none` means no images, without a warning.
     if !without.is_empty() && !matches!(chosen, Chosen::Nothing(_)) {
-        // They may lead to a compiler next time.
+        // If one of these variables changes, a compiler may be found.
         notes.variables.extend(LEADING);
         if environment.is_release() {
             return Err(Error::NoImages { sources: without });
@@ -139,7 +140,7 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
     Ok(report)
 }
 
-/// Notes whether cargo gets the variable without which the index counts as stale.
+/// Writes the file that says that cargo gets the variable without which the index counts as stale, or removes it.
 fn announce(folder: &Path, build: &Build) -> Result<()> {
     let path = folder.join(ANNOUNCED);
     if !build.quiet {
@@ -151,7 +152,7 @@ fn announce(folder: &Path, build: &Build) -> Result<()> {
     }
 }
 
-/// The variables of the Python environment that has the compiler: another environment may have another compiler.
+/// Returns the variables of the Python environment that contains the compiler: another environment may have another compiler.
 fn leading_to(compiler: &Compiler, environment: &Environment) -> impl Iterator<Item = &'static str> {
     let file = compiler.file().map(Path::to_owned);
     // The compiler's path has no links.
@@ -161,7 +162,7 @@ fn leading_to(compiler: &Compiler, environment: &Environment) -> impl Iterator<I
     })
 }
 
-/// The committed image of a source that cannot be compiled here.
+/// Uses the committed image of a source that cannot be compiled on this machine.
 fn committed(
     build: &Build,
     package: &Path,
@@ -207,7 +208,8 @@ fn report(folder: &Path, sources: Vec<Source>, outcomes: Vec<SourceImage>, notes
     report
 }
 
-/// Whether cargo runs this and takes lines of errors. It refuses them for a package with a Rust version older than 1.84.
+/// Returns whether cargo runs this process and accepts lines of errors. Cargo refuses such lines for a package with a Rust version
+/// older than 1.84.
 fn takes_errors(build: &Build) -> bool {
     let rust = build.environment.get("CARGO_PKG_RUST_VERSION").unwrap_or_default();
     let rust = rust.to_string_lossy();

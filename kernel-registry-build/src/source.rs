@@ -1,4 +1,4 @@
-//! The sources of a build, and the architectures that each is compiled for.
+//! Finds the sources of a build, and the architectures that each is compiled for.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -9,13 +9,13 @@ use crate::{Build, Error, Result};
 /// The folder of a package that is searched for sources.
 pub(crate) const SOURCES: &str = "cuda";
 
-/// In how many of its first lines a source can say what it is compiled for.
+/// The number of first lines in which a source can name its architectures.
 const DIRECTIVE_LINES: usize = 20;
 
 /// One `.cu` file.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// Relative to the package, with slashes.
+    /// The path, relative to the package, with slashes.
     pub(crate) path: String,
     pub(crate) targets: Targets,
 }
@@ -51,7 +51,7 @@ pub(crate) fn find_sources(build: &Build, package: &Path) -> Result<(Vec<Source>
     }
     let mut found: Vec<Source> = Vec::new();
     for file in &files {
-        let one = relative(package, file).and_then(|path| {
+        let source = relative(package, file).and_then(|path| {
             let absolute = package.join(&path);
             let text = fs::read(&absolute).map_err(Error::file("read", &absolute))?;
             let said = directive(&path, &String::from_utf8_lossy(&text))?;
@@ -62,7 +62,7 @@ pub(crate) fn find_sources(build: &Build, package: &Path) -> Result<(Vec<Source>
             };
             Ok(Source { path, targets: targets? })
         });
-        match one {
+        match source {
             Ok(source) if found.iter().all(|other| other.path != source.path) => found.push(source),
             Ok(_) => {}
             Err(error) => errors.push(error),
@@ -72,7 +72,7 @@ pub(crate) fn find_sources(build: &Build, package: &Path) -> Result<(Vec<Source>
     Error::several(errors).map_or(Ok((found, folders)), Err)
 }
 
-/// Every `.cu` below a folder, sorted, with the folders that they can be in.
+/// Returns every `.cu` file in a folder and its subfolders, sorted, and these folders.
 pub(crate) fn below(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -82,7 +82,7 @@ pub(crate) fn below(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         for entry in fs::read_dir(&folder).map_err(Error::file("read", &folder))? {
             let entry = entry.map_err(Error::file("read", &folder))?;
             let path = entry.path();
-            // A folder behind a link could contain itself.
+            // Links are not followed: a folder behind a link could contain itself.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "cu") {
@@ -94,7 +94,7 @@ pub(crate) fn below(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     Ok((files, folders))
 }
 
-/// The path of a source in the index, after a look whether it is there.
+/// Returns the path of a source as the index has it. Fails if the package has no such file.
 pub(crate) fn relative(package: &Path, given: &Path) -> Result<String> {
     let absolute = tidy(&package.join(given));
     let Ok(inside) = absolute.strip_prefix(tidy(package)) else {
@@ -114,7 +114,7 @@ pub(crate) fn slashes(path: &Path) -> Option<String> {
     parts.map(|parts| parts.join("/"))
 }
 
-/// Without `.` and `..`, by the names alone.
+/// Removes `.` and `..` from a path, by the names alone.
 pub(crate) fn tidy(path: &Path) -> PathBuf {
     let mut tidy = PathBuf::new();
     for part in path.components() {
@@ -129,7 +129,7 @@ pub(crate) fn tidy(path: &Path) -> PathBuf {
     tidy
 }
 
-/// What a source says that it is compiled for: `// kernel-registry: arch=sm_90 ptx=compute_90`.
+/// Reads the architectures that a source names for itself: `// kernel-registry: arch=sm_90 ptx=compute_90`.
 pub(crate) fn directive(source: &str, text: &str) -> Result<Option<(Vec<String>, Vec<String>)>> {
     let line = text.lines().take(DIRECTIVE_LINES).enumerate().find_map(|(number, line)| {
         let words = line.trim().strip_prefix("//")?.trim_start().strip_prefix("kernel-registry:")?;
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_says_what_it_is_for() {
+    fn a_source_names_its_architectures() {
         let said =
             directive("a.cu", "// About.\n//  kernel-registry: arch=sm_90,sm_100 ptx=compute_90\n").unwrap();
         assert_eq!(said, Some((vec!["sm_90".into(), "sm_100".into()], vec!["compute_90".into()])));

@@ -1,6 +1,6 @@
-//! The types of `extern "C"` kernels, which their symbols do not tell, and the fields of structs, read from the source as it is
-//! written. The build script knows the macros of headers and options, which can change their meaning. A preprocessor would tell
-//! more, but would run for every source, and there is none for prebuilt images.
+//! Reads the types of `extern "C"` kernels, which symbols do not tell, and the fields of structs, from the text of the source.
+//! Macros of headers and options can change the meaning of the text; the build script knows these macros. A preprocessor would tell
+//! more, but would have to run for every source, and machines with prebuilt images may have none.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::Image;
 use crate::includes::Includes;
 use crate::options::Options;
 
-/// A source's structs and the signatures of its `extern "C"` kernels, as the index has them. Empty if the source cannot be
-/// read: the compiler could.
+/// Returns a source's structs and the signatures of its `extern "C"` kernels, in the form of the index. Returns an empty text if
+/// the source is not UTF-8.
 pub(crate) fn read(package: &Path, image: &Image, options: &Options) -> String {
     let text = fs::read_to_string(package.join(&image.source)).unwrap_or_default();
     let told = |is_macro: &dyn Fn(&str) -> bool| {
@@ -20,7 +20,7 @@ pub(crate) fn read(package: &Path, image: &Image, options: &Options) -> String {
         let structs = Some(source::certain_structs(&text, is_macro)).filter(|structs| !structs.is_empty());
         structs.into_iter().chain(signatures.iter().map(ToString::to_string)).collect::<Vec<_>>()
     };
-    // Most sources have neither, and their headers need not be read.
+    // Most sources have neither structs nor `extern "C"` kernels, and their headers need not be read.
     if image.file.is_none() || told(&|_| false).is_empty() {
         return String::new();
     }

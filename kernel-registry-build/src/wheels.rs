@@ -1,9 +1,10 @@
-//! Which Python wheel has a header of the toolkit that NVRTC's own wheel lacks.
+//! Finds the Python wheel that has a header of the toolkit which NVRTC's own wheel lacks.
 
-/// The wheel of this version of CUDA, for `pip install`. `None` for headers that are of no such wheel, as far as is known here.
+/// Returns the wheel with this header for this version of CUDA, as `pip install` takes it. Returns `None` if no known wheel has the
+/// header.
 pub(crate) fn wheel_of(header: &str, (major, minor): (i32, i32)) -> Option<String> {
     let begins = |starts: &[&str]| starts.iter().any(|start| header.starts_with(start));
-    // The names up to CUDA 12, and since CUDA 13. Read in the wheels of 12.0, 12.9 and 13.0.
+    // The name of the wheel up to CUDA 12, and the name since CUDA 13, as found in the wheels of 12.0, 12.9 and 13.0.
     let (old, new) = if begins(&["crt/"]) {
         ("nvidia-cuda-nvcc", "nvidia-cuda-crt")
     } else if begins(&["cuda/", "cub/", "nv/", "thrust/"]) {

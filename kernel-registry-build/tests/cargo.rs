@@ -1,4 +1,4 @@
-//! Build scripts under cargo: what runs again, what the user sees, and how many compilers run at once.
+//! Tests build scripts under cargo: what runs again, what the user sees, and how many compilers run at once.
 #![cfg(unix)]
 
 mod common;
@@ -21,7 +21,7 @@ edition = "2024"
 kernel-registry-build = { path = "THIS" }
 "#;
 
-/// Each has a name of its own: in a shared target folder cargo tells them apart by that.
+/// Makes a package with a build script. Each package needs a name of its own, because all share a target folder.
 fn package(name: &str, sources: &[(&str, &str)]) -> Package {
     let package = Package::new(sources);
     package.write("Cargo.toml", &MANIFEST.replace("NAME", name).replace("THIS", env!("CARGO_MANIFEST_DIR")));
@@ -58,7 +58,7 @@ fn cargo_with(package: &Package, words: &[&str], choice: &str, variables: &[(&st
     (status.success(), text)
 }
 
-/// How many sources a `cargo build` compiled.
+/// Runs `cargo build`, and returns how many sources were compiled.
 fn compiled(package: &Package) -> usize {
     let (success, text) = cargo(package, &["build"], "nvcc");
     assert!(success, "{text}");
@@ -96,11 +96,11 @@ fn other_search_paths_rebuild_nothing_while_all_images_are_there() {
     let new_path = format!("/nowhere:{old_path}");
     assert!(!is_fresh("nvcc", &toolkit, &old_path, ""));
     assert!(is_fresh("nvcc", &toolkit, &new_path, "/nowhere"));
-    // Found by the path.
+    // The compiler is found by `PATH`.
     assert!(!is_fresh("nvcc", "", &format!("{toolkit}/bin:{old_path}"), ""));
     assert!(is_fresh("nvcc", "", &format!("/nowhere:{toolkit}/bin:{old_path}"), "/nowhere"));
     assert_eq!(package.log().len(), 1);
-    // They may lead to a compiler.
+    // Without an image, a change of these variables may lead to a compiler.
     assert!(!is_fresh("prebuilt", "", &old_path, ""));
     assert!(is_fresh("prebuilt", "", &old_path, ""));
     assert!(!is_fresh("prebuilt", "", &new_path, ""));
@@ -119,7 +119,7 @@ fn the_user_sees_warnings_and_errors() {
     let lines = ["cuda/a.cu(3): error: bad", "    x", "    ^", "nvcc 13.0.88 found errors in cuda/a.cu"];
     let said: String = lines.iter().map(|line| format!("error: says@0.0.0: {line}\n")).collect();
     assert!(!success && text.contains(&said) && !text.contains("rerun-if"), "{text}");
-    // For such a package cargo takes no lines of errors.
+    // For a package with an old Rust version, cargo accepts no lines of errors.
     let manifest = fs::read_to_string(package.folder().join("Cargo.toml")).unwrap();
     let old = manifest.replace("[package]", "[package]\nrust-version = \"1.76\"").replace("2024", "2021");
     package.write("Cargo.toml", &old);
@@ -140,7 +140,7 @@ fn no_more_compilers_run_than_cargo_has_jobs() {
     let sources: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
     for jobs in [1, 3] {
         let package = package(&format!("jobs-{jobs}"), &sources);
-        // A mark for each that runs, and their number in a file of its own.
+        // Each compiler that runs has a file in `running`, and writes the number of these files to a file of its own.
         package.behaves(
             "mkdir -p \"$here/running\"; : > \"$here/running/$$\"; ls \"$here/running\" | wc -l > \"$here/count.$$\"\n\
              sleep 0.2; rm \"$here/running/$$\"",

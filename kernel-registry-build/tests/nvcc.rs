@@ -1,4 +1,4 @@
-//! Builds with an nvcc that is a shell script.
+//! Tests builds with an nvcc that is a shell script.
 #![cfg(unix)]
 
 mod common;
@@ -25,14 +25,14 @@ fn every_source_has_an_image_and_a_line_in_the_index() {
     assert_eq!(report.images[0].file, Some(package.made("cuda__a.cu.fatbin")));
     let watched = |path: &str| report.watched.contains(&package.folder().join(path));
     assert!(["cuda", "cuda/deep", "cuda/a.cu", "cuda/deep/b.cu", "cuda/h.cuh"].into_iter().all(watched));
-    // Neither the toolkit's headers nor what does not exist.
+    // Headers of the toolkit are not watched, nor files that do not exist.
     assert!(
         !report.watched.iter().any(|path| path.ends_with("cuda_runtime.h") || path.ends_with("build.rs"))
     );
     let mut left: Vec<_> =
         fs::read_dir(package.made("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    // For each the image and its fingerprint; the index, what the build script asked for, and the folder of the device header.
+    // For each source the image and its fingerprint; the index, the recorded builds, and the folder of the device header.
     assert_eq!(left.len(), 7, "{left:?}");
 }
 
@@ -89,7 +89,7 @@ fn the_device_header_is_found_where_it_is_included() {
     // Cargo would run the build script again for a file that it wrote.
     assert!(!report.watched.iter().any(|path| path.starts_with(&folder)), "{:?}", report.watched);
 
-    // Made with the header of another version.
+    // Now the fingerprint says that the image was made with the header of another version.
     let fingerprint = package.made("cuda__stays.cu.fatbin.fingerprint");
     let text = fs::read_to_string(&fingerprint).unwrap();
     let (before, rest) = text.split_once("\nheader ").unwrap();
@@ -118,7 +118,7 @@ fn a_source_names_its_own_architectures() {
     );
 }
 
-/// How many sources a build compiled, by its report and by the log of nvcc.
+/// Runs a build, and returns how many sources it compiled. Its report and the log of nvcc have to agree.
 fn compiled(package: &Package, build: &kernel_registry_build::Build) -> usize {
     let report = build.try_compile().unwrap();
     assert_eq!(package.log().len(), report.compiled);
@@ -223,7 +223,7 @@ fn all_errors_come_with_line_and_caret() {
     assert!(!package.made("index").exists());
     let said = refusal(&package.build().file("cuda/a.cu"));
     assert!(said.ends_with("^\n\nnvcc 13.0.88 found errors in cuda/a.cu"), "{said}");
-    // An error of the last stage, and what was good before is not taken for it.
+    // After an error of the last stage, the good image of an earlier build is not used.
     package.behaves("");
     package.build().try_compile().unwrap();
     package.behaves("echo \"ptxas fatal   : Unresolved extern function '_Z9elsewheref'\" >&2; exit 255");
@@ -284,7 +284,7 @@ fn a_host_without_compiler_is_no_error_of_the_source() {
 }
 
 #[test]
-fn sources_that_cannot_be_are_refused_all_at_once() {
+fn all_invalid_sources_are_refused_at_once() {
     let package = Package::new(SOURCES);
     let said = refusal(&package.build().files(["cuda/absent.cu", "../elsewhere.cu", "cuda/a.cu"]));
     let folder = package.folder();

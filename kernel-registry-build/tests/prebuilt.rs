@@ -1,4 +1,4 @@
-//! Builds without a compiler: committed images, and what happens without them.
+//! Tests builds without a compiler, with and without committed images.
 #![cfg(unix)]
 
 mod common;
@@ -12,7 +12,7 @@ use kernel_registry_build::{Build, Error};
 
 const SOURCE: &str = "#include \"h.cuh\"\n#include <cassert>\n__global__ void k() {}\n";
 
-/// A package with an image as `write_prebuilt` leaves it.
+/// Returns a package with a prebuilt image that is stale: the index has another hash of the source.
 fn package() -> Package {
     let package = Package::new(&[("cuda/a.cu", SOURCE), ("cuda/h.cuh", "// h\n")]);
     package.write("prebuilt/cuda__a.cu.ptx", ".version 8.0\n");
@@ -51,7 +51,7 @@ fn without_an_image_a_debug_build_warns_and_a_release_build_fails() {
 }
 
 #[test]
-fn who_wants_no_images_gets_none() {
+fn the_choice_none_makes_no_images() {
     let package = Package::new(&[("cuda/a.cu", "")]);
     let build = package.build().env("PROFILE", "release").env("KERNEL_REGISTRY_COMPILER", "none");
     let report = build.try_compile().unwrap();
@@ -75,7 +75,7 @@ fn a_stale_image_says_what_changed_since() {
     assert!(["prebuilt", "cuda/a.cu", "cuda/h.cuh"].into_iter().all(watched), "{:?}", report.watched);
 }
 
-/// A package whose prebuilt image is of its sources as they are.
+/// Returns a package whose prebuilt image matches its sources.
 fn current_package() -> Package {
     let package = package();
     record(&package, &["cuda/a.cu", "cuda/h.cuh"]);
@@ -87,14 +87,14 @@ fn no_options() -> String {
     hash_all(["compute_75", "", "0", "0"])
 }
 
-/// Writes the index of `cuda/a.cu` as `write_prebuilt` does, so that the image is of these files: relative to the package, or as
-/// `<x.h>` in the folder `elsewhere` beside it.
+/// Writes the index as `write_prebuilt` does, so that the image of `cuda/a.cu` matches these files. A name is relative to the
+/// package, or is `<x.h>` for a file in the folder `elsewhere` beside the package.
 fn record(package: &Package, names: &[&str]) {
     let pairs: Vec<(&str, PathBuf)> = names.iter().map(|name| (*name, file(package, name))).collect();
     record_as(package, &pairs, &no_options());
 }
 
-/// Writes the index of `cuda/a.cu` for an image of these files, each under a name, and of options.
+/// Writes the index for an image of `cuda/a.cu` that was made of these files, each under a name, and with these options.
 fn record_as(package: &Package, files: &[(&str, PathBuf)], options: &str) {
     let of = |(name, path): &(&str, PathBuf)| (name.to_string(), sha256(fs::read(path).unwrap()));
     let mut hashes: BTreeMap<String, String> = files.iter().map(of).collect();
@@ -119,7 +119,7 @@ fn elsewhere(package: &Package) -> PathBuf {
 }
 
 #[test]
-fn an_image_is_taken_while_it_is_of_the_sources() {
+fn an_image_is_used_while_it_matches_the_sources() {
     let package = current_package();
     let release = package.bare().env("PROFILE", "release");
     let report = release.try_compile().unwrap();
@@ -156,7 +156,7 @@ fn an_image_of_another_device_header_is_stale() {
     assert!(said.contains("stale: `kernel_registry.cuh` changed since it was made"), "{said}");
 }
 
-/// A package with this source and these files, whose image is of all of them. The source is the first.
+/// Returns a package with these files, the first of which is the source. Its image matches all of them.
 fn recorded(files: &[(&str, &str)]) -> Package {
     let package = Package::new(&[("prebuilt/cuda__a.cu.ptx", ".version 8.0\n")]);
     for (name, text) in files {
@@ -168,7 +168,7 @@ fn recorded(files: &[(&str, &str)]) -> Package {
     package
 }
 
-/// Taken without a word; then after this change refused with these words.
+/// Checks that the image is used without a warning, and that after `change` the build refuses it for this reason.
 fn is_stale_after(build: &Build, change: impl FnOnce(), why: &str) {
     let release = build.clone().env("PROFILE", "release");
     assert_eq!(release.try_compile().unwrap().warnings, [""; 0]);
@@ -177,7 +177,7 @@ fn is_stale_after(build: &Build, change: impl FnOnce(), why: &str) {
     assert!(said.contains(&format!("its prebuilt image is stale: {why}")), "{said}");
 }
 
-/// Taken, with this doubt.
+/// Runs a build that uses the image with a warning, and returns why the image may be stale.
 fn doubt(build: &Build) -> String {
     let report = build.clone().env("PROFILE", "release").try_compile().unwrap();
     assert_eq!(report.images[0].origin, "prebuilt");
@@ -200,7 +200,7 @@ fn a_header_beside_the_package_is_compared_where_it_is() {
         || package.write("../shared/s.cuh", "#include \"../package/own.h\"\nint x;\n"),
         "`../shared/s.cuh` changed",
     );
-    // As in the package from a registry.
+    // In a package from a registry there is no folder beside it.
     fs::remove_dir_all(package.folder().join("../shared")).unwrap();
     assert_eq!(doubt(&package.bare()), "it was made with `../shared/s.cuh`, which is not found here");
     package.write("own.h", "// other");
@@ -208,7 +208,7 @@ fn a_header_beside_the_package_is_compared_where_it_is() {
 }
 
 #[test]
-fn a_header_that_is_installed_may_differ_but_not_in_silence() {
+fn an_installed_header_may_differ_with_a_warning() {
     let package = recorded(&[
         ("cuda/a.cu", "#include <lib.h>\n"),
         ("<lib.h>", "#include \"more.h\"\n"),
@@ -259,7 +259,7 @@ fn directives_count_however_they_are_written() {
 
 #[test]
 fn links_are_followed_as_the_system_does() {
-    // The folder `cuda` is a link, so `..` of its files is not the package.
+    // The folder `cuda` is a link, so `..` in its files does not lead to the package.
     let package = recorded(&[("real/deep/a.cu", "")]);
     let folder = package.folder();
     std::os::unix::fs::symlink("real/deep", folder.join("cuda")).unwrap();
@@ -279,7 +279,7 @@ fn links_are_followed_as_the_system_does() {
 }
 
 #[test]
-fn an_image_and_an_index_of_different_states_are_not_taken() {
+fn an_image_and_an_index_of_different_states_are_not_used() {
     let package = current_package();
     let index = fs::read_to_string(package.folder().join("prebuilt/index")).unwrap();
     let release = package.bare().env("PROFILE", "release");
@@ -289,7 +289,7 @@ fn an_image_and_an_index_of_different_states_are_not_taken() {
     assert!(said.contains("`prebuilt/cuda__a.cu.ptx` is not the image of `prebuilt/index`"), "{said}");
     package.write("prebuilt/cuda__a.cu.ptx", ".version 8.0\r\n");
     release.try_compile().unwrap();
-    // Lines of two branches: the header of one, the image of the other.
+    // After a merge, the index has the header's line of one branch and the image's line of the other.
     package.write("cuda/h.cuh", "// theirs\n");
     let merged = index.replace(&sha256("// h\n"), &sha256("// theirs\n"));
     package.write("prebuilt/index", &merged);
@@ -322,7 +322,8 @@ fn sha256(text: impl AsRef<[u8]>) -> String {
     hmac_sha256::Hash::hash(text.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The hash of texts, each behind its length. Of options it is target, standard, and the lists of definitions and flags.
+/// Returns the hash of texts, each behind its length. The hash of options is that of target, standard, and the lists of definitions
+/// and flags.
 fn hash_all<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> String {
     let part = |text: T| [&(text.as_ref().len() as u64).to_le_bytes()[..], text.as_ref()].concat();
     sha256(texts.into_iter().map(part).collect::<Vec<_>>().concat())

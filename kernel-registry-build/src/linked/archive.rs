@@ -61,47 +61,47 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Renames the functions, and returns in how many objects. A file that was rewritten before is not changed.
+/// Renames the functions, and returns how many names were changed. A file that was rewritten before is not changed.
 pub(super) fn rename(bytes: &mut [u8]) -> Result<usize, Refused> {
     let archive = ArchiveFile::parse(&*bytes).map_err(|_| Refused::NotAnArchive)?;
     if archive.is_thin() {
         return Err(Refused::Thin);
     }
-    let (mut places, mut known) = (Vec::new(), 0);
+    let (mut found, mut known) = (Vec::new(), 0);
     for member in archive.members() {
         let damaged = |member: String, why: object::Error| Refused::Damaged { member, why: why.to_string() };
         let member = member.map_err(|error| damaged("the archive".to_owned(), error))?;
         let name = String::from_utf8_lossy(member.name()).into_owned();
         let object = member.data(&*bytes).map_err(|error| damaged(name.clone(), error))?;
         let (start, _) = member.file_range();
-        for Place { at, renamed, new } in places_in(object, &name)? {
+        for RegistrationName { at, renamed, new } in names_in(object, &name)? {
             known += usize::from(renamed);
             if !renamed {
-                places.push((start as usize + at, new));
+                found.push((start as usize + at, new));
             }
         }
     }
-    if places.is_empty() && known == 0 {
+    if found.is_empty() && known == 0 {
         return Err(Refused::NoKernels);
     }
-    for (at, new) in &places {
+    for (at, new) in &found {
         bytes[*at..][..new.len()].copy_from_slice(new.as_bytes());
     }
-    Ok(places.len())
+    Ok(found.len())
 }
 
-/// The name of a function in an object.
-struct Place {
-    /// Where its text begins.
+/// The name of a registration function in an object.
+struct RegistrationName {
+    /// The offset at which the name begins.
     at: usize,
-    /// Whether it is kernel-registry's already.
+    /// Whether the name is kernel-registry's already.
     renamed: bool,
-    /// kernel-registry's name for it.
+    /// kernel-registry's name for the function.
     new: &'static str,
 }
 
-/// The functions among the undefined symbols of an object.
-fn places_in(object: &[u8], member: &str) -> Result<Vec<Place>, Refused> {
+/// Finds the registration functions among the undefined symbols of an object.
+fn names_in(object: &[u8], member: &str) -> Result<Vec<RegistrationName>, Refused> {
     const BITCODE: [&[u8]; 2] = [b"BC\xc0\xde", &[0xde, 0xc0, 0x17, 0x0b]];
     if BITCODE.iter().any(|magic| object.starts_with(magic)) {
         return Err(Refused::Intermediate { member: member.to_owned() });
@@ -109,24 +109,24 @@ fn places_in(object: &[u8], member: &str) -> Result<Vec<Place>, Refused> {
     if !object.starts_with(b"\x7fELF") {
         return Ok(Vec::new());
     }
-    let places = places_in_elf(object)
+    let found = names_in_elf(object)
         .map_err(|error| Refused::Damaged { member: member.to_owned(), why: error.to_string() })?;
-    match places {
-        Ok(places) => Ok(places),
+    match found {
+        Ok(found) => Ok(found),
         Err(Shape::Intermediate) => Err(Refused::Intermediate { member: member.to_owned() }),
         Err(Shape::SharedName) => Err(Refused::SharedName { member: member.to_owned() }),
     }
 }
 
-/// What keeps an object from being rewritten.
+/// A reason why an object cannot be rewritten.
 enum Shape {
     Intermediate,
     SharedName,
 }
 
-type Places = Result<Vec<Place>, Shape>;
+type RegistrationNames = Result<Vec<RegistrationName>, Shape>;
 
-fn places_in_elf(object: &[u8]) -> Result<Places, object::Error> {
+fn names_in_elf(object: &[u8]) -> Result<RegistrationNames, object::Error> {
     let header = FileHeader64::<LittleEndian>::parse(object)?;
     let endian = header.endian()?;
     let sections = header.sections(endian, object)?;
@@ -146,7 +146,7 @@ fn places_in_elf(object: &[u8]) -> Result<Places, object::Error> {
         let of_sections = sections.iter().filter(|_| shares_sections).map(|section| section.sh_name(endian));
         symbols.iter().map(|symbol| symbol.st_name(endian)).chain(of_sections)
     };
-    let mut places = Vec::new();
+    let mut found = Vec::new();
     for symbol in symbols.iter().filter(|symbol| symbol.is_undefined(endian)) {
         let name = symbol.name(endian, symbols.strings())?;
         let is = |known: &str| name == known.as_bytes();
@@ -157,14 +157,14 @@ fn places_in_elf(object: &[u8]) -> Result<Places, object::Error> {
         let start = symbol.st_name(endian);
         let end = start.saturating_add(name.len() as u32);
         let sharing = names().filter(|other| (start..=end).contains(other)).count();
-        // A name that ends with this one begins before it, and has its characters there.
+        // A longer name may end with this name: then there is no zero before it.
         let before = start.checked_sub(1).and_then(|at| object.get(table + at as usize)).copied();
         if sharing > 1 || before.is_some_and(|byte| byte != 0) {
             return Ok(Err(Shape::SharedName));
         }
-        places.push(Place { at: table + start as usize, renamed: renamed.is_some(), new: OURS[which] });
+        found.push(RegistrationName { at: table + start as usize, renamed: renamed.is_some(), new: OURS[which] });
     }
-    Ok(Ok(places))
+    Ok(Ok(found))
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! For targets that do not use kernel-registry: functions that hand nvcc's registrations to the runtime library, as without `--wrap`.
+//! Makes an archive for targets that do not use kernel-registry. Its functions pass nvcc's registrations on to the runtime library,
+//! as without `--wrap`.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-/// Compiles the functions into an archive, with the compiler that builds the package.
+/// Compiles the functions into an archive, with the rustc that builds the package.
 pub(super) fn archive(arch: &str, names: &[&str]) -> Result<PathBuf, String> {
     let variable = |name| env::var_os(name).ok_or(format!("cargo does not set `{name}`"));
     let out = PathBuf::from(variable("OUT_DIR")?);
@@ -22,8 +23,9 @@ pub(super) fn archive(arch: &str, names: &[&str]) -> Result<PathBuf, String> {
     if done.status.success() { Ok(archive) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
 }
 
-/// A function that jumps to the one that the linker calls `__real_`, which is missing if nothing registers kernels. It is weak, as
-/// kernel-registry's is: mold prefers a strong one, and takes the first of equal ones.
+/// Writes the assembly of the function `__wrap_NAME`, which jumps to `__real_NAME`, the linker's name for the original function.
+/// `__real_NAME` is weak, because it is missing if nothing registers kernels. `__wrap_NAME` is weak like kernel-registry's function
+/// of that name: mold prefers a strong function, and takes the first of several weak ones.
 fn function(arch: &str, name: &str) -> String {
     let jump = match arch {
         "x86_64" => format!("jmp *kernel_registry_to_{name}(%rip)"),

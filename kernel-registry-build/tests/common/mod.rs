@@ -1,4 +1,4 @@
-//! A package in a temporary folder, and an nvcc that does as it is told.
+//! Provides a package in a temporary folder, and an nvcc that is a shell script under the control of the test.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -11,8 +11,8 @@ use std::thread;
 use kernel_registry_build::Build;
 use tempfile::TempDir;
 
-/// Writes its command line into a log, then does what the file `behaviour` says, or what nvcc would: the image is the source,
-/// and the preprocessed text enters the quoted headers, which are in the source's folder.
+/// The script in place of nvcc. It writes its command line into a log, then runs the file `behaviour`. The image is a copy of the
+/// source, and the preprocessed text enters the headers that the source includes in quotes, from the source's folder.
 const NVCC: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 if [ "$1" = --version ]; then
@@ -56,7 +56,8 @@ impl Package {
         fs::set_permissions(bin.join("nvcc"), fs::Permissions::from_mode(0o755)).unwrap();
         package.version("13.0.88");
         package.behaves("");
-        // A child that another test starts meanwhile holds the file open until it is another program.
+        // Waits until the script can be started: a process that another test forks meanwhile holds the file open until it executes
+        // its own program.
         while Command::new(bin.join("nvcc")).arg("--version").output().is_err() {
             thread::yield_now();
         }
@@ -77,7 +78,7 @@ impl Package {
         fs::write(path, text).unwrap();
     }
 
-    /// What nvcc does before it writes the image, in the shell's language.
+    /// Sets what nvcc does before it writes the image, as a shell script.
     pub fn behaves(&self, script: &str) {
         fs::write(self.toolkit().join("bin/behaviour"), script).unwrap();
     }
@@ -87,7 +88,7 @@ impl Package {
         fs::write(self.toolkit().join("bin/version"), text).unwrap();
     }
 
-    /// The command lines since the last call, sorted.
+    /// Returns nvcc's command lines since the last call, sorted.
     pub fn log(&self) -> Vec<String> {
         let log = self.toolkit().join("bin/log");
         let text = fs::read_to_string(&log).unwrap_or_default();
@@ -123,13 +124,13 @@ impl Package {
         fs::read_to_string(self.made("index")).unwrap()
     }
 
-    /// A file that the build made.
+    /// Returns the path of a file that the build made.
     pub fn made(&self, name: &str) -> PathBuf {
         self.out().join("kernel-registry").join(name)
     }
 }
 
-/// What the build says when it fails.
+/// Runs a build that has to fail, and returns the error.
 pub fn refusal(build: &Build) -> String {
     build.try_compile().expect_err("this should not compile").to_string()
 }

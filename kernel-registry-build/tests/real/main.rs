@@ -1,6 +1,6 @@
-//! The sample sources through the real compilers, where `CUDA_HOME` names them.
+//! Compiles the sample sources with the real compilers, if `CUDA_HOME` names them.
 //!
-//! `REQUIRE_CUDA=1` makes it an error that they are left out. `NVRTC_12_0` names the library of CUDA 12.0, or its folder.
+//! `REQUIRE_CUDA=1` makes it an error if a test is left out. `NVRTC_12_0` names the library of CUDA 12.0, or its folder.
 #![cfg(unix)]
 
 #[path = "../common/mod.rs"]
@@ -26,14 +26,14 @@ const BROKEN: &str = "__global__ void broken(unsigned int n, float* y) {
 }
 ";
 
-/// A place that a variable names.
+/// Returns the path that a variable names. Without the variable, the test is left out.
 fn place(variable: &str) -> Option<PathBuf> {
     let place = env::var_os(variable).filter(|place| !place.is_empty());
     if place.is_none() {
         let missing = format!("`{variable}` is not set");
         let required = env::var_os("REQUIRE_CUDA").is_some_and(|value| !value.is_empty());
         assert!(!required, "{missing}, and `REQUIRE_CUDA` is");
-        // Past the test harness, which would hide it.
+        // Written past the test harness, which would hide the line.
         let _ =
             std::io::Write::write_all(&mut std::io::stderr(), format!("LEFT OUT: {missing}\n").as_bytes());
     }
@@ -66,7 +66,7 @@ fn begins_with(report: &Report, start: &[u8]) {
     }
 }
 
-/// The variants of an image, by their architectures.
+/// Returns the architectures of an image's variants.
 fn targets(image: &[u8]) -> String {
     let variants = read(image).unwrap().variants;
     assert!(variants.iter().all(|variant| !variant.entries.is_empty()));
@@ -154,7 +154,8 @@ fn nvrtc_makes_the_machine_code_that_nvcc_makes() {
     assert!(said.iter().any(|line| line.contains("'sm_90a'")), "{said:?}");
 }
 
-/// Compares the machine code at the start of a fatbin with what NVIDIA's tool writes of the same cubins. Returns their number.
+/// Compares the machine code at the start of a fatbin with what NVIDIA's tool writes of the same cubins. Returns the number of
+/// cubins.
 fn packed_by_fatbinary(package: &Package, cuda: &Path, ours: &[u8]) -> usize {
     let folder = package.folder();
     let packed = folder.join("theirs.fatbin");
@@ -181,7 +182,7 @@ fn packed_by_fatbinary(package: &Package, cuda: &Path, ours: &[u8]) -> usize {
     cubins.len()
 }
 
-/// Headers of every wheel, also those that such headers include.
+/// A source that includes headers of every wheel, directly or through other headers.
 const OF_WHEELS: &str =
     "#include <cuda_fp16.h>\n#include <mma.h>\n#include <cooperative_groups.h>\n__global__ void k() {}\n";
 
@@ -193,7 +194,7 @@ fn nvrtc_finds_the_headers_of_all_wheels() {
     let package = Package::new(&[("cuda/a.cu", OF_WHEELS)]);
     let report = build(&package, &cuda, "nvrtc").try_compile().unwrap();
     assert!(report.images[0].file.is_some(), "{:?}", report.images);
-    // Of CUDA 12 each wheel has a folder of its own.
+    // Each wheel of CUDA 12 has a folder of its own.
     let venv = package.folder().join("venv/lib/python3.11/site-packages");
     fs::create_dir_all(venv.join("nvidia")).unwrap();
     let with = |wheels: &[&str]| {
@@ -249,8 +250,8 @@ fn nvrtc_of_cuda_12_0_compiles_every_sample_whose_headers_it_has() {
     }
 }
 
-/// Uses all of the device header, with values of several alignments.
-const STAYS: &str = "#include <kernel_registry.cuh>
+/// A source that uses all of the device header, with values of several alignments.
+const RESIDENT: &str = "#include <kernel_registry.cuh>
 struct Wide { double x[3]; };
 struct Narrow { char x[5]; };
 template <typename T>
@@ -275,8 +276,8 @@ template __global__ void consume(kernel_registry::Control*, kernel_registry::Que
 fn the_device_header_compiles_for_every_architecture_and_standard() {
     let (Some(cuda), Some(old)) = (place("CUDA_HOME"), place("NVRTC_12_0")) else { return };
     let old = if old.is_dir() { old.as_path() } else { old.parent().unwrap() };
-    let package = Package::new(&[("cuda/stays.cu", STAYS)]);
-    // CUDA 13 compiles for nothing older than sm_75, and CUDA 12.0 does.
+    let package = Package::new(&[("cuda/stays.cu", RESIDENT)]);
+    // CUDA 13 compiles for sm_75 and newer only, CUDA 12.0 also for older architectures.
     let nvcc = build(&package, &cuda, "nvcc").arch("sm_75").arch("sm_80").arch("sm_90a").arch("sm_120");
     let nvrtc = |cuda: &Path, arch: &str| build(&package, cuda, "nvrtc").ptx(arch);
     let mut builds = vec![nvcc.clone(), nvcc.clone().flag("-rdc=true"), nvcc.flag("-Werror=all-warnings")];
@@ -307,7 +308,7 @@ fn nvcc_tells_which_headers_it_read() {
     headers.iter().for_each(|header| package.write(header, ""));
     let build = build(&package, &cuda, "nvcc").include("include").flag("-isystem").flag("system");
     let mut watched = build.try_compile().unwrap().watched;
-    // Without the folder, and nvcc itself.
+    // Leaves out the folder, and nvcc itself.
     watched.retain(|path| path.is_file() && path.starts_with(package.folder()));
     let mut expected = headers.map(|header| package.folder().join(header)).to_vec();
     expected.push(package.folder().join("cuda/a b.cu"));
@@ -320,10 +321,11 @@ fn nvcc_tells_which_headers_it_read() {
     assert_eq!(build.try_compile().unwrap().compiled, 0);
 }
 
-/// What a declaration is compared with: of each kernel, by source and symbol, the signature, and of each parameter
-/// offset and size. All variants of an image have to agree.
+/// The facts with which a declaration is compared. The key is the source and the symbol of a kernel; the value is its signature,
+/// with offset and size of each parameter.
 type Facts = BTreeMap<(String, String), (Option<Signature>, Vec<(u32, u32)>)>;
 
+/// Reads the facts of all images. All variants of an image have to agree.
 fn facts(build: &Build) -> Facts {
     let mut facts = Facts::new();
     for image in build.try_compile().unwrap().images {
@@ -381,7 +383,7 @@ fn errors_of_both_have_file_and_line() {
         );
         let (before, last) = said.rsplit_once('\n').unwrap();
         assert!(last.starts_with(name) && last.ends_with(" found errors in cuda/broken.cu"), "{said}");
-        // NVRTC shows it from CUDA 13 on.
+        // NVRTC shows the caret from CUDA 13 on.
         assert!(compiler != "nvcc" || before.contains("                        ^\n"), "{said}");
         let said = refusal(&build(&package, &cuda, compiler).arch("sm_42"));
         assert!(said.contains(" does not know an architecture that was asked for ("), "{said}");

@@ -1,4 +1,4 @@
-//! Prebuilt images: made, checked and used.
+//! Makes, checks and uses prebuilt images with the real compilers.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ fn drift_says_what_drifted() {
     let build = build(&package, &cuda, "nvcc");
     write_prebuilt(&package.folder(), slice::from_ref(&build), Some(&nvrtc)).unwrap();
     let check = |build: &Build| check_prebuilt(&package.folder(), slice::from_ref(build), Some(&nvrtc));
-    // Changes a file, asks, and changes it back.
+    // Changes a file, checks the images, and changes the file back.
     let said = |path: &str, new: &str| {
         let old = text(&package, path);
         package.write(path, new);
@@ -124,7 +124,7 @@ fn prebuilt_images_are_made_checked_and_used() {
     });
     check_prebuilt(&folder, &halves, Some(&nvrtc)).unwrap();
 
-    // The same in another folder.
+    // The images are the same in another folder.
     let other = with_samples();
     write_prebuilt(&other.folder(), &builds, Some(&nvrtc)).unwrap();
     for image in &report.images {

@@ -1,4 +1,4 @@
-//! With objects of the system's compiler, which Rust links with anyway.
+//! Tests with objects of the C compiler `cc`, which Rust needs for linking anyway.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A static library of this C source, made with these options of the compiler and of `ar`.
+/// Makes a static library of this C source, with these options of the compiler and of `ar`.
 fn library(source: &str, options: &[&str], ar: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -56,7 +56,7 @@ fn the_functions_are_replaced_once() {
 #[test]
 fn a_library_without_kernels_is_an_error() {
     assert_eq!(rename(&mut library("int x;", &[], "rcs")), Err(Refused::NoKernels));
-    // A function of that name that the library defines is none that it calls.
+    // The library defines a function of that name, but calls none.
     let defined = "void __cudaRegisterFunction(void) {}";
     assert_eq!(rename(&mut library(defined, &[], "rcs")), Err(Refused::NoKernels));
 }
@@ -70,7 +70,7 @@ fn what_is_not_an_archive_of_objects_is_refused() {
 }
 
 #[test]
-fn a_name_that_another_one_ends_with_stays() {
+fn a_longer_name_that_ends_with_the_functions_name_is_kept() {
     let other = format!("{CODE}void my__cudaRegisterFunction(void) {{}}");
     let mut bytes = library(&other, &[], "rcs");
     let before = bytes.clone();
