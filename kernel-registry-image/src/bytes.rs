@@ -1,6 +1,6 @@
-//! Little-endian numbers at offsets of bytes; `None` beyond their end.
+//! Reads little-endian numbers at an offset of a byte slice. The functions return `None` beyond the slice's end.
 
-/// `N` bytes at an offset.
+/// Returns the `N` bytes at an offset.
 pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..)?.first_chunk().copied()
 }

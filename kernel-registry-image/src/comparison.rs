@@ -48,9 +48,9 @@ pub struct Param<'a> {
 /// The result of comparing a declared parameter with the kernel's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They agree, as far as names and layouts tell.
+    /// Both parameters agree, as far as names and layouts tell.
     Meets,
-    /// They agree if the parameter's type, or its element type, is the expected one. Only returned if the layout is
+    /// Both agree if the declared type, or its element type, is the expected one. Only returned if the layout is
     /// unknown.
     Needs {
         /// The expected type.
@@ -58,7 +58,7 @@ pub enum Verdict {
         /// The error message if the type differs.
         message: String,
     },
-    /// They differ.
+    /// Both differ.
     Wrong(Mismatch),
 }
 
@@ -71,20 +71,20 @@ pub enum Expected {
     Pointer,
     /// Any type of this size and alignment.
     Layout {
-        /// In bytes.
+        /// Its size in bytes.
         size: u32,
-        /// In bytes, or 0 if the image does not tell.
+        /// Its alignment in bytes, or 0 if the image does not tell.
         align: u32,
         /// The fields of a struct, if a source tells them. Otherwise empty.
         fields: Vec<PlacedField>,
     },
-    /// The type that CUDA's headers call so, or one of this size and alignment without a name in CUDA.
+    /// The type that CUDA's headers define under this name, or a type of this size and alignment that has no name in CUDA.
     Named {
         /// Its name: `float4`.
         name: String,
-        /// In bytes.
+        /// Its size in bytes.
         size: u32,
-        /// In bytes, or 0 if it depends on the version of CUDA.
+        /// Its alignment in bytes, or 0 if it depends on the version of CUDA.
         align: u32,
     },
 }
@@ -117,7 +117,7 @@ pub enum About {
 }
 
 impl About {
-    /// The respect in one word.
+    /// Returns the respect in one word.
     pub const fn as_str(self) -> &'static str {
         match self {
             About::Symbol => "symbol",
@@ -172,13 +172,13 @@ pub enum BlockRule {
 }
 
 impl BlockRule {
-    /// The rule of a kernel, if its launch bounds set one.
+    /// Returns the rule of a kernel, if its launch bounds set one.
     pub fn from_entry(entry: &Entry) -> Option<BlockRule> {
         let required = entry.limits.required_threads.map(BlockRule::Exactly);
         required.or(entry.limits.max_threads.map(BlockRule::AtMost))
     }
 
-    /// Whether the kernel can be launched with these blocks.
+    /// Returns whether the kernel can be launched with blocks of this shape.
     pub const fn allows(self, [x, y, z]: [u32; 3]) -> bool {
         match self {
             BlockRule::Exactly([a, b, c]) => a == x && b == y && c == z,
@@ -186,7 +186,7 @@ impl BlockRule {
         }
     }
 
-    /// The error message for other blocks, without their threads.
+    /// Returns the error message for blocks that the rule does not allow, without the threads of these blocks.
     pub fn message(self, entry: &Entry) -> String {
         let name = entry.name();
         match self {
@@ -232,7 +232,8 @@ impl Param<'_> {
         }
     }
 
-    /// Size and alignment of this side in words, if they differ. Numbers need none: everybody knows their sizes.
+    /// Describes size and alignment of the declared type, if the layouts differ. Number types need no description: everybody knows
+    /// their sizes.
     fn own_layout(&self, about: About) -> String {
         match self.layout {
             Some([size, align]) if about == About::Layout && RustType::named(self.element()).is_none() => {
@@ -242,7 +243,7 @@ impl Param<'_> {
         }
     }
 
-    /// The type passed by value, or the element type of the slice or pointer.
+    /// Returns the type passed by value, or the element type of the slice or pointer.
     pub fn element(&self) -> &str {
         let (open, close) = match self.pass {
             Pass::Value => ("", ""),
@@ -255,13 +256,13 @@ impl Param<'_> {
         element.unwrap_or(self.spelled)
     }
 
-    /// The type without the `Option` of a slice that may be null.
+    /// Returns the type without the `Option` of a slice that may be null.
     fn reference(&self) -> &str {
         let inside = self.spelled.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>'));
         inside.filter(|_| self.is_nullable()).unwrap_or(self.spelled)
     }
 
-    /// Whether it is a slice in an `Option`: slices alone end with a bracket.
+    /// Returns whether the declared type is a slice in an `Option`: a slice alone ends with a bracket.
     fn is_nullable(&self) -> bool {
         matches!(self.pass, Pass::Slice | Pass::SliceMut) && self.spelled.ends_with('>')
     }
@@ -308,19 +309,19 @@ impl Param<'_> {
         }
     }
 
-    /// Whether it is floating point, if it is a number.
+    /// Returns whether the declared type is floating point, if it is a number.
     fn is_float(&self) -> Option<bool> {
         RustType::named(self.element()).map(|number| matches!(number, RustType::F32 | RustType::F64))
     }
 
-    /// The type that the elements of a slice or pointer must have.
+    /// Returns the type that the elements of a slice or pointer must have.
     fn pointee(&self, to: &CudaType) -> Option<Expected> {
         match to {
             // `void*` meets any pointer, and so does `c_void`, by any path.
             CudaType::Scalar(Scalar::Void) => None,
             _ if self.element().rsplit("::").next() == Some("c_void") => None,
             CudaType::Scalar(scalar) => Some(Expected::Scalar(*scalar)),
-            // The mangled name does not tell the layout of named types; CUDA's own are known here.
+            // The mangled name does not tell the layout of named types; the layouts of CUDA's own types are known here.
             CudaType::Named(name) => {
                 layout_of(name).map(|[size, align]| Expected::Named { name: name.clone(), size, align })
             }
@@ -328,7 +329,7 @@ impl Param<'_> {
         }
     }
 
-    /// Whether the type is the expected one, as far as its name or its layout tells.
+    /// Compares the declared type with the expected one, by name or layout. Returns `None` if neither is known.
     fn settle(&self, expected: &Expected) -> Option<Result<(), About>> {
         let name = self.element();
         let number = RustType::named(name);
@@ -352,7 +353,7 @@ impl Param<'_> {
     }
 }
 
-/// The kernel's signature in C++ or C, or its name. Long ones are cut, because each parameter's message can contain it.
+/// Returns the kernel's signature in C++ or C, or its name. A long text is cut, because each parameter's message can contain it.
 fn whole(entry: &Entry) -> String {
     const LONGEST: usize = 1000;
     let mut whole = match entry.typed_signature() {
@@ -367,7 +368,7 @@ fn whole(entry: &Entry) -> String {
     whole
 }
 
-/// The parameter in the image, in words.
+/// Describes the parameter of the image.
 fn there(cuda: Option<&CudaType>, layout: &ParamLayout) -> String {
     let align = layout.align.map(|align| format!(", aligned to {align}")).unwrap_or_default();
     match (cuda, layout.is_float(), layout.size) {

@@ -1,7 +1,7 @@
-//! Cubins: ELF files with machine code for one architecture.
+//! Reads cubins: ELF files with machine code for one architecture.
 //!
-//! NVIDIA does not document the format either. This code is based on cubins of CUDA 12.0
-//! and 13.0, the output of `cuobjdump -elf`, and the output of `ptxas -v`.
+//! NVIDIA does not document the format. This code is based on cubins of CUDA 12.0 and 13.0, the output of `cuobjdump -elf`, and the
+//! output of `ptxas -v`.
 
 mod frames;
 mod info;
@@ -17,13 +17,13 @@ use crate::stack::Stack;
 use crate::{Entry, Error, Limits, ParamLayout, Resources, Variant, VariantKind};
 use info::{Attribute, Attributes};
 
-/// Shared memory that the system reserves in each block from sm_90 on.
+/// Shared memory that CUDA reserves in each block from sm_90 on.
 const RESERVED_SHARED: u32 = 1024;
 
 /// The version of the format since CUDA 13. Newer versions may record needs in another way.
 const NEWEST_ABI: u8 = 8;
 
-/// What the linker records for kernels with recursive functions.
+/// The stack size that the linker records for kernels with recursive functions.
 const UNKNOWN_STACK: u32 = u32::MAX;
 
 /// Reads a cubin.
@@ -35,7 +35,7 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
     let functions = Functions::read(&elf)?;
     let calls = calls(&elf, &named)?;
     let stacks = calls.stacks(|function| functions.frame(function));
-    // A linked image holds the functions that launch kernels; those that print, say, are always the driver's.
+    // A linked image contains the functions that launch kernels. Functions such as `vprintf` are always the driver's.
     let callees = elf.functions.iter().filter(|function| !function.is_kernel);
     let needs = calls.needs(callees.map(|function| (function.index, needs::function_needs(function.name))));
     let mut entries = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
             section.map_or(0, |section| u32::try_from(section.size).unwrap_or(u32::MAX))
         };
         let shared = size(".nv.shared");
-        // The linker adds it.
+        // The linker adds the reserved shared memory.
         let reserved = if target.sm >= 90 && !elf.is_object { shared.min(RESERVED_SHARED) } else { 0 };
 
         let known = functions.known.get(&kernel.index).copied().unwrap_or_default();
@@ -129,21 +129,23 @@ fn limit(attribute: Attribute<'_>, limits: &mut Limits) -> Option<()> {
     Some(())
 }
 
-/// Known facts about functions, by symbol index.
+/// Known facts about functions.
 #[derive(Default)]
 struct Functions {
+    /// By symbol index.
     known: BTreeMap<u32, Known>,
-    /// By section: the largest frame among functions that lie in it beside its kernel. They are copies for this kernel.
+    /// By the section of a kernel: the largest frame of the functions beside the kernel in this section. These functions are copies
+    /// for this kernel.
     beside: BTreeMap<u16, u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     registers: Option<u32>,
-    /// From `.nv.info`. For functions beside a kernel it is the kernel's.
+    /// The frame as `.nv.info` tells it. For functions beside a kernel it is the kernel's.
     frame: u32,
     stack: Option<u32>,
-    /// From `.debug_frame`.
+    /// The frame as `.debug_frame` tells it.
     described: Option<u32>,
 }
 
@@ -193,16 +195,16 @@ impl Functions {
         self.known.get(&function).map_or(0, Known::frame)
     }
 
-    /// The largest frame or stack of any function.
+    /// Returns the largest frame or stack of any function.
     fn largest(&self) -> Option<u32> {
         let bounded = |known: &Known| known.stack.filter(|stack| *stack != UNKNOWN_STACK).unwrap_or(0);
         self.known.values().map(|known| known.frame().max(known.frame).max(bounded(known))).max()
     }
 
-    /// The least stack of a kernel without a bound: the frames of one pass through its calls.
+    /// Returns the least stack of a kernel, if nothing bounds its stack: the frames of one pass through its calls.
     ///
-    /// Where CUDA 13 compiles a kernel together with the functions that it calls, it does not record that there is no bound: it
-    /// leaves their frames out of the kernel's.
+    /// If CUDA 13 compiles a kernel together with the functions that it calls, it does not record that there is no bound. Instead
+    /// it leaves the frames of these functions out of the kernel's frame.
     fn recursive(&self, kernel: &Function<'_>, stacks: &BTreeMap<u32, Stack>) -> Option<u32> {
         let known = self.known.get(&kernel.index)?;
         let beside = self.beside.get(&kernel.place.section).copied().unwrap_or(0);
@@ -216,14 +218,14 @@ impl Functions {
     }
 }
 
-/// The call graph.
+/// Reads the call graph.
 ///
 /// A kernel's EXTERNS attribute names the undefined functions that its own code refers to. In code that was compiled
 /// separately and linked, calls between functions are in `.nv.callgraph`.
 fn calls(elf: &Elf<'_>, named: &BTreeMap<&str, &Section<'_>>) -> Result<Calls, Error> {
     let mut calls = Calls::default();
     let mut seen = BTreeSet::new();
-    // Functions of one name would read one section often.
+    // Each name once: many functions of one name would read the same section again and again.
     for function in elf.functions.iter().filter(|function| function.is_defined && seen.insert(function.name))
     {
         let Some(section) = named.get(format!(".nv.info.{}", function.name).as_str()) else {
@@ -243,7 +245,7 @@ fn calls(elf: &Elf<'_>, named: &BTreeMap<&str, &Section<'_>>) -> Result<Calls, E
     Ok(calls)
 }
 
-/// Pairs of symbol indices, in four tables. Each begins with the pair of 0 and its negated number.
+/// Reads pairs of symbol indices, in four tables. Each table begins with a pair of 0 and the table's negated number.
 fn callgraph(data: &[u8], calls: &mut Calls) {
     let mut table = 0;
     for pair in data.chunks_exact(8) {

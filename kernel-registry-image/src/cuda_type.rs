@@ -13,9 +13,9 @@ pub enum CudaType {
     Pointer {
         /// What it points to.
         to: Box<CudaType>,
-        /// Whether that is `const`.
+        /// Whether the pointee is `const`.
         is_const: bool,
-        /// Whether that is `volatile`.
+        /// Whether the pointee is `volatile`.
         is_volatile: bool,
     },
     /// A class, structure, union or enumeration, known by name only, as the mangled name tells no more:
@@ -26,7 +26,7 @@ pub enum CudaType {
     Other(String),
 }
 
-/// How deep pointers to pointers are followed.
+/// The deepest nesting of pointers that is read.
 const MAX_DEPTH: u32 = 32;
 
 impl CudaType {
@@ -43,12 +43,12 @@ impl CudaType {
         qualified(text.trim(), MAX_DEPTH).0
     }
 
-    /// Its size in bytes as a parameter, where it is known.
+    /// Returns the size of a parameter of this type in bytes, where it is known.
     pub fn size(&self) -> Option<u32> {
         self.layout().map(|[size, _]| size)
     }
 
-    /// Its size and its alignment in bytes, where they are known. The alignment is 0 where it depends on the version of CUDA.
+    /// Returns size and alignment in bytes, where they are known. The alignment is 0 where it depends on the version of CUDA.
     pub fn layout(&self) -> Option<[u32; 2]> {
         match self {
             CudaType::Scalar(scalar) => scalar.size().map(|size| [size; 2]),
@@ -59,7 +59,7 @@ impl CudaType {
     }
 }
 
-/// A type, and its own `const` and `volatile`, which count only behind a pointer.
+/// Reads a type. Returns it with its own `const` and `volatile`, which matter only if a pointer leads to the type.
 fn qualified(mut text: &str, depth: u32) -> (CudaType, bool, bool) {
     let whole = text;
     let (mut is_const, mut is_volatile) = (false, false);
@@ -98,7 +98,7 @@ fn qualified(mut text: &str, depth: u32) -> (CudaType, bool, bool) {
     (ty, is_const, is_volatile)
 }
 
-/// Size and alignment of the types that CUDA's own headers define: vectors, floating point in sixteen and eight bits, and
+/// Returns size and alignment of a type that CUDA's own headers define: vectors, floating point in sixteen and eight bits, and
 /// tensor maps. The alignment is 0 where it depends on the version of CUDA.
 pub(crate) fn layout_of(name: &str) -> Option<[u32; 2]> {
     const COMPONENTS: [(&str, u32); 12] = [
@@ -136,13 +136,13 @@ pub(crate) fn layout_of(name: &str) -> Option<[u32; 2]> {
     Some([count * component, align])
 }
 
-/// The text without a qualifier at its end: behind a space, or behind the `*` that it qualifies.
+/// Removes a qualifier from the end of a text, where it is behind a space, or behind the `*` that it qualifies.
 fn qualifier<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let rest = text.strip_suffix(word)?;
     rest.ends_with([' ', '*']).then(|| rest.trim_end())
 }
 
-/// Whether this is the name of a type: identifiers and `::`, with template arguments of any kind.
+/// Returns whether this is the name of a type: identifiers and `::`, with template arguments of any kind.
 fn is_name(text: &str) -> bool {
     let text = text.replace("(anonymous namespace)", "anonymous");
     let mut depth = 0u32;

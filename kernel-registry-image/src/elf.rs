@@ -1,7 +1,7 @@
-//! The ELF file that a cubin is: sections by name, and functions by symbol.
+//! Reads the ELF file that a cubin is: sections by name, and functions by symbol.
 //!
-//! In other ELF files names or sections can overlap, so a small file can describe more bytes than it has. In a cubin they do not overlap: if
-//! their sizes add up to more than the file, it is refused.
+//! In other ELF files names or sections can overlap, so a small file can describe more bytes than it has. In a cubin they do not
+//! overlap: a file is refused if their sizes add up to more than the file.
 
 use std::collections::BTreeSet;
 
@@ -36,12 +36,13 @@ pub(crate) fn is_elf(image: &[u8]) -> bool {
     image.starts_with(b"\x7fELF")
 }
 
-/// Whether this is the beginning of a cubin, and not of another ELF file.
+/// Returns whether this is the beginning of a cubin, and not of another ELF file.
 pub(crate) fn is_cubin(image: &[u8]) -> bool {
     is_elf(image) && bytes::u16_at(image, 18).map(Machine) == Some(EM_CUDA)
 }
 
-/// Where the last table, section or segment ends. Subtracts the size of the header tables from `effort`, the work that is left to the reader.
+/// Returns the offset at which the last table, section or segment ends. Subtracts the size of the header tables from `effort`, the
+/// work that is left to the reader.
 pub(crate) fn end(image: &[u8], effort: &mut usize) -> Option<usize> {
     let header = Header::parse(image).ok()?;
     let tables = Tables::read(header, image).ok()?;
@@ -49,7 +50,7 @@ pub(crate) fn end(image: &[u8], effort: &mut usize) -> Option<usize> {
     usize::try_from(tables.end.max(end_of_parts(header, image).ok()?)).ok()
 }
 
-/// The tables of segments and sections in the file.
+/// The end and the size of the tables of segments and sections.
 struct Tables {
     end: u64,
     size: u64,
@@ -65,7 +66,7 @@ impl Tables {
     }
 }
 
-/// Where the last segment or section ends.
+/// Returns the offset at which the last segment or section ends.
 fn end_of_parts(header: &Header, image: &[u8]) -> object::read::Result<u64> {
     let segments = header.program_headers(LE, image)?.iter().map(|segment| segment.file_range(LE));
     let sections = header.section_headers(LE, image)?.iter().filter(|section| is_in_file(section));
@@ -74,7 +75,7 @@ fn end_of_parts(header: &Header, image: &[u8]) -> object::read::Result<u64> {
     Ok(ends.max().unwrap_or(0))
 }
 
-/// Checks that all that the headers name is in the file: the driver reads it without asking.
+/// Checks that the file contains everything that the headers name: the driver reads that without a check.
 fn check_end(header: &Header, image: &[u8]) -> Result<(), Error> {
     let malformed = |error: object::read::Error| Error::malformed("the ELF headers", error.to_string());
     let available = image.len() as u64;
@@ -90,7 +91,7 @@ fn is_in_file(section: &SectionHeader64<LittleEndian>) -> bool {
     !matches!(section.sh_type(LE), SHT_NOBITS | SHT_CUDA_GLOBAL | SHT_CUDA_SHARED)
 }
 
-/// A cubin, taken apart.
+/// The parts of a cubin.
 pub(crate) struct Elf<'a> {
     /// `EI_ABIVERSION`: 7 up to CUDA 12, 8 since CUDA 13.
     pub(crate) abi: u8,
@@ -105,7 +106,7 @@ pub(crate) struct Elf<'a> {
     symbols: SymbolTable<'a, Header>,
 }
 
-/// Where code is: a section by its number, and an address in it.
+/// The address of code: the number of a section, and an address in this section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CodeAddress {
     pub(crate) section: u16,
@@ -115,7 +116,7 @@ pub(crate) struct CodeAddress {
 /// A section of a cubin.
 pub(crate) struct Section<'a> {
     pub(crate) name: &'a str,
-    /// Its bytes. Empty for sections that take no place in the file, and for Mercury's.
+    /// Its bytes. Empty for sections that have no bytes in the file, and for Mercury's.
     pub(crate) data: &'a [u8],
     /// Its size in memory.
     pub(crate) size: u64,
@@ -141,7 +142,7 @@ impl<'a> Elf<'a> {
             let (needed, available) = (size_of::<Header>() as u64, image.len() as u64);
             return Err(Error::Truncated { place: HEADER, needed, available });
         }
-        // The machine stands at the same place in ELF files of both sizes.
+        // The machine has the same offset in ELF files of 32 and of 64 bits.
         match bytes::u16_at(image, 18).map(Machine) {
             Some(EM_CUDA) => {}
             machine => return Err(Error::OtherElf { machine: machine.map_or(0, |machine| machine.0) }),
@@ -183,7 +184,7 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Where the symbol of this number is.
+    /// Returns the address of the symbol of this number.
     pub(crate) fn place(&self, symbol: u32) -> Option<CodeAddress> {
         self.symbols.symbol(SymbolIndex(symbol as usize)).ok().map(place)
     }
@@ -197,7 +198,7 @@ fn place(symbol: &Sym64<LittleEndian>) -> CodeAddress {
     CodeAddress { section: symbol.st_shndx(LE).0, address: symbol.st_value(LE) }
 }
 
-/// How many bytes of the file are left for parts, which do not overlap.
+/// The number of bytes of the file that are left for parts of one kind, which must not overlap.
 struct Room(usize);
 
 impl Room {
@@ -212,7 +213,7 @@ impl Room {
     }
 }
 
-/// The functions. Each kernel has a name of its own, and a section for its code.
+/// Reads the functions. Fails if two kernels have one name, or if there are more kernels than sections for their code.
 fn functions<'a>(
     symbols: &SymbolTable<'a, Header>,
     mut room: Room,

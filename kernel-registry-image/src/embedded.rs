@@ -1,10 +1,10 @@
 //! Finds images within other bytes, such as those of a program that carries them.
 //!
-//! Only the length of an image has to be known, not its place: fatbins and cubins begin with their magic numbers, and PTX
+//! Only the length of an image has to be known, not its offset: fatbins and cubins begin with their magic numbers, and PTX
 //! with `.version`, behind comments. Each candidate has to be an image from its first byte to its last.
 //!
-//! One pass notes where images may begin and end, and compares that with all lengths. So a search reads little but images, and
-//! its time is in proportion to their bytes.
+//! One pass notes the offsets where images may begin and end, and compares them with all lengths. So a search reads little but
+//! images, and its time is in proportion to their bytes.
 
 mod span;
 mod text;
@@ -16,11 +16,11 @@ use kernel_registry_cuda::fatbin;
 use crate::{Image, elf, read};
 use span::{End, Start};
 
-/// How many bytes are read to find the ends of images, for each byte of the program. Images do not overlap, so only hostile
+/// The most bytes that are read to find the ends of images, for each byte that is searched. Images do not overlap, so only hostile
 /// bytes need more.
 const EFFORT: usize = 8;
 
-/// The most places that are noted for one length within that length.
+/// The most candidates of one length that begin within one such length.
 const OVERLAPPING: u8 = 4;
 
 /// A search for images of certain lengths, wherever they lie.
@@ -37,13 +37,13 @@ const OVERLAPPING: u8 = 4;
 #[derive(Clone, Debug)]
 pub struct Search<'a> {
     bytes: &'a [u8],
-    /// By length.
-    places: BTreeMap<usize, Places>,
+    /// The candidates, by length.
+    candidates: BTreeMap<usize, Candidates>,
 }
 
-/// Where images of one length may lie, in the order of the bytes.
+/// The offsets at which images of one length may begin, ascending.
 #[derive(Clone, Debug, Default)]
-struct Places {
+struct Candidates {
     /// Fatbins and cubins.
     binaries: Vec<Candidate>,
     /// PTX texts. As a rule a text ends with its last kernel.
@@ -52,15 +52,15 @@ struct Places {
     commented: Vec<Candidate>,
 }
 
-/// A place where an image may lie.
+/// An offset at which an image may begin.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// The number of its [`Start`]. Each start begins one image.
+    /// The index of its [`Start`]. At each start begins one image at most.
     start: usize,
     begin: usize,
 }
 
-/// Places at which images may begin and end.
+/// Offsets at which images may begin and end.
 struct Starts<'a> {
     bytes: &'a [u8],
     /// Fatbins and cubins.
@@ -70,37 +70,37 @@ struct Starts<'a> {
     ends: Vec<End>,
 }
 
-/// The last byte of an image that ends at an end.
+/// Returns the largest offset at which an image may end, for one `End`.
 type Latest = fn(&End) -> usize;
 
 impl<'a> Search<'a> {
     /// Searches all bytes once, for images of these lengths.
     pub fn new(bytes: &'a [u8], lengths: impl IntoIterator<Item = usize>) -> Self {
-        let mut places: BTreeMap<usize, Places> =
-            lengths.into_iter().map(|length| (length, Places::default())).collect();
-        let lengths: Vec<usize> = places.keys().copied().collect();
+        let mut candidates: BTreeMap<usize, Candidates> =
+            lengths.into_iter().map(|length| (length, Candidates::default())).collect();
+        let lengths: Vec<usize> = candidates.keys().copied().collect();
         let starts = Starts::find(bytes);
         let mut note = |starts: &Starts<'_>,
                         among: &[Start],
                         latest: Latest,
-                        of: fn(&mut Places) -> &mut Vec<Candidate>| {
-            starts.places(among, &lengths, latest, |length, place| {
-                of(places.entry(length).or_default()).push(place);
+                        of: fn(&mut Candidates) -> &mut Vec<Candidate>| {
+            starts.candidates(among, &lengths, latest, |length, candidate| {
+                of(candidates.entry(length).or_default()).push(candidate);
             });
         };
-        note(&starts, &starts.binaries, |end| end.with_filler, |places| &mut places.binaries);
-        note(&starts, &starts.texts, |end| end.with_filler, |places| &mut places.texts);
-        note(&starts, &starts.texts, |end| end.with_comments, |places| &mut places.commented);
-        Search { bytes, places }
+        note(&starts, &starts.binaries, |end| end.with_filler, |candidates| &mut candidates.binaries);
+        note(&starts, &starts.texts, |end| end.with_filler, |candidates| &mut candidates.texts);
+        note(&starts, &starts.texts, |end| end.with_comments, |candidates| &mut candidates.commented);
+        Search { bytes, candidates }
     }
 
-    /// The images of one of the lengths. Equal ones count once.
+    /// Returns the images of one of the lengths. Equal images count once.
     pub fn images(&self, length: usize) -> Vec<Image> {
         let mut found = Found { bytes: self.bytes, length, read: HashMap::new(), images: HashMap::new() };
-        let Some(places) = self.places.get(&length) else { return Vec::new() };
-        found.read_all(&places.binaries);
-        if !found.read_all(&places.texts) {
-            found.read_all(&places.commented);
+        let Some(candidates) = self.candidates.get(&length) else { return Vec::new() };
+        found.read_all(&candidates.binaries);
+        if !found.read_all(&candidates.texts) {
+            found.read_all(&candidates.commented);
         }
         found.in_order()
     }
@@ -125,7 +125,8 @@ impl<'a> Starts<'a> {
         starts
     }
 
-    /// Adds the containers that follow each other from here on; an image may begin with any of them. Returns their end.
+    /// Adds the containers that follow each other from this offset on; an image may begin with any of them. Returns the offset
+    /// behind them.
     fn add_fatbins(&mut self, mut at: usize) -> usize {
         let (first, start) = (self.binaries.len(), self.ends.len());
         while let Some(length) = fatbin::container_len(&self.bytes[at..]) {
@@ -141,7 +142,7 @@ impl<'a> Starts<'a> {
         if end == start { 0 } else { at }
     }
 
-    /// Adds the cubin at this place, whose header says where it ends.
+    /// Adds the cubin at this offset, whose header says where it ends.
     fn add_cubin(&mut self, at: usize, effort: &mut usize) {
         if let Some(end) = elf::end(&self.bytes[at..], effort) {
             let index = self.ends.len();
@@ -150,8 +151,8 @@ impl<'a> Starts<'a> {
         }
     }
 
-    /// Notes where images of these lengths, in ascending order, can lie if they begin at these starts.
-    fn places(
+    /// Calls `note` with each length and each candidate of this length that begins at one of these starts. `lengths` is ascending.
+    fn candidates(
         &self,
         among: &[Start],
         lengths: &[usize],
@@ -162,7 +163,7 @@ impl<'a> Starts<'a> {
         for (start, Start { beginnings, ends }) in among.iter().enumerate() {
             let ends = &self.ends[ends.clone()];
             for begin in beginnings.iter().copied() {
-                // Both ends and lengths are in order: each side skips what the other one has not.
+                // Ends and lengths are both ascending, so the search skips ends and lengths that have no counterpart.
                 let mut next = 0;
                 while let Some(length) = lengths.get(next).copied() {
                     let end = begin.saturating_add(length);
@@ -185,13 +186,13 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// Images of one length.
+/// The images of one length that were found.
 struct Found<'a> {
     bytes: &'a [u8],
     length: usize,
-    /// Whether bytes are an image. A program can have many copies of one.
+    /// Whether these bytes are an image. A program can have many copies of an image, and each is read once.
     read: HashMap<&'a [u8], bool>,
-    /// With the order in which they were found.
+    /// The images, with the order in which they were found.
     images: HashMap<Image, usize>,
 }
 
@@ -202,10 +203,10 @@ impl Found<'_> {
         images.into_iter().map(|(image, _)| image).collect()
     }
 
-    /// Reads the images at these places, at most one for each start. Returns whether there was any.
-    fn read_all(&mut self, places: &[Candidate]) -> bool {
+    /// Reads the images at these offsets, at most one for each start. Returns whether there was any.
+    fn read_all(&mut self, candidates: &[Candidate]) -> bool {
         let mut last = None;
-        for Candidate { start, begin } in places.iter().copied() {
+        for Candidate { start, begin } in candidates.iter().copied() {
             if last != Some(start) && self.read_one(begin) {
                 last = Some(start);
             }

@@ -29,7 +29,8 @@ pub struct Entry {
     pub frames: StackFrames,
     /// Bytes of its machine code, with the functions that were copied beside it, or of its text in PTX.
     pub code_size: u32,
-    /// Whether its PTX is by LLVM's NVPTX back end, as rustc's is, and not by nvcc. Then it may take a slice's length as an argument.
+    /// Whether LLVM's NVPTX back end wrote its PTX, as for rustc, and not nvcc. Such a kernel may take a slice's length as an
+    /// argument.
     pub(crate) is_of_llvm: bool,
     /// Whether the types in the signature are those of the parameters.
     is_typed: bool,
@@ -42,18 +43,18 @@ impl Entry {
         Entry { symbol: symbol.to_owned(), is_typed, signature, ..Entry::default() }
     }
 
-    /// The C++ name where there is one (`reduce<float, 128u>`), otherwise the symbol.
+    /// Returns the C++ name where there is one (`reduce<float, 128u>`), otherwise the symbol.
     pub fn name(&self) -> &str {
         self.signature.as_ref().map_or(&self.symbol, |signature| &signature.name)
     }
 
-    /// The signature, if its types are those of the parameters in the image: as many, and of the same sizes. In kernels of numba
-    /// they are not: an array of the signature is several parameters there.
+    /// Returns the signature, if its types are those of the parameters in the image: as many, and of the same sizes. In kernels of
+    /// numba they are not, because an array in the signature is several parameters in the image.
     pub fn typed_signature(&self) -> Option<&Signature> {
         self.signature.as_ref().filter(|_| self.is_typed)
     }
 
-    /// The type of a parameter, by the mangled name or by the source. The types of the mangled name are used only if all
+    /// Returns the type of a parameter, by the mangled name or by the source. The types of the mangled name are used only if all
     /// of them fit the image's parameters. Nothing else links the name to the parameters.
     pub fn cuda_type(&self, index: usize) -> Option<&CudaType> {
         match self.typed_signature() {
@@ -70,23 +71,23 @@ impl Entry {
         self.params = params;
     }
 
-    /// Whether it is PTX with parameters, which has types; machine code tells sizes only.
+    /// Returns whether the types of parameters are known, as in PTX. Machine code tells sizes only.
     pub fn tells_types(&self) -> bool {
         self.params.iter().any(|param| param.ptx_type.is_some())
     }
 
-    /// Bytes of all its parameters together, with the gaps between them.
+    /// Returns the bytes of all parameters together, with the gaps between them.
     pub fn params_size(&self) -> u32 {
         self.params.iter().map(|param| param.offset.saturating_add(param.size)).max().unwrap_or(0)
     }
 }
 
-/// Where a parameter lies among the arguments of a launch.
+/// The position of a parameter among the arguments of a launch, with its size and type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ParamLayout {
-    /// Bytes from the first parameter to this one. In machine code it depends on the architecture if this or an earlier parameter is
-    /// aligned to more than 16 bytes: machine code aligns the address, not the offset.
+    /// Bytes from the first parameter to this one. In machine code the offset depends on the architecture if this or an earlier
+    /// parameter is aligned to more than 16 bytes: machine code aligns the address, not the offset.
     pub offset: u32,
     /// Bytes that it takes.
     pub size: u32,
@@ -102,7 +103,7 @@ pub struct ParamLayout {
 }
 
 impl ParamLayout {
-    /// Whether it can have this type. Size and kind (integer or floating point) must agree where both are known.
+    /// Returns whether the parameter can have this type. Size and kind (integer or floating point) must agree where both are known.
     pub fn fits(&self, ty: &CudaType) -> bool {
         let is_float = match ty {
             CudaType::Scalar(scalar) => Some(matches!(scalar, Scalar::Float | Scalar::Double)),
@@ -113,8 +114,8 @@ impl ParamLayout {
             && is_float.zip(self.is_float()).is_none_or(|(here, there)| here == there)
     }
 
-    /// Whether PTX says that it is floating point, or that it is not. PTX tells neither signs, nor what addresses point to, nor
-    /// anything about types such as `.b32` and `.b8[16]`.
+    /// Returns whether the parameter is floating point, if PTX tells that. PTX tells neither signs, nor what addresses point to,
+    /// nor anything about types such as `.b32` and `.b8[16]`.
     pub(crate) fn is_float(&self) -> Option<bool> {
         match self.ptx_type.as_deref()? {
             "f32" | "f64" => Some(true),
@@ -140,7 +141,7 @@ pub struct Limits {
     pub max_cluster: Option<u32>,
 }
 
-/// The threads of a block.
+/// Returns the threads of a block.
 pub(crate) fn threads(block: [u32; 3]) -> u32 {
     block.into_iter().fold(1, u32::saturating_mul)
 }
@@ -153,10 +154,10 @@ pub struct Resources {
     pub registers: u32,
     /// Shared memory of a block that its own variables take, as `ptxas -v` counts it.
     pub static_shared: u32,
-    /// Shared memory that the system reserves in a block: 1024 bytes, or none if the kernel uses no shared memory. From sm_90 on, the
+    /// Shared memory that CUDA reserves in a block: 1024 bytes, or none if the kernel uses no shared memory. From sm_90 on, the
     /// size of the kernel's ELF section `.nv.shared` includes it.
     pub reserved_shared: u32,
-    /// Constant memory of the kernel, which holds its parameters and what the system puts in front of them:
+    /// Constant memory of the kernel, which holds its parameters and what CUDA puts in front of them:
     /// `cmem[0]` of `ptxas -v`.
     pub constants: u32,
     /// Local memory of a thread for the frame of the kernel itself, and of functions that the

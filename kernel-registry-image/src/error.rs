@@ -1,4 +1,4 @@
-//! Why bytes could not be read as an image.
+//! The error for bytes that cannot be read as an image.
 
 use std::fmt;
 
@@ -27,14 +27,14 @@ pub enum Error {
     },
     /// Something in the image contradicts its format.
     Malformed {
-        /// Where: a line of PTX, or a section or record.
+        /// The place: a line of PTX, or a section or record.
         place: String,
         /// What is wrong there.
         problem: String,
     },
     /// Part of the image is of a form that this crate does not know, as newer CUDA toolkits may write it.
     UnknownFormat {
-        /// Where: a section or record.
+        /// The place: a section or record.
         place: String,
         /// What has this form.
         what: &'static str,
@@ -79,7 +79,7 @@ impl Error {
     }
 }
 
-/// The name, if it has no control characters.
+/// Returns the name, or an error if the name has control characters.
 pub(crate) fn printable<'a>(place: &str, name: &'a str) -> Result<&'a str, Error> {
     if !name.contains(is_control) {
         return Ok(name);

@@ -1,4 +1,4 @@
-//! Fatbins, the containers of PTX and cubins: their entries, unpacked and read.
+//! Reads fatbins, the containers of PTX and cubins: unpacks and reads their entries.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use crate::signature::once_each;
 use crate::unpack::{MAX_PLAIN_SIZE, Packing, unpack};
 use crate::{Error, Image, ImageKind, ParamLayout, Portability, Unread, Variant, cubin, ptx};
 
-/// How many bytes each byte of a file may unpack to. Compilers reach 5 to 20.
+/// The most bytes to which each byte of a file may unpack. Compilers reach 5 to 20.
 const MAX_GROWTH: u64 = 32;
 
-/// How many bytes may still be unpacked.
+/// The number of bytes that may still be unpacked.
 struct Budget {
     /// The number of the current container.
     container: usize,
@@ -25,7 +25,7 @@ impl Budget {
         Budget { container: 0, of_container: MAX_PLAIN_SIZE, of_file }
     }
 
-    /// Begins the allowance of a container.
+    /// Begins a container, which has an allowance of its own.
     fn enter(&mut self, container: usize) {
         if self.container != container {
             (self.container, self.of_container) = (container, MAX_PLAIN_SIZE);
@@ -67,8 +67,8 @@ pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
     }
 }
 
-/// Reads one variant of a fatbin: the machine code of the newest architecture, or else the PTX of the newest. This takes a fraction
-/// of the time, and is enough for what all variants have in common: parameters, recursion, needs.
+/// Reads one variant of a fatbin: the machine code of the newest architecture, or else the PTX of the newest. Reading one variant
+/// takes a fraction of the time, and is enough for the facts that all variants have in common: parameters, recursion, needs.
 ///
 /// # Errors
 ///
@@ -85,7 +85,7 @@ pub fn newest_variant(image: &[u8]) -> Result<Image, Error> {
     Ok(Image::new(ImageKind::Fatbin, read_entry(newest, &mut Budget::for_file(image))?))
 }
 
-/// The PTX texts in a fatbin, unpacked.
+/// Returns the PTX texts in a fatbin, unpacked.
 ///
 /// # Errors
 ///
@@ -123,7 +123,7 @@ fn read_entry(entry: &Entry<'_>, budget: &mut Budget) -> Result<Vec<Variant>, Er
     if matches!(plain, Cow::Owned(_)) {
         budget.take(size(&variants));
     }
-    // What the image itself says comes first. A cubin for a family may not say it.
+    // The image's own target counts more than the entry's. A cubin for a family may not name the family.
     for variant in &mut variants {
         if variant.target.portability == Portability::Forward {
             variant.target.portability = portability(entry);
@@ -132,7 +132,7 @@ fn read_entry(entry: &Entry<'_>, budget: &mut Budget) -> Result<Vec<Variant>, Er
     Ok(variants)
 }
 
-/// The bytes of an entry, unpacked.
+/// Returns the bytes of an entry, unpacked.
 fn plain<'a>(entry: &Entry<'a>, budget: &mut Budget) -> Result<Cow<'a, [u8]>, Error> {
     let Some(packing) = packing(entry)? else { return Ok(entry.payload.into()) };
     let packed = entry.payload.get(..entry.packed_len as usize).ok_or(Error::Truncated {
@@ -147,7 +147,7 @@ fn plain<'a>(entry: &Entry<'a>, budget: &mut Budget) -> Result<Cow<'a, [u8]>, Er
     Ok(plain?.into())
 }
 
-/// The memory that variants take, in bytes, as an estimate.
+/// Returns the memory that variants take, in bytes, as an estimate.
 fn size(variants: &[Variant]) -> u64 {
     let of_entry = |entry: &crate::Entry| {
         size_of_val(entry) + entry.symbol.len() + entry.params.len() * size_of::<ParamLayout>()

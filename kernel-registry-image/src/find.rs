@@ -9,7 +9,7 @@ use crate::{Entry, Image, Signature, near};
 const LISTED: usize = 8;
 
 impl Image {
-    /// The kernel that is called `name`: its symbol, or its C++ name with or without namespaces and template
+    /// Returns the kernel that is called `name`: its symbol, or its C++ name with or without namespaces and template
     /// arguments. Hashes of the source's path in a symbol do not count: see [`stable_symbol`](crate::stable_symbol). Errors call the
     /// image `file`. If several variants have the kernel, PTX is preferred.
     ///
@@ -29,7 +29,7 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// No kernel has this name, several have, or it cannot be used: see [`FindError`].
+    /// No kernel has this name, several have it, or the kernel cannot be used: see [`FindError`].
     pub fn find(&self, name: &str, file: &str) -> Result<&Entry, FindError> {
         let found = self.named(name);
         let (called, file) = (name.to_owned(), file.to_owned());
@@ -45,15 +45,15 @@ impl Image {
         Ok(found.iter().find(|entry| entry.tells_types()).unwrap_or(first))
     }
 
-    /// All kernels that are called `name`, in the order of the variants. Usually each variant has one.
+    /// Returns all kernels that are called `name`, in the order of the variants. Usually each variant has one.
     pub fn named(&self, name: &str) -> Vec<&Entry> {
-        self.entries(self.names().places(name)).collect()
+        self.entries(self.names().indices(name)).collect()
     }
 
-    /// The C++ signatures of all instances of a template, which is named with or without namespaces.
+    /// Returns the C++ signatures of all instances of a template, which is named with or without namespaces.
     pub fn instances_of(&self, template: &str) -> Vec<&Signature> {
-        let places = self.names().names.get(template).map_or(&[][..], Vec::as_slice);
-        let signatures = self.entries(places).filter_map(|entry| entry.signature.as_ref());
+        let indices = self.names().names.get(template).map_or(&[][..], Vec::as_slice);
+        let signatures = self.entries(indices).filter_map(|entry| entry.signature.as_ref());
         signatures.filter(|signature| !signature.template_args.is_empty()).collect()
     }
 
@@ -61,8 +61,8 @@ impl Image {
         self.index.get(&self.variants)
     }
 
-    fn entries<'a>(&'a self, places: &'a [EntryIndex]) -> impl Iterator<Item = &'a Entry> {
-        places.iter().filter_map(|place| place.entry(&self.variants))
+    fn entries<'a>(&'a self, indices: &'a [EntryIndex]) -> impl Iterator<Item = &'a Entry> {
+        indices.iter().filter_map(|index| index.entry(&self.variants))
     }
 
     fn missing(&self, name: String, file: String) -> FindError {
@@ -76,7 +76,7 @@ impl Image {
     }
 }
 
-/// Names that differ between the kernels: C++ names, or symbols for overloads.
+/// Returns names that tell the kernels apart: C++ names, or symbols for overloads.
 fn distinct(found: &[&Entry]) -> Vec<String> {
     let sorted = |name: fn(&Entry) -> &str| {
         let mut names: Vec<_> = found.iter().map(|entry| name(entry).to_owned()).collect();
@@ -103,7 +103,7 @@ pub enum FindError {
         near: Vec<String>,
         /// The names of all kernels in the image.
         there: Vec<String>,
-        /// Why a variant cannot be read, in a sentence. The kernel may be in that one.
+        /// A sentence about why a variant cannot be read. The kernel may be in that variant.
         unread: Option<String>,
     },
     /// Several kernels have this name.

@@ -44,7 +44,7 @@ pub enum ImageKind {
 }
 
 impl Image {
-    /// The names of its variants, as nvcc calls them, separated by commas: `sm_90` for machine code, `compute_75` for PTX.
+    /// Returns the names of the variants, as nvcc calls them, separated by commas: `sm_90` for machine code, `compute_75` for PTX.
     pub fn variant_names(&self) -> String {
         let name = |variant: &Variant| {
             let target = variant.target.to_string();
@@ -56,19 +56,19 @@ impl Image {
         self.variants.iter().map(name).collect::<Vec<_>>().join(",")
     }
 
-    /// Services of the driver that a kernel uses, in any variant.
+    /// Returns the services of the driver that a kernel uses in any variant.
     pub fn needs(&self, symbol: &str) -> Needs {
         let mut needs = self.named(symbol).into_iter().fold(Needs::NONE, |all, entry| all.and(entry.needs));
         needs.unknown |= !self.unread.is_empty();
         needs
     }
 
-    /// Whether it is the text of one PTX module whose kernels can be [compiled apart](Variant::separable).
+    /// Returns whether the image is the text of one PTX module whose kernels can be [compiled apart](Variant::separable).
     pub fn is_separable(&self) -> bool {
         self.kind == ImageKind::Ptx && matches!(self.variants.as_slice(), [variant] if variant.separable)
     }
 
-    /// Stack frames of a kernel that the driver does not report: the largest in any variant.
+    /// Returns the stack frames of a kernel that the driver does not report: the largest in any variant.
     pub fn stack_frames(&self, symbol: &str) -> StackFrames {
         self.named(symbol).into_iter().fold(StackFrames::KNOWN, |most, entry| StackFrames {
             recursive: most.recursive.max(entry.frames.recursive),

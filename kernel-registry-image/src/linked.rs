@@ -1,4 +1,4 @@
-//! The fatbins that nvcc put into a binary: a section with one container after the other, thousands in a large library.
+//! Reads the fatbins that nvcc put into a binary: an ELF section with one container after the other, thousands in a large library.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -15,33 +15,33 @@ pub const SECTION: &str = ".nv_fatbin";
 /// The section of object files that holds device code before the device linker (`-rdc=true`): no image.
 pub const RELOCATABLE_SECTION: &str = "__nv_relfatbin";
 
-/// Reads all containers of these sections as one image, on all cores. Containers that cannot be read are among its unread
-/// variants. Behind a container with a damaged length nothing is found.
+/// Reads all containers of these sections as one image, on all cores. Containers that cannot be read are among the image's unread
+/// variants. Containers behind one with a damaged length are not found.
 pub fn read_linked(sections: &[&[u8]]) -> Image {
     let mut damaged = Vec::new();
     let containers: Vec<&[u8]> =
         sections.iter().flat_map(|section| containers(section, &mut damaged)).collect();
-    let (next, read_ones) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some((number, container)) = {
             let number = next.fetch_add(1, Ordering::Relaxed);
             containers.get(number).map(|container| (number, container))
         } {
             let image = read(container);
-            read_ones.lock().unwrap_or_else(PoisonError::into_inner).push((number, image));
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((number, image));
         }
     };
     thread::scope(|scope| {
         for _ in 1..thread::available_parallelism().map_or(1, usize::from) {
-            // Without another thread, this one does all.
+            // If no thread can be started, the present one does all the work.
             let _ = thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
     });
-    let mut read_ones = read_ones.into_inner().unwrap_or_else(PoisonError::into_inner);
-    read_ones.sort_by_key(|(number, _)| *number);
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(number, _)| *number);
     let mut all = Image { unread: damaged, ..Image::new(ImageKind::Fatbin, Vec::new()) };
-    for (_, image) in read_ones {
+    for (_, image) in results {
         match image {
             Ok(image) => {
                 all.variants.extend(image.variants);
@@ -53,7 +53,7 @@ pub fn read_linked(sections: &[&[u8]]) -> Image {
     all
 }
 
-/// The containers of a section.
+/// Splits a section into its containers.
 fn containers<'a>(section: &'a [u8], damaged: &mut Vec<Unread>) -> Vec<&'a [u8]> {
     let (mut found, mut rest) = (Vec::new(), section);
     while let Some(start) = rest.iter().position(|byte| *byte != 0) {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_told_and_hides_nothing_before_it() {
+    fn damage_is_reported_and_hides_nothing_before_it() {
         let (whole, mut damaged) = (container("whole"), container("damaged"));
         damaged[8] = 0xff;
         let image = read_linked(&[&[&whole[..], &damaged].concat(), b"something else", &[]]);

@@ -1,4 +1,4 @@
-//! The names of an image's kernels, for searches.
+//! An index of the names of an image's kernels, for searches.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -42,15 +42,16 @@ impl fmt::Debug for Index {
 }
 
 #[derive(Default)]
+/// The kernels of an image, by their names.
 pub(crate) struct Names {
     symbols: HashMap<String, Vec<EntryIndex>>,
     /// C++ names, whole, without template arguments, and without namespaces.
     pub(crate) names: HashMap<String, Vec<EntryIndex>>,
-    /// Symbols that have hashes of their source's path, without them.
+    /// Symbols that contain hashes of their source's path, without these hashes.
     stable: HashMap<String, Vec<EntryIndex>>,
 }
 
-/// The position of a variant, and of an entry in it.
+/// The index of a variant, and of an entry in this variant.
 #[derive(Clone, Copy)]
 pub(crate) struct EntryIndex {
     variant: usize,
@@ -85,9 +86,9 @@ impl Names {
         names
     }
 
-    /// The places of the kernels with this symbol, or if there are none, with this C++ name, or with this symbol but for
-    /// hashes.
-    pub(crate) fn places(&self, name: &str) -> &[EntryIndex] {
+    /// Returns the indices of the kernels with this symbol; or if there are none, with this C++ name; or else with this symbol
+    /// apart from hashes.
+    pub(crate) fn indices(&self, name: &str) -> &[EntryIndex] {
         let found = self.symbols.get(name).or_else(|| self.names.get(name));
         found.or_else(|| self.stable.get(&*stable_symbol(name))).map_or(&[], Vec::as_slice)
     }

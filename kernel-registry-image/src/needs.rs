@@ -7,10 +7,11 @@ use crate::Needs;
 /// The call graph of a variant. Functions have numbers: in cubins those of their symbols.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    /// Callee and caller, perhaps several times. A hostile text can have one for each of its words.
+    /// Pairs of callee and caller, perhaps repeated. A hostile text can have a pair for each of its words.
     pub(crate) edges: Vec<(u32, u32)>,
-    /// A function, and a function that takes its address and so may have all of its needs.
+    /// Pairs of a function, and a function that takes its address and so may have all of its needs.
     references: Vec<(u32, u32)>,
+    /// The functions to which a pointer can lead.
     pub(crate) address_taken: BTreeSet<u32>,
 }
 
@@ -39,12 +40,12 @@ impl Calls {
         self.address_taken.insert(function);
     }
 
-    /// Whether functions have addresses that code takes, or are called through pointers.
+    /// Returns whether code takes the address of a function, or calls a function through a pointer.
     pub(crate) fn has_pointers(&self) -> bool {
         !self.address_taken.is_empty() || self.edges.iter().any(|(callee, _)| *callee == POINTER)
     }
 
-    /// The needs of each function, given the needs of functions with known names.
+    /// Returns the needs of each function, given the needs of functions with known names.
     ///
     /// Each need travels from callee to caller once, so this is linear in the number of calls.
     pub(crate) fn needs(mut self, named: impl Iterator<Item = (u32, Needs)>) -> BTreeMap<u32, Needs> {
@@ -78,7 +79,7 @@ fn add(edges: &mut Vec<(u32, u32)>, edge: (u32, u32)) {
     }
 }
 
-/// The needs of a kernel that calls a function of this name.
+/// Returns the needs of a kernel that calls a function of this name.
 pub(crate) fn function_needs(name: &str) -> Needs {
     let launches = ["cudaLaunchDevice", "cudaGetParameterBuffer", "__cudaCDP2"];
     let mut needs = Needs::NONE;

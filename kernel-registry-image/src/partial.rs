@@ -27,7 +27,7 @@ pub struct Partial {
 }
 
 impl Image {
-    /// Where the kernel of this symbol is, unless that is everywhere or nowhere.
+    /// Returns which variants have the kernel of this symbol, unless all or none have it.
     ///
     /// Variants of one kind and target count as one: an image of several sources has one for each source.
     pub fn partial(&self, symbol: &str) -> Option<Partial> {
@@ -48,13 +48,13 @@ impl Image {
 }
 
 impl Partial {
-    /// The least compute capability with the kernel, 90 for 9.0, if all variants from there on have it.
+    /// Returns the least compute capability with the kernel, 90 for 9.0, if all variants for higher ones have the kernel, too.
     pub fn min_arch(&self) -> Option<u32> {
         let least = self.with.first()?.sm;
         self.without.last().is_none_or(|newest| newest.sm < least).then_some(least)
     }
 
-    /// Whether a declaration with this least compute capability allows for it.
+    /// Returns whether a declaration with this least compute capability excludes the variants without the kernel.
     pub fn is_declared(&self, min_arch: Option<u32>) -> bool {
         self.min_arch().zip(min_arch).is_some_and(|(least, declared)| declared >= least)
     }

@@ -12,7 +12,7 @@ use kernel_registry_cuda::ptx::kernels;
 use lexer::{Lexer, Token, number};
 use sharing::Sharing;
 
-/// Whether the first token is `.version`, with which every PTX module begins.
+/// Returns whether the first token is `.version`, with which every PTX module begins.
 pub(crate) fn is_ptx(bytes: &[u8]) -> bool {
     let text = text(bytes);
     Lexer::new(&text).next() == Some(Token::Word(".version"))
@@ -42,7 +42,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Variant>, Error> {
     Ok(variants)
 }
 
-/// Whether the function that cuts PTX finds exactly these kernels.
+/// Returns whether the function that cuts PTX into pieces finds exactly these kernels.
 fn can_be_cut(bytes: &[u8], entries: &[Entry]) -> bool {
     let mut found = kernels(bytes);
     let all =
@@ -50,13 +50,13 @@ fn can_be_cut(bytes: &[u8], entries: &[Entry]) -> bool {
     all && found.next().is_none()
 }
 
-/// PTX comes with and without a NUL at its end. Bytes that are not UTF-8 can only be in comments.
+/// Returns PTX as text, without the NUL that may end it. Bytes that are not UTF-8 can only be in comments.
 fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     String::from_utf8_lossy(&bytes[..end])
 }
 
-/// The release that the compiler names in a comment before `.version`.
+/// Returns the release that the compiler names in a comment before `.version`.
 fn toolkit(comments: &str) -> Option<String> {
     let (_, release) = comments.rsplit_once("Cuda compilation tools, release ")?;
     let number: String = release.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
@@ -78,14 +78,14 @@ struct Functions<'a> {
 }
 
 impl<'a> Functions<'a> {
-    /// The number of a function. A new function gets the next one.
+    /// Returns the number of a function. A new function gets the next number.
     fn declare(&mut self, name: &'a str) -> u32 {
         let next = self.numbers.len() as u32;
         *self.numbers.entry(name).or_insert(next)
     }
 }
 
-/// How many kernels a module may have in any case, and how many bytes of text each further one needs. This bounds the memory
+/// The number of kernels that any module may have, and the bytes of text that each further kernel needs. This bounds the memory
 /// that a text takes. The shortest useful kernel is longer.
 const SMALL_KERNELS: usize = 1000;
 const KERNEL_TEXT: usize = 64;
@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
         number.ok_or_else(|| self.malformed("the version is not like `8.0`"))
     }
 
-    /// `sm_90a, texmode_independent, debug`: one of them is the architecture.
+    /// Reads what follows `.target`: `sm_90a, texmode_independent, debug`. One of the words is the architecture.
     fn target(&mut self) -> Result<Target, Error> {
         let mut target = None;
         loop {
@@ -175,7 +175,7 @@ impl<'a> Parser<'a> {
 
     /// Reads a function up to the end of its body, or of its declaration.
     fn function(&mut self, functions: &mut Functions<'a>) -> Result<(), Error> {
-        // What it returns: `.func (.param .b32 result) name (..)`.
+        // The return value: `.func (.param .b32 result) name (..)`.
         if self.lexer.eat(b'(') {
             self.skip_group(b'(', b')')?;
         }
@@ -191,11 +191,11 @@ impl<'a> Parser<'a> {
         Err(self.malformed(format!("the text ends within the function `{name}`")))
     }
 
-    /// Reads a body behind its `{`. Only the functions that it mentions matter.
+    /// Reads a body behind its `{`. Only mentions of functions and variables matter.
     fn body(&mut self, name: &'a str, functions: &mut Functions<'a>) -> Result<(), Error> {
         let caller = functions.declare(name);
         let mut depth = 1u32;
-        // Behind `call`, up to its target: how many brackets of the result are open.
+        // Between `call` and its target: the number of open brackets, which enclose the result.
         let mut call = None;
         let mut locals = 0u32;
         while let Some(token) = self.lexer.next() {
@@ -246,7 +246,7 @@ impl<'a> Parser<'a> {
             match self.lexer.next() {
                 Some(Token::Punct(punct)) if punct == open => depth += 1,
                 Some(Token::Punct(punct)) if punct == close => depth -= 1,
-                // Between brackets of a list there is neither.
+                // Between the brackets of a list there is none of these.
                 Some(Token::Punct(b';' | b'{' | b'}')) | None => {
                     return Err(self.malformed(format!("expected `{}`", char::from(close))));
                 }

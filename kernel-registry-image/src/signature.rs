@@ -1,4 +1,4 @@
-//! C++ signatures, read from mangled names.
+//! Reads C++ signatures from mangled names.
 
 mod packs;
 
@@ -37,7 +37,7 @@ const MAX_SYMBOL: usize = 32 * 1024;
 /// with every few bytes. Names of Thrust's kernels for lambdas in templates reach 29.
 const MAX_EXPANSION: usize = 64;
 
-/// A kernel as C++ declares it, if its symbol tells; other texts as they are.
+/// Returns a kernel as C++ declares it, if its symbol tells that, or else the symbol.
 ///
 /// ```
 /// use kernel_registry_image::readable;
@@ -50,7 +50,7 @@ pub fn readable(symbol: &str) -> String {
 }
 
 impl Signature {
-    /// Reads a symbol. `None` if it is not the mangled name of a function.
+    /// Reads a symbol. Returns `None` if it is not the mangled name of a function.
     pub fn parse(symbol: &str) -> Option<Signature> {
         if symbol.len() > MAX_SYMBOL || symbol.contains(is_control) {
             return None;
@@ -60,7 +60,7 @@ impl Signature {
             return None;
         }
         let text = packs::demangle(symbol, symbol.len() * MAX_EXPANSION + 64)?;
-        // C++ has no such namespace: it is nvcc's, for static functions.
+        // The namespace `_INTERNAL_` is not of the source: nvcc puts static functions into it.
         let text = text.replace("_INTERNAL_::", "");
         let text = literals(&without_empty_packs(&text));
         let (name, params) = split_params(&text)?;
@@ -82,7 +82,7 @@ thread_local! {
 
 /// Calls a function that reads several variants of an image. Symbols in them are demangled once.
 pub(crate) fn once_each<T>(read: impl FnOnce() -> T) -> T {
-    /// Forgets them, also after a panic.
+    /// Forgets the signatures, also after a panic.
     struct Forget;
     impl Drop for Forget {
         fn drop(&mut self) {
@@ -95,7 +95,7 @@ pub(crate) fn once_each<T>(read: impl FnOnce() -> T) -> T {
 }
 
 impl Signature {
-    /// As [`parse`](Self::parse). Each symbol of the variants of an image is parsed once.
+    /// Reads a symbol like [`parse`](Self::parse), but only once for all variants of an image.
     pub(crate) fn parse_once(symbol: &str) -> Option<Signature> {
         KNOWN.with_borrow_mut(|known| match known {
             None => Signature::parse(symbol),
@@ -106,7 +106,7 @@ impl Signature {
         })
     }
 
-    /// Names for it: the full name, the name without template arguments, and that without namespaces.
+    /// Returns the full name, the name without template arguments, and this name without namespaces.
     pub fn names(&self) -> [&str; 3] {
         let unqualified = self.base_name.rsplit("::").next().unwrap_or_default();
         [&self.name, &self.base_name, unqualified]
@@ -114,7 +114,7 @@ impl Signature {
 }
 
 impl fmt::Display for Signature {
-    /// As in C++, without the return type: `saxpy(unsigned int, float, const float*, float*)`.
+    /// Writes the signature as in C++, without the return type: `saxpy(unsigned int, float, const float*, float*)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}(", self.name)?;
         for (index, param) in self.params.iter().enumerate() {
@@ -124,7 +124,7 @@ impl fmt::Display for Signature {
     }
 }
 
-/// The text without the commas that an empty parameter pack leaves: `f<, int>(unsigned int, )`.
+/// Removes the commas that an empty parameter pack leaves: `f<, int>(unsigned int, )`.
 fn without_empty_packs(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut rest = text;
@@ -141,7 +141,7 @@ fn without_empty_packs(text: &str) -> String {
     written + rest
 }
 
-/// Numbers among template arguments as C++ programmers write them: `(unsigned int)128` as `128u`.
+/// Rewrites numbers among template arguments as C++ programmers write them: `(unsigned int)128` as `128u`.
 fn literals(text: &str) -> String {
     const SUFFIXES: [(&str, &str); 6] = [
         ("(int)", ""),
@@ -183,7 +183,7 @@ fn literals(text: &str) -> String {
     written
 }
 
-/// `name(a, b)` into `name` and the parameters. `None` for what is not a function.
+/// Splits `name(a, b)` into `name` and the parameters. Returns `None` for a text that is not a function.
 fn split_params(text: &str) -> Option<(&str, Vec<&str>)> {
     let inner = text.strip_suffix(')')?;
     let open = opening(inner)?;
@@ -192,7 +192,7 @@ fn split_params(text: &str) -> Option<(&str, Vec<&str>)> {
     (!name.is_empty()).then(|| (name, packs::split_list(params)))
 }
 
-/// `name<a, b>` into `name` and the arguments.
+/// Splits `name<a, b>` into `name` and the arguments.
 fn split_template(name: &str) -> (&str, Vec<&str>) {
     let split = name.strip_suffix('>').and_then(|inner| Some((inner, opening(inner)?)));
     match split {
@@ -201,7 +201,7 @@ fn split_template(name: &str) -> (&str, Vec<&str>) {
     }
 }
 
-/// Finds the bracket that opens the one which closes right behind the text.
+/// Finds the opening bracket of a pair whose closing bracket follows right behind the text.
 fn opening(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     for (index, byte) in text.bytes().enumerate().rev() {

@@ -1,5 +1,4 @@
-//! Reads the kernels of a CUDA source: their parameters with names, and with the types that `extern "C"` names do not
-//! carry.
+//! Reads the kernels of a CUDA source: the names of their parameters, and the types that `extern "C"` names do not carry.
 //!
 //! It reads text as it is written, or as a preprocessor leaves it. It is no C++ compiler: code that it does not understand is
 //! left out, or marked as not certain.
@@ -37,29 +36,29 @@ use self::nesting::Plain;
 use self::records::Record;
 use self::types::Names;
 
-/// The kernels of a source, in their order. Prototypes count as well.
+/// Returns the kernels of a source, in their order. Prototypes count as well.
 pub fn kernels(text: &str) -> Vec<Function> {
     kernels_among_macros(text, &|_| false)
 }
 
-/// The kernels of a source whose headers define macros.
+/// Returns the kernels of a source whose headers define macros.
 fn kernels_among_macros(text: &str, is_macro: &dyn Fn(&str) -> bool) -> Vec<Function> {
     read(text, is_macro, functions::kernels)
 }
 
-/// The fields of a source's structs by the structs' names without namespaces. Structs that have more than plain fields, or
+/// Returns the fields of a source's structs by the structs' names without namespaces. Structs that have more than plain fields, or
 /// share a name, are left out.
 pub fn structs(text: &str) -> HashMap<String, Vec<Field>> {
     let records = records_among_macros(text, &|_| false);
     records.into_iter().map(|(name, record)| (name, record.fields)).collect()
 }
 
-/// The structs of a source whose headers define macros.
+/// Returns the structs of a source whose headers define macros.
 fn records_among_macros(text: &str, is_macro: &dyn Fn(&str) -> bool) -> HashMap<String, Record> {
     read(text, is_macro, records::collect)
 }
 
-/// Reads the tokens of a source, with what its names mean.
+/// Splits a source into tokens, and calls `read` with the tokens and the meanings of names.
 fn read<T>(
     text: &str,
     is_macro: &dyn Fn(&str) -> bool,

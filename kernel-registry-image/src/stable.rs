@@ -1,14 +1,14 @@
-//! Symbols without what depends on the folder of their source.
+//! Removes from symbols what depends on the folder of their source.
 
 use std::borrow::Cow;
 
 /// What nvcc puts before a hash of the source's path: in the names of static functions, and of anonymous namespaces.
 const PREFIXES: [&str; 2] = ["_INTERNAL_", "_GLOBAL__N_"];
 
-/// What it puts before the symbol of a kernel that other files cannot see, in code that is linked later.
+/// What nvcc puts before the symbol of a kernel that other files cannot see, in code that is linked later.
 const STATIC: &str = "__nv_static_";
 
-/// The symbol without nvcc's hashes of its source's path, so that it is the same from every folder.
+/// Returns the symbol without nvcc's hashes of its source's path, so that it is the same from every folder.
 ///
 /// ```
 /// use kernel_registry_image::stable_symbol;
@@ -36,17 +36,18 @@ pub fn stable_symbol(symbol: &str) -> Cow<'_, str> {
     if copied == 0 { Cow::Borrowed(symbol) } else { Cow::Owned(stable + &symbol[copied..]) }
 }
 
-/// The symbol behind `__nv_static_22__ac454b6f_4_a_cu_..`. The number is the length of the part that names the file.
+/// Returns the symbol behind `__nv_static_22__ac454b6f_4_a_cu_..`. The number is the length of the part that names the file.
 fn behind_file(symbol: &str) -> Option<&str> {
     let (length, behind) = symbol.strip_prefix(STATIC)?.split_once('_')?;
     behind.get(length.parse().ok()?..)?.strip_prefix('_')
 }
 
-/// Where a name with its length before it, as in `33_GLOBAL__N__ac454b6f_4_a_cu_..`, starts and ends. Its prefix is at `at`.
+/// Returns where a name starts and ends that has its length before it, as in `33_GLOBAL__N__ac454b6f_4_a_cu_..`. The name's prefix
+/// is at `at`.
 fn hashed_name(symbol: &str, at: usize, prefix: &str) -> Option<(usize, usize)> {
     let shortest = prefix.len() + hash_and_file(&symbol[at + prefix.len()..])?;
     let digits = symbol[..at].bytes().rev().take_while(u8::is_ascii_digit).count();
-    // More digits could be the end of another name: `2t1` before `33_GLOBAL`.
+    // The first digits may be the end of another name: `2t1` before `33_GLOBAL`.
     (1..=digits).find_map(|digits| {
         let length: usize = symbol[at - digits..at].parse().ok()?;
         let end = at.checked_add(length)?;
@@ -54,7 +55,7 @@ fn hashed_name(symbol: &str, at: usize, prefix: &str) -> Option<(usize, usize)> 
     })
 }
 
-/// The length of a hash and the file's name behind it: `b33cc311_11_binbcast_cu`.
+/// Returns the length of a hash and the file's name behind it: `b33cc311_11_binbcast_cu`.
 fn hash_and_file(text: &str) -> Option<usize> {
     let hash = text.trim_start_matches('_');
     let (digits, behind) = hash.split_once('_')?;

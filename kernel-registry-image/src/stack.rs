@@ -1,4 +1,4 @@
-//! The stack of a kernel: the frames of all functions that it can reach.
+//! Computes the stack of a kernel: the frames of all functions that the kernel can reach.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use crate::needs::{Calls, POINTER};
 pub(crate) struct Stack {
     /// The largest sum of frames on one pass through the calls.
     pub(crate) bytes: u32,
-    /// Whether a function on the way can call itself: then there is no bound.
+    /// Whether a function that can be reached can call itself: then there is no bound.
     pub(crate) is_recursive: bool,
 }
 
 impl Calls {
-    /// The stack of each function that calls others or is called, given the frame of each.
+    /// Returns the stack of each function that calls others or is called, given the frame of each.
     ///
-    /// Functions that call each other count once each. Among those that call each other through pointers only the largest counts:
-    /// otherwise a class with a hundred virtual functions would need gigabytes. This is linear in the number of calls.
+    /// Functions that call each other count once each. Among functions that call each other through pointers only the largest
+    /// counts: otherwise a class with a hundred virtual functions would need gigabytes. This is linear in the number of calls.
     pub(crate) fn stacks(&self, frame: impl Fn(u32) -> u32) -> BTreeMap<u32, Stack> {
         let through_pointers = self.address_taken.iter().map(|function| (POINTER, *function));
         let mut calls: Vec<(u32, u32)> =
@@ -59,7 +59,7 @@ impl<F: Fn(u32) -> u32> Search<'_, F> {
         if self.found.contains_key(&first) {
             return;
         }
-        // Functions with the number of the call that is looked at next.
+        // The functions on the current path, each with the index of its next call.
         let mut path = vec![self.enter(first)];
         while let Some((caller, next)) = path.last_mut() {
             let caller = *caller;
@@ -67,8 +67,8 @@ impl<F: Fn(u32) -> u32> Search<'_, F> {
             *next += 1;
             match callee.map(|callee| (callee, self.found.get(&callee))) {
                 Some((callee, None)) => path.push(self.enter(callee)),
-                Some((_, Some(State::Open(place)))) => {
-                    while self.roots.last().is_some_and(|root| root > place) {
+                Some((_, Some(State::Open(position)))) => {
+                    while self.roots.last().is_some_and(|root| root > position) {
                         self.roots.pop();
                     }
                 }
@@ -90,13 +90,13 @@ impl<F: Fn(u32) -> u32> Search<'_, F> {
 
     /// Completes the component that begins with this function, if one does.
     fn leave(&mut self, function: u32) {
-        let Some(State::Open(place)) = self.found.get(&function) else { return };
-        let place = *place;
-        if self.roots.last() != Some(&place) {
+        let Some(State::Open(position)) = self.found.get(&function) else { return };
+        let position = *position;
+        if self.roots.last() != Some(&position) {
             return;
         }
         self.roots.pop();
-        let group = self.open.split_off(place);
+        let group = self.open.split_off(position);
         let frames =
             group.iter().filter(|function| **function != POINTER).map(|function| (self.frame)(*function));
         let own = match group.contains(&POINTER) {
@@ -125,7 +125,8 @@ impl<F: Fn(u32) -> u32> Search<'_, F> {
 mod tests {
     use super::*;
 
-    /// The stack of function 0 among these calls, with a frame of 10 bytes, 20 for function 1, and so on.
+    /// Returns the stack of function 0, given these calls. The frame of function 0 has 10 bytes, that of function 1 has 20, and so
+    /// on.
     fn stack(calls: &[(u32, u32)], pointer_calls: &[u32], addresses: &[u32]) -> (u32, bool) {
         let mut all = Calls::default();
         calls.iter().for_each(|(caller, callee)| all.call(*caller, *callee));
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_way_counts() {
+    fn the_deepest_path_counts() {
         assert_eq!(stack(&[(0, 1), (1, 2), (0, 3)], &[], &[]), (60, false));
         assert_eq!(stack(&[(0, 1), (0, 2), (1, 3), (2, 3)], &[], &[]), (80, false));
     }
@@ -145,7 +146,7 @@ mod tests {
     fn recursion_counts_once() {
         assert_eq!(stack(&[(0, 1), (1, 1)], &[], &[]), (30, true));
         assert_eq!(stack(&[(0, 1), (1, 2), (2, 1), (2, 3)], &[], &[]), (100, true));
-        // Another kernel's recursion is no business of this one.
+        // Recursion that function 0 cannot reach does not matter.
         assert_eq!(stack(&[(0, 1), (2, 3), (3, 2)], &[], &[]), (30, false));
     }
 

@@ -19,7 +19,7 @@ use std::str::FromStr;
 pub struct Target {
     /// Ten times the major plus the minor compute capability: 90 for 9.0, 103 for 10.3.
     pub sm: u32,
-    /// On which other devices it runs.
+    /// Which other devices run the code.
     pub portability: Portability,
 }
 
@@ -35,12 +35,12 @@ pub enum Portability {
 }
 
 impl Target {
-    /// The compute capability, major and minor.
+    /// Returns the compute capability, major and minor.
     pub const fn capability(&self) -> (u32, u32) {
         (self.sm / 10, self.sm % 10)
     }
 
-    /// Whether PTX for this target can be compiled for a device of this compute capability.
+    /// Returns whether PTX for this target can be compiled for a device of this compute capability.
     ///
     /// PTX runs on the target's capability and on all later ones. With suffix `f`: only on those with the same major number. With suffix
     /// `a`: only on the target's own.
@@ -51,7 +51,7 @@ impl Target {
         }
     }
 
-    /// Whether machine code for this target runs on a device of this compute capability.
+    /// Returns whether machine code for this target runs on a device of this compute capability.
     ///
     /// Machine code runs on devices with the same major number and an equal or higher minor number. With suffix `a`: only on the target's
     /// own capability. Integrated devices (Tegra, Jetson) and others may

@@ -1,4 +1,4 @@
-//! Unpacking of entries, within bounds.
+//! Unpacks the entries of fatbins, within bounds.
 
 use std::io::Read;
 
@@ -17,7 +17,7 @@ pub(crate) enum Packing {
     Zstd,
 }
 
-/// The best ratio of any image. LZ4 can do no better.
+/// The highest ratio of unpacked to packed bytes that is accepted. LZ4 cannot exceed it.
 const MAX_RATIO: u64 = 255;
 
 /// Unpacks an entry that claims to have `plain_size` bytes. More than `most` are refused.

@@ -32,7 +32,7 @@ pub enum VariantKind {
 }
 
 impl Variant {
-    /// Whether a device of this compute capability (major, minor) can run it, as far as the target goes.
+    /// Returns whether a device of this compute capability (major, minor) can run the variant, as far as the target tells.
     ///
     /// See [`Target::jit_runs_on`] and [`Target::binary_runs_on`] for the rules. The driver has the
     /// last word, because it can also be too old for the toolkit that made the variant.
@@ -43,7 +43,7 @@ impl Variant {
         }
     }
 
-    /// The kernel of this symbol.
+    /// Returns the kernel of this symbol.
     pub fn entry(&self, symbol: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.symbol == symbol)
     }

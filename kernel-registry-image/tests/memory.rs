@@ -1,4 +1,4 @@
-//! How much memory reading takes, compared with the size of the image.
+//! Tests how much memory reading takes, compared with the size of the image.
 
 mod common;
 #[path = "common/cubin.rs"]
@@ -12,7 +12,7 @@ use cubin::Cubin;
 use kernel_registry_image::embedded::Search;
 use kernel_registry_image::read;
 
-/// The system's allocator, which notes how much is allocated now and at most.
+/// The allocator of the operating system, with counts of the bytes that are allocated now and at most.
 struct Counting {
     now: AtomicUsize,
     peak: AtomicUsize,
@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// The most bytes that were allocated while reading this, beyond those allocated before.
+/// Reads an image, and returns the most bytes that were allocated meanwhile, beyond those allocated before.
 fn peak(bytes: &[u8]) -> usize {
     peak_of(|| drop(read(bytes)))
 }
@@ -77,7 +77,7 @@ fn memory_is_in_proportion_to_the_image() {
         let text = format!("{head}{}", parts.collect::<String>());
         check(&part, text.as_bytes());
     }
-    // A list of types grows the most: a letter is a type, with a name.
+    // A list of types grows the most: each letter becomes a type with a name.
     for (what, list) in [("parameters", ""), ("arguments", "I"), ("packs", "IJ")] {
         let closed = if list.is_empty() { String::new() } else { "E".repeat(list.len()) + "vv" };
         let name = |number: usize| format!("_Z4f{number:03}{list}{}{closed}", "i".repeat(5_000));
@@ -146,7 +146,7 @@ fn amplifying_cubins() -> Vec<(&'static str, Vec<u8>)> {
     cubins
 }
 
-/// An image that is not packed takes at most 16 times its size, and a little more.
+/// Checks that reading an image takes at most 16 times its size, and a little more. The image must not be packed.
 fn check(what: &str, bytes: &[u8]) {
     proportional(&what[..what.len().min(60)], peak(bytes), bytes.len());
 }

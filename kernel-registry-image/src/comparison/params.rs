@@ -19,7 +19,7 @@ pub struct Compared {
 ///
 /// # Errors
 ///
-/// Their numbers differ.
+/// The numbers of parameters differ.
 pub fn compare_params(declared: &[Param<'_>], entry: &Entry, file: &str) -> Result<Compared, Mismatch> {
     let length = length(declared, entry);
     if length.is_none() {
@@ -30,7 +30,7 @@ pub fn compare_params(declared: &[Param<'_>], entry: &Entry, file: &str) -> Resu
         let at = index;
         index += 1;
         match length.filter(|_| is_slice(param)) {
-            // Nothing is known of its elements.
+            // Nothing is known of the slice's elements.
             Some(SliceLength::Within) => return Verdict::Meets,
             Some(SliceLength::Next) => index += 1,
             None => {}
@@ -41,7 +41,7 @@ pub fn compare_params(declared: &[Param<'_>], entry: &Entry, file: &str) -> Resu
     Ok(Compared { length, verdicts })
 }
 
-/// The mismatch of a declaration and a kernel that take the lengths of slices in different ways.
+/// Returns the mismatch of a declaration and a kernel that take the lengths of slices in different ways.
 pub fn other_lengths(
     declared: Option<SliceLength>,
     there: Option<SliceLength>,
@@ -62,9 +62,9 @@ pub fn other_lengths(
     Mismatch { about: About::Count, message }
 }
 
-/// Where a kernel finds the lengths of slices. CUDA C++ has no slices, so kernels with known types, and those of nvcc, take no
-/// lengths: a declaration that lacks a parameter must not pass for one with lengths. Otherwise the number or the sizes of the parameters
-/// decide. The macro writes the answer into the record, and launches obey it.
+/// Returns where a kernel finds the lengths of slices, or `None` if it takes no lengths. CUDA C++ has no slices, so kernels with
+/// known types, and those of nvcc, take no lengths: a declaration that lacks a parameter must not pass for one with lengths.
+/// Otherwise the number or the sizes of the parameters decide. The macro writes the answer into the record, and launches obey it.
 fn length(declared: &[Param<'_>], entry: &Entry) -> Option<SliceLength> {
     let slices = declared.iter().filter(|param| is_slice(param)).count();
     if slices == 0 || !entry.is_of_llvm || entry.signature.is_some() || !entry.c_params.is_empty() {
@@ -88,17 +88,17 @@ fn is_slice(param: &Param<'_>) -> bool {
     matches!(param.pass, Pass::Slice | Pass::SliceMut)
 }
 
-/// Whether it can be an address. Machine code tells sizes only.
+/// Returns whether a parameter can be an address. Machine code tells sizes only.
 fn is_word(layout: &ParamLayout) -> bool {
     layout.size == 8 && layout.ptx_type.as_deref().is_none_or(|ty| ["u64", "s64", "b64"].contains(&ty))
 }
 
-/// Whether it can be a length: an integer that PTX does not call a pointer.
+/// Returns whether a parameter can be a length: an integer that PTX does not call a pointer.
 fn is_length(layout: &ParamLayout) -> bool {
     is_word(layout) && layout.pointee_align.is_none()
 }
 
-/// Whether it can be an address and a length.
+/// Returns whether a parameter can be an address and a length.
 fn is_two_words(layout: &ParamLayout) -> bool {
     layout.size == 16 && layout.align.is_none_or(|align| align == 8)
 }
@@ -118,7 +118,7 @@ mod tests {
         .entry vectors(.param .f32 a, .param .align 16 .b8 x[16], .param .align 16 .b8 y[16]) { ret; }
         .entry _Z3cppfPKfmPfm(.param .f32 a, .param .u64 x, .param .u64 n, .param .u64 y, .param .u64 m) { ret; }";
 
-    /// How `(a: f32, x: &[f32], y: &mut [f32])` is compared with a kernel.
+    /// Compares the declaration `(a: f32, x: &[f32], y: &mut [f32])` with a kernel.
     fn compared(kernel: &str) -> Result<Compared, Mismatch> {
         compared_in(PTX, kernel)
     }
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// A forgotten parameter would be taken for the length of a slice.
+    /// If such a kernel could take lengths, a forgotten parameter would pass for the length of a slice.
     #[test]
     fn kernels_of_other_compilers_take_no_lengths() {
         let ptx = PTX.replace("LLVM NVPTX Back-End", "NVIDIA NVVM Compiler");

@@ -1,4 +1,4 @@
-//! Declared parameters against kernels in PTX.
+//! Tests the comparison of declared parameters with kernels in PTX.
 
 use super::*;
 use crate::read;
@@ -21,7 +21,7 @@ const PTX: &str = ".version 8.0 .target sm_75
         .param .u32 n, .param .u64 x, .param .u64 y, .param .u64 any, .param .align 4 .b8 pair[8]
     ) .maxntid 128 { ret; }";
 
-/// The verdict on a declared parameter at an index, in one word.
+/// Returns the verdict on a declared parameter at an index, in one word.
 fn verdict(index: usize, spelled: &str, pass: Pass, layout: Option<[u32; 2]>) -> String {
     let image = read(PTX.as_bytes()).unwrap();
     let entry = image.find("take", "x.ptx").unwrap();
@@ -137,7 +137,7 @@ fn without_a_signature_ptx_tells_floating_point_from_integers() {
     );
 }
 
-/// How a declaration of these parameters is compared with the only kernel of a PTX text.
+/// Compares a declaration of these parameters with the only kernel of a PTX text.
 fn compared(entry: &str, declared: &[(&str, Pass)]) -> Vec<String> {
     let ptx = format!(".version 8.0 .target sm_75 .entry {entry} {{ ret; }}");
     let image = read(ptx.as_bytes()).unwrap();

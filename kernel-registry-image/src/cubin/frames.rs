@@ -1,24 +1,25 @@
-//! The frames of functions, as `.debug_frame` describes them for debuggers.
+//! Reads the frames of functions, as `.debug_frame` describes them for debuggers.
 //!
-//! For kernels with recursive calls, `.nv.info` has only the frame of the kernel itself. The frames of the functions that were
-//! compiled with it are only here.
+//! For kernels with recursive calls, `.nv.info` has only the frame of the kernel itself. Only `.debug_frame` has the frames of the
+//! functions that were compiled together with the kernel.
 
 use std::collections::BTreeMap;
 
 use crate::bytes;
 use crate::elf::{CodeAddress, Elf};
 
-/// The frame of the code at a place, in bytes.
+/// Returns the frame size in bytes, by the address of the code.
 pub(super) fn frames(elf: &Elf<'_>) -> BTreeMap<CodeAddress, u32> {
     let section = elf.section(".debug_frame").map_or(&[][..], |section| section.data);
-    let places = places(elf, section);
-    let placed = descriptions(section).filter_map(|(offset, frame)| Some((*places.get(&offset)?, frame)));
+    let described_code = described_code(elf, section);
+    let placed =
+        descriptions(section).filter_map(|(offset, frame)| Some((*described_code.get(&offset)?, frame)));
     placed.collect()
 }
 
-/// Finds the code that the description at an offset is about, by its relocation. The addend is in the relocation, or up to sm_89
-/// in the description.
-fn places(elf: &Elf<'_>, section: &[u8]) -> BTreeMap<u64, CodeAddress> {
+/// Returns the code that each description is about, by the offset of the description's address field. A relocation tells the code.
+/// The addend is in the relocation, or up to sm_89 in the address field.
+fn described_code(elf: &Elf<'_>, section: &[u8]) -> BTreeMap<u64, CodeAddress> {
     let relocations = |name: &str, size: usize| {
         let data = elf.section(name).map_or(&[][..], |section| section.data);
         data.chunks_exact(size)
@@ -34,7 +35,7 @@ fn places(elf: &Elf<'_>, section: &[u8]) -> BTreeMap<u64, CodeAddress> {
     all.filter_map(place).collect()
 }
 
-/// The descriptions of functions: the offset of the address that each is about, and the frame.
+/// Returns the descriptions of functions: the offset of the address field, and the frame.
 fn descriptions(section: &[u8]) -> impl Iterator<Item = (u64, u32)> {
     let mut at = 0;
     let next = move || {
@@ -43,7 +44,8 @@ fn descriptions(section: &[u8]) -> impl Iterator<Item = (u64, u32)> {
             length => (at + 4, u64::from(length)),
         };
         let end = start.checked_add(usize::try_from(length).ok()?)?;
-        // A description names the common part that it builds upon, which has all bits set there.
+        // The identifier of a description (FDE) is the offset of the common part (CIE) that it builds upon. In a CIE, all bits of
+        // the identifier are set.
         let id_size = if start - at == 12 { 8 } else { 4 };
         let is_common = section.get(start..start + id_size)?.iter().all(|byte| *byte == 0xff);
         let address = start + id_size;
@@ -54,7 +56,7 @@ fn descriptions(section: &[u8]) -> impl Iterator<Item = (u64, u32)> {
     std::iter::from_fn(next).flatten()
 }
 
-/// The largest frame that these DWARF instructions set up. Unknown instructions are passed over.
+/// Returns the largest frame that these DWARF instructions set up. Stops at an unknown instruction.
 fn largest(instructions: &[u8]) -> u32 {
     let (mut rest, mut largest) = (instructions, 0);
     while let Some(frame) = step(&mut rest) {
@@ -103,7 +105,7 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// A number in groups of seven bits, the lowest first. `None` beyond 32 bits, which is too large for a frame.
+/// Reads a number in groups of seven bits, the lowest first (LEB128). Bits beyond 32 are dropped.
 fn number(rest: &mut &[u8]) -> Option<u32> {
     let mut number = 0;
     for shift in (0..).step_by(7) {

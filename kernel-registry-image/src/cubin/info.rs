@@ -1,11 +1,11 @@
-//! The attributes that the compiler leaves in `.nv.info` sections.
+//! Reads the attributes that the compiler leaves in `.nv.info` sections.
 //!
-//! NVIDIA does not document them. The names are those that `cuobjdump -elf` prints.
+//! NVIDIA does not document the attributes. Their names are those that `cuobjdump -elf` prints.
 
 use crate::Error;
 use crate::bytes;
 
-/// `.nv.info.<kernel>` and `.nv.info` as attributes.
+/// The attributes in a section `.nv.info.<kernel>` or `.nv.info`.
 pub(super) struct Attributes<'a> {
     section: &'a str,
     data: &'a [u8],
@@ -16,7 +16,7 @@ pub(super) struct Attributes<'a> {
 pub(super) struct Attribute<'a> {
     /// Its kind: one of the constants below.
     pub(super) kind: u8,
-    /// Its bytes. An attribute with a number in place of bytes has two.
+    /// Its bytes. A value that is a 16-bit number has two.
     pub(super) value: &'a [u8],
 }
 
@@ -48,7 +48,8 @@ impl<'a> Attributes<'a> {
         Attributes { section, data }
     }
 
-    /// Format, kind and a 16-bit field, which is a value, or the length of what follows.
+    /// Reads one attribute: its format, its kind, and a 16-bit field, which is the value or the length of a value behind it.
+    /// Returns the attribute, and the data behind it.
     fn read(&self) -> Result<(Attribute<'a>, &'a [u8]), Error> {
         let cut_off = || Error::malformed(self.section, "an attribute is cut off");
         let [format, kind, low, high] = bytes::array(self.data, 0).ok_or_else(cut_off)?;
@@ -83,7 +84,7 @@ impl<'a> Iterator for Attributes<'a> {
 }
 
 impl Attribute<'_> {
-    /// The number at a position, counted in words of 32 bits.
+    /// Returns the 32-bit number at a position, which counts in such numbers.
     pub(super) fn word(&self, position: usize) -> Option<u32> {
         bytes::u32_at(self.value, position * 4)
     }
@@ -92,12 +93,12 @@ impl Attribute<'_> {
         bytes::u16_at(self.value, position * 2)
     }
 
-    /// Three numbers.
+    /// Returns the first three numbers.
     pub(super) fn dimensions(&self) -> Option<[u32; 3]> {
         Some([self.word(0)?, self.word(1)?, self.word(2)?])
     }
 
-    /// The ordinal, offset and size of a parameter.
+    /// Returns the ordinal, offset and size of a parameter.
     pub(super) fn param(&self) -> Option<(u16, u32, u32)> {
         let size = match self.kind {
             // 14 bits, above alignment, space and bank.

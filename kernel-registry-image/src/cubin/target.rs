@@ -1,13 +1,13 @@
-//! Which architecture a cubin is for, and which toolkit made it.
+//! Reads which architecture a cubin is for, and which toolkit made it.
 
 use crate::bytes;
 use crate::elf::Elf;
 use crate::{Error, Portability, Target};
 
-/// Up to CUDA 12: the code runs on this architecture only (`sm_90a`).
+/// The flag that, up to CUDA 12, marks code that runs on this architecture only (`sm_90a`).
 const EF_ACCELERATED: u32 = 0x800;
 
-/// The architecture.
+/// Returns the architecture.
 ///
 /// The header's flags have its number, and up to CUDA 12 its suffix. Since CUDA 13 the suffix is in a note with the
 /// assembler's command line; an `a` is in `.nv.compat`, too. So an `sm_100f` without that note reads as `sm_100`, which
@@ -30,7 +30,7 @@ pub(super) fn target(elf: &Elf<'_>) -> Result<Target, Error> {
     Ok(Target { sm, portability })
 }
 
-/// The release of the toolkit, such as `13.0`.
+/// Returns the release of the toolkit, such as `13.0`.
 pub(super) fn toolkit(elf: &Elf<'_>) -> Option<String> {
     if elf.abi < 8 {
         return (elf.version >= 10).then(|| format!("{}.{}", elf.version / 10, elf.version % 10));
@@ -50,11 +50,11 @@ struct Tool<'a> {
     arguments: &'a str,
 }
 
-/// The tools that left notes, up to the first note that makes no sense.
+/// Returns the tools that left notes, up to the first malformed note.
 fn tools<'a>(elf: &Elf<'a>) -> Vec<Tool<'a>> {
-    /// The owner's name, which is the same everywhere, and the lengths before it.
+    /// The length of a note's head: three numbers, and the owner's name, which is the same in every note.
     const OWNER: usize = 12 + "NVIDIA Corp\0".len();
-    /// A version and the offsets of five strings, which follow.
+    /// The length of the numbers behind the head: a version and the offsets of five strings. The strings follow.
     const NUMBERS: usize = 6 * 4;
 
     let mut tools = Vec::new();
@@ -74,13 +74,13 @@ fn tools<'a>(elf: &Elf<'a>) -> Vec<Tool<'a>> {
     tools
 }
 
-/// The target in `-arch sm_90a`.
+/// Returns the target in `-arch sm_90a`.
 fn target_argument(arguments: &str) -> Option<Target> {
     let (_, arch) = arguments.split_once("-arch")?;
     arch.trim_start_matches([' ', '=']).split(' ').next()?.parse().ok()
 }
 
-/// Attribute 9 of `.nv.compat`, CUDA_ACCELERATOR_TARGET.
+/// Returns attribute 9 of `.nv.compat`, CUDA_ACCELERATOR_TARGET.
 fn is_accelerated(elf: &Elf<'_>) -> bool {
     let data = elf.section(".nv.compat").map_or(&[][..], |section| section.data);
     let mut rest = data;

@@ -1,26 +1,27 @@
-//! Where an image may begin and end.
+//! The offsets at which an image may begin and end.
 
 use std::ops::Range;
 
 /// An image whose exact beginning and end are not known.
 pub(super) struct Start {
-    /// Where it may begin, the likeliest first.
+    /// The offsets at which it may begin, the likeliest first.
     pub(super) beginnings: Vec<usize>,
-    /// The numbers of its possible ends.
+    /// The indices of its possible ends.
     pub(super) ends: Range<usize>,
 }
 
-/// A place where an image may end: everything that has to be in it is before this place.
+/// The offsets at which an image may end.
 pub(super) struct End {
+    /// Everything that has to be in the image is before this offset.
     pub(super) earliest: usize,
-    /// Behind zeros and space.
+    /// The offset behind the zeros and space that follow.
     pub(super) with_filler: usize,
-    /// Behind comments, too.
+    /// The offset behind the comments that follow, too.
     pub(super) with_comments: usize,
 }
 
 impl End {
-    pub(super) fn at(place: usize) -> Self {
-        End { earliest: place, with_filler: place, with_comments: place }
+    pub(super) fn at(offset: usize) -> Self {
+        End { earliest: offset, with_filler: offset, with_comments: offset }
     }
 }

@@ -1,4 +1,4 @@
-//! Where PTX texts begin and end among other bytes.
+//! Finds where PTX texts begin and end among other bytes.
 
 use std::collections::HashSet;
 
@@ -24,13 +24,13 @@ const STATEMENTS: [&[u8]; 13] = [
     b".pragma",
 ];
 
-/// How many bytes of comments in front of `.version` are searched.
+/// The most bytes of comments in front of `.version` that are searched.
 const MOST_COMMENTS: usize = 16 * 1024;
 
-/// How many other `.version`s these comments can name.
+/// The most other `.version`s that these comments may contain.
 const MOST_NAMED: usize = 4;
 
-/// Whether this is the word `.version`, and not the beginning of a longer one.
+/// Returns whether this is the word `.version`, and not the beginning of a longer one.
 pub(super) fn is_version(bytes: &[u8]) -> bool {
     is_word(bytes, VERSION)
 }
@@ -71,7 +71,7 @@ pub(super) fn starts(
     starts
 }
 
-/// Walks through a text, and knows braces, strings and comments.
+/// A walk through a text that recognises braces, strings and comments.
 struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -82,11 +82,11 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Walks up to the next module, and returns where its `.version` is. Ends before that are added.
+    /// Walks up to the next module, and returns the offset of its `.version`. Adds the possible ends before that offset to `ends`.
     ///
     /// A text has zeros only at its end.
     fn module(&mut self, ends: &mut Vec<End>) -> Option<usize> {
-        // The end that was added last, as long as nothing but space and comments is behind it.
+        // The index of the end that was added last, as long as nothing but space and comments follows it.
         let mut open: Option<usize> = None;
         while let Some(byte) = self.bytes.get(self.at).copied() {
             let (from, rest) = (self.at, &self.bytes[self.at..]);
@@ -132,7 +132,7 @@ impl Walk<'_> {
     }
 }
 
-/// The length of a string literal, with its quotes.
+/// Returns the length of a string literal, with its quotes.
 fn string_length(text: &[u8]) -> usize {
     let mut is_escaped = true;
     let end = text.iter().position(|byte| {
@@ -144,7 +144,7 @@ fn string_length(text: &[u8]) -> usize {
     end.map_or(text.len(), |end| end + usize::from(text[end] != 0))
 }
 
-/// The length up to and with the first `mark` behind the first two bytes, or up to a zero.
+/// Returns the length up to the end of the first `mark` behind the first two bytes, or up to a zero.
 fn length_past(text: &[u8], mark: &[u8]) -> usize {
     for (index, byte) in text.iter().enumerate().skip(2) {
         if *byte == 0 {
@@ -157,8 +157,8 @@ fn length_past(text: &[u8], mark: &[u8]) -> usize {
     text.len()
 }
 
-/// The places where the PTX text with this `.version` may begin: there, or at space or comments before it, but not before
-/// `nearest`. The furthest comes first, because comments usually belong to the text that follows.
+/// Returns the offsets at which the PTX text with this `.version` may begin: at `.version`, or at space or comments before it, but
+/// not before `nearest`. The smallest offset comes first, because comments usually belong to the text that follows.
 fn beginnings(bytes: &[u8], nearest: usize, version: usize) -> Vec<usize> {
     let mut beginnings = vec![version];
     let mut at = version;
@@ -171,7 +171,7 @@ fn beginnings(bytes: &[u8], nearest: usize, version: usize) -> Vec<usize> {
             at = nearest + open;
             beginnings.push(at);
         } else {
-            // On the line of a comment there may be something else before it, which is not of this text.
+            // On the line of a comment there may be other bytes before the comment, which do not belong to this text.
             let line = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
             let comments = (line..before.len()).rev().filter(|at| before[*at..].starts_with(b"//"));
             let comments: Vec<usize> = comments.collect();

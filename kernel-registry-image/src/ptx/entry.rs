@@ -1,4 +1,4 @@
-//! Kernels in PTX: name, parameters and launch limits.
+//! Reads kernels in PTX: name, parameters and launch limits.
 
 use super::lexer::{Token, number};
 use super::{Functions, Parser};
@@ -9,7 +9,7 @@ use crate::{Entry, Error, Limits, ParamLayout};
 const MAX_PARAMS: usize = 4096;
 
 impl<'a> Parser<'a> {
-    /// A kernel behind its `.entry`, with its body, and its name. `None` if it is only declared.
+    /// Reads a kernel behind its `.entry`, to the end of its body. Returns its name and facts, or `None` if it is only declared.
     pub(super) fn entry(&mut self, functions: &mut Functions<'a>) -> Result<Option<(&'a str, Entry)>, Error> {
         let start = self.lexer.offset();
         let name = self.word("the name of a kernel")?;
@@ -45,13 +45,13 @@ impl<'a> Parser<'a> {
             ".reqnctapercluster" => limits.cluster = Some(self.dimensions()?),
             ".minnctapersm" => limits.min_blocks = Some(self.number()?),
             ".maxclusterrank" => limits.max_cluster = Some(self.number()?),
-            // Others, such as `.maxnreg 32` and `.explicitcluster`, and what follows them.
+            // Other directives, such as `.maxnreg 32` and `.explicitcluster`, and their numbers.
             _ => {}
         }
         Ok(())
     }
 
-    /// One to three numbers; those left out are 1.
+    /// Reads one to three numbers; those left out are 1.
     fn dimensions(&mut self) -> Result<[u32; 3], Error> {
         let mut dimensions = [self.number()?, 1, 1];
         for dimension in &mut dimensions[1..] {
@@ -62,7 +62,7 @@ impl<'a> Parser<'a> {
         Ok(dimensions)
     }
 
-    /// The parameters behind the `(`.
+    /// Reads the parameters behind the `(`.
     fn params(&mut self) -> Result<Vec<ParamLayout>, Error> {
         let mut params = Vec::new();
         let mut end = 0;
@@ -84,7 +84,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `.param .u64 .ptr .global .align 16 name` or `.param .align 8 .b8 name[24]`.
+    /// Reads `.param .u64 .ptr .global .align 16 name` or `.param .align 8 .b8 name[24]`. `end` is where the parameter before it
+    /// ends.
     fn param(&mut self, end: u32) -> Result<ParamLayout, Error> {
         let (mut ty, mut lanes, mut pointer) = (None, 1, false);
         let (mut align, mut pointee_align) = (None, None);
@@ -117,7 +118,7 @@ impl<'a> Parser<'a> {
         Ok(ParamLayout { offset, size, align: Some(align), ptx_type, pointee_align, fields: Vec::new() })
     }
 
-    /// The bytes of a variable behind its `.local`: `.align 16 .b8 __local_depot0[8192]`.
+    /// Reads a variable behind its `.local`, and returns its size in bytes: `.align 16 .b8 __local_depot0[8192]`.
     pub(super) fn variable(&mut self) -> u32 {
         let (mut size, mut count, mut length) = (1, 1u32, None);
         loop {
@@ -142,7 +143,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `[24]`, `[2][12]` or nothing: how many elements, and the text.
+    /// Reads `[24]`, `[2][12]` or nothing. Returns the number of elements, and the text.
     fn array(&mut self) -> Result<(u32, String), Error> {
         let (mut count, mut text) = (1u32, String::new());
         while self.lexer.eat(b'[') {
@@ -156,7 +157,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Bytes of a fundamental type, named without its dot.
+/// Returns the size in bytes of a fundamental type, named without its dot.
 fn type_size(name: &str) -> Option<u32> {
     Some(match name {
         "b8" | "u8" | "s8" | "e4m3" | "e5m2" => 1,

@@ -1,8 +1,8 @@
-//! PTX text as words and punctuation, without comments and strings.
+//! Splits PTX text into words and punctuation, without comments and strings.
 
 use kernel_registry_cuda::ptx::lexer::{self, Kind};
 
-/// A lexer that passes over what no PTX has.
+/// A lexer that skips comments, strings, and characters that no PTX has.
 #[derive(Clone, Debug)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
@@ -23,18 +23,18 @@ impl<'a> Lexer<'a> {
         Lexer { text, tokens: lexer::Lexer::new(text.as_bytes(), 0) }
     }
 
-    /// How much of the text has been read, in bytes.
+    /// Returns how many bytes of the text have been read.
     pub(super) fn offset(&self) -> usize {
         self.tokens.offset()
     }
 
-    /// The line of the token that comes next, counted from 1, for an error.
+    /// Returns the line up to which the text has been read, counted from 1, for an error.
     pub(super) fn place(&self) -> String {
         let before = self.text.bytes().take(self.offset());
         format!("line {}", 1 + before.filter(|byte| *byte == b'\n').count())
     }
 
-    /// The token after this one, left where it is.
+    /// Returns the next token without stepping over it.
     pub(super) fn peek(&self) -> Option<Token<'a>> {
         self.clone().next()
     }
@@ -62,7 +62,7 @@ impl<'a> Iterator for Lexer<'a> {
     }
 }
 
-/// A number as PTX writes it: `12`, `0x0c`, `12U`.
+/// Reads a number as PTX writes it: `12`, `0x0c`, `12U`.
 pub(super) fn number(text: &str) -> Option<u32> {
     let digits = text.strip_suffix('U').unwrap_or(text);
     match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {

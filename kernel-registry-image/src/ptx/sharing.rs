@@ -1,7 +1,7 @@
-//! Whether the kernels of a module share anything, so that they must be compiled together.
+//! Finds out whether the kernels of a module share anything, so that they must be compiled together.
 //!
-//! An obstacle is a variable through which kernels, or the host, may exchange values. A variable is none if only this module
-//! can name it, and either no code does, or it is a constant that compilers make, such as the text of a `printf`. Unknown forms
+//! An obstacle is a variable through which kernels, or the host, may exchange values. A variable is no obstacle if only this module
+//! can name it, and either no code names it, or it is a constant that compilers make, such as the text of a `printf`. Unknown forms
 //! count as obstacles.
 
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ pub(super) struct Sharing<'a> {
     is_linked: bool,
 }
 
-/// Where a token of the module's scope is.
+/// The statement at module scope that a token belongs to.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Statement {
     #[default]
@@ -33,7 +33,7 @@ enum Statement {
 /// mathematical functions.
 const CONSTANTS: [&str; 3] = ["$str", "__unnamed_", "__cudart_"];
 
-/// The most elements of an array, because every piece of the module has a copy.
+/// The most elements of an array that is no obstacle: every piece of the module has a copy of the array.
 const LARGEST: u32 = 4096;
 
 impl<'a> Sharing<'a> {
@@ -65,7 +65,7 @@ impl<'a> Sharing<'a> {
             }
             Statement::Variable if CONSTANTS.iter().any(|prefix| word.starts_with(prefix)) => {}
             Statement::Variable => _ = self.variables.insert(word),
-            // The address of something.
+            // A name in an initialiser is an address.
             Statement::Initialiser => self.found |= !is_number,
             Statement::Other => {}
         }
@@ -76,13 +76,13 @@ impl<'a> Sharing<'a> {
         self.found |= matches!(word, ".global" | ".const") || self.variables.contains(word);
     }
 
-    /// Whether something is shared.
+    /// Returns whether an obstacle was found.
     pub(super) fn is_found(&self) -> bool {
         self.found
     }
 }
 
-/// Whether a directive has no influence on sharing.
+/// Returns whether a directive has no influence on sharing.
 fn is_harmless(directive: &str) -> bool {
     match directive {
         ".version" | ".target" | ".address_size" | ".file" | ".pragma" | ".align" | ".v2" | ".v4" => true,

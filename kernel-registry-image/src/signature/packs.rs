@@ -1,7 +1,7 @@
-//! Parameter packs: `Dp3argIT_E` is one type for each argument in the pack `T_`.
+//! Expands parameter packs: `Dp3argIT_E` is one type for each argument in the pack `T_`.
 //!
 //! cpp_demangle writes the whole pack in place of `T_`, as in `arg<float, int>`. So each `Dp` is replaced by a qualifier, which
-//! counts as a substitution too and is written behind the type. The places of `T_` are marked.
+//! counts as a substitution too and is written behind the type. The texts of `T_` are marked.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use cpp_demangle::{BorrowedSymbol, DemangleNodeType, DemangleOptions, DemangleWr
 
 /// The name of the qualifier that stands for `Dp`.
 const QUALIFIER: &str = "U8__pack__";
-/// How the qualifier is written behind its type.
+/// The qualifier as it is written behind its type.
 const WRITTEN: &str = " __pack__";
 
 /// The marks around the text of a template parameter. Symbols with control characters are refused before.
 const OPEN: char = '\u{1}';
 const CLOSE: char = '\u{2}';
 
-/// The most packs in a symbol. Each costs a pass over it.
+/// The most packs in a symbol. Each pack costs a pass over the symbol.
 const MAX_PACKS: usize = 32;
 
 /// Demangles a name, to at most this many bytes.
@@ -34,7 +34,7 @@ pub(super) fn demangle(symbol: &str, limit: usize) -> Option<String> {
     while let Some(at) = symbol[from..].find("Dp").map(|found| from + found) {
         let marked = [&symbol[..at], QUALIFIER, &symbol[at + 2..]].concat();
         from = at + 2;
-        // Within an identifier, say, it is no pack, and its replacement another name.
+        // Within an identifier, for example, `Dp` is no pack, and replacing it makes another name.
         if let Some(new) = written(&marked, limit, true).filter(|new| unmarked(new) == plain) {
             from = at + QUALIFIER.len();
             (symbol, text) = (marked, Some(new));
@@ -46,7 +46,7 @@ pub(super) fn demangle(symbol: &str, limit: usize) -> Option<String> {
     }
 }
 
-/// The text without marks, without the `...` of an unknown pack, and without spaces, which depend on the marks.
+/// Removes marks, the `...` of an unknown pack, and spaces, which depend on the marks.
 fn unmarked(text: &str) -> String {
     text.replace(WRITTEN, "").replace("...", "").replace([OPEN, CLOSE, ' '], "")
 }
@@ -58,7 +58,7 @@ fn written(symbol: &str, limit: usize, marks: bool) -> Option<String> {
     Some(writer.text)
 }
 
-/// A text with a limit.
+/// A text of limited length that cpp_demangle writes.
 struct Writer {
     text: String,
     limit: usize,
@@ -89,10 +89,11 @@ impl DemangleWrite for Writer {
     }
 }
 
-/// The text with a type for each element in place of a marked one. `None` if packs of one type differ in length.
+/// Replaces each type behind which the qualifier is written by one type for each element of its packs. Returns `None` if the packs
+/// of one type differ in length.
 fn expanded(text: &str, limit: usize) -> Option<String> {
     let mut written = String::with_capacity(text.len());
-    // Where the items begin that the place is in, of nested lists.
+    // The beginnings of the list items that enclose the current position, the innermost last.
     let (mut starts, mut start) = (Vec::new(), 0);
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -182,7 +183,7 @@ fn parts(pattern: &str) -> Vec<Part<'_>> {
     parts
 }
 
-/// The items between the commas that are not inside of brackets.
+/// Splits a list at the commas that are not inside of brackets.
 pub(super) fn split_list(text: &str) -> Vec<&str> {
     if text.trim().is_empty() {
         return Vec::new();

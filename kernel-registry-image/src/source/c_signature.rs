@@ -1,4 +1,4 @@
-//! The parameter types of `extern "C"` kernels, as far as a source tells them for certain.
+//! Reads the parameter types of `extern "C"` kernels, as far as a source tells them for certain.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ pub struct CSignature {
     pub params: Vec<Option<CudaType>>,
 }
 
-/// The `extern "C"` kernels that a source declares at file scope, under no condition of the preprocessor, and always with the
+/// Returns the `extern "C"` kernels that a source declares at file scope, under no condition of the preprocessor, and always with the
 /// same types. `is_macro` says whether headers or options define a macro of this name.
 pub fn c_signatures(text: &str, is_macro: impl Fn(&str) -> bool) -> Vec<CSignature> {
     let mut found: BTreeMap<String, Option<CSignature>> = BTreeMap::new();
@@ -38,7 +38,7 @@ pub fn c_signatures(text: &str, is_macro: impl Fn(&str) -> bool) -> Vec<CSignatu
 }
 
 impl CSignature {
-    /// Reads what `Display` writes. `None` for anything else, and for names with control characters.
+    /// Reads what `Display` writes. Returns `None` for any other text, and for names with control characters.
     pub fn parse(text: &str) -> Option<CSignature> {
         let text = Some(text).filter(|text| !text.contains(is_control))?;
         let (name, params) = text.strip_suffix(')')?.split_once('(')?;
@@ -47,7 +47,7 @@ impl CSignature {
         Some(CSignature { name: name.to_owned(), params })
     }
 
-    /// Whether an entry of this name can be this kernel.
+    /// Returns whether an entry of this name can be the kernel of this signature.
     fn fits(&self, entry: &Entry) -> bool {
         entry.signature.is_none()
             && self.params.len() == entry.params.len()
@@ -73,7 +73,7 @@ impl Image {
 }
 
 impl fmt::Display for CSignature {
-    /// As in C, without the return type: `scale(unsigned long, float*, ?)`.
+    /// Writes the signature as in C, without the return type: `scale(unsigned long, float*, ?)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let params: Vec<String> = self
             .params
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::read;
 
-    /// The signatures of a source whose headers define the macro `MACRO`.
+    /// Returns the signatures of a source whose headers define the macro `MACRO`.
     fn signatures(text: &str) -> Vec<String> {
         c_signatures(text, |name| name == "MACRO").iter().map(CSignature::to_string).collect()
     }

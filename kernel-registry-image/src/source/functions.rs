@@ -20,7 +20,7 @@ pub struct Function {
     pub is_c: bool,
 }
 
-/// Words with arguments of their own that can stand before the name of a kernel.
+/// Words with arguments of their own that can precede the name of a kernel.
 const ATTRIBUTES: [&str; 7] = [
     "__attribute__",
     "__launch_bounds__",
@@ -31,7 +31,7 @@ const ATTRIBUTES: [&str; 7] = [
     "alignas",
 ];
 
-/// Words that can stand behind its parameters.
+/// Words that can follow the parameters of a kernel.
 const BEHIND: [&str; 3] = ["__attribute__", "noexcept", "requires"];
 
 /// Finds each kernel of a source. `plain` has an item for each token.
@@ -70,7 +70,7 @@ pub(super) fn kernels(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -
     found
 }
 
-/// The names of macros that the source defines under any condition.
+/// Returns the names of macros that the source defines under any condition.
 pub(super) fn macros<'a>(tokens: &[&'a str]) -> HashSet<&'a str> {
     let name = |token: &&'a str| {
         let definition = token.strip_prefix('#')?.trim_start().strip_prefix("define")?.trim_start();
@@ -79,7 +79,7 @@ pub(super) fn macros<'a>(tokens: &[&'a str]) -> HashSet<&'a str> {
     tokens.iter().filter_map(name).collect()
 }
 
-/// The names of template parameters; the tokens begin with their `<`. Empty if some have no name.
+/// Returns the names of template parameters, whose tokens begin with a `<`. Returns an empty list if a parameter has no name.
 fn template<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
     let name = |param: &[&'a str]| match split(param, "=")[0] {
         [.., before, name] if *name != ">" && *before != "." => Some(*name),
@@ -99,7 +99,7 @@ fn kernel<'a, 'b>(mut tokens: &'b [&'a str]) -> Option<(&'a str, Vec<&'b [&'a st
             "(" => {
                 let end = closing(tokens, "(", ")")?;
                 let behind = &tokens[end + 1..];
-                // `BOUNDS(128) k(..)`: what was a name before is a macro.
+                // In `BOUNDS(128) k(..)`, the word before the bracket is a macro and not the kernel's name.
                 if behind.first().is_some_and(|next| is_name(next) && !BEHIND.contains(next)) {
                     tokens = behind;
                     continue;
@@ -120,7 +120,7 @@ fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c == '_' || c.is_alphabetic())
 }
 
-/// The tokens of each parameter.
+/// Splits the tokens between the brackets into those of each parameter.
 fn params_of<'a, 'b>(tokens: &'b [&'a str]) -> Vec<&'b [&'a str]> {
     match tokens {
         [] | ["void"] => Vec::new(),

@@ -1,4 +1,4 @@
-//! The fields of structs that kernels take by value, with their places, as far as a source tells them for certain.
+//! Finds the fields of structs that kernels take by value, with their offsets, as far as a source tells them for certain.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::{CudaType, Image, Scalar};
 
 /// Finds the structs that a source spells out: of numbers, pointers, CUDA's vectors and arrays of these, at file scope, under no
 /// condition of the preprocessor, without attributes, macros and bit fields. `is_macro` says whether headers or options
-/// define a macro of this name. Returns C++ on one line, with aliases resolved; empty if there are none.
+/// define a macro of this name. Returns C++ on one line, with aliases resolved; the text is empty if there are no such structs.
 ///
 /// ```
 /// use kernel_registry_image::source::certain_structs;
@@ -21,7 +21,7 @@ use crate::{CudaType, Image, Scalar};
 /// ```
 pub fn certain_structs(text: &str, is_macro: impl Fn(&str) -> bool) -> String {
     let records = records_among_macros(text, &is_macro).into_iter();
-    let certain = records.filter(|(_, record)| record.is_certain && place(&record.fields).is_some());
+    let certain = records.filter(|(_, record)| record.is_certain && lay_out(&record.fields).is_some());
     let sorted: BTreeMap<_, _> = certain.collect();
     let written = sorted.iter().map(|(name, record)| {
         let fields: String = record.fields.iter().map(|field| format!("{field}; ")).collect();
@@ -30,8 +30,9 @@ pub fn certain_structs(text: &str, is_macro: impl Fn(&str) -> bool) -> String {
     written.collect::<Vec<_>>().join(" ")
 }
 
-/// Lays a struct out by the types of its fields: the places of the fields without fillers, and size and alignment of the struct.
-fn place(fields: &[Field]) -> Option<(Vec<PlacedField>, [u32; 2])> {
+/// Lays out a struct by the types of its fields. Returns the fields with their offsets, without fillers, and size and alignment of
+/// the struct.
+fn lay_out(fields: &[Field]) -> Option<(Vec<PlacedField>, [u32; 2])> {
     let (mut placed, mut size, mut align) = (Vec::new(), 0u32, 1);
     for field in fields {
         // The alignment of a tensor map depends on the version of CUDA.
@@ -47,7 +48,7 @@ fn place(fields: &[Field]) -> Option<(Vec<PlacedField>, [u32; 2])> {
     Some((placed, [size.checked_next_multiple_of(align)?, align]))
 }
 
-/// Whether a field of this name only fills a gap, which a Rust struct may leave to the compiler.
+/// Returns whether a field of this name only fills a gap, which a Rust struct may leave to the compiler.
 fn is_filler(name: &str) -> bool {
     let name = name.to_lowercase();
     ["pad", "unused", "reserved"].iter().any(|word| name.contains(word))
@@ -65,11 +66,11 @@ impl Image {
         for entry in self.variants.iter_mut().flat_map(|variant| &mut variant.entries) {
             for index in 0..entry.params.len() {
                 let Some(CudaType::Named(name)) = entry.cuda_type(index) else { continue };
-                let Some((fields, [size, align])) = known.get(name).and_then(|fields| place(fields)) else {
+                let Some((fields, [size, align])) = known.get(name).and_then(|fields| lay_out(fields)) else {
                     continue;
                 };
                 let layout = &mut entry.params[index];
-                // A packed struct of the same size has the same places.
+                // A packed struct of the same size has the same offsets.
                 if layout.size == size && layout.align.is_none_or(|there| there == align) {
                     layout.fields = fields;
                 }
@@ -79,7 +80,7 @@ impl Image {
 }
 
 impl Field {
-    /// Its size in bytes and whether it is floating point, if it is a number or a pointer.
+    /// Returns the field's size in bytes and whether it is floating point, if the field is a number or a pointer.
     pub fn number(&self) -> Option<(u32, bool)> {
         let is_float = match &self.ty {
             CudaType::Scalar(scalar) => matches!(scalar, Scalar::Float | Scalar::Double),
@@ -91,7 +92,7 @@ impl Field {
 }
 
 impl fmt::Display for Field {
-    /// As in C++: `float m[2][3]`.
+    /// Writes the field as in C++: `float m[2][3]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.ty, self.name)?;
         self.lengths.iter().try_for_each(|length| write!(f, "[{length}]"))
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
     use crate::read;
 
-    /// The structs of a source whose headers define the macro `MACRO`.
+    /// Returns the structs of a source whose headers define the macro `MACRO`.
     fn certain(text: &str) -> String {
         certain_structs(text, |name| name == "MACRO")
     }

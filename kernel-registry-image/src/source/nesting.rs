@@ -1,4 +1,4 @@
-//! Braces and brackets among the tokens of a source: what is at file scope, and lists in brackets.
+//! Follows braces and brackets among the tokens of a source: finds the tokens at file scope, and splits lists.
 
 use super::tokens::is_directive;
 
@@ -13,7 +13,7 @@ pub(super) enum Plain {
 
 pub(super) const EXTERN_C: [&str; 2] = ["extern", "\"C\""];
 
-/// Finds out for each token whether it is at file scope.
+/// Returns for each token whether it is at file scope.
 pub(super) fn plain(tokens: &[&str]) -> Vec<Plain> {
     let (mut conditions, mut scopes) = (0u32, Vec::new());
     let mut all = Vec::with_capacity(tokens.len());
@@ -38,7 +38,7 @@ pub(super) fn plain(tokens: &[&str]) -> Vec<Plain> {
     all
 }
 
-/// Finds the bracket that closes the first token. None if the first token is another bracket.
+/// Finds the bracket that closes the first token. Returns `None` if the first token is no such bracket.
 pub(super) fn closing(tokens: &[&str], open: &str, close: &str) -> Option<usize> {
     let mut depth = 0u32;
     tokens.first().filter(|first| **first == open)?;

@@ -1,4 +1,5 @@
-//! The structs of a CUDA source whose fields are plain: numbers, pointers, CUDA's vectors, other structs, and arrays of these.
+//! Reads the structs of a CUDA source whose fields are plain: numbers, pointers, CUDA's vectors, other structs, and arrays of
+//! these.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ pub struct Field {
     pub lengths: Vec<u32>,
 }
 
-/// A field and its place in the struct.
+/// A field and its offset in the struct.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PlacedField {
@@ -38,7 +39,7 @@ pub(super) struct Record {
     pub(super) is_certain: bool,
 }
 
-/// Structs by their names without namespaces. Those that share a name are left out.
+/// Collects the structs by their names without namespaces. Structs that share a name are left out.
 pub(super) fn collect(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -> HashMap<String, Record> {
     let mut all: HashMap<String, Option<Record>> = HashMap::new();
     for index in 0..tokens.len() {
@@ -69,7 +70,7 @@ pub(super) fn collect(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -
     all.into_iter().filter_map(|(name, record)| Some((name, record?))).collect()
 }
 
-/// The fields, if the struct has nothing else in it.
+/// Reads the fields of a struct, if the struct has nothing else in it.
 fn fields(body: &[&str], names: &Names<'_, '_>) -> Option<Record> {
     const OTHER: [&str; 15] = [
         "(", "{", ":", "static", "using", "typedef", "struct", "union", "enum", "class", "template",
@@ -84,7 +85,7 @@ fn fields(body: &[&str], names: &Names<'_, '_>) -> Option<Record> {
         let (first, lengths) = array(declared[0])?;
         let parameter = types::parameter(first, names);
         is_certain &= parameter.is_certain;
-        // A `*` belongs to one name, the words before it to all.
+        // A `*` belongs to one name only, and the words before it belong to all names.
         if declared.len() > 1 && first.contains(&"*") {
             return None;
         }
@@ -99,7 +100,7 @@ fn fields(body: &[&str], names: &Names<'_, '_>) -> Option<Record> {
     (!all.is_empty()).then_some(Record { fields: all, is_certain })
 }
 
-/// A declaration without the lengths behind it.
+/// Splits a declaration into the part before the lengths of an array, and these lengths.
 fn array<'a, 'b>(declared: &'b [&'a str]) -> Option<(&'b [&'a str], Vec<u32>)> {
     let mut declared = split(declared, "=")[0];
     let mut lengths = Vec::new();
@@ -115,8 +116,8 @@ mod tests {
     use super::super::structs;
     use super::*;
 
-    /// The fields of a struct, each as `name: type`, with its lengths.
-    fn said(text: &str, name: &str) -> Option<Vec<String>> {
+    /// Returns the fields of a struct, each as `name: type`, with its lengths.
+    fn fields_of(text: &str, name: &str) -> Option<Vec<String>> {
         let all = structs(text);
         let lengths =
             |field: &Field| field.lengths.iter().map(|length| format!("[{length}]")).collect::<String>();
@@ -139,10 +140,10 @@ mod tests {
             "k: float",
             "o: Other",
         ];
-        assert_eq!(said(text, "Shape").unwrap(), expected);
-        assert_eq!(said("typedef struct { int a; } Pair;", "Pair").unwrap(), ["a: int"]);
+        assert_eq!(fields_of(text, "Shape").unwrap(), expected);
+        assert_eq!(fields_of("typedef struct { int a; } Pair;", "Pair").unwrap(), ["a: int"]);
         let both = "typedef struct tag { int a; } Pair;";
-        assert_eq!(said(both, "tag"), said(both, "Pair"));
+        assert_eq!(fields_of(both, "tag"), fields_of(both, "Pair"));
     }
 
     #[test]
@@ -159,14 +160,14 @@ mod tests {
             "",
             "int a; public: int b;",
         ] {
-            assert_eq!(said(&format!("struct S {{ {body} }};"), "S"), None, "{body}");
+            assert_eq!(fields_of(&format!("struct S {{ {body} }};"), "S"), None, "{body}");
         }
-        assert_eq!(said("struct S : T { int a; };", "S"), None);
-        assert_eq!(said("struct __align__(16) S { int a; };", "S"), None);
+        assert_eq!(fields_of("struct S : T { int a; };", "S"), None);
+        assert_eq!(fields_of("struct __align__(16) S { int a; };", "S"), None);
         assert_eq!(
-            said("namespace a { struct S { int a; }; } namespace b { struct S { int b; }; }", "S"),
+            fields_of("namespace a { struct S { int a; }; } namespace b { struct S { int b; }; }", "S"),
             None
         );
-        assert_eq!(said("struct S { int a;", "S"), None);
+        assert_eq!(fields_of("struct S { int a;", "S"), None);
     }
 }

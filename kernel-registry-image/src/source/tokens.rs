@@ -1,6 +1,6 @@
-//! The tokens of a C++ text: words, strings, preprocessor directives, and single signs. Comments are left out.
+//! Splits a C++ text into tokens: words, strings, preprocessor directives, and single signs. Comments are left out.
 
-/// Whether a token is a whole directive: `#define N 4`.
+/// Returns whether a token is a whole directive: `#define N 4`.
 pub(super) fn is_directive(token: &&str) -> bool {
     token.starts_with('#') && token.len() > 1
 }
@@ -8,7 +8,7 @@ pub(super) fn is_directive(token: &&str) -> bool {
 /// Prefixes of raw strings.
 const RAW: [&str; 5] = ["R", "LR", "u8R", "uR", "UR"];
 
-/// The tokens of a text.
+/// Splits a text into tokens.
 pub(super) fn split(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -24,7 +24,7 @@ pub(super) fn split(text: &str) -> Vec<&str> {
             '#' if is_line_start => {
                 let length = directive(rest);
                 let text = rest[..length].trim_end();
-                // A preprocessor says where lines come from, in the middle of declarations: `# 12 "x.cu"`.
+                // A line marker of a preprocessor, such as `# 12 "x.cu"`, is left out: it may be in the middle of a declaration.
                 if !text[1..].trim_start().starts_with(|c: char| c.is_ascii_digit()) {
                     tokens.push(text);
                 }
@@ -61,7 +61,7 @@ fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
-/// Bytes of a preprocessor line, which a backslash continues.
+/// Returns the length of a preprocessor directive. A backslash at the end of a line continues it.
 fn directive(text: &str) -> usize {
     let mut end = 0;
     for line in text.split_inclusive('\n') {
@@ -73,7 +73,7 @@ fn directive(text: &str) -> usize {
     end
 }
 
-/// Bytes of a string or character.
+/// Returns the length of a string or character literal.
 fn quoted(text: &str, quote: char) -> usize {
     let mut is_escaped = false;
     for (index, c) in text.char_indices().skip(1) {
@@ -86,7 +86,7 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Bytes of a raw string: `"end(text)end"`.
+/// Returns the length of a raw string literal: `"end(text)end"`.
 fn raw(text: &str) -> usize {
     let delimiter = text[1..].split('(').next().unwrap_or_default();
     let end = format!("){delimiter}\"");

@@ -1,4 +1,4 @@
-//! Types as C++ sources spell them, brought to the form that mangled names have.
+//! Reads types as C++ sources spell them, and brings them to the form that mangled names have.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ pub struct Parameter {
     pub name: Option<String>,
     /// Its type, with the aliases of the source resolved.
     pub ty: CudaType,
-    /// Whether it can be no other type.
+    /// Whether the parameter can have no other type.
     pub is_certain: bool,
 }
 
@@ -46,7 +46,7 @@ const BUILT_IN: [&str; 10] =
 const QUALIFIERS: [&str; 8] =
     ["const", "volatile", "*", "__restrict__", "__restrict", "__grid_constant__", "struct", "enum"];
 
-/// How many aliases of aliases are followed.
+/// The longest chain of aliases that is followed.
 const MAX_DEPTH: u32 = 16;
 
 /// Aliases by name. A name that means different things in different scopes has no tokens.
@@ -102,7 +102,7 @@ impl<'a, 'b> Names<'a, 'b> {
         Names { is_macro, aliases, certain }
     }
 
-    /// Whether these words certainly mean the type that they name.
+    /// Returns whether it is certain which type these words mean.
     fn are_certain(&self, words: &[&str], depth: u32) -> bool {
         words.iter().all(|word| match self.aliases.get(word) {
             _ if (self.is_macro)(word) => false,
@@ -117,12 +117,12 @@ impl<'a, 'b> Names<'a, 'b> {
     }
 }
 
-/// Whether headers define a type of this name.
+/// Returns whether headers define a type of this name.
 fn is_standard(name: &str) -> bool {
     STANDARD.iter().any(|(standard, _)| *standard == name) || layout_of(name).is_some()
 }
 
-/// The tokens up to the end of a simple statement.
+/// Returns the tokens up to the end of a simple statement.
 fn statement<'a, 'b>(tokens: &'b [&'a str]) -> Option<&'b [&'a str]> {
     let end = tokens.iter().position(|token| [";", "(", "{", "[", "}"].contains(token))?;
     (end > 0 && tokens[end] == ";").then(|| &tokens[..end])
@@ -146,7 +146,7 @@ pub(super) fn parameter(tokens: &[&str], names: &Names<'_, '_>) -> Parameter {
             word => words.push(word),
         }
     }
-    // An array is handed over as a pointer.
+    // An array is passed as a pointer.
     let is_array = words.ends_with(&["[", "]"]);
     words.truncate(words.len() - if is_array { 2 } else { 0 });
     if words.iter().any(|word| ["(", "&", "[", "."].contains(word)) {
@@ -162,7 +162,7 @@ pub(super) fn parameter(tokens: &[&str], names: &Names<'_, '_>) -> Parameter {
     Parameter { name: name.map(str::to_owned), ty, is_certain }
 }
 
-/// The name of a parameter: the last word behind a type.
+/// Returns the name of a parameter: the last word behind a type.
 fn name<'a>(words: &[&'a str]) -> Option<&'a str> {
     let [before @ .., last] = words else { return None };
     let is_name = last.starts_with(|c: char| c == '_' || c.is_alphabetic())
@@ -172,14 +172,14 @@ fn name<'a>(words: &[&'a str]) -> Option<&'a str> {
     (is_name && before.iter().any(|word| !is_qualifier(word))).then_some(last)
 }
 
-/// The type of these tokens as demanglers write it, with qualifiers behind: `unsigned int const*`.
+/// Returns the type of these tokens as demanglers write it, with qualifiers behind: `unsigned int const*`.
 fn resolve(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> String {
     let parts = split(words, "*");
     let pointers = parts[1..].iter().map(|pointer| format!("*{}", qualifiers(pointer)));
     base_type(parts[0], aliases, depth) + &qualifiers(parts[0]) + &pointers.collect::<String>()
 }
 
-/// The qualifiers among these words.
+/// Returns the qualifiers among these words.
 fn qualifiers(words: &[&str]) -> String {
     words.iter().filter(|word| is_qualifier(word)).map(|word| format!(" {word}")).collect()
 }
@@ -188,7 +188,7 @@ fn is_qualifier(word: &str) -> bool {
     word == "const" || word == "volatile"
 }
 
-/// The type without pointers and without qualifiers of its own.
+/// Returns the type without pointers and without qualifiers of its own.
 fn base_type(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> String {
     let named: Vec<&str> = words.iter().filter(|word| !is_qualifier(word)).copied().collect();
     if !named.is_empty() && named.iter().all(|word| BUILT_IN.contains(word)) {
@@ -205,7 +205,8 @@ fn base_type(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> String {
     joined(&named)
 }
 
-/// A built-in type, whose words can have any order, as mangled names have it: `long unsigned int` as `unsigned long`.
+/// Returns a built-in type in the form that mangled names have: `unsigned long` for `long unsigned int`. Its words can have any
+/// order.
 fn built_in(words: &[&str]) -> String {
     let has = |word: &str| words.contains(&word);
     let longs = words.iter().filter(|word| **word == "long").count();
@@ -224,7 +225,7 @@ fn built_in(words: &[&str]) -> String {
     }
 }
 
-/// The tokens as text, with spaces between words only.
+/// Joins the tokens to a text with spaces between words only.
 fn joined(words: &[&str]) -> String {
     let mut text = String::new();
     let is_word = |c: char| c == '_' || c.is_alphanumeric();

@@ -1,4 +1,4 @@
-//! Images are found in bytes that hold other things too.
+//! Tests that images are found among other bytes.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn every_image_is_found_among_all_others() {
         let expected = read(bytes).unwrap();
         let mut found = search.images(bytes.len());
         assert!(found.contains(&expected), "{name}");
-        // What else is found is of this length by chance, and holds other kernels.
+        // Other images that are found have this length by chance, and hold other kernels.
         let symbols = |image: &Image| -> Vec<String> {
             image
                 .variants
@@ -61,7 +61,7 @@ fn a_text_may_end_with_zeros_or_a_comment() {
 }
 
 #[test]
-fn neighbours_of_other_lengths_are_not_taken_for_it() {
+fn neighbours_of_other_lengths_are_not_found() {
     // The second text begins with a comment, so that the first can be read beyond its end.
     let longer = format!("// longer\n{PTX}").replace("one", "two");
     let program = format!("{PTX}{longer}");
@@ -78,8 +78,8 @@ fn equal_images_count_once_and_others_of_the_length_each() {
     assert_eq!(found(program.as_bytes(), usize::MAX).len(), 0);
 }
 
-/// A program with many images, each of another length. The time was quadratic, because each length was compared with
-/// each text, and all that ends with a kernel was read.
+/// Searches a program with many images, each of another length. An earlier version took quadratic time: it compared each length
+/// with each text, and read everything that ends with a kernel.
 #[test]
 fn of_many_texts_each_is_read_once() {
     const TEXTS: usize = 1500;

@@ -1,4 +1,4 @@
-//! Images that are cut off, damaged, or made to harm: reading them ends, soon, and does not panic.
+//! Tests images that are cut off, damaged, or made to harm: reading them ends soon and does not panic.
 
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use kernel_registry_image::embedded::Search;
 use kernel_registry_image::source::CSignature;
 use kernel_registry_image::{Error, MAX_PLAIN_SIZE, Signature, read};
 
-/// Reads and forgets. A broken image may still make sense to a reader; it must just not harm.
+/// Reads bytes, which must end soon and not panic. The result does not matter: a damaged image may still be readable.
 fn survive(what: &str, bytes: &[u8]) {
     let start = Watch::start();
     if let Err(error) = read(bytes) {
@@ -22,17 +22,17 @@ fn survive(what: &str, bytes: &[u8]) {
     assert!(taken < Duration::from_secs(5), "{what}: {taken:?}");
 }
 
-/// Cuts and damages each image at about this many places.
-fn damage_all(places: usize) {
+/// Cuts and damages each image at about this many offsets.
+fn damage_all(count: usize) {
     thread::scope(|scope| {
         for (name, bytes) in images() {
-            scope.spawn(move || damage(&name, &bytes, places));
+            scope.spawn(move || damage(&name, &bytes, count));
         }
     });
 }
 
-fn damage(name: &str, bytes: &[u8], places: usize) {
-    let step = (bytes.len() / places).max(1);
+fn damage(name: &str, bytes: &[u8], count: usize) {
+    let step = (bytes.len() / count).max(1);
     for end in (0..bytes.len()).step_by(step) {
         survive(&format!("{name} up to {end}"), &bytes[..end]);
     }
@@ -46,7 +46,7 @@ fn damage(name: &str, bytes: &[u8], places: usize) {
     }
     // Headers decide most, so every byte of them, or every bit.
     for at in 0..bytes.len().min(64) {
-        for bit in (0..8).filter(|bit| places > 100 || *bit == at % 8) {
+        for bit in (0..8).filter(|bit| count > 100 || *bit == at % 8) {
             damaged[at] ^= 1 << bit;
             survive(&format!("{name} with bit {bit} flipped at {at}"), &damaged);
             damaged[at] = bytes[at];
@@ -59,7 +59,7 @@ fn damaged_images() {
     damage_all(if cfg!(debug_assertions) { 50 } else { 500 });
 }
 
-/// All of them: `cargo test --release -p kernel-registry-image -- --ignored`
+/// This test runs by `cargo test --release -p kernel-registry-image -- --ignored`.
 #[test]
 #[ignore = "takes minutes; `.ci/run` has it, with optimisations"]
 fn images_damaged_at_every_byte() {
@@ -99,13 +99,13 @@ fn segments_and_sections_beyond_the_end_are_refused() {
     let word = |at: usize| u64::from_le_bytes(cubin[at..at + 8].try_into().unwrap()) as usize;
     let count = |at: usize| usize::from(u16::from_le_bytes([cubin[at], cubin[at + 1]]));
     let (segments, sections) = (word(32), word(40));
-    // Where the offset is in each header, and the size in the file behind it.
+    // For each header, the positions of the fields with the offset and the size in the file.
     let offsets = |table: usize, count: usize, header: usize, offset: usize, size: usize| {
         let headers = (0..count).map(move |index| table + index * header);
         headers.map(move |header| (header + offset, header + size)).filter(|(_, size)| word(*size) > 0)
     };
     let segments = offsets(segments, count(56), 56, 8, 32);
-    // The first has no place, and those without bytes in the file may be anywhere.
+    // The first section is empty, and a section of type 8 has no bytes in the file, so its offset may be anything.
     let sections = offsets(sections, count(60), 64, 24, 32).filter(|(at, _)| cubin[at - 20] != 8);
     let mut tried = 0;
     for (offset, size) in segments.chain(sections) {
@@ -136,7 +136,7 @@ fn a_fatbin_with_a_cubin_that_is_cut_off_is_refused() {
     }
 }
 
-/// Finds images of several lengths, and forgets them.
+/// Searches for images of several lengths, which must end soon.
 fn search(what: &str, bytes: &[u8], lengths: &[usize]) {
     let start = Watch::start();
     let search = Search::new(bytes, lengths.iter().copied());
@@ -175,14 +175,14 @@ fn bytes_in_which_an_image_could_begin_anywhere() {
     search("nested containers", &nested.collect::<Vec<u8>>(), &[16, SIZE / 2, SIZE]);
     let empty = (0..SIZE / 16).flat_map(|_| container(0));
     search("empty containers", &empty.collect::<Vec<u8>>(), &[16, 160, SIZE / 2]);
-    // Cubins, whose section headers lie in those behind them.
+    // Cubins whose section headers lie in the cubins behind them.
     let mut cubin = image("spin.sm_90.cubin")[..64].to_vec();
     cubin[40..48].copy_from_slice(&64u64.to_le_bytes());
     cubin[60..62].copy_from_slice(&0x1fff_u16.to_le_bytes());
     search("cubins in each other", &cubin.repeat(SIZE / 64), &[64, SIZE / 2]);
 }
 
-/// A fatbin with one PTX entry.
+/// Returns a fatbin with one PTX entry.
 fn fatbin(flags: u64, plain_size: u64, payload: &[u8]) -> Vec<u8> {
     let mut entry = vec![0; 64];
     entry[0] = 1;
@@ -201,7 +201,7 @@ fn fatbin(flags: u64, plain_size: u64, payload: &[u8]) -> Vec<u8> {
 const ZSTD: u64 = 0x8000;
 const LZ4: u64 = 0x2000;
 
-/// A zstd frame that repeats a byte: four bytes make 128 KiB.
+/// Returns a zstd frame that repeats a byte: four bytes make 128 KiB.
 fn zstd_bomb(blocks: u32) -> Vec<u8> {
     // Magic, a descriptor without content size, a window of 1 MiB.
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x50];
@@ -219,7 +219,7 @@ fn bombs_do_not_go_off() {
     let bomb = zstd_bomb(1024);
     assert!(matches!(read(&fatbin(ZSTD, 128 << 20, &bomb)), Err(Error::TooLarge { .. })));
     assert!(matches!(read(&fatbin(ZSTD, 1 << 16, &bomb)), Err(Error::Malformed { .. })));
-    // What is allowed is blank, and hence no PTX, but it is unpacked.
+    // One block unpacks to more than 255 times its size, too.
     let small = zstd_bomb(1);
     assert!(matches!(read(&fatbin(ZSTD, 128 * 1024, &small)), Err(Error::TooLarge { .. })));
 
@@ -329,7 +329,7 @@ fn names_with_control_characters_are_refused() {
     }
 }
 
-/// Errors name sections, whose names are the image's.
+/// Errors contain names of sections, and the image chooses these names.
 #[test]
 fn errors_have_no_control_characters() {
     let mut cubin = Cubin::new(8);

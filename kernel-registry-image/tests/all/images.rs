@@ -1,4 +1,4 @@
-//! What is read from images, against what NVIDIA's own tools say about them (golden/README.md).
+//! Compares what is read from images with what NVIDIA's own tools say about them (golden/README.md).
 
 use crate::common::{golden, image, images};
 use kernel_registry_format::Pass;
@@ -8,7 +8,7 @@ use kernel_registry_image::{
 };
 use serde_json::Value;
 
-/// A list of numbers in the golden data.
+/// Reads a list of numbers in the golden data.
 fn numbers(value: &Value) -> Option<Vec<u32>> {
     let list = value.as_array()?;
     Some(list.iter().map(|number| number.as_u64().unwrap() as u32).collect())
@@ -75,7 +75,7 @@ fn parameters() {
     let mut compared = 0;
     each("", |name, variant, entry, expected| {
         let Some(params) = expected["params"].as_array() else {
-            // cuobjdump 13 does not show those of CUDA 12's cubins.
+            // cuobjdump 13 does not show the parameters of CUDA 12's cubins.
             assert!(name.contains("cuda12"), "{name}");
             return;
         };
@@ -89,7 +89,7 @@ fn parameters() {
     assert!(compared >= 200, "{compared}");
 }
 
-/// What `ptxas -v` of CUDA 13.0 says of these, which the golden data do not have.
+/// Compares with what `ptxas -v` of CUDA 13.0 says, because the golden data have no constants.
 #[test]
 fn constants() {
     let image = read(&image("blas1.sm_75.cubin")).unwrap();
@@ -131,7 +131,7 @@ fn resources() {
                 stacks += 1;
                 assert_eq!(resources.stack, Some(number(&ptxas["stack"])), "{context}");
             }
-            // ptxas counts the frame of the function alone, the cubin what it inlined, too.
+            // ptxas counts the frame of the function alone. The cubin's frame includes inlined functions.
             assert!(resources.local_frame >= number(&ptxas["frame"]), "{context}");
         }
         if expected["registers"].is_u64() {
@@ -184,7 +184,7 @@ fn needs() {
         needs.printf = has("vprintf");
         needs.assert = has("__assertfail");
         needs.heap = has("malloc") || has("free");
-        // In this image other functions make the kernel's calls, and EXTERNS does not show those.
+        // In this image the kernel calls `vprintf` through other functions, and EXTERNS does not show that.
         if name == "odd.linked.cubin" {
             needs.printf |= matches!(entry.name(), "calls" | "calls_pointer" | "odd_types");
         }
@@ -237,7 +237,7 @@ fn signatures() {
     assert!(sized >= 200, "{sized}");
 }
 
-/// `const float*` as `float const*`.
+/// Writes `const float*` as `float const*`.
 fn qualifiers_behind(ty: &str) -> String {
     for qualifiers in ["const volatile ", "const ", "volatile "] {
         if let Some(rest) = ty.strip_prefix(qualifiers) {
@@ -341,7 +341,7 @@ fn parameter_packs_are_expanded() {
     }
 }
 
-/// As those of Thrust's kernels for lambdas in templates, whose text is 29 times as long.
+/// Names of Thrust's kernels for lambdas in templates are similar: their text is 29 times as long.
 #[test]
 fn a_name_that_repeats_itself_often_is_read() {
     let symbol = format!("_Z1kI400{}{}EvT_", "x".repeat(400), "S0_".repeat(40));
@@ -417,7 +417,7 @@ fn ptx_of_different_compilers_and_machine_code_agree() {
     }
 }
 
-/// The variables in `golden/separate.cu`.
+/// The expected sizes are those of the variables in `golden/separate.cu`.
 #[test]
 fn objects_of_separate_compilation_have_sections_of_their_own_types() {
     for arch in ["sm_75", "sm_90", "sm_100"] {

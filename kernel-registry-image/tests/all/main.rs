@@ -1,4 +1,4 @@
-//! The tests of this crate in one program, but for those that count memory.
+//! All tests of this crate in one executable, except those that count memory.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! PTX that no compiler at hand writes: old versions, hand-written forms, several modules, mistakes.
+//! Tests PTX that no compiler at hand writes: old versions, hand-written forms, several modules, mistakes.
 
 use kernel_registry_image::{Error, ImageKind, Needs, ParamLayout, Variant, VariantKind, read};
 
@@ -8,7 +8,7 @@ fn variants(text: &str) -> Vec<Variant> {
     image.variants
 }
 
-/// The problem with a text, and its line.
+/// Returns the line of the mistake in a text, and the problem.
 fn problem(text: &str) -> (String, String) {
     match read(text.as_bytes()) {
         Err(Error::Malformed { place, problem }) => (place, problem),

@@ -1,4 +1,4 @@
-//! Modules whose kernels can be compiled apart, and those whose kernels cannot.
+//! Tests which PTX modules are separable: their kernels can be compiled apart.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ fn is_separable(declarations: &str, kernels: &str) -> bool {
     read(format!("{HEAD}{declarations}\n{kernels}").as_bytes()).unwrap().is_separable()
 }
 
-/// With a kernel that names the variable `v`, and another one.
+/// Returns whether a module is separable that has this declaration, a kernel that names the variable `v`, and another kernel.
 fn with_v(declaration: &str) -> bool {
     is_separable(declaration, ".visible .entry a() { mov.u64 %rd1, v; ret; }\n.visible .entry b() { ret; }")
 }
@@ -140,7 +140,7 @@ fn only_text_is_separable() {
     }
 }
 
-/// Pieces of a damaged module have the kernels that it has, or it is not cut.
+/// A damaged module is not separable, or its pieces have the same kernels as the module.
 #[test]
 fn damaged_modules() {
     let step = if cfg!(debug_assertions) { 997 } else { 7 };
@@ -169,7 +169,7 @@ fn damaged_modules() {
     }
 }
 
-/// The PTX of the repository, and of the folder in the variable `PTX`.
+/// Returns the PTX of the repository, and of the folder in the variable `PTX`.
 fn texts() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folders = [
@@ -186,8 +186,8 @@ fn texts() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|extension| extension == "ptx")).collect()
 }
 
-/// Every piece of a module is a module, and all kernels of it are in one. With the variable `PTXAS`, that program compiles
-/// each.
+/// Every piece of a separable module is a module, and each kernel is in one piece. If the variable `PTXAS` names an assembler, it
+/// compiles each piece.
 #[test]
 fn pieces_are_modules() {
     let (mut count, mut whole) = (0, Vec::new());

@@ -1,4 +1,4 @@
-//! Stack that the driver's attributes do not tell: of recursive calls, and for kernels that are launched by kernels.
+//! Tests the stack that the driver's attributes do not tell: that of recursive calls, and that of kernels which kernels launch.
 
 use crate::common::image;
 use kernel_registry_image::{Image, StackFrames, read};
@@ -8,7 +8,8 @@ fn frames(image: &Image, kernel: &str) -> StackFrames {
     image.stack_frames(kernel)
 }
 
-/// The image of stack.cu, and the least stack of one pass through its recursive calls, within these bounds.
+/// Checks an image of stack.cu: one pass through recursive calls takes more stack than the variables, and at most `saved` bytes
+/// more.
 fn check(name: &str, saved: u32) {
     let image = read(&image(name)).unwrap();
     for kernel in ["plain", "calls_leaf", "calls_flat", "calls_pointer"] {
@@ -68,7 +69,7 @@ fn a_kernel_that_launches_others_needs_the_largest_frame() {
     assert!((12_288..13_000).contains(&launched), "{launched}");
 }
 
-/// What a kernel's stack needs at least, if nothing bounds it.
+/// Returns the least stack of the kernel `k`, if nothing bounds its stack.
 fn recursive(body: &str) -> Option<u32> {
     let text = format!(".version 8.0 .target sm_90 {body}");
     frames(&read(text.as_bytes()).unwrap(), "k").recursive
@@ -84,7 +85,7 @@ fn recursion_in_ptx() {
     let bytes = recursive(&format!("{function} .entry k() {{ .local .b32 own[2][16]; call f, (); }}"));
     assert_eq!(bytes, Some(64 + 4096 + 128 + 64));
     assert_eq!(recursive(&format!("{function} .entry k() {{ ret; }} .entry l() {{ call f, (); }}")), None);
-    // Its address alone calls nothing.
+    // Taking the address of a function does not call it.
     assert_eq!(recursive(".func f { mov.u64 %rd1, f; } .entry k() { call f, (); }"), None);
 }
 

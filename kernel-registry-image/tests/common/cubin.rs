@@ -1,15 +1,15 @@
-//! Cubins that no compiler writes: symbols, sections and strings as a test wants them.
+//! Writes cubins that no compiler writes, with any symbols, sections and strings.
 
 #![allow(dead_code)]
 
-/// What goes into a cubin behind the tables that every one has.
+/// The contents of a cubin, besides the tables that every cubin has.
 #[derive(Default)]
 pub struct Cubin {
     abi: u8,
     /// Names of symbols and sections.
     strings: Vec<u8>,
     symbols: Vec<u8>,
-    /// Offset of the name, and range of the data.
+    /// Offset of the name, and start and length of the data.
     sections: Vec<(usize, usize, usize)>,
     data: Vec<u8>,
 }
@@ -27,7 +27,7 @@ impl Cubin {
         Cubin { abi, strings: vec![0], symbols: vec![0; 24], ..Cubin::default() }
     }
 
-    /// Adds a name, and says where it is.
+    /// Adds a name, and returns its offset.
     pub fn string(&mut self, text: &str) -> usize {
         let offset = self.strings.len();
         self.strings.extend(text.as_bytes());
@@ -35,21 +35,21 @@ impl Cubin {
         offset
     }
 
-    /// Adds a kernel whose name is at this place.
+    /// Adds a kernel whose name is at this offset.
     pub fn kernel(&mut self, name: usize) {
         self.symbols.extend((name as u32).to_le_bytes());
         self.symbols.extend([FUNCTION, KERNEL, 1, 0]);
         self.symbols.extend([0; 16]);
     }
 
-    /// Adds bytes, and says where they are.
+    /// Adds bytes, and returns their start and length.
     pub fn data(&mut self, bytes: &[u8]) -> (usize, usize) {
         let range = (self.data.len(), bytes.len());
         self.data.extend(bytes);
         range
     }
 
-    /// Adds a section whose name is at one place, and its bytes at another.
+    /// Adds a section, given the offset of its name, and start and length of its bytes.
     pub fn section(&mut self, name: usize, (start, length): (usize, usize)) {
         self.sections.push((name, start, length));
     }

@@ -1,4 +1,4 @@
-//! The images of the tests.
+//! Reads the images of the tests.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,13 +7,13 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// One image.
+/// Reads one image.
 #[allow(dead_code)]
 pub fn image(name: &str) -> Vec<u8> {
     fs::read(folder().join("images").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// All images with their names.
+/// Reads all images, with their names.
 #[allow(dead_code)]
 pub fn images() -> Vec<(String, Vec<u8>)> {
     let files = fs::read_dir(folder().join("images")).unwrap();
@@ -23,7 +23,7 @@ pub fn images() -> Vec<(String, Vec<u8>)> {
     names.into_iter().map(|name| (name.clone(), image(&name))).collect()
 }
 
-/// What NVIDIA's tools say about them.
+/// Reads what NVIDIA's tools say about the images.
 #[allow(dead_code)]
 pub fn golden() -> serde_json::Value {
     let text = fs::read_to_string(folder().join("golden/golden.json")).unwrap();

@@ -1,6 +1,6 @@
 //! Writes containers that are small and unpack to much.
 
-/// A container with one kernel in PTX: as many bytes of the file as given, and unpacked as many as given.
+/// Returns a container with one kernel in PTX. It takes `packed` bytes in the file, and unpacks to `plain` bytes.
 pub fn container(kernel: &str, plain: usize, packed: usize) -> Vec<u8> {
     let mut frame = frame(kernel, plain);
     assert!(frame.len() <= packed, "{} bytes of {packed}", frame.len());
@@ -21,7 +21,7 @@ pub fn container(kernel: &str, plain: usize, packed: usize) -> Vec<u8> {
     bytes
 }
 
-/// A frame of Zstandard with PTX and then zeros: four bytes make 128 KiB of these.
+/// Returns a frame of Zstandard with PTX and then zeros: four bytes of the frame make 128 KiB of zeros.
 fn frame(kernel: &str, plain: usize) -> Vec<u8> {
     const BLOCK: usize = 128 << 10;
     let text = format!(".version 8.0\n.target sm_90\n.visible .entry {kernel}() {{ ret; }}\n");

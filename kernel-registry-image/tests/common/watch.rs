@@ -1,4 +1,4 @@
-//! How long a thread has worked, which other threads and processes do not change.
+//! Measures the processor time of a thread, which other threads and processes do not change.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ impl Watch {
         Watch { started: Instant::now(), worked: worked() }
     }
 
-    /// The time that this thread had a processor since then, or where the system does not tell, the time that passed.
+    /// Returns the processor time of this thread since the start, or the elapsed time if the operating system does not tell.
     pub fn taken(&self) -> Duration {
         self.worked.and_then(|before| Some(worked()? - before)).unwrap_or_else(|| self.started.elapsed())
     }

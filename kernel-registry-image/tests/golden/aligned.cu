@@ -1,4 +1,4 @@
-// Where `wide` lies among the arguments is different in PTX and for each architecture.
+// The offset of `wide` among the arguments is different in PTX and for each architecture.
 
 struct alignas(128) Wide {
     float values[32];

@@ -1,4 +1,4 @@
-// Variables in sections of NVIDIA's own types: without `-rdc=true` the first two are in ones that ELF knows.
+// Variables in ELF sections of NVIDIA's own types. Without `-rdc=true` the first two are in sections of ELF's types.
 
 __device__ float unset[4096];
 __device__ float set[4096] = {1};
