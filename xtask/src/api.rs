@@ -1,4 +1,4 @@
-//! `cargo xtask api`: the public API of each library as committed text, so that a change of it is seen in review.
+//! `cargo xtask api`: writes the public API of each library as committed text, so that a change of the API is seen in review.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use cargo_metadata::TargetKind;
 
 use crate::run::{Outcome, keep, published, run, unstable_cargo, workspace};
 
-/// Where the texts are.
+/// The folder of the texts.
 const FOLDER: &str = "docs/api";
 
 /// The version of rustdoc's JSON that this version of `public-api` reads: that of Rust 1.95.
@@ -34,7 +34,7 @@ pub(crate) fn api(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// One line for each public item; nothing if this compiler's rustdoc writes another format.
+/// Returns the API as text, with a line for each public item. Returns `None` if this compiler's rustdoc writes another format.
 fn text(package: &str, json: &Path) -> Outcome<Option<String>> {
     let rustdoc = ["rustdoc", "--quiet", "--lib", "--all-features", "--package", package, "--"];
     run(unstable_cargo("api", &[]).args(rustdoc).args(["-Zunstable-options", "--output-format=json"]))?;

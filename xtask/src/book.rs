@@ -1,4 +1,5 @@
-//! `cargo xtask book`: the README and the guides as a book, in target/book/html. Its contents are the README's table of guides.
+//! `cargo xtask book`: makes a book of the README and the guides, in target/book/html. Its contents are the README's table of
+//! guides.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,7 +22,7 @@ pub(crate) fn book() -> Outcome {
     remove(&book)?;
     let src = book.join("src");
     fs::create_dir_all(&src)?;
-    // In the same places, so that links between pages lead somewhere.
+    // The pages keep their relative paths, so that links between them work.
     let first = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"];
     let mut pages: Vec<_> = first.iter().map(|page| workspace().join(page)).collect();
     pages.extend(files_with("md", &workspace().join("docs"))?);
@@ -37,7 +38,7 @@ pub(crate) fn book() -> Outcome {
     run(Command::new("mdbook").arg("build").arg(&book))
 }
 
-/// The contents: the README, the guides of its table in their order, and the pages for contributors.
+/// Writes the contents of the book: the README, the guides in the order of its table, and the pages for contributors.
 fn summary(readme: &str) -> String {
     let mut summary = "# Summary\n\n[kernel-registry](README.md)\n\n".to_owned();
     let guides = readme.lines().filter_map(|line| line.strip_prefix("| [")?.split_once(')'));

@@ -27,16 +27,16 @@ const GENERATOR: &str = "first_launches";
 /// The options of the built program.
 const GENERATED: &str = "--seed 1 --kernels 500";
 
-/// A program with kernels that nvcc links, which says so where there was no nvcc.
+/// A program with kernels that nvcc links. If it was built without nvcc, it prints `LEFT OUT`.
 const NVCC_LINKED: &str = "linked";
 
-/// Arguments, and the exit code of a successful run with them.
+/// The runs of a program: the arguments of each, and the exit code of success.
 type Runs = &'static [(&'static str, u8)];
 
-/// The runs of a program.
+/// Returns the runs of a program.
 fn runs(program: &str) -> Runs {
     match program {
-        // They deadlock cold, and complete warm.
+        // These programs deadlock cold, and complete warm.
         "persistent" | "two_kernels" | "stream_fence" | "not_enough" | "sealed" | "two_grids"
         | "carve_out" | "freed_memory" | "library_call" | NVCC_LINKED => &[("--cold", 3), ("", 0)],
         "fits" => &[("--pairs 500 --seed 1", 0), ("--two --pairs 200 --seed 1", 0)],
@@ -51,7 +51,7 @@ fn runs(program: &str) -> Runs {
 /// The archive of the programs, which are large and compress well together.
 const ARCHIVE: &str = "programs.tar.xz";
 
-/// A limit on its size: GPU machines may be behind slow networks.
+/// The most bytes of the archive: GPU machines may be behind slow networks.
 const MOST_BYTES: u64 = 60 << 20;
 
 /// The longest that one program may take, in seconds, before it is ended and counts as failed.
@@ -92,7 +92,7 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
     }
     let archive = folder.join(ARCHIVE);
     let mut pack = Command::new("tar");
-    // The programs have much code in common, farther apart than other formats look.
+    // The programs have much code in common, at distances that other formats do not search.
     pack.env("XZ_OPT", "-T0").arg("-C").arg(&plain).arg("-cJf").arg(&archive).arg(".");
     run(&mut pack)?;
     fs::remove_dir_all(&plain)?;
@@ -116,7 +116,7 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
 /// The folder with programs of frameworks, in the bundle and in the tests.
 const FRAMEWORKS: &str = "frameworks";
 
-/// Runs frameworks behind `kernel-audit`, where they are.
+/// The part of the script that runs frameworks behind `kernel-audit`, if they are installed.
 const RUN_FRAMEWORKS: &str = "\
 if python3 -c 'import torch, triton, cupy, jax' 2>/dev/null; then
     expect 0 frameworks/run.py tool/kernel-audit
@@ -150,7 +150,7 @@ fn generated(generator: &Path) -> Outcome<PathBuf> {
     Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim_end()))
 }
 
-/// The names of the programs.
+/// Returns the names of the programs.
 fn programs() -> Outcome<Vec<String>> {
     let mut programs = Vec::new();
     for package in PACKAGES {
@@ -207,9 +207,9 @@ expect() {{
 mod tests {
     use super::*;
 
-    /// Runs the script with two programs of these texts, one of them a story, and with a test program. Returns
+    /// Runs the script with the programs `persistent` and `other`, which have these texts, and with a test program. Returns
     /// whether it succeeded, and its output.
-    fn ends(story: &str, other: &str, tests: &str) -> (bool, String) {
+    fn ends(persistent: &str, other: &str, tests: &str) -> (bool, String) {
         let folder = tempfile::tempdir().expect("a folder");
         let write = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -220,7 +220,7 @@ mod tests {
         let programs = ["persistent".to_owned(), "other".to_owned()];
         write("run.sh", &run_sh(&programs, &["driver".to_owned()]));
         write("driver", tests);
-        write("persistent", story);
+        write("persistent", persistent);
         write("other", other);
         let mut tar = Command::new("tar");
         tar.current_dir(folder.path()).args(["-cJf", ARCHIVE, "--remove-files"]);
@@ -230,7 +230,7 @@ mod tests {
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    const STORY: &str = "#!/bin/sh\n[ \"$1\" = --cold ] && exit 3\nexit 0\n";
+    const DEADLOCKS_COLD: &str = "#!/bin/sh\n[ \"$1\" = --cold ] && exit 3\nexit 0\n";
     const DEADLOCKS: &str = "#!/bin/sh\nexit 3\n";
     const SUCCEEDS: &str = "#!/bin/sh\nexit 0\n";
     const TESTS: &str = "#!/bin/sh\n\
@@ -241,14 +241,14 @@ mod tests {
         esac\n";
 
     #[test]
-    fn a_story_ends_in_two_ways() {
-        let (success, lines) = ends(STORY, SUCCEEDS, TESTS);
+    fn a_program_that_deadlocks_cold_runs_twice() {
+        let (success, lines) = ends(DEADLOCKS_COLD, SUCCEEDS, TESTS);
         assert!(success, "{lines}");
         assert_eq!(lines.matches("ok ").count(), 5, "{lines}");
     }
 
     #[test]
-    fn what_ends_otherwise_is_named() {
+    fn an_unexpected_exit_code_is_named() {
         let (success, lines) = ends(DEADLOCKS, SUCCEEDS, TESTS);
         assert!(!success && lines.contains("exit code 3 and not 0: see logs/persistent"), "{lines}");
         let (success, lines) = ends(SUCCEEDS, SUCCEEDS, TESTS);
@@ -256,15 +256,16 @@ mod tests {
             !success && lines.contains("exit code 0 and not 3: see logs/persistent_--cold.log"),
             "{lines}"
         );
-        let (success, lines) = ends(STORY, DEADLOCKS, TESTS);
+        let (success, lines) = ends(DEADLOCKS_COLD, DEADLOCKS, TESTS);
         assert!(!success && lines.contains("FAIL  other"), "{lines}");
     }
 
     #[test]
     fn each_test_has_a_process_and_a_gpu() {
-        let (success, lines) = ends(STORY, SUCCEEDS, &TESTS.replace("0 --exact one", "1 --exact one"));
+        let (success, lines) =
+            ends(DEADLOCKS_COLD, SUCCEEDS, &TESTS.replace("0 --exact one", "1 --exact one"));
         assert!(!success && lines.contains("FAIL  driver --exact one"), "{lines}");
-        let (success, lines) = ends(STORY, SUCCEEDS, SUCCEEDS);
+        let (success, lines) = ends(DEADLOCKS_COLD, SUCCEEDS, SUCCEEDS);
         assert!(!success && lines.contains("FAIL  driver"), "{lines}");
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask check`: format, lints, imports in circles, and the tests of what changed.
+//! `cargo xtask check`: checks the format, lints, looks for imports in circles, and runs the tests of crates that changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -33,7 +33,7 @@ pub(crate) fn check(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// The files that changed.
+/// Returns the files that changed.
 fn changed(options: &Options) -> Outcome<BTreeSet<Utf8PathBuf>> {
     let since = match &options.since {
         Some(commit) => git(&["merge-base", commit, "HEAD"])?,
@@ -55,9 +55,9 @@ fn git(args: &[&str]) -> Outcome<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The packages to test, each with arguments: the unit tests of a package with changed files, and the integration tests whose own
-/// files changed; all integration tests if a source outside of them did, except those of the slow package `tests`. A page is read by
-/// its test of links.
+/// Returns the packages to test, each with arguments for `cargo test`. A package with changed files runs its unit tests, and the
+/// integration tests whose own files changed. If a file in `src` changed, it runs all integration tests, except in the slow package
+/// `tests`. A changed page runs the test of links.
 fn tests(metadata: &Metadata, changed: &BTreeSet<Utf8PathBuf>) -> BTreeMap<String, Vec<String>> {
     let packages = metadata.workspace_packages();
     let mut of_package: BTreeMap<&str, (&Package, Vec<&Utf8PathBuf>)> = BTreeMap::new();
@@ -70,8 +70,8 @@ fn tests(metadata: &Metadata, changed: &BTreeSet<Utf8PathBuf>) -> BTreeMap<Strin
     for (package, files) in of_package.into_values() {
         let of_target = |target: &&Target| {
             let folder = target.src_path.file_name() == Some("main.rs");
-            let place = target.src_path.parent().filter(|_| folder).unwrap_or(&target.src_path);
-            files.iter().any(|file| file.starts_with(place))
+            let own_path = target.src_path.parent().filter(|_| folder).unwrap_or(&target.src_path);
+            files.iter().any(|file| file.starts_with(own_path))
         };
         let all: Vec<&Target> = package.targets.iter().filter(|target| target.is_test()).collect();
         let is_source = files.iter().any(|file| file.components().any(|part| part.as_str() == "src"));
@@ -99,7 +99,7 @@ fn is_library(target: &Target) -> bool {
     target.is_lib() || target.is_proc_macro()
 }
 
-/// The package with the longest folder that has this file: fixtures are packages inside of others.
+/// Returns the package with the longest folder that has this file: fixtures are packages inside of others.
 fn owner<'a>(packages: &[&'a Package], file: &Utf8PathBuf) -> Option<&'a Package> {
     let folder = |package: &Package| Some(package.manifest_path.parent()?.as_str().len());
     let has =

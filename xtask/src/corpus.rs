@@ -15,7 +15,7 @@ pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
     let sources = entries(&folder.join("cuda"))?;
     fs::create_dir_all(folder.join("nvcc"))?;
     for source in &sources {
-        // Relative to that folder, because PTX can contain the source's path as given.
+        // The path is relative to the folder, because PTX can contain the source's path as given.
         let source = source.strip_prefix(&folder)?;
         let path = folder.join("nvcc").join(stem(source)).with_extension("ptx");
         let mut command = Command::new(home.join("bin/nvcc"));
@@ -25,7 +25,7 @@ pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(format!("{}: {}", source.display(), said.trim()).into());
         }
-        let image = placeless(String::from_utf8(output.stdout)?);
+        let image = without_path_hash(String::from_utf8(output.stdout)?);
         keep(&path, image.as_bytes(), check, IMAGE_WRITER)?;
     }
     if files_with("ptx", &folder.join("nvcc"))?.len() != sources.len() {
@@ -36,7 +36,7 @@ pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
 }
 
 /// Makes an image independent of the folder: nvcc hashes a source's absolute path into internal names.
-fn placeless(image: String) -> String {
+fn without_path_hash(image: String) -> String {
     const INTERNAL: &str = "_INTERNAL_";
     let hash = image.split(INTERNAL).nth(1).and_then(|rest| rest.split('_').next());
     match hash {

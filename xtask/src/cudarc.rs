@@ -1,7 +1,8 @@
-//! `cargo xtask cudarc`: builds a program with each of cudarc's ways to the driver and each of its CUDA versions, and runs it.
-//! `cargo xtask candle`: checks a program that depends on candle too, which decides how cudarc is built.
+//! `cargo xtask cudarc`: builds and runs a program with each way in which cudarc loads or links the driver; checks it with each
+//! CUDA version. `cargo xtask candle`: checks a program that depends on candle too, which decides how cudarc is built.
 //!
-//! Nothing of NVIDIA's is needed: linked programs are linked with stubs, as on machines without a driver, and nvcc is a script.
+//! These commands need nothing of NVIDIA's: linked programs are linked with stubs, as on machines without a driver, and nvcc is a
+//! script.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -44,7 +45,8 @@ const COMPUTED: &str = "computed 2.5";
 
 const IMAGE: &str = "cargo-kernels/template/prebuilt/cuda__saxpy.cu.ptx";
 
-/// Answers as nvcc does, and makes empty files: candle's build script writes their names into its sources.
+/// A script in place of nvcc. It answers as nvcc does, and makes empty files, because candle's build script writes the names of
+/// these files into its sources.
 const NVCC: &str = r#"#!/bin/sh
 case "$1" in
 --version) printf 'nvcc\n\n\nCuda compilation tools, release RELEASE, VRELEASE.0\n' ;;
@@ -76,7 +78,7 @@ pub(crate) fn cudarc() -> Outcome {
     }
     for version in cudarc.features.keys().filter_map(|feature| feature.strip_prefix("cuda-1")) {
         let version = format!("1{version}");
-        // Others that begin so are no versions.
+        // Some features that begin with `cuda-1` are no versions.
         let Ok(number) = version.parse::<u32>() else { continue };
         println!("== CUDA {number}");
         let mut check = folder.cargo(&["check", "--features", &format!("cudarc/cuda-{version}")]);
@@ -129,7 +131,7 @@ impl Folder {
         Ok(Folder(folder))
     }
 
-    /// All packages share a target folder.
+    /// Returns the target folder, which all packages share.
     fn built(&self) -> PathBuf {
         self.0.with_file_name("target")
     }
@@ -141,14 +143,14 @@ impl Folder {
         command
     }
 
-    /// The package of cudarc that the program is built with.
+    /// Returns the package of cudarc that the program is built with.
     fn cudarc(&self) -> Outcome<Package> {
         let metadata = MetadataCommand::new().current_dir(&self.0).exec()?;
         let found = metadata.packages.into_iter().find(|package| package.name.as_str() == "cudarc");
         found.ok_or_else(|| "cudarc is not among the dependencies".into())
     }
 
-    /// A folder for `PATH` with an nvcc of this release.
+    /// Makes an nvcc of this release, and returns a `PATH` that begins with its folder.
     fn nvcc(&self, release: &str) -> Outcome<String> {
         let folder = self.0.join(release);
         fs::create_dir_all(&folder)?;
@@ -158,7 +160,8 @@ impl Folder {
         Ok(format!("{}:{}", folder.display(), std::env::var("PATH")?))
     }
 
-    /// A folder for `CUDA_HOME`, with stubs of the driver and of NVRTC as NVIDIA's toolkit has them: each function returns an error.
+    /// Makes a folder for `CUDA_HOME`, with stubs of the driver and of NVRTC as NVIDIA's toolkit has them: each function returns an
+    /// error.
     fn toolkit(&self, cudarc: &Path) -> Outcome<PathBuf> {
         let libraries = self.0.join("toolkit/lib64");
         fs::create_dir_all(&libraries)?;
@@ -195,7 +198,7 @@ impl Folder {
         let program = self.built().join("debug/program");
         let without = output(Command::new(&program).arg("audit"))?;
         let expected = if linked { "libcuda.so.1" } else { "error: there is no CUDA driver" };
-        // On a machine with a driver it computes, or says what is wrong with that.
+        // On a machine with a driver, the program computes, or prints the driver's error.
         if !text(&without).contains(expected) && !without.status.success() {
             return Err(format!("without a driver: {}", text(&without)).into());
         }
@@ -208,13 +211,14 @@ impl Folder {
         };
         says_and(&mut kernels(&["sim"]), COMPUTED, true)?;
         says_and(&mut kernels(&["audit", "--sim"]), COMPUTED, true)?;
-        // In the program itself: the loader has bound what is linked, so the audit says that it is too late.
+        // The program installs the audit itself. If the driver is linked, the loader has bound it already, so the audit says that
+        // it is too late.
         let inside = if linked { "the driver was opened before the audit was installed" } else { COMPUTED };
         says_and(kernels(&["sim"]).arg("audit"), inside, true)
     }
 }
 
-/// Standard output and error.
+/// Returns standard output and standard error as text.
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&*output.stdout, &output.stderr].concat()).into_owned()
 }
@@ -227,7 +231,7 @@ fn succeeds(command: &mut Command) -> Outcome {
     says_and(command, "", true)
 }
 
-/// Fails, with one error, which has these words.
+/// Runs a command that has to fail with one error, which contains these words.
 fn says(command: &mut Command, words: &str) -> Outcome {
     says_and(command, words, false)
 }

@@ -1,6 +1,5 @@
-//! Makes the census's images of kernels that launch kernels. They need the device linker and a library of the
-//! toolkit, which build scripts do not use. So the images are committed: machine code, and PTX for the simulated
-//! driver.
+//! Makes the census's images of kernels that launch kernels. Such images need the device linker and a library of the toolkit, which
+//! build scripts do not use. So the images are committed: machine code, and PTX for the simulated driver.
 
 use std::fs;
 use std::path::Path;

@@ -11,7 +11,7 @@ use crate::run::{Outcome, cargo, files_with, stem, workspace};
 
 const PACKAGE: &str = "kernel-registry-sim";
 
-/// The test programs of that package whose sources say that they can ask a GPU.
+/// Returns the names of that package's tests whose sources say that the test can run on a GPU.
 fn tests() -> Outcome<Vec<String>> {
     let mut tests = Vec::new();
     for path in files_with("rs", &workspace().join(PACKAGE).join("tests"))? {

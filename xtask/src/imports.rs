@@ -1,5 +1,5 @@
-//! Which file of a crate imports which, read from its tokens: paths in `use` and in code, followed through re-exports to the file
-//! that declares what they name. What only tests compile is left out.
+//! Finds out which files of a crate import each other. Reads the paths in `use` and in code from the tokens, and follows each path
+//! through re-exports to the file that declares the item. Code that only tests compile is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
 use crate::run::Outcome;
 
-/// The imports of each file: which files, and the first line and path that import each.
+/// For each file, the files that it imports, each with the first line and the path that import it.
 pub(crate) type Imports = BTreeMap<PathBuf, BTreeMap<PathBuf, (usize, String)>>;
 
 /// Reads the imports of the crate that begins with this file.
@@ -47,14 +47,14 @@ pub(crate) fn read_imports(root: &Path) -> Outcome<Imports> {
 #[derive(Default)]
 struct Module {
     file: PathBuf,
-    /// Where the files of its modules are.
+    /// The folder of the files of its submodules.
     folder: PathBuf,
     parent: Option<usize>,
     children: BTreeMap<String, usize>,
     uses: Vec<Import>,
     /// Paths in code.
     paths: Vec<Import>,
-    /// Names in code that stand alone.
+    /// Names in code that are not part of a path.
     words: BTreeSet<String>,
     /// Names of items that it declares.
     items: BTreeSet<String>,
@@ -64,9 +64,9 @@ struct Module {
 struct Import {
     path: Vec<String>,
     line: usize,
-    /// The name that it gives, or `*` for all names of the path.
+    /// The name that the import gives to the item, or `*` for all names of the path.
     name: String,
-    /// A re-export. The file itself imports it only if it uses the name.
+    /// Whether this is a re-export. Then the file itself imports the item only if it uses the name.
     is_public: bool,
 }
 
@@ -76,10 +76,10 @@ struct Found {
     is_item: bool,
 }
 
-/// Names that were looked up already, each in a module: modules can re-export each other.
+/// The names that were looked up already, each with its module. They end lookups in modules that re-export each other.
 type Asked = BTreeSet<(usize, String)>;
 
-/// Words, marks, brackets and attributes, each with its line.
+/// The tokens of a file: words, marks, brackets and attributes, each with its line.
 type Tokens = Peekable<IntoIter<(String, usize)>>;
 
 struct Modules(Vec<Module>);
@@ -178,7 +178,7 @@ impl Modules {
         self.read_file(Some(parent), file, within)
     }
 
-    /// What a path in a module names, if it is in this crate. `depth` ends names that import themselves.
+    /// Returns what a path in a module names, if that is in this crate. `asked` ends names that import themselves.
     fn find(&self, from: usize, path: &[String], asked: &mut Asked) -> Option<Found> {
         let mut at = from;
         for (place, name) in path.iter().enumerate() {
@@ -197,7 +197,7 @@ impl Modules {
         Some(Found { module: at, is_item: false })
     }
 
-    /// What a name in a module means. A module and a function can share a name: where a path ends, the function is meant.
+    /// Returns what a name in a module means. A module and a function can share a name: where a path ends, the function is meant.
     fn find_name(&self, at: usize, name: &str, is_last: bool, asked: &mut Asked) -> Option<Found> {
         let module = &self.0[at];
         let child = module.children.get(name).map(|&module| Found { module, is_item: false });
@@ -231,7 +231,7 @@ fn is_word(text: &str) -> bool {
     text.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
-/// Lists tokens with the brackets of groups. `::` is one, and so is an attribute.
+/// Lists the tokens, with the brackets of groups. `::` is one token, and so is an attribute.
 fn flatten(stream: TokenStream, tokens: &mut Vec<(String, usize)>) {
     let is_colon = |tree: &TokenTree| matches!(tree, TokenTree::Punct(mark) if mark.as_char() == ':');
     let mut trees = stream.into_iter().peekable();
@@ -263,7 +263,7 @@ fn flatten(stream: TokenStream, tokens: &mut Vec<(String, usize)>) {
     }
 }
 
-/// Reads what stands after `use`, or in its braces after `within`.
+/// Reads the imports behind `use`, or behind the path `within` of its braces.
 fn read_use(tokens: &mut Tokens, within: &Import, uses: &mut Vec<Import>) {
     let mut import = within.clone();
     while let Some((text, line)) = tokens.next_if(|(next, _)| !matches!(next.as_str(), ";" | "," | "}")) {

@@ -1,5 +1,6 @@
-//! `cargo xtask miri` and `cargo xtask sanitize`: run tests with tools that detect invalid memory accesses and leaks. The tests
-//! are those of records, the registry, the interpreter and the simulated driver, and warming and launching in many threads.
+//! `cargo xtask miri` and `cargo xtask sanitize`: run tests with tools that detect invalid memory accesses and leaks. The tests are
+//! those of records, of the registry, of the interpreter and of the simulated driver, and the stress test, which warms and launches
+//! in many threads.
 
 use std::process::Command;
 
@@ -40,7 +41,7 @@ pub(crate) fn sanitize() -> Outcome {
     run(cargo().args(["run", "--target", HOST]).args(stress).env("KERNEL_REGISTRY_SIM", "1"))
 }
 
-/// The tests of a package: all files, and folders with a main.rs.
+/// Returns the tests of a package: all files, and folders with a main.rs.
 fn tests_of(package: &str) -> Outcome<Vec<String>> {
     let mut paths = entries(&workspace().join(package).join("tests"))?;
     paths.retain(|path| {

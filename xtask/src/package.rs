@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::run::{Outcome, cargo, published, remove, run, target, workspace};
 
-/// What each package has to hold.
+/// The files that each package has to contain.
 const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 /// The program of a user: the sample of the documentation, with a test on the simulated driver.

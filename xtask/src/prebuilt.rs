@@ -1,5 +1,4 @@
-//! `cargo xtask prebuilt`: makes the committed images for machines without a compiler, or compares them with the
-//! sources.
+//! `cargo xtask prebuilt`: makes the committed images for machines without a compiler, or compares these images with the sources.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +29,7 @@ const PACKAGES: &[Package] = &[
     Package { folder: "kernels", build: Build::new },
     Package { folder: "kernels/big-frame", build: Build::new },
     Package { folder: "tests/census", build: Build::new },
-    // What `cargo kernels new` writes.
+    // The package that `cargo kernels new` writes.
     Package { folder: "cargo-kernels/template", build: Build::new },
     Package { folder: corpus::FOLDER, build: || Build::new().ptx("compute_80") },
 ];

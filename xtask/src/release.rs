@@ -1,4 +1,4 @@
-//! `cargo xtask release-check`: what must pass before a release, with nothing left out.
+//! `cargo xtask release-check`: runs everything that must pass before a release, with nothing left out.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use crate::run::{Outcome, cargo, installed, run, workspace};
 pub(crate) fn release_check() -> Outcome {
     run(Command::new("bash").args([".ci/run", "--all"]))?;
     crate::book::book()?;
-    // Every crate in the order of their dependencies, as crates.io would take them.
+    // Cargo packs every crate in the order of dependencies, as it would for crates.io.
     run(cargo().args(["publish", "--workspace", "--dry-run", "--locked", "--no-verify"]))?;
     compatible()
 }

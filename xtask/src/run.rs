@@ -9,13 +9,13 @@ use cargo_metadata::{MetadataCommand, Package};
 
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 pub(crate) fn workspace() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package).to_owned()
 }
 
-/// The target directory.
+/// Returns the target directory.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
@@ -27,7 +27,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}").into()) }
 }
 
-/// The cargo that built this program.
+/// Returns the cargo that built this program.
 pub(crate) fn cargo() -> Command {
     Command::new(env!("CARGO"))
 }
@@ -40,7 +40,7 @@ pub(crate) fn installed(program: &str) -> Outcome {
     run(cargo().args(["install", "--quiet", "--locked", program]))
 }
 
-/// The files of a folder, sorted, and the folders in it.
+/// Returns the files and folders in a folder, sorted.
 pub(crate) fn entries(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
@@ -48,14 +48,14 @@ pub(crate) fn entries(folder: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Those with this extension.
+/// Returns the files of a folder that have this extension, sorted.
 pub(crate) fn files_with(extension: &str, folder: &Path) -> Outcome<Vec<PathBuf>> {
     let mut paths = entries(folder)?;
     paths.retain(|path| path.extension().is_some_and(|of_path| of_path == extension));
     Ok(paths)
 }
 
-/// The name of a program or a test from its path.
+/// Returns the name of a program or a test from its path.
 pub(crate) fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().display().to_string()
 }
@@ -70,7 +70,7 @@ pub(crate) fn remove(folder: &Path) -> Outcome {
     }
 }
 
-/// The packages of the workspace that are published.
+/// Returns the packages of the workspace that are published.
 pub(crate) fn published() -> Outcome<Vec<Package>> {
     let metadata = MetadataCommand::new().no_deps().current_dir(workspace()).exec()?;
     let packages = metadata.workspace_packages().into_iter().cloned();
@@ -93,8 +93,8 @@ pub(crate) fn keep(path: &Path, contents: &[u8], check: bool, writer: &str) -> O
     Ok(())
 }
 
-/// Cargo with unstable compiler flags. `RUSTC_BOOTSTRAP` makes a stable compiler accept them; the results are only
-/// run here.
+/// Returns cargo with unstable compiler flags. `RUSTC_BOOTSTRAP` makes a stable compiler accept these flags. The built programs are
+/// only run on this machine.
 pub(crate) fn unstable_cargo(target_dir: &str, rustflags: &[&str]) -> Command {
     let mut command = cargo();
     command
@@ -104,5 +104,5 @@ pub(crate) fn unstable_cargo(target_dir: &str, rustflags: &[&str]) -> Command {
     command
 }
 
-/// The target triple of this machine. If it is given, flags do not apply to procedural macros and build scripts.
+/// The target triple of this machine. If cargo gets a target, compiler flags do not apply to procedural macros and build scripts.
 pub(crate) const HOST: &str = "x86_64-unknown-linux-gnu";

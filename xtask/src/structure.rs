@@ -1,4 +1,4 @@
-//! Finds files that import each other, and crates that depend on one above them.
+//! Finds files that import each other, and crates that depend on a crate that comes later in the workspace's list.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -9,12 +9,12 @@ use cargo_metadata::{DependencyKind, Metadata, Package};
 use crate::imports::{Imports, read_imports};
 use crate::run::Outcome;
 
-/// Fails if files of a crate import each other, or if a crate depends on one above it. Integration tests may: their `main.rs` has
-/// both the modules and what these share.
+/// Fails if files of a crate import each other, or if a crate depends on a later one. The files of integration tests may import
+/// each other: their `main.rs` has both the modules and what these share.
 pub(crate) fn check_structure(metadata: &Metadata) -> Outcome {
     let packages = metadata.workspace_packages();
     let root = metadata.workspace_root.as_std_path();
-    let mut problems = arrows_up(&packages, root, &fs::read_to_string(root.join("Cargo.toml"))?);
+    let mut problems = upward_dependencies(&packages, root, &fs::read_to_string(root.join("Cargo.toml"))?);
     let targets = packages.iter().flat_map(|package| &package.targets).filter(|target| !target.is_test());
     for crate_root in targets.map(|target| target.src_path.as_std_path()).collect::<BTreeSet<_>>() {
         let mut imports = read_imports(crate_root)?;
@@ -29,35 +29,35 @@ pub(crate) fn check_structure(metadata: &Metadata) -> Outcome {
     Err(format!("imports lead one way\n{}", problems.join("\n")).into())
 }
 
-/// The crates that depend on one that comes later in the workspace's list, except for tests.
-fn arrows_up(packages: &[&Package], root: &Path, manifest: &str) -> BTreeSet<String> {
-    let place = |name: &str| {
+/// Describes the crates that depend on a crate that comes later in the workspace's list, except for tests.
+fn upward_dependencies(packages: &[&Package], root: &Path, manifest: &str) -> BTreeSet<String> {
+    let position = |name: &str| {
         let package = packages.iter().find(|package| package.name.as_str() == name)?;
         let folder = package.manifest_path.parent()?.strip_prefix(root).ok()?;
         manifest.find(&format!("\"{folder}\""))
     };
-    let mut arrows = BTreeSet::new();
+    let mut problems = BTreeSet::new();
     for package in packages {
         for dependency in
             package.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development)
         {
-            if place(&package.name).zip(place(&dependency.name)).is_some_and(|(from, to)| from < to) {
-                arrows.insert(format!(
+            if position(&package.name).zip(position(&dependency.name)).is_some_and(|(from, to)| from < to) {
+                problems.insert(format!(
                     "`{}` depends on `{}`, which comes after it in Cargo.toml's `members`: move what both need to a crate before them",
                     package.name, dependency.name
                 ));
             }
         }
     }
-    arrows
+    problems
 }
 
-/// The fewest files that import each other in a circle.
+/// Returns the shortest circle of files that import each other.
 fn shortest_circle(imports: &Imports) -> Option<Vec<PathBuf>> {
     imports.keys().filter_map(|file| circle_of(imports, file)).min_by_key(Vec::len)
 }
 
-/// The shortest way from a file back to it, by breadth-first search.
+/// Returns the shortest path of imports from a file back to itself, by breadth-first search.
 fn circle_of(imports: &Imports, file: &PathBuf) -> Option<Vec<PathBuf>> {
     let mut importers = BTreeMap::new();
     let mut next = VecDeque::from([file]);
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said of a workspace with these files.
+    /// Checks a workspace with these files, and returns the error, or an empty text.
     fn said(files: &[(&str, &str)]) -> String {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -110,7 +110,7 @@ mod tests {
         check_structure(&metadata).map_or_else(|error| error.to_string(), |()| String::new())
     }
 
-    /// What is said of a crate with these files.
+    /// Checks a crate with these files, and returns the error, or an empty text.
     fn said_of_crate(files: &[(&str, &str)]) -> String {
         let manifest = ("Cargo.toml", "[package]\nname = \"a\"\nedition = \"2024\"\n[workspace]\n");
         said(&[&[manifest], files].concat())
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_that_depends_on_one_above_it_is_found() {
+    fn a_crate_that_depends_on_a_later_one_is_found() {
         let crate_of = |name: &str, dependencies: &str| {
             format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n[{dependencies}")
         };
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn this_workspace_has_none() {
+    fn this_workspace_has_no_such_problem() {
         let metadata = MetadataCommand::new().no_deps().exec().unwrap();
         check_structure(&metadata).unwrap_or_else(|error| panic!("{error}"));
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask toolkit`: installs CUDA compilers from Python wheels. CUDA 13.0 is complete; of 12.0 there is what
-//! makes and checks images that every driver loads. Also installs a linker for machines with an old glibc.
+//! `cargo xtask toolkit`: installs CUDA compilers from Python wheels. CUDA 13.0 is complete; of CUDA 12.0 only the compilers are
+//! installed that make and check images for every driver. Also installs a linker for machines with an old glibc.
 
 use std::fs;
 use std::io;
@@ -46,7 +46,7 @@ const CUDA_12_0: Release = Release {
 
 const ZIG: Release = Release { folder: "zig", wheels: &["ziglang==0.15.2"] };
 
-/// Lists the installed wheels in a release's folder. It is written last, so an installation without it is incomplete.
+/// The file in a release's folder that lists the installed wheels. It is written last, so an installation without it is incomplete.
 const MARKER: &str = "wheels";
 
 /// The paths of the compilers.
@@ -76,7 +76,7 @@ fn folder() -> Outcome<PathBuf> {
     Ok(std::path::absolute(target())?.join("toolkit"))
 }
 
-/// Installs what is missing.
+/// Installs the toolkits that are missing.
 pub(crate) fn install() -> Outcome<Toolkit> {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) {
         return Err("the wheels are installed on Linux with glibc only: \
@@ -103,7 +103,7 @@ impl Release {
         if fs::read_to_string(&marker).is_ok_and(|there| there == wanted) {
             return Ok(folder);
         }
-        // Pip would silently not merge into an existing folder.
+        // Pip leaves an existing folder as it is, without an error.
         remove(&folder)?;
         eprintln!("installing {} into {}", self.wheels.join(", "), folder.display());
         pip(&folder, self.wheels)?;

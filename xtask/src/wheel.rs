@@ -1,4 +1,4 @@
-//! `cargo xtask wheel`: the audit as a wheel for pip, in target/wheel, and as a tarball beside it.
+//! `cargo xtask wheel`: packs the audit as a wheel for pip, in target/wheel, and as a tarball beside the wheel.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -30,7 +30,7 @@ pub(crate) fn wheel(options: &Options) -> Outcome {
     let folder = out.join("kernel-audit");
     fs::create_dir_all(&folder)?;
     let architecture = options.target.split('-').next().unwrap_or_default();
-    // Cargo does not see that the linker is another one, so these files are apart.
+    // Cargo does not notice that the linker is another one, so this build has a target folder of its own.
     let built = std::path::absolute(target())?.join("wheel-build");
     let variables = [
         ("CARGO_TARGET_DIR".to_owned(), built.clone()),
@@ -67,12 +67,13 @@ pub(crate) fn wheel(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// The variable that names cargo's linker for a target.
+/// Returns the variable that names cargo's linker for a target.
 fn linker_variable(target: &str) -> String {
     format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"))
 }
 
-/// Makes a linker for rustc: zig, which knows the symbols of every glibc. The unwinder is the system's, as always, and may be newer here.
+/// Makes a linker for rustc: a script that calls zig, which knows the symbols of every glibc. The unwinder is this machine's
+/// `libgcc_s`, which may be newer than the target's.
 fn linker(architecture: &str, folder: &Path) -> Outcome<PathBuf> {
     let unwinder = Command::new("cc").arg("-print-file-name=libgcc_s.so.1").output()?;
     let (zig, unwinder) = (zig()?, String::from_utf8(unwinder.stdout)?);
@@ -97,7 +98,7 @@ exec "{}" cc -target {architecture}-linux-gnu.{GLIBC} -Wl,--allow-shlib-undefine
     Ok(path)
 }
 
-/// The files in a folder and in the folders there.
+/// Returns the files in a folder and its subfolders.
 fn files(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in entries(folder)? {
