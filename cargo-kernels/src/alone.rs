@@ -23,7 +23,7 @@ pub(crate) struct Alone<'a> {
 /// One kernel: its entry in each variant of the image that has the kernel.
 pub(crate) type Kernel<'a> = Vec<(&'a Variant, &'a Entry)>;
 
-/// Whether the header of an ELF file names CUDA's machine.
+/// Returns whether the header of an ELF file names CUDA's machine.
 fn is_for_cuda(elf: &[u8]) -> bool {
     elf.get(18..20) == Some(&EM_CUDA.0.to_le_bytes())
 }
@@ -49,7 +49,7 @@ impl<'a> Alone<'a> {
         }
     }
 
-    /// The kernels that nvcc linked into a binary, as one image.
+    /// Returns the kernels that nvcc linked into a binary, as one image.
     pub(crate) fn from_linked(binary: &'a Contents<'_>) -> Option<Self> {
         let sections = &binary.linked.sections;
         let bytes = sections.iter().map(|section| section.len()).sum();

@@ -12,7 +12,7 @@ use kernel_registry_command::cargo;
 use crate::cli::{Build, Package};
 use crate::failure::Failure;
 
-/// What `cargo build` made.
+/// The result of `cargo build`.
 pub(crate) struct Built {
     /// Executables and shared libraries of the workspace. If there are none: its Rust libraries (rlib).
     pub(crate) binaries: Vec<Binary>,
@@ -108,7 +108,7 @@ fn files(artifact: &Artifact) -> Files {
     }
 }
 
-/// The packages of the workspace, without dependencies.
+/// Returns the packages of the workspace, without dependencies.
 pub(crate) fn members(options: &Package) -> Result<Metadata, Failure> {
     metadata(options).no_deps().exec().map_err(Failure::of_cargo)
 }
@@ -173,7 +173,7 @@ fn option(name: &str, value: Option<&(impl AsRef<OsStr> + ?Sized)>) -> impl Iter
     pair.into_iter().flatten()
 }
 
-/// The first of these folders that has a Cargo.toml.
+/// Returns the first of these folders that has a Cargo.toml.
 pub(crate) fn package_folder<'a>(mut folders: impl Iterator<Item = &'a Path>) -> Option<&'a Path> {
     folders.find(|folder| folder.join("Cargo.toml").is_file())
 }

@@ -10,7 +10,7 @@ use kernel_registry_format::{KernelRecord, LibraryRecord};
 /// One copy of kernel-registry. It finds and warms only the kernels that are registered with it.
 #[derive(Default)]
 pub(crate) struct Copy<'data> {
-    /// None if the file has kernels of this copy but not the copy itself.
+    /// `None` if the file has kernels of this copy but not the copy itself.
     version: Option<&'data str>,
     kernels: usize,
     /// The packages that declare these kernels, with their versions.

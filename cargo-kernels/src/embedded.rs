@@ -60,7 +60,7 @@ impl<'a> Embedded<'a> {
         Embedded(found)
     }
 
-    /// The image of a kernel, if the kernel was declared with one.
+    /// Returns the image of a kernel, if the kernel was declared with one.
     pub(crate) fn image_of(&self, kernel: &KernelRecord<'a>) -> Option<&Found<'a>> {
         self.0.get(&Recorded::from_kernel(kernel)?)
     }

@@ -222,7 +222,7 @@ fn none_named(name: &str, near: &[String]) -> String {
     }
 }
 
-/// Whether committed images differ from what the sources compile to.
+/// Returns whether committed images differ from what the sources compile to.
 fn is_drift(error: &kernel_registry_build::Error) -> bool {
     matches!(error, kernel_registry_build::Error::Drift { .. })
 }

@@ -5,7 +5,7 @@ use kernel_registry_image::Signature;
 /// The most names to suggest if no kernel matches.
 const MOST: usize = 3;
 
-/// Whether a name is a kernel's path, or the end of it.
+/// Returns whether a name is a kernel's path, or the end of it.
 pub(crate) fn is_path(path: &str, name: &str) -> bool {
     let ends_so = |path: &str| {
         let front = path.strip_suffix(name).filter(|_| !name.is_empty());
@@ -16,7 +16,7 @@ pub(crate) fn is_path(path: &str, name: &str) -> bool {
     ends_so(path) || generic.is_some_and(ends_so)
 }
 
-/// Whether a name is a kernel's name in C++.
+/// Returns whether a name is a kernel's name in C++.
 pub(crate) fn is_cuda_name(symbol: &str, name: &str) -> bool {
     Signature::parse(symbol).is_some_and(|signature| signature.names().contains(&name))
 }

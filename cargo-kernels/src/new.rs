@@ -117,7 +117,7 @@ fn invalid(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The absolute path of a checkout of kernel-registry.
+/// Returns the absolute path of a checkout of kernel-registry.
 fn checkout(path: &Path) -> Result<PathBuf, Failure> {
     let folder = path::absolute(path).and_then(fs::canonicalize);
     let folder = folder.map_err(Failure::of_io(path))?;

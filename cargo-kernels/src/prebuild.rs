@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Prebuild) -> Result<(), Failure> {
     }
     match (found, ok) {
         (true, _) => Ok(()),
-        // Cargo has said why.
+        // Cargo has printed why.
         (false, false) => Err(Failure::BuildFailed),
         (false, true) => Err(Failure::NothingToPrebuild),
     }
@@ -55,7 +55,7 @@ fn print(line: Arguments<'_>) -> Result<(), Failure> {
     binaries::print(|out| writeln!(out, "{line}"))
 }
 
-/// The named package, or else that of the current folder, or else all packages of the workspace.
+/// Returns the named package, or else that of the current folder, or else all packages of the workspace.
 fn chosen<'a>(
     workspace: &'a Metadata,
     options: &Package,
@@ -75,7 +75,7 @@ fn chosen<'a>(
     }
 }
 
-/// The Cargo.toml of the current folder or the nearest one around it.
+/// Returns the Cargo.toml of the current folder or the nearest one around it.
 fn nearest() -> Option<PathBuf> {
     let here = env::current_dir().ok()?;
     artifacts::package_folder(here.ancestors()).map(|folder| folder.join("Cargo.toml"))

@@ -81,7 +81,7 @@ fn called(name: Option<&str>, binaries: &[Contents<'_>]) -> Option<IsCalled> {
     [by_declaration, by_cuda].into_iter().find(|is| kernels().any(|kernel| is(kernel, name)))
 }
 
-/// The paths most similar to this name, best first.
+/// Returns the paths most similar to this name, best first.
 fn near(name: &str, binaries: &[Contents<'_>]) -> Vec<String> {
     let kernels = binaries.iter().flat_map(|binary| &binary.kernels);
     nearest(name, kernels.map(|kernel| ([kernel.path, kernel.name(), kernel.symbol], kernel.path)))

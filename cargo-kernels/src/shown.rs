@@ -79,7 +79,7 @@ fn describe_kernel(
     }
 }
 
-/// The types of a kernel's parameters in PTX, if its symbol does not tell those of C++.
+/// Returns the types of a kernel's parameters in PTX, if its symbol does not tell those of C++.
 fn ptx_types(entry: &Entry) -> Option<Vec<String>> {
     let untyped = entry.typed_signature().is_none() && !entry.params.is_empty();
     let params = untyped.then_some(&entry.params)?;

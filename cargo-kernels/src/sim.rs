@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
 /// here.
 const OF_CALLS: [&str; 2] = ["KERNEL_REGISTRY_SIM_FAULTS", "KERNEL_REGISTRY_SIM_TIMING"];
 
-/// The variables that configure the driver.
+/// Returns the variables that configure the driver.
 fn variables(options: &Sim) -> impl Iterator<Item = (String, &str)> {
     let given = [("DEVICES", &options.devices), ("DRIVER", &options.driver), ("DEADLOCK", &options.deadlock)];
     let given = given.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));

@@ -23,7 +23,7 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// The requested architectures, or the defaults if none are requested. Machine code without PTX gets PTX of its
+    /// Returns the requested architectures, or the defaults if none are requested. Machine code without PTX gets PTX of its
     /// lowest architecture, because machine code alone does not run on the next generation of devices.
     pub(crate) fn new(archs: &[String], ptx: &[String]) -> Result<Self> {
         if archs.is_empty() && ptx.is_empty() {
@@ -37,12 +37,12 @@ impl Targets {
         Ok(Targets { real, ptx })
     }
 
-    /// The architectures of machine code, as `sm_90`.
+    /// Returns the architectures of machine code, as `sm_90`.
     pub(crate) fn real(&self) -> impl Iterator<Item = Arch> {
         self.real.iter().map(|target| Arch { prefix: "sm_", target: *target })
     }
 
-    /// The architectures of PTX, as `compute_90`.
+    /// Returns the architectures of PTX, as `compute_90`.
     pub(crate) fn ptx(&self) -> impl Iterator<Item = Arch> {
         self.ptx.iter().map(|target| Arch { prefix: "compute_", target: *target })
     }
@@ -53,7 +53,7 @@ impl Targets {
         self.real().chain(self.ptx()).flat_map(move |arch| ["-gencode".to_owned(), code(arch)])
     }
 
-    /// The lowest virtual architecture: all targets can run its PTX. Committed images are PTX for it.
+    /// Returns the lowest virtual architecture: all targets can run its PTX. Committed images are PTX for it.
     pub(crate) fn lowest(&self) -> String {
         let lowest = self.real().chain(self.ptx()).min_by_key(|arch| arch.target.sm);
         lowest.map_or(format!("compute_{OLDEST}"), |arch| format!("compute_{}", arch.name()))

@@ -136,8 +136,7 @@ impl Build {
     }
 
     /// Sets whether to tell cargo, on standard output, what to watch and what the compiler warned of. The default is to tell.
-    /// Outside of
-    /// build scripts, read this in the [`Report`](crate::Report).
+    /// Outside of build scripts, read this in the [`Report`](crate::Report).
     pub fn cargo_output(mut self, yes: bool) -> Self {
         self.quiet = !yes;
         self

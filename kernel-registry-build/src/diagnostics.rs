@@ -1,6 +1,6 @@
 //! Reads the diagnostics of compilers: warnings, as lines that cargo can pass on, and the causes of failures.
 
-/// The lines of warnings, each warning once: nvcc repeats them for every architecture.
+/// Returns the lines of warnings, each warning once: nvcc repeats them for every architecture.
 pub(crate) fn warnings(text: &str) -> Vec<String> {
     let mut blocks: Vec<Vec<&str>> = Vec::new();
     for line in text.lines().map(str::trim_end) {
@@ -21,7 +21,7 @@ pub(crate) fn warnings(text: &str) -> Vec<String> {
     seen.into_iter().flatten().map(|&line| line.to_owned()).collect()
 }
 
-/// Whether a line belongs to the message above it: the source line, the caret and the notes are indented.
+/// Returns whether a line belongs to the message above it: the source line, the caret and the notes are indented.
 fn continues(line: &str) -> bool {
     line.starts_with([' ', '\t'])
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// What this crate's functions return.
+/// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why the sources were not compiled.
@@ -60,7 +60,7 @@ pub enum Error {
     UnknownArch {
         /// The compiler, with its version.
         compiler: String,
-        /// What it said.
+        /// The compiler's message.
         said: String,
         /// How to learn which architectures the compiler knows, or what else to do.
         remedy: String,
@@ -88,14 +88,14 @@ pub enum Error {
     Unusable {
         /// The compiler.
         compiler: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         why: String,
     },
     /// nvcc finds no C++ compiler to preprocess with.
     NoHostCompiler {
         /// nvcc, with its version.
         compiler: String,
-        /// What it said.
+        /// The compiler's message.
         said: String,
     },
     /// The compiler found errors in a source.
@@ -152,7 +152,7 @@ pub enum Error {
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// A static library could not be rewritten.

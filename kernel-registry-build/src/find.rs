@@ -9,7 +9,7 @@ use crate::environment::{Environment, PYTHON};
 /// The folder into which distributions and NVIDIA's installer put the toolkit.
 const STANDARD: &str = "/usr/local/cuda";
 
-/// The candidates for nvcc, in the order of preference.
+/// Returns the candidates for nvcc, in the order of preference.
 pub(crate) fn nvcc_candidates(environment: &Environment) -> Vec<PathBuf> {
     let in_bin = |root: PathBuf| root.join("bin").join(NVCC);
     let mut candidates: Vec<PathBuf> = named_toolkits(environment).map(in_bin).collect();
@@ -38,7 +38,7 @@ pub(crate) fn nvcc(environment: &Environment) -> Option<PathBuf> {
     }
 }
 
-/// The folders that can hold the NVRTC library, in the order in which to look.
+/// Returns the folders that can hold the NVRTC library, in the order in which to look.
 pub(crate) fn nvrtc_folders(environment: &Environment) -> Vec<PathBuf> {
     let beside = |program: PathBuf| Some(program.parent()?.parent()?.to_owned());
     let of_nvcc = nvcc_on_path(environment)
@@ -50,7 +50,7 @@ pub(crate) fn nvrtc_folders(environment: &Environment) -> Vec<PathBuf> {
     toolkits.chain(python(environment)).flat_map(|root| libraries(&root)).collect()
 }
 
-/// The NVRTC library of a folder, the newest if there are several.
+/// Returns the NVRTC library of a folder, the newest if there are several.
 pub(crate) fn nvrtc_in(folder: &Path) -> Option<PathBuf> {
     let mut found: Vec<PathBuf> = named(folder, "libnvrtc.so");
     if found.is_empty() {
@@ -69,7 +69,7 @@ pub(crate) fn nvrtc_at(place: &Path) -> Option<PathBuf> {
     iter::once(place.to_owned()).chain(below).find_map(|folder| nvrtc_in(&folder))
 }
 
-/// The library of built-in headers that belongs to an NVRTC.
+/// Returns the library of built-in headers that belongs to an NVRTC.
 pub(crate) fn builtins_beside(nvrtc: &Path) -> Option<PathBuf> {
     let folder = nvrtc.parent()?;
     named(folder, "libnvrtc-builtins.so").pop().or_else(|| named(folder, "nvrtc-builtins64_").pop())
@@ -78,7 +78,7 @@ pub(crate) fn builtins_beside(nvrtc: &Path) -> Option<PathBuf> {
 /// Headers by which a folder of toolkit headers is recognised. Each header is in another Python wheel.
 const TOOLKIT_HEADERS: [&str; 3] = ["cuda_fp16.h", "crt/host_defines.h", "cuda/std/type_traits"];
 
-/// The folders that can have an NVRTC's headers, like `cuda_fp16.h`.
+/// Returns the folders that can have an NVRTC's headers, like `cuda_fp16.h`.
 pub(crate) fn includes_beside(nvrtc: &Path, environment: &Environment) -> Vec<PathBuf> {
     let root = nvrtc.parent().and_then(Path::parent);
     // Each of the Python wheels up to CUDA 12 has a folder of its own.
@@ -122,12 +122,12 @@ fn python(environment: &Environment) -> Vec<PathBuf> {
     found
 }
 
-/// The folders of a toolkit that can hold shared libraries.
+/// Returns the folders of a toolkit that can hold shared libraries.
 fn libraries(root: &Path) -> [PathBuf; 5] {
     ["lib64", "lib", "lib/x64", "bin", "bin/x64"].map(|folder| root.join(folder))
 }
 
-/// The entries of a folder whose names begin with `prefix`, sorted.
+/// Returns the entries of a folder whose names begin with `prefix`, sorted.
 fn named(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let begins = |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with(prefix));
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

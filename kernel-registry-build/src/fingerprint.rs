@@ -45,7 +45,7 @@ impl Fingerprint {
         files.iter().map(|path| Stamp::take(path).filter(|stamp| stamp.modified <= since)).collect()
     }
 
-    /// The fingerprint of an image, if the image is up to date.
+    /// Returns the fingerprint of an image, if the image is up to date.
     pub(crate) fn current(image: &Path, key: &str) -> Option<Self> {
         let there = Self::parse(&fs::read_to_string(fingerprint_path(image)).ok()?)?;
         let has_header = there.device_header.iter().all(|hash| *hash == hash_device_header());
@@ -143,12 +143,12 @@ pub(crate) fn hash(bytes: &[u8]) -> String {
     text
 }
 
-/// The hash of the device header.
+/// Returns the hash of the device header.
 pub(crate) fn hash_device_header() -> String {
     hash(device_header::TEXT.as_bytes())
 }
 
-/// The hash of a list of texts. The hash depends on where each text ends.
+/// Returns the hash of a list of texts. The hash depends on where each text ends.
 pub(crate) fn hash_all<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String {
     let mut all = Vec::new();
     for part in parts {

@@ -159,7 +159,7 @@ impl Folder {
     }
 }
 
-/// The folders that are searched, in NVRTC's order.
+/// Returns the folders that are searched, in NVRTC's order.
 fn folders(package: &Path, options: &Options) -> Vec<Folder> {
     let flags = values(&options.flags, "--include-path", "-I", true).into_iter().map(Path::new);
     let folders = flags.chain(options.includes.iter().map(PathBuf::as_path));
@@ -175,7 +175,7 @@ fn folders(package: &Path, options: &Options) -> Vec<Folder> {
         .collect()
 }
 
-/// The macros that options define.
+/// Returns the macros that options define.
 fn defined(options: &Options) -> BTreeMap<String, Vec<Header>> {
     let flags = values(&options.flags, "--define-macro", "-D", true);
     let mut macros: BTreeMap<String, Vec<Header>> = BTreeMap::new();
@@ -209,7 +209,7 @@ fn expanded(name: &str, macros: &BTreeMap<String, Vec<Header>>) -> Vec<Header> {
     headers
 }
 
-/// The values of an option among flags: `--long=x`, `--long x`, `-s=x`, `-s x`, and `-sx` where that is allowed.
+/// Returns the values of an option among flags: `--long=x`, `--long x`, `-s=x`, `-s x`, and `-sx` where that is allowed.
 fn values<'a>(flags: &'a [String], long: &str, short: &str, joined: bool) -> Vec<&'a str> {
     let mut values = Vec::new();
     let mut flags = flags.iter().map(String::as_str);
@@ -227,7 +227,7 @@ fn values<'a>(flags: &'a [String], long: &str, short: &str, joined: bool) -> Vec
     values
 }
 
-/// The relative path from a folder to a file, with slashes.
+/// Returns the relative path from a folder to a file, with slashes.
 fn relative(folder: &Path, file: &Path) -> String {
     let (mut folder, mut file) = (folder.components().peekable(), file.components().peekable());
     while folder.peek().is_some() && folder.peek() == file.peek() {
@@ -243,7 +243,7 @@ fn relative(folder: &Path, file: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// The includes of `pkg/cuda/a.cu` in a folder with these files: the files found, and includes that cannot be resolved.
+    /// Returns the includes of `pkg/cuda/a.cu` in a folder with these files: the files found, and includes that cannot be resolved.
     fn found(files: &[(&str, &str)], options: Options) -> (Vec<String>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

@@ -22,7 +22,7 @@ pub(crate) fn write<'a>(folder: &Path, entries: impl IntoIterator<Item = Entry<'
     files::replace(&folder.join(index::FILE), text.as_bytes())
 }
 
-/// The name of a source's image: `cuda__blas1.cu.fatbin` of `cuda/blas1.cu`.
+/// Returns the name of a source's image: `cuda__blas1.cu.fatbin` of `cuda/blas1.cu`.
 pub(crate) fn image_name(source: &str, extension: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     let mut name: String = source.chars().map(|c| if plain(c) { c } else { '_' }).collect();

@@ -14,7 +14,7 @@ pub(crate) struct Job<'a> {
     pub(crate) environment: &'a Environment,
 }
 
-/// What a compiler leaves besides the image.
+/// The output of a compiler besides the image.
 pub(crate) struct Compiled {
     /// The lines of the warnings.
     pub(crate) warnings: Vec<String>,

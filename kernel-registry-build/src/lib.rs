@@ -51,8 +51,8 @@
 //! 2. the file of its image in the same folder: `cuda__blas1.cu.fatbin`, `cuda__blas1.cu.ptx`; or `-`
 //!    ([`NO_IMAGE`]);
 //! 3. the origin of the image: `nvcc 13.0.88`, `NVRTC 12.0`, `prebuilt`; or why there is no image;
-//! 4. and further fields: the types of each `extern "C"` kernel that the source tells for certain: `scale(unsigned int, ?,
-//! float*)`.
+//! 4. and further fields: the types of each `extern "C"` kernel that the source tells for certain:
+//!    `scale(unsigned int, ?, float*)`.
 //!
 //! Read the names of images there; do not guess them. A file beside each image records its inputs: the image is not made again
 //! while source, included headers, options and compiler are the same. The file `builds` has the options of the build script,
@@ -62,8 +62,7 @@
 //!
 //! `#include <kernel_registry.cuh>` works in every source. This is the header for resident kernels; its host side (`Control`,
 //! `Queue`) is in kernel-registry-resident. The header comes with this crate, unless a folder of yours has a file of that name. If
-//! a
-//! new version of this crate changes the header, the sources that include it are compiled again.
+//! a new version of this crate changes the header, the sources that include it are compiled again.
 //!
 //! # Committed images
 //!

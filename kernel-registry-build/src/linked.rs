@@ -84,9 +84,8 @@ fn has_programs() -> bool {
 /// ```
 ///
 /// A relative path is looked up in `OUT_DIR` first, where the file is rewritten in place. Otherwise it is looked up in the package:
-/// then
-/// the rewritten file goes to `OUT_DIR`, and cargo is told to search there first. In each object file, kernel-registry's functions
-/// replace nvcc's registration functions by name. The names have the same lengths.
+/// then the rewritten file goes to `OUT_DIR`, and cargo is told to search there first. In each object file, kernel-registry's
+/// functions replace nvcc's registration functions by name. The names have the same lengths.
 ///
 /// The library has to use kernel-registry; `use kernel_registry as _;` is enough.
 ///

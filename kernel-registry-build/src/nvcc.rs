@@ -102,7 +102,8 @@ impl Nvcc {
         // the system are not the user's. Because of a header that the build script wrote, cargo would run the build script again.
         let files = files.filter(|(file, _)| !file.starts_with(&own_headers));
         let files = files.filter(|(file, system)| {
-            file.starts_with(job.package) || !(*system || toolkit.is_some_and(|toolkit| file.starts_with(toolkit)))
+            file.starts_with(job.package)
+                || !(*system || toolkit.is_some_and(|toolkit| file.starts_with(toolkit)))
         });
         Ok(Compiled { warnings, files: files.map(|(file, _)| file).collect(), device_header })
     }

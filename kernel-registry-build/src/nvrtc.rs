@@ -227,7 +227,7 @@ fn part((kind, arch, bytes): &(Kind, Arch, Vec<u8>)) -> Part<'_> {
     Part { kind: *kind, sm: arch.target.sm, flags: arch.fatbin_flags(), bytes }
 }
 
-/// The error for a compilation that NVRTC rejected.
+/// Returns the error for a compilation that NVRTC rejected.
 fn rejected(job: &Job<'_>, compiler: String, arch: &str, log: String, includes: &Includes) -> Error {
     let source = job.source.path.clone();
     if let Some(said) = diagnostics::unknown_arch(&log) {
@@ -293,7 +293,7 @@ const OF_HOST_ALONE: &[&str] = &[
 /// Flags for the assembler.
 const OF_PTXAS: &[&str] = &["-Xptxas", "--ptxas-options"];
 
-/// The flags that NVRTC understands: all but those for nvcc's other stages.
+/// Returns the flags that NVRTC understands: all but those for nvcc's other stages.
 fn flags(flags: &[String], assembled: bool) -> Vec<String> {
     let others: Vec<&str> = if assembled { OF_HOST.to_vec() } else { [OF_HOST, OF_PTXAS].concat() };
     let mut kept = Vec::new();

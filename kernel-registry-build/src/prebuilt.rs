@@ -180,7 +180,7 @@ const IMAGE: &str = "image";
 /// Hashes by name: of options, and of files by the names of [`File`](crate::includes::File).
 type Hashes = BTreeMap<String, String>;
 
-/// What the index says of a source.
+/// The lines of the index about a source.
 #[derive(Default)]
 struct Recorded {
     hashes: Hashes,
@@ -257,7 +257,7 @@ fn compare_inputs(source: &str, then: &Hashes, now: &Hashes) -> std::result::Res
     }
 }
 
-/// A hash of an image with its inputs, so that neither can be exchanged alone.
+/// Returns a hash of an image with its inputs, so that neither can be exchanged alone.
 fn seal(hashes: &Hashes, image: &[u8]) -> String {
     let made_of = hashes.iter().flat_map(|(name, hash)| [name.as_bytes(), hash.as_bytes()]);
     fingerprint::hash_all(made_of.chain([&*normalised(image)]))
@@ -380,12 +380,12 @@ fn uncounted(ptx: &[u8]) -> Vec<u8> {
 /// The beginning of the names of prototypes.
 const PROTOTYPE: &str = "prototype_";
 
-/// Whether drivers of CUDA 12.0 refuse the image: they know PTX up to 8.0.
+/// Returns whether drivers of CUDA 12.0 refuse the image: they know PTX up to 8.0.
 fn is_too_new(ptx: &[u8]) -> bool {
     ptx::version(ptx).is_none_or(|version| version > (8, 0))
 }
 
-/// The files of the folder that an earlier run wrote and that are no longer needed.
+/// Returns the files of the folder that an earlier run wrote and that are no longer needed.
 fn strangers(folder: &Path, wanted: &BTreeMap<String, Vec<u8>>) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(Error::file("read", folder))?;
     let ours = |path: &PathBuf| path.to_string_lossy().ends_with(".ptx");

@@ -16,7 +16,7 @@ const FILE: &str = "builds";
 const VERSION: &str = "kernel-registry builds 1";
 
 impl Build {
-    /// The builds of a build script, in their order, from its `OUT_DIR`: sources, architectures and compiler options,
+    /// Returns the builds of a build script, in their order, from its `OUT_DIR`: sources, architectures and compiler options,
     /// without environment variables. The list is empty if the build script does not use this crate.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// What a build made.
+/// The result of a build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {

@@ -20,7 +20,7 @@ pub(crate) struct Source {
     pub(crate) targets: Targets,
 }
 
-/// The folder of the package.
+/// Returns the folder of the package.
 pub(crate) fn package(build: &Build) -> Result<PathBuf> {
     match &build.package {
         Some(folder) => std::path::absolute(folder).map_err(Error::file("find", folder)),
@@ -28,7 +28,7 @@ pub(crate) fn package(build: &Build) -> Result<PathBuf> {
     }
 }
 
-/// The sources of a build, with the folders to watch for new ones.
+/// Returns the sources of a build, with the folders to watch for new ones.
 pub(crate) fn find_sources(build: &Build, package: &Path) -> Result<(Vec<Source>, Vec<PathBuf>)> {
     let folder = package.join(SOURCES);
     let (files, folders) = if !build.files.is_empty() {
@@ -108,7 +108,7 @@ pub(crate) fn relative(package: &Path, given: &Path) -> Result<String> {
         .ok_or_else(|| Error::Name { source: given.to_owned() })
 }
 
-/// A relative path with slashes, if it is UTF-8.
+/// Returns a relative path with slashes, if it is UTF-8.
 pub(crate) fn slashes(path: &Path) -> Option<String> {
     let parts: Option<Vec<&str>> = path.components().map(|part| part.as_os_str().to_str()).collect();
     parts.map(|parts| parts.join("/"))

@@ -82,7 +82,7 @@ fn current_package() -> Package {
     package
 }
 
-/// The hash of the options of `Package::bare`.
+/// Returns the hash of the options of `Package::bare`.
 fn no_options() -> String {
     hash_all(["compute_75", "", "0", "0"])
 }

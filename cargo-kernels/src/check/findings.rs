@@ -51,7 +51,7 @@ pub(super) enum FindingKind {
     Unread,
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 pub(super) enum Subject<'a> {
     Declaration {
         binary: &'a Path,
@@ -77,7 +77,7 @@ impl FindingKind {
         }
     }
 
-    /// Whether this finding makes the command fail.
+    /// Returns whether this finding makes the command fail.
     pub(super) fn is_denied(self, options: &Check) -> bool {
         match self {
             FindingKind::Partial => false,

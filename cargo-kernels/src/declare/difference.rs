@@ -20,8 +20,7 @@ pub(super) fn between(old: &str, new: &str) -> Vec<String> {
 }
 
 /// Returns the items of a module by their names, without comments and spaces. An item ends with a `;` outside of brackets, a struct
-/// with
-/// named fields with its `}`.
+/// with named fields with its `}`.
 fn items(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
     let text = lines.collect::<Vec<_>>().join(" ");

@@ -48,7 +48,7 @@ pub(super) fn module(
     Ok(text::module(&module, import, command))
 }
 
-/// The command that writes the file again.
+/// Returns the command that writes the file again.
 pub(super) fn command(options: &Declare, target: Option<&Path>) -> String {
     let mut line = format!("cargo kernels declare {}", options.file.display());
     if let Some(image) = &options.image {

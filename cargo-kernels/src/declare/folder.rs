@@ -122,7 +122,7 @@ fn files(
     Ok(files)
 }
 
-/// The name of the module of a file or folder.
+/// Returns the name of the module of a file or folder.
 fn module_name(part: &OsStr) -> String {
     names::function(&names::snake(&part.to_string_lossy()))
 }
@@ -141,7 +141,7 @@ fn structs_module(folder: &Path, sources: &[PathBuf]) -> String {
     name
 }
 
-/// The files that an earlier run wrote, relative to `target`.
+/// Returns the files that an earlier run wrote, relative to `target`.
 fn written(target: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !target.exists() {
         return Ok(Vec::new());

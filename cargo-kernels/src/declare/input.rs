@@ -39,7 +39,7 @@ impl Unit {
     }
 }
 
-/// How declarations name an image.
+/// The name of an image in declarations.
 pub(super) struct Input {
     /// The argument that names image or source, such as `file = "cuda/x.cu"`.
     pub(super) code: String,

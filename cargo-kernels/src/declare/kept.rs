@@ -201,7 +201,7 @@ impl OldDeclaration {
         instances.chain(of_template).collect()
     }
 
-    /// The kept arguments whose keys are not in `written`.
+    /// Returns the kept arguments whose keys are not in `written`.
     pub(super) fn arguments(&self, written: &[String]) -> Vec<String> {
         let is_new = |key: &str| !written.iter().any(|argument| argument.starts_with(&format!("{key} =")));
         self.arguments.iter().filter(|(key, _)| is_new(key)).map(|(_, text)| text.clone()).collect()
@@ -296,7 +296,7 @@ fn without_spaces(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-/// Whether this command wrote a paragraph of documentation.
+/// Returns whether this command wrote a paragraph of documentation.
 fn is_written(line: &str) -> bool {
     let starts = ["The template `", "A kernel for each type, such as `", "For blocks of at most "];
     let whole = ["Types are those of PTX:", "Machine code tells sizes only"];
@@ -310,7 +310,7 @@ fn is_bytes(item: &ItemStruct) -> bool {
         && matches!(&fields.unnamed[0].ty, syn::Type::Array(_)))
 }
 
-/// Whether this command wrote an import.
+/// Returns whether this command wrote an import.
 fn is_import(written: &str) -> bool {
     [
         "use kernel_registry::{KernelParam, gpu_kernel};",
@@ -340,7 +340,7 @@ fn source<'a>(text: &'a str, node: &impl Spanned) -> &'a str {
     text.get(node.span().byte_range()).unwrap_or_default()
 }
 
-/// The comment lines between two items.
+/// Returns the comment lines between two items.
 fn comments(gap: &str) -> Vec<String> {
     gap.lines().map(str::trim).filter(|line| line.starts_with("//")).map(str::to_owned).collect()
 }

@@ -25,7 +25,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The kernel as C++ declares it, if that is known.
+    /// Returns the kernel as C++ declares it, if that is known.
     pub(super) fn signature(&self) -> Option<String> {
         let Entry { symbol, signature, params, .. } = self.entry;
         match signature {
@@ -40,7 +40,7 @@ impl Kernel<'_> {
     }
 }
 
-/// The kernels of an image, sorted by name, so that the order of the compiler does not matter.
+/// Returns the kernels of an image, sorted by name, so that the order of the compiler does not matter.
 pub(super) fn collect_kernels<'a>(image: &'a Image, source: &'a Source) -> Vec<Kernel<'a>> {
     let oldest = image.variants.iter().map(|variant| variant.target.sm).min();
     let mut kernels: BTreeMap<(&str, &str), (&Entry, u32)> = BTreeMap::new();

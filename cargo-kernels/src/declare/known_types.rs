@@ -38,7 +38,7 @@ pub(super) fn ready(name: &str) -> Option<String> {
     Some(format!("kernel_registry::types::{ready}"))
 }
 
-/// The type for one of CUDA's vectors: `Float4` for `float4`.
+/// Returns the type for one of CUDA's vectors: `Float4` for `float4`.
 fn vector(name: &str) -> Option<String> {
     let plain = name.strip_suffix("_16a").unwrap_or(name);
     let (component, count) = plain.split_at_checked(plain.len().checked_sub(1)?)?;

@@ -92,7 +92,7 @@ impl<'a> Module<'a> {
     }
 }
 
-/// The declaration of each group in the earlier file. No declaration belongs to two groups.
+/// Returns the declaration of each group in the earlier file. No declaration belongs to two groups.
 fn before<'a>(groups: &[Group<'_>], image: &Image, kept: &'a Kept) -> Vec<Option<&'a kept::OldDeclaration>> {
     let mut taken = HashSet::new();
     let find = |group: &Group<'_>| {

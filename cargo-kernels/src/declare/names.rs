@@ -34,7 +34,7 @@ pub(crate) fn is_keyword(word: &str) -> bool {
     word == "gen" || syn::parse_str::<syn::Ident>(word).is_err()
 }
 
-/// The name of a parameter or field, without capitals: `N` could be a constant.
+/// Returns the name of a parameter or field, without capitals: `N` could be a constant.
 pub(super) fn variable(name: &str) -> String {
     match name.contains(|c: char| c.is_ascii_uppercase()) {
         true => function(&snake(name)),
@@ -42,7 +42,7 @@ pub(super) fn variable(name: &str) -> String {
     }
 }
 
-/// The words of a C++ name, in snake case: `ns::Reduce<float, 4>` as `ns_reduce_float_4`.
+/// Returns the words of a C++ name, in snake case: `ns::Reduce<float, 4>` as `ns_reduce_float_4`.
 pub(super) fn snake(name: &str) -> String {
     let mut snake = String::new();
     let mut was_lower = false;
@@ -73,7 +73,7 @@ fn cut(name: &str) -> String {
     if name.len() <= LONGEST { name.to_owned() } else { hashed(name, name) }
 }
 
-/// The name of a kernel with a hash of its identity.
+/// Returns the name of a kernel with a hash of its identity.
 pub(super) fn with_hash(name: &str, identity: &str) -> String {
     hashed(&snake(name), identity)
 }
@@ -87,7 +87,7 @@ fn hashed(name: &str, identity: &str) -> String {
     format!("{}_{hash:08x}", start.trim_end_matches('_'))
 }
 
-/// The name of a template's instance without namespaces, and without the parameters of functions among its arguments:
+/// Returns the name of a template's instance without namespaces, and without the parameters of functions among its arguments:
 /// `act<float, silu<float>>` for `&ns::silu<float>(float)`.
 pub(super) fn instance(template: &str, args: &[String]) -> String {
     if args.is_empty() {
@@ -108,7 +108,7 @@ fn argument(arg: &str) -> String {
     parts.chain([last]).collect()
 }
 
-/// The words of a C++ name as the name of a type: `Pair<int, float>` as `PairIntFloat`.
+/// Returns the words of a C++ name as the name of a type: `Pair<int, float>` as `PairIntFloat`.
 pub(super) fn camel(name: &str) -> String {
     let mut camel = String::new();
     for word in name.split(|c: char| !c.is_ascii_alphanumeric()) {
@@ -130,7 +130,7 @@ pub(super) fn shortened(text: &str) -> String {
     }
 }
 
-/// A C++ name without the namespaces in front of it: `Pair<ns::A>` of `ns::Pair<ns::A>`.
+/// Returns a C++ name without the namespaces in front of it: `Pair<ns::A>` of `ns::Pair<ns::A>`.
 pub(super) fn unqualified(name: &str) -> &str {
     let mut depth = 0u32;
     let mut start = 0;

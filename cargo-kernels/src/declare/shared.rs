@@ -22,7 +22,8 @@ pub(super) fn structs_of(units: &[Unit]) -> Shared {
     fields.retain(|name, _| !differing.contains(name));
     let mut layouts: BTreeMap<String, Option<Layout>> = BTreeMap::new();
     for unit in units {
-        for known in Module::build(unit, &none_shared, &kept).structs.list().filter(|known| !known.cuda.is_empty())
+        for known in
+            Module::build(unit, &none_shared, &kept).structs.list().filter(|known| !known.cuda.is_empty())
         {
             let layout = layouts.entry(known.cuda.to_owned()).or_insert(known.layout);
             match (*layout, known.layout) {

@@ -113,7 +113,7 @@ fn preprocessed(nvcc: &Path, source: &Path, flags: &[String], image: &Image) -> 
 mod tests {
     use super::*;
 
-    /// The parameters of a kernel of this source, each as `name: type`.
+    /// Returns the parameters of a kernel of this source, each as `name: type`.
     fn params(text: &str, kernel: &str) -> Vec<String> {
         let source = Source::parse(text);
         let [function] = source.kernels.get(kernel).unwrap().as_slice() else { panic!("one {kernel}") };

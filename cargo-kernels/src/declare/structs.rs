@@ -34,7 +34,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The names in Rust.
+    /// Returns the names in Rust.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.structs.values().map(|(_, name)| name.as_str())
     }
@@ -56,7 +56,7 @@ pub(super) struct Struct<'a> {
     pub(super) name: &'a str,
     /// Its name in C++, or empty.
     pub(super) cuda: &'a str,
-    /// None if only pointers to it are known.
+    /// `None` if only pointers to it are known.
     pub(super) layout: Option<Layout>,
     /// Its fields, if a source tells them and they have this layout.
     pub(super) fields: Option<Vec<RustField>>,
@@ -122,14 +122,14 @@ impl<'a> Structs<'a> {
         })
     }
 
-    /// The fields of a struct, if they are laid out as the image says.
+    /// Returns the fields of a struct, if they are laid out as the image says.
     fn fields_of(&self, cuda: &str, layout: Option<Layout>, name: &dyn Fn(&str) -> String) -> Option<Fields> {
         let Layout { size, align, is_certain } = layout?;
         let fields = fields::lay_out(self.fields, cuda, name)?;
         (fields.size == size && (fields.align == align || !is_certain)).then_some(fields)
     }
 
-    /// The Rust names of shared structs that are used here.
+    /// Returns the Rust names of shared structs that are used here.
     pub(super) fn used(&self) -> impl Iterator<Item = &str> {
         self.used.iter().map(String::as_str)
     }

@@ -185,7 +185,7 @@ fn suffixes(symbol: &str) -> (&str, Vec<Arg>) {
     (stem, types)
 }
 
-/// An `extern "C"` name without the types at its end, if it has some.
+/// Returns an `extern "C"` name without the types at its end, if it has some.
 pub(super) fn stem(symbol: &str) -> Option<&str> {
     let (stem, types) = suffixes(symbol);
     (!types.is_empty() && !stem.is_empty()).then_some(stem)
@@ -214,7 +214,7 @@ fn key(typed: &Typed<'_>, args: &[Arg]) -> Key {
     }
 }
 
-/// The generic parameters, named as in the source if that is known.
+/// Returns the generic parameters, named as in the source if that is known.
 fn generics(kinds: &[Option<&'static str>], first: &Typed<'_>) -> Vec<Generic> {
     let written = first.kernel.source.map_or(&[][..], |function| &function.generics);
     let name = |(of, name): (&Option<&'static str>, &String)| match of {
@@ -235,7 +235,7 @@ fn generics(kinds: &[Option<&'static str>], first: &Typed<'_>) -> Vec<Generic> {
     letters(kinds)
 }
 
-/// Generic parameters with single letters for names.
+/// Returns generic parameters with single letters for names.
 fn letters(kinds: &[Option<&'static str>]) -> Vec<Generic> {
     const TYPES: [&str; 5] = ["T", "U", "V", "W", "X"];
     const CONSTANTS: [&str; 5] = ["N", "M", "K", "L", "P"];
@@ -250,7 +250,7 @@ fn letters(kinds: &[Option<&'static str>]) -> Vec<Generic> {
     kinds.iter().map(generic).collect()
 }
 
-/// The parameters of a generic declaration, if one can declare all instances.
+/// Returns the parameters of a generic declaration, if one can declare all instances.
 fn params(generics: &[Generic], members: &[(usize, Vec<Arg>, Typed<'_>)]) -> Option<Vec<ParamType>> {
     let (_, _, first) = members.first()?;
     let param = |(index, first): (usize, &ParamType)| {

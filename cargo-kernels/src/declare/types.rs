@@ -38,12 +38,12 @@ impl ParamType {
     }
 }
 
-/// The types of a kernel's parameters.
+/// Returns the types of a kernel's parameters.
 pub(super) fn param_types(kernel: &Kernel<'_>, structs: &mut Structs<'_>) -> Vec<ParamType> {
     (0..kernel.entry.params.len()).map(|index| param(kernel, index, structs)).collect()
 }
 
-/// First pass: registers structs that are passed by value, so that pointers to them have a size.
+/// Registers the structs that are passed by value. This comes before other types, so that pointers to these structs have a size.
 pub(super) fn enter_values(kernels: &[Kernel<'_>], structs: &mut Structs<'_>) {
     for kernel in kernels {
         values(kernel).for_each(|(index, name)| structs.learn(name, &kernel.entry.params[index]));
@@ -80,7 +80,7 @@ fn param(kernel: &Kernel<'_>, index: usize, structs: &mut Structs<'_>) -> ParamT
     }
 }
 
-/// The type of a parameter by its PTX type, or by its size alone.
+/// Returns the type of a parameter by its PTX type, or by its size alone.
 fn untyped(layout: &ParamLayout, structs: &mut Structs<'_>) -> ParamType {
     match (ptx_number(layout).as_deref(), layout) {
         (Some("u64" | "i64"), _) => ParamType::new(Pass::PointerMut, VOID),
@@ -144,7 +144,7 @@ fn device_header_type(ty: &CudaType, structs: &mut Structs<'_>) -> Option<String
     Some(format!("kernel_registry_resident::Queue<{value}>"))
 }
 
-/// The type that a parameter, or its elements, must have.
+/// Returns the type that a parameter, or its elements, must have.
 fn expected(entry: &Entry, index: usize, pass: Pass) -> Option<Expected> {
     let unknown = Param { name: "", spelled: "", pass, layout: None };
     match unknown.compare(index, entry, "") {
@@ -153,7 +153,7 @@ fn expected(entry: &Entry, index: usize, pass: Pass) -> Option<Expected> {
     }
 }
 
-/// The number type of a parameter by its PTX type, for enumerations and dependent types.
+/// Returns the number type of a parameter by its PTX type, for enumerations and dependent types.
 fn ptx_number(layout: &ParamLayout) -> Option<String> {
     let (kind, bits) = layout.ptx_type.as_deref()?.split_at_checked(1)?;
     let kind = match (kind, bits) {

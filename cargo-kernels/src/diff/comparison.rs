@@ -83,7 +83,7 @@ impl<'a> Comparison<'a> {
         changed
     }
 
-    /// The figures of a variant, if one changed.
+    /// Returns the figures of a variant, if one changed.
     fn figures(&mut self, old: &'a Variant, new: &'a Variant) -> Option<ChangedVariant<'a>> {
         let change = |figure: Figure| Change { figure, old: figure.amount(old), new: figure.amount(new) };
         let figures = Figure::ALL.map(change);
@@ -95,12 +95,12 @@ impl<'a> Comparison<'a> {
         figures.iter().any(Change::is_there).then_some(ChangedVariant { variant: new, figures })
     }
 
-    /// The variants in which a figure changed, with their kernels.
+    /// Returns the variants in which a figure changed, with their kernels.
     pub(super) fn changed_variants(&self) -> impl Iterator<Item = (&'a Kernel, &ChangedVariant<'a>)> {
         self.changed.iter().flat_map(|changed| changed.variants.iter().map(|variant| (changed.new, variant)))
     }
 
-    /// The figures that changed for some kernel, in the order of columns.
+    /// Returns the figures that changed for some kernel, in the order of columns.
     pub(super) fn changed_figures(&self) -> Vec<Figure> {
         let is_changed = |figure: &Figure| {
             let mut changes = self.changed_variants().flat_map(|(_, variant)| &variant.figures);
@@ -109,7 +109,7 @@ impl<'a> Comparison<'a> {
         Figure::ALL.into_iter().filter(is_changed).collect()
     }
 
-    /// The variants that kernels of both builds gained or lost: name, `added to` or `removed from`, and number of kernels.
+    /// Returns the variants that kernels of both builds gained or lost: name, `added to` or `removed from`, and number of kernels.
     pub(super) fn variant_counts(&self) -> Vec<(String, &'static str, usize)> {
         let mut counts: BTreeMap<_, usize> = BTreeMap::new();
         for Changed { added, removed, .. } in &self.changed {
@@ -215,7 +215,7 @@ pub(super) mod tests {
     use super::*;
     use crate::document::{Resources, VariantKind};
 
-    /// A kernel with the figures in the order of [`Figure::ALL`] for each architecture.
+    /// Returns a kernel with figures for each architecture, in the order of [`Figure::ALL`].
     pub(in crate::diff) fn kernel(path: &str, variants: &[(&str, [Option<u32>; 5])]) -> Kernel {
         let variant = |(target, amounts): &(&str, [Option<u32>; 5])| {
             let [registers, local_frame, stack, static_shared, code_bytes] = *amounts;

@@ -68,7 +68,7 @@ impl DiffLimits {
     }
 }
 
-/// The option that limits a figure.
+/// Returns the option that limits a figure.
 const fn option(figure: Figure) -> &'static str {
     match figure {
         Figure::Registers => "--max-registers",

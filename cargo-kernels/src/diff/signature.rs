@@ -38,7 +38,7 @@ pub(super) fn change(old: &Kernel, new: &Kernel) -> Option<SignatureChange> {
     (!is_same).then(|| SignatureChange { old: image_signature(old), new: image_signature(new) })
 }
 
-/// The Rust signature with the sizes of values, and of what slices and pointers refer to.
+/// Returns the Rust signature with the sizes of values, and of what slices and pointers refer to.
 fn with_sizes(signature: &str, kernel: &Kernel) -> String {
     let size = |param: &Param| param.element_size.unwrap_or(param.size).to_string();
     let sizes: Vec<_> = kernel.params.iter().map(size).collect();

@@ -90,7 +90,7 @@ fn named(cudarc: &Cudarc, variable: Option<&str>) -> Option<BTreeMap<CudaVersion
     Some(named)
 }
 
-/// The bindings that cudarc's build script chooses if nobody names a version.
+/// Returns the bindings that cudarc's build script chooses if nobody names a version.
 fn by_build_system(cudarc: &Cudarc, nvcc: Option<CudaVersion>) -> Option<Bindings> {
     let has = |feature: &str| cudarc.features.iter().any(|there| there == feature);
     let (cuda, by) = match nvcc {
@@ -119,7 +119,7 @@ fn fit(name: &str, cudarc: &Cudarc, bindings: &Bindings, driver: Option<CudaVers
     if *pinned { Line::problem(ABOUT, text, remedy) } else { Line::note(ABOUT, text, remedy) }
 }
 
-/// The feature for the newest CUDA version that cudarc knows and this driver supports.
+/// Returns the feature for the newest CUDA version that cudarc knows and this driver supports.
 fn example(cudarc: &Cudarc, driver: Option<CudaVersion>) -> String {
     let fits = |cuda: &&CudaVersion| driver.is_none_or(|driver| **cuda <= driver);
     let newest = cudarc.known.iter().rev().find(fits).or(cudarc.known.first());

@@ -106,7 +106,7 @@ pub(super) struct Cudarc {
 }
 
 impl Facts {
-    /// The newest CUDA version that the driver supports, if known.
+    /// Returns the newest CUDA version that the driver supports, if known.
     pub(super) fn driver_version(&self) -> Option<CudaVersion> {
         match &self.driver {
             Driver::Found(found) => found.version,
@@ -131,7 +131,7 @@ impl Facts {
 }
 
 impl Found {
-    /// The release of the driver, such as `580.95.05`, from its library's name.
+    /// Returns the release of the driver, such as `580.95.05`, from its library's name.
     pub(super) fn release(&self) -> Option<&str> {
         let name = self.library.as_ref()?.file_name()?.to_str()?;
         name.strip_prefix("libcuda.so.").filter(|release| release.contains('.'))

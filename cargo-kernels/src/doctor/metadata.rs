@@ -30,7 +30,7 @@ fn is_in_package() -> bool {
     folder.is_ok_and(|folder| package_folder(folder.ancestors()).is_some())
 }
 
-/// The first line of cargo's error, without the context before it.
+/// Returns the first line of cargo's error, without the context before it.
 fn first_line(error: &str) -> String {
     let said = error.rsplit("error: ").next().unwrap_or(error);
     said.lines().next().unwrap_or_default().to_owned()
@@ -70,8 +70,7 @@ fn users(metadata: &Metadata, cudarc: &Node) -> Vec<(String, Option<CudaVersion>
     users.collect()
 }
 
-/// The CUDA version that a package asks for by an active feature of its own:
-/// `cuda12 = ["cudarc/cuda-12040"]`.
+/// Returns the CUDA version that a package asks for by an active feature of its own: `cuda12 = ["cudarc/cuda-12040"]`.
 fn forwarded(package: &cargo_metadata::Package, node: &Node) -> Option<CudaVersion> {
     let active = node.features.iter().filter_map(|feature| package.features.get(feature.as_str()));
     let mut enabled = active
@@ -80,7 +79,7 @@ fn forwarded(package: &cargo_metadata::Package, node: &Node) -> Option<CudaVersi
     enabled.find_map(version_of_feature)
 }
 
-/// The version of the nvcc on the path, which cudarc's build script would use.
+/// Returns the version of the nvcc on the path, which cudarc's build script would use.
 fn nvcc() -> Option<CudaVersion> {
     let output = Command::new("nvcc").arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -152,7 +152,7 @@ impl Code {
     }
 }
 
-/// The name that nvcc gives a variant.
+/// Returns the name that nvcc gives a variant.
 fn name_of(variant: &Variant) -> String {
     match variant.kind {
         VariantKind::Ptx => variant.target.replacen("sm_", "compute_", 1),

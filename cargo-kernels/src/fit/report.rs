@@ -94,7 +94,7 @@ fn device(sm: u32, options: &Fit) -> Result<Device, Failure> {
     }
 }
 
-/// A launch of the smallest grid, which is one cluster.
+/// Returns a launch of the smallest grid, which is one cluster.
 fn launch(
     kernel: &Kernel,
     code: &Code,

@@ -24,7 +24,7 @@ pub(super) fn document(binaries: &[Contents<'_>], linked: &[Option<Alone<'_>>]) 
     })
 }
 
-/// The declared kernels of a binary.
+/// Returns the declared kernels of a binary.
 fn declarations(binary: &Contents<'_>) -> Vec<Declaration> {
     binary.kernels.iter().map(|kernel| Declaration::new(binary, kernel)).collect()
 }

@@ -162,7 +162,11 @@ fn names_in_elf(object: &[u8]) -> Result<RegistrationNames, object::Error> {
         if sharing > 1 || before.is_some_and(|byte| byte != 0) {
             return Ok(Err(Shape::SharedName));
         }
-        found.push(RegistrationName { at: table + start as usize, renamed: renamed.is_some(), new: OURS[which] });
+        found.push(RegistrationName {
+            at: table + start as usize,
+            renamed: renamed.is_some(),
+            new: OURS[which],
+        });
     }
     Ok(Ok(found))
 }

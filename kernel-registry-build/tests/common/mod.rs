@@ -102,7 +102,7 @@ impl Package {
         self.root.path().join("out")
     }
 
-    /// A build of this package that knows only this nvcc.
+    /// Returns a build of this package that knows only this nvcc.
     pub fn build(&self) -> Build {
         Build::new()
             .cargo_output(false)
@@ -115,7 +115,7 @@ impl Package {
             .out_dir(self.out())
     }
 
-    /// A build without a compiler.
+    /// Returns a build without a compiler.
     pub fn bare(&self) -> Build {
         self.build().env("KERNEL_REGISTRY_COMPILER", "prebuilt")
     }
@@ -135,7 +135,7 @@ pub fn refusal(build: &Build) -> String {
     build.try_compile().expect_err("this should not compile").to_string()
 }
 
-/// The sample sources of this repository.
+/// Returns the sample sources of this repository.
 pub fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels")
 }

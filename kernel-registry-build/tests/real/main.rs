@@ -48,7 +48,7 @@ fn build(package: &Package, cuda: &Path, compiler: &str) -> Build {
         .env("KERNEL_REGISTRY_COMPILER", compiler)
 }
 
-/// A package with the sample sources.
+/// Returns a package with the sample sources.
 fn with_samples() -> Package {
     let package = Package::new(&[]);
     for entry in fs::read_dir(samples().join("cuda")).unwrap() {
