@@ -105,15 +105,35 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Reads a number in groups of seven bits, the lowest first (LEB128). Bits beyond 32 are dropped.
+/// Reads a number in groups of seven bits, the lowest first (LEB128). Returns `None` if it is larger than
+/// 32 bits, which is too large for a frame.
 fn number(rest: &mut &[u8]) -> Option<u32> {
     let mut number = 0;
     for shift in (0..).step_by(7) {
         let [byte] = bytes::array(take(rest, 1)?, 0)?;
-        number |= u32::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+        let bits = u32::from(byte & 0x7f);
+        if bits != 0 {
+            number |= bits.checked_shl(shift).filter(|shifted| shifted >> shift == bits)?;
+        }
         if byte & 0x80 == 0 {
             return Some(number);
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn a_number_beyond_32_bits_is_none() {
+        let read = |mut bytes: &[u8]| number(&mut bytes);
+        assert_eq!(read(&[0xe5, 0x8e, 0x26]), Some(624_485));
+        assert_eq!(read(&[0xff, 0xff, 0xff, 0xff, 0x0f]), Some(u32::MAX));
+        assert_eq!(read(&[0xff, 0xff, 0xff, 0xff, 0x1f]), None);
+        assert_eq!(read(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x01]), None);
+        assert_eq!(read(&[0x81, 0x80, 0x80, 0x80, 0x80, 0x00]), Some(1));
+        assert_eq!(read(&[0x80]), None);
+    }
 }
