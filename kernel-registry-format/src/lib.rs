@@ -6,6 +6,7 @@
 //! | (crate root) | the record |
 //! | [`section`] | the link section that holds the records |
 //! | [`index`] | the build step's index: the image of each CUDA source |
+//! | [`baked`] | files of machine code that was compiled ahead of time |
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which Rust types match which C++ types |
 //! | [`Printable`], [`is_control`] | text of unknown origin, made safe for a terminal |
 //!
@@ -50,6 +51,7 @@
 
 extern crate alloc;
 
+pub mod baked;
 mod fields;
 pub mod index;
 mod kernel;

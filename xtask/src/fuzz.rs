@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use kernel_registry_format::baked::{self, Code};
 use kernel_registry_format::{HEADER_LEN, MAGIC, section};
 use object::{Object, ObjectSection};
 
@@ -61,13 +62,15 @@ pub(crate) fn fuzz(options: &Options) -> Outcome {
         .args(["-print_final_stats=1", "-timeout=10"]))
 }
 
-/// Adds the section of a real program to the corpus, as a whole and record by record.
+/// Adds the section of a real program to the corpus, as a whole and record by record, and a file of baked code.
 fn seed_records(corpus: &Path) -> Outcome {
     run(cargo().args(["build", "--quiet", "--package", "examples", "--bin", "quickstart"]))?;
     let program = fs::read(target().join("debug/quickstart"))?;
     let file = object::File::parse(&*program)?;
     let records = file.section_by_name(section::ELF).ok_or("the quickstart has no records")?.data()?;
     fs::write(corpus.join("section"), records)?;
+    let code = Code { key: [1; 32], arch: "sm_90", compiler: "ptxas", code: b"code" };
+    fs::write(corpus.join("baked"), baked::write(&[code; 3], |_| [0; 32]))?;
     let starts = records.windows(MAGIC.len()).enumerate().filter(|(_, window)| *window == MAGIC);
     for (start, _) in starts {
         let header = &records[start..start + HEADER_LEN];
