@@ -7,6 +7,7 @@
 //! | [`OnWait`], [`stream_mark`] | sections, in which a resident kernel runs: how to treat calls that would wait, a mark for streams |
 //! | [`fit`] | what the multiprocessors of each architecture have room for |
 //! | [`sticky`] | errors of the driver after which the process can no longer use CUDA |
+//! | [`Target`] | architectures, and on which devices code for one runs |
 //! | [`CudaVersion`] | the PTX that came with each version of CUDA |
 //! | [`fatbin`] | reading the headers of fatbins, and writing fatbins |
 //! | [`ptx`] | where the kernels of a PTX module are in its text |
@@ -28,8 +29,10 @@ pub mod rules;
 mod sections;
 mod shared_object;
 pub mod sticky;
+mod target;
 mod version;
 
 pub use sections::{OnWait, stream_mark};
 pub use shared_object::shared_object;
+pub use target::{InvalidTarget, Portability, Target};
 pub use version::CudaVersion;

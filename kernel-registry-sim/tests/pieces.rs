@@ -9,7 +9,9 @@ use std::ptr;
 use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
-use kernel_registry::{Cause, DynArg, KernelInfo, Late, LaunchConfig, Warm, WarmError, Warmup, launch_dyn};
+use kernel_registry::{
+    Cause, DynArg, KernelInfo, Late, LaunchConfig, MachineCode, Warm, WarmError, Warmup, launch_dyn,
+};
 use kernel_registry_sim::{Config, Fault};
 use pieces::{counter, factor, refused, separate};
 use serial::Turn;
@@ -86,7 +88,7 @@ fn kernels_that_share_nothing_are_compiled_apart() -> Outcome {
     assert_eq!(libraries, 2);
     let report = warm_up.report();
     assert!(report.verified && report.images_loaded == 1, "{report}");
-    assert!(report.kernels.iter().all(|kernel| kernel.compiled));
+    assert!(report.kernels.iter().all(|kernel| kernel.code == MachineCode::Compiled));
     // A kernel that was not warmed is compiled on its own.
     Warmup::new().only(|_| false).late(Late::Allow).warm(&context)?;
     let recording = kernel_registry_sim::record_calls();

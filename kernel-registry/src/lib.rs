@@ -209,8 +209,8 @@ pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 pub use runtime::{RuntimeImage, RuntimeImageError};
 pub use sections::WouldWait;
 pub use warm::{
-    Cause, Failure, FrozenLimit, HookCause, HookFailure, HookReport, KernelReport, Progress, RecheckError,
-    Report, Stage, Unavailable, Warm, WarmError, Warmup, warm_all,
+    Cause, Failure, FrozenLimit, HookCause, HookFailure, HookReport, KernelReport, MachineCode, NotBaked,
+    Progress, RecheckError, Report, Stage, Unavailable, Warm, WarmError, Warmup, warm_all,
 };
 
 pub use kernel_registry_macros::KernelParam;

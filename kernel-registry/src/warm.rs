@@ -3,6 +3,7 @@
 //! The module `plan` chooses kernels and images before any CUDA call, and `stages` runs the stages. Each stage has its own
 //! module; `work` holds the state that the stages share.
 
+mod baked;
 #[cfg(feature = "indicatif")]
 mod bar;
 mod causes;
@@ -29,6 +30,7 @@ mod words;
 mod work;
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,6 +45,7 @@ use crate::sections::{self, Family};
 use crate::watch::{self, Activity, NoResult, Overdue, TIMEOUT, Timeouts};
 use work::{Job, Sizes};
 
+pub use baked::NotBaked;
 pub use error::{FrozenLimit, WarmError};
 pub use failure::{Cause, Failure, HookCause, HookFailure};
 pub(crate) use hooks::running_for as hook_running_for;
@@ -51,7 +54,7 @@ pub use progress::{Progress, Stage};
 pub use receipt::Warm;
 pub(crate) use recheck::MOMENT;
 pub use recheck::RecheckError;
-pub use report::{HookReport, KernelReport, Report, Unavailable};
+pub use report::{HookReport, KernelReport, MachineCode, Report, Unavailable};
 
 /// Makes every registered kernel ready in a context. After that, no launch of these kernels waits for loading or for a
 /// larger stack, whatever else runs on the device.
@@ -186,6 +189,26 @@ impl<'a> Warmup<'a> {
         self
     }
 
+    /// Takes machine code of PTX images from this file, which `cargo kernels bake` made. Late loads in the context do so, too.
+    ///
+    /// Without that, the file is the one that the variable `KERNEL_REGISTRY_BAKED` names, or the one beside the program, `app.baked`
+    /// beside `app`. `KERNEL_REGISTRY_BAKED=0` turns that off.
+    ///
+    /// An image that has no code in the file for the device is compiled by the driver. So are all if the file is damaged, or if others
+    /// can write to it; [`Report::not_baked`] says why. A missing file is an error.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let context = kernel_registry::context(0)?;
+    /// let warm = kernel_registry::Warmup::new().baked("/usr/lib/app/app.baked").warm(&context)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn baked(mut self, file: impl AsRef<Path>) -> Self {
+        self.policy.baked = Some(file.as_ref().into());
+        self
+    }
+
     /// Sets how much device memory larger stacks may take, in bytes. The default is a sixteenth of the free memory.
     pub fn stack_budget(mut self, bytes: u64) -> Self {
         self.policy.stack_budget = Some(bytes);
@@ -282,6 +305,9 @@ impl<'a> Warmup<'a> {
     /// The same errors as [`warm_all`].
     pub fn warm(mut self, context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
         let begun = Instant::now();
+        if let Some(file) = self.policy.baked.as_deref().filter(|file| !self.is_late && !file.exists()) {
+            return Err(WarmError::NoBakedFile { file: file.to_owned() });
+        }
         let driver = Driver::get()?;
         let plan = Plan::get()?;
         let selected = plan.kernels.iter().filter(|planned| self.selects(planned.info)).collect();
@@ -292,7 +318,7 @@ impl<'a> Warmup<'a> {
         let changes = if self.is_late { &Policy::default() } else { &self.policy };
         let known = KnownContext::find_or_add(context, changes)?;
         let id = known.id;
-        let Policy { threads, stack_budget, timeout, whole_images, .. } = self.policy;
+        let Policy { threads, stack_budget, timeout, whole_images, ref baked, .. } = self.policy;
         let mut job = Job {
             driver,
             plan,
@@ -302,6 +328,7 @@ impl<'a> Warmup<'a> {
             threads: threads.or_else(cores).unwrap_or(1),
             stack_budget,
             whole_images,
+            baked: baked.clone(),
             sizes: self.sizes,
             hooks: self.hooks,
             beside: None,
@@ -352,12 +379,13 @@ impl Default for Warmup<'_> {
 impl fmt::Debug for Warmup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Warmup { policy, sizes, allow_partial, hooks, hook_timeout, .. } = self;
-        let Policy { late, on_late: _, threads, stack_budget, timeout, whole_images } = policy;
+        let Policy { late, on_late: _, threads, stack_budget, timeout, whole_images, baked } = policy;
         let Sizes { printf_fifo, heap } = sizes;
         f.debug_struct("Warmup")
             .field("threads", threads)
             .field("stack_budget", stack_budget)
             .field("whole_images", whole_images)
+            .field("baked", baked)
             .field("late", late)
             .field("allow_partial", allow_partial)
             .field("timeout", timeout)

@@ -8,8 +8,8 @@ use std::thread;
 
 use kernel_registry::cudarc::driver::{CudaContext, result, sys};
 use kernel_registry::{
-    DynArg, Late, LaunchError, RecheckError, RuntimeImage, WarmContext, Warmup, find, launch_dyn, warm_all,
-    warmup,
+    DynArg, Late, LaunchError, MachineCode, RecheckError, RuntimeImage, WarmContext, Warmup, find,
+    launch_dyn, warm_all, warmup,
 };
 
 /// The PTX of a C++ source, as a compiler at run time returns it.
@@ -86,7 +86,7 @@ fn kernels_of_a_runtime_image_are_warmed_found_and_launched() -> Result<(), Box<
     for kernel in &kernels {
         assert!(kernel.path().starts_with("made.ptx::"));
         let row = warm.report().kernels.iter().find(|row| row.path == kernel.path());
-        assert_eq!(row.map(|row| (row.image, row.compiled)), Some(("made.ptx", true)));
+        assert_eq!(row.map(|row| (row.image, row.code)), Some(("made.ptx", MachineCode::Compiled)));
     }
     warm.recheck()?;
 

@@ -43,7 +43,7 @@ impl Piece {
     }
 
     /// Returns the code that the driver gets. `is_text` says whether the image is PTX text.
-    pub(crate) fn code(&self, is_text: bool) -> Code {
+    pub(crate) fn code(&self, is_text: bool) -> Code<'static> {
         match &self.kernels {
             None => Code::new(self.image, is_text),
             Some(Kernels { all, chosen }) => {

@@ -6,7 +6,7 @@ use kernel_registry_cuda::prime::Primed;
 
 use crate::driver::{Function, Module};
 use crate::table::Limits;
-use crate::{KernelInfo, KernelReport};
+use crate::{KernelInfo, KernelReport, MachineCode};
 
 /// A warm kernel in a context, with the attributes that the driver has for it in that context.
 #[derive(Clone)]
@@ -24,7 +24,8 @@ pub struct WarmKernel {
 /// The images, kernels and hooks of a context, and what our own launches have made the driver set up in the context.
 #[derive(Default)]
 pub(crate) struct Loaded {
-    pub(crate) modules: ByIndex<Module>,
+    /// The modules of images, each with where its machine code came from.
+    pub(crate) modules: ByIndex<(Module, MachineCode)>,
     pub(crate) kernels: ByIndex<WarmKernel>,
     /// Kernels that cannot run on the device.
     pub(crate) unavailable: ByIndex<&'static KernelInfo>,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,18 +55,21 @@ pub(crate) struct Policy {
     pub(crate) stack_budget: Option<u64>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) whole_images: bool,
+    /// A file of baked code.
+    pub(crate) baked: Option<Arc<Path>>,
 }
 
 impl Policy {
     /// Replaces the options that `newer` sets.
     pub(crate) fn update(&mut self, newer: &Policy) {
-        let Policy { late, on_late, threads, stack_budget, timeout, whole_images } = newer.clone();
+        let Policy { late, on_late, threads, stack_budget, timeout, whole_images, baked } = newer.clone();
         self.late = late.or(self.late);
         self.on_late = on_late.or_else(|| self.on_late.take());
         self.threads = threads.or(self.threads);
         self.stack_budget = stack_budget.or(self.stack_budget);
         self.timeout = timeout.or(self.timeout);
         self.whole_images |= whole_images;
+        self.baked = baked.or_else(|| self.baked.take());
     }
 
     /// Reports a late load, if the policy is `Late::Warn`.

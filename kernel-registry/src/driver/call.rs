@@ -41,9 +41,9 @@ unsafe impl Sync for Function {}
 
 /// An image as the driver's functions take it: the first field holds PTX text, with a zero at its end, the second any other
 /// image.
-pub(crate) struct Code(Option<CString>, &'static [u8]);
+pub(crate) struct Code<'c>(Option<CString>, &'c [u8]);
 
-impl Code {
+impl<'c> Code<'c> {
     /// Joins parts of a PTX text. The parts contain no zero.
     pub(crate) fn text<'p>(parts: impl Iterator<Item = &'p [u8]>) -> Self {
         let text = parts.fold(Vec::new(), |mut text, part| {
@@ -54,7 +54,7 @@ impl Code {
         Code(Some(CString::new(text).unwrap_or_default()), &[])
     }
 
-    pub(crate) fn new(image: &'static [u8], is_text: bool) -> Self {
+    pub(crate) fn new(image: &'c [u8], is_text: bool) -> Self {
         let text = is_text.then(|| image.split(|byte| *byte == 0).next().unwrap_or_default());
         // The text before the first zero contains no zero.
         Code(text.and_then(|text| CString::new(text).ok()), image)
@@ -104,7 +104,7 @@ impl<'c> Current<'c> {
         Ok(Current { context, driver, _relaxed: Relaxed::new()? })
     }
 
-    pub(crate) fn load_module(&self, code: &Code) -> Result<Module, LoadError> {
+    pub(crate) fn load_module(&self, code: &Code<'_>) -> Result<Module, LoadError> {
         let mut module = ptr::null_mut();
         // SAFETY: the image is complete, and PTX text ends with a zero.
         let load = |jit: &mut Jit| unsafe {
@@ -116,7 +116,7 @@ impl<'c> Current<'c> {
     }
 
     /// Loads a library. If `threads` is given, and the driver supports it, that many threads compile the library's kernels.
-    pub(crate) fn load_library(&self, code: &Code, threads: Option<usize>) -> Result<Library, LoadError> {
+    pub(crate) fn load_library(&self, code: &Code<'_>, threads: Option<usize>) -> Result<Library, LoadError> {
         let mut library = ptr::null_mut();
         let threads = threads.filter(|_| self.driver.version.can_compile_in_threads());
         // SAFETY: as for a module; there are no library options.

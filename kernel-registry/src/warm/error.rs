@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
@@ -22,6 +23,11 @@ pub enum WarmError {
     DriverUnavailable(DriverUnavailable),
     /// The registry could not be read.
     Registry(RegistryError),
+    /// The file that [`Warmup::baked`](crate::Warmup::baked) names is missing.
+    NoBakedFile {
+        /// Its path.
+        file: PathBuf,
+    },
     /// A driver call failed for the whole context, or for this library's own kernels.
     Driver {
         /// The driver's error.
@@ -90,6 +96,11 @@ impl fmt::Display for WarmError {
         match self {
             WarmError::DriverUnavailable(error) => write!(f, "{error}"),
             WarmError::Registry(error) => write!(f, "{error}"),
+            WarmError::NoBakedFile { file } => write!(
+                f,
+                "there is no file of baked code `{}`: make it with `cargo kernels bake`",
+                Printable(&file.display().to_string())
+            ),
             WarmError::Driver { error, about, log } => {
                 if !about.is_empty() {
                     write!(f, "{about}: ")?;

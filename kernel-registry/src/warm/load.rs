@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 
+use super::baked::{self, NotBaked};
 use super::code::Route;
 use super::failure::Cause;
 use super::handle::Handle;
 use super::pieces::{self, Cut};
 use super::plan::{Planned, PlannedImage};
 use super::progress::{Progress, Stage};
+use super::report::MachineCode;
 use super::work::{Job, Work};
 use crate::contexts::{Libraries, Piece};
 use crate::driver::{Code, Current, DriverCallError, Library, LoadError};
@@ -29,6 +31,8 @@ pub(super) struct Loading {
     pub(super) image: usize,
     pub(super) is_piece: bool,
     pub(super) result: Result<Handle, Cause>,
+    /// Where its code came from.
+    pub(super) code: MachineCode,
     is_new: bool,
 }
 
@@ -79,7 +83,8 @@ struct Part<'p, S> {
 pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     let (job, watch) = (work.job, work.watch);
     let mut images = Images::default();
-    let (modules, libraries) = sort(work, pending, &mut images);
+    let baked = baked::load(work, pending);
+    let (modules, libraries) = sort(work, pending, &baked, &mut images);
     let mut sources: Vec<Source> = libraries.iter().map(|part| part.source.clone()).collect();
     if !sources.is_empty() {
         // Our own kernels are launched in a later stage, but compiled now, in parallel with the others.
@@ -100,10 +105,11 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
             watch.call("cuModuleLoadDataEx", file);
             let module = work.current.load_module(&Code::new(bytes, false));
             if let Ok(module) = module {
-                work.loaded.modules.insert(image, module);
+                work.loaded.modules.insert(image, (module, MachineCode::Image));
             }
             let result = module.map(Handle::Module).map_err(|refused| cause(refused, work.free));
-            images.add(Loading { image, is_piece: false, result, is_new: true }, &kernels);
+            let code = MachineCode::Image;
+            images.add(Loading { image, is_piece: false, result, code, is_new: true }, &kernels);
         }
         // In eager mode `cuLibraryLoadData` waits for the device once the image is compiled. In lazy mode it waits only
         // for images with managed variables; for other images, resolving the library's kernels waits.
@@ -124,7 +130,8 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
             Ok((library, _)) => Ok(Handle::Library(library)),
             Err(refused) => Err(cause(refused, work.free)),
         };
-        let mut loading = Loading { image, is_piece: !source.piece.is_whole(), result, is_new };
+        let (is_piece, code) = (!source.piece.is_whole(), MachineCode::Compiled);
+        let mut loading = Loading { image, is_piece, result, code, is_new };
         if let (true, Err(Cause::Refused { error, .. })) = (loading.is_piece, &loading.result) {
             loading.result = load_again(work, &loading, *error);
         }
@@ -133,10 +140,12 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     images
 }
 
-/// Groups kernels by the modules and libraries to load. Adds the images that are loaded already to `images`.
+/// Groups kernels by the modules and libraries to load. Adds the images that are loaded already to `images`; `new` are the images that
+/// were loaded just now.
 fn sort<'p>(
     work: &Work<'_>,
     pending: &[&'p Planned],
+    new: &BTreeSet<usize>,
     images: &mut Images,
 ) -> (Vec<Part<'p, ()>>, Vec<Part<'p, Source>>) {
     let (job, arch) = (work.job, work.device.arch);
@@ -150,9 +159,9 @@ fn sort<'p>(
     for (image, kernels) in by_image {
         let PlannedImage { bytes, separable, .. } = job.plan.images[image];
         match (work.loaded.modules.get(image), Route::choose(bytes, arch)) {
-            (Some(module), _) => {
-                let result = Ok(Handle::Module(*module));
-                images.add(Loading { image, is_piece: false, result, is_new: false }, &kernels);
+            (Some((module, code)), _) => {
+                let (result, code, is_new) = (Ok(Handle::Module(*module)), *code, new.contains(&image));
+                images.add(Loading { image, is_piece: false, result, code, is_new }, &kernels);
             }
             (None, Route::Module) => modules.push(Part { image, kernels, source: () }),
             (None, Route::Library { text }) => {
@@ -259,25 +268,29 @@ fn compile(current: &Current<'_>, source: &Source, threads: usize) -> Compiled {
     piece.library(|| current.load_library(&piece.code(*is_text), is_slow.then_some(threads)))
 }
 
-/// Loads an image as a module, after the driver has refused the image, or a piece of it, as a library. If the driver
+/// Loads an image as a module, after the driver has refused the image, or a piece of it, as a library, or its baked code. If the driver
 /// refuses the module too, the error has a log with the line numbers of the image. Otherwise the module replaces the piece.
 pub(super) fn load_again(
     work: &mut Work<'_>,
     loading: &Loading,
     error: DriverCallError,
 ) -> Result<Handle, Cause> {
-    if let Some(module) = work.loaded.modules.get(loading.image) {
+    let PlannedImage { file, bytes, .. } = work.job.plan.images[loading.image];
+    if loading.code == MachineCode::Baked {
+        work.not_baked.push(NotBaked::Refused { image: file, error });
+        work.loaded.modules.remove(loading.image);
+    }
+    if let Some((module, _)) = work.loaded.modules.get(loading.image) {
         return Ok(Handle::Module(*module));
     }
-    let PlannedImage { file, bytes, .. } = work.job.plan.images[loading.image];
     let refused = |error: LoadError| Err(cause(error, work.free));
     let Route::Library { text } = Route::choose(bytes, 0) else { return refused(error.into()) };
     work.watch.call("cuModuleLoadDataEx", file);
     match work.current.load_module(&Code::new(bytes, text)) {
         Err(error) => refused(error),
-        Ok(_) if !loading.is_piece => refused(error.into()),
+        Ok(_) if !loading.is_piece && loading.code != MachineCode::Baked => refused(error.into()),
         Ok(module) => {
-            work.loaded.modules.insert(loading.image, module);
+            work.loaded.modules.insert(loading.image, (module, MachineCode::Compiled));
             Ok(Handle::Module(module))
         }
     }

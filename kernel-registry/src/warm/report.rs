@@ -3,6 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use kernel_registry_format::Printable;
+
+use super::baked::NotBaked;
 use super::causes::groups;
 use super::failure::{Failure, HookFailure};
 use super::progress::Stage;
@@ -38,6 +41,10 @@ pub struct Report {
     pub hooks: Vec<HookReport>,
     /// How many images this warm-up loaded. Images that an earlier warm-up loaded stay loaded, and do not count.
     pub images_loaded: usize,
+    /// The file of baked code that this warm-up used.
+    pub baked: Option<String>,
+    /// Why it used no baked code, or not for some images. Empty if there is no such file.
+    pub not_baked: Vec<NotBaked>,
     /// The context's stack limit, in bytes per thread. 0 if the warm-up stopped early.
     #[cfg_attr(feature = "serde", serde(rename = "stack_bytes"))]
     pub stack: u64,
@@ -60,8 +67,8 @@ pub struct KernelReport {
     pub path: &'static str,
     /// The kernel's image.
     pub image: &'static str,
-    /// Whether the driver had to compile the image, because it has no machine code for the device.
-    pub compiled: bool,
+    /// Where its machine code came from.
+    pub code: MachineCode,
     /// Registers per thread.
     pub registers: u32,
     /// Local memory per thread, from the driver's attribute: the frames of the kernel and of all functions that it calls,
@@ -93,6 +100,30 @@ pub struct KernelReport {
     /// How long resolving the kernel took. Serialized as `resolved_in_ms`.
     #[cfg_attr(feature = "serde", serde(rename = "resolved_in_ms", serialize_with = "serialized::time"))]
     pub resolved_in: Duration,
+}
+
+/// Where the machine code of a kernel came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum MachineCode {
+    /// Its image has machine code for the device.
+    #[default]
+    Image,
+    /// A file of baked code had it: see [`Warmup::baked`](super::Warmup::baked).
+    Baked,
+    /// The driver compiled it from PTX.
+    Compiled,
+}
+
+impl MachineCode {
+    const fn as_str(self) -> &'static str {
+        match self {
+            MachineCode::Image => "image",
+            MachineCode::Baked => "baked",
+            MachineCode::Compiled => "compiled",
+        }
+    }
 }
 
 /// A `#[warmup]` function that has run.
@@ -167,6 +198,12 @@ impl fmt::Display for Report {
                 loaded => writeln!(f, ", {} loaded", Count(*loaded, "kernel"))?,
             }
         }
+        if let Some(baked) = &self.baked {
+            writeln!(f, "baked code: `{}`", Printable(baked))?;
+        }
+        for why in &self.not_baked {
+            writeln!(f, "NOT BAKED: {why}")?;
+        }
         for group in groups(failures) {
             writeln!(f, "NOT WARM: {group}")?;
         }
@@ -202,16 +239,18 @@ impl Report {
         let image = width(|kernel| kernel.image).unwrap_or(0).max(5);
         writeln!(
             f,
-            "{:<path$}  {:<image$}  {:>4} {:>7} {:>7} {:>7} {:>6} {:>7}",
-            "KERNEL", "IMAGE", "REGS", "LOCAL", "STATIC", "DYNAMIC", "CONST", "THREADS"
+            "{:<path$}  {:<image$}  {:<8}  {:>4} {:>7} {:>7} {:>7} {:>6} {:>7}",
+            "KERNEL", "IMAGE", "CODE", "REGS", "LOCAL", "STATIC", "DYNAMIC", "CONST", "THREADS"
         )?;
         for kernel in &self.kernels {
             let KernelReport { registers, local, static_shared, dynamic_shared, constants, threads, .. } =
                 kernel;
             writeln!(
                 f,
-                "{:<path$}  {:<image$}  {registers:>4} {local:>7} {static_shared:>7} {dynamic_shared:>7} {constants:>6} {threads:>7}",
-                kernel.path, kernel.image
+                "{:<path$}  {:<image$}  {:<8}  {registers:>4} {local:>7} {static_shared:>7} {dynamic_shared:>7} {constants:>6} {threads:>7}",
+                kernel.path,
+                kernel.image,
+                kernel.code.as_str()
             )?;
         }
         Ok(())
@@ -250,7 +289,7 @@ mod tests {
         let kernel = KernelReport {
             path: "kernels::saxpy",
             image: "images/a.ptx",
-            compiled: true,
+            code: MachineCode::Compiled,
             registers: 12,
             dynamic_shared: 49_152,
             threads: 1024,
@@ -270,6 +309,8 @@ mod tests {
             other_copies: &[],
             hooks: vec![HookReport { path: "app::cublas", took: Duration::from_micros(1500), loaded: 2 }],
             images_loaded: 1,
+            baked: Some("/usr/bin/app.baked".to_owned()),
+            not_baked: vec![NotBaked::Writable { path: "/usr/bin".to_owned() }],
             stack: 2048,
             device_memory: 300 << 20,
             verified: false,
@@ -286,10 +327,12 @@ mod tests {
             report().to_string(),
             "\
 1 kernel warm on NVIDIA H200 (sm_90), driver for CUDA 12.2, lazy loading
-KERNEL          IMAGE         REGS   LOCAL  STATIC DYNAMIC  CONST THREADS
-kernels::saxpy  images/a.ptx    12       0       0   49152      0    1024
+KERNEL          IMAGE         CODE      REGS   LOCAL  STATIC DYNAMIC  CONST THREADS
+kernels::saxpy  images/a.ptx  compiled    12       0       0   49152      0    1024
 unavailable here, needs sm_100: kernels::newer
 warmup function app::cublas: 1.5 ms, 2 kernels loaded
+baked code: `/usr/bin/app.baked`
+NOT BAKED: others can write to `/usr/bin`; forbid that with `chmod go-w`
 stack 2048 B a thread, 300 MiB of device memory, 1 image loaded, not verified: drivers before 12.4 cannot tell
 2.0 ms: load 1.5 prime 0.5"
         );
@@ -301,6 +344,7 @@ stack 2048 B a thread, 300 MiB of device memory, 1 image loaded, not verified: d
         let json = serde_json::to_value(report()).expect("it is data");
         assert_eq!(json["driver"], "12.2");
         assert_eq!(json["kernels"][0]["path"], "kernels::saxpy");
+        assert_eq!(json["kernels"][0]["code"], "compiled");
         assert_eq!(json["kernels"][0]["resolved_in_ms"], 0.25);
         assert_eq!(json["unavailable"][0]["min_arch"], 100);
         assert_eq!(json["stages_ms"], serde_json::json!({ "load": 1.5, "prime": 0.5 }));

@@ -12,7 +12,7 @@ use super::failure::Cause;
 use super::handle::Handle;
 use super::load::{Images, cause, load_again};
 use super::plan::Planned;
-use super::report::KernelReport;
+use super::report::{KernelReport, MachineCode};
 use super::work::{Candidate, Work};
 use crate::contexts::WarmKernel;
 use crate::driver::{DriverCallError, Function, FunctionAttribute, LoadError};
@@ -31,7 +31,9 @@ pub(super) fn resolve(
         if let Some(Ok(linked)) = planned.linked {
             work.watch.call(linked::GET_FUNCTION, planned.kernel.path);
             match load_linked(work, *linked) {
-                Ok(function) => resolved.push(candidate(planned, function, false, lap(&mut begun))),
+                Ok(function) => {
+                    resolved.push(candidate(planned, function, MachineCode::Image, lap(&mut begun)));
+                }
                 // CUDA's libraries contain kernels for other devices. Nobody launches them here, so this is no failure.
                 Err(error) if NO_CODE.contains(&error.code) && planned.info.registration().is_some() => {
                     work.loaded.unavailable.insert(planned.index, planned.info);
@@ -45,15 +47,20 @@ pub(super) fn resolve(
         }
         let Some(image) = images.find(planned) else { continue };
         let mut resolved_one = image.result.clone().and_then(|handle| resolve_one(work, planned, handle));
-        if let (Ok(Handle::Library(_)), Err(Cause::Refused { error, .. })) = (&image.result, &resolved_one) {
+        let refused = match (&image.result, &resolved_one) {
             // `cuLibraryLoadData` succeeded, and only now the driver reports that the image does not compile.
-            image.result = load_again(work, image, *error);
+            (Ok(Handle::Library(_)), Err(Cause::Refused { error, .. })) => Some(*error),
+            (Ok(_), Err(Cause::Refused { error, .. })) if image.code == MachineCode::Baked => Some(*error),
+            _ => None,
+        };
+        if let Some(error) = refused {
+            image.result = load_again(work, image, error);
+            image.code = MachineCode::Compiled;
             resolved_one = image.result.clone().and_then(|handle| resolve_one(work, planned, handle));
         }
         match resolved_one {
             Ok(function) => {
-                let compiled = matches!(image.result, Ok(Handle::Library(_)));
-                resolved.push(candidate(planned, function, compiled, lap(&mut begun)));
+                resolved.push(candidate(planned, function, image.code, lap(&mut begun)));
             }
             Err(cause) => {
                 if matches!(cause, Cause::Refused { .. }) {
@@ -71,7 +78,7 @@ pub(super) fn resolve(
 fn candidate(
     planned: &'static Planned,
     function: Function,
-    compiled: bool,
+    code: MachineCode,
     resolved_in: Duration,
 ) -> Candidate {
     let report = KernelReport {
@@ -80,7 +87,7 @@ fn candidate(
             Some(image) => image.file,
             None => "linked by nvcc",
         },
-        compiled,
+        code,
         resolved_in,
         ..KernelReport::default()
     };

@@ -131,6 +131,8 @@ impl Work<'_> {
             stack,
             device_memory,
             verified,
+            baked: self.baked,
+            not_baked: self.not_baked,
             stages: self.stages,
         }
     }

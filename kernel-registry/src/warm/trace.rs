@@ -71,6 +71,9 @@ pub(super) fn report(report: &Report) {
         for copy in report.other_copies.iter().filter(|copy| !copy.kernels.is_empty()) {
             tracing::warn!(version = copy.version, "not warm: {copy}");
         }
+        for why in &report.not_baked {
+            tracing::warn!("not baked: {why}");
+        }
         let (kernels, images) = (report.kernels.len(), report.images_loaded);
         tracing::info!(kernels, images, memory = report.device_memory, "kernels are warm");
     }

@@ -1,5 +1,6 @@
 //! The state that all stages of a warm-up share.
 
+use std::path::Path;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUresult;
 use kernel_registry_cuda::prime::Primed;
 
+use super::baked::NotBaked;
 use super::failure::{Cause, Failure, HookFailure};
 use super::plan::{Plan, Planned};
 use super::progress::{Progress, Stage};
@@ -28,6 +30,8 @@ pub(super) struct Job {
     pub(super) stack_budget: Option<u64>,
     /// Whether images are compiled whole, and not cut into pieces.
     pub(super) whole_images: bool,
+    /// The file of baked code, if the application names one.
+    pub(super) baked: Option<Arc<Path>>,
     pub(super) sizes: Sizes,
     /// Whether `#[warmup]` functions run.
     pub(super) hooks: bool,
@@ -54,6 +58,9 @@ pub(super) struct Work<'w> {
     pub(super) free: u64,
     pub(super) failures: Vec<Failure>,
     pub(super) hook_failures: Vec<HookFailure>,
+    /// The file of baked code that was used.
+    pub(super) baked: Option<String>,
+    pub(super) not_baked: Vec<NotBaked>,
     pub(super) stages: Vec<(Stage, Duration)>,
 }
 
@@ -90,6 +97,8 @@ impl Job {
             free,
             failures: Vec::new(),
             hook_failures: Vec::new(),
+            baked: None,
+            not_baked: Vec::new(),
             stages,
         })
     }

@@ -1,19 +1,20 @@
 //! Architectures: `sm_90`, `sm_90a`, `compute_100f`.
 
-use std::fmt;
-use std::str::FromStr;
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
 
 /// The architecture that a variant was compiled for.
 ///
 /// ```
-/// use kernel_registry_image::Target;
+/// use kernel_registry_cuda::Target;
 ///
 /// let target: Target = "sm_90a".parse()?;
 /// assert!(target.binary_runs_on((9, 0)));
 /// assert!(!target.jit_runs_on((10, 0)));
 /// assert_eq!(target.to_string(), "sm_90a");
 /// assert_eq!(target, "compute_90a".parse()?);
-/// # Ok::<(), kernel_registry_image::InvalidTarget>(())
+/// # Ok::<(), kernel_registry_cuda::InvalidTarget>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Target {
@@ -89,7 +90,7 @@ impl fmt::Display for InvalidTarget {
     }
 }
 
-impl std::error::Error for InvalidTarget {}
+impl core::error::Error for InvalidTarget {}
 
 impl FromStr for Target {
     type Err = InvalidTarget;

@@ -1,0 +1,114 @@
+//! An open file of baked code. Its code stays in the file until it is wanted.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use kernel_registry_cuda::Target;
+use kernel_registry_format::baked::{self, HEAD_LEN};
+use sha2::{Digest, Sha256};
+
+use super::NotBaked;
+
+pub(super) struct Baked {
+    path: String,
+    file: File,
+    len: u64,
+    /// Head and index.
+    start: Vec<u8>,
+}
+
+impl Baked {
+    pub(super) fn open(path: &Path) -> Result<Self, NotBaked> {
+        let unreadable = |error: io::Error| NotBaked::Unreadable {
+            file: path.display().to_string(),
+            reason: error.to_string(),
+        };
+        if !fs::metadata(path).map_err(unreadable)?.is_file() {
+            // Opening a pipe would wait for its writer.
+            return Err(unreadable(io::Error::other("it is no file")));
+        }
+        let file = File::open(path).map_err(unreadable)?;
+        let folder = fs::canonicalize(path).map_err(unreadable)?;
+        let folder = folder.parent().unwrap_or(&folder);
+        let its = file.metadata().map_err(unreadable)?;
+        for (path, its) in [(path, &its), (folder, &fs::metadata(folder).map_err(unreadable)?)] {
+            check_owner(path, its)?;
+        }
+        let mut baked = Baked { path: path.display().to_string(), file, len: its.len(), start: Vec::new() };
+        baked.start = baked.part(0, baked.len.min(HEAD_LEN as u64)).map_err(unreadable)?;
+        let needed = baked::needed(&baked.start).map_err(|damage| baked.damaged(damage))?;
+        baked.start = baked.part(0, needed.min(baked.len)).map_err(unreadable)?;
+        baked.index().map(drop)?;
+        Ok(baked)
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The code that fits a device of this architecture best, of an image whose bytes that count are these.
+    pub(super) fn code(&self, image: &[u8], arch: u32) -> Result<Option<Vec<u8>>, NotBaked> {
+        let key = sha256(&baked::key_parts(image, ""));
+        let entries = self.index()?.entries().filter(|entry| entry.key == key);
+        let fitting = entries.filter_map(|entry| {
+            let target: Target = entry.arch.parse().ok()?;
+            target.binary_runs_on((arch / 10, arch % 10)).then_some((target, entry))
+        });
+        let Some((_, entry)) = fitting.max_by_key(|(target, _)| *target) else { return Ok(None) };
+        let code = self.part(entry.offset, entry.len).ok().filter(|code| entry.is_of(code, sha256));
+        code.map(Some).ok_or_else(|| self.damaged("code in it is damaged"))
+    }
+
+    fn index(&self) -> Result<baked::Index<'_>, NotBaked> {
+        baked::read(&self.start, self.len, sha256).map_err(|damage| self.damaged(damage))
+    }
+
+    /// Bytes that end before the file does.
+    fn part(&self, from: u64, len: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; len as usize];
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(from))?;
+        file.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn damaged(&self, reason: impl ToString) -> NotBaked {
+        NotBaked::Damaged { file: self.path.clone(), reason: reason.to_string() }
+    }
+}
+
+fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    parts.iter().for_each(|part| hash.update(part));
+    hash.finalize().into()
+}
+
+/// Fails if others than this user and root can write to a file or folder: they would choose what runs as this user.
+#[cfg(unix)]
+fn check_owner(path: &Path, its: &fs::Metadata) -> Result<(), NotBaked> {
+    use std::os::unix::fs::MetadataExt;
+
+    // SAFETY: both only return a number, as POSIX says.
+    unsafe extern "C" {
+        safe fn geteuid() -> u32;
+        safe fn getegid() -> u32;
+    }
+
+    const GROUP_WRITES: u32 = 0o020;
+    const ALL_WRITE: u32 = 0o002;
+    if ![0, geteuid()].contains(&its.uid()) {
+        return Err(NotBaked::OtherUser { path: path.display().to_string(), user: its.uid() });
+    }
+    // Where users have a group of their own, as on Ubuntu, it may write to all of their files.
+    let by_group = its.mode() & GROUP_WRITES != 0 && ![0, getegid()].contains(&its.gid());
+    match by_group || its.mode() & ALL_WRITE != 0 {
+        true => Err(NotBaked::Writable { path: path.display().to_string() }),
+        false => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn check_owner(_: &Path, _: &fs::Metadata) -> Result<(), NotBaked> {
+    Ok(())
+}
