@@ -53,11 +53,11 @@ const HASHED: usize = HEAD_LEN - 32;
 const ENTRY_LEN: usize = 32 + 32 + 8 + 8 + 4 + 4;
 const ALIGNMENT: usize = 16;
 
-/// The bytes of a PTX text that count for its key: those before the first zero, where the driver stops, without white space at the
-/// end, which nobody can tell from what follows the text in a binary. All bytes of a fatbin count.
+/// The bytes of a PTX text that count for its key: those before the first zero, where the driver stops, without white space at both
+/// ends, which nobody can tell from what is around the text in a binary. All bytes of a fatbin count.
 pub fn text(ptx: &[u8]) -> &[u8] {
     let text = ptx.split(|byte| *byte == 0).next().unwrap_or_default();
-    text.trim_ascii_end()
+    text.trim_ascii()
 }
 
 /// What the key of an image is the hash of: its bytes, a zero, and the compiler's options, a line each, such as

@@ -119,7 +119,7 @@ fn nonsense_with_a_right_hash_is_refused() {
 #[test]
 fn of_a_text_counts_what_the_driver_reads() {
     let parts = |ptx| baked::key_parts(baked::text(ptx), "").concat();
-    assert_eq!(parts(b".version 8.0 {}\n\n\0\0"), b".version 8.0 {}\0");
+    assert_eq!(parts(b"\n.version 8.0 {}\n\n\0\0"), b".version 8.0 {}\0");
     assert_eq!(parts(b".version 8.0 {}\0 what follows"), b".version 8.0 {}\0");
     assert_eq!(parts(b""), b"\0");
 }

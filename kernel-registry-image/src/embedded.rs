@@ -10,6 +10,7 @@ mod span;
 mod text;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use kernel_registry_cuda::fatbin;
 
@@ -68,6 +69,8 @@ struct Starts<'a> {
     /// PTX texts.
     texts: Vec<Start>,
     ends: Vec<End>,
+    /// Where containers of fatbins are.
+    containers: Vec<Range<usize>>,
 }
 
 /// Returns the largest offset at which an image may end, for one `End`.
@@ -97,24 +100,68 @@ impl<'a> Search<'a> {
     /// Returns the images of one of the lengths. Equal images count once.
     pub fn images(&self, length: usize) -> Vec<Image> {
         let mut found = Found { bytes: self.bytes, length, read: HashMap::new(), images: HashMap::new() };
-        let Some(candidates) = self.candidates.get(&length) else { return Vec::new() };
-        found.read_all(&candidates.binaries);
-        if !found.read_all(&candidates.texts) {
-            found.read_all(&candidates.commented);
-        }
+        found.read_candidates(self.candidates.get(&length));
         found.in_order()
     }
+
+    /// The bytes of these images. All that differ in a byte are there, in the order of their bytes.
+    pub fn bytes(&self, length: usize) -> Vec<&'a [u8]> {
+        let mut found = Found { bytes: self.bytes, length, read: HashMap::new(), images: HashMap::new() };
+        found.read_candidates(self.candidates.get(&length));
+        let images = found.read.into_iter().filter(|(_, is_image)| *is_image);
+        let mut bytes: Vec<_> = images.map(|(bytes, _)| bytes).collect();
+        bytes.sort_unstable();
+        bytes
+    }
+}
+
+/// PTX texts of any length with kernels, outside of fatbins, each with its place in the bytes. A text begins with its comments, and
+/// ends with the last kernel or function before a zero, another text, or what is no PTX.
+///
+/// ```
+/// let ptx = "// mine\n.version 8.0 .target sm_75 .entry n(.param .u32 n) { ret; }";
+/// let program = format!("text before\0{ptx}text behind");
+/// let texts = kernel_registry_image::embedded::texts(program.as_bytes());
+/// assert_eq!(texts[0].0, 12);
+/// assert_eq!(texts[0].1, ptx.as_bytes());
+/// ```
+pub fn texts(bytes: &[u8]) -> Vec<(usize, &[u8])> {
+    let starts = Starts::find(bytes);
+    let is_packed = |at: usize| starts.containers.iter().any(|range| range.contains(&at));
+    let text = |(number, start): (usize, &Start)| {
+        let begin = *start.beginnings.first()?;
+        let begin = begin + bytes[begin..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        let next = starts.texts.get(number + 1).and_then(|next| next.beginnings.first());
+        let ends = starts.ends[start.ends.clone()].iter().map(|end| end.earliest);
+        // Behind the brace of a variable's values is a semicolon.
+        let ends = ends
+            .filter(|end| bytes.get(*end..).is_none_or(|rest| !rest.trim_ascii_start().starts_with(b";")));
+        let ends = ends.take_while(|end| next.is_none_or(|next| end <= next));
+        let mut texts = ends.take(OVERLAPPING.into()).filter_map(|end| bytes.get(begin..end));
+        let has_kernels = |text: &&[u8]| {
+            read(text).is_ok_and(|image| image.variants.iter().any(|variant| !variant.entries.is_empty()))
+        };
+        Some((begin, texts.find(has_kernels).filter(|_| !is_packed(begin))?))
+    };
+    starts.texts.iter().enumerate().filter_map(text).collect()
 }
 
 impl<'a> Starts<'a> {
     fn find(bytes: &'a [u8]) -> Self {
-        let mut starts = Starts { bytes, binaries: Vec::new(), texts: Vec::new(), ends: Vec::new() };
+        let mut starts = Starts {
+            bytes,
+            binaries: Vec::new(),
+            texts: Vec::new(),
+            ends: Vec::new(),
+            containers: Vec::new(),
+        };
         let (mut versions, mut containers) = (Vec::new(), 0);
         let mut effort = EFFORT * bytes.len();
         for (at, byte) in bytes.iter().enumerate() {
             match byte {
                 0x50 if at >= containers && fatbin::is_fatbin(&bytes[at..]) => {
                     containers = starts.add_fatbins(at);
+                    starts.containers.push(at..containers);
                 }
                 0x7f if elf::is_cubin(&bytes[at..]) => starts.add_cubin(at, &mut effort),
                 b'.' if text::is_version(&bytes[at..]) => versions.push(at),
@@ -201,6 +248,15 @@ impl Found<'_> {
         let mut images: Vec<_> = self.images.into_iter().collect();
         images.sort_unstable_by_key(|(_, order)| *order);
         images.into_iter().map(|(image, _)| image).collect()
+    }
+
+    /// Reads the images of one length. PTX with comments before its version is read only if there is no other text.
+    fn read_candidates(&mut self, candidates: Option<&Candidates>) {
+        let Some(candidates) = candidates else { return };
+        self.read_all(&candidates.binaries);
+        if !self.read_all(&candidates.texts) {
+            self.read_all(&candidates.commented);
+        }
     }
 
     /// Reads the images at these offsets, at most one for each start. Returns whether there was any.

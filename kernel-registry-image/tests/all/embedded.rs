@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::watch::Watch;
-use kernel_registry_image::embedded::Search;
+use kernel_registry_cuda::fatbin::{self, Kind, Part};
+use kernel_registry_image::embedded::{Search, texts};
 use kernel_registry_image::{Image, read};
 
 fn found(bytes: &[u8], length: usize) -> Vec<Image> {
@@ -96,4 +97,50 @@ fn of_many_texts_each_is_read_once() {
     let taken = start.taken();
     assert_eq!(found, TEXTS);
     assert!(taken < Duration::from_secs(20), "{taken:?}");
+}
+
+#[test]
+fn texts_of_unknown_length_are_found() {
+    let other = format!("// other\n{}", PTX.replace("one", "two"));
+    let found = |program: &str| -> Vec<(usize, String)> {
+        let texts = texts(program.as_bytes()).into_iter();
+        texts.map(|(at, text)| (at, String::from_utf8(text.to_vec()).unwrap())).collect()
+    };
+    let whole = |text: &str| text.trim_end().to_owned();
+    // One behind the other, as Rust lays out what it includes; with zeros between, as C does; and with braces behind.
+    for between in ["", "\0", "\0\0 {} \0", "no PTX {}", "}"] {
+        let program = format!("begin\0{PTX}{between}{other}{between}");
+        let expected = [(6, whole(PTX)), (6 + PTX.len() + between.len(), whole(&other))];
+        assert_eq!(found(&program), expected, "{between:?}");
+    }
+    let none = PTX.replace(".entry one()", ".func one()");
+    assert_eq!(found(&none), [], "it has no kernels");
+    assert_eq!(found(&PTX.replace(".target sm_75", "")), []);
+}
+
+#[test]
+fn texts_in_fatbins_are_no_texts() {
+    let text = PTX.as_bytes();
+    let part = Part { kind: Kind::Ptx, sm: 75, flags: 0, bytes: text };
+    let fatbin = fatbin::write(&[part]);
+    assert!(fatbin.windows(text.len()).any(|window| window == text), "it is not packed");
+    assert!(texts(&fatbin).is_empty());
+    let both = [&fatbin[..], text].concat();
+    assert_eq!(texts(&both), [(fatbin.len(), PTX.trim_end().as_bytes())]);
+    assert_eq!(Search::new(&both, [text.len()]).bytes(text.len()), [text]);
+    assert_eq!(Search::new(&both, [fatbin.len()]).bytes(fatbin.len()), [fatbin]);
+}
+
+/// Each image of the golden tests that is a text is found whole among all others.
+#[test]
+fn every_text_is_found_among_all_images() {
+    let images = crate::common::images();
+    let is_text = |bytes: &&[u8]| !fatbin::is_fatbin(bytes) && !bytes.starts_with(b"\x7fELF");
+    let all = images.iter().flat_map(|(_, bytes)| bytes).copied().collect::<Vec<u8>>();
+    let found: Vec<_> = texts(&all).into_iter().map(|(_, text)| text).collect();
+    for (name, bytes) in images.iter().filter(|(_, bytes)| is_text(&&bytes[..])) {
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        let text = bytes[..end].trim_ascii();
+        assert!(found.contains(&text), "{name}");
+    }
 }
