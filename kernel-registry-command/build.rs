@@ -7,10 +7,11 @@ use std::{env, fs, io};
 
 /// The two packages that become shared libraries, `kernel-registry-sim` and `kernel-audit`, and their dependencies in
 /// this repository.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "kernel-registry-format",
     "kernel-registry-cuda",
     "kernel-registry-image",
+    "kernel-registry-build",
     "kernel-registry-ptx",
     "kernel-registry-sim",
     "kernel-registry-cudarc",

@@ -69,7 +69,7 @@ pub(crate) fn choose(environment: &Environment) -> Result<Chosen> {
         Some("nvcc") => nvcc(environment)?
             .ok_or_else(|| no_compiler("nvcc", find::nvcc_candidates(environment), environment)),
         Some("nvrtc") => nvrtc(environment)?
-            .ok_or_else(|| no_compiler("NVRTC", find::nvrtc_folders(environment), environment)),
+            .ok_or_else(|| no_compiler("NVRTC", find::library_folders(environment), environment)),
         Some("prebuilt") => Ok(Chosen::Prebuilt(format!("`{CHOICE}` is `prebuilt`"))),
         Some("none") => Ok(Chosen::Nothing(format!("`{CHOICE}` is `none`"))),
         _ => Err(Error::UnknownChoice { value: choice.to_string_lossy().into_owned() }),

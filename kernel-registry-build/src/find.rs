@@ -9,11 +9,27 @@ use crate::environment::{Environment, PYTHON};
 /// The folder into which distributions and NVIDIA's installer put the toolkit.
 const STANDARD: &str = "/usr/local/cuda";
 
+/// Finds a program of the CUDA toolkit, such as `ptxas`: in `CUDA_HOME`, `CUDA_PATH`, `PATH`, `/usr/local/cuda`, or the active Python
+/// environment.
+pub fn toolkit_program(name: &str) -> Option<PathBuf> {
+    candidates(&Environment::default(), name).into_iter().find(|path| path.is_file())
+}
+
+/// Finds a library of the CUDA toolkit, such as `libnvJitLink.so`: in the same folders, the newest version in the first folder that has one.
+pub fn toolkit_library(name: &str) -> Option<PathBuf> {
+    library_folders(&Environment::default()).iter().find_map(|folder| named(folder, name).pop())
+}
+
 /// Returns the candidates for nvcc, in the order of preference.
 pub(crate) fn nvcc_candidates(environment: &Environment) -> Vec<PathBuf> {
-    let in_bin = |root: PathBuf| root.join("bin").join(NVCC);
+    candidates(environment, NVCC)
+}
+
+/// Returns the paths that a program of the toolkit can have, in the order of preference.
+fn candidates(environment: &Environment, program: &str) -> Vec<PathBuf> {
+    let in_bin = |root: PathBuf| root.join("bin").join(program);
     let mut candidates: Vec<PathBuf> = named_toolkits(environment).map(in_bin).collect();
-    candidates.extend(nvcc_on_path(environment));
+    candidates.extend(on_path(environment, program));
     candidates.push(in_bin(PathBuf::from(STANDARD)));
     candidates.extend(python(environment).into_iter().map(in_bin));
     candidates
@@ -21,10 +37,10 @@ pub(crate) fn nvcc_candidates(environment: &Environment) -> Vec<PathBuf> {
 
 const NVCC: &str = if cfg!(windows) { "nvcc.exe" } else { "nvcc" };
 
-/// Returns the paths that nvcc can have in the folders of `PATH`.
-fn nvcc_on_path(environment: &Environment) -> Vec<PathBuf> {
+/// Returns the paths that a program can have in the folders of `PATH`.
+fn on_path(environment: &Environment, program: &str) -> Vec<PathBuf> {
     let path = environment.get("PATH").unwrap_or_default();
-    env::split_paths(&path).map(|folder| folder.join(NVCC)).collect()
+    env::split_paths(&path).map(|folder| folder.join(program)).collect()
 }
 
 /// Returns the path of nvcc under which nvcc finds its own files.
@@ -38,10 +54,10 @@ pub(crate) fn nvcc(environment: &Environment) -> Option<PathBuf> {
     }
 }
 
-/// Returns the folders that can hold the NVRTC library, in the order in which to look.
-pub(crate) fn nvrtc_folders(environment: &Environment) -> Vec<PathBuf> {
+/// Returns the folders that can hold libraries such as NVRTC, in the order in which to look.
+pub(crate) fn library_folders(environment: &Environment) -> Vec<PathBuf> {
     let beside = |program: PathBuf| Some(program.parent()?.parent()?.to_owned());
-    let of_nvcc = nvcc_on_path(environment)
+    let of_nvcc = on_path(environment, NVCC)
         .into_iter()
         .find(|program| program.is_file())
         .and_then(|program| fs::canonicalize(program).ok())
@@ -110,7 +126,8 @@ fn python(environment: &Environment) -> Vec<PathBuf> {
         let mut sites: Vec<PathBuf> = named(&root.join("lib"), "python");
         sites.push(root.join("Lib"));
         for site in sites {
-            let mut packages = named(&site.join("site-packages").join("nvidia"), "cu");
+            let nvidia = site.join("site-packages").join("nvidia");
+            let mut packages = [named(&nvidia, "nvjitlink"), named(&nvidia, "cu")].concat();
             packages.reverse();
             packages.sort_by_key(|path| {
                 let name = path.file_name().and_then(|name| name.to_str()?.strip_prefix("cu"));

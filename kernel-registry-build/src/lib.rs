@@ -122,6 +122,7 @@ pub use arch::OLDEST;
 pub use builder::Build;
 pub use choice::{Available, available};
 pub use error::{Error, Result};
+pub use find::{toolkit_library, toolkit_program};
 pub use kernel_registry_format::index::{FILE as INDEX, FOLDER, NO_IMAGE};
 pub use linked::{linked, linked_archive};
 pub use prebuilt::{PREBUILT, check_prebuilt, write_prebuilt};

@@ -46,7 +46,7 @@ pub(crate) struct Nvrtc {
 impl Nvrtc {
     /// Finds the first NVRTC on the search path.
     pub(crate) fn find(environment: &Environment) -> Result<Option<Self>> {
-        let folders = find::nvrtc_folders(environment);
+        let folders = find::library_folders(environment);
         if let Some(file) = folders.iter().find_map(|folder| find::nvrtc_in(folder)) {
             return Ok(Some(Self::at(file, environment)));
         }

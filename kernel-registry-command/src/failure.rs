@@ -7,6 +7,8 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kernel_registry_format::baked::Damage;
+
 /// Why a function that the commands share failed.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each says what its fields are")]
@@ -46,6 +48,8 @@ pub enum Failure {
         .option.display()
     )]
     NoOption { option: OsString },
+    #[error("`{path}` is not used, and has to be baked again")]
+    Baked { path: PathBuf, source: Damage },
     #[error("the output could not be written")]
     Output { source: io::Error },
 }
@@ -58,7 +62,7 @@ impl Failure {
             Failure::Missing { .. } => 3,
             Failure::Denied { .. } => 4,
             Failure::NotABinary { .. } => 5,
-            Failure::Truncated { .. } => 6,
+            Failure::Truncated { .. } | Failure::Baked { .. } => 6,
             Failure::NotBuilt { .. } => 9,
             // Shells and `env` use these two codes, so they can be told from the program's own codes.
             Failure::NotRun { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,

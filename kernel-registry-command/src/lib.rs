@@ -3,12 +3,16 @@
 //! - [`parse`] and [`finish`]: how a command begins and ends;
 //! - [`terminal`]: prints the output of a command; [`many`]: a number and its noun, as in `2 kernels`;
 //! - [`Mapped`]: a file in memory;
+//! - [`compiler`]: compiles PTX to machine code, where a compiler is installed; [`bake`] keeps that in a file;
 //! - [`driver`]: the driver's functions that commands call;
 //! - [`libraries`]: builds the simulated driver and the audit's hooks;
 //! - [`folder`]: puts a library where the loader looks for the driver, without functions newer than a version;
 //! - [`simulator`]: does so with the simulated driver;
 //! - [`Failure`]: the errors of these functions; [`with_causes`] prints an error with its causes.
 
+#[cfg(target_os = "linux")]
+pub mod bake;
+pub mod compiler;
 pub mod driver;
 mod failure;
 #[cfg(target_os = "linux")]

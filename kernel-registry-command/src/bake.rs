@@ -1,0 +1,127 @@
+//! Bakes PTX: compiles it for some architectures ahead of time, and keeps the machine code in a file of
+//! [baked code](kernel_registry_format::baked).
+
+use std::cmp::Reverse;
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use kernel_registry_cuda::Target;
+use kernel_registry_format::baked::{self, Code};
+use sha2::{Digest, Sha256};
+
+use crate::compiler::{Compiler, NotCompiled, Options};
+use crate::failure::Failure;
+use crate::folder;
+use crate::mapped::Mapped;
+
+/// What is to be compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// PTX.
+    pub text: &'a [u8],
+    /// For what.
+    pub arch: Target,
+}
+
+/// The result of a job, and how long it took.
+pub type Made = (Result<Vec<u8>, NotCompiled>, Duration);
+
+/// Compiles on all cores. The results are in the order of the jobs. On a terminal a bar shows the progress.
+pub fn compile(compiler: &Compiler, options: Options, jobs: &[Job<'_>]) -> Vec<Made> {
+    // The longest first, so that none is left when the others are done.
+    let mut order: Vec<_> = (0..jobs.len()).collect();
+    order.sort_by_key(|number| Reverse(jobs[*number].text.len()));
+    let style = ProgressStyle::with_template("compiling {bar:32} {pos} of {len}");
+    let bar = ProgressBar::new(jobs.len() as u64).with_finish(ProgressFinish::AndClear);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(number) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (Job { text, arch }, begun) = (jobs[*number], Instant::now());
+            let result = compiler.compile(text, arch, options);
+            bar.inc(1);
+            made.lock().expect("no thread panics").push((*number, (result, begun.elapsed())));
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
+    thread::scope(|scope| {
+        // This thread compiles too, so a thread that the system does not start is no error.
+        (1..threads).for_each(|_| _ = thread::Builder::new().spawn_scoped(scope, work));
+        work();
+    });
+    let mut made = made.into_inner().expect("no thread panics");
+    made.sort_unstable_by_key(|(number, _)| *number);
+    made.into_iter().map(|(_, made)| made).collect()
+}
+
+/// Machine code in a file of baked code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What it was compiled from: [`key`].
+    pub key: [u8; 32],
+    /// For what.
+    pub arch: String,
+    /// The compiler, with its version.
+    pub compiler: String,
+    /// The machine code.
+    pub code: Vec<u8>,
+}
+
+impl Entry {
+    /// The architecture, if its name is one.
+    pub fn target(&self) -> Option<Target> {
+        self.arch.parse().ok()
+    }
+}
+
+/// Reads a file, and checks all that is in it.
+///
+/// # Errors
+///
+/// It is missing, cannot be read, or is damaged.
+pub fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
+    let file = Mapped::open(path)?;
+    let damaged = |source| Failure::Baked { path: path.to_owned(), source };
+    let index = baked::read(&file, file.len() as u64, sha256).map_err(damaged)?;
+    let entry = |entry: baked::Entry<'_>| {
+        let code = file.get(entry.offset as usize..)?.get(..entry.len as usize)?;
+        entry.is_of(code, sha256).then(|| Entry {
+            key: entry.key,
+            arch: entry.arch.to_owned(),
+            compiler: entry.compiler.to_owned(),
+            code: code.to_vec(),
+        })
+    };
+    index
+        .entries()
+        .map(|found| entry(found).ok_or(baked::Damage::Hash))
+        .collect::<Result<_, _>>()
+        .map_err(damaged)
+}
+
+/// Writes a file, and replaces the one that is there as a whole.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn write(path: &Path, entries: &[Entry]) -> Result<(), Failure> {
+    let codes =
+        entries.iter().map(|Entry { key, arch, compiler, code }| Code { key: *key, arch, compiler, code });
+    folder::write(path, &baked::write(&codes.collect::<Vec<_>>(), sha256))
+}
+
+/// The key of PTX, or of a fatbin, compiled with these options. Of PTX, `image` has only the bytes that [count](baked::text).
+pub fn key(image: &[u8], options: Options) -> [u8; 32] {
+    sha256(&baked::key_parts(image, &options.lines()))
+}
+
+fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    parts.iter().for_each(|part| hash.update(part));
+    hash.finalize().into()
+}
