@@ -13,6 +13,7 @@ use crate::binary::Contents;
 use crate::cli::Build;
 use crate::failure::Failure;
 use crate::linked::Fatbins;
+use crate::ptx_images::baked_beside;
 use crate::unlinked;
 
 /// The files to read.
@@ -59,7 +60,9 @@ fn read_where(files: &Files, also: impl Fn(&Contents<'_>) -> bool) -> Result<Vec
     let mut binaries = Vec::new();
     let mut without = Vec::new();
     for (path, mapped) in &files.mapped {
-        match Contents::read(path, mapped) {
+        let contents = Contents::read(path, mapped)
+            .map(|contents| Contents { baked: baked_beside(&contents), ..contents });
+        match contents {
             Ok(contents) if also(&contents) => binaries.push(contents),
             Ok(contents) if !contents.has_records() => {
                 let Contents { path, linked, .. } = contents;

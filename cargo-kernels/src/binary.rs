@@ -1,15 +1,18 @@
 //! Reads the kernel records of a binary: executable, library, archive or object file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kernel_registry_command::Failure as Shared;
 use kernel_registry_format::{KernelRecord, LibraryRecord, Record, Records, is_control, section};
+use kernel_registry_image::Target;
 use object::read::archive::ArchiveFile;
 use object::{FileKind, Object, ObjectSection};
 
 use crate::copies::{self, Copy};
 use crate::failure::Failure;
 use crate::linked::Fatbins;
+use crate::recorded::Recorded;
 
 /// The kernels that a binary's records describe.
 pub(crate) struct Contents<'data> {
@@ -26,6 +29,8 @@ pub(crate) struct Contents<'data> {
     pub(crate) newer: Option<u16>,
     /// The kernels that nvcc linked.
     pub(crate) linked: Fatbins<'data>,
+    /// The architectures of images' baked code, in the file beside the binary.
+    pub(crate) baked: BTreeMap<Recorded<'data>, Vec<Target>>,
 }
 
 impl<'data> Contents<'data> {
@@ -38,6 +43,7 @@ impl<'data> Contents<'data> {
             copies: Vec::new(),
             newer: None,
             linked: Fatbins::find(data),
+            baked: BTreeMap::new(),
         };
         match kind(data) {
             Some(FileKind::Archive) => contents.add_archive(data)?,

@@ -7,11 +7,13 @@ mod text;
 use std::fs;
 use std::path::Path;
 
+use kernel_registry_command::bake;
 use kernel_registry_image::Image;
 
 use crate::binaries;
-use crate::cli::Check;
+use crate::cli::{Check, Deny};
 use crate::failure::Failure;
+use crate::ptx_images::read_beside;
 use crate::unread::Unread;
 use findings::{Finding, FindingKind, Report};
 
@@ -26,6 +28,15 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
         checked.iter().for_each(|binary| report.compare_with_own(binary));
     } else {
         report.compare_with_files(&checked, &images);
+    }
+    if options.deny.contains(&Deny::Jit) {
+        for binary in &checked {
+            let baked = match &options.baked {
+                Some(file) => bake::read(file)?,
+                None => read_beside(&binary.path),
+            };
+            report.add_compiled(binary, &baked, &options.arch);
+        }
     }
     binaries::print(|out| match options.json {
         true => crate::json::write(&json::document(&report, options), out),

@@ -1,5 +1,6 @@
 //! The command line, parsed by clap. The files in `cli` have the options of `fit`, of `sim`, and of builds by cargo.
 
+mod bake;
 mod build;
 mod fit;
 #[cfg(target_os = "linux")]
@@ -10,11 +11,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use kernel_registry_image::Target;
 
 use self::build::OF_BUILDS;
 use crate::diff::Growth;
 use crate::failure::EXIT_CODES;
 
+pub(crate) use self::bake::Bake;
 pub(crate) use self::build::{Build, Package};
 pub(crate) use self::fit::Fit;
 #[cfg(target_os = "linux")]
@@ -53,6 +56,8 @@ pub(crate) enum Command {
     Declare(Declare),
     /// Make the images of a package's CUDA sources that are committed, for builds without a CUDA compiler
     Prebuild(Prebuild),
+    /// Compile the PTX of a binary, and write the machine code beside it, so that no driver has to compile it
+    Bake(Bake),
     /// Make a new package with a kernel, its declaration, and a test that needs no GPU
     New(New),
     /// Diagnose whether kernels can be warmed and launched here: driver, GPUs, variables, compiler, cudarc
@@ -139,9 +144,17 @@ pub(crate) struct Check {
     #[arg(long, value_name = "FILE")]
     pub(crate) image: Vec<PathBuf>,
 
-    /// Also fail for this: kernels in images that no declaration names
+    /// Also fail for this
     #[arg(long, value_name = "WHAT")]
     pub(crate) deny: Vec<Deny>,
+
+    /// For `--deny jit`: the architecture that has to have machine code, such as sm_90; can be repeated. By default any is enough
+    #[arg(long, value_name = "ARCH")]
+    pub(crate) arch: Vec<Target>,
+
+    /// For `--deny jit`: the file of baked code; by default the one beside the binary
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baked: Option<PathBuf>,
 
     /// Write JSON
     #[arg(long)]
@@ -157,6 +170,8 @@ pub(crate) enum Deny {
     Unused,
     /// Kernels that nvcc linked and no `warm_all` warms
     Unwarmed,
+    /// Images of which the driver compiles PTX, because neither they nor the file of baked code have machine code
+    Jit,
 }
 
 #[derive(Args)]

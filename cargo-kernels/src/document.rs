@@ -146,6 +146,8 @@ pub(crate) struct RecordedImage {
     pub(crate) file: String,
     pub(crate) bytes: u64,
     variants: Vec<String>,
+    /// The architectures of its code in the file of baked code.
+    pub(crate) baked: Vec<String>,
 }
 
 /// A kernel of an image that is in no binary, or that nvcc linked into one.

@@ -6,21 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use kernel_registry_format::{self as format, KernelRecord};
+use kernel_registry_format::KernelRecord;
 use kernel_registry_image::Image;
 use kernel_registry_image::embedded::Search;
 
 use crate::binary::Contents;
 use crate::compare;
-
-/// An image as records describe it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Recorded<'a> {
-    pub(crate) package: &'a str,
-    pub(crate) version: &'a str,
-    pub(crate) file: &'a str,
-    pub(crate) len: u64,
-}
+use crate::recorded::Recorded;
 
 /// An image and the symbols of the kernels declared with it.
 pub(crate) struct Found<'a> {
@@ -67,14 +59,6 @@ impl<'a> Embedded<'a> {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Recorded<'a>, &Found<'a>)> {
         self.0.iter()
-    }
-}
-
-impl<'a> Recorded<'a> {
-    fn from_kernel(kernel: &KernelRecord<'a>) -> Option<Self> {
-        let KernelRecord { package, version, image, .. } = *kernel;
-        let image = image.filter(format::ImageRecord::is_there);
-        image.map(|image| Recorded { package, version, file: image.file, len: image.len })
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kernel_registry_command::compiler::NoCompiler;
 use kernel_registry_command::{Failure as Shared, many};
 use kernel_registry_format::{Malformed, VERSION};
 use kernel_registry_image::{Error, FindError};
@@ -142,6 +143,14 @@ pub(crate) enum Failure {
          package by `-p`"
     )]
     NothingToPrebuild,
+    #[error("`{path}` has no PTX that a driver would compile")]
+    WithoutPtx { path: PathBuf },
+    #[error("no GPU is here whose architecture could be asked: name one, as in `--arch sm_90`")]
+    NoArch,
+    #[error("nothing can be compiled")]
+    NoCompiler { source: NoCompiler },
+    #[error("{} could not be compiled (see above)", many(*.count, "image"))]
+    NotBaked { count: usize },
     #[error("there is no package `{spec}` in this workspace")]
     NoMember { spec: String },
     #[error("`{name}` cannot be the name of a package: {why}; choose another name")]
@@ -165,7 +174,7 @@ impl Failure {
             Failure::Shared(failure) => failure.code(),
             #[cfg(target_os = "linux")]
             Failure::Audit(failure) => failure.code(),
-            Failure::NoOutput { .. } | Failure::OfOneFile { .. } => 2,
+            Failure::NoOutput { .. } | Failure::OfOneFile { .. } | Failure::NoArch => 2,
             Failure::NoBlock { .. } | Failure::NoMultiprocessors { .. } => 2,
             Failure::AnImage { .. } | Failure::NothingToCompare { .. } => 5,
             Failure::Image { error: Error::NotAnImage | Error::OtherElf { .. }, .. } => 5,
@@ -173,6 +182,7 @@ impl Failure {
             Failure::OtherJson { .. } | Failure::ControlCharacter { .. } => 6,
             Failure::Damaged { .. } | Failure::Image { .. } => 6,
             Failure::NoRecords { .. } | Failure::NoKernels { .. } | Failure::WithoutKernels { .. } => 7,
+            Failure::WithoutPtx { .. } => 7,
             Failure::OnlyLinked { .. } | Failure::NotDeviceLinked { .. } => 7,
             Failure::NoneOfPackage { .. } | Failure::NoneNamed { .. } | Failure::NotInImage { .. } => 7,
             Failure::NothingToDeclare { .. } | Failure::NoMachineCode { .. } | Failure::Several { .. } => 7,
@@ -180,6 +190,7 @@ impl Failure {
             Failure::Prebuild { error } if is_drift(error) => 10,
             Failure::BuildFailed | Failure::Prebuild { .. } => 9,
             Failure::NotCompiled { .. } | Failure::NotPreprocessed { .. } => 9,
+            Failure::NoCompiler { .. } | Failure::NotBaked { .. } => 9,
             Failure::Differences { .. } | Failure::Outdated { .. } => 10,
             Failure::Problems { .. } => 11,
             Failure::Exceeded { .. } => 13,

@@ -3,12 +3,13 @@
 //! kernel, declares the kernels of an image, makes committed images and new packages, diagnoses the machine, runs programs on a
 //! simulated driver, and watches their driver calls.
 //!
-//! `cli` parses the command line. The commands are `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `new`, `doctor`,
-//! `sim`, `audit` and `completions`. The commands share these modules, none of which imports a command:
+//! `cli` parses the command line. The commands are `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `bake`, `new`,
+//! `doctor`, `sim`, `audit` and `completions`. The commands share these modules, none of which imports a command:
 //!
 //! - binaries: `artifacts` (builds with cargo), `binary` (its records), `binaries` (several files),
 //!   `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `kernel_name` (how people name kernels);
-//! - images: `embedded` (the image of a record), `alone` (images that no record describes), `unread` (variants that cannot be
+//! - images: `recorded` (what records say of an image), `embedded` (the image of a record), `ptx_images` (images with
+//!   PTX, and their baked code), `alone` (images that no record describes), `unread` (variants that cannot be
 //!   read), `compare` (compares a declaration with an image);
 //! - kernels: `shown` (describes the kernels of files), `document` (the model that text and JSON are written from);
 //! - output: `table` (text), `json`, `failure` (errors and exit codes).
@@ -17,6 +18,7 @@
 
 mod alone;
 mod artifacts;
+mod bake;
 mod binaries;
 mod binary;
 mod check;
@@ -37,6 +39,8 @@ mod linked;
 mod list;
 mod new;
 mod prebuild;
+mod ptx_images;
+mod recorded;
 mod show;
 mod shown;
 #[cfg(target_os = "linux")]
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         Command::Fit(options) => fit::run(&options),
         Command::Declare(options) => declare::run(&options),
         Command::Prebuild(options) => prebuild::run(&options),
+        Command::Bake(options) => bake::run(&options),
         Command::New(options) => new::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         #[cfg(target_os = "linux")]

@@ -16,7 +16,6 @@ use sha2::{Digest, Sha256};
 
 use crate::compiler::{Compiler, NotCompiled, Options};
 use crate::failure::Failure;
-use crate::folder;
 use crate::mapped::Mapped;
 
 /// What is to be compiled.
@@ -112,7 +111,7 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
 pub fn write(path: &Path, entries: &[Entry]) -> Result<(), Failure> {
     let codes =
         entries.iter().map(|Entry { key, arch, compiler, code }| Code { key: *key, arch, compiler, code });
-    folder::write(path, &baked::write(&codes.collect::<Vec<_>>(), sha256))
+    crate::write(path, &baked::write(&codes.collect::<Vec<_>>(), sha256))
 }
 
 /// The key of PTX, or of a fatbin, compiled with these options. Of PTX, `image` has only the bytes that [count](baked::text).

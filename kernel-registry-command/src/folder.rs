@@ -2,11 +2,9 @@
 //! functions newer than the driver.
 
 use std::ffi::CStr;
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process;
 
 use object::elf::{FileHeader64, SHN_UNDEF, SHT_DYNSYM, STB_WEAK, STT_NOTYPE, Sym64};
 use object::read::elf::{FileHeader, Sym};
@@ -14,6 +12,7 @@ use object::{Endianness, U16, U64};
 
 use crate::failure::Failure;
 use crate::mapped::Mapped;
+use crate::write::write;
 
 /// Writes a copy of the library to a folder. Only the functions for which `offered` returns true stay defined.
 pub fn fill(folder: &Path, library: &Path, offered: impl Fn(&CStr) -> bool) -> Result<(), Failure> {
@@ -63,19 +62,4 @@ fn hide(library: &mut [u8], hidden: impl Fn(&CStr) -> bool) -> object::Result<()
         library[at..][..bytes.len()].copy_from_slice(bytes);
     }
     Ok(())
-}
-
-/// Writes a file, unless it has these bytes already. Replaces the old file instead of changing it, because other
-/// processes may have it open.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    if fs::read(path).is_ok_and(|old| old == bytes) {
-        return Ok(());
-    }
-    let written = || -> io::Result<()> {
-        fs::create_dir_all(path.parent().unwrap_or(path))?;
-        let new = path.with_extension(format!("new-{}", process::id()));
-        fs::write(&new, bytes)?;
-        fs::rename(&new, path)
-    };
-    written().map_err(Failure::of_io(path))
 }

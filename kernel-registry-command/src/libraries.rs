@@ -14,7 +14,6 @@ use std::process::Command;
 use cargo_metadata::MetadataCommand;
 
 use crate::failure::Failure;
-use crate::folder;
 use crate::start::cargo;
 use crate::terminal;
 
@@ -103,10 +102,10 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
         terminal::say(format_args!("building {words} of {crate_name} {version}, once, in {folder}"));
     }
     if let Some(unpacked) = &unpacked {
-        SOURCES.iter().try_for_each(|(name, bytes)| folder::write(&unpacked.join(name), bytes))?;
+        SOURCES.iter().try_for_each(|(name, bytes)| crate::write(&unpacked.join(name), bytes))?;
     }
-    folder::write(&folder.join("Cargo.toml"), manifest.as_bytes())?;
-    folder::write(
+    crate::write(&folder.join("Cargo.toml"), manifest.as_bytes())?;
+    crate::write(
         &folder.join("src/lib.rs"),
         format!("extern crate {} as _;\n", crate_name.replace('-', "_")).as_bytes(),
     )?;
@@ -114,7 +113,7 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     if let (Some(lock), false) = (lock, folder.join("Cargo.lock").exists()) {
         // The versions of dependencies in the checkout were tested, and cargo has downloaded them already.
         let bytes = fs::read(&lock).map_err(Failure::of_io(&lock))?;
-        folder::write(&folder.join("Cargo.lock"), &bytes)?;
+        crate::write(&folder.join("Cargo.lock"), &bytes)?;
     }
 
     let mut command = Command::new(cargo());

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use kernel_registry_command::bake::Entry;
 use kernel_registry_format::KernelRecord;
 use kernel_registry_image::comparison::About;
 use kernel_registry_image::readable;
-use kernel_registry_image::{FindError, Image};
+use kernel_registry_image::{FindError, Image, Target};
 
 use crate::alone::Alone;
 use crate::binary::Contents;
@@ -14,6 +15,7 @@ use crate::cli::{Check, Deny};
 use crate::compare;
 use crate::embedded::Embedded;
 use crate::linked::{HandedOver, sentence};
+use crate::ptx_images::{PtxImage, runs};
 use crate::unread::{Unread, UnreadVariant};
 
 /// The result of the comparison.
@@ -45,6 +47,8 @@ pub(super) enum FindingKind {
     Unused,
     /// Kernels that nvcc linked are not handed to kernel-registry.
     Unwarmed,
+    /// The driver compiles the image.
+    Jit,
     /// Only some variants of the image have the kernel, and the declaration does not say so.
     Partial,
     /// Variants of the image cannot be read.
@@ -72,6 +76,7 @@ impl FindingKind {
             FindingKind::Unchecked => "unchecked",
             FindingKind::Unused => "unused",
             FindingKind::Unwarmed => "unwarmed",
+            FindingKind::Jit => "jit",
             FindingKind::Partial => "note",
             FindingKind::Unread => "unread",
         }
@@ -83,6 +88,7 @@ impl FindingKind {
             FindingKind::Partial => false,
             FindingKind::Unused => options.deny.contains(&Deny::Unused),
             FindingKind::Unwarmed => options.deny.contains(&Deny::Unwarmed),
+            FindingKind::Jit => options.deny.contains(&Deny::Jit),
             FindingKind::Mismatch(_)
             | FindingKind::Missing
             | FindingKind::Unchecked
@@ -145,6 +151,27 @@ impl<'a> Report<'a> {
             let message = sentence(count, binary.linked.handed_over());
             let file = binary.path.display().to_string();
             self.add(FindingKind::Unwarmed, Subject::Image, &[&file], message);
+        }
+    }
+
+    /// Adds the declared images of a binary that drivers compile, on these architectures or on all.
+    pub(super) fn add_compiled(&mut self, binary: &Contents<'_>, entries: &[Entry], archs: &[Target]) {
+        for image in PtxImage::declared(binary) {
+            let baked = image.baked(entries);
+            let has_code = |arch| image.has_code(arch) || runs(&baked, arch);
+            let without: Vec<_> =
+                archs.iter().filter(|arch| !has_code(Some(**arch))).map(Target::to_string).collect();
+            let devices = match archs {
+                [] if has_code(None) => continue,
+                [] => "any GPU".to_owned(),
+                _ if without.is_empty() => continue,
+                _ => without.join(", "),
+            };
+            let file = &image.name;
+            let message = format!(
+                "`{file}` has no machine code for {devices}, so the driver compiles it: run `cargo kernels bake`, or embed machine code"
+            );
+            self.add(FindingKind::Jit, Subject::Image, &[file], message);
         }
     }
 

@@ -33,6 +33,10 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     if unwarmed > 0 {
         counts.push(format!("{unwarmed} unwarmed"));
     }
+    let compiled = count(|what| what == FindingKind::Jit);
+    if compiled > 0 {
+        counts.push(format!("{compiled} compiled by the driver"));
+    }
     let notes = count(|what| what == FindingKind::Partial);
     if notes > 0 {
         counts.push(many(notes, "note"));

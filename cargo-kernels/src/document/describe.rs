@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use kernel_registry_format::{self as format, KernelRecord, Needs, SliceLength, StackFrames};
-use kernel_registry_image::{self as image, Entry, ParamLayout};
+use kernel_registry_image::{self as image, Entry, ParamLayout, Target};
 
 use super::{
     Declaration, Frames, Image, ImageKind, ImageParam, Limits, Param, Place, RecordedImage, Resources,
     Variant, VariantKind,
 };
 use crate::binary::Contents;
+use crate::recorded::Recorded;
 use crate::unread::UnreadVariant;
 
 impl Image {
@@ -65,6 +66,10 @@ impl Declaration {
             file: image.file.to_owned(),
             bytes: image.len,
             variants: image.variants.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+            baked: {
+                let targets = Recorded::from_kernel(kernel).and_then(|image| binary.baked.get(&image));
+                targets.into_iter().flatten().map(Target::to_string).collect()
+            },
         });
         Declaration {
             place: Place::new(&binary.path, kernel),

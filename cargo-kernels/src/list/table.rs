@@ -43,7 +43,11 @@ fn row(kernel: &Declaration) -> [String; HEADINGS.len()] {
 }
 
 fn image(image: &RecordedImage) -> String {
-    if image.bytes > 0 { image.file.clone() } else { format!("{} (not compiled)", image.file) }
+    match (image.bytes, &image.baked[..]) {
+        (0, _) => format!("{} (not compiled)", image.file),
+        (_, []) => image.file.clone(),
+        (_, baked) => format!("{} (baked for {})", image.file, baked.join(", ")),
+    }
 }
 
 /// Describes what the declaration fixes about a launch (`sm_80+, block 32x8, shared 48 KiB`), and what is known of the stack.

@@ -138,7 +138,11 @@ fn image(kernel: &DeclaredKernel) -> String {
         true => ", or another one of this length with this kernel",
         false => "",
     };
-    format!("{}, {} bytes, {kind}{or_another}", recorded.file, recorded.bytes)
+    let baked = match &recorded.baked[..] {
+        [] => String::new(),
+        baked => format!(", baked for {}", baked.join(", ")),
+    };
+    format!("{}, {} bytes, {kind}{or_another}{baked}", recorded.file, recorded.bytes)
 }
 
 fn row(variant: &Variant) -> [String; HEADINGS.len()] {
