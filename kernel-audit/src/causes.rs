@@ -65,7 +65,10 @@ impl<'a> Cause<'a> {
 
     /// Returns what prevents the findings, if that is known.
     pub fn remedy(&self) -> Option<&'static str> {
-        self.rule.map(|rule| rule.remedy_in(self.uses_kernel_registry))
+        const COMPILE: &str =
+            "compile it before the program is ready, or let `--record` keep the result for `--preload`";
+        let by_kind = (self.longest().kind == Kind::Compile).then_some(COMPILE);
+        self.rule.map(|rule| rule.remedy_in(self.uses_kernel_registry)).or(by_kind)
     }
 
     /// Returns the caller of the call that took longest: a library and a function in it.
@@ -89,6 +92,7 @@ impl fmt::Display for Cause<'_> {
         let about = match (&*first.subject, first.bytes) {
             ("", _) => format!("`{}`", first.call),
             (subject, 0) => format!("`{}` of `{subject}`", first.call),
+            (program, _) if first.kind == Kind::Compile => format!("`{}` of `{program}`", first.call),
             (image, bytes) => format!("`{}` of a {image} of {bytes} bytes", first.call),
         };
         if first.waits_for_resident() {
@@ -116,6 +120,7 @@ impl fmt::Display for Cause<'_> {
                     ("kernel needed a larger stack", "kernels needed a larger stack")
                 }
                 Kind::Resize => ("limit of the GPU was set", "limits of the GPU were set"),
+                Kind::Compile => ("program was compiled by NVRTC", "programs were compiled by NVRTC"),
                 Kind::Refused => ("call was refused, which came", "calls were refused, which came"),
                 _ => ("call was made", "calls were made"),
             };

@@ -17,6 +17,7 @@ mod causes;
 #[cfg(all(feature = "command", target_os = "linux"))]
 pub mod command;
 mod fnv1a;
+mod kept;
 pub mod preload;
 pub mod record;
 pub mod variables;

@@ -17,6 +17,7 @@
 //! # Ok::<(), kernel_audit::preload::Malformed>(())
 //! ```
 
+mod compiled;
 mod copies;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +32,11 @@ use kernel_registry_format::{Printable, is_control};
 use crate::fnv1a::fnv1a;
 use crate::record::open_plain;
 
+pub use compiled::Compiled;
 pub use copies::keep_copy;
+pub(crate) use copies::place;
+
+pub use crate::kept::Digest;
 
 /// The first line of a preload.
 const HEADER: &str = "kernel-registry preload 1";
@@ -52,6 +57,8 @@ pub struct Preload {
     pub sizes: Sizes,
     /// The buffers that the driver sets up for kernels that use them.
     pub prime: Prime,
+    /// What NVRTC compiled, by its key: a digest of the program, its options, and the compiler.
+    pub compiled: BTreeMap<Digest, Compiled>,
 }
 
 /// The kernels to load from an image, and how often to load it.
@@ -159,6 +166,7 @@ impl Preload {
             own.kernels.extend(wanted.kernels);
             own.times = own.times.max(wanted.times);
         }
+        self.compiled.extend(other.compiled);
         self.sizes.raise(other.sizes);
         let (mut own, mut others) = (self.prime, other.prime);
         own.flags().into_iter().zip(others.flags()).for_each(|(own, other)| *own |= *other);
@@ -267,6 +275,7 @@ impl fmt::Display for Preload {
                 writeln!(f, "{word} {bytes}")?;
             }
         }
+        self.compiled.iter().try_for_each(|(key, compiled)| compiled.write(f, key))?;
         if self.prime.is_nothing() {
             return Ok(());
         }
@@ -302,6 +311,8 @@ impl FromStr for Preload {
                 && let Some((_, size)) = preload.sizes.lines().into_iter().find(|(its, _)| *its == word)
             {
                 *size = bytes.parse::<u64>().map_err(|_| malformed(number, line))?.max(*size);
+            } else if let Some(compiled) = Compiled::parse(whole) {
+                preload.compiled.extend([compiled.map_err(|()| malformed(number, line))?]);
             } else if let Some(words) = line.strip_prefix("prime ") {
                 for word in words.split(' ') {
                     let flag = Prime::WORDS.iter().position(|known| *known == word);
@@ -352,7 +363,9 @@ mod tests {
 
     const TEXT: &str = "kernel-registry preload 1\n# a comment\n\
         library 0123456789abcdef 100 0x40 /opt/a file.so\n    first\n    second\n\n\
-        3 x module 00000000000000ff 200 0x0 /opt/b x c.cubin\nstack 4096\nprime printf heap\n";
+        3 x module 00000000000000ff 200 0x0 /opt/b x c.cubin\nstack 4096\nnvrtc \
+        0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef \
+        00000000000000000000000000000000000000000000000000000000000000ff a program \nprime printf heap\n";
 
     #[test]
     fn what_is_written_is_read() {
@@ -381,6 +394,7 @@ mod tests {
             ("kernel-registry preload 1\n    kernel\n", 2),
             ("kernel-registry preload 1\n\nstack many\n", 3),
             ("kernel-registry preload 1\nprime pump\n", 2),
+            ("kernel-registry preload 1\nnvrtc 12 34 name\n", 2),
             ("kernel-registry preload 1\nmany x library 1 2 0x3 /x\n", 2),
             ("kernel-registry preload 1\nlibrary 1 2 3 /x\n", 2),
             ("kernel-registry preload 1\nlibrary zz 2 0x3 /x\n", 2),

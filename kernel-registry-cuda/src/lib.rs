@@ -13,7 +13,7 @@
 //! | [`ptx`] | where the kernels of a PTX module are in its text |
 //! | [`prime`] | images with kernels that prime a context: their launch makes the driver set up printf, assert and malloc |
 //! | [`device_header`] | the CUDA C++ header for resident kernels |
-//! | [`shared_object`] | a library that stands in for the driver's `libcuda.so.1` |
+//! | [`SharedObject`] | a library that stands in front of another one, such as the driver's `libcuda.so.1` |
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -33,6 +33,6 @@ mod target;
 mod version;
 
 pub use sections::{OnWait, stream_mark};
-pub use shared_object::shared_object;
+pub use shared_object::{Jumps, SharedObject};
 pub use target::{InvalidTarget, Portability, Target};
 pub use version::CudaVersion;

@@ -1,6 +1,8 @@
 //! Writes the preload for the next run from this run's findings, and reports what became of the preload that this run
 //! was given.
 
+mod compiled;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -20,7 +22,8 @@ use crate::command::failure::Failure;
 use crate::command::process::{Audit, Process, is_finding};
 use crate::command::program::trust::{absolute, followed};
 use crate::command::report::words::{Time, paragraph, short, subject};
-use crate::preload::{How, IN_CONTEXT, Origin, Preload, Sizes, hash, images, keep_copy};
+use crate::kept::file_name;
+use crate::preload::{Digest, How, IN_CONTEXT, Origin, Preload, Sizes, hash, images, keep_copy};
 use crate::record::{Event, Kind, open_plain};
 
 /// Reads a preload. Finds the copies of images also if they were moved together with the preload.
@@ -36,6 +39,7 @@ pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
         let moved = moved.to_str().filter(|moved| !path.exists() && Path::new(moved).exists());
         Some(moved.unwrap_or(&origin.path).to_owned())
     });
+    preload.compiled.values_mut().for_each(|compiled| compiled.folder.clone_from(&folder));
     Ok(preload)
 }
 
@@ -61,17 +65,26 @@ pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result
         });
     }
     preload.merge(needed(&preload));
+    let compiled = compiled::copy(audit, &mem::take(&mut earlier.compiled), &folder, &mut others);
+    preload.compiled = compiled;
     preload.merge(earlier);
 
     let before = read(file).unwrap_or_default();
     replace(file, &format!("{preload}{}", comments(audit, &others))).map_err(Failure::not_written(file))?;
     let (kernels, images) = (many(preload.kernels(), "kernel"), many(preload.images.len(), "image"));
+    let compiled = match preload.compiled.len() {
+        0 => String::new(),
+        count => format!(" and {} of NVRTC", many(count, "result")),
+    };
     let not = if others.is_empty() {
         String::new()
     } else {
         format!("; {} more cannot be, for reasons that stand there", others.len())
     };
-    terminal::say(format_args!("`{}` has {kernels} of {images} for `--preload`{not}", file.display()));
+    terminal::say(format_args!(
+        "`{}` has {kernels} of {images}{compiled} for `--preload`{not}",
+        file.display()
+    ));
     let copies = |preload: &Preload| -> BTreeSet<PathBuf> {
         preload
             .images
@@ -84,6 +97,10 @@ pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result
     let is_ours = |path: &&PathBuf| path.parent() == Some(&folder) && followed(&folder).is_ok();
     for path in copies(&before).difference(&copies(&preload)).filter(is_ours) {
         let _ = fs::remove_file(path);
+    }
+    let is_gone = |key: &&Digest| !preload.compiled.contains_key(key) && followed(&folder).is_ok();
+    for key in before.compiled.keys().filter(is_gone) {
+        let _ = fs::remove_file(folder.join(file_name(key)));
     }
     // `remove_dir` removes only an empty folder.
     let _ = fs::remove_dir(&folder);

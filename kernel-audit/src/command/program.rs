@@ -20,7 +20,7 @@ use std::thread;
 
 use kernel_registry_command::simulator::first;
 use kernel_registry_command::{Failure as Shared, terminal, with_causes};
-use kernel_registry_cuda::shared_object;
+use kernel_registry_cuda::SharedObject;
 
 use self::front::Front;
 use self::messages::Messages;
@@ -93,6 +93,10 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     if let Some(file) = &options.ready_file {
         command.env(variables::READY_FILE, absolute(file)?);
     }
+    let records_compiled = options.reports.record.is_some() || options.records.is_some();
+    if records_compiled || given.as_ref().is_some_and(|given| !given.compiled.is_empty()) {
+        command.env("LD_PRELOAD", front.put_before_all(&needed[..1])?);
+    }
     let own = Own::after(&records, front.run());
     if io::stderr().is_terminal() {
         command.env(variables::CTRL_C, "1");
@@ -101,8 +105,9 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     let mut messages = Messages::new().ok();
     command.envs(messages.iter().flat_map(Messages::variables));
     let constant = variables::constant(command.get_envs());
-    let stub = shared_object("libcuda.so.1", &[], &[(variables::CONSTANT, &constant)], &needed);
-    front.put(&stub)?;
+    let constants: &[(_, &[u8])] = &[(variables::CONSTANT, &constant)];
+    let stub = SharedObject { name: "libcuda.so.1", constants, needed: &needed, ..SharedObject::default() };
+    front.put(&stub.bytes())?;
     let blocked = signals::outlive(&mut command);
     let mut running =
         command.spawn().map_err(|error| Shared::NotRun { program: program.clone(), source: error })?;

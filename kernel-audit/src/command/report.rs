@@ -1,7 +1,8 @@
-//! Writes reports: `groups`, `comparison` and `streams` sum up events; `text`, `json`, `html` and `trace` each write
+//! Writes reports: `groups`, `comparison`, `compiled` and `streams` sum up events; `text`, `json`, `html` and `trace` each write
 //! one format.
 
 pub(crate) mod comparison;
+mod compiled;
 mod groups;
 pub(crate) mod html;
 pub(crate) mod json;

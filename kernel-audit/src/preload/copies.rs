@@ -1,8 +1,8 @@
 //! Keeps copies of images that are in no file, because a program compiles or unpacks them.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +20,7 @@ pub fn keep_copy(folder: &Path, content: &[u8], hash: u64) -> io::Result<PathBuf
     if folder.symlink_metadata().is_ok_and(|its| its.is_symlink() && its.uid() != user()) {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "another user made the link to the folder"));
     }
-    fs::create_dir_all(folder)?;
+    DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     let content = [content, &[0]].concat();
     for number in 0_u64.. {
         let further = if number == 0 { String::new() } else { format!("-{number}") };
@@ -59,12 +59,23 @@ fn has(path: &Path, content: &[u8]) -> bool {
     length == content.len() as u64 && file.take(length).read_to_end(&mut there).is_ok() && there == content
 }
 
+/// Writes a file of a folder: whole, or not at all. A file of this name is replaced.
+pub(crate) fn place(folder: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+    let (part, mut file) = new_part(folder)?;
+    let placed = file.write_all(content).and_then(|()| fs::rename(&part, path));
+    if placed.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    placed
+}
+
 /// Creates a file that nobody else writes to. Returns its path, too.
 fn new_part(folder: &Path) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     loop {
         let path = folder.join(format!("{}-{}.part", process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
-        match File::create_new(&path) {
+        // Others than the owner may not write it, whatever the process allows them.
+        match File::options().write(true).create_new(true).mode(0o644).open(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             created => return created.map(|file| (path, file)),
         }

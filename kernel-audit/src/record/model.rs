@@ -174,11 +174,16 @@ pub enum Kind {
     /// A kernel, an image or a limit of a [preload](crate::preload). If `result` is not 0, `text` says why it was not
     /// preloaded.
     Preload = 10,
+    /// A program was compiled by NVRTC. `subject` is the name of the program or a kernel, `image` says what was compiled for how long a text, `origin`
+    /// is the [key](crate::preload::Preload::compiled) of its result, and `bytes` the size of that.
+    Compile = 11,
+    /// What NVRTC had compiled before, in this process or in the recorded one, was given back.
+    Kept = 12,
 }
 
 impl Kind {
     /// All kinds and their words, in the order of their numbers.
-    const WORDS: [(Kind, &str); 10] = [
+    const WORDS: [(Kind, &str); 12] = [
         (Kind::Load, "load"),
         (Kind::Image, "image"),
         (Kind::Resize, "resize"),
@@ -189,6 +194,8 @@ impl Kind {
         (Kind::Deferred, "deferred"),
         (Kind::Waits, "waits"),
         (Kind::Preload, "preload"),
+        (Kind::Compile, "compile"),
+        (Kind::Kept, "kept"),
     ];
 
     pub(super) fn from_number(number: u16) -> Option<Kind> {

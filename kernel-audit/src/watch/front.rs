@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use kernel_registry_cuda::shared_object;
+use kernel_registry_cuda::SharedObject;
 
 use crate::options::Audit;
 use crate::outcome::{InstallError, Installed};
@@ -193,9 +193,11 @@ fn stub(name: &CStr, driver: &Path) -> io::Result<File> {
     let symbols = hooks.chain(own().map(|(name, address)| (name.to_str().unwrap_or_default(), address)));
     let symbols: Vec<_> = symbols.map(|(name, address)| (name, address.expose_provenance() as u64)).collect();
     let driver = driver.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
-    let object = shared_object(&name.to_string_lossy(), &symbols, &[], &[driver]);
+    let library = &*name.to_string_lossy();
+    let object =
+        SharedObject { name: library, symbols: &symbols, needed: &[driver], ..SharedObject::default() };
     let mut file = system::memory_file(name)?;
-    file.write_all(&object)?;
+    file.write_all(&object.bytes())?;
     Ok(file)
 }
 

@@ -33,13 +33,14 @@ use image::{
 };
 use load::{any_node, first_node, kernel_node, launch, load_kernel, load_node, set_limit};
 
-/// Prepares the process for its first call of a hook: sets what starts with each record, and what is reset in a forked
-/// child. Returns whether the process can be watched.
-fn begin(number: u32) -> bool {
+/// Whether the watching thread was started. Asking for a function's address does not start it: a program may only
+/// want to know whether there is a device, and then fork, or unshare what only a process of one thread can.
+static WATCHES: AtomicBool = AtomicBool::new(false);
+
+/// Prepares the process for its first record: sets what starts with each record, and what is reset in a forked child.
+/// Returns whether the process can be watched.
+pub(crate) fn prepare() -> bool {
     static ONCE: Once = Once::new();
-    /// Whether the watching thread was started. Asking for a function's address does not start it: a program may only
-    /// want to know whether there is a device, and then fork, or unshare what only a process of one thread can.
-    static WATCHES: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
         call::use_table(HOOKS);
         [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked]
@@ -54,7 +55,12 @@ fn begin(number: u32) -> bool {
             }
         });
     });
-    let (is_possible, asks) = (recording::is_possible(), call::name(number).starts_with("cuGetProcAddress"));
+    recording::is_possible()
+}
+
+/// Begins to watch the process, at its first call of the driver. Returns whether it can be watched.
+fn begin(number: u32) -> bool {
+    let (is_possible, asks) = (prepare(), call::name(number).starts_with("cuGetProcAddress"));
     if is_possible && !asks && !WATCHES.swap(true, Ordering::Relaxed) && !recording::is_forked() {
         hang::start();
     }

@@ -74,7 +74,7 @@ pub(crate) fn forget_context(context: u64) {
 }
 
 /// Returns the preload, if a file was given and can be read.
-fn plan() -> Option<&'static Preload> {
+pub(crate) fn plan() -> Option<&'static Preload> {
     static PLAN: OnceLock<Option<Preload>> = OnceLock::new();
     let read = || {
         let path = Audit::chosen().preload.as_ref()?;

@@ -3,6 +3,7 @@
 //! folder is inside one that only this user can write to, and that remains.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,12 @@ use std::time::Duration;
 
 use kernel_registry_command::folder;
 use kernel_registry_command::libraries;
+use kernel_registry_cuda::{Jumps, SharedObject};
 use tempfile::{Builder, TempDir};
 
 use crate::command::failure::Failure;
 use crate::command::program::trust::{own_folder, user};
+use crate::variables::{NVRTC_FUNCTIONS, NVRTC_LIBRARY, NVRTC_TABLE};
 
 /// The name of the parent folder, which remains.
 const NAME: &str = "kernel-registry-front";
@@ -47,6 +50,9 @@ impl Front {
         if let Some(separator) = libraries::separator(&parent) {
             return Err(format!("`{separator}` ends the name of a folder in `LD_LIBRARY_PATH`"));
         }
+        if parent.to_string_lossy().contains(char::is_whitespace) {
+            return Err("a space ends the name of a library in `LD_PRELOAD`".to_owned());
+        }
         // Several machines can share a network folder without knowing each other's locks, so each folder's name begins
         // with its machine's.
         let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -72,6 +78,21 @@ impl Front {
     /// Writes the stub into the folder.
     pub(crate) fn put(&self, stub: &[u8]) -> Result<(), Failure> {
         Ok(folder::put(self.path(), stub)?)
+    }
+
+    /// Adds the library that finds NVRTC's functions in the hooks. Returns the value of `LD_PRELOAD` that puts it before all others: behind those that
+    /// are named there already, because some of these must be the first.
+    pub(crate) fn put_before_all(&self, needed: &[&str]) -> Result<OsString, Failure> {
+        let jumps = Some(Jumps { table: NVRTC_TABLE, functions: &NVRTC_FUNCTIONS });
+        let object = SharedObject { name: NVRTC_LIBRARY, needed, jumps, ..SharedObject::default() };
+        let path = self.path().join(NVRTC_LIBRARY);
+        kernel_registry_command::write(&path, &object.bytes())?;
+        let mut libraries = env::var_os("LD_PRELOAD").unwrap_or_default();
+        if !libraries.is_empty() {
+            libraries.push(":");
+        }
+        libraries.push(path);
+        Ok(libraries)
     }
 
     /// Creates a link in the folder, which no other user can replace, and returns its path.

@@ -62,7 +62,8 @@ pub(crate) fn callers<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Group<
 }
 
 fn loading<'a>(events: impl Iterator<Item = &'a Event>) -> impl Iterator<Item = &'a Event> {
-    let loads = |kind| matches!(kind, Kind::Load | Kind::Image | Kind::Resize | Kind::Refused);
+    let loads =
+        |kind| matches!(kind, Kind::Load | Kind::Image | Kind::Compile | Kind::Resize | Kind::Refused);
     events.filter(move |event| loads(event.kind) && !event.library.is_empty())
 }
 

@@ -10,6 +10,7 @@ use crate::causes;
 use crate::command::preload;
 use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::comparison::{self, compare_kernels};
+use crate::command::report::compiled;
 use crate::command::report::groups::{self, Group};
 use crate::command::report::words::{
     NOTHING_SEEN, Time, caller, explanation_and_stack, paragraph, processes, short, subject, while_resident,
@@ -71,7 +72,7 @@ impl fmt::Display for Audit {
         if let Some(together) = Together::find(&self.processes) {
             write!(f, "\n{together}")?;
         }
-        let is_load = |event: &Event| matches!(event.kind, Kind::Load | Kind::Image);
+        let is_load = |event: &Event| matches!(event.kind, Kind::Load | Kind::Image | Kind::Compile);
         if self.events().any(|event| is_load(event) && is_late(event)) {
             let is_preloaded = self.processes.iter().any(|process| !process.report.preloaded.is_empty());
             paragraph(f, if is_preloaded { RECORD_MORE } else { RECORD_IT })?;
@@ -113,6 +114,8 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
     for (kind, one) in [
         (Kind::Load, "kernel loaded"),
         (Kind::Image, "image loaded"),
+        (Kind::Compile, "compiled by NVRTC"),
+        (Kind::Kept, "given back from an earlier compilation by NVRTC"),
         (Kind::Resize, "limit set"),
         (Kind::Refused, "call refused"),
         (Kind::Deferred, "call deferred"),
@@ -131,6 +134,9 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
             }
         }
         writeln!(f)?;
+        if kind == Kind::Compile {
+            compiled::write(f, &events)?;
+        }
     }
     preload::write(f, process)?;
     for missing in process.missing() {

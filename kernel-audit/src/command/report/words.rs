@@ -5,13 +5,16 @@ use std::fmt;
 use kernel_registry_image::readable;
 use serde::Serializer;
 
-use crate::record::Event;
 pub(crate) use crate::record::Time;
+use crate::record::{Event, Kind};
 use crate::wrapped::wrapped_for_terminal;
 
 /// Returns what an event is about: a kernel, a limit, or an image with its size.
 pub(crate) fn subject(event: &Event) -> String {
     match event.bytes {
+        _ if matches!(event.kind, Kind::Compile | Kind::Kept) => {
+            format!("{} ({})", readable(&event.subject), event.image)
+        }
         0 => readable(&event.subject),
         bytes => format!("{} of {bytes} bytes", event.subject),
     }

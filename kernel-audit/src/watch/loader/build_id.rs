@@ -1,6 +1,10 @@
 //! Reads the build id of a library in this process. By the build id, a linker tells each library from every other, also
 //! from one of the same name.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 use crate::watch::loader::mapped::Mapped;
 
 /// The type of the note, and the name of the note's owner.
@@ -14,6 +18,29 @@ pub(crate) fn read(file: &Mapped<'_>) -> Option<String> {
         Some((file.rest(file.start(header))?.get(..header.p_filesz as usize)?, header.p_align))
     });
     mapped.find_map(|(notes, align)| id_among(notes, align as usize))
+}
+
+/// Reads the build id of a file that is not mapped, if it stands near the file's beginning.
+pub(crate) fn read_file(path: &Path) -> Option<String> {
+    const NEAR: u64 = 1 << 16;
+    const HEADER: usize = size_of::<libc::Elf64_Phdr>();
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(NEAR).read_to_end(&mut bytes).ok()?;
+    let number = |at: usize, length: usize| {
+        let mut number = [0; 8];
+        number[..length].copy_from_slice(bytes.get(at..at.checked_add(length)?)?);
+        usize::try_from(u64::from_le_bytes(number)).ok()
+    };
+    bytes.starts_with(b"\x7fELF\x02\x01").then_some(())?;
+    let (headers_at, count) = (number(32, 8)?, number(56, 2)?);
+    (0..count).find_map(|index| {
+        let at = headers_at.checked_add(index * HEADER)?;
+        if number(at, 4)? != libc::PT_NOTE as usize {
+            return None;
+        }
+        let (offset, length, align) = (number(at + 8, 8)?, number(at + 32, 8)?, number(at + 48, 8)?);
+        id_among(bytes.get(offset..offset.checked_add(length)?)?, align)
+    })
 }
 
 /// Finds the build id in a segment of notes. Each note has three numbers, then a name and bytes, both padded.
@@ -64,5 +91,6 @@ mod tests {
             (0..id.len()).step_by(2).map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()).collect();
         let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         assert!(program.windows(bytes.len()).any(|window| window == bytes), "{id}");
+        assert_eq!(read_file(&std::env::current_exe().unwrap()), Some(id));
     }
 }

@@ -110,7 +110,7 @@ impl<'a> Symbols<'a> {
     }
 
     /// Returns the address of a symbol.
-    fn find(&self, name: &[u8]) -> Option<u64> {
+    pub(crate) fn find(&self, name: &[u8]) -> Option<u64> {
         self.find_symbol(name).map(|symbol| symbol.start)
     }
 
@@ -140,6 +140,11 @@ impl<'a> Symbols<'a> {
     /// Returns the name by which other files need this one.
     pub(crate) fn soname(&self) -> Option<&'a [u8]> {
         self.name(entries(self.dynamic).find(|entry| entry.0 == SONAME)?.1)
+    }
+
+    /// The names of all symbols.
+    pub(crate) fn names_defined(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.symbols().map(|symbol| symbol.name)
     }
 
     fn symbols(&self) -> impl Iterator<Item = Symbol<'a>> {

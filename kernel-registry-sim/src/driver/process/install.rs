@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::process;
 use std::sync::{Mutex, PoisonError};
 
-use kernel_registry_cuda::shared_object;
+use kernel_registry_cuda::SharedObject;
 
 use super::simulator::Simulator;
 use crate::driver::calls;
@@ -121,7 +121,8 @@ fn make_library(name: &CStr, version: i32) -> Result<File, InstallError> {
     symbols.push((MARKER.to_str().unwrap_or_default(), 1));
     let step_back = (step_back as *const ()).expose_provenance() as u64;
     symbols.push((STEP_BACK, step_back));
-    let object = shared_object(&name.to_string_lossy(), &symbols, &[], &[]);
+    let library = &*name.to_string_lossy();
+    let object = SharedObject { name: library, symbols: &symbols, ..SharedObject::default() }.bytes();
 
     let written = memory_file(name).and_then(|mut file| file.write_all(&object).map(|()| file));
     written.map_err(InstallError::File)

@@ -111,7 +111,7 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
     )?;
     let is_ptx = |event: &&Event| *event.subject == *PTX;
     let of_kind = |kind| audit.events().filter(move |event| event.kind == kind);
-    let facts: [(Vec<&Event>, &str, &str); 8] = [
+    let facts: [(Vec<&Event>, &str, &str); 10] = [
         (of_kind(Kind::Load).collect(), "kernel was loaded", "kernels were loaded"),
         (
             of_kind(Kind::Image).filter(is_ptx).collect(),
@@ -122,6 +122,16 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
             of_kind(Kind::Image).filter(|event| !is_ptx(event)).collect(),
             "image of machine code was loaded",
             "images of machine code were loaded",
+        ),
+        (
+            of_kind(Kind::Compile).collect(),
+            "program was compiled by NVRTC",
+            "programs were compiled by NVRTC",
+        ),
+        (
+            of_kind(Kind::Kept).collect(),
+            "result of NVRTC was given back, and not compiled again",
+            "results of NVRTC were given back, and not compiled again",
         ),
         (of_kind(Kind::Resize).collect(), "limit of the GPU was set", "limits of the GPU were set"),
         (of_kind(Kind::Refused).collect(), "call was refused", "calls were refused"),

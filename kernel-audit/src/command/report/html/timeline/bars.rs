@@ -23,12 +23,13 @@ impl Look {
     fn for_event(event: &Event) -> Look {
         match event.kind {
             Kind::Load => Look::Load,
+            Kind::Compile => Look::Compile,
             Kind::Image if *event.subject == *PTX => Look::Compile,
             Kind::Image => Look::Image,
             Kind::Resize => Look::Resize,
             Kind::Hang => Look::Hang,
             Kind::Refused | Kind::Deferred => Look::Refused,
-            Kind::Slow | Kind::Unwatched | Kind::Waits | Kind::Preload => Look::Slow,
+            Kind::Slow | Kind::Unwatched | Kind::Waits | Kind::Preload | Kind::Kept => Look::Slow,
         }
     }
 
@@ -36,7 +37,7 @@ impl Look {
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Look::Load => ("load", "kernels loaded"),
-            Look::Compile => ("compile", "PTX images loaded"),
+            Look::Compile => ("compile", "programs or PTX images compiled"),
             Look::Image => ("image", "images loaded"),
             Look::Resize => ("resize", "limits set"),
             Look::Slow => ("slow", "slow calls"),

@@ -1,0 +1,376 @@
+//! Tests that what NVRTC has compiled is not compiled again, and that programs notice nothing of that. A stand-in for NVRTC counts what it compiles.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use kernel_audit::preload::{Preload, images};
+use serde_json::Value;
+use tests::scratch_folder;
+
+use super::{events, simulated, text};
+
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/audit/nvrtc");
+
+/// Runs the C compiler.
+fn cc(arguments: &[&str]) {
+    let output = Command::new("cc").args(arguments).output().expect("a C compiler");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+/// Builds the stand-in of a major version in a folder, with its builtins. `build` makes builds of one version differ.
+fn build(folder: &Path, major: u32, build: &str) -> PathBuf {
+    fs::create_dir_all(folder).unwrap();
+    let path = |name: String| folder.join(name).to_str().unwrap().to_owned();
+    let (library, builtins) =
+        (path(format!("libnvrtc.so.{major}")), path(format!("libnvrtc-builtins.so.{major}.0")));
+    let soname = format!("-Wl,-soname,libnvrtc.so.{major},--build-id");
+    let source = format!("{SOURCES}/nvrtc.c");
+    cc(&["-shared", "-fPIC", "-w", &soname, &format!("-DMAJOR={major}"), "-o", &library, &source]);
+    let empty = path("builtins.c".to_owned());
+    fs::write(&empty, format!("const char *build = \"{build}\";")).unwrap();
+    cc(&["-shared", "-fPIC", "-Wl,--build-id", "-o", &builtins, &empty]);
+    library.into()
+}
+
+/// The stand-in of version 13, and clients that open it and that are linked with it.
+fn programs() -> &'static [PathBuf; 3] {
+    static BUILT: OnceLock<[PathBuf; 3]> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let folder = scratch_folder();
+        let nvrtc = build(&folder, 13, "one");
+        let path = |name: &str| folder.join(name);
+        let client = format!("{SOURCES}/client.c");
+        let (opens, linked) = (path("opens"), path("linked"));
+        cc(&["-o", opens.to_str().unwrap(), &client, "-ldl", "-lpthread"]);
+        let rpath = format!("-Wl,-rpath,{}", folder.display());
+        cc(&[
+            "-DLINKED",
+            "-o",
+            linked.to_str().unwrap(),
+            &client,
+            nvrtc.to_str().unwrap(),
+            &rpath,
+            "-lpthread",
+        ]);
+        [nvrtc, opens, linked]
+    })
+}
+
+/// A client to run: by default the one that opens the stand-in.
+struct Client {
+    folder: PathBuf,
+    program: PathBuf,
+    nvrtc: PathBuf,
+    way: &'static str,
+    texts: Vec<String>,
+    option: Option<&'static str>,
+}
+
+impl Client {
+    fn new(texts: &[&str]) -> Self {
+        let [nvrtc, program, _] = programs().clone();
+        let texts = texts.iter().map(|text| (*text).to_owned()).collect();
+        Client { folder: scratch_folder(), program, nvrtc, way: "plain", texts, option: None }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("late.preload")
+    }
+
+    fn configure(&self, command: &mut Command) {
+        let count = self.folder.join("count");
+        let _ = fs::remove_file(&count);
+        command.env("COUNT", count).arg(&self.program).arg(&self.nvrtc).arg(self.way).args(&self.texts);
+        self.option.map(|option| command.env("OPTION", option));
+    }
+
+    /// How often the stand-in compiled in the last run.
+    fn compiled(&self) -> usize {
+        fs::read_to_string(self.folder.join("count")).unwrap_or_default().lines().count()
+    }
+
+    /// Runs it without an audit. Returns what it prints.
+    fn plain(&self) -> String {
+        let mut command = Command::new("env");
+        self.configure(&mut command);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    }
+
+    /// Runs it behind the audit with these options.
+    fn audited(&self, options: &[&str]) -> (Output, Value) {
+        let json = self.folder.join("report.json");
+        let mut command = simulated();
+        command.arg("--json").arg(&json).args(options).arg("--");
+        self.configure(&mut command);
+        let output = command.output().unwrap();
+        let report = fs::read(&json).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+        (output, serde_json::from_slice(&report).unwrap())
+    }
+
+    fn record(&self) -> (Output, Value) {
+        self.audited(&["--record", self.file().to_str().unwrap()])
+    }
+
+    fn preload(&self) -> (Output, Value) {
+        self.audited(&["--preload", self.file().to_str().unwrap()])
+    }
+
+    /// Runs it with a preload, in which something was changed. Checks that it prints what it prints without, and returns what the audit said.
+    fn is_same_with_preload(&self) -> String {
+        let (output, _) = self.preload();
+        let compiled = self.compiled();
+        assert_eq!(text(&output.stdout), self.plain(), "{}", text(&output.stderr));
+        // The plain run has counted, too.
+        fs::write(self.folder.join("count"), "compiled\n".repeat(compiled)).unwrap();
+        text(&output.stderr).to_owned()
+    }
+}
+
+const KERNEL: &str = "__global__ void k() {}";
+
+#[test]
+fn what_was_compiled_once_is_given_back() {
+    let [_, opens, linked] = programs();
+    for program in [opens, linked] {
+        let client = Client {
+            program: program.clone(),
+            option: Some("-w"),
+            ..Client::new(&[KERNEL, "int x;", KERNEL])
+        };
+        let plain = client.plain();
+        assert_eq!(client.compiled(), 3);
+        let (recorded, report) = client.record();
+        assert_eq!(text(&recorded.stdout), plain, "{}", text(&recorded.stderr));
+        assert_eq!(client.compiled(), 2, "the same program is compiled once: {}", text(&recorded.stderr));
+        assert_eq!((events(&report, "compile").len(), events(&report, "kept").len()), (2, 1));
+        assert_eq!(Preload::read(&client.file()).unwrap().compiled.len(), 2);
+
+        let (preloaded, report) = client.preload();
+        assert_eq!(text(&preloaded.stdout), plain, "{}", text(&preloaded.stderr));
+        assert_eq!(client.compiled(), 0, "{}", text(&preloaded.stderr));
+        assert_eq!(events(&report, "kept").len(), 3);
+        let took: Vec<_> =
+            events(&report, "kept").iter().map(|event| event["took_ms"].as_f64().unwrap()).collect();
+        assert!(took.iter().all(|took| *took < 10.0), "{took:?}");
+
+        // What a run with a preload records has what the preload had.
+        let more = Client { texts: vec!["int y;".to_owned()], ..client };
+        let file = more.file();
+        let file = file.to_str().unwrap();
+        more.audited(&["--preload", file, "--record", file]);
+        assert_eq!(more.compiled(), 1);
+        assert_eq!(Preload::read(&more.file()).unwrap().compiled.len(), 3);
+    }
+}
+
+#[test]
+fn python_gets_what_was_kept() {
+    needs_python!();
+    let program = r"
+import ctypes, sys
+nvrtc = ctypes.CDLL(sys.argv[1])
+for text in sys.argv[3:]:
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), None, 0, None, None) == 0
+    assert nvrtc.nvrtcCompileProgram(program, 0, None) == 0
+    assert nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size)) == 0
+    ptx = ctypes.create_string_buffer(size.value)
+    assert nvrtc.nvrtcGetPTX(program, ptx) == 0
+    print(ptx.value)
+";
+    let mut client = Client::new(&[KERNEL]);
+    let path = client.folder.join("compile.py");
+    fs::write(&path, program).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    let script = format!("#!/bin/sh\nexec python3 {} \"$@\"\n", path.display());
+    client.program = client.folder.join("compile");
+    fs::write(&client.program, script).unwrap();
+    fs::set_permissions(&client.program, Permissions::from_mode(0o755)).unwrap();
+    let plain = client.plain();
+    let (recorded, report) = client.record();
+    assert_eq!((text(&recorded.stdout), client.compiled()), (&*plain, 1), "{}", text(&recorded.stderr));
+    let caller = events(&report, "compile")[0]["caller"].as_str().unwrap();
+    assert!(caller.starts_with("compile.py:7 "), "{caller}");
+    let (preloaded, _) = client.preload();
+    assert_eq!((text(&preloaded.stdout), client.compiled()), (&*plain, 0), "{}", text(&preloaded.stderr));
+}
+
+#[test]
+fn what_failed_or_may_read_files_is_compiled_each_time() {
+    for (program, option, why) in [
+        ("an error", None, None),
+        ("#include \"other.h\"", None, Some("it includes `other.h`, which is not among its headers")),
+        (KERNEL, Some("-I/usr/include"), Some("its option `-I/usr/include` may read files")),
+    ] {
+        let client = Client { option, ..Client::new(&[program, program]) };
+        let plain = client.plain();
+        let (output, report) = client.record();
+        assert_eq!((text(&output.stdout), client.compiled()), (&*plain, 2), "{}", text(&output.stderr));
+        let compilations = events(&report, "compile");
+        assert_eq!(compilations.len(), 2);
+        assert_eq!(compilations[0]["remedy"], why.unwrap_or_default(), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(why.unwrap_or_default()));
+        client.is_same_with_preload();
+        assert_eq!(client.compiled(), 2);
+        assert!(Preload::read(&client.file()).unwrap().compiled.is_empty());
+    }
+}
+
+#[test]
+fn another_compiler_compiles_again() {
+    let mut client = Client::new(&[KERNEL]);
+    client.record();
+    for (major, other) in [(13, "two"), (12, "one")] {
+        client.nvrtc = build(&client.folder.join(format!("{major}{other}")), major, other);
+        client.is_same_with_preload();
+        assert_eq!(client.compiled(), 1);
+    }
+}
+
+#[test]
+fn each_of_two_compilers_in_a_process_gets_its_own() {
+    let folder = scratch_folder();
+    let other = build(&folder, 12, "one").to_str().unwrap().to_owned();
+    let client = Client { way: "both", ..Client::new(&[&other, KERNEL]) };
+    let plain = client.plain();
+    assert!(plain.contains("ptx 12 of") && plain.contains("ptx 13 of"), "{plain}");
+    let (recorded, _) = client.record();
+    assert_eq!((text(&recorded.stdout), client.compiled()), (&*plain, 2));
+    let (preloaded, _) = client.preload();
+    assert_eq!((text(&preloaded.stdout), client.compiled()), (&*plain, 0));
+}
+
+#[test]
+fn threads_that_compile_the_same_wait_for_one() {
+    let client = Client { way: "threads", ..Client::new(&[KERNEL]) };
+    let plain = client.plain();
+    assert_eq!(client.compiled(), 8);
+    let (recorded, _) = client.record();
+    assert_eq!((text(&recorded.stdout), client.compiled()), (&*plain, 1), "{}", text(&recorded.stderr));
+}
+
+#[test]
+fn a_forked_child_has_the_result_of_its_parent() {
+    let client = Client { way: "fork", ..Client::new(&[KERNEL]) };
+    let plain = client.plain();
+    let (recorded, _) = client.record();
+    assert_eq!(text(&recorded.stdout), plain, "{}", text(&recorded.stderr));
+    let (preloaded, _) = client.preload();
+    assert_eq!((text(&preloaded.stdout), client.compiled()), (&*plain, 0), "{}", text(&preloaded.stderr));
+}
+
+/// The file of the only result that a client has recorded.
+fn kept_file(client: &Client) -> PathBuf {
+    let files = fs::read_dir(images(&client.file())).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = files.collect();
+    let [file] = &files[..] else { panic!("{files:?}") };
+    file.clone()
+}
+
+#[test]
+fn what_somebody_else_may_have_written_is_compiled_again() {
+    let client = Client::new(&[KERNEL]);
+    client.record();
+    let file = kept_file(&client);
+    let folder = images(&client.file());
+    let again = |words: &str| {
+        let said = client.is_same_with_preload();
+        assert!(said.contains(words) && said.contains("compiled again"), "{words}: {said}");
+        assert_eq!(client.compiled(), 1);
+    };
+    for (path, mode) in [(&file, 0o644), (&folder, 0o755)] {
+        fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+        again("others may write it");
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        // Only root gives files away.
+        if chown(path, Some(65_534), None).is_ok() {
+            again("it belongs to another user (number 65534)");
+            chown(path, Some(0), None).unwrap();
+        }
+    }
+    let whole = fs::read(&file).unwrap();
+    for at in [0, 40, whole.len() / 2, whole.len() - 1] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        fs::write(&file, &damaged).unwrap();
+        again("it is not the one that was recorded");
+    }
+    fs::remove_file(&file).unwrap();
+    again("No such file");
+    fs::write(&file, &whole).unwrap();
+    client.is_same_with_preload();
+    assert_eq!(client.compiled(), 0, "it is used once it is as it was");
+}
+
+#[test]
+fn a_folder_without_room_fails_nothing() {
+    let client = Client::new(&[KERNEL]);
+    let plain = client.plain();
+    // Files of this process may have no more bytes than a record has.
+    let script = client.folder.join("limited");
+    fs::write(&script, "#!/bin/bash\nulimit -f 20\nexec \"$@\"\n").unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    let mut command = simulated();
+    command.args(["--events", "16", "--record"]).arg(client.file()).arg("--").arg(&script);
+    client.configure(&mut command);
+    let output = command.output().unwrap();
+    assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("is not kept in"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn many_processes_that_are_killed_leave_whole_files() {
+    let client = Client::new(&[KERNEL, "int a;", "int b;", "int c;"]);
+    let script = client.folder.join("many");
+    // Each is killed at another moment, but for the last ones.
+    let lines = "#!/bin/bash\nfor number in $(seq 60); do timeout -s KILL 0.$(printf %03d $((number * 5))) \"$@\" >/dev/null 2>&1 & done; wait\n\"$@\"\n";
+    fs::write(&script, lines).unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    let mut command = simulated();
+    command.arg("--record").arg(client.file()).arg("--").arg(&script);
+    client.configure(&mut command);
+    let output = command.output().unwrap();
+    assert_eq!(Preload::read(&client.file()).unwrap().compiled.len(), 4, "{}", text(&output.stderr));
+    client.is_same_with_preload();
+    assert_eq!(client.compiled(), 0);
+}
+
+#[test]
+fn nothing_is_in_front_of_nvrtc_unless_results_are_kept() {
+    let client = Client::new(&[KERNEL]);
+    let preloaded = |options: &[&str]| {
+        let mut command = simulated();
+        command.env("LD_PRELOAD", "libm.so.6").args(options).args(["--", "sh", "-c", "echo $LD_PRELOAD"]);
+        text(&command.output().unwrap().stdout).to_owned()
+    };
+    let file = client.file();
+    assert_eq!(preloaded(&[]), "libm.so.6");
+    let value = preloaded(&["--record", file.to_str().unwrap()]);
+    assert!(value.starts_with("libm.so.6:/") && value.ends_with("/libkernel_registry_nvrtc.so"), "{value}");
+    fs::write(&file, "kernel-registry preload 1\nstack 1024\n").unwrap();
+    assert_eq!(preloaded(&["--preload", file.to_str().unwrap()]), "libm.so.6");
+    let (output, report) = client.audited(&[]);
+    assert_eq!((client.compiled(), events(&report, "compile").len()), (1, 0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn other_names_are_found_as_without_the_library() {
+    let folder = scratch_folder();
+    let source = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n\
+        int puts(const char *text) { int (*next)(const char *) = dlsym(RTLD_NEXT, \"puts\"); return next && next != puts ? next(text) : 9; }\n\
+        int main(void) { int (*own)(const char *) = dlsym(RTLD_DEFAULT, \"puts\"); puts(\"found\"); char *none = dlsym(RTLD_DEFAULT, \"n\");\n\
+        return own != puts || none || !dlerror() || dlsym(RTLD_DEFAULT, \"nvrtcNothing\") || dlsym(RTLD_DEFAULT, \"nvrtcCompileProgram\") == 0; }\n";
+    let (path, program) = (folder.join("next.c"), folder.join("next"));
+    fs::write(&path, source).unwrap();
+    cc(&["-rdynamic", "-w", "-o", program.to_str().unwrap(), path.to_str().unwrap(), "-ldl"]);
+    let mut command = simulated();
+    command.arg("--record").arg(folder.join("x.preload")).arg("--").arg(&program);
+    let output = command.output().unwrap();
+    assert_eq!(text(&output.stdout), "found", "{}", text(&output.stderr));
+    assert!(!text(&output.stderr).contains("exit code"), "{}", text(&output.stderr));
+}

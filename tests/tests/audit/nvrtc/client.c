@@ -1,0 +1,99 @@
+// Compiles texts with NVRTC, and prints all that it returns. `client LIBRARY WAY TEXT..` opens that library; where `LINKED` is defined, it is linked.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct Program Program;
+#define FUNCTIONS(one)                                                                                                 \
+    one(nvrtcCreateProgram, (Program **, const char *, const char *, int, const char **, const char **))               \
+    one(nvrtcDestroyProgram, (Program **)) one(nvrtcAddNameExpression, (Program *, const char *))                       \
+    one(nvrtcCompileProgram, (Program *, int, const char **))                                                          \
+    one(nvrtcGetLoweredName, (Program *, const char *, const char **))                                                 \
+    one(nvrtcGetPTXSize, (Program *, size_t *)) one(nvrtcGetPTX, (Program *, char *))                                   \
+    one(nvrtcGetCUBINSize, (Program *, size_t *)) one(nvrtcGetCUBIN, (Program *, char *))                               \
+    one(nvrtcGetProgramLogSize, (Program *, size_t *)) one(nvrtcGetProgramLog, (Program *, char *))
+
+#define DECLARE(name, types) int name types;
+#define POINTER(name, types) int(*name) types;
+typedef struct { FUNCTIONS(POINTER) } Nvrtc;
+
+#ifdef LINKED
+FUNCTIONS(DECLARE)
+#define FIND(name, types) nvrtc.name = name;
+#else
+#define FIND(name, types) nvrtc.name = dlsym(library, #name);
+#endif
+
+static Nvrtc open_library(const char *path) {
+    Nvrtc nvrtc = {0};
+#ifndef LINKED
+    void *library = dlopen(path, RTLD_NOW);
+    if (!library) fprintf(stderr, "%s\n", dlerror()), exit(3);
+#endif
+    FUNCTIONS(FIND)
+    return nvrtc;
+}
+
+static void print(const char *kind, Nvrtc nvrtc, Program *program, int (*size)(Program *, size_t *), int (*get)(Program *, char *)) {
+    size_t length = 0;
+    int answer = size(program, &length);
+    char *bytes = calloc(1, length + 1);
+    printf("%s %d %zu", kind, answer, length);
+    if (!answer && length) {
+        printf(" %d ", get(program, bytes));
+        for (size_t i = 0; i < length; i++) putchar(bytes[i] ? bytes[i] : '.');
+    }
+    putchar('\n');
+    free(bytes);
+}
+
+static void compile(Nvrtc nvrtc, const char *text, int forks) {
+    const char *headers[] = {"int header;"}, *names[] = {"known.h"}, *lowered = "";
+    const char *options[] = {"-arch=sm_90", getenv("OPTION")};
+    Program *program;
+    printf("create %d\n", nvrtc.nvrtcCreateProgram(&program, text, "a program", 1, headers, names));
+    printf("add %d\n", nvrtc.nvrtcAddNameExpression(program, "k<int>"));
+    int answer = nvrtc.nvrtcCompileProgram(program, 1 + !!options[1], options);
+    printf("compile %d, add %d\n", answer, nvrtc.nvrtcAddNameExpression(program, "k<float>"));
+    if (forks) {
+        fflush(stdout);
+        int child = fork(), status = 0;
+        if (child) waitpid(child, &status, 0), printf("child %d\n", status);
+    }
+    printf("lowered %d", nvrtc.nvrtcGetLoweredName(program, "k<int>", &lowered));
+    printf(" %s, other %d\n", lowered, nvrtc.nvrtcGetLoweredName(program, "other", &lowered));
+    print("ptx", nvrtc, program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX);
+    print("cubin", nvrtc, program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN);
+    print("log", nvrtc, program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog);
+    printf("destroy %d\n", nvrtc.nvrtcDestroyProgram(&program));
+}
+
+static Nvrtc shared;
+static void *in_thread(void *text) {
+    Program *program;
+    shared.nvrtcCreateProgram(&program, text, NULL, 0, NULL, NULL);
+    shared.nvrtcCompileProgram(program, 0, NULL);
+    size_t length = 0;
+    shared.nvrtcGetPTXSize(program, &length);
+    shared.nvrtcDestroyProgram(&program);
+    return (void *)length;
+}
+
+int main(int count, char **arguments) {
+    shared = open_library(arguments[1]);
+    if (!strcmp(arguments[2], "threads")) {
+        pthread_t threads[8];
+        void *length;
+        for (int i = 0; i < 8; i++) pthread_create(&threads[i], NULL, in_thread, arguments[3]);
+        for (int i = 0; i < 8; i++) pthread_join(threads[i], &length), printf("%zu\n", (size_t)length);
+        return 0;
+    }
+    if (!strcmp(arguments[2], "both")) compile(open_library(arguments[3]), arguments[4], 0);
+    for (int i = strcmp(arguments[2], "both") ? 3 : 4; i < count; i++) compile(shared, arguments[i], !strcmp(arguments[2], "fork"));
+    return 0;
+}
