@@ -43,13 +43,13 @@ pub struct Entry<'a> {
     pub flags: u64,
     /// Length of the payload if it is compressed, else 0.
     pub packed_len: u32,
-    /// Length of the payload once decompressed. Used only if it is compressed.
+    /// Length of the payload once decompressed. Used only if the payload is compressed.
     pub plain_len: u64,
     /// The bytes of the entry, compressed or not.
     pub payload: &'a [u8],
 }
 
-/// What the payload of an entry is.
+/// The kind of code in the payload of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// PTX text.
@@ -90,8 +90,8 @@ pub fn is_fatbin(bytes: &[u8]) -> bool {
 
 /// Returns the length of the container at the start of `bytes`, or `None` if there is no whole container.
 pub fn container_len(bytes: &[u8]) -> Option<usize> {
-    let (_, behind) = container(bytes).ok()?;
-    Some(bytes.len() - behind.len())
+    let (_, after) = container(bytes).ok()?;
+    Some(bytes.len() - after.len())
 }
 
 /// Iterates over the entries of all containers of a file. After an error the iteration ends.
@@ -102,7 +102,7 @@ pub fn entries(file: &[u8]) -> Entries<'_> {
 /// The iterator that [`entries`] returns.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
-    /// How many containers were begun.
+    /// How many containers the iterator has begun to read.
     number: usize,
     /// The entries of the current container that are not read yet.
     container: &'a [u8],
@@ -129,8 +129,8 @@ impl<'a> Entries<'a> {
             (self.container, self.rest) = container(&self.rest[start..])?;
             self.number += 1;
         }
-        let (entry, behind) = entry(self.container, self.number)?;
-        self.container = behind;
+        let (entry, after) = entry(self.container, self.number)?;
+        self.container = after;
         Ok(Some(entry))
     }
 }
@@ -138,7 +138,7 @@ impl<'a> Entries<'a> {
 /// Splits off the container at the start: returns its entries, and the bytes after it.
 fn container(bytes: &[u8]) -> Result<(&[u8], &[u8]), Error> {
     if !is_fatbin(bytes) {
-        return Err(Error::Malformed { place: CONTAINER, problem: "there is something else behind it" });
+        return Err(Error::Malformed { place: CONTAINER, problem: "it has bytes that are in no container" });
     }
     let (header, _) = split(CONTAINER, bytes, HEADER_LEN as u64)?;
     let header_len = u64::from(u16::from_le_bytes(array(header, 6)));

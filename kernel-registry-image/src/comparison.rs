@@ -1,7 +1,7 @@
 //! Compares the parameters of a declaration in Rust with those of the kernel in an image.
 //!
 //! `#[gpu_kernel]` compares while a crate is compiled, when only the names of types are known. `cargo kernels check`
-//! compares a binary, when sizes are known, but not the types behind aliases. Rules and messages are the same.
+//! compares a binary, when sizes are known, but not the types that aliases stand for. Both use the same rules and messages.
 //!
 //! ```
 //! use kernel_registry_format::Pass;
@@ -32,14 +32,14 @@ pub use self::params::{Compared, compare_params, other_lengths};
 /// Size and alignment of an address among the arguments of a kernel.
 const ADDRESS: u32 = 8;
 
-/// A parameter as Rust declares it.
+/// A parameter of a declaration in Rust.
 #[derive(Clone, Copy, Debug)]
 pub struct Param<'a> {
-    /// Its name.
+    /// The parameter's name.
     pub name: &'a str,
-    /// Its type as written, on one line.
+    /// The type as written, on one line.
     pub spelled: &'a str,
-    /// How it is passed.
+    /// How the argument is passed.
     pub pass: Pass,
     /// Size and alignment of the value, or of the element of a slice or pointer, if known.
     pub layout: Option<[u32; 2]>,
@@ -50,15 +50,15 @@ pub struct Param<'a> {
 pub enum Verdict {
     /// Both parameters agree, as far as names and layouts tell.
     Meets,
-    /// Both agree if the declared type, or its element type, is the expected one. Only returned if the layout is
-    /// unknown.
+    /// Both parameters agree if the declared type, or its element type, is the expected type. Only returned if the
+    /// layout is unknown.
     Needs {
         /// The expected type.
         expected: Expected,
         /// The error message if the type differs.
         message: String,
     },
-    /// Both differ.
+    /// The parameters differ.
     Wrong(Mismatch),
 }
 
@@ -71,20 +71,21 @@ pub enum Expected {
     Pointer,
     /// Any type of this size and alignment.
     Layout {
-        /// Its size in bytes.
+        /// The size in bytes.
         size: u32,
-        /// Its alignment in bytes, or 0 if the image does not tell.
+        /// The alignment in bytes, or 0 if the image does not tell.
         align: u32,
         /// The fields of a struct, if a source tells them. Otherwise empty.
         fields: Vec<PlacedField>,
     },
-    /// The type that CUDA's headers define under this name, or a type of this size and alignment that has no name in CUDA.
+    /// The type that CUDA's headers define under this name. A Rust type that stands for no CUDA type will also do, if size
+    /// and alignment are these.
     Named {
-        /// Its name: `float4`.
+        /// The name: `float4`.
         name: String,
-        /// Its size in bytes.
+        /// The size in bytes.
         size: u32,
-        /// Its alignment in bytes, or 0 if it depends on the version of CUDA.
+        /// The alignment in bytes, or 0 if the alignment depends on the version of CUDA.
         align: u32,
     },
 }
@@ -92,9 +93,9 @@ pub enum Expected {
 /// A difference between a declaration and the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The respect in which they differ.
+    /// The respect in which declaration and kernel differ.
     pub about: About,
-    /// Both sides, in words.
+    /// The error message, which describes both.
     pub message: String,
 }
 
@@ -110,7 +111,7 @@ pub enum About {
     Direction,
     /// The type of a parameter.
     Type,
-    /// Its size or alignment.
+    /// The size or alignment of a parameter.
     Layout,
     /// The threads of a block.
     Block,
@@ -186,7 +187,7 @@ impl BlockRule {
         }
     }
 
-    /// Returns the error message for blocks that the rule does not allow, without the threads of these blocks.
+    /// Returns the error message for blocks that the rule does not allow. The caller appends the size of the refused block.
     pub fn message(self, entry: &Entry) -> String {
         let name = entry.name();
         match self {
@@ -211,11 +212,11 @@ pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
 }
 
 impl Param<'_> {
-    /// Compares this parameter with the kernel's at the same index. `file` is the name of the image in messages.
+    /// Compares this parameter with the kernel's parameter at the same index. `file` is the name of the image in messages.
     pub fn compare(&self, index: usize, entry: &Entry, file: &str) -> Verdict {
         let cuda = entry.cuda_type(index);
         let Some(layout) = entry.params.get(index) else { return Verdict::Meets };
-        // A closure, because most parameters are right and need no message.
+        // The message is a closure, because most parameters are right and need no message.
         let message = || {
             let (name, spelled, there, whole) = (self.name, self.spelled, there(cuda, layout), whole(entry));
             format!("`{name}` is `{spelled}` here, and {there} in `{whole}` of `{file}`")
@@ -262,12 +263,13 @@ impl Param<'_> {
         inside.filter(|_| self.is_nullable()).unwrap_or(self.spelled)
     }
 
-    /// Returns whether the declared type is a slice in an `Option`: a slice alone ends with a bracket.
+    /// Returns whether the declared type is a slice in an `Option`, which ends with `>`. A slice alone ends with `]`.
     fn is_nullable(&self) -> bool {
         matches!(self.pass, Pass::Slice | Pass::SliceMut) && self.spelled.ends_with('>')
     }
 
-    /// Returns the expected type, or `None` if any will do. An error says what differs, and how to declare it instead.
+    /// Returns the expected type, or `None` if any type will do. An error says in which respect the parameters differ, and how
+    /// to declare the parameter instead.
     fn expected(
         &self,
         cuda: Option<&CudaType>,
@@ -317,7 +319,7 @@ impl Param<'_> {
     /// Returns the type that the elements of a slice or pointer must have.
     fn pointee(&self, to: &CudaType) -> Option<Expected> {
         match to {
-            // `void*` meets any pointer, and so does `c_void`, by any path.
+            // A `void*` accepts any pointer. So does a declared `c_void`, however its path is written.
             CudaType::Scalar(Scalar::Void) => None,
             _ if self.element().rsplit("::").next() == Some("c_void") => None,
             CudaType::Scalar(scalar) => Some(Expected::Scalar(*scalar)),
@@ -329,7 +331,7 @@ impl Param<'_> {
         }
     }
 
-    /// Compares the declared type with the expected one, by name or layout. Returns `None` if neither is known.
+    /// Compares the declared type with the expected type, by name or layout. Returns `None` if neither is known.
     fn settle(&self, expected: &Expected) -> Option<Result<(), About>> {
         let name = self.element();
         let number = RustType::named(name);
@@ -353,7 +355,8 @@ impl Param<'_> {
     }
 }
 
-/// Returns the kernel's signature in C++ or C, or its name. A long text is cut, because each parameter's message can contain it.
+/// Returns the kernel's signature in C++ or C, or the kernel's name. A long text is cut, because each parameter's message can
+/// contain the text.
 fn whole(entry: &Entry) -> String {
     const LONGEST: usize = 1000;
     let mut whole = match entry.typed_signature() {

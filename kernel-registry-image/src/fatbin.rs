@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use kernel_registry_cuda::fatbin::{self, Entry, Kind, flag};
 
-use crate::signature::once_each;
+use crate::signature::demangle_once_while;
 use crate::unpack::{MAX_PLAIN_SIZE, Packing, unpack};
 use crate::{Error, Image, ImageKind, ParamLayout, Portability, Unread, Variant, cubin, ptx};
 
@@ -48,7 +48,7 @@ pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
     let (mut variants, mut unread, mut budget) = (Vec::new(), Vec::new(), Budget::for_file(image));
     let entries = entries(image)?;
     let mut truncated = None;
-    once_each(|| {
+    demangle_once_while(|| {
         for entry in entries {
             budget.enter(entry.container);
             match read_entry(&entry, &mut budget) {

@@ -10,7 +10,7 @@ use kernel_registry_format::is_control;
 
 use crate::{CudaType, stable_symbol};
 
-/// What the mangled name of a C++ kernel says about it.
+/// The signature of a C++ kernel, as far as its mangled name tells.
 ///
 /// A mangled name holds the types of the parameters, but neither their names nor the top-level
 /// `const`, `__restrict__` and `__grid_constant__`.
@@ -23,21 +23,21 @@ pub struct Signature {
     pub base_name: String,
     /// The template arguments: `float` and `128u`.
     pub template_args: Vec<String>,
-    /// The types of the parameters. Those of an [entry](crate::Entry) can be others:
+    /// The types of the parameters. An [entry](crate::Entry)'s parameter types can differ:
     /// see [`Entry::typed_signature`](crate::Entry::typed_signature).
     pub params: Vec<CudaType>,
-    /// Whether it lies in an anonymous namespace.
+    /// Whether the kernel lies in an anonymous namespace.
     pub anonymous_namespace: bool,
 }
 
-/// The longest symbol that is read.
+/// The most bytes of a symbol that is read.
 const MAX_SYMBOL: usize = 32 * 1024;
 
 /// The most bytes of text for each byte of a symbol. A mangled name can refer to earlier parts of itself, so that its text doubles
 /// with every few bytes. Names of Thrust's kernels for lambdas in templates reach 29.
 const MAX_EXPANSION: usize = 64;
 
-/// Returns a kernel as C++ declares it, if its symbol tells that, or else the symbol.
+/// Returns a kernel's C++ signature if the symbol is a mangled name, or else the symbol.
 ///
 /// ```
 /// use kernel_registry_image::readable;
@@ -50,7 +50,7 @@ pub fn readable(symbol: &str) -> String {
 }
 
 impl Signature {
-    /// Reads a symbol. Returns `None` if it is not the mangled name of a function.
+    /// Reads a symbol. Returns `None` if the symbol is not the mangled name of a function.
     pub fn parse(symbol: &str) -> Option<Signature> {
         if symbol.len() > MAX_SYMBOL || symbol.contains(is_control) {
             return None;
@@ -60,7 +60,7 @@ impl Signature {
             return None;
         }
         let text = packs::demangle(symbol, symbol.len() * MAX_EXPANSION + 64)?;
-        // The namespace `_INTERNAL_` is not of the source: nvcc puts static functions into it.
+        // The source has no namespace `_INTERNAL_`: nvcc puts static functions into it.
         let text = text.replace("_INTERNAL_::", "");
         let text = literals(&without_empty_packs(&text));
         let (name, params) = split_params(&text)?;
@@ -76,12 +76,12 @@ impl Signature {
 }
 
 thread_local! {
-    /// The signatures of the image that this thread reads, if it has several variants, which share their symbols.
+    /// The signatures read so far, while this thread reads an image with several variants: they have the same symbols.
     static KNOWN: RefCell<Option<HashMap<String, Option<Signature>>>> = const { RefCell::new(None) };
 }
 
-/// Calls a function that reads several variants of an image. Symbols in them are demangled once.
-pub(crate) fn once_each<T>(read: impl FnOnce() -> T) -> T {
+/// Calls `read`, which reads several variants of an image. During this call each symbol is demangled only once.
+pub(crate) fn demangle_once_while<T>(read: impl FnOnce() -> T) -> T {
     /// Forgets the signatures, also after a panic.
     struct Forget;
     impl Drop for Forget {
@@ -106,7 +106,7 @@ impl Signature {
         })
     }
 
-    /// Returns the full name, the name without template arguments, and this name without namespaces.
+    /// Returns the full name, the name without template arguments, and the name without template arguments and namespaces.
     pub fn names(&self) -> [&str; 3] {
         let unqualified = self.base_name.rsplit("::").next().unwrap_or_default();
         [&self.name, &self.base_name, unqualified]
@@ -128,14 +128,14 @@ impl fmt::Display for Signature {
 fn without_empty_packs(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((item, behind)) = rest.split_once(',') {
+    while let Some((item, after)) = rest.split_once(',') {
         written.push_str(item);
-        let next = behind.trim_start();
+        let next = after.trim_start();
         if written.ends_with(['(', '<']) || next.starts_with([',', ')', '>']) {
             rest = next;
         } else {
             written.push(',');
-            rest = behind;
+            rest = after;
         }
     }
     written + rest
@@ -163,12 +163,12 @@ fn literals(text: &str) -> String {
         };
         let digits = number.strip_prefix('-').unwrap_or(number);
         let digits = digits.bytes().take_while(u8::is_ascii_digit).count();
-        if let Some(behind) = rest.strip_prefix("(bool)0") {
+        if let Some(after) = rest.strip_prefix("(bool)0") {
             written.push_str("false");
-            rest = behind;
-        } else if let Some(behind) = rest.strip_prefix("(bool)1") {
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("(bool)1") {
             written.push_str("true");
-            rest = behind;
+            rest = after;
         } else if digits > 0 {
             let length = digits + usize::from(number.starts_with('-'));
             written.push_str(&number[..length]);
@@ -201,7 +201,7 @@ fn split_template(name: &str) -> (&str, Vec<&str>) {
     }
 }
 
-/// Finds the opening bracket of a pair whose closing bracket follows right behind the text.
+/// Finds the opening bracket of the pair whose closing bracket follows directly after the text.
 fn opening(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     for (index, byte) in text.bytes().enumerate().rev() {

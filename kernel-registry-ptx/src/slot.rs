@@ -2,17 +2,20 @@
 
 use crate::address::Space;
 
-/// A register operand. The two highest bits name the owner of the rows, and the other bits are the index of a row.
+/// A register operand. A row is a register's values, one per lane. The two highest bits of a slot say where the row is (in
+/// the running function, grid, block or warp), and the other bits are the row's index there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot(pub u32);
 
-/// The owner of the rows that a slot indexes.
+/// Where the row of a slot is.
 pub(crate) enum Rows {
     /// The registers of the running function.
     Register,
-    /// The rows of the grid: its special registers, and the constants of the program.
+    /// The grid's special registers, and the constants of the program.
     Grid,
+    /// The block's special registers.
     Block,
+    /// The warp's special registers.
     Warp,
 }
 
@@ -37,14 +40,14 @@ impl Slot {
     }
 }
 
-/// The special registers of a grid, in the order of their rows. The last one is not from PTX: it holds the start of
+/// The special registers of a grid, in the order of their rows. The last register is not from PTX: it holds the start of
 /// dynamic shared memory.
 pub(crate) const GRID: &str = "%ntid.x %ntid.y %ntid.z %nctaid.x %nctaid.y %nctaid.z %nclusterid.x %nclusterid.y %nclusterid.z \
     %cluster_nctaid.x %cluster_nctaid.y %cluster_nctaid.z %cluster_nctarank %dynamic_smem_size %total_smem_size %nwarpid \
     %is_explicit_cluster %gridid %smid %nsmid %envreg1 %envreg2 %aggr_smem_size %reserved_smem_offset_begin \
     %reserved_smem_offset_end %reserved_smem_offset_cap %reserved_smem_offset_0 %reserved_smem_offset_1 dynamic-shared";
 
-/// The name of that last register, which PTX cannot contain.
+/// The name of the last register of [`GRID`]. No register of PTX can have this name.
 pub(crate) const DYNAMIC_SHARED: &str = "dynamic-shared";
 
 const BLOCK: &str = "%ctaid.x %ctaid.y %ctaid.z %clusterid.x %clusterid.y %clusterid.z %cluster_ctaid.x %cluster_ctaid.y \

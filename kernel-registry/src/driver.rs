@@ -59,7 +59,7 @@ impl Driver {
             Some(driver) => driver,
             None => {
                 let driver = Driver::find()?;
-                driver.attach();
+                driver.tell_audit();
                 DRIVER.get_or_init(|| driver)
             }
         };

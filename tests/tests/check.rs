@@ -280,7 +280,7 @@ fn a_missing_image_is_reported() {
     assert_eq!(
         summaries(&findings)[0],
         "checked::narrow::fill: unchecked, -: its image `images/narrow.ptx` is not in the binary: \
-         check the one that the linker wrote, before it is packed"
+         check the binary as the linker wrote it, before it is packed"
     );
     assert_eq!(findings.len(), 4);
     let text = String::from_utf8(check(&file, &[]).stdout).unwrap();

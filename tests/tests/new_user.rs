@@ -76,7 +76,7 @@ fn demo() -> MutexGuard<'static, (PathBuf, String)> {
         let script = script(section(&readme, "Start"));
         let (prepared, rest) = script.split_once("\ncargo test\n").expect("the start has a test");
         done(&home, prepared);
-        // The README first shows the kernel and its declaration.
+        // `Start` refers to these two files, which the README shows above it.
         for name in ["cuda/saxpy.cu", "src/lib.rs"] {
             fs::write(home.join("demo").join(name), file(&readme, name)).unwrap();
         }
@@ -95,7 +95,7 @@ fn the_start_runs_as_it_is_written() {
     assert!(demo.1.contains("test saxpy_computes ... ok"), "{}", demo.1);
 }
 
-/// Runs the lines for a folder with a checkout as they are written, except the line that installs the command.
+/// Runs the README's commands for somebody with a checkout, except the command that installs `cargo kernels`.
 #[test]
 fn the_start_with_a_checkout_runs_as_it_is_written() {
     let home = home();
@@ -125,8 +125,8 @@ fn services_and_graphs_run() {
     }
 }
 
-/// Runs the commands of a console block, and compares what they print. Columns may be wider here, because the package belongs to a
-/// workspace.
+/// Runs the commands of a console block, and compares what they print. Paths begin with `from-ptx/` here, because the package belongs
+/// to a workspace, so columns can be wider.
 fn session(folder: &Path, section: &str) {
     let tool = cargo_kernels_command();
     let tool = format!("'{}' kernels", tool.get_program().display());
@@ -155,7 +155,7 @@ fn a_start_from_ptx_and_the_port_from_cudarc() {
         assert_eq!(blas.saxpy(2.0, &[1.0, 2.0], &[10.0, 20.0]).unwrap(), [12.0, 24.0]);\n\
         }\n";
     fs::write(package.join("tests/saxpy.rs"), TEST).unwrap();
-    // The package depends on cudarc, as a program on cudarc does. The features are those that kernel-registry asks for.
+    // The ported program uses cudarc, with the features of cudarc that kernel-registry asks for, so nothing is built again.
     done(&package, "cargo add cudarc@0.19 --no-default-features --features driver,nvrtc");
     session(&package, section(&port, "First, declare"));
     for part in ["Before", "After"] {
@@ -303,7 +303,8 @@ fn mistakes_that_do_not_compile_get_the_documented_messages() {
     }
 }
 
-/// The mistakes: no build script, a source that the build script does not list, and a source without a compiler and an image.
+/// The mistakes: no build script, a build script that compiles nothing, a source that has no image on a machine without a compiler,
+/// and a source that the build script does not list.
 #[test]
 fn mistakes_in_build_scripts_get_the_documented_messages() {
     let demo = demo();
@@ -319,7 +320,7 @@ fn mistakes_in_build_scripts_get_the_documented_messages() {
         "has not been compiled: this package has no build script",
         "`cuda/saxpy.cu` has not been compiled",
     );
-    // The last build has left its index of sources.
+    // This build leaves an index of sources. The next build must not use the index, because its script compiles nothing.
     done(&demo.0, "cargo build");
     write("build.rs", "fn main() {}\n");
     let (succeeded, printed) = run(&demo.0, "cargo build");

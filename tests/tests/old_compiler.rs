@@ -9,7 +9,7 @@ use serde_json::Value;
 use tests::{cargo, lines, package};
 
 #[test]
-fn a_compiler_that_loses_records_is_refused() {
+fn a_compiler_below_the_minimum_is_refused() {
     let package = package("fn main() {}\n");
     // The script runs the installed compiler, but reports an older version.
     let compiler = package.join("rustc-of-old");

@@ -1,5 +1,5 @@
-//! Compares the rules of what waits for what with the census: each row that waits has a rule, each rule has rows, and no row that runs
-//! contradicts a rule.
+//! Compares the rules, which say what waits for what, with the census: each row that waits has a rule, each rule has rows, and no row
+//! that runs contradicts a rule.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ fn rows(recording: &str) -> Vec<Row> {
         name: row["row"].as_str().expect("a name").to_owned(),
         mode: row["mode"].as_str().expect("a mode").to_owned(),
         waits: row["result"] == "blocks",
-        // The resident kernel ends by itself after a second, so a call that waits takes about so long.
+        // The resident kernel ends by itself after a second, so a call that waits takes about a second.
         in_call: row["host_ms"].as_f64().is_some_and(|milliseconds| milliseconds > 500.0),
     };
     rows.map(row).collect()
@@ -83,7 +83,8 @@ fn rows_that_run_are_named_by_the_rules_of_their_calls() {
     for row in run.filter(|row| row.name.starts_with("host/") || row.name.starts_with("capture/")) {
         let rules = evidence::rules().filter(|(rule, _)| rule.calls.contains(&call(&row.name)));
         for (rule, evidence) in rules {
-            // The rows of `locked` show calls that wait for another thread. Without that thread all these calls run.
+            // The rows of `locked` show calls that wait for another thread. Other rows make these calls without that thread, and
+            // run: they are no exceptions.
             let alone = evidence.rows.iter().all(|name| name.starts_with("locked/"));
             let is_excepted = evidence.runs(&row.name) || evidence.waits_later(&row.name);
             let is_named = alone || !evidence.holds(&row.mode) || is_excepted;
@@ -92,10 +93,12 @@ fn rows_that_run_are_named_by_the_rules_of_their_calls() {
     }
 }
 
+/// A row that waits although `warm_all` was called must have a rule for which `warm_all` is no remedy, or is not the whole remedy.
 #[test]
-fn rows_that_wait_after_warming_have_other_remedies() {
+fn rows_that_wait_after_warming_need_another_remedy() {
     for row in rows("h200-580-warmed.json").iter().filter(|row| row.waits) {
         let mut rules = evidence::rules().filter(|(_, evidence)| evidence.waits(&row.name));
+        // The row waits if it lowers the stack limit after warming, and the remedy of this rule forbids that.
         let has_other =
             rules.any(|(rule, _)| rule.warm_all.is_none_or(|remedy| remedy.contains("never lower")));
         assert!(has_other, "`{}` waits after warming", row.name);
@@ -110,7 +113,7 @@ fn the_document_has_the_rules() {
         let calls = if calls.is_empty() { "the kernel, not its launch".to_owned() } else { calls.join(", ") };
         let mode =
             evidence.mode.as_ref().map(|mode| format!(" ({})", mode.to_uppercase())).unwrap_or_default();
-        // The document names the rows of one group together.
+        // The document names the rows of a group together.
         let mut groups = BTreeMap::<&str, Vec<&str>>::new();
         for row in &evidence.rows {
             let (group, name) = row.split_once('/').expect("rows have groups");
@@ -129,7 +132,8 @@ fn the_document_has_the_rules() {
     assert!(document.contains(&table), "docs/census.md needs this table:\n{table}");
 }
 
-/// On a slow machine some calls take longer than the resident work runs at first. The census must then try these rows again.
+/// On a slow machine a call can take longer than the second after which the resident kernel ends. The census then tries the row again
+/// with ten seconds.
 #[test]
 fn a_slow_machine_changes_no_result_of_the_census() {
     let faults = "cuLaunchKernel=+1500ms,cuLaunchCooperativeKernel=+3500ms";

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cargo_metadata::TargetKind;
 
-use crate::run::{Outcome, keep, published, run, unstable_cargo, workspace};
+use crate::run::{Outcome, published, run, unstable_cargo, workspace, write_or_compare};
 
 /// The folder of the texts.
 const FOLDER: &str = "docs/api";
@@ -28,7 +28,7 @@ pub(crate) fn api(options: &Options) -> Outcome {
                 workspace().join("target/api/doc").join(format!("{}.json", library.name.replace('-', "_")));
             let Some(text) = text(&package.name, &json)? else { return Ok(()) };
             let file = workspace().join(FOLDER).join(format!("{}.txt", package.name));
-            keep(&file, text.as_bytes(), options.check, "cargo xtask api")?;
+            write_or_compare(&file, text.as_bytes(), options.check, "cargo xtask api")?;
         }
     }
     Ok(())

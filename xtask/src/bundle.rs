@@ -18,7 +18,7 @@ pub(crate) struct Options {
 /// The packages whose programs are packed, in running order.
 const PACKAGES: [&str; 3] = ["examples", "tests", "benches"];
 
-/// Programs that are left out because they build others, which needs Rust.
+/// Programs that are left out because they build other programs, which needs Rust.
 const NEED_RUST: [&str; 3] = ["compile", "registration", "warm"];
 
 /// A program that builds another one. The built program is packed instead, and takes the same options.
@@ -27,7 +27,7 @@ const GENERATOR: &str = "first_launches";
 /// The options of the built program.
 const GENERATED: &str = "--seed 1 --kernels 500";
 
-/// A program with kernels that nvcc links. If it was built without nvcc, it prints `LEFT OUT`.
+/// A program with kernels that nvcc links. The program prints `LEFT OUT` if it was built without nvcc.
 const NVCC_LINKED: &str = "linked";
 
 /// The runs of a program: the arguments of each, and the exit code of success.
@@ -51,7 +51,7 @@ fn runs(program: &str) -> Runs {
 /// The archive of the programs, which are large and compress well together.
 const ARCHIVE: &str = "programs.tar.xz";
 
-/// The most bytes of the archive: GPU machines may be behind slow networks.
+/// The most bytes of the archive. The limit is low, because GPU machines may have slow networks.
 const MOST_BYTES: u64 = 60 << 20;
 
 /// The longest that one program may take, in seconds, before it is ended and counts as failed.
@@ -92,7 +92,7 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
     }
     let archive = folder.join(ARCHIVE);
     let mut pack = Command::new("tar");
-    // The programs have much code in common, at distances that other formats do not search.
+    // The format is xz, because its window is large enough to find the code that several programs share.
     pack.env("XZ_OPT", "-T0").arg("-C").arg(&plain).arg("-cJf").arg(&archive).arg(".");
     run(&mut pack)?;
     fs::remove_dir_all(&plain)?;
@@ -116,7 +116,7 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
 /// The folder with programs of frameworks, in the bundle and in the tests.
 const FRAMEWORKS: &str = "frameworks";
 
-/// The part of the script that runs frameworks behind `kernel-audit`, if they are installed.
+/// The part of the script that runs the frameworks under `kernel-audit`, if the frameworks are installed.
 const RUN_FRAMEWORKS: &str = "\
 if python3 -c 'import torch, triton, cupy, jax' 2>/dev/null; then
     expect 0 frameworks/run.py tool/kernel-audit
@@ -125,7 +125,7 @@ else
 fi
 ";
 
-/// Packs the command with the hooks of `audit`, and the programs of frameworks that it watches.
+/// Packs `kernel-audit` with its hooks, and the framework programs that run under it.
 fn frameworks(folder: &Path) -> Outcome {
     let mut pack = cargo();
     pack.args(["run", "--release", "--locked", "--package", "kernel-audit", "--features", "command"]);
@@ -160,19 +160,19 @@ fn programs() -> Outcome<Vec<String>> {
     Ok(programs)
 }
 
-/// Writes the script that runs programs, and each test of others.
+/// Returns the script that runs `programs`, and each test of the test programs `tests` alone.
 fn run_sh(programs: &[String], tests: &[String]) -> String {
     let mut script = format!(
         r#"#!/usr/bin/env bash
-# Runs every program of this folder, on a machine with a GPU: a line each, with its exit code. What they print goes to
-# files in `logs`, or in the folder that is named as argument. Fails if any of them does not end as it should.
+# Runs every program of this folder, on a machine with a GPU. Prints a line for each, with its exit code. The output of the
+# programs goes to files in `logs`, or in the folder given as argument. Fails if a program does not end as it should.
 cd "$(dirname "${{BASH_SOURCE[0]}}")" || exit 1
 tar -xJf {ARCHIVE} 2>/dev/null || python3 -m tarfile -e {ARCHIVE} . || exit 1
 logs="${{1:-logs}}"
 mkdir -p "$logs" || exit 1
 failed=0
 
-# The exit code that is right, then the program and its arguments.
+# Runs a program. Arguments: the right exit code, the program and its arguments.
 expect() {{
     local right="$1" log code begun
     shift
@@ -207,8 +207,8 @@ expect() {{
 mod tests {
     use super::*;
 
-    /// Runs the script with the programs `persistent` and `other`, which have these texts, and with a test program. Returns
-    /// whether it succeeded, and its output.
+    /// Runs the script with the programs `persistent` and `other` and the test program `driver`, which have these texts.
+    /// Returns whether the script succeeded, and its output.
     fn ends(persistent: &str, other: &str, tests: &str) -> (bool, String) {
         let folder = tempfile::tempdir().expect("a folder");
         let write = |name: &str, text: &str| {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn each_test_has_a_process_and_a_gpu() {
+    fn each_test_runs_alone_and_without_the_simulator() {
         let (success, lines) =
             ends(DEADLOCKS_COLD, SUCCEEDS, &TESTS.replace("0 --exact one", "1 --exact one"));
         assert!(!success && lines.contains("FAIL  driver --exact one"), "{lines}");

@@ -11,7 +11,7 @@ use crate::structure;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Test what this branch changed since it left the branch of this commit [default: what is not committed]
+    /// Test what changed since the common ancestor of HEAD and COMMIT [default: uncommitted changes]
     #[arg(long, value_name = "COMMIT")]
     since: Option<String>,
 }
@@ -29,11 +29,11 @@ pub(crate) fn check(options: &Options) -> Outcome {
     for (package, targets) in &tests {
         run(cargo().args(["test", "--quiet", "--locked", "--package", package]).args(targets))?;
     }
-    println!("left out: crates that use those that changed, and what `.ci/run` does besides");
+    println!("not tested: crates that depend on the changed ones, and the other steps of `.ci/run`");
     Ok(())
 }
 
-/// Returns the files that changed.
+/// Returns the paths of the files that changed.
 fn changed(options: &Options) -> Outcome<BTreeSet<Utf8PathBuf>> {
     let since = match &options.since {
         Some(commit) => git(&["merge-base", commit, "HEAD"])?,
@@ -56,8 +56,8 @@ fn git(args: &[&str]) -> Outcome<String> {
 }
 
 /// Returns the packages to test, each with arguments for `cargo test`. A package with changed files runs its unit tests, and the
-/// integration tests whose own files changed. If a file in `src` changed, it runs all integration tests, except in the slow package
-/// `tests`. A changed page runs the test of links.
+/// integration tests whose own files changed. If a file in `src` changed, the package runs all integration tests, except the slow
+/// package `tests`. A changed `.md` file runs the test `guides`, which checks links and more.
 fn tests(metadata: &Metadata, changed: &BTreeSet<Utf8PathBuf>) -> BTreeMap<String, Vec<String>> {
     let packages = metadata.workspace_packages();
     let mut of_package: BTreeMap<&str, (&Package, Vec<&Utf8PathBuf>)> = BTreeMap::new();
@@ -99,7 +99,7 @@ fn is_library(target: &Target) -> bool {
     target.is_lib() || target.is_proc_macro()
 }
 
-/// Returns the package with the longest folder that has this file: fixtures are packages inside of others.
+/// Returns the innermost package that contains this file. Fixtures are packages inside of other packages.
 fn owner<'a>(packages: &[&'a Package], file: &Utf8PathBuf) -> Option<&'a Package> {
     let folder = |package: &Package| Some(package.manifest_path.parent()?.as_str().len());
     let has =

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::run::{IMAGE_WRITER, Outcome, entries, files_with, keep, stem, workspace};
+use crate::run::{IMAGE_WRITER, Outcome, entries, files_with, stem, workspace, write_or_compare};
 
 pub(crate) const FOLDER: &str = "kernel-registry-ptx/tests/corpus";
 
@@ -26,7 +26,7 @@ pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
             return Err(format!("{}: {}", source.display(), said.trim()).into());
         }
         let image = without_path_hash(String::from_utf8(output.stdout)?);
-        keep(&path, image.as_bytes(), check, IMAGE_WRITER)?;
+        write_or_compare(&path, image.as_bytes(), check, IMAGE_WRITER)?;
     }
     if files_with("ptx", &folder.join("nvcc"))?.len() != sources.len() {
         return Err(format!("{FOLDER}/nvcc has images of sources that are gone; remove them").into());

@@ -5,26 +5,26 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::run::{IMAGE_WRITER, Outcome, files_with, keep, run, target, workspace};
+use crate::run::{IMAGE_WRITER, Outcome, files_with, run, target, workspace, write_or_compare};
 
 const FOLDER: &str = "tests/census/device-launch";
 
 /// Architectures of the machine code. Linked code does not run on later generations.
 const ARCHS: [u32; 4] = [80, 90, 100, 120];
 
-/// Writes an image for each source, or with `check` fails if a committed one differs.
+/// Writes an image for each source, or with `check` fails if a committed image differs.
 pub(crate) fn device_launch(home: &Path, check: bool) -> Outcome {
     let folder = workspace().join(FOLDER);
     let sources = files_with("cu", &folder)?;
     for source in &sources {
-        keep(&source.with_extension("fatbin"), &image(home, source)?, check, IMAGE_WRITER)?;
+        write_or_compare(&source.with_extension("fatbin"), &image(home, source)?, check, IMAGE_WRITER)?;
     }
     println!("{FOLDER}: {} images of nvcc and nvlink", sources.len());
     Ok(())
 }
 
-/// Compiles a source to the same image on every machine. nvcc hashes paths and host headers into names of machine
-/// code, but not of PTX, so the assembler and the device linker start from PTX.
+/// Compiles a source to the same image on every machine. nvcc puts hashes of paths and host headers into symbol names when
+/// it makes machine code, but not when it makes PTX. So the assembler and the device linker start from PTX.
 fn image(home: &Path, source: &Path) -> Outcome<Vec<u8>> {
     let scratch = target().join("device-launch");
     fs::create_dir_all(&scratch)?;
@@ -50,7 +50,7 @@ fn image(home: &Path, source: &Path) -> Outcome<Vec<u8>> {
             .arg("--output-file")
             .arg(&relocatable)
             .arg(&text))?;
-        // nvlink writes its options into the output, but not its inputs: so the library is passed as an input.
+        // nvlink writes its options into the output, but not the paths of its inputs. So the library is passed as an input.
         run(tool("nvlink")
             .arg(format!("--arch=sm_{arch}"))
             .arg("--output-file")

@@ -81,7 +81,7 @@ pub(crate) fn published() -> Outcome<Vec<Package>> {
 pub(crate) const IMAGE_WRITER: &str = "cargo xtask prebuilt";
 
 /// Writes a committed file, or with `check` fails if it differs. `writer` is the command that writes it.
-pub(crate) fn keep(path: &Path, contents: &[u8], check: bool, writer: &str) -> Outcome {
+pub(crate) fn write_or_compare(path: &Path, contents: &[u8], check: bool, writer: &str) -> Outcome {
     if fs::read(path).is_ok_and(|there| there == contents) {
         return Ok(());
     }

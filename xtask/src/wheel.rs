@@ -14,7 +14,7 @@ pub(crate) struct Options {
     #[arg(long)]
     test: bool,
 
-    /// Another target of rustc, aarch64-unknown-linux-gnu for example: run this there, because the command is run to pack the libraries. Untested
+    /// Another target of rustc, such as aarch64-unknown-linux-gnu: run xtask on that machine, because it runs the `kernel-audit` it has built. Untested
     #[arg(long, value_name = "TRIPLE", default_value = TARGET)]
     target: String,
 }
@@ -30,7 +30,7 @@ pub(crate) fn wheel(options: &Options) -> Outcome {
     let folder = out.join("kernel-audit");
     fs::create_dir_all(&folder)?;
     let architecture = options.target.split('-').next().unwrap_or_default();
-    // Cargo does not notice that the linker is another one, so this build has a target folder of its own.
+    // Cargo does not notice that the linker changed, so this build has a target folder of its own.
     let built = std::path::absolute(target())?.join("wheel-build");
     let variables = [
         ("CARGO_TARGET_DIR".to_owned(), built.clone()),

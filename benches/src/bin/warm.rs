@@ -1,5 +1,5 @@
-//! Measures warming a thousand kernels, compared with loading them by hand: as PTX with the driver's cache off and
-//! filled, in many images and in few, and as machine code. The ways take turns, each run in a new process.
+//! Measures warming a thousand kernels against loading them by hand. Cases: PTX with the driver's cache off; PTX with the
+//! cache filled; few large images; machine code. The ways to load take turns, and each run is a new process.
 //!
 //! `cargo run --release -p benches --bin warm` first builds three programs of a thousand kernels, which needs `ptxas`;
 //! then it needs a GPU. `-- --arch 80` makes machine code for another architecture than sm_90, and `-- --programs
@@ -17,10 +17,10 @@ use benches::verdict::{self, Requirement};
 use benches::warming::{IMAGES, KERNELS, LARGE_IMAGES, crates};
 use benches::workshop::{Package, Profile, Workshop};
 
-/// Runs of each way. An extra first run is not counted, because it reads files from disk.
+/// Counted runs of each way to load. An extra first run is not counted, because it reads files from disk.
 const RUNS: usize = 9;
 
-/// Runs of ways that take seconds.
+/// Counted runs of ways that take seconds.
 const FEW: usize = 5;
 
 fn main() -> ExitCode {
@@ -78,7 +78,7 @@ fn measure() -> Result<Vec<Requirement>> {
     Ok(requirements)
 }
 
-/// PTX that the driver has not compiled before.
+/// Measures PTX that the driver has not compiled before.
 fn compiled(program: &Path) -> Result<Vec<Requirement>> {
     let child = |way| Child::new(program).arg(way).env("CUDA_CACHE_DISABLE", "1");
     let ways = [
@@ -86,7 +86,7 @@ fn compiled(program: &Path) -> Result<Vec<Requirement>> {
         Way { what: "`cuLibraryLoadData` in all threads by hand", child: child("libraries") },
     ];
     let [ours, bare] = take_turns("PTX, DRIVER'S CACHE OFF", ways, FEW)?;
-    // Each takes seven seconds.
+    // One counted run, because a run takes seven seconds.
     let ways = [Way { what: "cudarc, one image after the other", child: child("cudarc") }];
     let [cudarc] = take_turns("", ways, 1)?;
     Ok(vec![
@@ -95,7 +95,7 @@ fn compiled(program: &Path) -> Result<Vec<Requirement>> {
     ])
 }
 
-/// PTX in few images, which the driver has not compiled before.
+/// Measures PTX in few images, which the driver has not compiled before.
 fn compiled_in_pieces(program: &Path) -> Result<Vec<Requirement>> {
     let child = |way| Child::new(program).arg(way).env("CUDA_CACHE_DISABLE", "1");
     let ways = [
@@ -110,7 +110,7 @@ fn compiled_in_pieces(program: &Path) -> Result<Vec<Requirement>> {
     Ok(vec![Requirement::at_least("PTX in few images: cudarc / ours", cudarc[0] / ours[0], 8.0, "times")])
 }
 
-/// PTX that the driver compiled in an earlier process.
+/// Measures PTX that the driver compiled in an earlier process.
 fn cached(program: &Path) -> Result<Requirement> {
     let cache = env::temp_dir().join(format!("kernel-registry-warm-{}", std::process::id()));
     let child = |way| {
@@ -157,7 +157,8 @@ struct Way {
     child: Child,
 }
 
-/// Runs each way once, then all of them in turns. Prints and returns the medians of their numbers.
+/// Runs all ways in turns, each `runs` times after a run that is not counted. Prints and returns the medians of the numbers
+/// that each way prints.
 fn take_turns<const N: usize>(title: &str, mut ways: [Way; N], runs: usize) -> Result<[Vec<f64>; N]> {
     const TIMEOUT: Duration = Duration::from_secs(60);
     if !title.is_empty() {

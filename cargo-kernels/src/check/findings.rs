@@ -30,14 +30,14 @@ pub(super) struct Report<'a> {
 pub(super) struct Finding<'a> {
     pub(super) kind: FindingKind,
     pub(super) subject: Subject<'a>,
-    /// The names of the images it concerns.
+    /// The names of the images that the finding concerns.
     pub(super) images: Vec<String>,
     pub(super) message: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FindingKind {
-    /// The image has a kernel of this symbol, but it differs from the declaration or cannot be relied upon.
+    /// The kernel differs from the declaration. `None`: the name is ambiguous, or variants differ in the parameters.
     Mismatch(Option<About>),
     /// The image does not have the kernel.
     Missing,
@@ -116,8 +116,8 @@ impl<'a> Report<'a> {
                 }
                 Some(None) => {
                     let message = format!(
-                        "its image `{file}` is not in the binary: check the one that the linker wrote, \
-                         before it is packed"
+                        "its image `{file}` is not in the binary: check the binary as the linker \
+                         wrote it, before it is packed"
                     );
                     self.add_about(binary, kernel, FindingKind::Unchecked, &[file], message);
                 }
@@ -189,7 +189,7 @@ impl<'a> Report<'a> {
                     Err(error) => missing.push(error),
                 }
             }
-            // A program's kernels may be spread over several images, so the kernel has to be in one of them, not in all.
+            // A program's kernels may be spread over several images, so the kernel has to be in one of the images, not in all.
             if missing.len() == images.len() {
                 let names: Vec<_> = images.iter().map(|(name, _)| name.as_str()).collect();
                 let message = match missing.as_slice() {
@@ -220,7 +220,7 @@ impl<'a> Report<'a> {
             Err(missing @ FindError::Missing { .. }) => return Err(missing),
             Err(error) => (kernel.symbol, vec![(None, error.to_string())]),
             Ok(compared) => {
-                // A kernel that nvcc links may be declared by its name in C++.
+                // A kernel that nvcc links may be declared by its C++ name, so a different symbol is no mismatch.
                 let by_name = |about| kernel.image.is_none() && about == About::Symbol;
                 let wrong = compared.mismatches.into_iter().filter(|wrong| !by_name(wrong.about));
                 (&*compared.entry.symbol, wrong.map(|wrong| (Some(wrong.about), wrong.message)).collect())

@@ -50,7 +50,7 @@ pub(crate) struct Fit {
     #[arg(long, value_name = "GPU", value_parser = gpu)]
     pub(crate) gpu: Option<GpuChoice>,
 
-    /// Its multiprocessors; by default those of the GPU that is named, or of a common product
+    /// Number of the GPU's multiprocessors; by default as the named GPU has, or a common product
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) sms: Option<u32>,
 
@@ -115,7 +115,7 @@ fn companions(text: &str) -> Result<Companions, &'static str> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GpuChoice {
     pub(crate) sm: u32,
-    /// Its product, if the option names one.
+    /// The GPU's product, if the option names a product.
     pub(crate) product: Option<&'static Product>,
 }
 
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn companions_have_figures_behind_their_names() {
+    fn companions_have_figures_after_their_names() {
         let of = |text: &str| text.parse::<Companion>();
         let companion = |threads, shared| Ok(Companion { name: "a::reduce".to_owned(), threads, shared });
         assert_eq!(of("a::reduce"), companion(None, None));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn architectures_are_those_of_the_table() {
+    fn architectures_are_those_of_known_devices() {
         let architecture = GpuChoice { sm: 90, product: None };
         for name in ["sm_90", "90", "sm_90a"] {
             assert_eq!(gpu(name), Ok(architecture));

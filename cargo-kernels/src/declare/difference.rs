@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Lists the items that only one module has, or that differ, one line each, sorted by name.
+/// Lists the items that differ or that only one module has. Each has a line, and the lines are sorted by name.
 pub(super) fn between(old: &str, new: &str) -> Vec<String> {
     let (old, new) = (items(old), items(new));
     let mut lines = BTreeMap::new();
@@ -19,8 +19,8 @@ pub(super) fn between(old: &str, new: &str) -> Vec<String> {
     lines.into_values().collect()
 }
 
-/// Returns the items of a module by their names, without comments and spaces. An item ends with a `;` outside of brackets, a struct
-/// with named fields with its `}`.
+/// Returns the items of a module by their names, without comments and spaces. A struct with named fields ends with its `}`. Other
+/// items end with a `;` outside of brackets.
 fn items(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
     let text = lines.collect::<Vec<_>>().join(" ");
@@ -41,7 +41,6 @@ fn items(text: &str) -> BTreeMap<String, String> {
         if c == '"' {
             quoted(&mut chars, &mut item);
         }
-        // A struct with named fields ends with its bracket.
         let is_struct = c == '}' && text[start..index].contains("struct ");
         if depth == 0 && (c == ';' || is_struct) {
             items.insert(name(&text[start..index]), std::mem::take(&mut item));
@@ -66,10 +65,10 @@ fn quoted(chars: &mut std::str::CharIndices<'_>, item: &mut String) {
     }
 }
 
-/// Returns the kind and the name of an item. The name is the text behind `fn`, `struct` or `use`, up to a bracket.
+/// Returns the kind and the name of an item. The name is the text after `fn`, `struct` or `use`, up to a bracket or colon.
 fn name(item: &str) -> String {
     for (keyword, kind) in [("fn ", "kernel"), ("struct ", "struct"), ("use ", "use")] {
-        // The last keyword counts: earlier ones may be in quoted names of attributes.
+        // The last keyword counts, because strings in attributes can contain keywords.
         if let Some(at) = item.rfind(keyword) {
             let name = item[at + keyword.len()..].split(['(', '<', '{', ':']).next().unwrap_or_default();
             return format!("{kind} `{}`", name.trim());

@@ -16,10 +16,10 @@ use crate::cli::Declare;
 use crate::failure::Failure;
 use crate::unread::Unread;
 
-/// The mark in every file that this command writes.
+/// The text by which this command finds the files that it wrote earlier.
 const MARK: &str = "// Written by `cargo kernels declare`.";
 
-/// The file of a folder's own module.
+/// The name of the file with a folder's own module.
 const MODULE_FILE: &str = "mod.rs";
 
 pub(super) fn run(options: &Declare) -> Result<(), Failure> {
@@ -65,7 +65,7 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
     Err(Failure::Outdated { path: target.clone(), count: lines.len(), remedy: command })
 }
 
-/// Returns the text of each file, by its path in the output. Images and sources without kernels have no file. Adds the variants
+/// Returns the text of each file, by its path in the output. Images and sources without kernels get no file. Adds the variants
 /// that could not be read to `unread`.
 fn files(
     folder: &Path,
@@ -100,9 +100,9 @@ fn files(
         }
     }
     if !shared.structs.is_empty() {
-        let alone = Shared::default();
+        let none_shared = Shared::default();
         let kept = Kept::read(Some(&target.join(&structs_name).with_extension("rs")))?;
-        let definitions = shared::definitions(&shared, &alone, &units);
+        let definitions = shared::definitions(&shared, &none_shared, &units);
         let text = text::structs(&definitions, &kept, &folder.display().to_string(), command);
         modules.entry(PathBuf::new()).or_default().insert(structs_name.clone());
         files.insert(Path::new(&structs_name).with_extension("rs"), text);
@@ -113,7 +113,7 @@ fn files(
             return Err(Failure::SameModule { path: folder.join(path) });
         }
         let mut text = format!(
-            "//! The kernels of `{}`.\n\n{MARK} To update it, do not edit it, but run\n//     {command}\n\n",
+            "//! The kernels of `{}`.\n\n{MARK} Do not edit it. To update it, run\n//     {command}\n\n",
             printable(&folder.join(&path).display().to_string())
         );
         names.iter().for_each(|name| text += &format!("pub mod {name};\n"));
@@ -158,7 +158,7 @@ fn below(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, Failure> {
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let path = entry.path();
-        // Links are not followed: a folder behind a link could contain itself.
+        // Links are not followed: a link could lead to a folder that contains the link.
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             files.extend(below(&path, extensions)?);
         } else if path.extension().is_some_and(|extension| extensions.iter().any(|known| extension == *known))

@@ -1,8 +1,8 @@
 //! Reads an earlier file of `cargo kernels declare`, so that the new file keeps what people added.
 //!
-//! An old declaration is matched to the kernel that its name finds in the current image. What image and source tell is written
-//! anew. The rest is kept: the kernel's name in Rust, arguments, types that are as good, documentation, attributes, comments,
-//! fields of structs, and all other items. People add to the file itself, because a separate file would need a second syntax.
+//! An old declaration is matched to the kernel that its name finds in the current image. The facts that image and source tell are
+//! written anew. The rest is kept: the kernel's name in Rust, arguments, types that say at least as much as the new ones, documentation,
+//! attributes, comments, fields of structs, and all other items. People add to the file itself, because a separate file would need a second syntax.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,10 +25,10 @@ use crate::failure::Failure;
 /// Arguments of `#[gpu_kernel]` that are never kept.
 const WRITTEN: [&str; 5] = ["file", "image", "name", "instances", "arch"];
 
-/// What people added to an earlier file.
+/// The additions of people to an earlier file.
 #[derive(Default)]
 pub(super) struct Kept {
-    /// Lines of the module's documentation, and its attributes.
+    /// Lines of the module's documentation, and the module's attributes.
     pub(super) inner: Vec<String>,
     pub(super) uses: Vec<String>,
     /// Structs whose fields people wrote.
@@ -56,7 +56,7 @@ pub(super) struct OldDeclaration {
 }
 
 impl Kept {
-    /// Reads an earlier file. If it does not exist, nothing is kept.
+    /// Reads an earlier file. If the file does not exist, nothing is kept.
     pub(super) fn read(path: Option<&Path>) -> Result<Kept, Failure> {
         match path.filter(|path| path.exists()) {
             Some(path) => {
@@ -109,7 +109,7 @@ impl Kept {
         }
     }
 
-    /// Returns the old declaration that has one of these symbols and as many generic parameters.
+    /// Returns the old declaration that has one of these symbols and `generics` generic parameters.
     pub(super) fn kernel(&self, symbols: &[&str], generics: usize, image: &Image) -> Option<&OldDeclaration> {
         let is_match = |kernel: &&OldDeclaration| {
             kernel.generics.len() == generics
@@ -207,19 +207,19 @@ impl OldDeclaration {
         self.arguments.iter().filter(|(key, _)| is_new(key)).map(|(_, text)| text.clone()).collect()
     }
 
-    /// Returns the documentation, in which `written` replaces what the command wrote before.
+    /// Returns the documentation. `written` replaces the paragraphs that the command wrote before.
     pub(super) fn docs(&self, written: Vec<String>) -> Vec<String> {
         let line = |line: &String| line.strip_prefix(' ').unwrap_or(line).to_owned();
         let lines: Vec<String> = self.docs.iter().map(line).collect();
         let paragraphs: Vec<&[String]> =
             lines.split(|line| line.is_empty()).filter(|lines| !lines.is_empty()).collect();
         let is_written = |lines: &&[String]| matches!(lines, [line] if is_written(line));
-        let place = paragraphs.iter().position(is_written).unwrap_or(paragraphs.len());
-        let (before, behind) = paragraphs.split_at(place);
-        let behind = behind.iter().filter(|lines| !is_written(lines));
+        let index = paragraphs.iter().position(is_written).unwrap_or(paragraphs.len());
+        let (before, after) = paragraphs.split_at(index);
+        let after = after.iter().filter(|lines| !is_written(lines));
         let mut docs: Vec<String> = Vec::new();
         let written = [written.as_slice()];
-        for lines in before.iter().chain(&written).chain(behind) {
+        for lines in before.iter().chain(&written).chain(after) {
             if !docs.is_empty() {
                 docs.push(String::new());
             }
@@ -228,8 +228,8 @@ impl OldDeclaration {
         docs
     }
 
-    /// Returns the parameters. An old name is kept where the image has none, and an old type where it says at least as much as the
-    /// new one. `is_vague` says that the image tells no types.
+    /// Returns the parameters. An old name is kept where the image has no name, and an old type where it says at least as much as the
+    /// new type. `is_vague` says that the image tells no types.
     pub(super) fn params(
         &self,
         written: Vec<(String, ParamType)>,
@@ -244,8 +244,9 @@ impl OldDeclaration {
                 None => (name, spelled),
                 Some((old_name, old_type)) => {
                     let name = if name == format!("p{index}") { old_name.clone() } else { name };
-                    let is_as_good = is_as_good(old_type, &ty, is_vague) && is_right(old_type, index, entry);
-                    (name, if is_as_good { old_type.clone() } else { spelled })
+                    let says_as_much =
+                        says_as_much(old_type, &ty, is_vague) && is_right(old_type, index, entry);
+                    (name, if says_as_much { old_type.clone() } else { spelled })
                 }
             }
         };
@@ -253,9 +254,9 @@ impl OldDeclaration {
     }
 }
 
-/// Returns whether an old type says at least as much as the new one: a pointer may replace a slice, an `Option` a plain type, and
-/// any type an unknown one.
-fn is_as_good(old: &str, new: &ParamType, is_vague: bool) -> bool {
+/// Returns whether an old type says at least as much as the new type. A pointer may replace a slice, an `Option` may replace a plain
+/// type, and any type may replace an unknown type.
+fn says_as_much(old: &str, new: &ParamType, is_vague: bool) -> bool {
     let (pass, element) = shape(old);
     let is_const = |pass: Pass| matches!(pass, Pass::Slice | Pass::Pointer);
     match (pass, new.pass) {
@@ -266,7 +267,7 @@ fn is_as_good(old: &str, new: &ParamType, is_vague: bool) -> bool {
     }
 }
 
-/// Returns whether the macro accepts the type for the parameter at this index.
+/// Returns whether `#[gpu_kernel]` accepts the type for the parameter at this index.
 fn is_right(ty: &str, index: usize, entry: &Entry) -> bool {
     let (pass, _) = shape(ty);
     let spelled = without_spaces(ty);

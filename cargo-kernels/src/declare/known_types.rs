@@ -3,12 +3,12 @@
 use kernel_registry_format::RustType;
 use kernel_registry_image::Scalar;
 
-/// The element type of a pointer to something unknown.
+/// The element type of a pointer to an unknown type.
 pub(super) const VOID: &str = "core::ffi::c_void";
 
 /// Returns the Rust type for a number type of C++.
 pub(super) fn number(scalar: Scalar) -> &'static str {
-    // `char` accepts `i8` and `u8`. `i8` comes first, because `char` is signed on CUDA's hosts.
+    // `char` accepts `i8` and `u8`. `i8` comes first, because `char` is signed on x86.
     const NUMBERS: [&str; 11] = ["bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
     let accepts = |name: &&str| RustType::named(name).is_some_and(|number| scalar.accepts(number));
     NUMBERS.into_iter().find(accepts).unwrap_or("u8")

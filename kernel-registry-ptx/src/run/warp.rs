@@ -21,11 +21,11 @@ pub(crate) struct Warp {
     pub block: usize,
     /// The special registers of the warp.
     pub special: [Row; 10],
-    /// The registers of all active calls, those of the outermost call first.
+    /// The registers of all active calls, beginning with the outermost call.
     pub rows: Vec<Row>,
     /// Local memory, lane by lane.
     pub local: Vec<u8>,
-    /// Bytes of local memory of a lane.
+    /// The size of a lane's local memory in bytes.
     pub local_size: u64,
     pub splits: Vec<Split>,
     /// The mask of lanes that are threads of the block.
@@ -37,7 +37,7 @@ pub(crate) struct Warp {
     pub spin: Spin,
 }
 
-/// What the instructions of a warp can access outside of the warp.
+/// The state outside of a warp that the warp's instructions can access.
 pub(crate) struct Context<'a> {
     pub program: &'a Program,
     /// The special registers of the grid, and the constants of the program.
@@ -49,14 +49,14 @@ pub(crate) struct Context<'a> {
     pub barrier: &'a mut Barrier,
 }
 
-/// A fault, with its lane and its instruction.
+/// A fault, with the lane and the instruction that caused it.
 pub(crate) struct Stopped {
     pub at: usize,
     pub lane: usize,
     pub kind: FaultKind,
 }
 
-/// What happens to a split after an instruction.
+/// The effect of an instruction on its split.
 pub(crate) enum Next {
     /// The split continues at a later instruction.
     Goes,
@@ -83,7 +83,7 @@ pub(crate) struct Split {
     pub wait: Wait,
     /// The generation of the cluster's barrier at which these threads arrived.
     pub arrived: u64,
-    /// The value of the warp's instruction count when the split last began to run.
+    /// The value of `spin.now` when the split last began to run.
     pub ran: u64,
 }
 
@@ -164,7 +164,7 @@ impl Warp {
         self.spin = Spin::default();
     }
 
-    /// Makes room for this many registers.
+    /// Allocates registers up to this number.
     pub(crate) fn reserve(&mut self, registers: usize) {
         if self.rows.len() < registers {
             self.rows.resize_with(registers, || row(0));
@@ -176,7 +176,7 @@ impl Warp {
         [0, 1, 2].map(|axis| self.special[axis][lane].get() as u32)
     }
 
-    /// Splits off lanes, which continue at another instruction.
+    /// Splits lanes off from a split. They continue at the instruction `at`.
     pub(crate) fn part(&mut self, index: usize, lanes: u32, at: usize) {
         let split = &mut self.splits[index];
         split.lanes &= !lanes;

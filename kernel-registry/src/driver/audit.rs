@@ -8,7 +8,7 @@ type Ready = unsafe extern "C" fn();
 
 impl Driver {
     /// Tells an audit that the program uses this crate.
-    pub(super) fn attach(&self) {
+    pub(super) fn tell_audit(&self) {
         // SAFETY: `Ready` is the type of this function.
         if let Some(attach) = unsafe { self.find_of_audit::<Ready>(c"kernel_registry_audit_attach") } {
             // SAFETY: this function may be called at any time.

@@ -84,10 +84,10 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     let (job, watch) = (work.job, work.watch);
     let mut images = Images::default();
     let baked = baked::load(work, pending);
-    let (modules, libraries) = sort(work, pending, &baked, &mut images);
+    let (modules, libraries) = group(work, pending, &baked, &mut images);
     let mut sources: Vec<Source> = libraries.iter().map(|part| part.source.clone()).collect();
     if !sources.is_empty() {
-        // Our own kernels are launched in a later stage, but compiled now, in parallel with the others.
+        // The kernels of kernel-registry itself are launched in a later stage, but compiled now, in parallel with the others.
         let arch = work.device.arch;
         sources.extend(work.needs(pending).image().and_then(|image| match Route::choose(image, arch) {
             Route::Library { text } => {
@@ -111,8 +111,9 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
             let code = MachineCode::Image;
             images.add(Loading { image, is_piece: false, result, code, is_new: true }, &kernels);
         }
-        // In eager mode `cuLibraryLoadData` waits for the device once the image is compiled. In lazy mode it waits only
-        // for images with managed variables; for other images, resolving the library's kernels waits.
+        // Announces a compilation, which may also wait: in eager mode `cuLibraryLoadData` waits for the device once the
+        // image is compiled. In lazy mode `cuLibraryLoadData` waits only for images with managed variables. For other
+        // images, resolving the library's kernels waits.
         if compiling.is_some() {
             watch.compiles("cuLibraryLoadData");
         }
@@ -142,7 +143,7 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
 
 /// Groups kernels by the modules and libraries to load. Adds the images that are loaded already to `images`; `new` are the images that
 /// were loaded just now.
-fn sort<'p>(
+fn group<'p>(
     work: &Work<'_>,
     pending: &[&'p Planned],
     new: &BTreeSet<usize>,
@@ -216,7 +217,7 @@ const SLOW: Duration = Duration::from_millis(4);
 
 /// Has the driver compile images and pieces, on as many threads as help. Returns the libraries by index in `sources`.
 fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeMap<usize, Compiled> {
-    // The largest source comes first, so that no thread compiles it alone at the end.
+    // The largest source comes first. If it came last, one thread would compile it while all others are idle.
     let mut order: Vec<_> = (0..sources.len()).collect();
     order.sort_by_key(|number| Reverse(sources[*number].piece.len()));
     let (next, compiled) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
@@ -262,14 +263,15 @@ fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeM
 
 fn compile(current: &Current<'_>, source: &Source, threads: usize) -> Compiled {
     let Source { piece, is_text } = source;
-    // A large image that was not cut would keep one thread busy after all others are done. So the driver compiles it in several
-    // threads, if it can.
+    // A large image that was not cut would keep one thread busy after all others are done. So the driver compiles the image in
+    // several threads, if the driver can.
     let is_slow = piece.is_whole() && piece.len() >= pieces::LARGE && threads > 1;
     piece.library(|| current.load_library(&piece.code(*is_text), is_slow.then_some(threads)))
 }
 
-/// Loads an image as a module, after the driver has refused the image, or a piece of it, as a library, or its baked code. If the driver
-/// refuses the module too, the error has a log with the line numbers of the image. Otherwise the module replaces the piece.
+/// Loads an image as a module, after the driver has refused the image, or a piece of it, as a library, or has refused its baked
+/// code. If the driver refuses the module too, the error has a log with the line numbers of the image. If the driver accepts the
+/// module, it replaces a refused piece or baked code; a refused whole image stays refused.
 pub(super) fn load_again(
     work: &mut Work<'_>,
     loading: &Loading,
@@ -284,6 +286,7 @@ pub(super) fn load_again(
         return Ok(Handle::Module(*module));
     }
     let refused = |error: LoadError| Err(cause(error, work.free));
+    // No fatbin has machine code for architecture 0, so this only tells plain PTX from a fatbin.
     let Route::Library { text } = Route::choose(bytes, 0) else { return refused(error.into()) };
     work.watch.call("cuModuleLoadDataEx", file);
     match work.current.load_module(&Code::new(bytes, text)) {

@@ -10,7 +10,7 @@ use tests::{cargo_kernels_command, scratch_folder};
 
 use super::{audit, events, python, text};
 
-/// A program that says that it is ready, and then launches `late` and `later` from a library, from a module and in a second context.
+/// A program that says that it is ready, launches `late` and `later` from a library, and then loads a module with a function `late`.
 pub(super) const LATE: &str = r#"
 cuda.kernel_registry_audit_ready()
 assert launch(library, b'late') == 0
@@ -21,7 +21,7 @@ assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late') == 0
 print('done')
 "#;
 
-/// The beginning of programs with a kernel that spins until `flag` is set. `spin()` launches that kernel in a stream of its own.
+/// The beginning of programs with a kernel that spins until `flag` is set. `spin()` launches this kernel in a stream of its own.
 pub(super) const SPINNING: &str = r"
 SPIN = b'''.version 8.0
 .target sm_75
@@ -110,7 +110,7 @@ fn late_loads_are_preloaded_in_the_next_run() {
         ["late", "later", "image"].iter().all(|name| loads.iter().any(|event| event["subject"] == *name))
     );
     let loaded = events(&second.1, "image");
-    assert!(loaded.is_empty(), "the program got what was preloaded: {loaded:#?}");
+    assert!(loaded.is_empty(), "the program got the preloaded images: {loaded:#?}");
 
     // The file and its copies of images are moved to another folder.
     let moved = scratch_folder().join("moved.preload");
@@ -119,11 +119,11 @@ fn late_loads_are_preloaded_in_the_next_run() {
     program.file = moved;
     assert_eq!(findings(&program.preload()), 0);
 
-    // A run without late loads records what it was given by `--preload`.
+    // A run without late loads records again what `--preload` names.
     let again = scratch_folder().join("again.preload");
     let both = [options("--preload", &program.file), options("--record", &again)].concat();
     assert_eq!(findings(&program.run(&both)), 0);
-    // The new file needs no copies of the old one.
+    // The new file does not need the image copies that belong to the old file.
     fs::remove_dir_all(images(&program.file)).unwrap();
     program.file = again;
     assert_eq!(findings(&program.preload()), 0);
@@ -148,7 +148,7 @@ fn all_loads_of_a_program_that_is_never_ready_are_recorded() {
     assert_eq!(loads.count(), 0, "{late:#?}{recorded}");
 }
 
-/// A compiler at run time may make images that differ in a constant only.
+/// A program that compiles at run time can make images that differ in one constant only.
 #[test]
 fn images_that_differ_in_one_byte_are_both_preloaded() {
     needs_python!();
@@ -175,18 +175,18 @@ print('done')
     assert_eq!(findings(&program.preload()), 0, "{recorded}");
 }
 
-/// The hash of a long image covers only parts of it, so different images can have the same hash.
+/// The hash of a long image covers only parts of the image, so different images can have the same hash.
 #[test]
 fn images_of_one_hash_are_both_preloaded() {
     needs_python!();
     let program = Program::new(
         r#"
 cuda.kernel_registry_audit_ready()
-length, place = 1 << 20, 10 * (1 << 14) + 9000
+length, offset = 1 << 20, 10 * (1 << 14) + 9000
 for value in [b'7', b'8', b'7']:
     library = ctypes.c_void_p()
     code = (PTX + b'// ').ljust(length, b'-')
-    code = code[:place] + value + code[place + 1:]
+    code = code[:offset] + value + code[offset + 1:]
     assert cuda.cuLibraryLoadData(ctypes.byref(library), code, None, None, 0, None, None, 0) == 0
     assert launch(library, b'late') == 0
 print('done')
@@ -225,7 +225,7 @@ print('done')
     assert_eq!(findings(&program.preload()), 0, "{recorded}");
 }
 
-/// A new context can have the address of a destroyed one, and must not inherit its preloads.
+/// A new context can have the address of a destroyed context. The preloads of the destroyed context must not count for the new one.
 #[test]
 fn a_context_that_was_reset_is_preloaded_again() {
     needs_python!();
@@ -270,7 +270,7 @@ print('done')
     assert!(recorded.lines().any(|line| line.starts_with("3 x module ")), "{recorded}");
     assert!(!recorded.contains("prime"), "these kernels need nothing: {recorded}");
     let second = program.preload();
-    assert_eq!(findings(&second), 1, "the one that the driver refuses: {}", text(&second.0.stderr));
+    assert_eq!(findings(&second), 1, "the image that the driver refuses: {}", text(&second.0.stderr));
 }
 
 #[test]
@@ -324,7 +324,7 @@ print('done')
     assert_eq!(text(&output.stdout), "done", "{}", text(&output.stderr));
 }
 
-/// An option of a library can be a table that the driver fills in.
+/// Loads with options are not preloaded, because an option can be a table that the driver fills in.
 #[test]
 fn a_library_with_options_is_loaded_by_the_driver() {
     needs_python!();
@@ -387,7 +387,7 @@ fn threads_and_contexts_share_what_is_preloaded() {
     let before = findings(&audit(&options("--record", &file), &command));
     for _ in 0..3 {
         let run = audit(&options("--preload", &file), &command);
-        // One thread says that the program is ready before other threads have their contexts.
+        // Some late loads remain: one thread says that the program is ready before other threads have their contexts.
         assert!(findings(&run) * 10 < before, "{}: {}", before, text(&run.0.stderr));
         let failed: Vec<_> = preloaded(&run.1).into_iter().filter(|event| event["result"] != 0).collect();
         assert!(failed.is_empty(), "{failed:#?}");
@@ -419,8 +419,8 @@ fn a_stale_preload_is_reported_and_the_program_goes_on() {
     findings(&program.record());
     let recorded = program.recorded();
 
-    // Each change makes one line wrong: an unknown kernel, a file that changed, is gone, is too short or is a device, and a stack limit
-    // that no GPU has.
+    // Each text has one wrong line: a kernel that the image lacks, or a file that changed, is gone, is too short or is a device. Each
+    // text also has a stack limit that no GPU has.
     let image = recorded.lines().find(|line| line.starts_with("library ")).unwrap();
     let path = image.splitn(5, ' ').nth(4).unwrap();
     let text_of = |lines: &str| {

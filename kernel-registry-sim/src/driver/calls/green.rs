@@ -16,13 +16,13 @@ use crate::driver::result::{Answer, Code};
 use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::wait::WaitReason;
 
-/// `CUdevResource`. Callers read words 0 and 24 to 26. The driver uses the other words for itself.
+/// The words of a `CUdevResource`. Callers read words 0 and 24 to 26. The driver uses the other words for itself.
 type Resource = [u32; 36];
 
 /// `CU_DEV_RESOURCE_TYPE_SM`.
 const SM: u32 = 1;
 
-/// Describes multiprocessors of a device. A result of a split cannot be split again.
+/// Describes multiprocessors of a device. `is_split` marks the result of a split, which cannot be split again.
 fn describe(device: usize, span: Span, is_split: bool, (least, alignment): (u32, u32)) -> Resource {
     let mut words = [0; 36];
     words[..4].copy_from_slice(&[SM, device as u32, span.first, is_split.into()]);
@@ -30,7 +30,7 @@ fn describe(device: usize, span: Span, is_split: bool, (least, alignment): (u32,
     words
 }
 
-/// Reads a description: returns the device, and its multiprocessors that are described.
+/// Reads a description. Returns the device, and the described multiprocessors.
 fn parse(state: &State, words: &Resource) -> Answer<(usize, Span)> {
     if words[0] != SM {
         return Err(Code::INVALID_RESOURCE_TYPE);
@@ -76,8 +76,7 @@ calls! {
         }
         let (smallest, alignment) = granularity(&state.devices[device].kind);
         let size = least.max(smallest).next_multiple_of(alignment).min(span.count);
-        // For groups of 8, an H200 makes 15 and not 16. Its results for the other sizes that were tried agree with
-        // this.
+        // An H200 makes 15 groups of 8, where this formula gives 16. For all other tried sizes they agree.
         let most = span.count / size.max(1);
         if groups.is_null() {
             return count.set(most);
@@ -115,7 +114,7 @@ calls! {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
         let Description { device: of, span } = *state.descriptions.get(description)?;
-                // The flag `CU_GREEN_CTX_DEFAULT_STREAM` is required.
+        // The flag `CU_GREEN_CTX_DEFAULT_STREAM` is required.
         if of != device || flags != 1 || span.count == 0 {
             return Err(Code::INVALID_VALUE);
         }

@@ -8,7 +8,7 @@ use crate::ptx::{ALIGNMENT, Spec};
 /// A resident kernel with its grid, and a probe kernel that is launched beside it with one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
-    pub(crate) presses: Presses,
+    pub(crate) scarce: ScarceResource,
     pub(crate) resident: Spec,
     pub(crate) grid: u32,
     pub(crate) probe: Spec,
@@ -16,7 +16,7 @@ pub(crate) struct Pair {
 
 /// The resource that the pair should run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Presses {
+pub(crate) enum ScarceResource {
     Threads,
     Blocks,
     Registers,
@@ -35,9 +35,15 @@ const MOST: u32 = 240;
 
 const BLOCKS: [u32; 10] = [32, 64, 128, 128, 256, 256, 384, 512, 768, 1024];
 
-impl Presses {
+impl ScarceResource {
     pub(crate) fn any(rng: &mut Rng) -> Self {
-        let all = [Presses::Threads, Presses::Blocks, Presses::Registers, Presses::Shared, Presses::Anything];
+        let all = [
+            ScarceResource::Threads,
+            ScarceResource::Blocks,
+            ScarceResource::Registers,
+            ScarceResource::Shared,
+            ScarceResource::Anything,
+        ];
         all[rng.usize(..all.len())]
     }
 }
@@ -55,17 +61,17 @@ impl Pair {
     /// Returns a random pair. The same device, seed and index give the same pair.
     pub(crate) fn random(device: &Device, seed: u64, index: u64) -> Self {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(index));
-        let presses = Presses::any(&mut rng);
-        let mut pairs = std::iter::repeat_with(|| Self::attempt(device, presses, &mut rng));
+        let scarce = ScarceResource::any(&mut rng);
+        let mut pairs = std::iter::repeat_with(|| Self::attempt(device, scarce, &mut rng));
         pairs.find_map(|pair| pair).expect("an endless number of attempts")
     }
 
-    /// Generates a pair. Returns `None` if the device cannot run one of the kernels.
-    fn attempt(device: &Device, presses: Presses, rng: &mut Rng) -> Option<Self> {
-        let resident = resident_kernel(device, presses, rng);
+    /// Generates a pair. Returns `None` if the device cannot run its resident kernel or its probe kernel.
+    fn attempt(device: &Device, scarce: ScarceResource, rng: &mut Rng) -> Option<Self> {
+        let resident = resident_kernel(device, scarce, rng);
         let capacity = residency(device, &resident.launch(1)).ok()?.per_processor;
-        let on_each = match presses {
-            Presses::Blocks => capacity.saturating_sub(rng.u32(0..=1)).max(1),
+        let on_each = match scarce {
+            ScarceResource::Blocks => capacity.saturating_sub(rng.u32(0..=1)).max(1),
             _ => rng.u32(1..=capacity.max(1)),
         };
         let some = rng.u32(1..device.processors.max(2));
@@ -79,9 +85,9 @@ impl Pair {
         };
         let mut processor = Processor::new(device);
         processor.put(&resident.launch(grid), (grid / device.processors).min(capacity));
-        let probe = probe_kernel(device, presses, &processor, rng);
+        let probe = probe_kernel(device, scarce, &processor, rng);
         probe.launch(1).check(device).ok()?;
-        Some(Pair { presses, resident, grid, probe })
+        Some(Pair { scarce, resident, grid, probe })
     }
 }
 
@@ -98,20 +104,20 @@ fn threads(rng: &mut Rng) -> u32 {
     }
 }
 
-pub(crate) fn resident_kernel(device: &Device, presses: Presses, rng: &mut Rng) -> Spec {
-    let threads = match presses {
-        Presses::Blocks => *rng.choice(&[1, 32, 32, 48, 64]).unwrap_or(&32),
-        Presses::Shared => *rng.choice(&[32, 64, 128, 256]).unwrap_or(&32),
+pub(crate) fn resident_kernel(device: &Device, scarce: ScarceResource, rng: &mut Rng) -> Spec {
+    let threads = match scarce {
+        ScarceResource::Blocks => *rng.choice(&[1, 32, 32, 48, 64]).unwrap_or(&32),
+        ScarceResource::Shared => *rng.choice(&[32, 64, 128, 256]).unwrap_or(&32),
         _ => threads(rng),
     };
     let most = most_registers(device, threads);
-    let registers = match presses {
-        Presses::Registers | Presses::Anything => rng.u32(FEWEST..=most.max(FEWEST)),
+    let registers = match scarce {
+        ScarceResource::Registers | ScarceResource::Anything => rng.u32(FEWEST..=most.max(FEWEST)),
         _ => rng.u32(FEWEST..=32),
     };
-    let uses_shared = match presses {
-        Presses::Shared => rng.u32(0..4) > 0,
-        Presses::Anything => rng.bool(),
+    let uses_shared = match scarce {
+        ScarceResource::Shared => rng.u32(0..4) > 0,
+        ScarceResource::Anything => rng.bool(),
         _ => false,
     };
     let (static_shared, dynamic_shared) =
@@ -132,8 +138,14 @@ fn split(bytes: u32, rng: &mut Rng) -> (u32, u32) {
     (fixed, bytes - fixed)
 }
 
-/// Generates a probe kernel that takes about what the resident kernel leaves of a multiprocessor.
-pub(crate) fn probe_kernel(device: &Device, presses: Presses, left: &Processor<'_>, rng: &mut Rng) -> Spec {
+/// Generates a probe kernel that takes about as much as is left of a multiprocessor. `left` has the resident blocks on that
+/// multiprocessor.
+pub(crate) fn probe_kernel(
+    device: &Device,
+    scarce: ScarceResource,
+    left: &Processor<'_>,
+    rng: &mut Rng,
+) -> Spec {
     let few = Spec {
         threads: 32,
         registers: rng.u32(FEWEST..=24),
@@ -144,14 +156,14 @@ pub(crate) fn probe_kernel(device: &Device, presses: Presses, left: &Processor<'
     // The probe takes one unit less than is left, all that is left, or one or two units more.
     let units_more = rng.i64(-1..=2);
     let more = |unit: u32| i64::from(unit) * units_more;
-    match presses {
-        Presses::Threads => {
+    match scarce {
+        ScarceResource::Threads => {
             let warps = i64::from((device.threads - left.threads().min(device.threads)) / 32) + more(1);
             let threads = warps.clamp(1, 32) as u32 * 32;
             Spec { threads: threads - if rng.bool() { 0 } else { rng.u32(0..32) }, ..few }
         }
-        Presses::Blocks => Spec { threads: rng.u32(1..=64), ..few },
-        Presses::Registers => {
+        ScarceResource::Blocks => Spec { threads: rng.u32(1..=64), ..few },
+        ScarceResource::Registers => {
             let threads = threads(rng);
             let warps_of_part = threads.div_ceil(32).div_ceil(4);
             let units = (device.registers - left.registers().min(device.registers)) / 4 / 256;
@@ -159,7 +171,7 @@ pub(crate) fn probe_kernel(device: &Device, presses: Presses, left: &Processor<'
             let most = most_registers(device, threads).max(FEWEST);
             Spec { threads, registers: registers.clamp(FEWEST.into(), most.into()) as u32, ..few }
         }
-        Presses::Shared => {
+        ScarceResource::Shared => {
             // `all` is the present carve-out, or the largest carve-out.
             let all = if rng.bool() { left.carveout().unwrap_or(device.shared) } else { device.shared };
             let unit = *rng.choice(&[128, 1024, 4096]).unwrap_or(&128);
@@ -168,7 +180,7 @@ pub(crate) fn probe_kernel(device: &Device, presses: Presses, left: &Processor<'
             let (static_shared, dynamic_shared) = split(bytes, rng);
             Spec { threads: 64, static_shared, dynamic_shared, ..few }
         }
-        Presses::Anything => {
+        ScarceResource::Anything => {
             let threads = threads(rng);
             let registers = rng.u32(FEWEST..=most_registers(device, threads).max(FEWEST));
             let bytes = if rng.bool() { rng.u32(0..=device.block_shared) } else { 0 };

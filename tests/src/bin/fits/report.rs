@@ -194,7 +194,7 @@ impl Report {
 fn trial(trial: &Trial) -> Value {
     json!({
         "index": trial.index,
-        "presses": format!("{:?}", trial.pair.presses).to_lowercase(),
+        "presses": format!("{:?}", trial.pair.scarce).to_lowercase(),
         "stays": kernel(&trial.pair.resident, &trial.resident),
         "passes": kernel(&trial.pair.probe, &trial.probe),
         "grid": trial.pair.grid,

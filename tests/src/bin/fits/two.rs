@@ -8,7 +8,7 @@ use fastrand::Rng;
 use kernel_registry_cuda::fit::{Processor, Residents, residency};
 
 use crate::gpu::{Area, Gpu, Loaded, Outcome};
-use crate::pair::{Presses, probe_kernel, resident_kernel};
+use crate::pair::{ScarceResource, probe_kernel, resident_kernel};
 use crate::ptx::{Role, Spec, Word};
 use crate::trial::{all_arrived, within};
 
@@ -21,26 +21,27 @@ struct Two {
 }
 
 impl Two {
-    /// Returns two random resident kernels. The same device, seed and index give the same kernels.
+    /// Returns two random resident kernels and a probe kernel. The same device, seed and index give the same kernels.
     fn random(gpu: &Gpu, seed: u64, index: u64) -> Two {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(index));
-        let mut attempts = std::iter::repeat_with(|| Self::attempt(gpu, &mut rng));
+        let mut attempts = std::iter::repeat_with(|| Self::generate(gpu, &mut rng));
         attempts.find_map(|two| two).expect("an endless number of attempts")
     }
 
-    fn attempt(gpu: &Gpu, rng: &mut Rng) -> Option<Two> {
-        let (device, presses) = (&gpu.device, Presses::any(rng));
-        let (first, second) = (resident_kernel(device, presses, rng), resident_kernel(device, presses, rng));
+    /// Generates the kernels. Returns `None` if the device cannot run one of them.
+    fn generate(gpu: &Gpu, rng: &mut Rng) -> Option<Two> {
+        let (device, scarce) = (&gpu.device, ScarceResource::any(rng));
+        let (first, second) = (resident_kernel(device, scarce, rng), resident_kernel(device, scarce, rng));
         let all = residency(device, &first.launch(1)).ok()?.capacity as u32;
-        // Often there is one block on each multiprocessor, or one on only some: then the second kernel goes to the others.
+        // In many trials some multiprocessors have no block of the first kernel, and blocks of the second kernel go there.
         let grid = match rng.u32(0..3) {
             0 => device.processors.min(all),
             1 => rng.u32(1..=device.processors.min(all)),
             _ => rng.u32(1..=all),
         };
-        let stay = [first.launch(grid)];
-        let capacity = Residents::new(device, &stay).residency(&second.launch(1)).ok()?.capacity as u32;
-        // Sometimes the grid has more blocks than should have room.
+        let residents = [first.launch(grid)];
+        let capacity = Residents::new(device, &residents).residency(&second.launch(1)).ok()?.capacity as u32;
+        // In some trials the second grid has more blocks than should have room.
         let second_grid = match rng.u32(0..4) {
             0 => capacity + rng.u32(1..=device.processors),
             1 => capacity.max(1),
@@ -49,13 +50,13 @@ impl Two {
         let mut processor = Processor::new(device);
         processor.put(&first.launch(grid), grid / device.processors);
         processor.put(&second.launch(1), second_grid / device.processors);
-        let third = probe_kernel(device, presses, &processor, rng);
+        let third = probe_kernel(device, scarce, &processor, rng);
         third.launch(1).check(device).ok()?;
         Some(Two { first: (first, grid), second: (second, second_grid), third })
     }
 }
 
-/// The counts of computed answers, and how many of them the device proved wrong.
+/// Numbers of computed answers "fits" and "does not fit", and how many of each the device proved wrong.
 #[derive(Default)]
 struct Answers {
     fits: u64,
@@ -65,6 +66,7 @@ struct Answers {
 }
 
 impl Answers {
+    /// Adds an answer: whether the kernel should fit, and whether it did.
     fn add(&mut self, computed: bool, did: bool) {
         let (all, wrong) = match computed {
             true => (&mut self.fits, &mut self.fits_wrong),
@@ -85,14 +87,15 @@ impl fmt::Display for Answers {
     }
 }
 
-/// Makes all trials. The exit code is 1 if a kernel does not fit although it should.
-pub(crate) fn compare(gpu: &Gpu, seed: u64, count: u64, number: &AtomicU64) -> Outcome<ExitCode> {
+/// Makes all trials. `progress` is the number of the current trial. The exit code is 1 if a kernel does not fit although it should,
+/// or if more than 2 % of the trials could not be made.
+pub(crate) fn compare(gpu: &Gpu, seed: u64, count: u64, progress: &AtomicU64) -> Outcome<ExitCode> {
     println!("{}, seed {seed}", gpu.words());
     let (mut second, mut third, mut untried) = (Answers::default(), Answers::default(), 0);
     for index in 0..count {
-        number.store(index + 1, Ordering::Relaxed);
+        progress.store(index + 1, Ordering::Relaxed);
         let two = Two::random(gpu, seed, index);
-        match attempt(gpu, &two) {
+        match try_kernels(gpu, &two) {
             Ok(seen) => {
                 if seen.first_fits {
                     second.add(seen.second.0, seen.second.1);
@@ -129,7 +132,8 @@ struct Seen {
     third: Option<(bool, bool)>,
 }
 
-fn attempt(gpu: &Gpu, two: &Two) -> Outcome<Seen> {
+/// Loads the kernels, makes a trial, and unloads the kernels.
+fn try_kernels(gpu: &Gpu, two: &Two) -> Outcome<Seen> {
     let ((first, first_grid), (second, second_grid)) = (two.first, two.second);
     let (first, second) = (gpu.load(first, Role::Resident)?, gpu.load(second, Role::Resident)?);
     let third = gpu.load(two.third, Role::Probe)?;
@@ -141,6 +145,7 @@ fn attempt(gpu: &Gpu, two: &Two) -> Outcome<Seen> {
     seen
 }
 
+/// Launches the resident kernels with their grids, then the probe kernel, and ends all of them.
 fn run(gpu: &Gpu, first: (&Loaded, u32), second: (&Loaded, u32), third: &Loaded) -> Outcome<Seen> {
     let launches = [first.0.launch(first.1), second.0.launch(second.1)];
     let residents = |count| Residents::new(&gpu.device, &launches[..count]);
@@ -149,21 +154,21 @@ fn run(gpu: &Gpu, first: (&Loaded, u32), second: (&Loaded, u32), third: &Loaded)
     if !gpu.has_words_for(first.1) || !gpu.has_words_for(second.1) {
         return Err("a grid is too large".into());
     }
-    let number = gpu.next_number();
-    let launch = |kernel: &Loaded, grid, stream, area| gpu.launch(kernel, grid, stream, area, number);
+    let trial = gpu.next_number();
+    let launch = |kernel: &Loaded, grid, stream, area| gpu.launch(kernel, grid, stream, area, trial);
     launch(first.0, first.1, gpu.resident, Area::First)?;
-    let first_fits = all_arrived(gpu, Area::First, first.1, number) == first.1;
+    let first_fits = all_arrived(gpu, Area::First, first.1, trial) == first.1;
     launch(second.0, second.1, gpu.second, Area::Second)?;
-    let second_fits = first_fits && all_arrived(gpu, Area::Second, second.1, number) == second.1;
+    let second_fits = first_fits && all_arrived(gpu, Area::Second, second.1, trial) == second.1;
     let ran = if second_fits {
         launch(third, 1, gpu.probe, Area::First)?;
-        Some(within(gpu.window, || gpu.is_set(Area::First, Word::Done, number)))
+        Some(within(gpu.window, || gpu.is_set(Area::First, Word::Done, trial)))
     } else {
         None
     };
-    let left_early = [Area::First, Area::Second].into_iter().any(|area| gpu.is_set(area, Word::Over, number));
-    gpu.set(Area::First, Word::Flag, number);
-    gpu.set(Area::Second, Word::Flag, number);
+    let left_early = [Area::First, Area::Second].into_iter().any(|area| gpu.is_set(area, Word::Over, trial));
+    gpu.set(Area::First, Word::Flag, trial);
+    gpu.set(Area::Second, Word::Flag, trial);
     gpu.synchronize()?;
     if left_early {
         return Err("a kernel left before it was told to".into());
