@@ -38,7 +38,7 @@ impl Child {
         Ok(text.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?)
     }
 
-    /// Runs the process, and returns its output. It is killed if it takes longer than `timeout`.
+    /// Runs the process, and returns the output. The process is killed if it takes longer than `timeout`.
     pub fn output(&mut self, timeout: Duration) -> Result<String> {
         let mut child = self.0.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         // Read both pipes while it runs: a process with much output would block otherwise.

@@ -1,4 +1,4 @@
-//! `cargo kernels check`: compares the declarations of a binary with images, its own or others.
+//! `cargo kernels check`: compares the declarations of a binary with the binary's own images or with other images.
 
 mod findings;
 mod json;

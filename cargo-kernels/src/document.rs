@@ -170,7 +170,7 @@ pub(crate) struct ImageParam {
     offset: u32,
     pub(crate) size: u32,
     align: Option<u32>,
-    /// Its type in PTX.
+    /// The parameter's type in PTX.
     pub(crate) ptx: Option<String>,
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{environment, variables};
 
-/// What happens to calls that are late after the program is ready.
+/// The treatment of calls that are late after the program is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AfterReady {
@@ -21,7 +21,7 @@ pub enum AfterReady {
     Abort,
 }
 
-/// What happens when a call does not return.
+/// The reaction to a call that does not return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnHang {

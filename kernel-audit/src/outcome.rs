@@ -1,4 +1,4 @@
-//! What [`install`](crate::install()) returns, and why a process is not watched.
+//! Defines the result of [`install`](crate::install()), and the reasons why a process is not watched.
 
 use std::error::Error;
 use std::fmt;

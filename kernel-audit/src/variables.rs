@@ -14,7 +14,7 @@ pub const RECORDS: &str = "KERNEL_REGISTRY_AUDIT_RECORDS";
 /// A word in the file names of records. It tells apart the runs that write to one folder.
 pub const RUN: &str = "KERNEL_REGISTRY_AUDIT_RUN";
 
-/// What happens to calls that are late after the program is ready: `report`, `refuse` or `abort`.
+/// The treatment of calls that are late after the program is ready: `report`, `refuse` or `abort`.
 pub const AFTER_READY: &str = "KERNEL_REGISTRY_AUDIT_AFTER_READY";
 
 /// The seconds after which the program counts as ready.
@@ -29,7 +29,7 @@ pub const EVENTS: &str = "KERNEL_REGISTRY_AUDIT_EVENTS";
 /// The seconds after which a call counts as hanging. 5 by default.
 pub const HANG_AFTER: &str = "KERNEL_REGISTRY_AUDIT_HANG_AFTER";
 
-/// What happens when a call hangs: `report` or `abort`.
+/// The reaction to a call that hangs: `report` or `abort`.
 pub const ON_HANG: &str = "KERNEL_REGISTRY_AUDIT_ON_HANG";
 
 /// Set if the command ends the program, and writes the report, when Ctrl-C is pressed twice in its terminal.

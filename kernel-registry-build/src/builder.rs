@@ -123,7 +123,7 @@ impl Build {
         self
     }
 
-    /// Sets the folder of the package, instead of the one that cargo names.
+    /// Sets the folder of the package, instead of the folder that cargo names.
     pub fn package(mut self, folder: impl AsRef<Path>) -> Self {
         self.package = Some(folder.as_ref().to_owned());
         self

@@ -9,7 +9,7 @@ use crate::nvcc::Nvcc;
 use crate::nvrtc::Nvrtc;
 use crate::{Error, Result, find};
 
-/// What makes the images of a build.
+/// The origin of the images of a build.
 #[derive(Debug)]
 pub(crate) enum Chosen {
     Compiler(Compiler),

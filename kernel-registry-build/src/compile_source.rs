@@ -13,9 +13,9 @@ use crate::{Error, Result, files, index};
 /// The image of a source, in the folder of images.
 #[derive(Default)]
 pub(crate) struct SourceImage {
-    /// Its file's name, if there is an image.
+    /// The name of the image's file, if there is an image.
     pub(crate) image: Option<String>,
-    /// Which compiler made it, or why there is none.
+    /// Which compiler made the image, or why there is no image.
     pub(crate) origin: String,
     pub(crate) warnings: Vec<String>,
     /// The files that the image was made of.

@@ -7,7 +7,7 @@ pub(crate) enum Header {
     Quoted(String),
     /// `<name>`
     Angled(String),
-    /// A macro without arguments, which may be defined as one of the others.
+    /// A macro without arguments, which may be defined as a header of another kind.
     Macro(String),
     /// Anything else, like the call of a macro.
     Other,
@@ -17,7 +17,7 @@ pub(crate) enum Header {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Include {
     pub(crate) header: Header,
-    /// `#include_next`: not the first header of that name, but one of the others.
+    /// Whether the directive is `#include_next`, which skips the first header of that name.
     pub(crate) next: bool,
     /// The directive as it is written, on one line.
     pub(crate) text: String,

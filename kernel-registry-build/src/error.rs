@@ -13,7 +13,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// A variable is not set that cargo sets for each build script.
     NoVariable {
-        /// Its name.
+        /// The name of the variable.
         name: &'static str,
     },
     /// There is nothing to compile.
@@ -23,21 +23,21 @@ pub enum Error {
     },
     /// A source that was named is not there.
     MissingSource {
-        /// Its path, as it was given.
+        /// The path of the source, as it was given.
         source: PathBuf,
         /// The package.
         package: PathBuf,
     },
     /// A source lies outside of the package.
     Outside {
-        /// Its path, as it was given.
+        /// The path of the source, as it was given.
         source: PathBuf,
         /// The package.
         package: PathBuf,
     },
     /// A source has a name that cannot be written into the index.
     Name {
-        /// Its path.
+        /// The path of the source.
         source: PathBuf,
     },
     /// A `// kernel-registry:` line of a source does not make sense.
@@ -67,12 +67,12 @@ pub enum Error {
     },
     /// `KERNEL_REGISTRY_COMPILER` has an unknown value.
     UnknownChoice {
-        /// Its value.
+        /// The value.
         value: String,
     },
     /// The compiler that a variable names is not there.
     NoCompiler {
-        /// Its name.
+        /// The name of the compiler.
         asked: &'static str,
         /// The paths that were searched.
         looked: Vec<PathBuf>,
@@ -117,7 +117,7 @@ pub enum Error {
         how: String,
         /// The command line.
         command: String,
-        /// Its output.
+        /// The output of the command.
         text: String,
     },
     /// A source needs a header that NVRTC does not have, and there is no other compiler.

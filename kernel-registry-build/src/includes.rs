@@ -19,7 +19,7 @@ pub(crate) struct Includes {
     pub(crate) foreign: BTreeSet<String>,
     /// Whether the device header of this crate is included: a file of its name was not found.
     pub(crate) device_header: bool,
-    /// The directives that cannot be followed, each behind the name of its file.
+    /// The directives that cannot be followed, each after the name of its file.
     pub(crate) unfollowed: BTreeSet<(String, String)>,
     /// The macros without parameters that options, source and headers define.
     pub(crate) macros: BTreeSet<String>,
@@ -29,8 +29,8 @@ pub(crate) struct Includes {
 #[derive(Clone, Debug)]
 pub(crate) struct File {
     pub(crate) path: PathBuf,
-    /// Its name on every machine: relative to the package, with `..` if it is outside; or `<lib/x.h>`, relative to a folder of
-    /// headers that was named by an absolute path.
+    /// The file's name on every machine: relative to the package, with `..` if the file is outside; or `<lib/x.h>`, relative to a
+    /// folder of headers that was named by an absolute path.
     pub(crate) name: String,
     /// The folder to which `<lib/x.h>` is relative.
     root: Option<PathBuf>,
@@ -186,7 +186,8 @@ fn defined(options: &Options) -> BTreeMap<String, Vec<Header>> {
     macros
 }
 
-/// Returns the headers that a macro can name. [`Header::Other`] is among them if there may be others.
+/// Returns the headers that a macro can name. [`Header::Other`] is among them if the macro may name more
+/// headers.
 fn expanded(name: &str, macros: &BTreeMap<String, Vec<Header>>) -> Vec<Header> {
     let mut names = vec![name];
     let mut headers = Vec::new();

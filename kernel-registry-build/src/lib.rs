@@ -66,8 +66,8 @@
 //!
 //! # Committed images
 //!
-//! A committed image is used while its bytes and all of its inputs are as recorded in `prebuilt/index`. Its headers are
-//! those that the source and its headers include; conditions are ignored.
+//! A committed image is used while its bytes and all of its inputs are as recorded in `prebuilt/index`. The inputs are the
+//! source, the options, and all headers that source and headers include; conditions around `#include` are ignored.
 //!
 //! | changed | what happens |
 //! |---|---|

@@ -18,7 +18,7 @@ use crate::{Error, Result, files};
 /// The file extension of this compiler's images.
 pub(crate) const EXTENSION: &str = "fatbin";
 
-/// The folder beside the images that has the device header. It is on the include path.
+/// The folder beside the images that has the device header. This folder is on the include path.
 const OWN_HEADERS: &str = "include";
 
 /// The extensions of preprocessed sources. nvcc writes one file for each architecture.
@@ -167,7 +167,7 @@ fn entered(folder: &Path) -> io::Result<BTreeSet<(PathBuf, bool)>> {
     Ok(files)
 }
 
-/// Returns the files of line markers: `# 1 "a.cuh" 1` where the preprocessor enters a file, with a 3 behind for a system header. A
+/// Returns the files of line markers: `# 1 "a.cuh" 1` where the preprocessor enters a file, and a 3 at the end for a system header. A
 /// file that a `#line` of the source names has no flag 1.
 fn markers(text: &str) -> impl Iterator<Item = (PathBuf, bool)> {
     text.split("\n# 1 \"").skip(1).filter_map(|rest| {

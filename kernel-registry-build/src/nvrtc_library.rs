@@ -69,7 +69,7 @@ pub(crate) enum Answer {
 }
 
 impl Library {
-    /// Loads NVRTC from a file. Its library of built-in headers is loaded first, because NVRTC would look for that library by
+    /// Loads NVRTC from a file. NVRTC's library of built-in headers is loaded first, because NVRTC would look for that library by
     /// name alone.
     pub(crate) fn open(file: &Path, builtins: Option<&Path>) -> Result<Self, String> {
         if let Some(builtins) = builtins {

@@ -343,7 +343,7 @@ fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTre
     Error::several(errors).map_or(Ok(wanted), Err)
 }
 
-/// Returns the NVRTC at this path, or else the one that is found on this machine.
+/// Returns the NVRTC at this path. Without a path, returns the NVRTC that is found on this machine.
 fn compiler(builds: &[Build], place: Option<&Path>) -> Result<Nvrtc> {
     let of_builds = builds.first().map(|build| build.environment.clone()).unwrap_or_default();
     match place {

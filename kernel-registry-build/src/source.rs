@@ -82,7 +82,7 @@ pub(crate) fn below(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         for entry in fs::read_dir(&folder).map_err(Error::file("read", &folder))? {
             let entry = entry.map_err(Error::file("read", &folder))?;
             let path = entry.path();
-            // Links are not followed: a folder behind a link could contain itself.
+            // Links are not followed: a link could lead to a folder that contains the link.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "cu") {

@@ -118,7 +118,7 @@ fn a_source_names_its_own_architectures() {
     );
 }
 
-/// Runs a build, and returns how many sources it compiled. Its report and the log of nvcc have to agree.
+/// Runs a build, and returns how many sources it compiled. The build's report and the log of nvcc have to agree.
 fn compiled(package: &Package, build: &kernel_registry_build::Build) -> usize {
     let report = build.try_compile().unwrap();
     assert_eq!(package.log().len(), report.compiled);

@@ -29,7 +29,7 @@ pub fn parse<P: Parser>(arguments: Vec<OsString>) -> P {
     })
 }
 
-/// Prints why a command failed, with all causes. Returns the exit code, for a failure the one that `code` returns.
+/// Prints why a command failed, with all causes. Returns the exit code. For a failure, `code` returns it.
 pub fn finish<F: Error>(outcome: Result<(), F>, code: impl FnOnce(&F) -> u8) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -78,7 +78,7 @@ pub enum Error {
     Malformed {
         /// The container or entry that is malformed.
         place: &'static str,
-        /// What is wrong with that part.
+        /// The contradiction, in words.
         problem: &'static str,
     },
 }

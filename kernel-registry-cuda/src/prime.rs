@@ -25,8 +25,8 @@ impl Primed {
     /// Everything that the driver may set up.
     pub const EVERYTHING: Self = Primed(0b1111);
 
-    /// What the driver sets up at the launch of any kernel. After a change of the stack limit, the next launch sets it
-    /// up again.
+    /// The state that the driver sets up at the launch of any kernel. After a change of the stack limit, the next launch
+    /// sets it up again.
     pub const LAUNCH: Self = Primed(1);
 
     /// Returns what kernels need that contain printf, assert or malloc.

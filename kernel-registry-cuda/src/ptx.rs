@@ -14,7 +14,7 @@ use lexer::{Kind, Lexer, opaque_length};
 /// A kernel in the text of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel<'a> {
-    /// Its name.
+    /// The kernel's name.
     pub name: &'a str,
     /// The kernel's bytes in the text, with the comments and directives in front of it.
     pub range: Range<usize>,

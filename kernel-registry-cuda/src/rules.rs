@@ -15,9 +15,9 @@ pub struct Rule {
     pub calls: &'static [&'static str],
     /// The reason for the wait, for users.
     pub because: &'static str,
-    /// What prevents the wait, in any program.
+    /// The change that prevents the wait, in any program.
     pub remedy: &'static str,
-    /// What prevents the wait in a program that uses kernel-registry, if `warm_all` does.
+    /// The remedy in a program that uses kernel-registry, if `warm_all` prevents the wait.
     pub warm_all: Option<&'static str>,
 }
 

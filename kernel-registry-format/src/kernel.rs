@@ -1,4 +1,4 @@
-//! What a record describes: a kernel, or the copy of kernel-registry that registered kernels.
+//! Defines the subjects of records: a kernel, or the copy of kernel-registry that registered kernels.
 
 use core::fmt;
 
@@ -71,7 +71,7 @@ pub struct ImageRecord<'a> {
     pub len: u64,
     /// The image's variants, separated by commas: `sm_90` is machine code, `compute_75` is PTX.
     pub variants: &'a str,
-    /// Whether the image is PTX text whose kernels share no variables, so that each can be compiled without the others.
+    /// Whether the image is PTX text whose kernels share no variables, so that each kernel can be compiled alone.
     pub separable: bool,
 }
 

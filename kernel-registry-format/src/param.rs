@@ -94,7 +94,7 @@ impl<'a> Param<'a> {
         Param { length: Some(length), size, ..self }
     }
 
-    /// Reads a parameter's declaration from its field. Its size and alignment are in another field, with those of all
+    /// Reads a parameter's declaration from the parameter's field. Another field has the sizes and alignments of all
     /// parameters.
     pub(crate) fn decode(payload: &'a [u8]) -> Result<Self, Problem> {
         let (mut param, mut seen) = (Param::new("", "", Pass::Value, 0, 0), Seen::default());

@@ -38,7 +38,7 @@ pub struct Records<'a>(Frames<'a>);
 pub struct Malformed {
     /// The offset of the record in bytes from the start of the section.
     pub offset: usize,
-    /// What is wrong with the record.
+    /// The mistake in the record.
     pub problem: Problem,
 }
 

@@ -88,8 +88,8 @@ impl Scalar {
         }
     }
 
-    /// Returns whether a Rust type can stand for this C++ type. Any type can stand for `void`, because `void` occurs only behind
-    /// a pointer.
+    /// Returns whether a Rust type can stand for this C++ type. Any type can stand for `void`, because `void` occurs only as
+    /// a pointee.
     pub const fn accepts(self, rust: RustType) -> bool {
         match self {
             Scalar::Void => true,

@@ -11,7 +11,7 @@ pub enum CudaType {
     Scalar(Scalar),
     /// A pointer.
     Pointer {
-        /// What it points to.
+        /// The type of the pointee.
         to: Box<CudaType>,
         /// Whether the pointee is `const`.
         is_const: bool,
@@ -30,7 +30,7 @@ pub enum CudaType {
 const MAX_DEPTH: u32 = 32;
 
 impl CudaType {
-    /// Reads a type as demanglers write it, with qualifiers behind (`unsigned int const volatile*`), or as `Display` does.
+    /// Reads a type as demanglers write it, with qualifiers after the type (`unsigned int const volatile*`), or as `Display` does.
     ///
     /// ```
     /// use kernel_registry_image::CudaType;
@@ -136,7 +136,7 @@ pub(crate) fn layout_of(name: &str) -> Option<[u32; 2]> {
     Some([count * component, align])
 }
 
-/// Removes a qualifier from the end of a text, where it is behind a space, or behind the `*` that it qualifies.
+/// Removes a qualifier from the end of a text, where the qualifier follows a space, or the `*` that it qualifies.
 fn qualifier<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let rest = text.strip_suffix(word)?;
     rest.ends_with([' ', '*']).then(|| rest.trim_end())

@@ -116,9 +116,9 @@ pub(crate) struct CodeAddress {
 /// A section of a cubin.
 pub(crate) struct Section<'a> {
     pub(crate) name: &'a str,
-    /// Its bytes. Empty for sections that have no bytes in the file, and for Mercury's.
+    /// The section's bytes. Empty for sections that have no bytes in the file, and for sections of Mercury code.
     pub(crate) data: &'a [u8],
-    /// Its size in memory.
+    /// The section's size in memory.
     pub(crate) size: u64,
     /// `sh_info`.
     pub(crate) info: u32,
@@ -126,7 +126,7 @@ pub(crate) struct Section<'a> {
 
 /// A symbol that is a function.
 pub(crate) struct Function<'a> {
-    /// Its index in the symbol table, by which attributes and calls refer to it.
+    /// The function's index in the symbol table, by which attributes and calls refer to the function.
     pub(crate) index: u32,
     pub(crate) name: &'a str,
     pub(crate) is_kernel: bool,

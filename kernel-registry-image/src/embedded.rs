@@ -1,7 +1,7 @@
 //! Finds images within other bytes, such as those of a program that carries them.
 //!
 //! Only the length of an image has to be known, not its offset: fatbins and cubins begin with their magic numbers, and PTX
-//! with `.version`, behind comments. Each candidate has to be an image from its first byte to its last.
+//! with comments and `.version`. Each candidate has to be an image from its first byte to its last.
 //!
 //! One pass notes the offsets where images may begin and end, and compares them with all lengths. So a search reads little but
 //! images, and its time is in proportion to their bytes.
@@ -30,7 +30,7 @@ const OVERLAPPING: u8 = 4;
 /// use kernel_registry_image::embedded::Search;
 ///
 /// let ptx = "// mine\n.version 8.0 .target sm_75 .entry n(.param .u32 n) { ret; }\n";
-/// let program = format!("text before{ptx}text behind");
+/// let program = format!("text before{ptx}text after");
 /// let images = Search::new(program.as_bytes(), [ptx.len()]).images(ptx.len());
 /// assert_eq!(images.len(), 1);
 /// assert_eq!(images[0].variants[0].entries[0].symbol, "n");
@@ -173,7 +173,7 @@ impl<'a> Starts<'a> {
     }
 
     /// Adds the containers that follow each other from this offset on; an image may begin with any of them. Returns the offset
-    /// behind them.
+    /// after them.
     fn add_fatbins(&mut self, mut at: usize) -> usize {
         let (first, start) = (self.binaries.len(), self.ends.len());
         while let Some(length) = fatbin::container_len(&self.bytes[at..]) {

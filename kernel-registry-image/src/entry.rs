@@ -9,11 +9,11 @@ use crate::{CudaType, Scalar, Signature};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Entry {
-    /// Its name as the driver knows it, mangled if it is a C++ function.
+    /// The kernel's name as the driver knows it, mangled if the kernel is a C++ function.
     pub symbol: String,
-    /// What the mangled name says. `None` for `extern "C"` kernels, whose names say nothing.
+    /// The signature that the mangled name tells. `None` for `extern "C"` kernels, whose names tell none.
     pub signature: Option<Signature>,
-    /// Its parameters, in their order.
+    /// The kernel's parameters, in their order.
     pub params: Vec<ParamLayout>,
     /// The types of an `extern "C"` kernel's parameters, if a source tells them: see
     /// [`Image::add_c_signatures`](crate::Image::add_c_signatures). Otherwise empty.
@@ -89,15 +89,15 @@ pub struct ParamLayout {
     /// Bytes from the first parameter to this one. In machine code the offset depends on the architecture if this or an earlier
     /// parameter is aligned to more than 16 bytes: machine code aligns the address, not the offset.
     pub offset: u32,
-    /// Bytes that it takes.
+    /// The parameter's size in bytes.
     pub size: u32,
-    /// Its alignment. Cubins do not tell.
+    /// The parameter's alignment. Cubins do not tell.
     pub align: Option<u32>,
-    /// Its type in PTX: `u64`, `f32`, or `b8[24]` for a structure. Cubins do not tell.
+    /// The parameter's type in PTX: `u64`, `f32`, or `b8[24]` for a structure. Cubins do not tell.
     pub ptx_type: Option<String>,
-    /// Alignment of what it points to, where PTX promises one (`.ptr .global .align 16`).
+    /// The alignment of the pointee, where PTX promises one (`.ptr .global .align 16`).
     pub pointee_align: Option<u32>,
-    /// Its fields, if it is a struct that a source spells out: see [`Image::add_structs`](crate::Image::add_structs).
+    /// The parameter's fields, if it is a struct that a source spells out: see [`Image::add_structs`](crate::Image::add_structs).
     /// Otherwise empty.
     pub fields: Vec<PlacedField>,
 }
@@ -146,7 +146,7 @@ pub(crate) fn threads(block: [u32; 3]) -> u32 {
     block.into_iter().fold(1, u32::saturating_mul)
 }
 
-/// What a kernel occupies on the device that it was compiled for.
+/// The resources that a kernel occupies on the device for which the kernel was compiled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Resources {

@@ -29,14 +29,14 @@ pub enum Error {
     Malformed {
         /// The place: a line of PTX, or a section or record.
         place: String,
-        /// What is wrong there.
+        /// The contradiction, in words.
         problem: String,
     },
     /// Part of the image is of a form that this crate does not know, as newer CUDA toolkits may write it.
     UnknownFormat {
         /// The place: a section or record.
         place: String,
-        /// What has this form.
+        /// The name of the part that has this form.
         what: &'static str,
         /// The number of the form.
         number: u16,

@@ -117,7 +117,7 @@ pub enum FindError {
     },
     /// The kernel takes different parameters in different variants.
     VariantsDiffer {
-        /// Its C++ name.
+        /// The kernel's C++ name.
         name: String,
         /// The name of the image.
         file: String,

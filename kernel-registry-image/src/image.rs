@@ -7,9 +7,9 @@ use crate::{Error, Needs, StackFrames, Variant, VariantKind};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Image {
-    /// What kind of file it is.
+    /// The kind of file.
     pub kind: ImageKind,
-    /// Its variants, in the order of the file. A fatbin can have none that this crate reads.
+    /// The variants, in the order of the file. A fatbin can have no variant that this crate reads.
     pub variants: Vec<Variant>,
     /// Variants of a fatbin that cannot be read, such as those of newer CUDA toolkits. At least one other can be read.
     pub unread: Vec<Unread>,

@@ -16,7 +16,7 @@ pub const SECTION: &str = ".nv_fatbin";
 pub const RELOCATABLE_SECTION: &str = "__nv_relfatbin";
 
 /// Reads all containers of these sections as one image, on all cores. Containers that cannot be read are among the image's unread
-/// variants. Containers behind one with a damaged length are not found.
+/// variants. Containers after a container with a damaged length are not found.
 pub fn read_linked(sections: &[&[u8]]) -> Image {
     let mut damaged = Vec::new();
     let containers: Vec<&[u8]> =

@@ -1,4 +1,4 @@
-//! Kernels that only some variants of an image have, such as those behind `#if __CUDA_ARCH__ >= 900`.
+//! Finds kernels that only some variants of an image have, such as kernels in `#if __CUDA_ARCH__ >= 900`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -94,7 +94,7 @@ const KERNEL_TEXT: usize = 64;
 const SAVED: u32 = 64;
 
 impl<'a> Parser<'a> {
-    /// Reads everything behind a `.version` up to the next one.
+    /// Reads everything after a `.version` up to the next `.version`.
     fn module(&mut self, toolkit: Option<String>) -> Result<Variant, Error> {
         let version = self.version()?;
         let start = self.lexer.offset();
@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
         Err(self.malformed(format!("the text ends within the function `{name}`")))
     }
 
-    /// Reads a body behind its `{`. Only mentions of functions and variables matter.
+    /// Reads a body after its `{`. Only mentions of functions and variables matter.
     fn body(&mut self, name: &'a str, functions: &mut Functions<'a>) -> Result<(), Error> {
         let caller = functions.declare(name);
         let mut depth = 1u32;

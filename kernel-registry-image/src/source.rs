@@ -1,7 +1,7 @@
 //! Reads the kernels of a CUDA source: the names of their parameters, and the types that `extern "C"` names do not carry.
 //!
-//! It reads text as it is written, or as a preprocessor leaves it. It is no C++ compiler: code that it does not understand is
-//! left out, or marked as not certain.
+//! The source can be text as it is written, or as a preprocessor leaves it. This reader is no C++ compiler: code that it does
+//! not understand is left out, or marked as not certain.
 //!
 //! ```
 //! use kernel_registry_image::source::{c_signatures, kernels};

@@ -1,11 +1,11 @@
-//! Removes from symbols what depends on the folder of their source.
+//! Removes from symbols the parts that depend on the folder of the source.
 
 use std::borrow::Cow;
 
-/// What nvcc puts before a hash of the source's path: in the names of static functions, and of anonymous namespaces.
+/// The texts that nvcc puts before a hash of the source's path, in the names of static functions and of anonymous namespaces.
 const PREFIXES: [&str; 2] = ["_INTERNAL_", "_GLOBAL__N_"];
 
-/// What nvcc puts before the symbol of a kernel that other files cannot see, in code that is linked later.
+/// The text that nvcc puts before the symbol of a kernel that other files cannot see, in code that is linked later.
 const STATIC: &str = "__nv_static_";
 
 /// Returns the symbol without nvcc's hashes of its source's path, so that it is the same from every folder.
@@ -36,7 +36,7 @@ pub fn stable_symbol(symbol: &str) -> Cow<'_, str> {
     if copied == 0 { Cow::Borrowed(symbol) } else { Cow::Owned(stable + &symbol[copied..]) }
 }
 
-/// Returns the symbol behind `__nv_static_22__ac454b6f_4_a_cu_..`. The number is the length of the part that names the file.
+/// Returns the symbol after `__nv_static_22__ac454b6f_4_a_cu_..`. The number is the length of the part that names the file.
 fn behind_file(symbol: &str) -> Option<&str> {
     let (length, behind) = symbol.strip_prefix(STATIC)?.split_once('_')?;
     behind.get(length.parse().ok()?..)?.strip_prefix('_')
@@ -55,7 +55,7 @@ fn hashed_name(symbol: &str, at: usize, prefix: &str) -> Option<(usize, usize)> 
     })
 }
 
-/// Returns the length of a hash and the file's name behind it: `b33cc311_11_binbcast_cu`.
+/// Returns the length of a hash and the file's name after the hash: `b33cc311_11_binbcast_cu`.
 fn hash_and_file(text: &str) -> Option<usize> {
     let hash = text.trim_start_matches('_');
     let (digits, behind) = hash.split_once('_')?;

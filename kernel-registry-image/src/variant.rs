@@ -8,11 +8,11 @@ use crate::{Entry, Target};
 pub struct Variant {
     /// Whether it is PTX or machine code.
     pub kind: VariantKind,
-    /// The architecture that it was compiled for.
+    /// The architecture that the variant was compiled for.
     pub target: Target,
-    /// The CUDA toolkit that made it, such as `13.0`, where the image says so.
+    /// The CUDA toolkit that made the variant, such as `13.0`, where the image says so.
     pub toolkit: Option<String>,
-    /// Its kernels, in the order of the file.
+    /// The kernels, in the order of the file.
     pub entries: Vec<Entry>,
     /// Whether each of its kernels can be compiled without the others: it is a PTX text of its own, and the kernels share no
     /// variable, no texture and no address of a function. False if that is not certain.

@@ -13,11 +13,11 @@ pub struct LoadError {
     pub line: u32,
     /// The statement, or the part of it that is wrong.
     pub statement: String,
-    /// What is wrong with the statement.
+    /// The reason why the statement is wrong.
     pub reason: Reason,
 }
 
-/// What is wrong with a statement.
+/// The reason why a statement is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -108,7 +108,7 @@ pub enum LaunchError {
     Lacking {
         /// The name of the kernel.
         kernel: String,
-        /// What the interpreter does not know.
+        /// The part that the interpreter does not know.
         lacking: Lacking,
     },
     /// The arguments are smaller than the parameters.

@@ -177,7 +177,8 @@ pub(crate) enum Product {
 pub(crate) enum Together {
     /// D = A * B + C.
     Multiply { d: Matrix, a: Matrix, b: Matrix, c: Matrix, product: Product },
-    /// A transfer between memory and a matrix. Its rows are `stride` elements apart, or its columns if `by_columns`.
+    /// A transfer between memory and a matrix. The rows of the matrix are `stride` elements apart in
+    /// memory; with `by_columns`, the columns are.
     Whole { stores: bool, matrix: Matrix, address: Address, stride: Slot, by_columns: bool },
     /// A transfer between memory and matrices of 8 by 8 elements. For each matrix, 8 lanes have the addresses of its
     /// rows.

@@ -1,7 +1,7 @@
 //! Estimates the registers of a kernel by a liveness analysis. A register is live while its value may still be read.
 //! The estimate is the most registers that are live at once.
 //!
-//! It is only an estimate: a compiler needs fewer registers if it recomputes values, and more if it loads early.
+//! The true number can differ: a compiler needs fewer registers if it recomputes values, and more if it loads early.
 //! Without the estimate, every kernel would take the same share of a multiprocessor.
 
 use crate::op::{Callee, Instruction, Op};

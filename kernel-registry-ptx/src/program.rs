@@ -92,7 +92,7 @@ impl Function {
 /// A kernel, which is a function that can be launched.
 pub(crate) struct Kernel {
     pub function: usize,
-    /// What the kernel needs together with the functions that it may call.
+    /// The needs of the kernel and of all functions that it may call.
     pub reach: Reach,
     /// The reason why the kernel cannot be launched, if there is one.
     pub lacking: Option<Lacking>,
@@ -100,7 +100,7 @@ pub(crate) struct Kernel {
     pub registers: OnceLock<u32>,
 }
 
-/// What a kernel needs, together with all functions that it may call.
+/// The needs of a kernel and of all functions that it may call.
 #[derive(Default, Debug)]
 pub(crate) struct Reach {
     /// Bytes of static shared memory.
@@ -304,7 +304,7 @@ impl Module {
     }
 
     /// Returns the first bytes of a variable's initial value. The caller writes them to the variable's address, and
-    /// zeros behind them.
+    /// zeros after them.
     pub fn initial(&self, variable: usize) -> Vec<u8> {
         let variable = &self.program.variables[variable];
         let mut bytes = variable.initial.clone();

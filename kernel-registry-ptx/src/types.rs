@@ -87,7 +87,7 @@ macro_rules! scalar {
             fn from_register(bits: u64) -> Self {
                 bits as Self
             }
-            // The cast to `i64` sign-extends signed numbers, and zero-extends others.
+            // The cast to `i64` sign-extends signed numbers, and zero-extends unsigned numbers.
             fn bits(self) -> u64 {
                 self as i64 as u64
             }

@@ -165,7 +165,7 @@ fn shares(
     if asked > has {
         return Err(too_few(alignment, has / alignment));
     }
-    // All groups of a split have one size. It is the greatest common divisor of the parts' sizes, so that each part is a whole
+    // All groups of a split have one size. This size is the greatest common divisor of the parts' sizes, so that each part is a whole
     // number of groups.
     let unit = fixed.clone().fold(0, |unit, size| gcd(unit, size.next_multiple_of(alignment)));
     let unit = unit.min(has);

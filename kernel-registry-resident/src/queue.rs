@@ -15,8 +15,8 @@ use kernel_registry::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 use crate::control::{Control, Ended, Presence, poll};
 use crate::mapped::Memory;
 
-/// A queue in mapped host memory: the host pushes values, and blocks of a kernel take them. It is `kernel_registry::Queue<T>` of the
-/// [device header](crate::DEVICE_HEADER).
+/// A queue in mapped host memory: the host pushes values, and blocks of a kernel take the values. Kernels see the queue as a
+/// `kernel_registry::Queue<T>` of the [device header](crate::DEVICE_HEADER).
 ///
 /// Each block has its own lane in the queue, and takes the values of this lane in order. The host pushes a value into the lane with the
 /// fewest unfinished values. The host chooses the lane, because there are no atomic operations across the bus by which blocks could
@@ -99,7 +99,7 @@ struct Line<T>(T);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Pushed {
-    /// The lane. It is the position of the lane's block in the grid, unless the kernel chooses lanes itself.
+    /// The lane's number: the position of the lane's block in the grid, unless the kernel chooses lanes itself.
     pub lane: u32,
     /// How many values were pushed into this lane so far, including this value.
     pub count: u64,

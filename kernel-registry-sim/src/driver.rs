@@ -5,7 +5,7 @@
 //! and `graph`. A worker thread
 //! (`stream/worker.rs`) does the work of all streams. `report` writes what kernels print, and why contexts have failed.
 //!
-//! Imports are acyclic: no two files import each other, directly or through others.
+//! Imports are acyclic: no two files import each other, directly or through other files.
 
 mod caller;
 mod calls;

@@ -171,7 +171,7 @@ fn captures_cannot_be_merged() {
         ("cuEventSynchronize", &[event]),
         ("cuEventElapsedTime_v2", &[place(&mut time), event, event]),
     ];
-    // The first call invalidates the capture, so the event is invalid for the others.
+    // The first call invalidates the capture, so the event is invalid for the other calls.
     for ((name, arguments), expected) in asked.into_iter().zip([CAPTURED_EVENT, INVALID_VALUE, INVALID_VALUE])
     {
         expect_eq!(call(name, arguments), expected, "{name}");

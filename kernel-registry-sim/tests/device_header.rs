@@ -125,8 +125,8 @@ fn values_go_to_the_block_with_the_fewest_values() -> Outcome {
     assert_eq!(queue.push(task).map_err(|full| full.capacity), Err(6));
     assert!(!queue.is_done(first));
 
-    // Acts as if the second block had done its values. The lanes begin behind the first cache line, and each takes two
-    // cache lines.
+    // Acts as if the second block had done its values. The lanes begin after the first cache line, and each lane takes
+    // two cache lines.
     let done = PointerTo::<Queue<Task>>::address(&queue) as usize + 64 + 128 + 64;
     // SAFETY: the address is that of an aligned word in the queue, and no kernel runs.
     let done = unsafe { AtomicU64::from_ptr(ptr::with_exposed_provenance_mut(done)) };
@@ -182,7 +182,7 @@ fn waiting_for_a_stopped_grid_waits_for_all_of_its_values() -> Outcome {
 #[test]
 fn a_queue_for_another_grid_ends_the_kernel() -> Outcome {
     let (context, stream, _turn) = device()?;
-    // The grid is larger than the control block allows. Its last block has no lane either, but the first reason is
+    // The grid is larger than the control block allows. The grid's last block has no lane either, but the first reason is
     // kept.
     let (control, queue) = (Control::new(&context, 3)?, Queue::<Task>::for_blocks(&context, 3, 1)?);
     control.limit(LONG);

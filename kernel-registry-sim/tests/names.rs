@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_void};
 
 /// NVIDIA's own libraries open `libcuda.so.1`, cudarc opens `libcuda.so`. Both names give the same driver. Closing the
-/// library does not unload it for others.
+/// library does not unload it for other users.
 #[test]
 fn both_names_are_one_driver() {
     kernel_registry_sim::install().unwrap();

@@ -247,7 +247,7 @@ fn arguments_that_end_in_unmapped_memory_are_refused() {
     let memory = pinned();
     let mut values = [memory as u64, 7];
     let pointers = values.each_mut().map(|value| ptr::from_mut(value).cast::<c_void>());
-    // First a part of the list of pointers, and then a part of the last value, lies behind the end of mapped memory.
+    // First a part of the list of pointers, and then a part of the last value, lies after the end of mapped memory.
     let end = pages().wrapping_add(PAGE).cast::<*mut c_void>();
     // SAFETY: the pointers reach to the end of a page, and the driver checks what follows.
     unsafe {

@@ -22,7 +22,7 @@ use crate::lock::lock;
 ///
 /// # Safety
 ///
-/// `context` is a valid `CUcontext`. It is not destroyed before the last use of the returned `CudaContext`, of its streams
+/// `context` is a valid `CUcontext`. The context is not destroyed before the last use of the returned `CudaContext`, of its streams
 /// and slices, and of kernels that were warmed in it.
 ///
 /// # Errors

@@ -292,7 +292,7 @@ pub use kernel_registry_macros::KernelParam;
 ///
 /// Each instance is registered, listed and compared with its image like any kernel. The macro derives the name of the C++ instance
 /// from the generic arguments, if these are numbers, and types that correspond to C++ types. For other arguments, such as a constant
-/// instead of a number, write the C++ name behind them: `instances(<f32, { config::BLOCK }> = "reduce<float, 256u>")`. Generic code
+/// instead of a number, write the C++ name after them: `instances(<f32, { config::BLOCK }> = "reduce<float, 256u>")`. Generic code
 /// can launch instances with a bound on [`Kernel`]: `where reduce<T, 128>: Kernel`.
 ///
 /// # On a module

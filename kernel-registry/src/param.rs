@@ -21,8 +21,8 @@ pub use kernel_registry_format::RustType;
 ///
 /// The struct needs `#[repr(C)]`, or `#[repr(transparent)]` around a single field, and fields that are `KernelParam` themselves.
 /// Deriving also implements cudarc's `DeviceRepr`, so that slices can hold the struct. If a kernel takes a struct, the struct's size
-/// and alignment are compared with the image. Its fields are compared with the CUDA source, if the source defines the struct: number
-/// types by size and by whether they are floating point, and fields of the same name by their offsets.
+/// and alignment are compared with the image. The struct's fields are compared with the CUDA source, if the source defines the struct:
+/// number types by size and by whether they are floating point, and fields of the same name by their offsets.
 ///
 /// # Safety
 ///

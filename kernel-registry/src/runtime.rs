@@ -189,7 +189,7 @@ impl fmt::Debug for RuntimeImage {
 pub struct RuntimeImageError {
     /// The name of the image.
     pub image: String,
-    /// What is wrong with the image, in a sentence.
+    /// A sentence that says why the image cannot be used.
     pub reason: String,
 }
 

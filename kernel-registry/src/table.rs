@@ -77,13 +77,13 @@ pub struct Limits {
 }
 
 impl Table {
-    /// The table of a kernel that is warm in no context. It is a constant because the compiler copies a constant faster than it
+    /// The table of a kernel that is warm in no context. The table is a constant because the compiler copies a constant faster than it
     /// evaluates a `const fn` for each kernel.
     #[expect(clippy::declare_interior_mutable_const, reason = "every kernel's table starts as a copy of it")]
     pub const COLD: Table = Table { slots: [const { Seqlock::ZERO }; DEVICES] };
 
     /// Returns the kernel in this context. Takes no lock. Finds the kernel only if it was warmed through this very `CudaContext`,
-    /// and the device's slot belongs to this context. [`find`](Self::find) finds the others.
+    /// and the device's slot belongs to this context. [`find`](Self::find) finds other kernels.
     #[inline]
     pub(crate) fn get(&self, context: &CudaContext) -> Option<Ready> {
         self.entries().get(context.ordinal(), ptr::from_ref(context).addr() as u64).map(Ready::from_words)

@@ -144,7 +144,7 @@ pub struct Warmup<'a> {
     hook_timeout: Duration,
 }
 
-/// How long a `#[warmup]` function may take by default. It is long because a function may compile, or load a model.
+/// How long a `#[warmup]` function may take by default. The time is long because a function may compile, or load a model.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 
 type Filter<'a> = Box<dyn Fn(&KernelInfo) -> bool + 'a>;
@@ -238,8 +238,8 @@ impl<'a> Warmup<'a> {
         self
     }
 
-    /// Sets what a launch of a kernel that is not warm does. It is [`Late::Warn`] unless a warm-up of the context has set
-    /// another policy.
+    /// Sets what a launch of a kernel that is not warm does. The default is [`Late::Warn`], unless a warm-up of the context
+    /// has set another policy.
     pub fn late(mut self, late: Late) -> Self {
         self.policy.late = Some(late);
         self

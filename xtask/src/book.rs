@@ -1,5 +1,5 @@
-//! `cargo xtask book`: makes a book of the README and the guides, in target/book/html. Its contents are the README's table of
-//! guides.
+//! `cargo xtask book`: makes a book of the README and the guides, in target/book/html. The book's table of contents is the
+//! README's table of guides.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -40,7 +40,7 @@ fn main() {
 }
 "#;
 
-/// What the program prints with a driver.
+/// The line that the program prints if there is a driver.
 const COMPUTED: &str = "computed 2.5";
 
 const IMAGE: &str = "cargo-kernels/template/prebuilt/cuda__saxpy.cu.ptx";

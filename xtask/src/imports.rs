@@ -70,7 +70,7 @@ struct Import {
     is_public: bool,
 }
 
-/// What a path names: a module, or an item in it.
+/// The module that a path names, or that has the item which the path names.
 struct Found {
     module: usize,
     is_item: bool,
@@ -263,7 +263,7 @@ fn flatten(stream: TokenStream, tokens: &mut Vec<(String, usize)>) {
     }
 }
 
-/// Reads the imports behind `use`, or behind the path `within` of its braces.
+/// Reads the imports after `use`, or in the braces after the path `within`.
 fn read_use(tokens: &mut Tokens, within: &Import, uses: &mut Vec<Import>) {
     let mut import = within.clone();
     while let Some((text, line)) = tokens.next_if(|(next, _)| !matches!(next.as_str(), ";" | "," | "}")) {

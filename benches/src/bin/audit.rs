@@ -161,7 +161,7 @@ unsafe fn find<F: Copy>(library: &CStr, name: &CStr) -> Result<F> {
     Ok(unsafe { std::mem::transmute_copy(&address) })
 }
 
-/// `cuLaunchKernel` of the driver that does nothing, and the one that programs find.
+/// Returns `cuLaunchKernel` of the driver that does nothing, and the `cuLaunchKernel` that programs find.
 fn launches(driver: &Path) -> Result<[Launch; 2]> {
     kernel_audit::install()?;
     let driver = CString::new(driver.to_str().ok_or("not UTF-8")?)?;

@@ -75,7 +75,7 @@ cudarc = { version = "0.19", default-features = false, features = [
     "std", "driver", "nvrtc", "fallback-dynamic-loading", "cuda-version-from-build-system", "fallback-latest",
 ] }"#;
 
-/// With the task `idle` the program ends at once. Its work until then is the cost of registration in every program.
+/// The main function. With the task `idle` the program ends at once. The program's work until then is the cost of registration in every program.
 const ANNOTATED_MAIN: &str = r#"
 fn main() {
     if std::env::args().nth(1).is_none_or(|argument| argument != "idle") {

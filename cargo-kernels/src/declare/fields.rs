@@ -27,7 +27,7 @@ pub(super) struct Fields {
 pub(super) struct RustField {
     pub(super) name: String,
     pub(super) ty: String,
-    /// Its type in C++.
+    /// The field's type in C++.
     pub(super) cuda: String,
 }
 

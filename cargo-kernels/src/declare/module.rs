@@ -16,7 +16,7 @@ use super::types::{self, ParamType};
 
 /// The model of a module of declarations.
 pub(super) struct Module<'a> {
-    /// What people added to the earlier file.
+    /// The additions of people to the earlier file.
     pub(super) kept: &'a Kept,
     /// The image or source, as the declarations call it.
     pub(super) path: String,

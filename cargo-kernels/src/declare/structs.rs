@@ -54,11 +54,11 @@ impl Shared {
 /// A struct to be defined.
 pub(super) struct Struct<'a> {
     pub(super) name: &'a str,
-    /// Its name in C++, or empty.
+    /// The struct's name in C++, or empty.
     pub(super) cuda: &'a str,
-    /// `None` if only pointers to it are known.
+    /// `None` if only pointers to the struct are known.
     pub(super) layout: Option<Layout>,
-    /// Its fields, if a source tells them and they have this layout.
+    /// The fields, if a source tells them and they have this layout.
     pub(super) fields: Option<Vec<RustField>>,
 }
 

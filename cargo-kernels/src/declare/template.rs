@@ -109,7 +109,7 @@ impl Arg {
     }
 }
 
-/// What instances of one declaration have in common.
+/// The properties that instances of one declaration have in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     template: String,

@@ -16,7 +16,7 @@ use super::template::Generic;
 const WIDTH: usize = 100;
 const ATTRIBUTE: usize = 70;
 
-/// The note to readers in the head of a file, behind the mark.
+/// The note to readers in the head of a file, after the mark.
 pub(super) const KEEPS: &str = "What you add to it is kept when you update it:";
 
 /// Writes the module of structs that other modules share.

@@ -94,7 +94,8 @@ fn untyped(layout: &ParamLayout, structs: &mut Structs<'_>) -> ParamType {
 }
 
 /// Returns the Rust type of a pointer: a slice of cudarc if possible, or else a raw pointer. A slice cannot have pointers or types
-/// of unknown size as elements. It is not used for `volatile` memory, which others may change during a launch.
+/// of unknown size as elements. A slice is not used for `volatile` memory, which other kernels or the host may
+/// change during a launch.
 fn pointer(
     to: &CudaType,
     is_const: bool,

@@ -26,14 +26,14 @@ pub(super) struct Snapshot {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Kernel {
-    /// Its Rust path. Kernels of an image alone have none.
+    /// The kernel's Rust path. `None` for a kernel that only an image has.
     pub(super) path: Option<String>,
     pub(super) symbol: String,
     /// The declaration in Rust.
     pub(super) rust: Option<String>,
     /// The declaration in C++.
     pub(super) cuda: Option<String>,
-    /// Its name in C++, with template arguments and without parameters.
+    /// The kernel's name in C++, with template arguments and without parameters.
     pub(super) cuda_name: Option<String>,
     /// Whether another kernel has the same C++ name, with other parameters.
     pub(super) is_overloaded: bool,
@@ -46,13 +46,13 @@ pub(super) struct Kernel {
 /// A parameter as a declaration or an image has it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Param {
-    /// Its type in Rust.
+    /// The type in Rust.
     pub(super) ty: Option<String>,
     /// Where a kernel finds the length of a slice.
     pub(super) length: Option<String>,
     pub(super) size: u32,
     pub(super) element_size: Option<u32>,
-    /// Its type in PTX.
+    /// The type in PTX.
     pub(super) ptx: Option<String>,
 }
 

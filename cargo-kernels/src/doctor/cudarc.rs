@@ -1,7 +1,7 @@
 //! Checks whether the package's cudarc has bindings, and whether they fit the driver.
 //!
-//! cudarc has bindings of one CUDA version, chosen by its features. It panics if a program calls a function that the driver
-//! lacks. Its build script refuses two ways of loading or linking at once.
+//! cudarc has bindings of one CUDA version, chosen by its features. cudarc panics if a program calls a function that
+//! the driver lacks. cudarc's build script refuses two ways of loading or linking at once.
 
 use std::collections::BTreeMap;
 

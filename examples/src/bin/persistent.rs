@@ -1,7 +1,7 @@
 //! A persistent worker runs, and the program launches another kernel for the first time. The worker's next task needs the result of
 //! that kernel.
 //!
-//! With `--cold` the other kernel was not warmed. Its first launch loads it, and loading waits for everything that runs on the device.
+//! With `--cold` the other kernel was not warmed. The kernel's first launch loads it, and loading waits for everything that runs on the device.
 //! But the worker runs until it gets its next task, and the program gives the worker that task only after the launch. Without a time
 //! limit in the worker, this would never end.
 

@@ -116,7 +116,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Creates a new file in the folder of `file`. The new file is deleted unless it replaces `file`. If `file` is a link,
-/// the new file replaces the one that the link leads to.
+/// the new file replaces the file that the link leads to.
 fn successor(file: &Path) -> io::Result<(PathBuf, NamedTempFile)> {
     let path = followed(file)?;
     if path.exists() && !path.is_file() {

@@ -97,7 +97,7 @@ impl Symbols {
         let address = self.base.checked_add(offset)?;
         let behind = self.functions.partition_point(|(start, ..)| *start <= address);
         let (start, size, name) = self.functions.get(behind.checked_sub(1)?)?;
-        // The address can be just behind the function, because a call that does not return can be the last instruction.
+        // The address can be just after the function, because a call that does not return can be the last instruction.
         (address - start <= *size).then(|| (demangled(name).chars().take(LONGEST).collect(), address - start))
     }
 }

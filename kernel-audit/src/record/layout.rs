@@ -9,7 +9,7 @@ use super::texts::LONGEST;
 
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
-/// The version of the format. A reader refuses others.
+/// The version of the format. A reader refuses other versions.
 pub(crate) const VERSION: u32 = 9;
 
 /// The number of threads that can have a slot.
@@ -67,7 +67,7 @@ pub(crate) struct Header {
     pub(crate) lacks_thread: AtomicU64,
 }
 
-/// A string in the record: the offset of its length, behind which its bytes are; 0 for no string.
+/// A string in the record: the offset of its length, which its bytes follow. 0 means no string.
 #[repr(transparent)]
 #[derive(Default)]
 pub(crate) struct Text(pub(crate) AtomicU32);

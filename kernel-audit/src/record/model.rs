@@ -33,8 +33,8 @@ pub struct Report {
     pub uses_kernel_registry: bool,
     /// The events, in the order in which they ended.
     pub events: Vec<Event>,
-    /// What was [preloaded](crate::preload): kernels, images and limits. If an event's `result` is not 0, its `text`
-    /// says why it was not preloaded.
+    /// The events of [preloading](crate::preload) kernels, images and limits. If an event's `result` is not 0, its
+    /// `text` says why the preload failed.
     pub preloaded: Vec<Event>,
     /// The number of events that found no room.
     #[cfg_attr(feature = "serde", serde(rename = "events_dropped"))]
@@ -124,7 +124,7 @@ pub struct Event {
     pub resident: SharedText,
     /// The name of the [rule](crate::rules) by which the call waits, if one was found.
     pub rule: SharedText,
-    /// What prevents a hang, if that is known. A [`Cause`](crate::Cause) has the remedies of other findings.
+    /// The change that prevents a hang, if one is known. A [`Cause`](crate::Cause) has the remedies of other findings.
     pub remedy: SharedText,
     /// The library that made the call.
     pub library: SharedText,
@@ -161,7 +161,7 @@ pub enum Kind {
     Resize = 3,
     /// Another call that took long.
     Slow = 4,
-    /// A call that did not return for long. Its `text` explains it.
+    /// A call that did not return for long. The event's `text` explains the wait.
     Hang = 5,
     /// A call that was refused, after the program was ready or while a kernel was resident.
     Refused = 6,

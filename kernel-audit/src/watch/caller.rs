@@ -95,7 +95,7 @@ pub(crate) fn find_from(registers: Registers, hook: *const c_void) -> Caller {
     Caller { library, name, stack: outside.map(|(_, known)| &*known.line).collect() }
 }
 
-/// What is known of the address of an instruction.
+/// The function and library that have the address of an instruction.
 struct Known {
     library: String,
     /// The function's name, if the file exports it.

@@ -86,7 +86,7 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
     Ok(Installed::Now)
 }
 
-/// What `install` finds in this process.
+/// The library that `install` finds in this process.
 enum Behind {
     /// The driver that the hooks will call.
     Driver(PathBuf),
@@ -135,7 +135,7 @@ fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
     }
 }
 
-/// What the loader finds under the driver's name.
+/// The library that the loader finds under the driver's name.
 enum Found {
     Driver(PathBuf),
     Audit,
@@ -243,7 +243,7 @@ pub(crate) fn record() -> Option<Vec<u8>> {
     // SAFETY: the record has that size, is aligned to a page, and is never unmapped. Other threads write to the record
     // at the same time, so all of its words are read as atomics. A text that no event names yet may be half written.
     let words = unsafe { std::slice::from_raw_parts(words, size / size_of::<AtomicU64>()) };
-    // Events come behind all texts in the record, and a text is written before the event that names it. So reading from
+    // Events come after all texts in the record, and a text is written before the event that names it. So reading from
     // the end finds each event's text.
     let mut copy: Vec<_> = words.iter().rev().map(|word| word.load(Ordering::Acquire)).collect();
     copy.reverse();

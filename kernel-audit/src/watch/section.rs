@@ -30,7 +30,7 @@ use crate::watch::record::slots::during;
 pub(crate) use deferred::Free;
 use deferred::{Deferred, Later};
 
-/// What a call that would wait for the kernel of a section needs to know of the section.
+/// The facts about a section that a call needs which would wait for the section's kernel.
 pub(crate) struct ActiveSection {
     /// The resident kernel.
     pub(crate) kernel: Arc<str>,
@@ -75,7 +75,7 @@ static DEFERRED: AtomicU64 = AtomicU64::new(0);
 struct State {
     last: u64,
     sections: Vec<Section>,
-    /// The events that were recorded behind the kernel of a section, each with the section's number.
+    /// The events that were recorded after the kernel of a section in its stream, each with the section's number.
     events: HashMap<u64, u64>,
     deferred: Deferred,
 }
@@ -305,12 +305,12 @@ pub(crate) enum Launch {
     Elsewhere,
     /// The launch of a section's kernel, with the section's number.
     Own(u64),
-    /// A launch behind the resident kernel of this section.
+    /// A launch after the resident kernel of this section, in the same stream.
     Behind(ActiveSection),
 }
 
 /// Classifies a launch in a stream. The first launch in a section's stream is that of the section's kernel; later
-/// launches come behind the kernel.
+/// launches come after the kernel.
 pub(crate) fn classify_launch(stream: u64) -> Launch {
     let mut state = STATE.lock();
     let mut launch = Launch::Elsewhere;
@@ -365,7 +365,7 @@ pub(crate) fn forget_event(event: u64) {
     }
 }
 
-/// Returns the section behind whose kernel an event was recorded.
+/// Returns the section that recorded an event after its kernel, in the same stream.
 #[inline]
 pub(crate) fn find_by_event(event: u64) -> Option<ActiveSection> {
     if !EVENTS.load(Ordering::Relaxed) {
@@ -376,7 +376,7 @@ pub(crate) fn find_by_event(event: u64) -> Option<ActiveSection> {
     state.sections.iter().find(|section| section.number == *number).map(Section::active)
 }
 
-/// What became of a call that should be deferred.
+/// The outcome for a call that should be deferred.
 pub(crate) enum Outcome<F> {
     Deferred,
     /// A call for the same address or handle is deferred already.

@@ -1,4 +1,4 @@
-//! Makes an archive for targets that do not use kernel-registry. Its functions pass nvcc's registrations on to the runtime library,
+//! Makes an archive for targets that do not use kernel-registry. The archive's functions pass nvcc's registrations on to the runtime library,
 //! as without `--wrap`.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Writes an uncompressed fatbin, byte for byte like the one that `fatbinary` of CUDA 13 makes of the same cubins.
+//! Writes an uncompressed fatbin, byte for byte as `fatbinary` of CUDA 13 does for the same cubins.
 
 use alloc::vec::Vec;
 

@@ -43,7 +43,7 @@ pub struct Room {
     /// The carve-out in bytes that the resident kernel [wants](Launch::wanted_carveout), and that such a multiprocessor
     /// therefore has. `None` if no block is resident there.
     pub carveout: Option<u32>,
-    /// What a block lacks on such a multiprocessor, if the kernel does not fit.
+    /// The resource that a block lacks on such a multiprocessor, if the kernel does not fit.
     pub shortage: Option<Shortage>,
 }
 

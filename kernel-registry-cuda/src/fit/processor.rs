@@ -5,8 +5,8 @@
 //! `tests/fit/`. For other architectures both rules are assumed:
 //!
 //! - Each launch has a [wanted carve-out](Launch::wanted_carveout). An empty multiprocessor sets its carve-out to the
-//!   one that its first block wants. After that, a block is placed on it only if the carve-out is at least the one that
-//!   the block's launch wants, even if a smaller one would hold the block.
+//!   wanted carve-out of its first block. After that, a block is placed on the multiprocessor only if the carve-out is at
+//!   least the wanted carve-out of the block's launch, even if a smaller carve-out would hold the block.
 //! - Warps are distributed evenly over the four parts of a multiprocessor: first the warps of the resident blocks, then
 //!   those of the new blocks.
 
@@ -100,7 +100,7 @@ impl<'a> Processor<'a> {
         self.carveout.get_or_insert_with(|| launch.wanted_carveout(self.device));
         self.warps = self.warps.saturating_add(warps);
         self.blocks = self.blocks.saturating_add(blocks);
-        // The emptiest parts get one warp more than the others.
+        // The emptiest parts get one warp more than the other parts.
         for (part, units) in (0..).zip(&mut self.units) {
             let warps = warps / PARTITIONS + u32::from(part < warps % PARTITIONS);
             *units = units.saturating_add(warps.saturating_mul(launch.register_units()));
@@ -152,7 +152,7 @@ impl<'a> Processor<'a> {
     }
 
     /// Returns how many warps of a launch there are registers for. Warps are distributed evenly, and the emptiest parts
-    /// may get one more than the others.
+    /// may get one more than the other parts.
     fn warps_by_registers(&self, launch: &Launch) -> u32 {
         let warps_of_part = |taken: u32| {
             let units = self.device.partition_units().saturating_sub(taken);
@@ -285,7 +285,7 @@ mod tests {
     fn registers_are_those_of_the_fullest_part() {
         let hopper = Device::of(90).unwrap();
         let mut processor = Processor::new(hopper);
-        // Of 9 warps with 10 units each, one part has 3 warps.
+        // One part has 3 of the 9 warps, each with 10 units.
         processor.put(&Launch { threads: 288, registers: 80, ..Launch::default() }, 1);
         assert_eq!(processor.registers(), 30 * 4 * 256);
         let other = |threads, registers| Launch { threads, registers, ..Launch::default() };

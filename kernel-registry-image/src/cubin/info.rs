@@ -14,9 +14,9 @@ pub(super) struct Attributes<'a> {
 /// One attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attribute<'a> {
-    /// Its kind: one of the constants below.
+    /// The attribute's kind: one of the constants below.
     pub(super) kind: u8,
-    /// Its bytes. A value that is a 16-bit number has two.
+    /// The bytes of the value. A 16-bit number has two.
     pub(super) value: &'a [u8],
 }
 
@@ -26,15 +26,15 @@ pub(super) const MAX_THREADS: u8 = 0x05;
 pub(super) const EXTERNS: u8 = 0x0f;
 /// The block that the kernel must have (`.reqntid`): three numbers.
 pub(super) const REQNTID: u8 = 0x10;
-/// Of a function: symbol index, and bytes of its own frame.
+/// The frame of a function: the function's symbol index, and the bytes of its own frame.
 pub(super) const FRAME_SIZE: u8 = 0x11;
-/// Of a function: symbol index, and bytes of all frames from it on.
+/// The stack of a function: the function's symbol index, and the bytes of its own frame and the frames of its callees.
 pub(super) const MIN_STACK_SIZE: u8 = 0x12;
 /// A parameter: index, ordinal, offset and size.
 pub(super) const KPARAM_INFO: u8 = 0x17;
 /// Bytes of all parameters.
 pub(super) const CBANK_PARAM_SIZE: u8 = 0x19;
-/// Of a function: symbol index, and number of registers.
+/// The registers of a function: the function's symbol index, and the number of registers.
 pub(super) const REGCOUNT: u8 = 0x2f;
 /// Blocks of a cluster: three numbers.
 pub(super) const CTA_PER_CLUSTER: u8 = 0x3d;
@@ -48,8 +48,8 @@ impl<'a> Attributes<'a> {
         Attributes { section, data }
     }
 
-    /// Reads one attribute: its format, its kind, and a 16-bit field, which is the value or the length of a value behind it.
-    /// Returns the attribute, and the data behind it.
+    /// Reads one attribute: format, kind, and a 16-bit field, which is the value or the length of a value that follows.
+    /// Returns the attribute, and the data after it.
     fn read(&self) -> Result<(Attribute<'a>, &'a [u8]), Error> {
         let cut_off = || Error::malformed(self.section, "an attribute is cut off");
         let [format, kind, low, high] = bytes::array(self.data, 0).ok_or_else(cut_off)?;

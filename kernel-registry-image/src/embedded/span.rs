@@ -14,9 +14,9 @@ pub(super) struct Start {
 pub(super) struct End {
     /// Everything that has to be in the image is before this offset.
     pub(super) earliest: usize,
-    /// The offset behind the zeros and space that follow.
+    /// The offset after the zeros and space that follow.
     pub(super) with_filler: usize,
-    /// The offset behind the comments that follow, too.
+    /// The offset after the comments that follow the zeros and space.
     pub(super) with_comments: usize,
 }
 

@@ -7,7 +7,7 @@ use super::span::{End, Start};
 /// `.version`, with which the code of every PTX text begins.
 const VERSION: &[u8] = b".version";
 
-/// Words that continue a text behind a kernel or function. Without one of these the text ends there.
+/// Words that continue a text after a kernel or function. Without one of these the text ends there.
 const STATEMENTS: [&[u8]; 13] = [
     b".visible",
     b".entry",
@@ -144,7 +144,7 @@ fn string_length(text: &[u8]) -> usize {
     end.map_or(text.len(), |end| end + usize::from(text[end] != 0))
 }
 
-/// Returns the length up to the end of the first `mark` behind the first two bytes, or up to a zero.
+/// Returns the length up to the end of the first `mark` after the first two bytes, or up to a zero.
 fn length_past(text: &[u8], mark: &[u8]) -> usize {
     for (index, byte) in text.iter().enumerate().skip(2) {
         if *byte == 0 {

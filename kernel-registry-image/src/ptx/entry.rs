@@ -9,7 +9,7 @@ use crate::{Entry, Error, Limits, ParamLayout};
 const MAX_PARAMS: usize = 4096;
 
 impl<'a> Parser<'a> {
-    /// Reads a kernel behind its `.entry`, to the end of its body. Returns its name and facts, or `None` if it is only declared.
+    /// Reads a kernel after its `.entry`, to the end of its body. Returns the kernel's name and facts, or `None` if it is only declared.
     pub(super) fn entry(&mut self, functions: &mut Functions<'a>) -> Result<Option<(&'a str, Entry)>, Error> {
         let start = self.lexer.offset();
         let name = self.word("the name of a kernel")?;
@@ -62,7 +62,7 @@ impl<'a> Parser<'a> {
         Ok(dimensions)
     }
 
-    /// Reads the parameters behind the `(`.
+    /// Reads the parameters after the `(`.
     fn params(&mut self) -> Result<Vec<ParamLayout>, Error> {
         let mut params = Vec::new();
         let mut end = 0;
@@ -118,7 +118,7 @@ impl<'a> Parser<'a> {
         Ok(ParamLayout { offset, size, align: Some(align), ptx_type, pointee_align, fields: Vec::new() })
     }
 
-    /// Reads a variable behind its `.local`, and returns its size in bytes: `.align 16 .b8 __local_depot0[8192]`.
+    /// Reads a variable after its `.local`, and returns the size in bytes: `.align 16 .b8 __local_depot0[8192]`.
     pub(super) fn variable(&mut self) -> u32 {
         let (mut size, mut count, mut length) = (1, 1u32, None);
         loop {

@@ -1,7 +1,7 @@
 //! Expands parameter packs: `Dp3argIT_E` is one type for each argument in the pack `T_`.
 //!
 //! cpp_demangle writes the whole pack in place of `T_`, as in `arg<float, int>`. So each `Dp` is replaced by a qualifier, which
-//! counts as a substitution too and is written behind the type. The texts of `T_` are marked.
+//! counts as a substitution too and is written after the type. The texts of `T_` are marked.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use cpp_demangle::{BorrowedSymbol, DemangleNodeType, DemangleOptions, DemangleWr
 
 /// The name of the qualifier that stands for `Dp`.
 const QUALIFIER: &str = "U8__pack__";
-/// The qualifier as it is written behind its type.
+/// The qualifier as it is written after its type.
 const WRITTEN: &str = " __pack__";
 
 /// The marks around the text of a template parameter. Symbols with control characters are refused before.
@@ -89,8 +89,8 @@ impl DemangleWrite for Writer {
     }
 }
 
-/// Replaces each type behind which the qualifier is written by one type for each element of its packs. Returns `None` if the packs
-/// of one type differ in length.
+/// Replaces each type that has the qualifier after it by one type for each element of its packs. Returns `None` if the packs of one
+/// type differ in length.
 fn expanded(text: &str, limit: usize) -> Option<String> {
     let mut written = String::with_capacity(text.len());
     // The beginnings of the list items that enclose the current position, the innermost last.

@@ -10,9 +10,9 @@ use super::types::{self, Names, Parameter};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Function {
-    /// Its name without namespaces.
+    /// The kernel's name without namespaces.
     pub name: String,
-    /// Its parameters, in their order.
+    /// The kernel's parameters, in their order.
     pub params: Vec<Parameter>,
     /// The names of its template parameters. Empty if there are none, or some have no names.
     pub generics: Vec<String>,

@@ -12,9 +12,9 @@ use crate::CudaType;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Field {
-    /// Its name.
+    /// The field's name.
     pub name: String,
-    /// Its type, or that of the array's elements.
+    /// The field's type, or the type of the array's elements.
     pub ty: CudaType,
     /// The lengths of an array, the outermost first.
     pub lengths: Vec<u32>,

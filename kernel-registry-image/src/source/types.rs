@@ -11,9 +11,9 @@ use crate::cuda_type::layout_of;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parameter {
-    /// Its name, if it has one.
+    /// The parameter's name, if there is one.
     pub name: Option<String>,
-    /// Its type, with the aliases of the source resolved.
+    /// The parameter's type, with the aliases of the source resolved.
     pub ty: CudaType,
     /// Whether the parameter can have no other type.
     pub is_certain: bool,
@@ -55,7 +55,7 @@ type Aliases<'a, 'b> = HashMap<&'a str, Option<&'b [&'a str]>>;
 /// The names of types that a source defines.
 pub(super) struct Names<'a, 'b> {
     pub(super) is_macro: &'b dyn Fn(&str) -> bool,
-    /// What `typedef` and `using` say: names with the tokens that they stand for.
+    /// The names that `typedef` and `using` define, with the tokens that they stand for.
     aliases: Aliases<'a, 'b>,
     /// Names that mean the same everywhere: aliases and classes of the file scope, under no condition.
     certain: HashSet<&'a str>,
@@ -162,7 +162,7 @@ pub(super) fn parameter(tokens: &[&str], names: &Names<'_, '_>) -> Parameter {
     Parameter { name: name.map(str::to_owned), ty, is_certain }
 }
 
-/// Returns the name of a parameter: the last word behind a type.
+/// Returns the name of a parameter: the last word, which follows the type.
 fn name<'a>(words: &[&'a str]) -> Option<&'a str> {
     let [before @ .., last] = words else { return None };
     let is_name = last.starts_with(|c: char| c == '_' || c.is_alphabetic())
@@ -172,7 +172,7 @@ fn name<'a>(words: &[&'a str]) -> Option<&'a str> {
     (is_name && before.iter().any(|word| !is_qualifier(word))).then_some(last)
 }
 
-/// Returns the type of these tokens as demanglers write it, with qualifiers behind: `unsigned int const*`.
+/// Returns the type of these tokens as demanglers write it, with qualifiers after the type: `unsigned int const*`.
 fn resolve(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> String {
     let parts = split(words, "*");
     let pointers = parts[1..].iter().map(|pointer| format!("*{}", qualifiers(pointer)));
@@ -205,8 +205,8 @@ fn base_type(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> String {
     joined(&named)
 }
 
-/// Returns a built-in type in the form that mangled names have: `unsigned long` for `long unsigned int`. Its words can have any
-/// order.
+/// Returns a built-in type in the form that mangled names have: `unsigned long` for `long unsigned int`. The given words
+/// can have any order.
 fn built_in(words: &[&str]) -> String {
     let has = |word: &str| words.contains(&word);
     let longs = words.iter().filter(|word| **word == "long").count();

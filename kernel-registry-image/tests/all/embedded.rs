@@ -15,7 +15,7 @@ fn found(bytes: &[u8], length: usize) -> Vec<Image> {
 fn every_image_is_found_among_all_others() {
     let images = crate::common::images();
     assert!(images.len() > 40, "{}", images.len());
-    // One behind the other, as a linker might lay them out at worst.
+    // The images follow each other without a gap, as a linker might lay them out at worst.
     let all = images.iter().flat_map(|(_, bytes)| bytes).copied().collect::<Vec<u8>>();
     let search = Search::new(&all, images.iter().map(|(_, bytes)| bytes.len()));
     for (name, bytes) in &images {

@@ -76,7 +76,7 @@ fn a_container_that_is_cut_off_is_never_read() {
     }
 }
 
-/// The tables of a cubin are behind its sections, and the driver reads all of them.
+/// The tables of a cubin come after its sections, and the driver reads all of these tables.
 #[test]
 fn a_cubin_that_is_cut_off_is_never_read() {
     let cubins = images().into_iter().filter(|(_, bytes)| bytes.starts_with(b"\x7fELF"));
@@ -165,7 +165,7 @@ fn bytes_in_which_an_image_could_begin_anywhere() {
         let spaces = format!("{}{text}", " ".repeat(SIZE));
         search(part, spaces.as_bytes(), &[SIZE]);
     }
-    // Containers, each of which is within the one before it or begins right behind it.
+    // Each container is within the container before it, or begins right after that container.
     let container = |payload: usize| {
         let mut header = vec![0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
         header.extend((payload as u64).to_le_bytes());
@@ -175,7 +175,7 @@ fn bytes_in_which_an_image_could_begin_anywhere() {
     search("nested containers", &nested.collect::<Vec<u8>>(), &[16, SIZE / 2, SIZE]);
     let empty = (0..SIZE / 16).flat_map(|_| container(0));
     search("empty containers", &empty.collect::<Vec<u8>>(), &[16, 160, SIZE / 2]);
-    // Cubins whose section headers lie in the cubins behind them.
+    // The section headers of each cubin lie in the cubins after it.
     let mut cubin = image("spin.sm_90.cubin")[..64].to_vec();
     cubin[40..48].copy_from_slice(&64u64.to_le_bytes());
     cubin[60..62].copy_from_slice(&0x1fff_u16.to_le_bytes());
@@ -261,7 +261,7 @@ fn lengths_that_lie() {
         for (at, length) in [(8, 8), (16 + 4, 4), (16 + 8, 8), (16 + 16, 4)] {
             let mut lying = bytes.clone();
             lying[at..at + length].fill(0xff);
-            // An entry that cannot be read is no reason to refuse the others.
+            // An entry that cannot be read is no reason to refuse other entries.
             let is_noticed = read(&lying).map_or(true, |image| image.unread.len() == 1);
             assert!(is_noticed, "{name} at {at}");
         }

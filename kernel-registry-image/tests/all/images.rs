@@ -216,7 +216,7 @@ fn signatures() {
             assert_eq!(demangled, entry.symbol, "{name}");
             return;
         }
-        // c++filt says the same, with return types, and with qualifiers behind.
+        // c++filt prints the same, with return types, and with qualifiers after the type.
         let shown = demangled.strip_prefix("void ").unwrap_or(demangled);
         if shown.starts_with("ns::dependent<") {
             dependent += 1;
@@ -233,7 +233,7 @@ fn signatures() {
         }
     });
     assert!(dependent > 0);
-    // All but structs, enumerations and types that depend on others.
+    // Structs, enumerations and dependent types have no known size.
     assert!(sized >= 200, "{sized}");
 }
 

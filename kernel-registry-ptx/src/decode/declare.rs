@@ -67,7 +67,7 @@ impl Signature {
     }
 }
 
-/// What a name stands for in the text.
+/// The entity that a name of the text stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Function(usize),

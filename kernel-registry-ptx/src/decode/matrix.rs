@@ -151,8 +151,8 @@ impl<'a> Decoder<'a, '_> {
         Ok(Together::Whole { stores, matrix, address, stride, by_columns })
     }
 
-    /// Returns a matrix of a product. Its registers must hold all elements of the matrix: fragments each element
-    /// exactly once, other layouts possibly several times.
+    /// Returns a matrix of a product. The matrix's registers must hold all elements. Fragments hold each
+    /// element exactly once. Other layouts can hold an element several times.
     fn part(
         &mut self,
         (shape, part): (Shape, Part),

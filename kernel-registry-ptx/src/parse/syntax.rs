@@ -152,7 +152,7 @@ impl<'a> Cursor<'a> {
         self.expect(';')
     }
 
-    /// Parses a variable from behind its state space to the end of its initialiser.
+    /// Parses the rest of a variable after its state space, to the end of its initialiser.
     fn variable(&mut self, space: &'a str, external: bool, line: u32) -> Parsed<Variable<'a>> {
         let mut variable = Variable {
             space: &space[1..],

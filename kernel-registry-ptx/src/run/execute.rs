@@ -72,7 +72,7 @@ impl Warp {
         let Split { at, lanes: all, base, local, .. } = self.splits[index];
         let op = &program.instructions[at].op;
         if lanes != all {
-            // Lanes whose guard is false continue behind the instruction.
+            // Lanes whose guard is false continue after the instruction.
             self.part(index, all & !lanes, at + 1);
         }
         let first = lanes.trailing_zeros() as usize;

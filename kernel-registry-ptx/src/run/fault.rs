@@ -14,7 +14,7 @@ pub struct Fault {
     pub block: [u32; 3],
     /// `threadIdx` of the thread.
     pub thread: [u32; 3],
-    /// What the thread did wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
     /// The line of the instruction in the PTX.
     pub line: u32,
@@ -24,7 +24,7 @@ pub struct Fault {
     pub place: Option<String>,
 }
 
-/// What a thread did wrong.
+/// The kind of a fault: the thing that a thread did wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {

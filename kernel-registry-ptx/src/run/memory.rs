@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::op::Update;
 use crate::types::Scalar;
 
-/// What a kernel needs from its caller: global memory, the heap, an output for printf, and clocks.
+/// The services that a kernel needs from its caller: global memory, the heap, an output for printf, and clocks.
 ///
 /// Kernels compute with the addresses of global memory. They are usually addresses of the process.
 ///

@@ -1,4 +1,4 @@
-//! The tests of this crate in one program. Those of recordings, of generated programs and of speed have programs of
+//! The tests of this crate in one executable. Tests of recordings, of generated programs and of speed have executables of
 //! their own.
 
 #[path = "../common/mod.rs"]

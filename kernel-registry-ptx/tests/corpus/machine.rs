@@ -117,7 +117,7 @@ fn atomics() {
         assert_eq!(a, [all, 1000 - 2 * n, n - 1, 5, 0, 0x7f, xor, 6, 4]);
         assert_eq!(b, [u64::from(all) << 30, (i64::from(n) - 1001) as u64, 6]);
         assert_eq!((c, d, e[0]), ([48.0, 100.0 - 95.0], [24.0], 192));
-        // Each value was returned by one exchange, except for the one that is left.
+        // Each value was returned by one exchange, except for the value that is left.
         f.sort();
         assert_eq!(f, (-1..n as i32).collect::<Vec<_>>());
     });

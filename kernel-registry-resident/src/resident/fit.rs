@@ -46,7 +46,7 @@ pub struct Companion {
     pub at_once: u64,
     /// The limit that determines this number.
     pub limit: Limit,
-    /// What a block lacks, if no block fits.
+    /// The resource that a block lacks, if no block fits.
     pub shortage: Option<Shortage>,
 }
 

@@ -1,4 +1,4 @@
-//! The state of the sections: the resident kernels of the process, and the delayed frees, behind one lock.
+//! Defines the state of the sections, which one lock guards: the resident kernels of the process, and the delayed frees.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};

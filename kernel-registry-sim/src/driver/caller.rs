@@ -1,4 +1,4 @@
-//! Reads and writes memory of the program that calls the driver. Its addresses may be wrong.
+//! Reads and writes memory of the program that calls the driver. Addresses from that program may be wrong.
 //!
 //! `process_vm_readv` and `process_vm_writev` copy the memory, because they return an error for an address that is not
 //! mapped. Addresses on the stack of the calling thread are copied directly, so most arguments cost no system call. If

@@ -33,7 +33,7 @@ pub struct Config {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// What the driver does after it has reported a deadlock.
+/// The driver's reaction after it has reported a deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadlock {
     /// The wait goes on. A kernel with a time limit may still end it.

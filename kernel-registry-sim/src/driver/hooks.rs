@@ -85,7 +85,7 @@ fn write(code: Code) {
     }
 }
 
-/// What the hooks do in a call.
+/// The actions of the hooks in a call.
 struct Plan {
     delay: Duration,
     fails: Option<Code>,

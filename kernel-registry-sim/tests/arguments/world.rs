@@ -43,7 +43,7 @@ pub struct World {
     pub stale: Vec<usize>,
 }
 
-/// Does nothing. It is a callback, and also the one that returns how much shared memory a block needs.
+/// Does nothing, as a callback. As the callback that tells how much shared memory a block needs, it returns 0 bytes.
 extern "C" fn nothing(_: *mut c_void) -> usize {
     0
 }

@@ -136,7 +136,7 @@ pub fn install() {
     ok("cuInit", &[0]);
 }
 
-/// Creates a context on a device, and makes it current in this thread. Its errors do not affect other tests.
+/// Creates a context on a device, and makes it current in this thread. Errors in that context do not affect other tests.
 pub fn context(device: usize) -> usize {
     install();
     get("cuCtxCreate_v2", &[0, self::device(device)])

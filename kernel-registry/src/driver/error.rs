@@ -36,7 +36,8 @@ impl DriverCallError {
         }
     }
 
-    /// Creates the error of a call of CUDA's runtime library. Its codes have other names and descriptions than the driver's.
+    /// Creates the error of a call of CUDA's runtime library. The runtime library's codes have other names and
+    /// descriptions than the driver's codes.
     pub(crate) fn from_runtime(
         call: &'static str,
         code: u32,

@@ -16,7 +16,7 @@ use crate::{KernelInfo, KernelParam, LaunchConfig, PointerTo};
 /// An argument for [`launch_dyn`].
 pub struct DynArg<'a> {
     given: Given<'a>,
-    /// The size of the value, or of an element behind the pointer or slice, in bytes.
+    /// The size in bytes of the value, or of an element of the pointer or slice.
     size: u32,
     align: u32,
 }

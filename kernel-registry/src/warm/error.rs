@@ -32,7 +32,7 @@ pub enum WarmError {
     Driver {
         /// The driver's error.
         error: DriverCallError,
-        /// What the call was for; empty if it was for the context.
+        /// The kernel or image that the call was for. Empty if the call was for the context.
         about: &'static str,
         /// The log of the driver's compiler, if the compiler ran.
         log: String,

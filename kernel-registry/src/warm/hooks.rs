@@ -64,7 +64,7 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<HookLoads, HookCause> {
     if loads.count > 0 {
         limits::raise_stack_for(work, loads.frame).map_err(setup)?;
         work.loaded.hook_frame = work.loaded.hook_frame.max(loads.frame);
-        // It is unknown what unregistered kernels need, so everything is set up.
+        // The needs of unregistered kernels are unknown, so everything is set up.
         work.set_up(Primed::EVERYTHING.but_not(work.loaded.primed)).map_err(refused)?;
     }
     Ok(loads)

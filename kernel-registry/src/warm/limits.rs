@@ -131,7 +131,7 @@ fn set_limit(work: &mut Work<'_>, stack: u64) -> Result<(), DriverCallError> {
     work.current.raise_stack_limit(stack)
 }
 
-/// Splits kernels into those whose stacks fit the limit, and the others.
+/// Splits kernels into kernels whose stacks fit the limit, and kernels whose stacks do not.
 fn split(candidates: Vec<Candidate>, limit: u64) -> (Vec<Candidate>, Vec<Candidate>) {
     candidates.into_iter().partition(|candidate| u64::from(candidate.kernel.report.stack) <= limit)
 }

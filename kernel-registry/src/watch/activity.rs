@@ -30,7 +30,7 @@ impl Timeouts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) name: &'static str,
-    /// What the call is for: a kernel's path, an image's file, or an empty string.
+    /// The subject of the call: a kernel's path, an image's file, or an empty string.
     pub(crate) about: &'static str,
     kind: Kind,
 }

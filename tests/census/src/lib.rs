@@ -111,7 +111,7 @@ pub mod cluster {
     pub unsafe fn cluster_at_launch(done: *mut u32, n: u32);
 }
 
-/// Kernels to launch before others. Called with 0 they do nothing.
+/// Kernels to launch before the kernel under test. Called with 0 they do nothing.
 #[gpu_kernel(file = "cuda/earlier.cu")]
 pub mod earlier {
     /// Never does anything.

@@ -1,4 +1,4 @@
-//! Types behind aliases, and values of constants: only the compiler can compare them.
+//! Mismatches that only the compiler can find, in types that aliases stand for and in values of constants.
 
 mod alias {
     use kernel_registry::gpu_kernel;

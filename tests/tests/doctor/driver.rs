@@ -1,4 +1,4 @@
-//! A fake driver of CUDA 12.3 with one GPU, which has the functions that `cargo kernels doctor` calls and no others. The test compiles
+//! A fake driver of CUDA 12.3 with one GPU, which has only the functions that `cargo kernels doctor` calls. The test compiles
 //! this file as a libcuda.so.
 
 #![allow(non_snake_case)]

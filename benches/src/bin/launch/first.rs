@@ -65,7 +65,7 @@ fn launch(kernel: &'static KernelInfo, stream: &Arc<CudaStream>, address: u64) -
         .shared(kernel.shared().unwrap_or(0));
     let prepared = Prepared::untyped(kernel, stream.context(), config)?;
     // SAFETY: there is an argument for each parameter, at least as large. With these arguments the sample kernels
-    // access only the first few bytes behind a pointer, and none waits.
+    // access only the first few bytes at an address, and no kernel waits.
     unsafe { prepared.launch(stream, &mut args)? };
     Ok(stream.synchronize()?)
 }

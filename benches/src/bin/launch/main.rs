@@ -87,8 +87,8 @@ fn measure() -> Result<Vec<Requirement>> {
     Ok(requirements)
 }
 
-/// What a launch may add to one of the driver. It depends on the processor, and on what else that does: 30 to 36 ns on hosts of H200s,
-/// and 45 ns while PyTorch ran beside.
+/// The most nanoseconds that a launch may add to the driver's launch. The added time depends on the host's processor and its load: 30 to
+/// 36 ns on hosts of H200s, and 45 ns while PyTorch ran beside.
 const BOUND: f64 = 60.0;
 
 /// `touch::launch` against cudarc's builder, which does as much for one pointer. Measured: 0.84 to 0.95, and 1.15 on one host.

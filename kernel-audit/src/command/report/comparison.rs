@@ -59,7 +59,8 @@ impl<'a> KernelLoads<'a> {
     }
 }
 
-/// Returns all kernels that were loaded. Kernels that were late come first, and before others those whose last process was furthest behind the first.
+/// Returns all kernels that were loaded. Kernels that a process loaded late come first. Within both groups, the kernel comes first whose
+/// loads in the first and in the last process are furthest apart in time.
 pub(crate) fn compare_kernels(audit: &Audit) -> Vec<KernelLoads<'_>> {
     let mut kernels = HashMap::<&str, Vec<ProcessLoads<'_>>>::new();
     for process in &audit.processes {

@@ -77,7 +77,7 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
     Ok(())
 }
 
-/// Writes what was preloaded. What was not preloaded comes first, with the reason.
+/// Writes the preloads. Failed preloads come first, with the reason.
 fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
     let mut all: Vec<_> = with_processes(audit, |report| &report.preloaded).collect();
     if all.is_empty() {

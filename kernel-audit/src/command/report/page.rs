@@ -14,7 +14,7 @@ pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
     /// CSS rules of this page, besides those of `page.css`. The colours of `page.css` are available as variables.
     pub(crate) style: &'a str,
-    /// What a reader should know first.
+    /// The facts that a reader should know first.
     pub(crate) summary: &'a str,
     pub(crate) body: &'a str,
 }

@@ -31,10 +31,10 @@ const CAUSE_AND_REMEDY: usize = 2;
 const FRAMES: usize = 5;
 /// The most lines of a table.
 const LINES: usize = 10;
-/// What to do about late loads in programs that nobody can change.
+/// The remedy for late loads in programs that nobody can change.
 const RECORD_IT: &str = "\nWithout a change to the program: `--record FILE` writes down what was late, and `--preload FILE` loads it at the start of \
                          the next run.";
-/// What to do about late loads that the preload did not have.
+/// The remedy for late loads that the preload did not have.
 const RECORD_MORE: &str = "\nTo preload this, too: `--record FILE` with the file that `--preload` names.";
 /// The most events for which the report needs no tables.
 const HANDFUL: usize = 8;
@@ -144,7 +144,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
     }
     let (findings, others): (Vec<_>, Vec<_>) =
         report.events.iter().filter(|event| event.kind != Kind::Hang).partition(|event| event.is_finding);
-    // A few events are listed in the order of time. Of many events, the findings come first.
+    // A few events are listed in the order of time. If there are many events, the findings come first.
     if findings.len() + others.len() <= room {
         let mut all = [findings, others].concat();
         all.sort_by_key(|event| event.begun);

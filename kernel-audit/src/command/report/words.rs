@@ -25,7 +25,7 @@ pub(crate) fn explanation_and_stack(hang: &Event) -> (Vec<&str>, Vec<&str>) {
     hang.text.lines().partition(|line| !line.starts_with(' '))
 }
 
-/// Returns the resident kernel that a call would have waited for, behind a separator. Returns an empty text if there is
+/// Returns a separator and the resident kernel that a call would have waited for. Returns an empty text if there is
 /// none.
 pub(crate) fn while_resident(event: &Event, separator: &str) -> String {
     match &*event.resident {

@@ -1,6 +1,6 @@
 //! Reads the stack of a thread, from the registers of one of its frames on. Linux copies the memory and refuses
 //! addresses that are not mapped, so reading never faults: the frames of a coroutine do not lead to the thread's first
-//! function, and behind the last frame there can be any bytes.
+//! function, and after the last frame there can be any bytes.
 
 use std::arch::asm;
 use std::ffi::c_void;

@@ -126,8 +126,8 @@ pub(crate) fn is_waiting(function: u64) -> bool {
     taken.still_waits(&busy::find_others(None))
 }
 
-/// Returns whether a stream still runs the kernel that it ran before. Nothing is launched behind a resident kernel, so
-/// its counts stay the same.
+/// Returns whether a stream still runs the kernel that it ran before. Nothing is launched after a resident kernel in
+/// its stream, so the stream's counts stay the same.
 fn still_runs(before: &Stream, busy: &[Stream]) -> bool {
     let same = |busy: &Stream| (busy.handle, busy.thread, busy.kernel, busy.launches);
     busy.iter().any(|busy| same(busy) == same(before))

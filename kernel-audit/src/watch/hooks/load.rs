@@ -237,7 +237,7 @@ pub(super) fn kernel_node(params: *const c_void) -> Option<CUfunction> {
 pub(super) fn any_node(params: *const c_void) -> Option<CUfunction> {
     /// `CU_GRAPH_NODE_TYPE_KERNEL`.
     const KERNEL: c_uint = 0;
-    /// The bytes of the kind, and of the reserved space behind it.
+    /// The bytes of the kind, and of the reserved space after the kind.
     const HEADER: usize = 16;
     // SAFETY: programs pass parameters or null. The parameters of a kernel node follow its kind.
     unsafe {

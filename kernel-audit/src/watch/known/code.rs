@@ -103,7 +103,7 @@ pub(crate) fn image_at(image: *const c_void) -> Image {
     if image.is_null() {
         return known("nothing", 0, image);
     }
-    // SAFETY: every image has four bytes, and behind them the header of its kind.
+    // SAFETY: every image has four bytes, and then the header of its kind.
     unsafe {
         match at(image, 0) {
             [0x7f, b'E', b'L', b'F'] => {

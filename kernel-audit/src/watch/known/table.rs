@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 /// The number of slots in the first table. Most programs have fewer kernels.
 const FIRST: usize = 1 << 16;
 
-/// The value of a slot whose number was removed. Other numbers may lie behind such a slot.
+/// The value of a slot whose number was removed. Other numbers may be in the slots after it.
 const GONE: u64 = u64::MAX;
 
-/// How far a number may lie behind the slot of its hash.
+/// The most slots that a number may lie after the slot of its hash.
 const REACH: usize = 64;
 
 /// A set of numbers other than 0 and the largest.

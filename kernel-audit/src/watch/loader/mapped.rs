@@ -49,7 +49,7 @@ impl Mapped<'_> {
         if self.name.is_empty() {
             return env::current_exe().ok();
         }
-        // A relative name is the one that the program gave to `dlopen`. The working directory may have changed since.
+        // A relative name is the name that the program gave to `dlopen`. The working directory may have changed since.
         let name = Path::new(OsStr::from_bytes(self.name));
         if name.is_absolute() { Some(name.to_owned()) } else { path_at(self.start(self.headers.first()?)) }
     }

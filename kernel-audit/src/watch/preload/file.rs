@@ -114,7 +114,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("kernel-registry-preload-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("image");
-        // The file has PTX, and behind it a fatbin.
+        // The file has PTX, and then a fatbin.
         let mut content = vec![b'x'; 20_480];
         content[15_000] = 0;
         let fatbin = [[0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0], (480_u64 - 16).to_le_bytes()].concat();

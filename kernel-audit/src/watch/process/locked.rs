@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::watch::process::fork;
 
-/// A value behind a lock. The value is made when it is first needed, and again in a forked child: another thread of the
-/// parent may have locked it in the middle of a change. So the parent's value is left as it is, and never freed.
+/// A value with a lock. The value is created when it is first needed, and again in a forked child: another thread of the
+/// parent may have locked the value in the middle of a change. So the child neither uses nor frees the parent's value.
 pub(crate) struct Locked<T>(AtomicPtr<Value<T>>);
 
 struct Value<T> {

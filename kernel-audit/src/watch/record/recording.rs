@@ -318,7 +318,7 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
         record.header.dropped_findings.fetch_add(new.is_finding.into(), Ordering::Relaxed);
         return None;
     }
-    // SAFETY: the mapping has room for this event behind the layout. Zeros are valid there, and all fields of an event
+    // SAFETY: the mapping has room for this event after the layout. Zeros are valid there, and all fields of an event
     // are atomics.
     let event = unsafe { &*ptr::from_ref(record).add(1).cast::<RawEvent>().add(index as usize) };
     event.thread.store(new.thread, Ordering::Relaxed);

@@ -95,7 +95,7 @@ fn funnel(opcode: &mut Opcode<'_>) -> Option<Compute> {
 }
 
 /// Returns the function of `bfind`, which finds the highest bit that differs from the sign. The result is the position
-/// of that bit, or with `shift` its distance from the top. It is all ones if there is no such bit.
+/// of that bit, or with `shift` its distance from the top. The result is all ones if there is no such bit.
 fn find(shift: bool, kind: Type) -> Option<Compute> {
     fn position(zeros: u32, size: u32, shift: bool) -> u32 {
         match size.checked_sub(zeros + 1) {

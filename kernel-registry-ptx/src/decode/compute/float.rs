@@ -281,7 +281,7 @@ pub(crate) trait Float: Scalar {
     fn flushed(self, how: How) -> Self;
     fn smaller(self, how: How, other: Self) -> Self;
     fn larger(self, how: How, other: Self) -> Self;
-    /// Applies a function that hardware approximates. It is computed in f64 here and rounded once.
+    /// Applies a function that hardware approximates. The result is computed in f64 here and rounded once.
     fn approximate(self, how: How, function: fn(f64) -> f64) -> Self;
 }
 

@@ -81,7 +81,7 @@ impl State {
         Ok(handle)
     }
 
-    /// Returns a library's module in a context. It is created on first use, without loading its kernels.
+    /// Returns a library's module in a context. The module is created on first use, without loading kernels.
     pub(crate) fn module_of(&mut self, library: Handle, context: Handle) -> Answer<Handle> {
         let (id, device) = (self.sound(context)?.id, self.sound(context)?.device);
         let found = self.libraries.get(library)?;

@@ -1,4 +1,4 @@
-//! Describes memory that nodes of graphs allocate and free. Its address is fixed when the allocating node is captured.
+//! Describes memory that nodes of graphs allocate and free. The memory's address is fixed when the allocating node is captured.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ impl Allocation {
     }
 }
 
-/// What the driver knows about graph memory in addition to its `Block`.
+/// Facts about graph memory in addition to its `Block`.
 pub(crate) struct Known {
     pub(crate) allocation: Allocation,
     /// Whether it will be allocated when all submitted work is done.

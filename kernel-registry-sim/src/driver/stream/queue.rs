@@ -24,7 +24,7 @@ pub(crate) struct Stream {
     pub(crate) queue: VecDeque<Item>,
     /// The position in a capture, while the stream is captured.
     pub(crate) capture: Option<Part>,
-    /// Whether the caller has destroyed the stream. It is removed when its work is done.
+    /// Whether the caller has destroyed the stream. The stream is removed when its work is done.
     pub(crate) closed: bool,
     /// When the stream last made progress, in simulated time.
     pub(crate) still_since: Duration,

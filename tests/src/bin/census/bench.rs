@@ -155,7 +155,7 @@ impl Bench {
     }
 
     /// Calls `then` with arguments for a kernel that sets `Word::Done`. Only one kernel has the third parameter; the driver ignores
-    /// the third argument for all others.
+    /// the third argument for all other kernels.
     pub(crate) fn with_args<T>(&self, then: impl FnOnce(&mut [*mut c_void]) -> T) -> T {
         with_args(self.address_of(Word::Done), then)
     }

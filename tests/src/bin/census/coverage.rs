@@ -1,4 +1,4 @@
-//! Tells which functions of the driver the rows call beside the resident work, and why no row calls the others. The list of
+//! Tells which functions of the driver the rows call beside the resident work, and why no row calls the other functions. The list of
 //! functions is the simulated driver's, which has all functions of CUDA 13.0.
 
 use std::collections::{BTreeMap, BTreeSet};

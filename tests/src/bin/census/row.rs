@@ -22,7 +22,7 @@ pub(crate) struct Row {
 
 type Prepare = Box<dyn for<'b> Fn(&'b Bench) -> Done<Attempt<'b>>>;
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// The row finds the call that loads a kernel.

@@ -1,4 +1,4 @@
-//! Measures what a launch costs, and how much memory contexts and warm-ups leave behind.
+//! Measures the time of a launch, and how much memory contexts and warm-ups leave allocated.
 
 use std::error::Error;
 use std::ffi::c_void;

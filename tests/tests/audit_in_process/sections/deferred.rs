@@ -60,7 +60,7 @@ fn many_frees_are_deferred_and_all_are_made() {
         assert_eq!(resident.end(), MANY as u64);
         assert_eq!(free_memory(), before);
         assert!(took < Duration::from_secs(4), "{took:?}");
-        // The record names the first frees, and counts the others.
+        // The record names the first frees, and counts the rest.
         let found = findings()?;
         assert_eq!(found.len(), 101);
         assert_eq!(said(&found)[100], (Kind::Deferred, "cuMemFree_v2", "99900 more"));

@@ -27,7 +27,7 @@ fn memory_is_freed_by_the_context_that_owns_it() {
         let resident = Resident::new(&first, DEFER)?;
         second.bind_to_thread()?;
         assert_eq!(free(memory), DONE);
-        // The memory belongs to another context than the one that was current and ends here.
+        // The current context ends here. The memory belongs to another context.
         // SAFETY: nothing else uses the context.
         unsafe { sys::cuDevicePrimaryCtxReset_v2(1).result()? };
         first.bind_to_thread()?;

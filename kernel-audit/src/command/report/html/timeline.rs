@@ -101,7 +101,7 @@ fn end(process: &Process) -> u64 {
     events.chain(samples).chain(process.report.ready).max().unwrap_or(0)
 }
 
-/// Returns at most `room` lanes, those with the most events, in their order, and one lane for all others.
+/// Returns the `room` lanes with the most events, in their order, and one lane for the rest of the lanes.
 fn bounded<'a>(lanes: Vec<Lane<'a>>, room: usize, of: &str) -> Vec<Lane<'a>> {
     if lanes.len() <= room {
         return lanes;
