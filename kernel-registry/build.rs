@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use rustc_version::{Version, VersionMeta, version_meta};
 
-/// Before this version, `#[used]` did not stop the linker from dropping the records of kernels.
+/// The oldest supported compiler. Before this version, `#[used]` did not stop the linker from dropping the records of kernels.
 const OLDEST: Version = Version::new(1, 89, 0);
 
 /// Returns whether this target supports kernels that nvcc linked. `linked/shim.rs` is assembly for two processors, and Miri does

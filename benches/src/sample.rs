@@ -13,12 +13,12 @@ impl Sample {
         self.0.insert(at, time);
     }
 
-    /// The median in seconds. It ignores a few disturbed runs.
+    /// Returns the median in seconds. A few disturbed runs do not change the median.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
-    /// The uncertainty of the median in seconds: its standard error for a normal distribution with the same distance
+    /// Returns the uncertainty of the median in seconds: its standard error for a normal distribution with the same distance
     /// between quartiles.
     pub fn uncertainty(&self) -> f64 {
         let deviation = (self.quantile(0.75) - self.quantile(0.25)) / 1.349;

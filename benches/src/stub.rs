@@ -1,4 +1,4 @@
-//! Builds a driver that does nothing, to measure what is above it.
+//! Builds a driver that does nothing, to measure the software that calls the driver.
 
 use std::env;
 use std::fs;
@@ -7,11 +7,11 @@ use std::process::Command;
 
 use crate::Result;
 
-/// A folder with that driver, under the driver's file names. Dropping this removes it.
+/// A folder with that driver, under the driver's file names. Dropping this value removes the folder.
 pub struct Stub(PathBuf);
 
 impl Stub {
-    /// Compiles it with `cc`.
+    /// Compiles the driver with `cc`.
     pub fn build() -> Result<Self> {
         let folder = env::temp_dir().join(format!("kernel-registry-stub-{}", std::process::id()));
         fs::create_dir_all(&folder)?;
@@ -28,12 +28,12 @@ impl Stub {
         Ok(stub)
     }
 
-    /// The file of the driver.
+    /// Returns the driver's file.
     pub fn library(&self) -> PathBuf {
         self.0.join("libcuda.so.1")
     }
 
-    /// The folder to add to the library path.
+    /// Returns the folder to add to the library path.
     pub fn folder(&self) -> &Path {
         &self.0
     }

@@ -14,7 +14,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// A number with an upper bound, both in the same unit.
+    /// Creates the requirement that a number is at most `bound`, both in the same unit.
     pub fn at_most(what: impl Into<String>, measured: f64, bound: f64, unit: &str) -> Self {
         Requirement {
             what: what.into(),
@@ -25,7 +25,7 @@ impl Requirement {
         }
     }
 
-    /// A number with a lower bound, both in the same unit.
+    /// Creates the requirement that a number is at least `bound`, both in the same unit.
     pub fn at_least(what: impl Into<String>, measured: f64, bound: f64, unit: &str) -> Self {
         Requirement {
             what: what.into(),
@@ -35,7 +35,7 @@ impl Requirement {
         }
     }
 
-    /// A count with exactly one allowed value.
+    /// Creates the requirement that a count is `wanted`.
     pub fn exactly(what: impl Into<String>, measured: usize, wanted: usize, unit: &str) -> Self {
         Requirement {
             what: what.into(),
@@ -60,12 +60,12 @@ pub fn of_times(mut measure: impl FnMut() -> Result<Vec<Requirement>>) -> Result
     measure()
 }
 
-/// The end of a benchmark: 0 if all requirements are met, 1 if not, and 2 if it could not measure.
+/// Ends a benchmark. Returns the exit code: 0 if all requirements are met, 1 if not, and 2 if the benchmark could not measure.
 pub fn end(measured: Result<Vec<Requirement>>) -> ExitCode {
     exit_code(measured.map(|requirements| conclude(&requirements)))
 }
 
-/// The exit code of a step: whether it succeeded, or why it could not run.
+/// Returns the exit code of a step. `done` says whether the step succeeded, or why it could not run.
 pub fn exit_code(done: Result<bool>) -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,

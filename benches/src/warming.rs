@@ -1,4 +1,4 @@
-//! Shared by the benchmark `warm` and its generated programs: how many kernels and images there are.
+//! Defines how many kernels and images the generated programs of the benchmark `warm` have.
 
 pub mod crates;
 pub mod program;

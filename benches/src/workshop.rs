@@ -45,7 +45,7 @@ impl Workshop {
         Ok(Workshop { folder: target.join("benches").join(name) })
     }
 
-    /// The folder that contains the crates.
+    /// Returns the folder that contains the crates.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -73,7 +73,7 @@ impl Workshop {
 }
 
 impl Package {
-    /// The text of a file.
+    /// Returns the text of a file.
     pub fn read(&self, path: &str) -> Result<String> {
         let path = self.folder.join(path);
         fs::read_to_string(&path).map_err(|error| about(&path, error))
@@ -94,7 +94,7 @@ impl Package {
         self.cargo(&options, Some("--offline")).or_else(|_| self.cargo(&options, None))
     }
 
-    /// Deletes the crate's build results, but not those of its dependencies.
+    /// Deletes the crate's build results, but not its dependencies' build results.
     pub fn clean(&self) -> Result<()> {
         self.cargo(&["clean", "--package", self.name], Some("--offline")).map(drop)
     }
@@ -116,13 +116,13 @@ impl Package {
         Ok(time)
     }
 
-    /// The path of the built program.
+    /// Returns the path of the built program.
     pub fn program(&self, profile: Profile) -> PathBuf {
         let file = format!("{}{}", self.name, env::consts::EXE_SUFFIX);
         self.target.join(profile.folder()).join(file)
     }
 
-    /// The size of the built program in bytes.
+    /// Returns the size of the built program in bytes.
     pub fn size(&self, profile: Profile) -> Result<u64> {
         let path = self.program(profile);
         fs::metadata(&path).map(|metadata| metadata.len()).map_err(|error| about(&path, error))
@@ -150,7 +150,7 @@ fn about(path: &Path, error: io::Error) -> Box<dyn Error> {
     format!("{}: {error}", path.display()).into()
 }
 
-/// The root of this workspace.
+/// Returns the root of this workspace.
 pub fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }

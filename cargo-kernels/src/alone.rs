@@ -121,7 +121,7 @@ impl Alone<'_> {
     }
 }
 
-/// Returns the parameters of a kernel in its first variant. Their types are those of a variant in PTX, if there is one: machine
+/// Returns the parameters of a kernel in its first variant. The types come from a variant in PTX, if there is one: machine
 /// code has no types.
 fn params(variants: &Kernel<'_>) -> Vec<ImageParam> {
     let has_types = |params: &&Vec<ParamLayout>| params.iter().all(|param| param.ptx_type.is_some());

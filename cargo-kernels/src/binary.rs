@@ -91,7 +91,7 @@ impl<'data> Contents<'data> {
     fn add_object(&mut self, data: &'data [u8]) -> Result<(), Failure> {
         let file = object::File::parse(data).map_err(|error| self.truncated(error))?;
         for part in file.sections() {
-            // A section with an unreadable name is not ours.
+            // A section with an unreadable name has no records.
             let Some(version) = part.name().ok().and_then(section::version) else { continue };
             let bytes = part.data().map_err(|error| self.truncated(error))?;
             if version > kernel_registry_format::VERSION {

@@ -30,7 +30,7 @@ fn in_front(name: &str) -> Option<OsString> {
     variables::find(fork::once(&CONSTANT, find).as_slice(), name).map(OsString::from)
 }
 
-/// Other operating systems have no hooks.
+/// Returns `None`, because other operating systems have no hooks.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn in_front(_: &str) -> Option<OsString> {
     None

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::environment::Environment;
 use crate::options::Options;
 
-/// What to compile, and how. Paths are relative to the package, the folder of Cargo.toml.
+/// Sources to compile, and the options to compile them with. Paths are relative to the package, the folder of Cargo.toml.
 ///
 /// ```no_run
 /// // build.rs
@@ -100,7 +100,7 @@ impl Build {
         self
     }
 
-    /// Adds a folder to those that are searched for headers. If it is part of the repository, name it by a path relative to the
+    /// Adds a folder that is searched for headers. If the folder is part of the repository, name it by a path relative to the
     /// package: headers of absolute folders are [compared less strictly](crate#committed-images) with those of a committed image.
     pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
         self.options.includes.push(folder.as_ref().to_owned());
@@ -148,7 +148,7 @@ impl Build {
         self
     }
 
-    /// Ignores all variables of the environment. Only those that are set afterwards count.
+    /// Ignores all variables of the environment. Only variables that are set afterwards count.
     pub fn env_clear(mut self) -> Self {
         self.environment.clear();
         self

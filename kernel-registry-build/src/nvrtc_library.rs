@@ -208,7 +208,7 @@ fn load(name: &std::ffi::OsStr) -> Result<Shared, String> {
     unsafe { Shared::new(name) }.map_err(|error| error.to_string())
 }
 
-/// Never unloads a library, because its functions are called through plain pointers, from any thread.
+/// Keeps a library loaded for ever, because its functions are called through plain pointers, from any thread.
 fn keep(shared: Shared) {
     std::mem::forget(shared);
 }

@@ -10,7 +10,7 @@ pub struct Report {
     pub folder: PathBuf,
     /// The images, one for each source, in the order of the index.
     pub images: Vec<Image>,
-    /// How many sources were compiled. The images of the others are those of an earlier build.
+    /// How many sources were compiled. Other sources have images of an earlier build.
     pub compiled: usize,
     /// The lines that cargo was given as warnings.
     pub warnings: Vec<String>,

@@ -22,7 +22,7 @@ use crate::{Build, Error, Image, Report, Result, files, nvcc, parallel, prebuilt
 struct Notes {
     /// Files and folders to watch.
     watched: BTreeSet<PathBuf>,
-    /// Variables to watch, besides those that are always watched.
+    /// Variables to watch, besides variables that are always watched.
     variables: Vec<&'static str>,
     warnings: Vec<String>,
 }

@@ -30,7 +30,7 @@ fn package(name: &str, sources: &[(&str, &str)]) -> Package {
         "src/lib.rs",
         "pub const INDEX: &str = concat!(env!(\"OUT_DIR\"), \"/kernel-registry/index\");\n",
     );
-    // The versions of our workspace, which are on this machine.
+    // The versions of this workspace's lock file, which are on this machine.
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
     fs::copy(lock, package.folder().join("Cargo.lock")).unwrap();
     package

@@ -29,7 +29,7 @@ impl OtherCopy {
 /// The version of this copy.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How to get a program with one copy.
+/// The remedy: how to build a program with one copy.
 pub(crate) const REMEDY: &str = "let all packages depend on one version of kernel-registry from one source; `cargo tree -d` shows which do not";
 
 /// How many kernels are named. Further kernels are only counted.

@@ -1,4 +1,4 @@
-//! `KernelInfo`: what is known of a kernel without loading it.
+//! Defines `KernelInfo`: the facts about a kernel that are known before it is loaded.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

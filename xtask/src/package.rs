@@ -45,7 +45,7 @@ pub(crate) fn package() -> Outcome {
     for package in &packages {
         let unpacked = format!("{}-{}", package.name, package.version);
         let archive = target().join("package").join(format!("{unpacked}.crate"));
-        // With the present time, because cargo compares times of files, and those in packages are all the same.
+        // Files get the present time, because cargo compares the times of files, and all files of packages have the same time.
         run(Command::new("tar").arg("-xmzf").arg(archive).arg("-C").arg(&folder))?;
         for file in FILES {
             if !folder.join(&unpacked).join(file).is_file() {

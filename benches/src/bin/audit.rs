@@ -36,7 +36,7 @@ const BOUND_BESIDE: f64 = 100.0;
 /// The calls that are made in a section, and outside of it.
 const BESIDE: [&str; 3] = ["launch", "launch whose stream has the same bit", "cuMemFree of memory of a pool"];
 
-/// Who launches: threads, and whether all do in the default stream.
+/// The cases: a name, the number of threads that launch, and whether all launch in the default stream.
 const CASES: [(&str, usize, bool); 3] = [
     ("one thread", 1, false),
     ("four threads, a stream each", 4, false),
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Compares. The command is built by cargo, unless there is one.
+/// Compares calls with and without the hooks. Cargo builds the command, unless `command` is given.
 fn compare(command: Option<&str>) -> Result<Vec<Requirement>> {
     let stub = Stub::build()?;
     let driver = stub.library();
@@ -117,9 +117,9 @@ fn compare(command: Option<&str>) -> Result<Vec<Requirement>> {
     Ok(requirements)
 }
 
-/// The number of instructions in valgrind's text.
+/// Returns the number of instructions in valgrind's text.
 fn guest_instructions(text: &str) -> Result<f64> {
-    // A child that was forked counts for itself, and ends before.
+    // valgrind also prints the count of a forked child, which ends first.
     let line = text.lines().rfind(|line| line.contains("guest instrs:"));
     let number = line.and_then(|line| line.rsplit(':').next()).ok_or("valgrind counted nothing")?;
     Ok(number.trim().replace(',', "").parse()?)
@@ -142,14 +142,14 @@ type Launch = unsafe extern "C" fn(
 /// The library that programs open.
 const FRONT: &CStr = c"libcuda.so.1";
 
-/// A function of a library.
+/// Returns a function of a library.
 ///
 /// # Safety
 ///
-/// `F` is its type.
+/// `F` is the function's type.
 unsafe fn find<F: Copy>(library: &CStr, name: &CStr) -> Result<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: a library without initialisers, or with those of the audit; the names end with zeros.
+    // SAFETY: the library has no initialisers, or the initialisers of the audit; the names end with zeros.
     let address = unsafe {
         let handle = libc::dlopen(library.as_ptr(), libc::RTLD_NOW);
         if handle.is_null() { handle } else { libc::dlsym(handle, name.as_ptr()) }

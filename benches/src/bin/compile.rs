@@ -124,7 +124,7 @@ fn bare(nvcc: &Path, package: &Path, out: &Path, files: usize, at_once: usize) -
     }
 }
 
-/// Processor seconds of child processes that have ended, as Linux reports them.
+/// Returns the processor seconds of child processes that have ended, as Linux reports them.
 fn processor() -> Option<f64> {
     const TICKS_A_SECOND: f64 = 100.0;
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
@@ -150,7 +150,7 @@ fn run(script: &Path, package: &Path, out: &Path, jobs: usize) -> Result<Duratio
     }
 }
 
-/// The path of the build script's program in the package's target directory.
+/// Returns the path of the build script's executable in the package's target directory.
 fn script_of(program: &Path) -> Result<PathBuf> {
     let build = program.with_file_name("build");
     let mut found: Vec<PathBuf> = Vec::new();

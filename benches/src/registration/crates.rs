@@ -1,5 +1,5 @@
-//! The generated crates: a thousand annotated kernels, the same by hand with and without launch functions, each without
-//! kernels too, and sixty kernels of one image.
+//! Generates the crates: a thousand kernels with `#[gpu_kernel]`, and the same kernels by hand with and without launch
+//! functions. Each of these crates also exists without kernels. One more crate has sixty kernels of one image.
 
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ pub fn compared(workshop: &Workshop) -> Result<Each<Kernels<Package>>> {
     })
 }
 
-/// A crate with this many kernels, each in a module of its own, of one image with this text at its end.
+/// Generates a crate with this many kernels of one image. Each kernel has a module, and the image ends with `text`.
 pub fn sharing(workshop: &Workshop, kernels: usize, text: &str) -> Result<Package> {
     let module = |module| (module_file(module), annotated_module("x.ptx", module..module + 1).into_bytes());
     let mut files: Vec<File> = (0..kernels).map(module).collect();
@@ -44,12 +44,12 @@ pub fn sharing(workshop: &Workshop, kernels: usize, text: &str) -> Result<Packag
     workshop.package("sharing", &kernel_registry(), files)
 }
 
-/// The name of a module's file.
+/// Returns the name of a module's file.
 pub fn module_file(module: usize) -> String {
     format!("src/m{module:02}.rs")
 }
 
-/// The files of modules with this many kernels each, and their images.
+/// Returns the files of modules with this many kernels each, and the modules' images.
 fn files(modules: usize, kernels: usize, text: fn(&str, Range<usize>) -> String) -> Vec<File> {
     let files = |module: usize| {
         let (image, numbers) = (format!("m{module:02}.ptx"), module * kernels..(module + 1) * kernels);
@@ -108,7 +108,7 @@ fn main() {
 }
 "#;
 
-/// A module as a person would write it without the attribute: every field that a `KernelInfo` has, and a typed launch
+/// Returns a module as a person would write it without the attribute: every field that a `KernelInfo` has, and a typed launch
 /// function for each kernel, but no record.
 fn module_by_hand(image: &str, numbers: Range<usize>) -> String {
     let launch = |number| {
@@ -135,7 +135,7 @@ pub unsafe fn k{number:04}(
     uses.to_owned() + &bare_module(image, numbers.clone()) + &numbers.map(launch).collect::<String>()
 }
 
-/// A module as a person would write it without the attribute, but without launch functions.
+/// Returns a module as a person would write it without the attribute, but without launch functions.
 fn bare_module(image: &str, numbers: Range<usize>) -> String {
     let head = format!(
         r#"use crate::kernel::{{Image, Kernel, Param}};
@@ -177,7 +177,8 @@ inventory::submit! {{
     head + &numbers.map(kernel).collect::<String>()
 }
 
-/// The equal struct. Nothing reads its fields here, as nothing reads those of the annotated kernels.
+/// The struct that corresponds to `KernelInfo`. Nothing reads its fields, as nothing reads the fields of `KernelInfo` in the other
+/// crates.
 const BY_HAND_TYPES: &str = r#"#![allow(dead_code)]
 
 pub struct Kernel {
@@ -241,7 +242,7 @@ impl Param {
 }
 "#;
 
-/// An image with the kernels of these numbers, as nvcc names them: of machine code only the frame.
+/// Returns an image with the kernels of these numbers, under the names that nvcc gives them. The kernels do nothing.
 fn ptx(numbers: Range<usize>) -> String {
     let kernel = |number| {
         format!(

@@ -1,4 +1,4 @@
-//! How often a large image is in a program that has many kernels of it.
+//! Counts how often a program contains a large image of which it declares many kernels.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ impl Copies {
     }
 }
 
-/// A comment that repeats nothing, so that a piece of it is found nowhere by chance.
+/// Returns a comment that repeats nothing, so that no piece of the comment is found elsewhere by chance.
 fn noise(length: usize) -> String {
     let mut state = 1_u64;
     let letters = std::iter::repeat_with(|| {

@@ -18,13 +18,13 @@ pub enum Task {
     Count,
 }
 
-/// Nanoseconds that an instruction takes, on the slow side: one a cycle, at 2 GHz.
+/// The nanoseconds that an instruction takes on a slow processor: one instruction a cycle, at 2 GHz.
 pub const INSTRUCTION: f64 = 0.5;
 
-/// Each program, with kernels and without.
+/// The paths of the programs, with kernels and without.
 pub type Programs = Each<Kernels<PathBuf>>;
 
-/// Instructions that each program executes, dynamic linking included, or nothing without valgrind.
+/// Counts the instructions that each program executes, dynamic linking included. Returns `None` without valgrind.
 pub fn instructions(programs: &Programs, task: Task) -> Result<Option<Each<Kernels<f64>>>> {
     let valgrind = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
     match valgrind {
@@ -42,7 +42,7 @@ fn executed(program: &Path, task: Task) -> Result<f64> {
     total.ok_or_else(|| format!("valgrind counted no instructions:\n{report}").into())
 }
 
-/// How long each program runs, from its creation to its end.
+/// Measures how long each program runs, from the start of the process to its end.
 pub fn times(programs: &Programs, task: Task, runs: usize) -> Result<Each<Kernels<Sample>>> {
     let mut times = programs.map(|_| Kernels { with: Sample::default(), without: Sample::default() });
     for run in 0..runs {
@@ -54,7 +54,7 @@ pub fn times(programs: &Programs, task: Task, runs: usize) -> Result<Each<Kernel
             (&programs.bare.with, &mut times.bare.with),
             (&programs.bare.without, &mut times.bare.without),
         ];
-        // The places rotate, as what ran before leaves its traces in caches.
+        // The order rotates, because the program that ran before affects the caches.
         turns.rotate_left(run % 6);
         for (program, sample) in turns {
             let mut command = Command::new(program);

@@ -80,7 +80,8 @@ fn image_file(image: usize, extension: &str) -> String {
     format!("images/i{image:02}.{extension}")
 }
 
-/// Image number `image` of `images`. No two are equal, so none is in the driver's cache because of another.
+/// Returns image number `image` of `images`. No two images are equal, so loading an image puts no other image into the driver's
+/// cache.
 fn ptx(image: usize, images: usize) -> String {
     let each = KERNELS / images;
     let mut text = ".version 7.0\n.target sm_75\n.address_size 64\n".to_owned();

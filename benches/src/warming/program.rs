@@ -78,7 +78,7 @@ fn measure(way: &str) -> Result<Vec<f64>> {
     }
 }
 
-/// The images as a program without this library would have them.
+/// Returns the images as a program without kernel-registry would have them.
 fn images() -> Result<Vec<Image>> {
     let mut images = BTreeMap::new();
     for kernel in kernels()? {

@@ -211,7 +211,7 @@ fn declaration<'a>(
     }
 }
 
-/// Returns names for the parameters of a kernel: those of the source in snake case, or else `p0`, `p1` and so on.
+/// Returns names for the parameters of a kernel: the names in the source in snake case, or else `p0`, `p1` and so on.
 fn param_names(source: Option<&Function>, entry: &Entry) -> Vec<String> {
     let name = |index: usize| {
         let known = source.and_then(|function| function.params.get(index)?.name.as_deref());

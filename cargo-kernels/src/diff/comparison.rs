@@ -34,7 +34,7 @@ pub(super) struct Changed<'a> {
 
 pub(super) struct ChangedVariant<'a> {
     pub(super) variant: &'a Variant,
-    /// All figures, also those that did not change.
+    /// All figures, including figures that did not change.
     pub(super) figures: [Change; Figure::ALL.len()],
 }
 

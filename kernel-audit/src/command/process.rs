@@ -58,7 +58,7 @@ impl Audit {
         }
     }
 
-    /// Reads records. Leaves out those that are damaged or of another version.
+    /// Reads records. Leaves out damaged records and records of another version.
     pub(crate) fn read(files: impl IntoIterator<Item = PathBuf>) -> Result<Audit, Failure> {
         let (mut reports, mut left_out, mut copies) = (Vec::new(), Vec::new(), BTreeSet::new());
         for path in files {

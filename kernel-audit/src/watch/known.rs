@@ -1,4 +1,4 @@
-//! Keeps what is known of the driver's objects: contexts, kernels, images, memory, limits.
+//! Keeps facts about the driver's objects: contexts, kernels, images, memory, limits.
 
 pub(crate) mod code;
 pub(crate) mod contexts;

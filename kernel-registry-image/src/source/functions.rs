@@ -120,7 +120,7 @@ fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c == '_' || c.is_alphabetic())
 }
 
-/// Splits the tokens between the brackets into those of each parameter.
+/// Splits the tokens between the brackets into the tokens of each parameter.
 fn params_of<'a, 'b>(tokens: &'b [&'a str]) -> Vec<&'b [&'a str]> {
     match tokens {
         [] | ["void"] => Vec::new(),

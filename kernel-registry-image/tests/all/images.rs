@@ -312,7 +312,7 @@ fn parameter_packs_are_expanded() {
             "_Z3tupIJfiEEv5tupleIJDpT_EES0_IJDp3argIS1_EEEi",
             "tup<float, int>(tuple<float, int>, tuple<arg<float>, arg<int>>, int)",
         ),
-        // Both packs at once, and one beside what is no pack.
+        // A type with both packs, and a type with one pack beside another type.
         (
             "_Z3zipIJfiEJPcdEEvDp4pairIT_T0_E",
             "zip<float, int, char*, double>(pair<float, char*>, pair<int, double>)",
@@ -435,7 +435,7 @@ fn offsets_behind_a_large_alignment_differ_between_variants_of_one_kernel() {
     let offsets = |entry: &Entry| entry.params.iter().map(|param| param.offset).collect::<Vec<_>>();
     let mut read: Vec<_> = image.named("spread").into_iter().map(offsets).collect();
     read.sort();
-    // Parameters begin at 0x160 in the constants of sm_80, and at 0x210 in those of sm_90.
+    // Parameters begin at 0x160 in the constants of sm_80, and at 0x210 in the constants of sm_90.
     assert_eq!(read, [[0, 32, 160], [0, 112, 240], [0, 128, 256]]);
 
     let entry = image.find("spread", "aligned.fatbin").unwrap();

@@ -1,4 +1,4 @@
-//! All tests of this crate in one executable, except those that count memory.
+//! All tests of this crate in one executable, except the tests that count memory.
 
 #[path = "../common/mod.rs"]
 mod common;

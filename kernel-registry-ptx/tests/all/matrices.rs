@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::common::{Arguments, Device, launch, run};
 use half::{bf16, f16};
 
-/// Extents and strides of the lane number, then those of the index of a lane's value.
+/// Extents and strides of the lane number, then extents and strides of the index of a lane's value.
 type Layout = (&'static [(usize, usize)], &'static [(usize, usize)]);
 
 /// Shape, types of A and B, types of C and D, and layouts of A, B and C.

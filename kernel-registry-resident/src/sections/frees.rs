@@ -10,7 +10,7 @@ pub(crate) fn free(within: Option<Family>, free: impl FnOnce() + Send + 'static)
     free_due();
 }
 
-/// Makes, in order, the delayed frees that no longer have to wait. No section begins while a free is made.
+/// Runs the delayed frees that no longer have to wait, in order. No section begins while a free runs.
 pub(super) fn free_due() {
     loop {
         let mut state = lock_state();

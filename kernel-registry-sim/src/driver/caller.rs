@@ -15,7 +15,7 @@ use std::ptr;
 
 use super::result::{Answer, Code};
 
-/// Copies bytes from the caller's memory to ours.
+/// Copies bytes from the caller's memory to this library's memory.
 ///
 /// # Safety
 ///
@@ -25,7 +25,7 @@ pub(crate) unsafe fn copy_from(from: usize, to: *mut u8, bytes: usize) -> Answer
     unsafe { transfer(Way::FromCaller, to, from, bytes) }
 }
 
-/// Copies bytes from our memory to the caller's.
+/// Copies bytes from this library's memory to the caller's memory.
 ///
 /// # Safety
 ///
@@ -112,9 +112,11 @@ enum Way {
     ToCaller,
 }
 
+/// Copies bytes between the caller's memory at `theirs` and this library's memory at `ours`.
+///
 /// # Safety
 ///
-/// `ours` is valid for that many bytes: for writes if they come from the caller, else for reads.
+/// `ours` is valid for that many bytes: for writes if the bytes come from the caller, else for reads.
 unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answer {
     let mut done = if is_on_stack(theirs, bytes) {
         // SAFETY: both ranges are mapped.
@@ -140,9 +142,11 @@ unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answ
     Ok(())
 }
 
+/// Copies the bytes without a check of the addresses.
+///
 /// # Safety
 ///
-/// Both ranges are mapped. They may overlap.
+/// Both ranges are mapped. The ranges may overlap.
 unsafe fn copy(way: Way, ours: *mut u8, theirs: usize, bytes: usize) {
     let theirs = ptr::with_exposed_provenance_mut::<u8>(theirs);
     // SAFETY: the caller's promise.

@@ -1,4 +1,5 @@
-//! The state of a context: loaded images, warm kernels, and what our own launches have made the driver set up.
+//! Defines the state of a context: loaded images, warm kernels, and the state that the driver has set up because of
+//! kernel-registry's own launches.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +22,8 @@ pub struct WarmKernel {
     pub limits: Limits,
 }
 
-/// The images, kernels and hooks of a context, and what our own launches have made the driver set up in the context.
+/// The images, kernels and hooks of a context, and the state that the driver has set up there because of kernel-registry's own
+/// launches.
 #[derive(Default)]
 pub(crate) struct Loaded {
     /// The modules of images, each with where its machine code came from.
@@ -30,9 +32,9 @@ pub(crate) struct Loaded {
     /// Kernels that cannot run on the device.
     pub(crate) unavailable: ByIndex<&'static KernelInfo>,
     pub(crate) primed: Primed,
-    /// Modules of our own images, by the images' keys.
+    /// Modules of kernel-registry's own images, by the images' keys.
     pub(crate) ours: HashMap<usize, Module>,
-    /// The stack limit at our last launch. If it has changed since, the next launch waits.
+    /// The stack limit at kernel-registry's last own launch. If the limit has changed since, the next launch waits.
     pub(crate) stack_at_launch: u64,
     /// Whether the context is gone. Then its entries were removed from the tables, and no entry may be added.
     pub(crate) forgotten: bool,

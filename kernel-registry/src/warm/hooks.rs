@@ -56,7 +56,7 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<HookLoads, HookCause> {
     driver::bind(&work.job.context).map_err(driver_error)?;
     limits::raise_stack_for(work, work.loaded.largest_stack()).map_err(setup)?;
     // The hook may also have changed the stack limit and restored it. Nothing detects that, and the next launch would
-    // wait, so it has to be a launch of our own kernel.
+    // wait, so it has to be a launch of kernel-registry's own kernel.
     work.loaded.primed = work.loaded.primed.but_not(Primed::LAUNCH);
     let refused = |refused: LoadError| driver_error(refused.error);
     work.set_up(work.needs(&[])).map_err(refused)?;

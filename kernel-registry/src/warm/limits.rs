@@ -98,7 +98,7 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
 }
 
 /// Reads the stack limit. If the limit has changed since this library's last launch, the next launch may wait. Then the
-/// next priming launches one of our own kernels, so that no other launch waits.
+/// next priming launches one of kernel-registry's own kernels, so that no other launch waits.
 fn limit(work: &mut Work<'_>) -> Result<u64, DriverCallError> {
     work.watch.call("cuCtxGetLimit", "the stack of each thread");
     let limit = work.current.stack_limit()?;
@@ -124,7 +124,8 @@ pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cau
     set_limit(work, stack).map_err(|error| cause(error.into(), work.free))
 }
 
-/// Raises the stack limit. The next launch of any kernel then waits for the device, so it has to be one of our own kernels.
+/// Raises the stack limit. The next launch of any kernel then waits for the device, so this has to be one of kernel-registry's
+/// own kernels.
 fn set_limit(work: &mut Work<'_>, stack: u64) -> Result<(), DriverCallError> {
     work.watch.call("cuCtxSetLimit", "the stack of each thread");
     work.loaded.primed = work.loaded.primed.but_not(Primed::LAUNCH);

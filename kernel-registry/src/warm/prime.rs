@@ -1,4 +1,4 @@
-//! Priming: launches our own kernels, so that no first launch of another kernel waits.
+//! Primes a context: launches kernel-registry's own kernels, so that no first launch of another kernel waits.
 //!
 //! The first launch of a kernel that contains printf, assert or malloc waits for the whole device. The first launch of any
 //! kernel in a context can wait, too.
@@ -27,8 +27,8 @@ pub(super) fn needs(planned: &Planned) -> Primed {
     Primed::LAUNCH.or(Primed::new(printf, assert, heap))
 }
 
-/// Launches our own kernels for these needs, each with one thread that does nothing, and waits for them. `loaded` holds the
-/// modules of our own images that are loaded in the context.
+/// Launches kernel-registry's own kernels for these needs, each with one thread that does nothing, and waits for them. `loaded` holds the
+/// modules of kernel-registry's own images that are loaded in the context.
 pub(super) fn prime<E>(
     current: &Current<'_>,
     arch: u32,

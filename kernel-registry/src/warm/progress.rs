@@ -29,7 +29,7 @@ pub enum Stage {
     Read,
     /// Raising the stack limit, granting dynamic shared memory.
     Limits,
-    /// Launching our own kernels, for which the driver sets up printf, assert and malloc.
+    /// Launching kernel-registry's own kernels, for which the driver sets up printf, assert and malloc.
     Prime,
     /// Asking the driver whether every kernel is loaded. From here on launches find the kernels.
     Verify,

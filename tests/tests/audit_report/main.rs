@@ -264,7 +264,7 @@ fn records_with_any_bytes_are_reported() {
     recorded(&records, &["--events", "2000", "--hang-after", "0.2"], &["--kernels", "40", "--hang"]);
     let path = record_in(&records);
     let whole = fs::read(&path).expect("a record");
-    // The damaged bytes are those of some events near the end of the file, and of the header after the version.
+    // The damage hits some events near the end of the file, and the header after the version.
     let events = whole.len() - 2000 * 80..whole.len() - 1960 * 80;
     for seed in 0..8 {
         fastrand::seed(seed);

@@ -16,11 +16,11 @@ use crate::context::new_context;
 /// Number of contexts. Every kernel has one first launch in each.
 const CONTEXTS: usize = 60;
 
-/// Later launches of each kernel in each context.
+/// The number of later launches of each kernel in each context.
 const LATER: usize = 5;
 
-/// Microseconds: median and 99th percentile of first launches, the same of later ones; then the number of first
-/// launches.
+/// Measures. Returns microseconds: median and 99th percentile of first launches, then median and 99th percentile of later
+/// launches. The last value is the number of first launches.
 pub(crate) fn measure() -> Result<Vec<f64>> {
     let (mut first, mut later) = (Sample::default(), Sample::default());
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! Measures whether repeated warming leaks memory, in fresh contexts and in one that stays.
+//! Measures whether repeated warming leaks memory, in fresh contexts and in one context that stays.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use benches::Result;
 
 use crate::context::new_context;
 
-/// Warm-ups, each in a fresh context that is destroyed afterwards.
+/// The number of warm-ups, each in a fresh context that is destroyed afterwards.
 pub(crate) const CONTEXTS: usize = 300;
 
-/// Repeated warm-ups of one context.
+/// The number of repeated warm-ups of one context.
 pub(crate) const REPETITIONS: usize = 100_000;
 
-/// Lost KiB of host and device memory: after the fresh contexts, then after the repetitions.
+/// Measures. Returns the lost KiB of host and device memory after the fresh contexts, then after the repetitions.
 pub(crate) fn measure() -> Result<Vec<f64>> {
     let context = kernel_registry::context(0)?;
     let _warm = warm_all(&context)?;
@@ -43,7 +43,7 @@ fn growth(
     Ok([after[0] - before[0], after[1] - before[1]])
 }
 
-/// The process's resident memory, in KiB.
+/// Returns the process's resident memory in KiB.
 fn host() -> Result<f64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("there is no VmRSS")?;

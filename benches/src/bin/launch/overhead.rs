@@ -30,7 +30,7 @@ const ROUNDS: usize = 400;
 const LAUNCHES: u32 = 100;
 
 /// Nanoseconds per launch in each way; then the increase of `allocations`, which counts them, in a hundred launches
-/// of each of our ways.
+/// of each of kernel-registry's ways.
 pub(crate) fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
     let context = kernel_registry::context(0)?;
     let _warm = warm_all(&context)?;

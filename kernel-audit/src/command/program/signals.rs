@@ -94,7 +94,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
     };
     // SAFETY: the operating system passes a description that lives during the call.
     let is_from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
-    // A terminal sends what is typed in it to the program, too, so that is not passed on.
+    // A terminal sends typed signals to the program, too, so they are not passed on.
     if !is_from_kernel || ![libc::SIGINT, libc::SIGQUIT].contains(&signal) {
         return kill(signal);
     }
@@ -129,7 +129,7 @@ fn now() -> u64 {
     time.tv_sec.cast_unsigned() * 1000 + time.tv_nsec.cast_unsigned() / 1_000_000
 }
 
-/// Passes signals on to the program from now on, also those that were held back.
+/// Passes signals on to the program from now on, including signals that were held back.
 pub(crate) fn program_runs(number: u32, Blocked(blocked): Blocked) {
     PROGRAM.store(number.cast_signed(), Ordering::Relaxed);
     // SAFETY: the call changes the signals of this thread.

@@ -229,7 +229,7 @@ extern "C" fn ended() {
     }
 }
 
-/// Set in a child of a process that had used the driver.
+/// Whether this process is a child of a process that had used the driver.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn is_forked() -> bool {

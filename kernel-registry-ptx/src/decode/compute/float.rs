@@ -111,8 +111,8 @@ impl Number for f64 {
     const NAN: Self = f64::from_bits(0xfff8_0000_0000_0000);
     const NORMAL: f64 = f64::MIN_POSITIVE;
     const MANTISSA: u32 = 52;
-    /// Unlike narrower formats, f64 keeps the payload of a NaN. The result is the first operand that is a NaN, made
-    /// quiet. `operands` are in the order in which hardware looks at them: the factors of a product from last to first,
+    /// Returns the first operand that is a NaN, made quiet, because f64 keeps the payload of a NaN, unlike narrower
+    /// formats. `operands` are in the order in which hardware looks at them: the factors of a product from last to first,
     /// with a third operand in between. This works on integers, because the compiler may choose the bits of a NaN that
     /// it computes.
     #[inline(always)]

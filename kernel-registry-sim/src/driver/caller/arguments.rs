@@ -140,7 +140,7 @@ impl Image {
             number(&header, 8, 8).checked_add(16)
         } else if magic == *b"\x7fELF" {
             let header = caller::read(address, 64)?;
-            // ELF files of compilers end with the section headers, those of `nvlink` with the program headers.
+            // ELF files of compilers end with the section headers. ELF files of `nvlink` end with the program headers.
             let end = |at, size, count| {
                 let all = number(&header, size, 2) * number(&header, count, 2);
                 number(&header, at, 8).checked_add(all)

@@ -95,7 +95,7 @@ impl Device {
         Device { memory, ..self }
     }
 
-    /// Returns the resources of a multiprocessor. An architecture without a row has those of the last architecture
+    /// Returns the resources of a multiprocessor. An architecture without a row has the resources of the last architecture
     /// before it.
     pub(crate) fn room(&self) -> fit::Device {
         let rows = fit::Device::all();

@@ -12,7 +12,7 @@ pub struct Live {
     pub streams: usize,
     /// Events.
     pub events: usize,
-    /// Modules, including those of libraries.
+    /// Modules, including the modules of libraries.
     pub modules: usize,
     /// Libraries.
     pub libraries: usize,

@@ -22,7 +22,7 @@ fn row(name: impl Into<String>, prepare: impl for<'b> Fn(&'b Bench) -> Done<Atte
     Row::call(Subject::HostCall, name, prepare)
 }
 
-/// A row for a call that needs no preparation.
+/// Creates a row for a call that needs no preparation.
 fn call(name: &str, call: fn(&Bench) -> Done) -> Row {
     row(name, move |bench| attempt(move || call(bench)))
 }

@@ -86,7 +86,7 @@ fn frames() -> Vec<Row> {
     ]
 }
 
-/// Why the next launch waits, and every launch that needs the former limit.
+/// The reason why the next launch waits, and every launch that needs the former limit.
 const LOWERED: &str = "lowering the stack limit makes launches wait";
 
 pub(crate) fn raise_and_lower_limit() -> Done {

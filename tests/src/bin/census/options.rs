@@ -95,7 +95,7 @@ impl Options {
         }
     }
 
-    /// The selected rows, in order.
+    /// Returns the selected rows, in order.
     pub(crate) fn choose<'r>(&self, rows: &'r [Row]) -> Result<Vec<&'r Row>, String> {
         let is = |row: &Row, name: &str| row.name == name || row.name.split('/').next() == Some(name);
         let unknown = self.only.iter().find(|name| !rows.iter().any(|row| is(row, name)));

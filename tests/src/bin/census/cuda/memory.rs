@@ -97,7 +97,7 @@ pub(crate) fn free_host(memory: *mut c_void) -> Done {
     call("cuMemFreeHost", unsafe { sys::cuMemFreeHost(memory) })
 }
 
-/// Page-locks memory that lives as long as the process.
+/// Registers memory that lives as long as the process, which locks its pages.
 pub(crate) fn register(memory: &'static mut [u8]) -> Done<*mut c_void> {
     let (address, bytes) = (memory.as_mut_ptr().cast(), memory.len());
     // SAFETY: the memory lives as long as the process.
