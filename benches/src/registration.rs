@@ -16,19 +16,19 @@ pub const MODULES: usize = 20;
 /// A value for each of the compared crates.
 #[derive(Default)]
 pub struct Each<T> {
-    /// For the program that declares each kernel with `#[gpu_kernel]`.
+    /// The value for the program that declares each kernel with `#[gpu_kernel]`.
     pub annotated: T,
-    /// For the program that declares each kernel as a struct under `inventory::submit!`, with a typed launch function.
+    /// The value for the program that declares each kernel as a struct under `inventory::submit!`, with a typed launch function.
     pub by_hand: T,
-    /// For the program with these structs alone.
+    /// The value for the program with these structs alone.
     pub bare: T,
 }
 
 /// A value for a crate with kernels, and a value for the same crate without kernels.
 pub struct Kernels<T> {
-    /// With the kernels.
+    /// The value for the crate with kernels.
     pub with: T,
-    /// Without the kernels.
+    /// The value for the crate without kernels.
     pub without: T,
 }
 

@@ -25,7 +25,7 @@ impl Sample {
         1.2533 * deviation / (self.0.len() as f64).sqrt()
     }
 
-    /// This quantile of the times, in seconds.
+    /// Returns this quantile of the times, in seconds.
     pub fn quantile(&self, fraction: f64) -> f64 {
         let last = self.0.len().saturating_sub(1) as f64;
         let (below, above) = ((last * fraction).floor(), (last * fraction).ceil());

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::unread::{Unread, UnreadVariant};
 
-/// Raised by every change that could break a reader.
+/// The version of the JSON. Every change that could break a reader raises it.
 pub(crate) const SCHEMA: u32 = 2;
 
 /// The output of `show`.

@@ -19,7 +19,7 @@ pub struct Fence {
     stream: Arc<CudaStream>,
     word: Arc<Mapped<AtomicU32>>,
     watchdog: JoinHandle<bool>,
-    /// Sending stops the watchdog.
+    /// The channel to the watchdog. A message stops the watchdog.
     passed: Sender<()>,
 }
 

@@ -1,4 +1,4 @@
-//! Architectures: real ones (`sm_90`, machine code) and virtual ones (`compute_75`, PTX).
+//! Defines real architectures (`sm_90`, machine code) and virtual architectures (`compute_75`, PTX).
 
 use std::fmt;
 

@@ -55,7 +55,7 @@ pub fn available() -> Result<Available> {
     })
 }
 
-/// Returns the compiler that the user chose, or else the first one found.
+/// Returns the compiler that the user chose, or else the first compiler that is found.
 pub(crate) fn choose(environment: &Environment) -> Result<Chosen> {
     let Some(choice) = environment.get(CHOICE) else {
         if let Some(nvcc) = nvcc(environment)? {

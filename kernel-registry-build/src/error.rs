@@ -304,11 +304,11 @@ const NVRTC_12_0: &str = "install NVRTC 12.0 by `pip install --no-deps --target 
      nvidia-cuda-nvrtc-cu12==12.0.140 nvidia-cuda-runtime-cu12==12.0.146`, and run \
      `cargo kernels prebuild --nvrtc nvrtc-12.0`";
 
-/// The hint if no virtual environment is active: a compiler could be in one.
+/// The hint if no virtual environment is active: a virtual environment could have a compiler.
 pub(crate) const NO_PYTHON: &str = ", nor an active virtual environment (`VIRTUAL_ENV`) that could have one";
 
-/// The remedy if there is neither a compiler nor a prebuilt image. The version is one whose PTX every driver from CUDA 12.0 on
-/// takes.
+/// The remedy if there is neither a compiler nor a prebuilt image. Every driver from CUDA 12.0 on takes the PTX of
+/// this version.
 pub(crate) const REMEDY: &str = "install a CUDA toolkit no newer than your oldest driver and set `CUDA_HOME` to it (into a \
      virtual environment, `pip install nvidia-cuda-nvrtc-cu12==12.0.140` is enough for most sources), commit prebuilt \
      images made by `cargo kernels prebuild`, or set `KERNEL_REGISTRY_COMPILER=none` to build without images";

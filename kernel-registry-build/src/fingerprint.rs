@@ -9,7 +9,7 @@ use kernel_registry_cuda::device_header;
 
 use crate::{Result, files};
 
-/// Raised when the meaning of the file or the contents of a key change.
+/// The version of the format. It is raised when the meaning of the file or the contents of a key change.
 const VERSION: &str = "kernel-registry fingerprint 1";
 
 /// The inputs of an image, and the warnings of its compilation.

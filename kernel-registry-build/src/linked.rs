@@ -11,7 +11,7 @@ use crate::environment::Environment;
 use crate::{Error, Result};
 
 /// Hands the kernels that nvcc links into this package's programs to kernel-registry: they are listed, found and warmed like declared
-/// ones, and are still launched with `<<<>>>`.
+/// kernels, and are still launched with `<<<>>>`.
 ///
 /// ```no_run
 /// // build.rs

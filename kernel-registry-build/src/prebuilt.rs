@@ -81,7 +81,7 @@ pub fn write_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) ->
     Ok(changed)
 }
 
-/// Compiles what [`write_prebuilt`] compiles, and compares the images with the committed ones.
+/// Compiles what [`write_prebuilt`] compiles, and compares the images with the committed images.
 ///
 /// ```no_run
 /// # fn main() -> kernel_registry_build::Result<()> {
@@ -240,7 +240,7 @@ fn is_foreign(name: &str) -> bool {
     name.starts_with('<')
 }
 
-/// Compares the recorded inputs with the present ones. Returns why the image may be stale, or as an error why it is. A machine
+/// Compares the recorded inputs with the present inputs. Returns why the image may be stale, or as an error why the image is stale. A machine
 /// without a compiler may lack files outside of the package, or have other versions of them.
 fn compare_inputs(source: &str, then: &Hashes, now: &Hashes) -> std::result::Result<Option<String>, String> {
     let own = |hashes: &Hashes| -> Hashes {
@@ -309,7 +309,7 @@ fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTre
     let package = &fs::canonicalize(package).map_err(Error::file("find", package))?;
     let nvrtc = compiler(builds, nvrtc)?;
     let mut wanted = BTreeMap::new();
-    // Lines by source. If several builds have a source, the last one decides, as in the index of a build script.
+    // Lines by source. If several builds have a source, the last build decides, as in the index of a build script.
     let mut recorded = BTreeMap::new();
     let mut errors = Vec::new();
     for build in builds {

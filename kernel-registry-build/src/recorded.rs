@@ -12,7 +12,7 @@ use crate::{Build, Error, Result, files};
 
 /// The name of the file, in the folder of the index.
 const FILE: &str = "builds";
-/// Raised when the meaning of the file changes.
+/// The version of the format. It is raised when the meaning of the file changes.
 const VERSION: &str = "kernel-registry builds 1";
 
 impl Build {
@@ -21,7 +21,7 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// If the build script's file cannot be read, or another version of this crate wrote it.
+    /// The build script's file cannot be read, or another version of this crate wrote it.
     pub fn recorded(out_dir: impl AsRef<Path>) -> Result<Vec<Build>> {
         let path = out_dir.as_ref().join(FOLDER).join(FILE);
         match fs::read_to_string(&path) {

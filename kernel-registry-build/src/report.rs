@@ -26,6 +26,6 @@ pub struct Image {
     pub source: String,
     /// The image's file in the folder, if there is an image.
     pub file: Option<PathBuf>,
-    /// Which compiler made it, or why there is none.
+    /// Which compiler made the image, or why there is no image.
     pub origin: String,
 }

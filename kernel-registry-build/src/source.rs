@@ -28,7 +28,7 @@ pub(crate) fn package(build: &Build) -> Result<PathBuf> {
     }
 }
 
-/// Returns the sources of a build, with the folders to watch for new ones.
+/// Returns the sources of a build, with the folders to watch for new sources.
 pub(crate) fn find_sources(build: &Build, package: &Path) -> Result<(Vec<Source>, Vec<PathBuf>)> {
     let folder = package.join(SOURCES);
     let (files, folders) = if !build.files.is_empty() {

@@ -161,7 +161,7 @@ fn entry(bytes: &[u8], container: usize) -> Result<(Entry<'_>, &[u8]), Error> {
     let kind = match u16::from_le_bytes(array(header, 0)) {
         1 => Kind::Ptx,
         2 => Kind::Cubin,
-        // Older compilers write 4, newer ones 8.
+        // Older compilers write 4, newer compilers write 8.
         4 | 8 => Kind::Link,
         other => Kind::Other(other),
     };

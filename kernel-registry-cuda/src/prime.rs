@@ -10,14 +10,14 @@ use core::ffi::CStr;
 /// An image of kernels with printf and with assert.
 static OUTPUT: &[u8] = include_bytes!("../cuda/output.fatbin");
 
-/// An image with the same kernels and one with malloc. Loading this image allocates the heap.
+/// An image with the same kernels and a kernel with malloc. Loading this image allocates the heap.
 static SPECIAL: &[u8] = include_bytes!("../cuda/prime.fatbin");
 
 /// An image of a kernel without printf, assert and malloc.
 pub static PLAIN: &[u8] = include_bytes!("../cuda/first.fatbin");
 
-/// A set of things that the driver sets up once in a context. Either kernels need them, or the context has them
-/// already.
+/// A set of services that the driver sets up once in a context, such as printf. The set says what kernels need, or what
+/// the context has already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Primed(u8);
 

@@ -22,7 +22,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns what prevents the wait, in a program that uses kernel-registry or in another one.
+    /// Returns the remedy for a program that uses kernel-registry or for another program.
     ///
     /// ```
     /// use kernel_registry_cuda::rules::{FREE, LOAD};

@@ -43,7 +43,7 @@ impl Target {
 
     /// Returns whether PTX for this target can be compiled for a device of this compute capability.
     ///
-    /// PTX runs on the target's capability and on all later ones. With suffix `f`: only on those with the same major number. With suffix
+    /// PTX runs on the target's capability and on all later capabilities. With suffix `f`: only if the major number is the same. With suffix
     /// `a`: only on the target's own.
     pub fn jit_runs_on(&self, capability: (u32, u32)) -> bool {
         match self.portability {

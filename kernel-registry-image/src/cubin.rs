@@ -132,10 +132,10 @@ fn limit(attribute: Attribute<'_>, limits: &mut Limits) -> Option<()> {
 /// Known facts about functions.
 #[derive(Default)]
 struct Functions {
-    /// By symbol index.
+    /// The facts about each function, by symbol index.
     known: BTreeMap<u32, Known>,
-    /// By the section of a kernel: the largest frame of the functions beside the kernel in this section. These functions are copies
-    /// for this kernel.
+    /// The largest frame of the functions beside a kernel in the kernel's section, by section. These functions are copies for this
+    /// kernel.
     beside: BTreeMap<u16, u32>,
 }
 

@@ -24,7 +24,7 @@ const LE: LittleEndian = LittleEndian;
 /// The bit of a function's `st_other` that marks a kernel.
 const STO_CUDA_ENTRY: u8 = 0x10;
 
-/// The section types of variables in code that is not linked yet: global ones without a value, and shared ones.
+/// The section types of variables in code that is not linked yet: global variables without a value, and shared variables.
 const SHT_CUDA_GLOBAL: SectionType = SectionType(0x7000_0007);
 const SHT_CUDA_SHARED: SectionType = SectionType(0x7000_000a);
 

@@ -43,12 +43,12 @@ pub enum Error {
     },
     /// Two kernels of a variant have the same symbol, so a launch could get either.
     Duplicate {
-        /// Where the second one is: a line of PTX, or the symbol table.
+        /// Where the second kernel is: a line of PTX, or the symbol table.
         place: String,
         /// The symbol, or its beginning.
         symbol: String,
     },
-    /// A name has control characters: a line break, say, or one that changes the direction of text.
+    /// A name has control characters, such as a line break or a character that changes the direction of text.
     ControlCharacter {
         /// Where the name is.
         place: String,

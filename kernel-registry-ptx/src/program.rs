@@ -75,7 +75,7 @@ pub(crate) struct Function {
     pub local: u64,
     pub max_threads: Option<u64>,
     pub cluster: Option<[u64; 3]>,
-    /// For each register, whether its value depends on a clock.
+    /// Whether a register's value depends on a clock, for each register.
     pub timed: Vec<bool>,
     /// The first instruction that the interpreter does not know.
     pub lacking: Option<Lacking>,

@@ -147,7 +147,7 @@ pub(crate) struct How {
     pub relu: bool,
 }
 
-/// A function that computes a row from other rows, for the lanes in a mask. The row of the result is the first one, the
+/// A function that computes a row from other rows, for the lanes in a mask. The first row is the result, and the
 /// operands follow.
 #[derive(Clone, Copy)]
 pub(crate) enum Compute {

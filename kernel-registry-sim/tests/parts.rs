@@ -206,7 +206,7 @@ fn kernels_compute_in_a_part_with_the_occupancy_of_the_part() -> Tested {
         let stream = part.stream()?;
         assert_eq!(stream.context(), part.context());
         assert_eq!(sms_of(stream.clone())?, Some(part.sms()));
-        // One slice belongs to another stream, and cudarc makes this stream wait for the other one.
+        // One slice belongs to another stream, and cudarc makes this stream wait for the other stream.
         let x = context.default_stream().clone_htod(&[1.0_f32; N as usize])?;
         let mut y = stream.clone_htod(&[2.0_f32; N as usize])?;
         // SAFETY: both vectors have `N` elements.

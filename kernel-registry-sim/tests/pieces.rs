@@ -183,7 +183,7 @@ fn a_kernel_that_is_refused_leaves_other_pieces_alone() -> Outcome {
 }
 
 /// NVIDIA's driver may report only at this call that it does not compile a piece. If the driver accepts the whole
-/// image, that one is used instead.
+/// image, the whole image is used instead.
 #[test]
 fn the_whole_image_stands_in_for_a_piece_that_is_refused() -> Outcome {
     let (_turn, context) = context()?;

@@ -122,7 +122,7 @@ impl KnownContext {
         Owner { address: lock(&self.home).as_ptr(), id: self.id }
     }
 
-    /// Replaces the context's former `CudaContext` by this one in the tables, if the former one is gone. Launches through the
+    /// Replaces the context's former `CudaContext` by `context` in the tables, if the former one was dropped. Launches through the
     /// new `CudaContext` are fast then.
     pub(crate) fn rehome(&self, context: &Arc<CudaContext>, loaded: &Loaded) {
         let mut home = lock(&self.home);

@@ -21,7 +21,7 @@ const PACKAGES: [&str; 3] = ["examples", "tests", "benches"];
 /// Programs that are left out because they build other programs, which needs Rust.
 const NEED_RUST: [&str; 3] = ["compile", "registration", "warm"];
 
-/// A program that builds another one. The built program is packed instead, and takes the same options.
+/// A program that builds another program. The built program is packed instead, and takes the same options.
 const GENERATOR: &str = "first_launches";
 
 /// The options of the built program.

@@ -49,7 +49,7 @@ fn measure(effort: &Effort) -> Result<Vec<Requirement>> {
     Ok(requirements)
 }
 
-/// Prints the times of builds. The debug ones after an edit have bounds, the others are for the record.
+/// Prints the times of builds. Debug builds after an edit have bounds. The times of other builds are only printed.
 fn rebuilds(crates: &Each<&Package>, effort: &Effort) -> Result<Vec<Requirement>> {
     let Effort { rounds, .. } = *effort;
     println!("\n{:48} {HEADS} {:>9}", "SECONDS OF CARGO BUILD, MEDIANS", "RATIO");

@@ -65,7 +65,7 @@ fn main(text: &str, modules: usize) -> File {
 }
 
 fn kernel_registry() -> String {
-    // In single quotes, because to TOML a backslash in double ones is an escape.
+    // The path is in single quotes, because TOML reads a backslash in double quotes as an escape.
     format!("kernel-registry = {{ path = '{}' }}", repository().join("kernel-registry").display())
 }
 
@@ -75,7 +75,8 @@ cudarc = { version = "0.19", default-features = false, features = [
     "std", "driver", "nvrtc", "fallback-dynamic-loading", "cuda-version-from-build-system", "fallback-latest",
 ] }"#;
 
-/// The main function. With the task `idle` the program ends at once. The program's work until then is the cost of registration in every program.
+/// The main function. With the task `idle` the program ends at once. The program's work until then is the cost of registration in every
+/// program.
 const ANNOTATED_MAIN: &str = r#"
 fn main() {
     if std::env::args().nth(1).is_none_or(|argument| argument != "idle") {

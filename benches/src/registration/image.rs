@@ -37,7 +37,7 @@ impl Copies {
 fn noise(length: usize) -> String {
     let mut state = 1_u64;
     let letters = std::iter::repeat_with(|| {
-        // Knuth's constants for MMIX; the high bits are the random ones.
+        // Knuth's constants for MMIX; the high bits are the random bits.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         char::from(b'a' + (state >> 60) as u8)
     });

@@ -28,7 +28,7 @@ pub fn first(crates: &Each<&Package>) -> Result<Each<Sample>> {
 
 /// Rebuilds the crates in turn, many times, so that other load of the machine affects all of them equally.
 pub fn after(edit: Edit, crates: &Each<&Package>, profile: Profile, rounds: usize) -> Result<Each<Sample>> {
-    // The first build after another one of the kind fills the incremental caches.
+    // The first build after such an edit fills the incremental caches.
     crates.try_map(|package| {
         package.build(profile)?;
         edit.apply(package)?;

@@ -6,7 +6,7 @@ use super::findings::{Finding, FindingKind, Report, Subject};
 use crate::cli::Check;
 use crate::document::Place;
 
-/// Raised by every change that could break a reader.
+/// The version of the JSON. Every change that could break a reader raises it.
 const SCHEMA: u32 = 2;
 
 pub(super) fn document(report: &Report<'_>, options: &Check) -> Value {

@@ -1,7 +1,7 @@
 //! Reads an earlier file of `cargo kernels declare`, so that the new file keeps what people added.
 //!
 //! An old declaration is matched to the kernel that its name finds in the current image. The facts that image and source tell are
-//! written anew. The rest is kept: the kernel's name in Rust, arguments, types that say at least as much as the new ones, documentation,
+//! written anew. The rest is kept: the kernel's name in Rust, arguments, types that say at least as much as the new types, documentation,
 //! attributes, comments, fields of structs, and all other items. People add to the file itself, because a separate file would need a second syntax.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,9 +10,9 @@ use super::source::{Function, Source};
 pub(super) struct Kernel<'a> {
     /// The entry of the variant that tells most: PTX tells types and alignments, machine code only sizes.
     pub(super) entry: &'a Entry,
-    /// The least compute capability of the variants that have the kernel, if variants for lower ones lack it.
+    /// The least compute capability of the variants that have the kernel, if variants for lower capabilities lack it.
     pub(super) min_arch: Option<u32>,
-    /// This kernel in the CUDA source.
+    /// The kernel's declaration in the CUDA source.
     pub(super) source: Option<&'a Function>,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Family<'a> {
     pub(super) generics: Vec<Generic>,
     /// The parameters. Their element types can be generic parameters.
     pub(super) params: Vec<ParamType>,
-    /// The instances. All have the same limits, so the first one represents them.
+    /// The instances. All have the same limits, so the first instance represents them.
     pub(super) instances: Vec<(Vec<Arg>, Typed<'a>)>,
 }
 

@@ -1,4 +1,4 @@
-//! Finds each kernel of the old build in the new one, and what changed about it.
+//! Finds each kernel of the old build in the new build, and the kernel's changes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -258,7 +258,7 @@ pub(super) mod tests {
         Kernel { path: None, symbol: symbol.to_owned(), cuda_name, ..Kernel::default() }
     }
 
-    /// Returns the old and new symbols of pairs, the added symbols, and the removed ones.
+    /// Returns the old and new symbols of pairs, the added symbols, and the removed symbols.
     fn symbols(old: Vec<Kernel>, new: Vec<Kernel>) -> [String; 3] {
         let found = pairs(&old, &new);
         let both = found.both.iter().map(|(old, new)| format!("{} {}", old.symbol, new.symbol));

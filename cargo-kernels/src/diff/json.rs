@@ -10,7 +10,7 @@ use super::snapshot::{Kernel, Snapshot};
 use crate::document::Variant;
 use crate::json::joined;
 
-/// Raised by every change that could break a reader.
+/// The version of the JSON. Every change that could break a reader raises it.
 const SCHEMA: u32 = 1;
 
 pub(super) fn document(report: &Report<'_>) -> Value {

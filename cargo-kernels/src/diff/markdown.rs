@@ -10,7 +10,7 @@ use super::limits::Refusal;
 use super::report::Report;
 use crate::table::shortened;
 
-/// The most rows or items that are shown. Further ones are folded.
+/// The most rows or items that are shown. Further rows and items are folded.
 const SHOWN: usize = 20;
 
 /// The most bytes of a list and of the table. There are six lists, and GitHub takes comments of 65,536 characters.

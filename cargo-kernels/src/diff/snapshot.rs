@@ -241,7 +241,7 @@ mod tests {
         };
         let [f, g, h] =
             [("f", "x.ptx"), ("g", "x.ptx"), ("h", "y.ptx")].map(|(symbol, file)| kernel(symbol, file));
-        // The last one is in two binaries.
+        // The last kernel is in two binaries.
         let document = json!({ "kernels": [f, g, h, h] });
         let document = serde_json::from_value(document).unwrap();
         let snapshot = Snapshot::from_document(document, Path::new("x.json")).unwrap();

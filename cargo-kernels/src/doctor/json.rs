@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::facts::{Driver, Facts, Found, Gpu};
 use super::line::{self, Level, Line};
 
-/// Raised by every change that could break a reader.
+/// The version of the JSON. Every change that could break a reader raises it.
 const SCHEMA: u32 = 1;
 
 pub(super) fn document(facts: &Facts, lines: &[Line]) -> Value {

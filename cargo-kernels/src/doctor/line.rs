@@ -18,7 +18,7 @@ pub(super) struct Line {
 pub(super) enum Level {
     /// Everything is as it should be.
     Ok,
-    /// Worth knowing: something is slower, or not as by default.
+    /// Something works, but is slower, or not as by default.
     Note,
     /// Something does not work.
     Problem,

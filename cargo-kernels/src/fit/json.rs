@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::report::{GpuReport, Launched, Report};
 use crate::json::joined;
 
-/// Raised by every change that could break a reader.
+/// The version of the JSON. Every change that could break a reader raises it.
 const SCHEMA: u32 = 2;
 
 pub(super) fn document(report: &Report<'_>) -> Value {

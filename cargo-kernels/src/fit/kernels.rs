@@ -15,7 +15,7 @@ pub(super) struct Kernels {
 }
 
 pub(super) struct Kernel {
-    /// The path of a declared kernel; the C++ name or symbol of another one.
+    /// The path of a declared kernel; the C++ name or symbol of a kernel without declaration.
     pub(super) name: String,
     pub(super) symbol: String,
     is_declared: bool,

@@ -8,7 +8,7 @@ use crate::binary::Contents;
 use crate::document::{Declaration, ImageKernel, hex};
 use crate::linked::HandedOver;
 
-/// Raised by every change that could break a reader.
+/// The version of the JSON. Every change that could break a reader raises it.
 const SCHEMA: u32 = 1;
 
 pub(super) fn document(binaries: &[Contents<'_>], linked: &[Option<Alone<'_>>]) -> Value {

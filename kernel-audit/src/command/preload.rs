@@ -49,7 +49,7 @@ pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
 }
 
 /// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images go to the folder
-/// beside the preload. Copies that only the preload before this one named are deleted from that folder.
+/// beside the preload. Copies that only the preload's earlier version named are deleted from that folder.
 pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result<(), Failure> {
     let mut others = BTreeSet::new();
     let mut preload = Preload::default();
@@ -107,7 +107,7 @@ pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result
     Ok(())
 }
 
-/// Writes a file in one piece: the new file replaces the old one once the new one is whole.
+/// Writes a file in one piece: the new file replaces the old file once the new file is whole.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let (path, mut new) = successor(file)?;
     new.write_all(text.as_bytes())?;

@@ -109,7 +109,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
 /// The key of a hang: the number and the start of its process, its thread, and when the hang began.
 type Key = (u32, u64, u32, u64);
 
-/// Record files being followed, including ones not created yet.
+/// Record files being followed, including files not created yet.
 #[derive(Default)]
 pub(crate) struct Running {
     folders: Vec<PathBuf>,

@@ -25,7 +25,7 @@ pub(super) fn archive(arch: &str, names: &[&str]) -> Result<PathBuf, String> {
 
 /// Writes the assembly of the function `__wrap_NAME`, which jumps to `__real_NAME`, the linker's name for the original function.
 /// `__real_NAME` is weak, because it is missing if nothing registers kernels. `__wrap_NAME` is weak like kernel-registry's function
-/// of that name: mold prefers a strong function, and takes the first of several weak ones.
+/// of that name: mold prefers a strong function, and takes the first of several weak functions.
 fn function(arch: &str, name: &str) -> String {
     let jump = match arch {
         "x86_64" => format!("jmp *kernel_registry_to_{name}(%rip)"),

@@ -113,7 +113,7 @@ pub fn beside(device: &Device, resident: &Launch, other: &Launch) -> Result<Room
         _ => with(residency.least.saturating_add(1)).space(other),
     };
     let at_once = if other.cluster > 1 {
-        // A cluster may include fuller multiprocessors, because the emptier ones may be in different GPCs.
+        // A cluster may include fuller multiprocessors, because the emptier multiprocessors may be in different GPCs.
         in_clusters(device, other, space.blocks.min(fuller.blocks))
     } else {
         let emptier = u64::from(device.processors.saturating_sub(residency.fuller));

@@ -5,7 +5,7 @@ use super::{Functions, Parser};
 use crate::entry::threads;
 use crate::{Entry, Error, Limits, ParamLayout};
 
-/// The most parameters that are read. No kernel has more, because its parameters have at most 32,764 bytes.
+/// The most parameters that are read. Kernels have fewer: the parameters of a kernel have at most 32,764 bytes.
 const MAX_PARAMS: usize = 4096;
 
 impl<'a> Parser<'a> {

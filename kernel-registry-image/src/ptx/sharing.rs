@@ -14,7 +14,7 @@ pub(super) struct Sharing<'a> {
     found: bool,
     variables: HashSet<&'a str>,
     statement: Statement,
-    /// Whether the token before this one makes a name known outside of the module.
+    /// Whether the token before the current token makes a name known outside of the module.
     is_linked: bool,
 }
 
@@ -23,9 +23,9 @@ pub(super) struct Sharing<'a> {
 enum Statement {
     #[default]
     Other,
-    /// In the declaration of a variable in global or constant memory.
+    /// The token is in the declaration of a variable in global or constant memory, before the `=`.
     Variable,
-    /// Behind its `=`.
+    /// The token is in that declaration, after the `=`.
     Initialiser,
 }
 

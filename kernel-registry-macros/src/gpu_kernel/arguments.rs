@@ -44,11 +44,11 @@ pub(crate) struct Argument<T> {
 /// Where a kernel's code comes from.
 #[derive(Clone)]
 pub(crate) enum Code {
-    /// From a source file that the build script compiles.
+    /// The code comes from a source file that the build script compiles.
     File(Argument<LitStr>),
-    /// From a compiled image.
+    /// The code comes from a compiled image.
     Image(Argument<LitStr>),
-    /// From nvcc, which links the kernel into the program.
+    /// The code comes from nvcc, which links the kernel into the program.
     Linked,
 }
 
@@ -292,7 +292,7 @@ fn skip_to_comma(input: ParseStream<'_>) {
     }
 }
 
-/// Returns the known key that is most similar to this one, if it is similar enough to be suggested.
+/// Returns the known key that is most similar to this key, if the known key is similar enough to be suggested.
 fn near(key: &str) -> Option<&'static str> {
     let (distance, near) =
         KEYS.iter().map(|known| (strsim::damerau_levenshtein(key, known), *known)).min()?;

@@ -118,8 +118,8 @@ fn generic(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// Writes the type and its functions for a declaration with errors. Then uses of the kernel compile, and the reported errors are the
-/// only ones.
+/// Writes the type and its functions for a declaration with errors. Then uses of the kernel compile, and cause no further
+/// errors.
 fn expand_broken(name: &Name) -> TokenStream {
     let Name { krate, ident, cfgs, generics, params, .. } = name;
     let launch = params.as_ref().map(|params| launch(params, None, krate));

@@ -24,7 +24,7 @@ pub struct Fault {
     pub place: Option<String>,
 }
 
-/// The kind of a fault: the thing that a thread did wrong.
+/// The kind of a fault, which is the thread's mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {

@@ -19,7 +19,7 @@ pub enum Kind {
     Count,
     /// The last operand of a shuffle, which has the mask of segments and the clamp.
     Bounds,
-    /// One of three values, so that lanes often have equal ones.
+    /// One of three values, so that lanes often have equal values.
     Few,
     /// An angle for which the PTX manual bounds the error of sine and cosine.
     Angle,

@@ -41,7 +41,7 @@ pub struct Section {
     fit: Fit,
     stop_within: Duration,
     on_stop: Vec<Box<dyn FnOnce() + Send>>,
-    /// The control block. The section keeps it, too, because it is read after the kernel has ended.
+    /// The control block. The section keeps it, too, because the section reads the control block after the kernel has ended.
     control: Arc<Control>,
     running: Option<Running>,
 }
@@ -57,7 +57,7 @@ struct Running {
 struct OnDevice {
     /// Whether the launch has begun. Before that, there is no kernel to wait for.
     launched: AtomicBool,
-    /// The stream. Its only work is the kernel, so it is done when the kernel has ended.
+    /// The kernel's stream. The kernel is its only work, so the stream is idle when the kernel has ended.
     stream: Arc<CudaStream>,
     _control: Arc<Control>,
     driver: &'static Driver,

@@ -165,9 +165,11 @@ fn is_forbidden(error: &io::Error) -> bool {
 
 /// Copies by a system call, and returns the number of bytes copied. 0 means that the caller's address is wrong.
 ///
+/// Asks the operating system to copy bytes. Returns how many bytes were copied.
+///
 /// # Safety
 ///
-/// As for [`transfer`].
+/// The same as for [`transfer`].
 unsafe fn ask(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> io::Result<usize> {
     let process = process::id().cast_signed();
     let piece = |start: *mut u8| libc::iovec { iov_base: start.cast(), iov_len: bytes };
@@ -226,7 +228,7 @@ fn stack() -> (usize, usize) {
 mod tests {
     use super::*;
 
-    /// Returns the address of two pages. The second one cannot be accessed.
+    /// Returns the address of two pages. The second page cannot be accessed.
     fn half_mapped() -> usize {
         // SAFETY: a mapping at a new address changes no other memory, and its second half belongs to this test.
         unsafe {

@@ -148,7 +148,7 @@ mod tests {
             extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize) -> u32;
         let called_with = |entry: &Entry, argument| {
             // SAFETY: each function takes at most 11 arguments, which are numbers and pointers, and ignores further
-            // ones. `argument` is null, a handle, or the address of `context`.
+            // arguments. `argument` is null, a handle, or the address of `context`.
             let function: Function = unsafe { std::mem::transmute(entry.address) };
             function(argument, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         };

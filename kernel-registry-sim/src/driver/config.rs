@@ -119,7 +119,7 @@ impl Config {
         }
     }
 
-    /// Sets the number of devices. All devices are then like the first one.
+    /// Sets the number of devices. All devices are then like the first device.
     pub fn devices(self, devices: usize) -> Self {
         let first = self.devices.into_iter().next().unwrap_or_else(Device::h200);
         Config { devices: vec![first; devices], ..self }

@@ -149,7 +149,7 @@ impl World {
         device::call("cuStreamQuery", &[self.stream]) == 0
     }
 
-    /// Destroys all objects, and creates new ones.
+    /// Destroys all objects, and creates new objects.
     pub fn renew(&mut self) {
         self.stale = self.handles();
         self.stale.retain(|handle| ![self.context, self.other, self.pool].contains(handle));

@@ -47,7 +47,7 @@ pub fn call(name: &str, arguments: &[usize]) -> u32 {
     // SAFETY: the library is never closed, and the name ends with a zero byte.
     let address = unsafe { libc::dlsym(ptr::with_exposed_provenance_mut(library), symbol.as_ptr()) };
     assert!(!address.is_null(), "there is no {name}");
-    // SAFETY: each function takes at most 11 arguments, which are numbers and pointers, and ignores further ones. Tests
+    // SAFETY: each function takes at most 11 arguments, which are numbers and pointers, and ignores further arguments. Tests
     // pass pointers to enough memory.
     let function: Function = unsafe { std::mem::transmute(address) };
     let at = |index: usize| arguments.get(index).copied().unwrap_or(0);
@@ -85,8 +85,8 @@ pub fn place<T: ?Sized>(value: &mut T) -> usize {
     ptr::from_mut(value).cast::<u8>().expose_provenance()
 }
 
-/// Returns whether to test NVIDIA's driver on its first device: with `KERNEL_REGISTRY_SIM=0`. The results of that
-/// driver are the right ones.
+/// Returns whether to test NVIDIA's driver on its first device: with `KERNEL_REGISTRY_SIM=0`. The results of NVIDIA's
+/// driver are right by definition.
 pub fn on_a_gpu() -> bool {
     std::env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "0")
 }

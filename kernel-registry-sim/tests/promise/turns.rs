@@ -12,7 +12,7 @@ use super::{Outcome, alone, child, hooks};
 
 const SHORT: Duration = Duration::from_millis(150);
 
-/// The first warm-up works all the time, so the second one may wait for longer than its timeout.
+/// The first warm-up works all the time, so the second warm-up may wait for longer than its timeout.
 #[test]
 fn waiting_for_a_warm_up_that_works_is_not_waiting_for_the_device() -> Outcome {
     let alone = alone()?;

@@ -48,7 +48,7 @@ fn memory_that_is_dropped_meanwhile_is_freed_afterwards() -> Outcome {
     assert!(section.is_running());
     assert_eq!(freed(0), 0);
     section.stop()?;
-    // The last one is the control block.
+    // The last of the freed blocks is the control block.
     assert_eq!(freed(0), 1001);
     drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1)?);
     assert_eq!(freed(0), 1002);
@@ -90,7 +90,7 @@ fn memory_is_freed_after_a_kernel_that_ended_late() -> Outcome {
     drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1)?);
     assert_eq!(freed(), 0);
     ready.words.stop();
-    // One is the section's control block, which is freed without any further call.
+    // One of the two freed blocks is the section's control block, which is freed without any further call.
     soon(|| freed() == 2);
     Ok(())
 }
@@ -99,7 +99,7 @@ fn memory_is_freed_after_a_kernel_that_ended_late() -> Outcome {
 fn a_panic_after_the_launch_leaves_the_section_of_the_kernel() -> Outcome {
     let ready = ready()?;
     let (stream, words) = (&ready.stream, ready.words);
-    // The section stops another control block than this one.
+    // The section has another control block, so stopping the section does not stop the kernel by this control block.
     let control = Control::new(&ready.context, 1)?;
     control.limit(Duration::from_secs(5));
     let checked = spin(1, 1).stop_within(Duration::from_millis(50)).check(&ready.warm)?;
@@ -183,7 +183,7 @@ fn a_stop_function_that_panics_does_not_end_a_section() -> Outcome {
     Ok(ready.stream.synchronize()?)
 }
 
-/// Some threads begin and end sections and drop memory while another one warms kernels. Nothing hangs, and all memory
+/// Some threads begin and end sections and drop memory while another thread warms kernels. Nothing hangs, and all memory
 /// is freed.
 #[test]
 fn many_threads_have_sections_at_once() -> Outcome {

@@ -94,7 +94,7 @@ fn two_resident_kernels_share_the_device() -> Outcome {
         error.to_string().contains("beside `kernels::waiting::spin_until_flag` 132 of its 133 blocks"),
         "{error}"
     );
-    // Both were checked when no kernel was resident. Only one of the two is launched.
+    // Both kernels were checked when no kernel was resident. Only one of the two is launched.
     let second = ready.launch_in(&other, words, spin(132, 1024))?;
     let full = spin(1, 1).check(&ready.warm).expect_err("no room is left");
     assert!(matches!(full, ResidentError::GridTooLarge { capacity: 0, .. }), "{full}");
@@ -116,7 +116,7 @@ fn two_resident_kernels_share_the_device() -> Outcome {
 fn a_carveout_that_does_not_help_hides_no_reason() -> Outcome {
     let ready = ready()?;
     let first = ready.launch(spin(132, 32))?;
-    // Beside the first kernel, the second one does not fit if the carve-out is 100.
+    // Beside the first kernel, the second kernel does not fit if the carve-out is 100.
     let full = spin(132, 1024)
         .beside(saxpy::INFO, saxpy::over(1).block(1024))
         .check(&ready.warm)

@@ -29,7 +29,7 @@ pub(crate) fn count() -> usize {
 }
 
 /// Returns all registered kernels, one for each host function. nvcc registers an instance of a template once for each source that
-/// uses the instance, with the same host function or with another one.
+/// uses the instance, with the same host function or with another host function.
 pub(crate) fn kernels() -> Vec<&'static KernelInfo> {
     let Listed { registered, hosts, kernels } = &mut *lock(&LISTED);
     let now = list::count();

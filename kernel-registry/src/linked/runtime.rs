@@ -17,15 +17,15 @@ pub(crate) struct Addresses {
     pub(super) real_register: usize,
     /// `__real___cudaRegisterFatBinary`: the original function, if the linker was told to wrap it.
     pub(super) real_register_fatbin: usize,
-    /// `__cudaRegisterFunction`.
+    /// The address of `__cudaRegisterFunction`, or 0.
     pub(super) register: usize,
-    /// `__cudaRegisterFatBinary`.
+    /// The address of `__cudaRegisterFatBinary`, or 0.
     pub(super) register_fatbin: usize,
-    /// `cudaGetFuncBySymbol`.
+    /// The address of `cudaGetFuncBySymbol`, or 0.
     get_function: usize,
-    /// `cudaGetErrorName`.
+    /// The address of `cudaGetErrorName`, or 0.
     error_name: usize,
-    /// `cudaGetErrorString`.
+    /// The address of `cudaGetErrorString`, or 0.
     error_text: usize,
 }
 

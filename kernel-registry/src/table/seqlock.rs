@@ -8,7 +8,7 @@
 
 use super::sync::{AtomicU64, Ordering, fence};
 
-/// Words that are read all together or not at all. A new one has only zeros.
+/// Words that are read all together or not at all. New words are all zero.
 pub(super) struct Seqlock<const WORDS: usize> {
     number: AtomicU64,
     words: [AtomicU64; WORDS],

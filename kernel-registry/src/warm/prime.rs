@@ -67,7 +67,7 @@ pub(super) fn prime<E>(
 /// Waits until the kernels that were resolved are loaded. `path` is the path of one of them, for errors.
 ///
 /// If another kernel runs in the context while a kernel is resolved, the driver loads the resolved kernel only after the
-/// other one has ended, although it reports at once that the kernel is loaded. Loading a module waits until nothing runs.
+/// running kernel has ended, although the driver reports at once that the resolved kernel is loaded. Loading a module waits until nothing runs.
 pub(super) fn settle<E>(
     current: &Current<'_>,
     watch: &Watch<E>,

@@ -72,7 +72,7 @@ pub struct KernelReport {
     /// Registers per thread.
     pub registers: u32,
     /// Local memory per thread, from the driver's attribute: the frames of the kernel and of all functions that it calls,
-    /// except recursive ones.
+    /// except recursive functions.
     #[cfg_attr(feature = "serde", serde(rename = "local_bytes"))]
     pub local: u32,
     /// Stack per thread that this kernel's launches will have: the largest of `local`, the declared `stack`, and the stack

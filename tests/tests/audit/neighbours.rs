@@ -106,7 +106,7 @@ fn said(command: &mut Command) -> (Output, String) {
     (output, said)
 }
 
-/// A coroutine's stack can be copied over another one, so that frame pointers of outer functions are wrong.
+/// A coroutine's stack can be copied over another stack, so that frame pointers of outer functions are wrong.
 #[test]
 fn a_stack_with_a_wrong_frame_pointer_is_not_followed() {
     let program = "

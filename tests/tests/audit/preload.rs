@@ -59,7 +59,7 @@ pub(super) fn findings((output, report): &(Output, Value)) -> u64 {
     report["findings"].as_u64().unwrap()
 }
 
-/// A Python program, and the file in which one run records what the next one preloads.
+/// A Python program, and the file in which one run records the preload of the next run.
 struct Program {
     file: PathBuf,
     text: String,
@@ -225,7 +225,7 @@ print('done')
     assert_eq!(findings(&program.preload()), 0, "{recorded}");
 }
 
-/// A new context can have the address of a destroyed context. The preloads of the destroyed context must not count for the new one.
+/// A new context can have the address of a destroyed context. The preloads of the destroyed context must not count for the new context.
 #[test]
 fn a_context_that_was_reset_is_preloaded_again() {
     needs_python!();

@@ -70,7 +70,7 @@ pub(crate) fn own_folder(folder: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Fails if a user other than this one and root can replace the folder.
+/// Fails if a user other than the current user and root can replace the folder.
 fn check_no_other_user_replaces(folder: &Path) -> Result<(), String> {
     let trusted = [Some(user()), Some(0), overflow_user()];
     for path in folder.ancestors() {

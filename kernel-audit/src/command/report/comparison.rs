@@ -91,7 +91,7 @@ pub(crate) fn compare_kernels(audit: &Audit) -> Vec<KernelLoads<'_>> {
     compared
 }
 
-/// Lists some names, and the number of further ones: `rank 0, rank 3 and 5 more`.
+/// Lists some names, and the number of further names: `rank 0, rank 3 and 5 more`.
 pub(crate) fn names<'a>(processes: impl Iterator<Item = &'a Process>) -> String {
     const NAMED: usize = 4;
     let names: Vec<_> = processes.map(|process| &*process.name).collect();

@@ -30,7 +30,7 @@ pub(crate) struct Sum {
 /// Where the caller's frame pointer is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FramePointer {
-    /// In its register, because the function did not change it.
+    /// In its register, because the function did not change the register.
     Same,
     /// In memory, at this offset from the frame's address.
     InFrame(i64),

@@ -133,7 +133,7 @@ pub(crate) fn current_with_id() -> (u64, u64) {
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
 pub(crate) const RELAXED: u32 = 2;
 
-/// Sets this thread's stream capture mode, and returns the former one.
+/// Sets this thread's stream capture mode, and returns the former mode.
 pub(crate) fn exchange_capture_mode(mut mode: u32) -> u32 {
     type Exchange = unsafe extern "C" fn(*mut u32) -> CUresult;
     // SAFETY: this is the type of the function of that name; a mode is a C enumeration of 32 bits.

@@ -22,7 +22,7 @@ impl Library {
         if !handle.is_null() {
             return Ok(Library(handle));
         }
-        // SAFETY: the message is this thread's last one, or null: that a library is not open is no error.
+        // SAFETY: the message is this thread's last message, or null: that a library is not open is no error.
         let text = unsafe { libc::dlerror().as_ref() };
         // SAFETY: messages end with a zero.
         Err(text

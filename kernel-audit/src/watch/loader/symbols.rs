@@ -137,7 +137,7 @@ impl<'a> Symbols<'a> {
         entries(self.dynamic).filter(|entry| entry.0 == NEEDED).filter_map(|entry| self.name(entry.1))
     }
 
-    /// Returns the name by which other files need this one.
+    /// Returns the name by which other files need this file.
     pub(crate) fn soname(&self) -> Option<&'a [u8]> {
         self.name(entries(self.dynamic).find(|entry| entry.0 == SONAME)?.1)
     }

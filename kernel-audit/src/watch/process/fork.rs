@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::watch::process::system::thread_number;
 
-/// Returns the number of forks between the first watched process and this one.
+/// Returns the number of forks between the first watched process and this process.
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
@@ -44,7 +44,7 @@ pub(crate) fn undivided<T>(act: impl FnOnce() -> T) -> T {
     act()
 }
 
-/// Returns the value of a cell, and makes the value if there is none. If two threads make a value each, the first one
+/// Returns the value of a cell, and makes the value if there is none. If two threads make a value each, the first value
 /// counts.
 pub(crate) fn once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
     match cell.get() {

@@ -11,7 +11,7 @@ pub(crate) fn forked() {
     STREAMS.iter().for_each(|last| last.launches.store(0, Ordering::Relaxed));
 }
 
-/// Counts a launch of the thread with this slot, and remembers the kernel as the thread's last one in the stream.
+/// Counts a launch of the thread with this slot, and remembers the kernel as the thread's last kernel in the stream.
 #[inline]
 pub(super) fn count(slot: &Slot, stream: u64, kernel: u64) {
     increment(&slot.launches);

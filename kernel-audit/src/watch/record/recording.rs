@@ -246,7 +246,7 @@ fn forked() {
 
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether the program was said to be ready.
+/// Returns whether the program counts as ready.
 pub(crate) fn is_ready() -> bool {
     READY.load(Ordering::Relaxed)
 }

@@ -60,7 +60,7 @@ fn leave_at_end() -> bool {
 // SAFETY: zeros are valid in a slot, which is made of atomics.
 static NOBODY: Slot = unsafe { MaybeUninit::zeroed().assume_init() };
 
-/// This thread's slot.
+/// Returns this thread's slot.
 #[inline]
 fn slot() -> &'static Slot {
     let slot = SLOT.get();

@@ -45,7 +45,7 @@ calls! {
         let state = begin()?;
         device(&state, one)?;
         device(&state, other)?;
-        // No simulated device can use another one's memory.
+        // No simulated device can use another device's memory.
         can.set(0)
     };
 }

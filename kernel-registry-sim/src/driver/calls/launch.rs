@@ -8,7 +8,7 @@ use crate::driver::process::simulator::begin_with;
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::Answer;
 
-/// `CUlaunchConfig`.
+/// A `CUlaunchConfig`, the driver's configuration of a launch.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Config {
@@ -20,7 +20,7 @@ pub(crate) struct Config {
     count: u32,
 }
 
-/// `CUlaunchAttribute`.
+/// A `CUlaunchAttribute`, one attribute of a launch.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Attribute {

@@ -11,7 +11,7 @@ use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::queue::{Order, Stream, Until, Work};
 use crate::driver::stream::wait::{Seq, WaitReason};
 
-/// The most streams of a context that are created without waiting for the device. With 34 streams, creating another one
+/// The most streams of a context that are created without waiting for the device. With 34 streams, creating another stream
 /// did not wait. With 36 streams it did.
 const STREAMS: usize = 34;
 

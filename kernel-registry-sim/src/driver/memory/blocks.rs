@@ -56,7 +56,7 @@ impl Kind {
 pub(crate) struct Memory {
     pub(crate) blocks: BTreeMap<usize, Block>,
     used: Used,
-    /// Freed pages that are still mapped.
+    /// The ranges of freed pages that are still mapped.
     pub(crate) freed: Vec<(usize, usize)>,
     /// Freed ranges whose addresses are not reused, so that a stale address is an error and not other memory.
     kept: VecDeque<(usize, usize)>,

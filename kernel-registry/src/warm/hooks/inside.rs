@@ -2,7 +2,7 @@
 //! it. Such a thread must not warm the function's context. The second warm-up would wait for the function to end, and the
 //! function may wait for the thread: a deadlock.
 //!
-//! Linux does not tell which thread has started another one. But a new thread inherits the timer slack of the thread that
+//! Linux does not tell which thread has started a thread. But a new thread inherits the timer slack of the thread that
 //! starts it. Timer slack is how late the sleeps of a thread may end, 50 microseconds by default. So each `#[warmup]`
 //! function runs with its own timer slack, some nanoseconds above the default, and its threads are recognized by that.
 

@@ -20,7 +20,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 /// The number of blocks per multiprocessor for which there are words that tell their arrival.
 const MOST_BLOCKS: u32 = 64;
 
-/// Selects the words of the first resident kernel, or of the second one.
+/// Selects the words of the first or the second resident kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Area {
     First = 0,

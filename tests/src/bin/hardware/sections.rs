@@ -91,7 +91,7 @@ pub(crate) fn sections(warm: &Warm, _: Duration) -> Checked {
     ))
 }
 
-/// Checks that a resident kernel which fills its part leaves the rest of the device to another one.
+/// Checks that a resident kernel which fills its part leaves the rest of the device to another kernel.
 fn in_a_part(warm: &Warm) -> Checked {
     let [small, rest] = match Partition::new(warm.context()).sms([8, Partition::REST]) {
         Ok(parts) => parts,

@@ -1,4 +1,4 @@
-//! Destroys all contexts, and then warms new ones all at once, so that many warm-ups add entries to empty launch tables at the
+//! Destroys all contexts, and then warms new contexts all at once, so that many warm-ups add entries to empty launch tables at the
 //! same time.
 
 use std::error::Error;

@@ -130,7 +130,7 @@ fn a_cold_kernel_is_not_taken_after_the_program_is_ready() {
     });
 }
 
-/// Checks with many kernels on several devices that every loaded kernel is accepted, and every other one is refused.
+/// Checks with many kernels on several devices that every loaded kernel is accepted, and every other kernel is refused.
 #[test]
 fn many_kernels_are_known() {
     apart("sections::cold::many_kernels_are_known", &[], || {

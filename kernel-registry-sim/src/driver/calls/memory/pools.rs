@@ -12,7 +12,7 @@ use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
 use crate::driver::stream::queue::{Stream, Work};
 
-/// `CUmemPoolProps`.
+/// A `CUmemPoolProps`, the driver's description of a memory pool.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Properties {

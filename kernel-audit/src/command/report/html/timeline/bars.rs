@@ -7,7 +7,7 @@ use crate::command::process::is_late;
 use crate::command::report::words::{Time, short, subject, while_resident};
 use crate::record::{Event, Kind, PTX};
 
-/// How an event is drawn. Later variants are drawn over earlier ones.
+/// How an event is drawn. Later variants are drawn over earlier variants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Look {
     Hang,
