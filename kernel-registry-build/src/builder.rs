@@ -1,4 +1,4 @@
-//! `Build`: the options of a build script.
+//! Defines `Build`: the options of a build script.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ impl Build {
         Build::default()
     }
 
-    /// Compiles this source. If files are named, others in `cuda/` are not compiled.
+    /// Compiles this source. If files are named, other files in `cuda/` are not compiled.
     pub fn file(mut self, source: impl AsRef<Path>) -> Self {
         self.files.push(source.as_ref().to_owned());
         self
@@ -57,14 +57,14 @@ impl Build {
         sources.into_iter().fold(self, Build::file)
     }
 
-    /// Adds machine code for an architecture, like `sm_90`. If NVRTC compiles and does not know it, there is a warning
-    /// and only PTX.
+    /// Adds machine code for an architecture, like `sm_90`. If NVRTC compiles and does not know the architecture, it
+    /// makes only PTX, and a warning is printed.
     pub fn arch(mut self, arch: impl Into<String>) -> Self {
         self.archs.push(arch.into());
         self
     }
 
-    /// Adds PTX for an architecture, like `compute_75`, which every newer device can take.
+    /// Adds PTX for an architecture, like `compute_75`. Drivers compile this PTX for every newer device.
     ///
     /// If only `arch` was called, there is PTX for the lowest of its architectures.
     pub fn ptx(mut self, arch: impl Into<String>) -> Self {
@@ -117,7 +117,7 @@ impl Build {
     }
 
     /// Passes an option to the compiler. NVRTC knows fewer options than nvcc: options that concern only the host are not
-    /// passed to it, and those for the assembler (`-Xptxas`) only where it makes machine code.
+    /// passed to NVRTC, and options for the assembler (`-Xptxas`) only where NVRTC makes machine code.
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.options.flags.push(flag.into());
         self
@@ -136,7 +136,7 @@ impl Build {
     }
 
     /// Sets whether to tell cargo, on standard output, what to watch and what the compiler warned of. The default is to tell.
-    /// Outside of build scripts, read this in the [`Report`](crate::Report).
+    /// Outside of build scripts, read the warnings and files in the [`Report`](crate::Report).
     pub fn cargo_output(mut self, yes: bool) -> Self {
         self.quiet = !yes;
         self

@@ -33,7 +33,7 @@ fn is_text(targets: &Targets) -> bool {
 /// The namespace `nv::target` in mangled names of PTX.
 const TARGET_NAMESPACE: &str = "2nv6target";
 
-/// An NVRTC that was found. It is loaded when it is first needed.
+/// An NVRTC that was found. The library is loaded when it is first needed.
 #[derive(Debug)]
 pub(crate) struct Nvrtc {
     /// The path of the library. `None` if only the dynamic loader knows it.
@@ -59,7 +59,7 @@ impl Nvrtc {
         Ok(loaded)
     }
 
-    /// Uses the library at this path, or in the folder at this path.
+    /// Creates an `Nvrtc` for the library at this path, or in the folder at this path.
     pub(crate) fn at(place: PathBuf, environment: &Environment) -> Self {
         let file = if place.is_dir() { find::nvrtc_at(&place).unwrap_or(place) } else { place };
         let includes = find::includes_beside(&file, environment);
@@ -154,7 +154,7 @@ impl Nvrtc {
         let folders: Vec<PathBuf> = job.options.includes.iter().map(|one| job.package.join(one)).collect();
         let mut words = vec![format!("--gpu-architecture={arch}")];
         words.extend(arguments(job, arch.starts_with("sm_")));
-        // NVRTC looks for headers from the current folder of this process, which cargo sets to the package's.
+        // NVRTC looks for headers from the current folder of this process, which cargo sets to the package's folder.
         if !env::current_dir().is_ok_and(|here| here == job.package) {
             words.extend(path.parent().map(include));
         }
@@ -215,10 +215,10 @@ impl Unit {
     }
 }
 
-/// The result for one architecture.
+/// The result of compiling for one architecture.
 struct Made {
     ptx: Vec<u8>,
-    /// Empty for virtual architectures such as `compute_90`.
+    /// The machine code. Empty for virtual architectures such as `compute_90`.
     cubin: Vec<u8>,
     log: String,
 }
@@ -250,7 +250,7 @@ fn rejected(job: &Job<'_>, compiler: String, arch: &str, log: String, includes: 
 
 /// Removes unused constants of a header that NVRTC 12 puts in front of every source.
 ///
-/// Otherwise each PTX has these constants. If all kernels are templates, the names of the constants contain the number of our
+/// Otherwise each PTX has these constants. If all kernels are templates, the names of the constants contain the number of this
 /// process, so that no two images would be equal. Defining the include guard of that header would not help, because `cuda_fp16.h`
 /// needs its macros.
 fn without_target_constants(ptx: Vec<u8>) -> Vec<u8> {
@@ -293,7 +293,7 @@ const OF_HOST_ALONE: &[&str] = &[
 /// Flags for the assembler.
 const OF_PTXAS: &[&str] = &["-Xptxas", "--ptxas-options"];
 
-/// Returns the flags that NVRTC understands: all but those for nvcc's other stages.
+/// Returns the flags that NVRTC understands: all except flags for nvcc's other stages.
 fn flags(flags: &[String], assembled: bool) -> Vec<String> {
     let others: Vec<&str> = if assembled { OF_HOST.to_vec() } else { [OF_HOST, OF_PTXAS].concat() };
     let mut kept = Vec::new();

@@ -200,7 +200,7 @@ fn a_header_beside_the_package_is_compared_where_it_is() {
         || package.write("../shared/s.cuh", "#include \"../package/own.h\"\nint x;\n"),
         "`../shared/s.cuh` changed",
     );
-    // In a package from a registry there is no folder beside it.
+    // A package from a registry has no folder beside it.
     fs::remove_dir_all(package.folder().join("../shared")).unwrap();
     assert_eq!(doubt(&package.bare()), "it was made with `../shared/s.cuh`, which is not found here");
     package.write("own.h", "// other");

@@ -102,11 +102,11 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// The kernel needs no service.
+    /// The needs of a kernel that uses no service.
     pub const NONE: Needs =
         Needs { printf: false, assert: false, heap: false, device_launch: false, unknown: false };
 
-    /// Nothing is known of the kernel, so it may need any service.
+    /// The needs of a kernel of which nothing is known: it may need any service.
     pub const UNKNOWN: Needs = Needs { unknown: true, ..Needs::NONE };
 
     /// Returns the union of two sets of needs.
@@ -188,8 +188,8 @@ impl<'a> KernelRecord<'a> {
         copy: 0,
     };
 
-    /// Returns the last part of the path, which is the declared name. An instance of a generic kernel has its generic arguments
-    /// in it: `reduce::<f32, 256>`.
+    /// Returns the last part of the path, which is the declared name. The name of an instance of a generic kernel
+    /// contains the generic arguments: `reduce::<f32, 256>`.
     pub fn name(&self) -> &'a str {
         // In C++ there is no `::` before the arguments of a template.
         let generic = self.path.find("::<").or_else(|| self.path.find('<')).unwrap_or(self.path.len());

@@ -1,4 +1,4 @@
-//! The parameters of a kernel, from a declaration or from a record.
+//! Defines the parameters of a kernel, which come from a declaration or from a record.
 
 use core::fmt;
 
@@ -251,7 +251,7 @@ impl fmt::Debug for Params<'_> {
     }
 }
 
-/// Iterates over [`Params`].
+/// The iterator over [`Params`].
 #[derive(Clone)]
 pub struct ParamsIter<'a>(Repr<'a>);
 

@@ -1,4 +1,4 @@
-//! The decoder of records. Whatever the bytes are, it ends, allocates nothing and never panics.
+//! Decodes records. Whatever the bytes are, decoding ends, allocates nothing and never panics.
 
 use core::fmt;
 
@@ -19,14 +19,14 @@ pub enum Record<'a> {
     Kernel(KernelRecord<'a>),
     /// The copy of kernel-registry that the binary contains.
     Library(LibraryRecord<'a>),
-    /// A record of a later version, or of a kind that this version does not know. Its payload is not read.
+    /// A record of a later version, or of a kind that this version does not know. The payload is not read.
     Newer {
         /// The version in the record's header.
         version: u16,
     },
 }
 
-/// Reads the records of a section, in the order in which the linker put them.
+/// An iterator over the records of a section, in the order in which the linker put them.
 ///
 /// Zeros between records are padding, and are skipped. The first malformed record ends the iteration with an error, because
 /// the bytes after it cannot be trusted.
@@ -43,7 +43,7 @@ pub struct Malformed {
 }
 
 impl<'a> Records<'a> {
-    /// Reads a section's bytes.
+    /// Creates the iterator over a section's bytes.
     pub const fn new(section: &'a [u8]) -> Self {
         Records(Frames::new(section))
     }
@@ -65,7 +65,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Splits a section into frames without decoding them.
+/// An iterator over the frames of a section, which are not decoded yet.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     section: &'a [u8],
@@ -97,7 +97,7 @@ impl<'a> Frame<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// Reads a section's bytes.
+    /// Creates the iterator over a section's bytes.
     pub const fn new(section: &'a [u8]) -> Self {
         Frames { section, at: 0 }
     }

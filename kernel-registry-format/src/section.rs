@@ -1,4 +1,4 @@
-//! The names of the link section that holds the records, for every object format.
+//! Defines the names of the link section that holds the records, for every object format.
 //!
 //! The version is part of the name, so that a reader never reads records whose framing it does not know. A reader that finds
 //! only [`ELF_PREFIX`] with a higher number can report that version.
@@ -20,10 +20,10 @@ pub const MACH_O_SECTION: &str = "__kernel_reg_v1";
 /// dollar sign on, and removes that part.
 pub const PE: &str = ".krnl1$b";
 
-/// The section's name in an executable or DLL: what the linker leaves of [`PE`].
+/// The section's name in an executable or DLL: the part of [`PE`] that the linker keeps.
 pub const PE_SECTION: &str = ".krnl1";
 
-/// Returns the version of the records in a section of this name, or `None` if the name is not one of a section with records.
+/// Returns the version of the records in a section of this name, or `None` if no section with records has this name.
 ///
 /// ```
 /// use kernel_registry_format::section;

@@ -1,4 +1,4 @@
-//! The error for bytes that cannot be read as an image.
+//! Defines the error for bytes that cannot be read as an image.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use kernel_registry_format::{Printable, is_control};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {
-    /// Neither PTX text nor a cubin nor a fatbin.
+    /// The bytes are neither PTX text nor a cubin nor a fatbin.
     NotAnImage,
-    /// An ELF file, but not one with CUDA machine code: a program or library of the host, say.
+    /// The bytes are an ELF file without CUDA machine code, such as a program or library of the host.
     OtherElf {
-        /// The machine in its header; 190 would be CUDA.
+        /// The machine in the file's header; 190 would be CUDA.
         machine: u16,
     },
     /// The image ends too early.
     Truncated {
         /// The part that is cut off.
         place: &'static str,
-        /// How many bytes it should have.
+        /// How many bytes this part should have.
         needed: u64,
-        /// How many are there.
+        /// How many bytes are there.
         available: u64,
     },
     /// Something in the image contradicts its format.
@@ -57,9 +57,9 @@ pub enum Error {
     },
     /// Part of the image unpacks to more than this crate accepts.
     TooLarge {
-        /// Bytes that it would have, as far as known.
+        /// The bytes that this part would have, as far as known.
         size: u64,
-        /// Bytes that are accepted.
+        /// The most bytes that are accepted.
         limit: u64,
     },
     /// An entry of a fatbin is packed in a way that is not known here.

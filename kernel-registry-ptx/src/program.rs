@@ -42,7 +42,7 @@ pub(crate) enum Constant {
     },
 }
 
-/// Returns the address of a function. It can be called, but not read or written.
+/// Returns the address of a function. The address can be called, but not read or written.
 pub(crate) fn function_address(function: usize) -> u64 {
     FUNCTION_WINDOW + 16 * function as u64
 }
@@ -202,8 +202,8 @@ impl Program {
         self.kernels.get(kernel).map(|kernel| &self.functions[kernel.function].parameters[..])
     }
 
-    /// Returns the reason why a kernel cannot be launched: what the interpreter does not know, in the kernel or in a
-    /// function that it may call.
+    /// Returns the reason why a kernel cannot be launched: a part that the interpreter does not know, in the kernel or in a
+    /// function that the kernel may call.
     pub fn lacking(&self, kernel: &str) -> Option<&Lacking> {
         self.kernels.get(kernel)?.lacking.as_ref()
     }
@@ -215,7 +215,7 @@ impl Program {
         self.functions[function].start as usize..end
     }
 
-    /// Returns whether a loop only waits for a clock: it reads a clock, and nothing that other threads can change.
+    /// Returns whether a loop only waits for a clock: the loop reads a clock, and nothing that other threads can change.
     /// `body` has the indices of the loop's instructions.
     pub(crate) fn is_delay(&self, body: Range<usize>) -> bool {
         let ops = || self.instructions[body.clone()].iter().map(|instruction| &instruction.op);
@@ -227,8 +227,8 @@ impl Program {
         ops().any(|op| matches!(op, Op::Clock { .. })) && !ops().any(waits_for_others)
     }
 
-    /// Returns the source line that a line of the PTX was compiled from, such as `kernel.cu:7`. `-lineinfo` makes the
-    /// compiler note it.
+    /// Returns the source line that a line of the PTX was compiled from, such as `kernel.cu:7`. Only PTX
+    /// that was compiled with `-lineinfo` names source lines.
     pub(crate) fn place(&self, line: u32) -> Option<String> {
         let mut found = None;
         for text in self.text.lines().take(line as usize) {
@@ -251,7 +251,7 @@ impl Program {
         self.text.lines().nth((line as usize).wrapping_sub(1)).unwrap_or("").trim()
     }
 
-    /// Returns what a function lacks. A long list of operands is cut off.
+    /// Returns the first instruction of a function that the interpreter does not know. A long list of operands is cut off.
     pub(crate) fn lacking_of(&self, function: usize) -> Option<Lacking> {
         const LONGEST: usize = 160;
         let Lacking { line, what, instruction: opcode } = self.functions[function].lacking.clone()?;

@@ -1,5 +1,5 @@
-//! Compiles the kernels of the interpreter's tests to PTX with nvcc of CUDA 13.0. Their PTX from NVRTC 12.0 is among the
-//! ordinary prebuilt images.
+//! Compiles the kernels of the interpreter's tests to PTX with nvcc of CUDA 13.0. The same kernels as PTX from NVRTC 12.0
+//! are among the ordinary prebuilt images.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::run::{IMAGE_WRITER, Outcome, entries, files_with, stem, workspace, wr
 
 pub(crate) const FOLDER: &str = "kernel-registry-ptx/tests/corpus";
 
-/// Writes `nvcc/*.ptx`, or fails if a committed one differs from its compiled source.
+/// Writes `nvcc/*.ptx`, or with `check` fails if a committed image differs from its compiled source.
 pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
     let folder = workspace().join(FOLDER);
     let sources = entries(&folder.join("cuda"))?;

@@ -47,7 +47,7 @@ pub(crate) fn read_imports(root: &Path) -> Outcome<Imports> {
 #[derive(Default)]
 struct Module {
     file: PathBuf,
-    /// The folder of the files of its submodules.
+    /// The folder with the files of the module's submodules.
     folder: PathBuf,
     parent: Option<usize>,
     children: BTreeMap<String, usize>,
@@ -56,7 +56,7 @@ struct Module {
     paths: Vec<Import>,
     /// Names in code that are not part of a path.
     words: BTreeSet<String>,
-    /// Names of items that it declares.
+    /// Names of items that the module declares.
     items: BTreeSet<String>,
 }
 

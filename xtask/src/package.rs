@@ -73,7 +73,8 @@ pub(crate) fn package() -> Outcome {
     Ok(())
 }
 
-/// Checks all packages with the oldest version of each direct dependency. Choosing those is unstable, compiling with them is not.
+/// Checks all packages with the oldest version of each direct dependency. Choosing these
+/// versions needs an unstable option of cargo, compiling with them does not.
 fn oldest(folder: &Path) -> Outcome {
     fs::remove_file(folder.join("Cargo.lock"))?;
     let manifest = folder.join("Cargo.toml");

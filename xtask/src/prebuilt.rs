@@ -21,7 +21,7 @@ pub(crate) struct Options {
 /// A package with committed images.
 struct Package {
     folder: &'static str,
-    /// The options of its build script.
+    /// The options of the package's build script.
     build: fn() -> Build,
 }
 

@@ -39,7 +39,7 @@ const CUDA_12_0: Release = Release {
         "nvidia-cuda-nvrtc-cu12==12.0.140",
         // This wheel contains only ptxas.
         "nvidia-cuda-nvcc-cu12==12.0.140",
-        // Headers such as `cuda_fp16.h`.
+        // This wheel contains headers such as `cuda_fp16.h`.
         "nvidia-cuda-runtime-cu12==12.0.146",
     ],
 };
@@ -117,7 +117,7 @@ fn pip(folder: &Path, wheels: &[&str]) -> Outcome {
     let pip = || {
         let mut command = Command::new("python3");
         command.args(["-m", "pip", "--disable-pip-version-check"]);
-        // The folder is ours, so installing as root is fine.
+        // The folder is xtask's own, so installing as root is fine.
         command.env("PIP_ROOT_USER_ACTION", "ignore");
         command
     };

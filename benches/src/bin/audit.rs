@@ -1,8 +1,8 @@
-//! Measures what the audit's hooks add to a launch of a loaded kernel, above a driver that does nothing: in process, and from outside
-//! by `cargo kernels audit`, whose hooks are in a library of their own. And what a section adds to calls that it lets pass.
+//! Measures the time that the audit's hooks add to a launch of a loaded kernel, with a driver that does nothing. The hooks are part of
+//! the process, or `cargo kernels audit` loads them from a library. Also measures the time that a section adds to calls that it lets pass.
 //!
-//! Run `cargo run --release -p benches --bin audit`, without cargo with `--command PATH/TO/cargo-kernels`. It needs `cc`; with `valgrind` it counts instructions too, which do not depend
-//! on the machine.
+//! Run `cargo run --release -p benches --bin audit`. On a machine without cargo, add `--command PATH/TO/cargo-kernels`. The program needs
+//! `cc`. If `valgrind` is installed, the program also counts instructions, whose number does not depend on the machine.
 
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -20,17 +20,18 @@ use benches::sample::Sample;
 use benches::stub::Stub;
 use benches::verdict::{self, Requirement};
 
-/// The number of pairs of times in each thread, and of launches in a time.
+/// The number of pairs of measurements in each thread. The next constant is the number of launches in a measurement.
 const ROUNDS: usize = 4_000;
 const LAUNCHES: u32 = 1000;
 
 /// The launches by which two counts of instructions differ.
 const COUNTED: u32 = 100_000;
 
-/// The most that a launch may take longer with hooks.
+/// The most nanoseconds that hooks may add to a launch.
 const BOUND: f64 = 25.0;
 
-/// The most that a call may take longer in a section. A free asks the driver what the memory is: 36 to 72 ns, by processor.
+/// The most nanoseconds that a section may add to a call. A free asks the driver about the memory, which takes 36 to 72 ns, depending on
+/// the processor.
 const BOUND_BESIDE: f64 = 100.0;
 
 /// The calls that are made in a section, and outside of it.
@@ -171,11 +172,11 @@ fn launches(driver: &Path) -> Result<[Launch; 2]> {
     if found[0] as usize == found[1] as usize { Err("there are no hooks".into()) } else { Ok(found) }
 }
 
-/// Makes that many launches.
+/// Makes this many launches.
 fn repeat(launch: Launch, stream: usize, launches: u32) {
     let (kernel, stream) = (ptr::without_provenance_mut(0x4000), ptr::without_provenance_mut(stream));
     for _ in 0..launches {
-        // SAFETY: the driver behind does nothing.
+        // SAFETY: the driver does nothing.
         black_box(unsafe { launch(kernel, 1, 1, 1, 1, 1, 1, 0, stream, ptr::null_mut(), ptr::null_mut()) });
     }
 }
@@ -202,7 +203,7 @@ fn measure(driver: &Path) -> Result<bool> {
     beside(launches[1])
 }
 
-/// Prints nanoseconds for a call, outside of a section and in one, for each call.
+/// Prints the nanoseconds of each call, outside of a section and in a section.
 fn beside(launch: Launch) -> Result<bool> {
     type Begin = unsafe extern "C" fn(*const c_char, *mut c_void, *mut c_void, c_uint) -> u64;
     type End = extern "C" fn(u64) -> u64;
@@ -217,11 +218,12 @@ fn beside(launch: Launch) -> Result<bool> {
     };
     let free = || {
         for address in 0..u64::from(LAUNCHES) {
-            // SAFETY: the driver behind does nothing.
+            // SAFETY: the driver does nothing.
             black_box(unsafe { free(address) });
         }
     };
-    // The hooks look closer at a launch whose stream has the same of 64 bits as the section's: 0x91800 has that of 0x10000.
+    // Each stream sets one of 64 bits. The hooks look closer at a launch whose stream sets the bit of the section's stream: 0x91800 sets
+    // the same bit as 0x10000.
     let calls: [(usize, &dyn Fn()); BESIDE.len()] = [
         (0x90000, &|| repeat(launch, 0x10000, LAUNCHES)),
         (0x91800, &|| repeat(launch, 0x10000, LAUNCHES)),
@@ -259,7 +261,7 @@ fn print_medians(times: &[[Duration; 2]]) {
     }
 }
 
-/// Times of both, one after the other.
+/// Measures both launches, one after the other.
 fn pairs(launches: [Launch; 2], stream: usize) -> Vec<[Duration; 2]> {
     let time = |launch| {
         let begun = Instant::now();
@@ -269,7 +271,7 @@ fn pairs(launches: [Launch; 2], stream: usize) -> Vec<[Duration; 2]> {
     (0..ROUNDS).map(|_| launches.map(time)).collect()
 }
 
-/// Makes that many launches, whose instructions are counted.
+/// Makes this many launches. valgrind counts their instructions.
 fn count(driver: &Path, is_hooked: bool, number: &str) -> Result<bool> {
     let launches = launches(driver)?;
     repeat(launches[usize::from(is_hooked)], 0x10000, number.parse()?);

@@ -45,7 +45,7 @@ fn measure(files: usize) -> Result<Vec<Requirement>> {
 
     let workshop = Workshop::open("compile")?;
     let this = repository().join("kernel-registry-build");
-    // Build the build script before it is measured: it has no sources yet.
+    // Cargo builds the build script before the measurements. Without `MEASURED` the script compiles no CUDA sources.
     let dependency = format!("\n[build-dependencies]\nkernel-registry-build = {{ path = {this:?} }}");
     let script = "fn main() {\n    if std::env::var_os(\"MEASURED\").is_some() {\n        kernel_registry_build::compile();\n    }\n}\n";
     let mut contents: Vec<File> =
@@ -59,7 +59,7 @@ fn measure(files: usize) -> Result<Vec<Requirement>> {
 
     let out = folder.join("bare");
     let mut used = processor();
-    // Processor time since the last call; other programs disturb it less than clock time.
+    // Returns the processor time since the last call. Other programs disturb processor time less than clock time.
     let mut spent = || {
         let before = std::mem::replace(&mut used, processor());
         used.zip(before).map_or_else(|| "unknown".to_owned(), |(now, before)| format!("{:.2}", now - before))

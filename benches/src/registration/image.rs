@@ -6,17 +6,17 @@ use super::crates;
 use crate::Result;
 use crate::workshop::{Profile, Workshop};
 
-/// Kernels that share the image, each in a module of its own.
+/// The number of kernels that share the image, each in a module of its own.
 pub const KERNELS: usize = 60;
 
-/// Bytes of the image beside its kernels: 1 MB.
+/// The bytes of the image in addition to its kernels: 1 MB.
 pub const LENGTH: usize = 1_000_000;
 
-/// Copies of an image in a program.
+/// The number of copies of an image in a program.
 pub struct Copies {
-    /// Places at which the image's bytes are.
+    /// The number of offsets at which the image's bytes are.
     pub count: usize,
-    /// Bytes of the program.
+    /// The size of the program in bytes.
     pub program: usize,
 }
 

@@ -70,7 +70,7 @@ pub fn times(programs: &Programs, task: Task, runs: usize) -> Result<Each<Kernel
     Ok(times)
 }
 
-/// Nanoseconds a kernel, and how far they are likely to be off.
+/// Returns the nanoseconds per kernel, and their uncertainty.
 pub fn nanoseconds(times: &Kernels<Sample>) -> (f64, f64) {
     let Kernels { with, without } = times;
     let time = Kernels { with: with.median() * 1e9, without: without.median() * 1e9 };
@@ -78,7 +78,8 @@ pub fn nanoseconds(times: &Kernels<Sample>) -> (f64, f64) {
     (time.a_kernel(), uncertainty * 1e9 / KERNELS as f64)
 }
 
-/// Judges the time. If the bound lies within the noise, judges the instructions instead, where they were counted.
+/// Compares the time with its bound. If the difference is within the noise, compares the number of instructions instead, if they were
+/// counted.
 pub fn requirement(times: &Kernels<Sample>, instructions: Option<f64>, bound: f64) -> Requirement {
     let (time, uncertainty) = nanoseconds(times);
     match instructions {

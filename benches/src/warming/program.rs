@@ -1,5 +1,5 @@
-//! The generated programs of the benchmark `warm`: they load their own kernels in the given way, and print the time.
-//! The context is made before that.
+//! The main function of the generated programs of the benchmark `warm`. A program creates a context, then loads its own
+//! kernels in the given way, and prints the time of loading.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,12 +21,12 @@ use crate::Result;
 
 /// An image, and the names of its kernels.
 struct Image {
-    /// Ends with a zero if it is text.
+    /// The bytes of the image. They end with a zero if the image is text.
     bytes: Cow<'static, [u8]>,
     kernels: Vec<CString>,
 }
 
-/// Prints milliseconds: the total, and further times of the given way.
+/// Prints milliseconds: the total time, and further times of the given way.
 pub fn main() -> ExitCode {
     let way = env::args().nth(1).unwrap_or_default();
     match measure(&way) {
@@ -108,8 +108,8 @@ fn modules(images: &[Image]) -> Result<Vec<f64>> {
     Ok(vec![milliseconds(begun)])
 }
 
-/// Loads with the library functions, which compile in parallel. Returns the time of that, and with finding the
-/// kernels.
+/// Loads with the library functions, which compile in parallel. Returns the time of loading, and the time of loading
+/// and finding the kernels.
 fn libraries(context: &CudaContext, images: &[Image]) -> Result<Vec<f64>> {
     let begun = Instant::now();
     let (next, libraries) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

@@ -204,7 +204,7 @@ fn key(typed: &Typed<'_>, args: &[Arg]) -> Key {
     Key {
         template: match &entry.signature {
             Some(signature) => signature.base_name.clone(),
-            // The `*` distinguishes it from the names of templates.
+            // The `*` distinguishes this text from the names of templates.
             None => format!("{}_*", suffixes(&entry.symbol).0),
         },
         generics: args.iter().map(Arg::constant).collect(),

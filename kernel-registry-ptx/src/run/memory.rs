@@ -11,7 +11,7 @@ use crate::types::Scalar;
 
 /// The services that a kernel needs from its caller: global memory, the heap, an output for printf, and clocks.
 ///
-/// Kernels compute with the addresses of global memory. They are usually addresses of the process.
+/// Kernels compute with the addresses of global memory. These addresses are usually addresses of the process.
 ///
 /// # Safety
 ///

@@ -1,10 +1,10 @@
-//! The table of instructions with all their modifiers: patterns, operands, results and error bounds.
+//! Lists instructions with all their modifiers: patterns, operands, results and error bounds.
 //!
 //! A pattern without operands is one opcode, whose first operand is the result. In other patterns, `%a` to `%d` are the
 //! operands, `%x` is the result, `%p` and `%q` are predicates, `%r0` to `%r3` and `%l0` to `%l3` are scratch registers,
 //! and `%m` and `%s` are the addresses of eight bytes in global and in shared memory.
 
-/// The pattern, the kinds of the operands, and the kind of the result.
+/// A row: the pattern, the kinds of the operands, and the kind of the result.
 pub type Row = (&'static str, &'static str, &'static str);
 
 /// Instructions with the same result on every device.

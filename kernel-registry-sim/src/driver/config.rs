@@ -25,7 +25,7 @@ pub struct Config {
     pub(crate) version: i32,
     pub(crate) eager: bool,
     pub(crate) deadlock: Deadlock,
-    /// Whether a kernel's fault breaks only its own context. Otherwise it breaks all contexts.
+    /// Whether a kernel's fault breaks only the kernel's context. Otherwise a fault breaks all contexts.
     pub(crate) contained: bool,
     /// The time that compiling 1 KiB of PTX takes.
     pub(crate) jit: Duration,
@@ -38,7 +38,7 @@ pub struct Config {
 pub enum Deadlock {
     /// The wait goes on. A kernel with a time limit may still end it.
     Wait,
-    /// The call returns `CUDA_ERROR_LAUNCH_TIMEOUT`. If it is a launch, it is dropped, and its context keeps this
+    /// The call returns `CUDA_ERROR_LAUNCH_TIMEOUT`. A launch is dropped, and the launch's context keeps this
     /// error.
     Fail,
     /// The process is aborted.

@@ -1,4 +1,4 @@
-//! A progress bar on the terminal, with the feature `indicatif`.
+//! Shows a progress bar on the terminal, with the feature `indicatif`.
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 

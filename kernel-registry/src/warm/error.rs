@@ -1,4 +1,4 @@
-//! `WarmError`, the error of a whole warm-up.
+//! Defines `WarmError`, the error of a whole warm-up.
 
 use std::error::Error;
 use std::fmt;
@@ -67,7 +67,7 @@ pub enum WarmError {
     TimedOut {
         /// The name of the call. The call still waits, in a separate thread.
         call: &'static str,
-        /// The kernel or image that the call is for; empty if it is for the context.
+        /// The kernel or image that the call is for. Empty if the call is for the context.
         about: &'static str,
         /// How long the call has waited.
         timeout: Duration,

@@ -1,4 +1,4 @@
-//! Failures in a warm-up: of one kernel, or of one `#[warmup]` function.
+//! Defines the failures in a warm-up: of one kernel, or of one `#[warmup]` function.
 
 use std::fmt;
 
@@ -50,7 +50,7 @@ pub struct Failure {
     pub kernel: &'static str,
     /// Where the kernel is declared.
     pub place: Place,
-    /// The kernel's image, if it has one.
+    /// The kernel's image, if the kernel has an image.
     pub image: Option<&'static str>,
     /// The image's variants, separated by commas: `sm_80` is machine code, `compute_75` is PTX.
     pub variants: &'static str,
@@ -67,7 +67,7 @@ pub struct Failure {
 pub enum Cause {
     /// The kernel was built without an image.
     NoImage,
-    /// The kernel is declared `linked`, and nvcc linked no kernel of this name, or several.
+    /// The kernel is declared `linked`, and nvcc linked no kernel of this name, or several kernels.
     NotLinked {
         /// The name that was looked up.
         symbol: &'static str,

@@ -1,4 +1,4 @@
-//! The plan of a warm-up: which kernels there are, and which images they need. No CUDA function is called for it.
+//! Defines the plan of a warm-up: which kernels there are, and which images they need. Planning calls no CUDA function.
 
 use std::collections::HashMap;
 use std::ptr;

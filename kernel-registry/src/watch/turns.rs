@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::{Activity, Overdue, Timeouts};
 use crate::lock::lock;
 
-/// Lets one warm-up of a context run at a time.
+/// The turn of a context's warm-ups: one warm-up runs at a time.
 pub(crate) struct Turns {
     holder: Mutex<Option<Arc<Activity>>>,
     free: Condvar,

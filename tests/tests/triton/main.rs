@@ -1,5 +1,5 @@
-//! Launches Triton kernels on the simulated driver, and compares their results with the CPU's. The kernels are those that people write
-//! first in Triton; `make.py` has compiled them for sm_80.
+//! Launches Triton kernels on the simulated driver, and compares their results with the CPU's. The kernels are typical first
+//! kernels in Triton; `make.py` has compiled them for sm_80.
 
 mod products;
 mod rows;

@@ -1,4 +1,4 @@
-//! Contexts of their own, as other libraries make them.
+//! Creates contexts that are not the primary context, as other libraries do.
 
 use std::ptr;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Measures what launching a warm kernel costs above the driver, whether first launches are as fast as later ones,
+//! Measures how much time launching a warm kernel takes in addition to the driver's, whether first launches are as fast as later ones,
 //! and whether warming leaks memory.
 //!
-//! Run `cargo run --release -p benches --bin launch`. It needs `cc`, and a GPU for all but the first part.
+//! Run `cargo run --release -p benches --bin launch`. The program needs `cc`, and a GPU for all but the first part.
 
 mod context;
 mod first;

@@ -25,12 +25,13 @@ pub(crate) const WAYS: [&str; 7] = [
     "two slices: cudarc's builder",
 ];
 
-/// The number of times per way; the next constant is the number of launches per time.
+/// The number of measurements of each way.
 const ROUNDS: usize = 400;
+/// The number of launches in a measurement.
 const LAUNCHES: u32 = 100;
 
-/// Nanoseconds per launch in each way; then the increase of `allocations`, which counts them, in a hundred launches
-/// of each of kernel-registry's ways.
+/// Measures. Returns nanoseconds per launch in each way, then the number of allocations in a hundred launches of each of
+/// kernel-registry's ways. `allocations` returns the number of allocations so far.
 pub(crate) fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
     let context = kernel_registry::context(0)?;
     let _warm = warm_all(&context)?;

@@ -17,7 +17,7 @@ use crate::watch::record::launches::{self, Stream, WAIT};
 /// How long the driver may take to answer.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Whether a thread is asking that may be left behind.
+/// Whether a thread of [`ask_apart`] is asking. If the driver never answers, nobody waits for that thread.
 static ASKING_APART: AtomicBool = AtomicBool::new(false);
 
 /// Clears [`ASKING_APART`] once the thread has asked, or could not be started.

@@ -39,7 +39,7 @@ pub(super) fn launch(
     }
 }
 
-/// Makes a launch in a stream that may be the resident kernel's.
+/// Makes a launch in a stream that may be the stream of a resident kernel.
 #[cold]
 fn launch_in_stream_of_section(
     call: Call,
@@ -64,7 +64,7 @@ fn launch_kernel(call: Call, function: CUfunction, real: impl FnOnce() -> CUresu
 #[cold]
 fn launch_first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
     count_launch(call.stream, call.subject);
-    // Hangs and samples name the kernel, so its name is asked for now. Later the driver may wait.
+    // Hangs and samples name the kernel, so the driver is asked for the name now. Later the driver may wait.
     let kernel = kernel_name(function);
     let result = if !is_loaded(key, call.subject) {
         let running = busy::find_others(Some(call.stream));
@@ -162,7 +162,7 @@ fn resize(subject: &str) -> NewEvent<'_> {
     NewEvent { kind: Kind::Resize, subject, ..NewEvent::default() }
 }
 
-/// Returns whether kernels are loaded with their images. The driver reads the variable that says so once.
+/// Returns whether kernels are loaded with their images. The driver reads the variable `CUDA_MODULE_LOADING` only once.
 pub(super) fn is_eager() -> bool {
     type GetMode = unsafe extern "C" fn(*mut c_int) -> CUresult;
     // SAFETY: this is the type of the function of that name.

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::ptr;
 
-/// An open library. Dropping it closes it.
+/// An open library. Dropping this value closes the library.
 pub(crate) struct Library(*mut c_void);
 
 // SAFETY: the loader's handles may be used from any thread.

@@ -1,4 +1,4 @@
-//! A lock that is never found locked in a forked child, which lacks the threads that could unlock it.
+//! Defines a lock that is never found locked in a forked child. The child lacks the parent's threads, which could unlock it.
 
 use std::ops::DerefMut;
 use std::ptr;
@@ -12,7 +12,7 @@ use crate::watch::process::fork;
 pub(crate) struct Locked<T>(AtomicPtr<Value<T>>);
 
 struct Value<T> {
-    /// The generation of the process that made the value.
+    /// The generation of the process that created the value.
     generation: u32,
     lock: Mutex<T>,
 }
@@ -22,7 +22,7 @@ impl<T: Default + 'static> Locked<T> {
         Locked(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Waits for the lock, and makes the value if there is none.
+    /// Waits for the lock, and creates the value if there is none.
     pub(crate) fn lock(&self) -> impl DerefMut<Target = T> {
         let (mut value, generation) = (self.0.load(Ordering::Acquire), fork::generation());
         // SAFETY: the pointer is null, or came from a box that is never freed.

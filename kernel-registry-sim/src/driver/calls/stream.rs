@@ -91,7 +91,7 @@ calls! {
         let (mut state, stream) = begin_with(stream)?;
         state.not_captured(stream)?;
         let last = state.streams.last;
-                // Work in the default stream waits for the blocking streams, and their work waits for the default stream.
+        // Work in the default stream waits for the blocking streams, and their work waits for the default stream.
         wait(state, stream, last).map(drop)
     };
 

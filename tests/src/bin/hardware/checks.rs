@@ -169,7 +169,7 @@ pub(crate) fn prepared(warm: &Warm, _: Duration) -> Checked {
     }
     ensure(stream.clone_dtoh(&count)? == [1000], "wrong result")?;
     let others = other_context()?.new_stream()?;
-    // SAFETY: it is refused.
+    // SAFETY: the launch is refused.
     let refused = unsafe { touch.launch(&others, &mut [(&raw mut address).cast()]) };
     ensure(matches!(refused, Err(LaunchError::OtherContext { .. })), format!("{refused:?}"))?;
     Ok("launched 1000 times, refused in another context".into())
@@ -215,7 +215,7 @@ pub(crate) fn argument_errors(warm: &Warm, _: Duration) -> Checked {
     ];
     let count = tries.len();
     for args in tries {
-        // SAFETY: it is refused.
+        // SAFETY: the launch is refused.
         match unsafe { launch_dyn(saxpy::INFO, &stream, saxpy::INFO.over(1), args) } {
             Ok(()) => return Err("it was launched".into()),
             Err(error) => println!("     {error}"),
@@ -428,7 +428,7 @@ pub(crate) fn reset(warm: &Warm, _: Duration) -> Checked {
     for context in [context, &again] {
         let stream = context.new_stream()?;
         let prepared = Prepared::untyped(touch::INFO, context, touch::INFO.over(1));
-        // SAFETY: it is refused.
+        // SAFETY: the launch is refused.
         match prepared.and_then(|prepared| unsafe { prepared.launch(&stream, &mut [ptr::null_mut()]) }) {
             Err(error @ (LaunchError::Reset { .. } | LaunchError::NotWarm { .. })) => {
                 println!("     {error}")
