@@ -1,5 +1,5 @@
-//! Runs child processes that measure once and print numbers. Each measurement needs a new process, because loaded code
-//! stays loaded.
+//! Runs child processes that measure once and print numbers. Each measurement needs a new process, because loaded
+//! code stays loaded.
 
 use std::ffi::OsStr;
 use std::io::Read;

@@ -1,4 +1,5 @@
-//! Compares the cost of a kernel with `#[gpu_kernel]` and of a kernel written by hand, with a typed launch function and without.
+//! Compares the cost of a kernel with `#[gpu_kernel]` and of a kernel written by hand, with a typed launch function
+//! and without.
 
 pub mod crates;
 pub mod image;
@@ -10,7 +11,8 @@ use crate::Result;
 /// The number of kernels in each of the compared crates.
 pub const KERNELS: usize = 1000;
 
-/// The number of modules that contain these kernels, each in its own file: real programs do not have a thousand kernels in a file.
+/// The number of modules that contain these kernels, each in its own file: real programs do not have a thousand
+/// kernels in a file.
 pub const MODULES: usize = 20;
 
 /// A value for each of the compared crates.
@@ -18,7 +20,8 @@ pub const MODULES: usize = 20;
 pub struct Each<T> {
     /// The value for the program that declares each kernel with `#[gpu_kernel]`.
     pub annotated: T,
-    /// The value for the program that declares each kernel as a struct under `inventory::submit!`, with a typed launch function.
+    /// The value for the program that declares each kernel as a struct under `inventory::submit!`, with a typed launch
+    /// function.
     pub by_hand: T,
     /// The value for the program with these structs alone.
     pub bare: T,

@@ -18,8 +18,8 @@ impl Sample {
         self.quantile(0.5)
     }
 
-    /// Returns the uncertainty of the median in seconds: its standard error for a normal distribution with the same distance
-    /// between quartiles.
+    /// Returns the uncertainty of the median in seconds: its standard error for a normal distribution with the same
+    /// distance between quartiles.
     pub fn uncertainty(&self) -> f64 {
         let deviation = (self.quantile(0.75) - self.quantile(0.25)) / 1.349;
         1.2533 * deviation / (self.0.len() as f64).sqrt()

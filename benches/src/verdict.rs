@@ -46,8 +46,8 @@ impl Requirement {
     }
 }
 
-/// Measures times, at most three times over, until all times are within their bounds. Other work on the machine makes some times
-/// longer, and none shorter. The third measurement counts.
+/// Measures times, at most three times over, until all times are within their bounds. Other work on the machine makes some
+/// times longer, and none shorter. The third measurement counts.
 pub fn of_times(mut measure: impl FnMut() -> Result<Vec<Requirement>>) -> Result<Vec<Requirement>> {
     const MORE: usize = 2;
     for _ in 0..MORE {

@@ -1,4 +1,5 @@
-//! `cargo kernels check`: compares the declarations of a binary with the binary's own images or with other images.
+//! `cargo kernels check`: compares the declarations of a binary with the binary's own images or with other
+//! images.
 
 mod findings;
 mod json;

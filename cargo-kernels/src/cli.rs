@@ -316,7 +316,8 @@ pub(crate) struct Completions {
     pub(crate) shell: Shell,
 }
 
-/// Returns the arguments with `kernels` as the first argument, as cargo passes them: so `cargo-kernels list` means `cargo kernels list`.
+/// Returns the arguments with `kernels` as the first argument, as cargo passes them: so `cargo-kernels list` means `cargo kernels
+/// list`.
 pub(crate) fn arguments() -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().collect();
     if arguments.get(1).is_none_or(|first| first != "kernels") {

@@ -63,7 +63,8 @@ impl<'a> Embedded<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Picks the image with most of these kernels. If several images have equally many, picks the image that matches most declarations.
+    /// Picks the image with most of these kernels. If several images have equally many, picks the image that matches most
+    /// declarations.
     fn among(candidates: &[Rc<Image>], kernels: &[KernelRecord<'a>]) -> Self {
         let there =
             |image: &Image| kernels.iter().filter(|kernel| !image.named(kernel.symbol).is_empty()).count();

@@ -307,8 +307,8 @@ const NVRTC_12_0: &str = "install NVRTC 12.0 by `pip install --no-deps --target 
 /// The hint if no virtual environment is active: a virtual environment could have a compiler.
 pub(crate) const NO_PYTHON: &str = ", nor an active virtual environment (`VIRTUAL_ENV`) that could have one";
 
-/// The remedy if there is neither a compiler nor a prebuilt image. Every driver from CUDA 12.0 on takes the PTX of
-/// this version.
+/// The remedy if there is neither a compiler nor a prebuilt image. The remedy names NVRTC 12.0, because every
+/// driver from CUDA 12.0 on takes its PTX.
 pub(crate) const REMEDY: &str = "install a CUDA toolkit no newer than your oldest driver and set `CUDA_HOME` to it (into a \
      virtual environment, `pip install nvidia-cuda-nvrtc-cu12==12.0.140` is enough for most sources), commit prebuilt \
      images made by `cargo kernels prebuild`, or set `KERNEL_REGISTRY_COMPILER=none` to build without images";

@@ -167,8 +167,8 @@ fn entered(folder: &Path) -> io::Result<BTreeSet<(PathBuf, bool)>> {
     Ok(files)
 }
 
-/// Returns the files of line markers: `# 1 "a.cuh" 1` where the preprocessor enters a file, and a 3 at the end for a system header. A
-/// file that a `#line` of the source names has no flag 1.
+/// Returns the files of line markers: `# 1 "a.cuh" 1` where the preprocessor enters a file, and a 3 at the end for a system
+/// header. A file that a `#line` of the source names has no flag 1.
 fn markers(text: &str) -> impl Iterator<Item = (PathBuf, bool)> {
     text.split("\n# 1 \"").skip(1).filter_map(|rest| {
         let (name, flags) = rest.split('\n').next()?.rsplit_once('"')?;

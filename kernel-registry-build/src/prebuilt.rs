@@ -240,8 +240,8 @@ fn is_foreign(name: &str) -> bool {
     name.starts_with('<')
 }
 
-/// Compares the recorded inputs with the present inputs. Returns why the image may be stale, or as an error why the image is stale. A machine
-/// without a compiler may lack files outside of the package, or have other versions of them.
+/// Compares the recorded inputs with the present inputs. Returns why the image may be stale, or as an error why the image is
+/// stale. A machine without a compiler may lack files outside of the package, or have other versions of them.
 fn compare_inputs(source: &str, then: &Hashes, now: &Hashes) -> std::result::Result<Option<String>, String> {
     let own = |hashes: &Hashes| -> Hashes {
         let counts = |name: &String| !is_foreign(name) && (!is_outside(name) || now.contains_key(name));

@@ -32,7 +32,8 @@ fn every_source_has_an_image_and_a_line_in_the_index() {
     let mut left: Vec<_> =
         fs::read_dir(package.made("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    // The entries are an image and its fingerprint for each source, the index, the recorded builds, and the folder of the device header.
+    // The entries are an image and its fingerprint for each source, the index, the recorded builds, and the folder of the
+    // device header.
     assert_eq!(left.len(), 7, "{left:?}");
 }
 

@@ -31,8 +31,8 @@ pub struct Shared {
     fast: &'static [(&'static str, u8)],
 }
 
-/// The simulated driver. This library has the real driver's soname. Its functions bind to each other, and not to functions
-/// of another driver in the process. The library is never unloaded, because it has a thread.
+/// The simulated driver. This library has the real driver's soname. Its functions bind to each other, and not to
+/// functions of another driver in the process. The library is never unloaded, because it has a thread.
 pub const SIM: Shared = Shared {
     crate_name: "kernel-registry-sim",
     version: "0.1.0",

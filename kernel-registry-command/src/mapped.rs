@@ -21,8 +21,8 @@ impl Mapped {
         }
         let file = File::open(path).map_err(failure)?;
         // SAFETY: the bytes are only read, and decoded as untrusted input. A program that rewrites the file at the
-        // same time would change the bytes during the reading, which the compiler may assume not to happen; but tools that write
-        // binaries write to a new file, and this process only prints what it read.
+        // same time would change the bytes during the reading, which the compiler may assume not to happen; but tools
+        // that write binaries write to a new file, and this process only prints what it read.
         unsafe { Mmap::map(&file) }.map(Mapped).map_err(failure)
     }
 }

@@ -1,5 +1,5 @@
-//! Prints the output of commands. Control characters in the output are escaped, because it contains text from binaries,
-//! images and records.
+//! Prints the output of commands. Control characters in the output are escaped, because it contains text from
+//! binaries, images and records.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,8 +10,8 @@ use kernel_registry_format::Printable;
 
 use crate::failure::Failure;
 
-/// Splits a command into the program and its arguments. Refuses a first word that begins with a dash, because it is a
-/// mistyped option.
+/// Splits a command into the program and its arguments. Refuses a first word that begins with a dash, because it is
+/// a mistyped option.
 pub fn program(command: &[OsString]) -> Result<Option<(&OsString, &[OsString])>, Failure> {
     match command.split_first() {
         Some((option, _)) if option.as_encoded_bytes().starts_with(b"-") => {
@@ -29,8 +29,8 @@ impl<W: Write> Write for Terminal<W> {
         if bytes.iter().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
             self.0.write_all(bytes)?;
         } else {
-            // Bytes that are not UTF-8 are replaced, because an 8-bit terminal could obey them. No text is cut inside a
-            // character.
+            // Bytes that are not UTF-8 are replaced, because an 8-bit terminal could obey them. No text is cut
+            // inside a character.
             write!(self.0, "{}", Printable(&String::from_utf8_lossy(bytes)))?;
         }
         Ok(bytes.len())

@@ -16,8 +16,8 @@ static SPECIAL: &[u8] = include_bytes!("../cuda/prime.fatbin");
 /// An image of a kernel without printf, assert and malloc.
 pub static PLAIN: &[u8] = include_bytes!("../cuda/first.fatbin");
 
-/// A set of services that the driver sets up once in a context, such as printf. The set says what kernels need, or what
-/// the context has already.
+/// A set of services that the driver sets up once in a context, such as printf. The set says what kernels need, or
+/// what the context has already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Primed(u8);
 
@@ -25,8 +25,8 @@ impl Primed {
     /// Everything that the driver may set up.
     pub const EVERYTHING: Self = Primed(0b1111);
 
-    /// The state that the driver sets up at the launch of any kernel. After a change of the stack limit, the next launch
-    /// sets it up again.
+    /// The state that the driver sets up at the launch of any kernel. After a change of the stack limit, the next
+    /// launch sets it up again.
     pub const LAUNCH: Self = Primed(1);
 
     /// Returns what kernels need that contain printf, assert or malloc.

@@ -1,6 +1,7 @@
 //! Defines what the library and the audit share about sections, the times in which resident kernels run.
 
-/// The treatment of calls that would wait for a resident kernel, from the mildest to the strictest. An audit carries it out.
+/// The treatment of calls that would wait for a resident kernel, from the mildest to the strictest. An audit carries
+/// it out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum OnWait {

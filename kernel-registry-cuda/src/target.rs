@@ -43,8 +43,8 @@ impl Target {
 
     /// Returns whether PTX for this target can be compiled for a device of this compute capability.
     ///
-    /// PTX runs on the target's capability and on all later capabilities. With suffix `f`: only if the major number is the same. With suffix
-    /// `a`: only on the target's own.
+    /// PTX runs on the target's capability and on all later capabilities. With suffix `f`: only if the major number is the same. With
+    /// suffix `a`: only on the target's own.
     pub fn jit_runs_on(&self, capability: (u32, u32)) -> bool {
         match self.portability {
             Portability::Forward => capability >= self.capability(),

@@ -3,8 +3,8 @@
 use core::fmt;
 
 /// Text of which `Display` escapes each character that a terminal obeys instead of showing, as in `\u001b`. The escaped
-/// characters are control characters except newline and tab, and characters that change the direction of other text. A JSON string with these escapes
-/// means the original text.
+/// characters are control characters except newline and tab, and characters that change the direction of other text. A JSON
+/// string with these escapes means the original text.
 ///
 /// ```
 /// use kernel_registry_format::Printable;

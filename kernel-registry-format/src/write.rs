@@ -1,9 +1,9 @@
 //! Encodes records, in two halves.
 //!
-//! [`fixed_fields`] runs in the macro, and writes the facts of the declaration. [`encode`] is evaluated by the compiler, and adds
-//! the module's path and the sizes of types. The compiler's interpreter copies a whole array in one step, but needs a step for
-//! each call and for every few bytes that a loop copies. So the record is a struct of arrays. With a loop over bytes or
-//! fields, a thousand kernels took 25 seconds to compile.
+//! [`fixed_fields`] runs in the macro, and writes the facts of the declaration. [`encode`] is evaluated by the compiler, and
+//! adds the module's path and the sizes of types. The compiler's interpreter copies a whole array in one step, but needs a
+//! step for each call and for every few bytes that a loop copies. So the record is a struct of arrays. With a loop over bytes
+//! or fields, a thousand kernels took 25 seconds to compile.
 
 use alloc::vec::Vec;
 

@@ -30,7 +30,8 @@ pub enum CudaType {
 const MAX_DEPTH: u32 = 32;
 
 impl CudaType {
-    /// Reads a type as demanglers write it, with qualifiers after the type (`unsigned int const volatile*`), or as `Display` does.
+    /// Reads a type as demanglers write it, with qualifiers after the type (`unsigned int const volatile*`), or as `Display`
+    /// does.
     ///
     /// ```
     /// use kernel_registry_image::CudaType;

@@ -1,7 +1,7 @@
 //! Finds images within other bytes, such as those of a program that carries them.
 //!
 //! Only the length of an image has to be known, not its offset: fatbins and cubins begin with their magic numbers, and PTX
-//! with comments and `.version`. Each candidate has to be an image from its first byte to its last.
+//! with `.version`, which comments can precede. Each candidate has to be an image from its first byte to its last.
 //!
 //! One pass notes the offsets where images may begin and end, and compares them with all lengths. So a search reads little but
 //! images, and its time is in proportion to their bytes.

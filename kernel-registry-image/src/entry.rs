@@ -86,8 +86,8 @@ impl Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ParamLayout {
-    /// Bytes from the first parameter to this parameter. In machine code the offset depends on the architecture if this or an earlier
-    /// parameter is aligned to more than 16 bytes: machine code aligns the address, not the offset.
+    /// Bytes from the first parameter to this parameter. In machine code the offset depends on the architecture if this or an
+    /// earlier parameter is aligned to more than 16 bytes: machine code aligns the address, not the offset.
     pub offset: u32,
     /// The parameter's size in bytes.
     pub size: u32,

@@ -48,8 +48,8 @@ impl Image {
 }
 
 impl Partial {
-    /// Returns the least compute capability with the kernel, 90 for 9.0, if all variants for higher capabilities have the kernel,
-    /// too.
+    /// Returns the least compute capability with the kernel, 90 for 9.0, if all variants for higher capabilities have the
+    /// kernel, too.
     pub fn min_arch(&self) -> Option<u32> {
         let least = self.with.first()?.sm;
         self.without.last().is_none_or(|newest| newest.sm < least).then_some(least)

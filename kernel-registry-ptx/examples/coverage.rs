@@ -1,4 +1,5 @@
-//! Counts the kernels of PTX files that the interpreter can run, and lists the instructions that it lacks for other kernels.
+//! Counts the kernels of PTX files that the interpreter can run, and lists the instructions that it lacks for other
+//! kernels.
 //!
 //! ```sh
 //! nvcc -ptx -arch=compute_80 kernels.cu -o ptx/kernels.ptx

@@ -202,8 +202,8 @@ impl Program {
         self.kernels.get(kernel).map(|kernel| &self.functions[kernel.function].parameters[..])
     }
 
-    /// Returns the reason why a kernel cannot be launched: a part that the interpreter does not know, in the kernel or in a
-    /// function that the kernel may call.
+    /// Returns the reason why a kernel cannot be launched: a part that the interpreter does not know, in the kernel or
+    /// in a function that the kernel may call.
     pub fn lacking(&self, kernel: &str) -> Option<&Lacking> {
         self.kernels.get(kernel)?.lacking.as_ref()
     }
@@ -215,8 +215,8 @@ impl Program {
         self.functions[function].start as usize..end
     }
 
-    /// Returns whether a loop only waits for a clock: the loop reads a clock, and nothing that other threads can change.
-    /// `body` has the indices of the loop's instructions.
+    /// Returns whether a loop only waits for a clock: the loop reads a clock, and nothing that other threads can
+    /// change. `body` has the indices of the loop's instructions.
     pub(crate) fn is_delay(&self, body: Range<usize>) -> bool {
         let ops = || self.instructions[body.clone()].iter().map(|instruction| &instruction.op);
         let waits_for_others = |op: &Op| match op {
@@ -251,7 +251,8 @@ impl Program {
         self.text.lines().nth((line as usize).wrapping_sub(1)).unwrap_or("").trim()
     }
 
-    /// Returns the first instruction of a function that the interpreter does not know. A long list of operands is cut off.
+    /// Returns the first instruction of a function that the interpreter does not know. A long list of operands is cut
+    /// off.
     pub(crate) fn lacking_of(&self, function: usize) -> Option<Lacking> {
         const LONGEST: usize = 160;
         let Lacking { line, what, instruction: opcode } = self.functions[function].lacking.clone()?;

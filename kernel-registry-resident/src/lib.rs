@@ -1,7 +1,8 @@
 //! Checks resident kernels before their launch, and guards them while they run on the device. For programs that declare their kernels
 //! with kernel-registry.
 //!
-//! A resident kernel runs until it is told to end, such as a worker that takes tasks from a queue. A [`Resident`] launches it.
+//! A resident kernel runs until it is told to end, such as a worker that takes tasks from a queue. Programs launch such a
+//! kernel as a [`Resident`].
 //! Before the launch, [`Resident::check`] finds out whether all of its blocks fit on the device at once, together with a block of each
 //! kernel that shall run beside it. The launch returns a [`Section`]. While the section exists, calls that would wait for the kernel
 //! are refused:

@@ -176,8 +176,8 @@ fn occupancy_is_computed() {
     expect_eq!((grid, block), (2 * 132, 1024));
     let shared_of = all_shared as *const () as usize;
     get("cuOccupancyMaxPotentialBlockSize", &[place(&mut block), function, shared_of, 0, 128]);
-    // By shared memory, 17 blocks of one warp fit, nine of two, six of three, or four of four. The highest occupancy is 18
-    // warps, and the largest block that reaches it has three warps.
+    // By shared memory, 17 blocks of one warp fit, nine of two, six of three, or four of four. The highest occupancy is
+    // 18 warps, and the largest block that reaches it has three warps.
     expect_eq!(block, 96);
     const NOT_GRANTED: usize = 49 << 10;
     expect_eq!(get("cuOccupancyMaxActiveBlocksPerMultiprocessor", &[function, 32, NOT_GRANTED]), 0);

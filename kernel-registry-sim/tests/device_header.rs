@@ -182,8 +182,8 @@ fn waiting_for_a_stopped_grid_waits_for_all_of_its_values() -> Outcome {
 #[test]
 fn a_queue_for_another_grid_ends_the_kernel() -> Outcome {
     let (context, stream, _turn) = device()?;
-    // The grid is larger than the control block allows. The grid's last block has no lane either, but the first reason is
-    // kept.
+    // The grid is larger than the control block allows. The grid's last block has no lane either, but the first reason
+    // is kept.
     let (control, queue) = (Control::new(&context, 3)?, Queue::<Task>::for_blocks(&context, 3, 1)?);
     control.limit(LONG);
     // SAFETY: freeing control block and queue waits for the kernel.

@@ -1,5 +1,6 @@
-//! Tests sticky errors: which calls fail after a kernel's fault, in the kernel's context and in other contexts. Two H200s
-//! with driver 580.159.04 gave the expected results. With `KERNEL_REGISTRY_SIM=0` the test calls NVIDIA's driver.
+//! Tests sticky errors: which calls fail after a kernel's fault, in the kernel's context and in other contexts.
+//! Two H200s with driver 580.159.04 gave the expected results. With `KERNEL_REGISTRY_SIM=0` the test calls
+//! NVIDIA's driver.
 
 mod device;
 

@@ -22,8 +22,8 @@ use crate::lock::lock;
 ///
 /// # Safety
 ///
-/// `context` is a valid `CUcontext`. The context is not destroyed before the last use of the returned `CudaContext`, of its streams
-/// and slices, and of kernels that were warmed in it.
+/// `context` is a valid `CUcontext`. The context is not destroyed before the last use of the returned `CudaContext`, of its
+/// streams and slices, and of kernels that were warmed in it.
 ///
 /// # Errors
 ///

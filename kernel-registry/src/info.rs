@@ -19,8 +19,8 @@ pub struct KernelInfo {
     /// The block and the dynamic shared memory in the record. They are kept separately, because decoding the whole record takes longer
     /// than a launch.
     launch: &'static [[u8; 4]; 4],
-    /// The table in which launches find the kernel's handle. The field is a raw pointer, because compilers before Rust 1.90 reject a constant
-    /// that refers to interior mutability.
+    /// The table in which launches find the kernel's handle. The field is a raw pointer, because compilers before Rust 1.90 reject a
+    /// constant that refers to interior mutability.
     table: *const Table,
 }
 

@@ -77,8 +77,8 @@ pub struct Limits {
 }
 
 impl Table {
-    /// The table of a kernel that is warm in no context. The table is a constant because the compiler copies a constant faster than it
-    /// evaluates a `const fn` for each kernel.
+    /// The table of a kernel that is warm in no context. The table is a constant because the compiler copies a constant faster
+    /// than it evaluates a `const fn` for each kernel.
     #[expect(clippy::declare_interior_mutable_const, reason = "every kernel's table starts as a copy of it")]
     pub const COLD: Table = Table { slots: [const { Seqlock::ZERO }; DEVICES] };
 

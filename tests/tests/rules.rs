@@ -133,7 +133,7 @@ fn the_document_has_the_rules() {
 }
 
 /// On a slow machine a call can take longer than the second after which the resident kernel ends. The census then tries the row again
-/// with ten seconds.
+/// with a limit of ten seconds.
 #[test]
 fn a_slow_machine_changes_no_result_of_the_census() {
     let faults = "cuLaunchKernel=+1500ms,cuLaunchCooperativeKernel=+3500ms";

@@ -38,7 +38,8 @@ pub(crate) fn book() -> Outcome {
     run(Command::new("mdbook").arg("build").arg(&book))
 }
 
-/// Writes the contents of the book: the README, the guides in the order of the README's table, and the pages for contributors.
+/// Writes the contents of the book: the README, the guides in the order of the README's table, and the pages for
+/// contributors.
 fn summary(readme: &str) -> String {
     let mut summary = "# Summary\n\n[kernel-registry](README.md)\n\n".to_owned();
     let guides = readme.lines().filter_map(|line| line.strip_prefix("| [")?.split_once(')'));

@@ -1,5 +1,5 @@
-//! Compiles the kernels of the interpreter's tests to PTX with nvcc of CUDA 13.0. The same kernels as PTX from NVRTC 12.0
-//! are among the ordinary prebuilt images.
+//! Compiles the kernels of the interpreter's tests to PTX with nvcc of CUDA 13.0. The same kernels as PTX from NVRTC
+//! 12.0 are among the ordinary prebuilt images.
 
 use std::fs;
 use std::path::Path;

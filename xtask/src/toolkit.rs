@@ -46,7 +46,8 @@ const CUDA_12_0: Release = Release {
 
 const ZIG: Release = Release { folder: "zig", wheels: &["ziglang==0.15.2"] };
 
-/// The file in a release's folder that lists the installed wheels. The file is written last, so an installation without it is incomplete.
+/// The file in a release's folder that lists the installed wheels. The file is written last, so an installation without it is
+/// incomplete.
 const MARKER: &str = "wheels";
 
 /// The paths of the compilers.

@@ -14,7 +14,8 @@ pub(crate) struct Options {
     #[arg(long)]
     test: bool,
 
-    /// Another target of rustc, such as aarch64-unknown-linux-gnu: run xtask on that machine, because it runs the `kernel-audit` it has built. Untested
+    /// Another target of rustc, such as aarch64-unknown-linux-gnu: run xtask on that machine, because it runs the `kernel-audit` it has
+    /// built. Untested
     #[arg(long, value_name = "TRIPLE", default_value = TARGET)]
     target: String,
 }

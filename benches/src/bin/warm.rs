@@ -1,5 +1,5 @@
-//! Measures warming a thousand kernels against loading them by hand. Cases: PTX with the driver's cache off; PTX with the
-//! cache filled; few large images; machine code. The ways to load take turns, and each run is a new process.
+//! Measures warming a thousand kernels against loading them by hand. Cases: PTX with the driver's cache off; PTX with
+//! the cache filled; few large images; machine code. The ways to load take turns, and each run is a new process.
 //!
 //! `cargo run --release -p benches --bin warm` first builds three programs of a thousand kernels, which needs `ptxas`;
 //! then it needs a GPU. `-- --arch 80` makes machine code for another architecture than sm_90, and `-- --programs
@@ -157,8 +157,8 @@ struct Way {
     child: Child,
 }
 
-/// Runs all ways in turns, each `runs` times after a run that is not counted. Prints and returns the medians of the numbers
-/// that each way prints.
+/// Runs all ways in turns, each `runs` times after a run that is not counted. Prints and returns the medians of the
+/// numbers that each way prints.
 fn take_turns<const N: usize>(title: &str, mut ways: [Way; N], runs: usize) -> Result<[Vec<f64>; N]> {
     const TIMEOUT: Duration = Duration::from_secs(60);
     if !title.is_empty() {

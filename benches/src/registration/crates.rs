@@ -75,8 +75,8 @@ cudarc = { version = "0.19", default-features = false, features = [
     "std", "driver", "nvrtc", "fallback-dynamic-loading", "cuda-version-from-build-system", "fallback-latest",
 ] }"#;
 
-/// The main function. With the task `idle` the program ends at once. The program's work until then is the cost of registration in every
-/// program.
+/// The main function. With the task `idle` the program ends at once. The program's work until then is the cost of
+/// registration in every program.
 const ANNOTATED_MAIN: &str = r#"
 fn main() {
     if std::env::args().nth(1).is_none_or(|argument| argument != "idle") {
@@ -109,8 +109,8 @@ fn main() {
 }
 "#;
 
-/// Returns a module as a person would write it without the attribute: every field that a `KernelInfo` has, and a typed launch
-/// function for each kernel, but no record.
+/// Returns a module as a person would write it without the attribute: every field that a `KernelInfo` has, and a typed
+/// launch function for each kernel, but no record.
 fn module_by_hand(image: &str, numbers: Range<usize>) -> String {
     let launch = |number| {
         format!(
@@ -178,8 +178,8 @@ inventory::submit! {{
     head + &numbers.map(kernel).collect::<String>()
 }
 
-/// The struct that corresponds to `KernelInfo`. Nothing reads its fields, as nothing reads the fields of `KernelInfo` in the other
-/// crates.
+/// The struct that corresponds to `KernelInfo`. Nothing reads its fields, as nothing reads the fields of `KernelInfo`
+/// in the other crates.
 const BY_HAND_TYPES: &str = r#"#![allow(dead_code)]
 
 pub struct Kernel {

@@ -78,8 +78,8 @@ pub fn nanoseconds(times: &Kernels<Sample>) -> (f64, f64) {
     (time.a_kernel(), uncertainty * 1e9 / KERNELS as f64)
 }
 
-/// Compares the time with its bound. If the difference is within the noise, compares the number of instructions instead, if they were
-/// counted.
+/// Compares the time with its bound. If the difference is within the noise, compares the number of instructions
+/// instead, if they were counted.
 pub fn requirement(times: &Kernels<Sample>, instructions: Option<f64>, bound: f64) -> Requirement {
     let (time, uncertainty) = nanoseconds(times);
     match instructions {

@@ -80,8 +80,8 @@ fn image_file(image: usize, extension: &str) -> String {
     format!("images/i{image:02}.{extension}")
 }
 
-/// Returns image number `image` of `images`. No two images are equal, so loading an image puts no other image into the driver's
-/// cache.
+/// Returns image number `image` of `images`. No two images are equal, so loading an image puts no other image
+/// into the driver's cache.
 fn ptx(image: usize, images: usize) -> String {
     let each = KERNELS / images;
     let mut text = ".version 7.0\n.target sm_75\n.address_size 64\n".to_owned();

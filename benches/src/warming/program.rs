@@ -1,5 +1,5 @@
-//! The main function of the generated programs of the benchmark `warm`. A program creates a context, then loads its own
-//! kernels in the given way, and prints the time of loading.
+//! The main function of the generated programs of the benchmark `warm`. A program creates a context, then loads its
+//! own kernels in the given way, and prints the time of loading.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -189,7 +189,8 @@ impl<'a> Report<'a> {
                     Err(error) => missing.push(error),
                 }
             }
-            // A program's kernels may be spread over several images, so the kernel has to be in one of the images, not in all.
+            // A program's kernels may be spread over several images, so the kernel has to be in one of the images, not
+            // in all.
             if missing.len() == images.len() {
                 let names: Vec<_> = images.iter().map(|(name, _)| name.as_str()).collect();
                 let message = match missing.as_slice() {

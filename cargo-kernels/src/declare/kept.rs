@@ -1,8 +1,9 @@
 //! Reads an earlier file of `cargo kernels declare`, so that the new file keeps what people added.
 //!
 //! An old declaration is matched to the kernel that its name finds in the current image. The facts that image and source tell are
-//! written anew. The rest is kept: the kernel's name in Rust, arguments, types that say at least as much as the new types, documentation,
-//! attributes, comments, fields of structs, and all other items. People add to the file itself, because a separate file would need a second syntax.
+//! written anew. The rest is kept: the kernel's name in Rust, arguments, types that say at least as much as the new types,
+//! documentation, attributes, comments, fields of structs, and all other items. People add to the file itself, because a separate
+//! file would need a second syntax.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -228,8 +229,8 @@ impl OldDeclaration {
         docs
     }
 
-    /// Returns the parameters. An old name is kept where the image has no name, and an old type where it says at least as much as the
-    /// new type. `is_vague` says that the image tells no types.
+    /// Returns the parameters. An old name is kept where the image has no name, and an old type where it says at least as much as
+    /// the new type. `is_vague` says that the image tells no types.
     pub(super) fn params(
         &self,
         written: Vec<(String, ParamType)>,
@@ -254,8 +255,8 @@ impl OldDeclaration {
     }
 }
 
-/// Returns whether an old type says at least as much as the new type. A pointer may replace a slice, an `Option` may replace a plain
-/// type, and any type may replace an unknown type.
+/// Returns whether an old type says at least as much as the new type. A pointer may replace a slice, an `Option` may replace a
+/// plain type, and any type may replace an unknown type.
 fn says_as_much(old: &str, new: &ParamType, is_vague: bool) -> bool {
     let (pass, element) = shape(old);
     let is_const = |pass: Pass| matches!(pass, Pass::Slice | Pass::Pointer);

@@ -10,7 +10,8 @@ use super::source::{Function, Source};
 pub(super) struct Kernel<'a> {
     /// The entry of the variant that tells most: PTX tells types and alignments, machine code only sizes.
     pub(super) entry: &'a Entry,
-    /// The least compute capability of the variants that have the kernel, if variants for lower capabilities lack it.
+    /// The least compute capability of the variants that have the kernel, if variants for lower capabilities
+    /// lack it.
     pub(super) min_arch: Option<u32>,
     /// The kernel's declaration in the CUDA source.
     pub(super) source: Option<&'a Function>,

@@ -132,7 +132,8 @@ fn obstacle(image: &Image, entry: &Entry, params: &[ParamType], file: &str) -> O
     })
 }
 
-/// Returns names for the declaration of a group, the best first. The names do not depend on other kernels, and the last name is unique.
+/// Returns names for the declaration of a group, the best first. The names do not depend on other kernels, and the last name is
+/// unique.
 fn candidates(group: &Group<'_>) -> Vec<String> {
     let entry = first(group).kernel.entry;
     let symbol = stable_symbol(&entry.symbol);

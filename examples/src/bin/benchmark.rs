@@ -1,8 +1,8 @@
 //! Measures the first use of a kernel: cold, after `warm_all`, and in steady state.
 //!
-//! A kernel has only one first use in each context, so the benchmark creates many contexts. Other first uses also take time: the first
-//! uses of GPU clocks, memory pool and pinned memory, and a context's first launch. The benchmark makes these other first uses before
-//! each of the three measurements.
+//! A kernel has only one first use in each context, so the benchmark creates many contexts. Other first uses also take time: the
+//! first uses of GPU clocks, memory pool and pinned memory, and a context's first launch. The benchmark makes these other first
+//! uses before each of the three measurements.
 
 use std::process::ExitCode;
 use std::sync::Arc;

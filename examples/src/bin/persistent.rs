@@ -1,9 +1,9 @@
 //! A persistent worker runs, and the program launches another kernel for the first time. The worker's next task needs the result of
 //! that kernel.
 //!
-//! With `--cold` the other kernel was not warmed. The kernel's first launch loads it, and loading waits for everything that runs on the device.
-//! But the worker runs until it gets its next task, and the program gives the worker that task only after the launch. Without a time
-//! limit in the worker, this would never end.
+//! With `--cold` the other kernel was not warmed. The kernel's first launch loads it, and loading waits for everything that runs on
+//! the device. But the worker runs until it gets its next task, and the program gives the worker that task only after the launch.
+//! Without a time limit in the worker, this would never end.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! One kernel spins until another kernel sets its flag. The device has room for both.
 //!
-//! With `--cold` the second kernel was not warmed. Its launch loads the kernel, and loading waits for the first kernel. The first kernel waits
-//! for the second.
+//! With `--cold` the second kernel was not warmed. Its launch loads the kernel, and loading waits for the first kernel. The first
+//! kernel waits for the second.
 
 use std::process::ExitCode;
 use std::sync::Arc;

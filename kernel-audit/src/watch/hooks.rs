@@ -111,7 +111,8 @@ macro_rules! hooks {
         hooks!(@functions [$($others)*] $args |$call, $real| $body);
     };
     (@function $name:ident ($($arg:ident: $ty:ty),*) |$call:ident, $real:ident| $body:expr) => {
-        /// Calls the driver's function of this name, and watches the call. The function has the type that CUDA documents.
+        /// Calls the driver's function of this name, and watches the call. The function has the type that CUDA
+        /// documents.
         ///
         /// # Safety
         ///

@@ -30,7 +30,7 @@ use crate::watch::record::slots::during;
 pub(crate) use deferred::Free;
 use deferred::{Deferred, Later};
 
-/// The facts about a section that a call needs which would wait for the section's kernel.
+/// The facts about a section for calls that would wait for the section's kernel.
 pub(crate) struct ActiveSection {
     /// The resident kernel.
     pub(crate) kernel: Arc<str>,
@@ -365,7 +365,7 @@ pub(crate) fn forget_event(event: u64) {
     }
 }
 
-/// Returns the section that recorded an event after its kernel, in the same stream.
+/// Returns the section in whose stream an event was recorded after the section's kernel.
 #[inline]
 pub(crate) fn find_by_event(event: u64) -> Option<ActiveSection> {
     if !EVENTS.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! Makes an archive for targets that do not use kernel-registry. The archive's functions pass nvcc's registrations on to the runtime library,
-//! as without `--wrap`.
+//! Makes an archive for targets that do not use kernel-registry. The archive's functions pass nvcc's registrations on to the
+//! runtime library, as without `--wrap`.
 
 use std::path::PathBuf;
 use std::process::Command;

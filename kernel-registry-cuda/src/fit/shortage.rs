@@ -22,8 +22,8 @@ pub enum Shortage {
         /// How much of the resource a multiprocessor has. For [`Limit::Carveout`], the bytes of its carve-out.
         of: u32,
     },
-    /// The carve-out differs from the carve-out that the driver wants for the launch, and is mostly too small. A carve-out
-    /// does not change while a block is on the multiprocessor.
+    /// The carve-out differs from the carve-out that the driver wants for the launch, and is mostly too small. A
+    /// carve-out does not change while a block is on the multiprocessor.
     Carveout {
         /// The carve-out in bytes that the driver wants for the launch.
         wanted: u32,

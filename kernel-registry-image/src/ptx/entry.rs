@@ -9,7 +9,8 @@ use crate::{Entry, Error, Limits, ParamLayout};
 const MAX_PARAMS: usize = 4096;
 
 impl<'a> Parser<'a> {
-    /// Reads a kernel after its `.entry`, to the end of its body. Returns the kernel's name and facts, or `None` if it is only declared.
+    /// Reads a kernel after its `.entry`, to the end of its body. Returns the kernel's name and facts, or `None` if it is only
+    /// declared.
     pub(super) fn entry(&mut self, functions: &mut Functions<'a>) -> Result<Option<(&'a str, Entry)>, Error> {
         let start = self.lexer.offset();
         let name = self.word("the name of a kernel")?;

@@ -89,8 +89,8 @@ impl DemangleWrite for Writer {
     }
 }
 
-/// Replaces each type that has the qualifier after it by one type for each element of its packs. Returns `None` if the packs of one
-/// type differ in length.
+/// Replaces each type that has the qualifier after it by one type for each element of its packs. Returns `None` if the packs of
+/// one type differ in length.
 fn expanded(text: &str, limit: usize) -> Option<String> {
     let mut written = String::with_capacity(text.len());
     // The beginnings of the list items that enclose the current position, the innermost last.

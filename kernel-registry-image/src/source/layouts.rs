@@ -9,9 +9,10 @@ use super::records::{Field, PlacedField};
 use super::{records_among_macros, structs};
 use crate::{CudaType, Image, Scalar};
 
-/// Finds the structs that a source spells out. Their fields are numbers, pointers, CUDA's vectors and arrays of these. The structs are at
-/// file scope, under no condition of the preprocessor, without attributes, macros and bit fields. `is_macro` says whether headers or options
-/// define a macro of this name. Returns C++ on one line, with aliases resolved; the text is empty if there are no such structs.
+/// Finds the structs that a source spells out. Their fields are numbers, pointers, CUDA's vectors and arrays of these. The structs
+/// are at file scope, under no condition of the preprocessor, without attributes, macros and bit fields. `is_macro` says whether
+/// headers or options define a macro of this name. Returns C++ on one line, with aliases resolved; the text is empty if there are
+/// no such structs.
 ///
 /// ```
 /// use kernel_registry_image::source::certain_structs;

@@ -1,6 +1,7 @@
 //! Writes containers that are small and unpack to much.
 
-/// Returns a container with one kernel in PTX. The kernel's PTX takes `packed` bytes in the file, and unpacks to `plain` bytes.
+/// Returns a container with one kernel in PTX. The kernel's PTX takes `packed` bytes in the file, and unpacks to
+/// `plain` bytes.
 pub fn container(kernel: &str, plain: usize, packed: usize) -> Vec<u8> {
     let mut frame = frame(kernel, plain);
     assert!(frame.len() <= packed, "{} bytes of {packed}", frame.len());

@@ -38,7 +38,8 @@ fn item(input: ParseStream<'_>) -> syn::Result<Item> {
     declaration(attrs, vis, input).map(Box::new).map(Item::Kernel)
 }
 
-/// Returns whether the tokens look like a function. Then the parser reports mistakes, and the parser's errors are more exact than the macro's.
+/// Returns whether the tokens look like a function. Then the parser reports mistakes, and the parser's errors are more exact
+/// than the macro's.
 fn looks_like_fn(ahead: ParseStream<'_>) -> bool {
     let ahead = ahead.fork();
     while !ahead.is_empty() && !ahead.peek(Token![fn]) {

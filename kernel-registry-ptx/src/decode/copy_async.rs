@@ -109,8 +109,8 @@ impl<'a> Decoder<'a, '_> {
         self.emit(Op::Store { from: parts, kind: Type::U32, address: to });
     }
 
-    /// Copies as many bytes as a register says, and writes zeros after them. If the operand is a predicate instead, a true
-    /// predicate means that no bytes are copied.
+    /// Copies as many bytes as a register says, and writes zeros after them. If the operand is a predicate instead, a
+    /// true predicate means that no bytes are copied.
     fn copy_some(&mut self, to: Address, from: Address, size: u64, some: &Operand<'a>) -> Decoding<()> {
         let some = if self.fits(some, WORD, false).is_ok() {
             self.source(some, Type::U32)?

@@ -39,8 +39,8 @@ impl Warp {
         Next::Parts
     }
 
-    /// Executes `bar.warp.sync`. Lanes may arrive at different instructions, and the last lane releases the other lanes.
-    /// Returns the lanes of `group` that may go on.
+    /// Executes `bar.warp.sync`. Lanes may arrive at different instructions, and the last lane releases the other
+    /// lanes. Returns the lanes of `group` that may go on.
     fn sync_elsewhere(&mut self, context: &Context<'_>, index: usize, wanted: u32, group: u32) -> u32 {
         let waiting: Vec<usize> = (0..self.splits.len())
             .filter(|&other| {

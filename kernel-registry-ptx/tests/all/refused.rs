@@ -7,7 +7,8 @@ fn load(instruction: &str) -> Result<(), String> {
     program.lacking("a").map_or(Ok(()), |lacking| Err(lacking.to_string()))
 }
 
-/// Returns a program with a kernel that has registers of each type. The program's seventh line is the instruction.
+/// Returns a program with a kernel that has registers of each type. The program's seventh line is the
+/// instruction.
 fn program(instruction: &str) -> Result<Program, LoadError> {
     let text = format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n\n.visible .entry a(.param .u64 q) {{\n\

@@ -22,7 +22,8 @@ pub enum Argument {
 }
 
 impl Case {
-    /// Returns the key of this case in recordings. The key is a hash of everything that the result depends on.
+    /// Returns the key of this case in recordings. The key is a hash of everything that the result depends
+    /// on.
     pub fn key(&self) -> u64 {
         let mut hash = Hash(0xcbf2_9ce4_8422_2325);
         hash.add(self.text.as_bytes());

@@ -43,7 +43,8 @@ pub struct World {
     pub stale: Vec<usize>,
 }
 
-/// Does nothing, as a callback. As the callback that tells how much shared memory a block needs, it returns 0 bytes.
+/// Does nothing, as a callback. As the callback that tells how much shared memory a block needs, it returns 0
+/// bytes.
 extern "C" fn nothing(_: *mut c_void) -> usize {
     0
 }

@@ -47,8 +47,8 @@ pub fn call(name: &str, arguments: &[usize]) -> u32 {
     // SAFETY: the library is never closed, and the name ends with a zero byte.
     let address = unsafe { libc::dlsym(ptr::with_exposed_provenance_mut(library), symbol.as_ptr()) };
     assert!(!address.is_null(), "there is no {name}");
-    // SAFETY: each function takes at most 11 arguments, which are numbers and pointers, and ignores further arguments. Tests
-    // pass pointers to enough memory.
+    // SAFETY: each function takes at most 11 arguments, which are numbers and pointers, and ignores further arguments.
+    // Tests pass pointers to enough memory.
     let function: Function = unsafe { std::mem::transmute(address) };
     let at = |index: usize| arguments.get(index).copied().unwrap_or(0);
     function(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9), at(10))
@@ -136,7 +136,8 @@ pub fn install() {
     ok("cuInit", &[0]);
 }
 
-/// Creates a context on a device, and makes it current in this thread. Errors in that context do not affect other tests.
+/// Creates a context on a device, and makes it current in this thread. Errors in that context do not affect other
+/// tests.
 pub fn context(device: usize) -> usize {
     install();
     get("cuCtxCreate_v2", &[0, self::device(device)])

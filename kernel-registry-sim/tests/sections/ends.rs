@@ -183,8 +183,8 @@ fn a_stop_function_that_panics_does_not_end_a_section() -> Outcome {
     Ok(ready.stream.synchronize()?)
 }
 
-/// Some threads begin and end sections and drop memory while another thread warms kernels. Nothing hangs, and all memory
-/// is freed.
+/// Some threads begin and end sections and drop memory while another thread warms kernels. Nothing hangs, and all
+/// memory is freed.
 #[test]
 fn many_threads_have_sections_at_once() -> Outcome {
     let ready = ready()?;

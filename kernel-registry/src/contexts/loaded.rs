@@ -22,8 +22,8 @@ pub struct WarmKernel {
     pub limits: Limits,
 }
 
-/// The images, kernels and hooks of a context, and the state that the driver has set up there because of kernel-registry's own
-/// launches.
+/// The images, kernels and hooks of a context, and the state that the driver has set up there because of
+/// kernel-registry's own launches.
 #[derive(Default)]
 pub(crate) struct Loaded {
     /// The modules of images, each with where its machine code came from.

@@ -124,8 +124,8 @@ pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cau
     set_limit(work, stack).map_err(|error| cause(error.into(), work.free))
 }
 
-/// Raises the stack limit. The next launch of any kernel then waits for the device, so this has to be one of kernel-registry's
-/// own kernels.
+/// Raises the stack limit. The next launch of any kernel then waits for the device, so this has to be one of
+/// kernel-registry's own kernels.
 fn set_limit(work: &mut Work<'_>, stack: u64) -> Result<(), DriverCallError> {
     work.watch.call("cuCtxSetLimit", "the stack of each thread");
     work.loaded.primed = work.loaded.primed.but_not(Primed::LAUNCH);

@@ -87,7 +87,8 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     let (modules, libraries) = group(work, pending, &baked, &mut images);
     let mut sources: Vec<Source> = libraries.iter().map(|part| part.source.clone()).collect();
     if !sources.is_empty() {
-        // The kernels of kernel-registry itself are launched in a later stage, but compiled now, in parallel with the other sources.
+        // The kernels of kernel-registry itself are launched in a later stage, but compiled now, in parallel with the other
+        // sources.
         let arch = work.device.arch;
         sources.extend(work.needs(pending).image().and_then(|image| match Route::choose(image, arch) {
             Route::Library { text } => {

@@ -27,8 +27,8 @@ pub(super) fn needs(planned: &Planned) -> Primed {
     Primed::LAUNCH.or(Primed::new(printf, assert, heap))
 }
 
-/// Launches kernel-registry's own kernels for these needs, each with one thread that does nothing, and waits for them. `loaded` holds the
-/// modules of kernel-registry's own images that are loaded in the context.
+/// Launches kernel-registry's own kernels for these needs, each with one thread that does nothing, and waits for them.
+/// `loaded` holds the modules of kernel-registry's own images that are loaded in the context.
 pub(super) fn prime<E>(
     current: &Current<'_>,
     arch: u32,
@@ -67,7 +67,8 @@ pub(super) fn prime<E>(
 /// Waits until the kernels that were resolved are loaded. `path` is the path of one of them, for errors.
 ///
 /// If another kernel runs in the context while a kernel is resolved, the driver loads the resolved kernel only after the
-/// running kernel has ended, although the driver reports at once that the resolved kernel is loaded. Loading a module waits until nothing runs.
+/// running kernel has ended, although the driver reports at once that the resolved kernel is loaded. Loading a module waits
+/// until nothing runs.
 pub(super) fn settle<E>(
     current: &Current<'_>,
     watch: &Watch<E>,

@@ -1,4 +1,5 @@
-//! Launches the resident kernel, beside which other kernels are launched. The resident kernel ends by itself at a time limit.
+//! Launches the resident kernel, beside which other kernels are launched. The resident kernel ends by itself at a
+//! time limit.
 
 use std::error::Error;
 use std::sync::Arc;

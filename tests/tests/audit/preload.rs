@@ -324,7 +324,7 @@ print('done')
     assert_eq!(text(&output.stdout), "done", "{}", text(&output.stderr));
 }
 
-/// Loads with options are not preloaded, because an option can be a table that the driver fills in.
+/// A load with an option other than BINARY_IS_PRESERVED is not preloaded, because an option can be a table that the driver fills in.
 #[test]
 fn a_library_with_options_is_loaded_by_the_driver() {
     needs_python!();

@@ -16,7 +16,8 @@ pub(crate) const CONTEXTS: usize = 300;
 /// The number of repeated warm-ups of one context.
 pub(crate) const REPETITIONS: usize = 100_000;
 
-/// Measures. Returns the lost KiB of host and device memory after the fresh contexts, then after the repetitions.
+/// Measures. Returns the lost KiB of host and device memory after the fresh contexts, then after the
+/// repetitions.
 pub(crate) fn measure() -> Result<Vec<f64>> {
     let context = kernel_registry::context(0)?;
     let _warm = warm_all(&context)?;

@@ -87,16 +87,16 @@ fn measure() -> Result<Vec<Requirement>> {
     Ok(requirements)
 }
 
-/// The most nanoseconds that a launch may add to the driver's launch. The added time depends on the host's processor and its load: 30 to
-/// 36 ns on hosts of H200s, and 45 ns while PyTorch ran beside.
+/// The most nanoseconds that a launch may add to the driver's launch. The added time depends on the host's processor and its load: 30
+/// to 36 ns on hosts of H200s, and 45 ns while PyTorch ran beside.
 const BOUND: f64 = 60.0;
 
-/// The most that `touch::launch` may take, as a multiple of cudarc's builder, which does as much for one pointer. Measured: 0.84 to 0.95,
-/// and 1.15 on one host.
+/// The most that `touch::launch` may take, as a multiple of cudarc's builder, which does as much for one pointer. Measured: 0.84 to
+/// 0.95, and 1.15 on one host.
 const BOUND_BUILDER: f64 = 1.25;
 
-/// The most that the slowest first launches may take, as a multiple of the slowest later launches. The value depends on other load of the
-/// host: up to 1.24 was measured.
+/// The most that the slowest first launches may take, as a multiple of the slowest later launches. The value depends on other load of
+/// the host: up to 1.24 was measured.
 const BOUND_FIRST: f64 = 1.5;
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -30,8 +30,8 @@ const ROUNDS: usize = 400;
 /// The number of launches in a measurement.
 const LAUNCHES: u32 = 100;
 
-/// Measures. Returns nanoseconds per launch in each way, then the number of allocations in a hundred launches of each of
-/// kernel-registry's ways. `allocations` returns the number of allocations so far.
+/// Measures. Returns nanoseconds per launch in each way, then the number of allocations in a hundred launches of
+/// each of kernel-registry's ways. `allocations` returns the number of allocations so far.
 pub(crate) fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
     let context = kernel_registry::context(0)?;
     let _warm = warm_all(&context)?;

@@ -37,7 +37,8 @@ impl Messages {
         Ok(Messages { socket, name, word, without_record: Vec::new() })
     }
 
-    /// Returns the variables that tell the program to which outputs it writes messages, and where it sends other messages.
+    /// Returns the variables that tell the program to which outputs it writes messages, and where it sends other
+    /// messages.
     pub(crate) fn variables(&self) -> [(&'static str, OsString); 2] {
         let outputs = [identity(io::stdout()), identity(io::stderr())];
         let outputs = outputs.into_iter().flatten().collect::<Vec<_>>().join(" ");

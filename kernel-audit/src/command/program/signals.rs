@@ -94,7 +94,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
     };
     // SAFETY: the operating system passes a description that lives during the call.
     let is_from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
-    // A terminal sends typed signals to the program, too, so they are not passed on.
+    // A terminal sends signals that are typed in it to the program, too, so these signals are not passed on.
     if !is_from_kernel || ![libc::SIGINT, libc::SIGQUIT].contains(&signal) {
         return kill(signal);
     }

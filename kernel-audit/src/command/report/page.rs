@@ -12,7 +12,8 @@ pub(crate) use table::{Cell, Table};
 #[derive(Clone, Copy)]
 pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
-    /// CSS rules of this page, besides the rules of `page.css`. The colours of `page.css` are available as variables.
+    /// CSS rules of this page, besides the rules of `page.css`. The colours of `page.css` are available as
+    /// variables.
     pub(crate) style: &'a str,
     /// The facts that a reader should know first.
     pub(crate) summary: &'a str,

@@ -43,8 +43,8 @@ pub(crate) fn caller(recorded: &str) -> String {
     }
 }
 
-/// Returns the beginning of a text, in one line. The text can be long: a command can have a whole program as an argument,
-/// and a kernel's name can have a thousand characters.
+/// Returns the beginning of a text, in one line. The text can be long: a command can have a whole program as an
+/// argument, and a kernel's name can have a thousand characters.
 pub(crate) fn short(text: &str) -> String {
     const LONG: usize = 100;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

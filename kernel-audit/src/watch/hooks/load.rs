@@ -162,7 +162,8 @@ fn resize(subject: &str) -> NewEvent<'_> {
     NewEvent { kind: Kind::Resize, subject, ..NewEvent::default() }
 }
 
-/// Returns whether kernels are loaded with their images. The driver reads the variable `CUDA_MODULE_LOADING` only once.
+/// Returns whether kernels are loaded with their images. The driver reads the variable `CUDA_MODULE_LOADING` only
+/// once.
 pub(super) fn is_eager() -> bool {
     type GetMode = unsafe extern "C" fn(*mut c_int) -> CUresult;
     // SAFETY: this is the type of the function of that name.

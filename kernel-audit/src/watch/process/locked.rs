@@ -1,4 +1,5 @@
-//! Defines a lock that is never found locked in a forked child. The child lacks the parent's threads, which could unlock it.
+//! Defines a lock that is never found locked in a forked child. The child lacks the parent's threads, which could
+//! unlock it.
 
 use std::ops::DerefMut;
 use std::ptr;
@@ -7,8 +8,9 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::watch::process::fork;
 
-/// A value with a lock. The value is created when it is first needed, and again in a forked child: another thread of the
-/// parent may have locked the value in the middle of a change. So the child neither uses nor frees the parent's value.
+/// A value with a lock. The value is created when it is first needed, and again in a forked child: another thread of
+/// the parent may have locked the value in the middle of a change. So the child neither uses nor frees the parent's
+/// value.
 pub(crate) struct Locked<T>(AtomicPtr<Value<T>>);
 
 struct Value<T> {

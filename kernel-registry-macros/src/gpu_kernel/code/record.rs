@@ -55,8 +55,8 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
     bytes
 }
 
-/// Writes an expression for the size and alignment of a parameter's value or element. The expression's tokens have the span of the type, so that
-/// the compiler shows an error there.
+/// Writes an expression for the size and alignment of a parameter's value or element. The expression's tokens have the span of the
+/// type, so that the compiler shows an error there.
 pub(crate) fn layout(param: &Param, layout: &Layout, krate: &TokenStream) -> TokenStream {
     let element = &param.element;
     let span = element.span();

@@ -112,9 +112,9 @@ impl Number for f64 {
     const NORMAL: f64 = f64::MIN_POSITIVE;
     const MANTISSA: u32 = 52;
     /// Returns the first operand that is a NaN, made quiet, because f64 keeps the payload of a NaN, unlike narrower
-    /// formats. `operands` are in the order in which hardware looks at them: the factors of a product from last to first,
-    /// with a third operand in between. This works on integers, because the compiler may choose the bits of a NaN that
-    /// it computes.
+    /// formats. `operands` are in the order in which hardware looks at them: the factors of a product from last to
+    /// first, with a third operand in between. This works on integers, because the compiler may choose the bits of a
+    /// NaN that it computes.
     #[inline(always)]
     fn or_nan<const N: usize>(self, operands: [Self; N]) -> Self {
         let is_nan = |bits: &u64| bits & !(1 << 63) > 0x7ff0_0000_0000_0000;

@@ -11,8 +11,8 @@ use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::queue::{Order, Stream, Until, Work};
 use crate::driver::stream::wait::{Seq, WaitReason};
 
-/// The most streams of a context that are created without waiting for the device. With 34 streams, creating another stream
-/// did not wait. With 36 streams it did.
+/// The most streams of a context that are created without waiting for the device. With 34 streams, creating another
+/// stream did not wait. With 36 streams it did.
 const STREAMS: usize = 34;
 
 fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> Answer {

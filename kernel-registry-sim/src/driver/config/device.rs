@@ -95,8 +95,8 @@ impl Device {
         Device { memory, ..self }
     }
 
-    /// Returns the resources of a multiprocessor. An architecture without a row has the resources of the last architecture
-    /// before it.
+    /// Returns the resources of a multiprocessor. An architecture without a row has the resources of the last
+    /// architecture before it.
     pub(crate) fn room(&self) -> fit::Device {
         let rows = fit::Device::all();
         let row = rows.iter().rev().find(|row| row.sm <= self.arch).unwrap_or(&rows[0]);

@@ -1,4 +1,5 @@
-//! Describes memory that nodes of graphs allocate and free. The memory's address is fixed when the allocating node is captured.
+//! Describes memory that nodes of graphs allocate and free. The memory's address is fixed when the allocating node is
+//! captured.
 
 use std::sync::Arc;
 

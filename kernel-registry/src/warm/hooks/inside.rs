@@ -1,10 +1,11 @@
 //! Finds out whether a thread belongs to a running `#[warmup]` function: whether the thread runs the function, or was
-//! started by the function. Such a thread must not warm the function's context. The second warm-up would wait for the function to end, and the
-//! function may wait for the thread: a deadlock.
+//! started by the function. Such a thread must not warm the function's context. The second warm-up would wait for the
+//! function to end, and the function may wait for the thread: a deadlock.
 //!
 //! Linux does not tell which thread has started a thread. But a new thread inherits the timer slack of the thread that
 //! starts it. Timer slack is how late the sleeps of a thread may end, 50 microseconds by default. So each `#[warmup]`
-//! function runs with its own timer slack, some nanoseconds above the default, and the function's threads are recognized by that value.
+//! function runs with its own timer slack, some nanoseconds above the default, and the function's threads are recognized by
+//! that value.
 
 use std::cell::Cell;
 use std::ffi::c_int;

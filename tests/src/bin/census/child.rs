@@ -82,7 +82,8 @@ fn attempt(row: &Row, mode: Mode, manner: Manner, limit: Duration) -> Done<Outco
     Ok(Outcome { verdict, error, host_ms: Some(milliseconds(host)), done_ms: done.map(milliseconds), calls })
 }
 
-/// Waits until the tried kernel ran, and returns the time since `begun`. If the kernel never runs, the parent process kills this process.
+/// Waits until the tried kernel ran, and returns the time since `begun`. If the kernel never runs, the parent process kills this
+/// process.
 fn done(bench: &Bench, begun: Instant) -> Duration {
     while bench.read(Word::Done) == 0 {
         // The simulated device runs on this processor.

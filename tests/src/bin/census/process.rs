@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::recording::{Manner, Mode, Outcome};
 
-/// The time limit of a child. The slowest driver on a busy machine needs less to start, and to go on after the resident kernel ended by
-/// itself.
+/// The time limit of a child. The slowest driver on a busy machine needs less to start, and to go on after the resident kernel
+/// ended by itself.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Environment variables that change which operations block.

@@ -33,7 +33,8 @@ impl Two {
         let (device, scarce) = (&gpu.device, ScarceResource::any(rng));
         let (first, second) = (resident_kernel(device, scarce, rng), resident_kernel(device, scarce, rng));
         let all = residency(device, &first.launch(1)).ok()?.capacity as u32;
-        // In many trials some multiprocessors have no block of the first kernel, and blocks of the second kernel go there.
+        // In many trials each multiprocessor has one block of the first kernel, or only some multiprocessors have a block.
+        // Then the second kernel can go to the other multiprocessors.
         let grid = match rng.u32(0..3) {
             0 => device.processors.min(all),
             1 => rng.u32(1..=device.processors.min(all)),
@@ -87,8 +88,8 @@ impl fmt::Display for Answers {
     }
 }
 
-/// Makes all trials. `progress` is the number of the current trial. The exit code is 1 if a kernel does not fit although it should,
-/// or if more than 2 % of the trials could not be made.
+/// Makes all trials. `progress` is the number of the current trial. The exit code is 1 if a kernel does not fit although
+/// it should, or if more than 2 % of the trials could not be made.
 pub(crate) fn compare(gpu: &Gpu, seed: u64, count: u64, progress: &AtomicU64) -> Outcome<ExitCode> {
     println!("{}, seed {seed}", gpu.words());
     let (mut second, mut third, mut untried) = (Answers::default(), Answers::default(), 0);

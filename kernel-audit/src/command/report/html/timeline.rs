@@ -18,7 +18,8 @@ use crate::command::report::streams::{self, Launches};
 use crate::command::report::words::Time;
 use crate::record::{Event, Kind};
 
-/// The most lanes of threads or streams, and of processes. All further threads, streams or processes share one more lane.
+/// The most lanes of threads or streams, and of processes. All further threads, streams or processes share one
+/// more lane.
 const LANES: usize = 16;
 const PROCESSES: usize = 64;
 

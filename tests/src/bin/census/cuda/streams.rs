@@ -184,7 +184,8 @@ pub(crate) fn destroy_graph(graph: sys::CUgraphExec) -> Done {
     call("cuGraphExecDestroy", unsafe { sys::cuGraphExecDestroy(graph) })
 }
 
-/// Returns a batch's operation that writes 1 to a word. The operation's 48 bytes hold the kind, the address, the number and the flags.
+/// Returns a batch's operation that writes 1 to a word. The operation's 48 bytes hold the kind, the address, the number
+/// and the flags.
 pub(crate) fn batch(word: sys::CUdeviceptr) -> [u64; 6] {
     const WRITE: u64 = 2;
     [WRITE, word, 1, 0, 0, 0]
