@@ -81,7 +81,7 @@ pub fn write_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) ->
     Ok(changed)
 }
 
-/// Compiles what [`write_prebuilt`] compiles, and compares the images with the committed images.
+/// Compiles the same sources as [`write_prebuilt`], and compares the images with the committed images.
 ///
 /// ```no_run
 /// # fn main() -> kernel_registry_build::Result<()> {

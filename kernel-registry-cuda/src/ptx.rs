@@ -20,7 +20,7 @@ pub struct Kernel<'a> {
     pub range: Range<usize>,
 }
 
-/// An error: the text is not that of a PTX module in which all kernels have a body.
+/// The error for a text that is not a PTX module in which all kernels have a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedPtx {
     /// The offset in bytes at which the text becomes malformed.
@@ -133,7 +133,7 @@ impl<'a> Kernels<'a> {
         loop {
             match self.token()? {
                 Some(Token::Punct(b'{')) => return self.skip_block(),
-                // Such as `.pragma "nounroll";`. The string is no token.
+                // A directive such as `.pragma "nounroll";`, whose string is no token.
                 Some(Token::Word(b".pragma")) => match self.token()? {
                     Some(Token::Punct(b';')) => {}
                     _ => return Err(self.malformed()),

@@ -108,7 +108,7 @@ impl Partition {
         Ok(find_part(stream, Driver::get()?)?.map(|(_, part)| part.count()))
     }
 
-    /// Creates the parts in a separate thread, because that waits for the device.
+    /// Creates the parts in a separate thread, because creating parts waits for the device.
     fn make(
         &self,
         calls: GreenCalls,
@@ -137,7 +137,7 @@ impl Partition {
     }
 }
 
-/// Returns the part that a stream belongs to, if it belongs to one.
+/// Returns the part that a stream belongs to, if the stream belongs to a part.
 pub(crate) fn find_part(
     stream: &CudaStream,
     driver: &Driver,

@@ -57,13 +57,13 @@ fn spelled(entry: &Entry, index: usize) -> String {
     }
 }
 
-/// Describes a parameter. Its element has the size 0 if the image does not contain the element's size.
+/// Describes a parameter. The element has the size 0 if the image does not contain the element's size.
 fn param<'a>(name: &'a str, ty: &'a str, layout: &ParamLayout, cuda: Option<&CudaType>) -> Param<'a> {
     const UNKNOWN: (u32, u32) = (0, 1);
     let (pass, (size, align)) = match cuda {
         Some(CudaType::Pointer { to, is_const, .. }) => {
             let pass = if *is_const { Pass::Pointer } else { Pass::PointerMut };
-            // Only for a scalar is the alignment known: it is the size.
+            // The alignment is known only for a scalar, and equals the size.
             let scalar = matches!(**to, CudaType::Scalar(_) | CudaType::Pointer { .. });
             let size = to.size().filter(|size| scalar && *size > 0);
             (pass, size.map_or(UNKNOWN, |size| (size, size)))

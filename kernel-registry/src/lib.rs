@@ -50,7 +50,7 @@
 //!
 //! # Launch kernels
 //!
-//! Each kernel's type has a function `launch` with the parameters of the kernel's declaration. It takes cudarc's slices and views for
+//! Each kernel's type has a function `launch` with the parameters of the kernel's declaration. `launch` takes cudarc's slices and views for
 //! `&[T]` and `&mut [T]`, the same or `None` for `Option<&[T]>` ([`SliceOrNull`]), a [`PointerTo<T>`] for `*const T`, and values for
 //! everything else. `over` and `config` return a [`LaunchConfig`] for the launch:
 //!
@@ -147,7 +147,7 @@
 //!
 //! Contexts, streams and slices are types of [cudarc](https://docs.rs/cudarc) 0.19, re-exported as [`cudarc`]. A new minor version
 //! of cudarc requires a new minor version of this crate before 1.0, and a new major version after 1.0. This crate does not enable
-//! a `cuda-version` feature of cudarc: two crates of one program cannot enable different ones, so the application chooses.
+//! a `cuda-version` feature of cudarc: two crates of one program cannot enable different features, so the application chooses.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -338,7 +338,7 @@ pub use kernel_registry_macros::gpu_kernel;
 /// }
 /// ```
 ///
-/// The function runs once in each context, after all kernels are warm, so it may launch them. [`Warmup::hooks`] can turn these
+/// The function runs once in each context, after all kernels are warm, so the function may launch kernels. [`Warmup::hooks`] can turn these
 /// functions off. When the function runs, the printf buffer and the kernels' heap have their final sizes, which
 /// [`Warmup::printf_fifo`] and [`Warmup::heap`] set.
 ///

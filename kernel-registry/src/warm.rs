@@ -59,8 +59,8 @@ pub use report::{HookReport, KernelReport, MachineCode, Report, Unavailable};
 /// Makes every registered kernel ready in a context. After that, no launch of these kernels waits for loading or for a
 /// larger stack, whatever else runs on the device.
 ///
-/// It can be called from any thread, and for several contexts at once. Calling it again is cheap. If a kernel fails, the
-/// others are warmed nevertheless; the error lists all failures.
+/// `warm_all` can be called from any thread, and for several contexts at once. Calling it again is cheap. If a kernel fails,
+/// the other kernels are warmed nevertheless; the error lists all failures.
 ///
 /// # Sizes that warming fixes
 ///

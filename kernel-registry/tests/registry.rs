@@ -9,7 +9,7 @@ unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 #[gpu_kernel(image = "tests/images/saxpy.ptx", name = "nothing")]
 unsafe fn bare();
 
-/// Declares the same kernel again, and a kernel whose path ends like another.
+/// Declares the same kernel again, and a kernel whose path ends like another kernel's path.
 #[gpu_kernel(image = "tests/images/saxpy.ptx")]
 mod blas1 {
     pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);

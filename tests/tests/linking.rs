@@ -47,7 +47,7 @@ fn of_packages(profile: &str, option: &str) -> Vec<String> {
     ["joined", "twin-a", "twin-b"].into_iter().flat_map(one).collect()
 }
 
-/// Returns arguments that compile each of these packages in so many codegen units: one unit gives the largest object files, and 256
+/// Returns arguments that compile each of these packages in `units` codegen units: one unit gives the largest object files, and 256
 /// units give the smallest.
 fn in_units(profile: &str, units: u32) -> Vec<String> {
     of_packages(profile, &format!("codegen-units={units}"))

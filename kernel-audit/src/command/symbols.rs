@@ -12,7 +12,7 @@ use object::{Object, ObjectSymbol, SymbolKind, elf};
 
 use crate::record::{Report, SharedText};
 
-/// Beginnings of functions that make calls for others, in Rust programs.
+/// The beginnings of names of functions that make calls for other functions, in Rust programs.
 const INSIDE: [&str; 7] =
     ["cudarc::", "kernel_registry::", "crate::", "core::", "std::", "alloc::", "__rust_"];
 
@@ -38,8 +38,8 @@ pub(crate) fn resolve(reports: &mut [Report]) {
     }
 }
 
-/// Returns the recorded caller. If that names no function, returns the first frame that does not make the call for
-/// another.
+/// Returns the recorded caller. If the recorded caller names no function, returns the first frame that does not make
+/// the call for another function.
 fn caller(recorded: &str, text: &str) -> String {
     if recorded.is_empty() || recorded.contains(' ') {
         return recorded.to_owned();

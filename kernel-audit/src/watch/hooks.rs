@@ -1,5 +1,5 @@
-//! Declares the watched functions of the driver: one table with their types, and what each hook does besides calling
-//! the driver behind.
+//! Declares the watched functions of the driver, in one table: their types, and each hook's work in addition to
+//! calling the driver.
 
 mod context;
 mod guard;

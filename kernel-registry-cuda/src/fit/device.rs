@@ -4,7 +4,7 @@
 //! steps of the carve-out are from `cuda_occupancy.h` of CUDA 13.0. Products, the number of their multiprocessors and
 //! of their GPCs are from NVIDIA's descriptions of the products. Only the row of sm_90 was tried on hardware (H200).
 
-/// Threads of a warp.
+/// The number of threads of a warp.
 pub(super) const WARP: u32 = 32;
 
 /// The parts of a multiprocessor. Each has a quarter of the registers and warps.
@@ -18,8 +18,8 @@ pub(super) const REGISTER_UNIT: u32 = 256;
 pub struct Device {
     /// The architecture: 90 for `sm_90`.
     pub sm: u32,
-    /// The number of multiprocessors. In the [table](Device::of) it is that of the [product](Self::product), or 0
-    /// without a product.
+    /// The number of multiprocessors. In the [table](Device::of), the number that the [product](Self::product) has, or
+    /// 0 without a product.
     pub processors: u32,
     /// A product with this architecture and number of multiprocessors.
     pub product: Option<&'static str>,
@@ -61,7 +61,7 @@ const UP_TO_164: &[u32] = &[0, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 100 * KIB,
 const UP_TO_228: &[u32] =
     &[0, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 100 * KIB, 132 * KIB, 164 * KIB, 196 * KIB, 228 * KIB];
 
-/// Makes a row of the table. `threads` and `blocks` are those of a multiprocessor.
+/// Makes a row of the table. `threads` and `blocks` are the most on a multiprocessor.
 const fn row(
     sm: u32,
     product: Option<&'static str>,
@@ -120,7 +120,7 @@ impl Device {
     pub fn block_shared_on(sm: u32) -> u32 {
         match DEVICES.iter().rfind(|device| device.sm <= sm) {
             Some(device) => device.block_shared,
-            // Volta.
+            // Volta, which has no row.
             None if sm >= 70 => 96 * KIB,
             None => 48 * KIB,
         }

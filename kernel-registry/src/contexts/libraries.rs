@@ -97,7 +97,7 @@ impl Libraries {
         lock(&self.whole.library).is_some()
     }
 
-    /// Returns the piece that a kernel is in, if the kernel is in one.
+    /// Returns the piece that has a kernel, if a piece has the kernel.
     pub(crate) fn piece(&self, symbol: &str) -> Option<Arc<Piece>> {
         lock(&self.pieces).get(symbol).cloned()
     }

@@ -17,15 +17,15 @@ pub(crate) struct Addresses {
     pub(super) real_register: usize,
     /// `__real___cudaRegisterFatBinary`: the original function, if the linker was told to wrap it.
     pub(super) real_register_fatbin: usize,
-    /// The address of `__cudaRegisterFunction`, or 0.
+    /// The address of `__cudaRegisterFunction`.
     pub(super) register: usize,
-    /// The address of `__cudaRegisterFatBinary`, or 0.
+    /// The address of `__cudaRegisterFatBinary`.
     pub(super) register_fatbin: usize,
-    /// The address of `cudaGetFuncBySymbol`, or 0.
+    /// The address of `cudaGetFuncBySymbol`.
     get_function: usize,
-    /// The address of `cudaGetErrorName`, or 0.
+    /// The address of `cudaGetErrorName`.
     error_name: usize,
-    /// The address of `cudaGetErrorString`, or 0.
+    /// The address of `cudaGetErrorString`.
     error_text: usize,
 }
 

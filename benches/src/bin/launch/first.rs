@@ -1,4 +1,5 @@
-//! Measures the first launch of every sample kernel after warming, and later launches. Each is waited for.
+//! Measures the first launch of every sample kernel after warming, and later launches. After each launch the
+//! benchmark waits for the kernel.
 
 use std::ffi::c_void;
 use std::sync::Arc;

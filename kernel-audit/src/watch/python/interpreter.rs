@@ -12,8 +12,8 @@ use crate::watch::record::recording;
 /// The most frames that are kept.
 pub(super) const MOST: usize = 32;
 
-/// A file size in bytes that holds everything an interpreter writes: a hundred frames with two texts of 500 characters,
-/// each character of ten bytes at most.
+/// A file size in bytes that holds everything an interpreter writes: a hundred frames with two texts of 500
+/// characters, each character of ten bytes at most.
 const WRITTEN: usize = 1 << 21;
 
 /// A frame of a Python function.
