@@ -1,5 +1,4 @@
-//! Tests `cargo kernels audit`: programs run unchanged with the hooks in front of the driver, and the report names the kernels
-//! that they load late.
+//! Tests `cargo kernels audit`: programs run unchanged under the hooks, and the report names the kernels that they load late.
 
 /// Ends a test if Python is not installed.
 macro_rules! needs_python {
