@@ -9,7 +9,7 @@ mod files;
 use std::io;
 
 pub use digest::{Digest, Hasher};
-pub(crate) use files::{file_name, keep, read};
+pub(crate) use files::{file_name, keep, nobody_else_writes, read};
 
 /// The first bytes of a file. The number is that of its format.
 const MAGIC: &[u8; 8] = b"KRNVRTC1";

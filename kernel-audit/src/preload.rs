@@ -19,6 +19,7 @@
 
 mod compiled;
 mod copies;
+mod ptx;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -35,6 +36,9 @@ use crate::record::open_plain;
 pub use compiled::Compiled;
 pub use copies::keep_copy;
 pub(crate) use copies::place;
+#[cfg(feature = "watch")]
+pub(crate) use ptx::sha256;
+pub use ptx::{Ptx, baked_file, baked_key};
 
 pub use crate::kept::Digest;
 
@@ -59,6 +63,8 @@ pub struct Preload {
     pub prime: Prime,
     /// What NVRTC compiled, by its key: a digest of the program, its options, and the compiler.
     pub compiled: BTreeMap<Digest, Compiled>,
+    /// The PTX that the program loaded, late or not, of which [another file](baked_file) can have machine code.
+    pub ptx: BTreeSet<Ptx>,
 }
 
 /// The kernels to load from an image, and how often to load it.
@@ -167,6 +173,7 @@ impl Preload {
             own.times = own.times.max(wanted.times);
         }
         self.compiled.extend(other.compiled);
+        self.ptx.extend(other.ptx);
         self.sizes.raise(other.sizes);
         let (mut own, mut others) = (self.prime, other.prime);
         own.flags().into_iter().zip(others.flags()).for_each(|(own, other)| *own |= *other);
@@ -275,6 +282,7 @@ impl fmt::Display for Preload {
                 writeln!(f, "{word} {bytes}")?;
             }
         }
+        self.ptx.iter().try_for_each(|ptx| writeln!(f, "{ptx}"))?;
         self.compiled.iter().try_for_each(|(key, compiled)| compiled.write(f, key))?;
         if self.prime.is_nothing() {
             return Ok(());
@@ -313,6 +321,8 @@ impl FromStr for Preload {
                 *size = bytes.parse::<u64>().map_err(|_| malformed(number, line))?.max(*size);
             } else if let Some(compiled) = Compiled::parse(whole) {
                 preload.compiled.extend([compiled.map_err(|()| malformed(number, line))?]);
+            } else if whole.starts_with("ptx ") {
+                preload.ptx.insert(whole.parse().map_err(|_| malformed(number, line))?);
             } else if let Some(words) = line.strip_prefix("prime ") {
                 for word in words.split(' ') {
                     let flag = Prime::WORDS.iter().position(|known| *known == word);
@@ -363,7 +373,7 @@ mod tests {
 
     const TEXT: &str = "kernel-registry preload 1\n# a comment\n\
         library 0123456789abcdef 100 0x40 /opt/a file.so\n    first\n    second\n\n\
-        3 x module 00000000000000ff 200 0x0 /opt/b x c.cubin\nstack 4096\nnvrtc \
+        3 x module 00000000000000ff 200 0x0 /opt/b x c.cubin\nstack 4096\nptx - module 2 3 0x4 /a b.ptx\nptx maxrregcount=64 library 2 3 0x4 /c\nnvrtc \
         0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef \
         00000000000000000000000000000000000000000000000000000000000000ff a program \nprime printf heap\n";
 
@@ -395,6 +405,7 @@ mod tests {
             ("kernel-registry preload 1\n\nstack many\n", 3),
             ("kernel-registry preload 1\nprime pump\n", 2),
             ("kernel-registry preload 1\nnvrtc 12 34 name\n", 2),
+            ("kernel-registry preload 1\nptx module 1 2 0x3 /x\n", 2),
             ("kernel-registry preload 1\nmany x library 1 2 0x3 /x\n", 2),
             ("kernel-registry preload 1\nlibrary 1 2 3 /x\n", 2),
             ("kernel-registry preload 1\nlibrary zz 2 0x3 /x\n", 2),

@@ -19,7 +19,7 @@ pub use layout::LARGEST;
 pub(crate) use layout::{
     Layout, MAGIC, MOST, RawEvent, SAMPLES, SLOTS, Sample, Slot, Text, VERSION, size, write,
 };
-pub use model::{Activity, Event, Kind, PTX, Report};
+pub use model::{Activity, BAKED, Event, Kind, PTX, Report};
 pub use read::{NotRead, read};
 pub use tail::{Tail, open_plain};
 pub use texts::SharedText;

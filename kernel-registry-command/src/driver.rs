@@ -167,6 +167,45 @@ impl Library {
         Ok(bytes as u64)
     }
 
+    /// Compiles PTX for the device of the current context, with the driver's linker. `max_registers` is the most registers of a thread, and `level` the
+    /// level of optimisation.
+    pub fn link(&self, ptx: &[u8], max_registers: Option<u32>, level: Option<u8>) -> Answer<Vec<u8>> {
+        const MAX_REGISTERS: c_uint = 0;
+        const LEVEL: c_uint = 7;
+        const PTX: c_uint = 1;
+        let given = [(MAX_REGISTERS, max_registers), (LEVEL, level.map(u32::from))];
+        let given = given.into_iter().filter_map(|(option, value)| Some((option, value? as usize)));
+        // A value is as wide as a pointer.
+        let (mut options, mut values): (Vec<c_uint>, Vec<usize>) = given.unzip();
+        let mut text = ptx.to_vec();
+        text.push(0);
+        let mut link = ptr::null_mut();
+        call!(self, cuLinkCreate_v2(
+            c_uint = options.len() as c_uint,
+            *mut c_uint = options.as_mut_ptr(),
+            *mut usize = values.as_mut_ptr(),
+            *mut *mut c_void = &mut link,
+        ))?;
+        let (mut code, mut length) = (ptr::null::<u8>(), 0_usize);
+        let compiled = call!(self, cuLinkAddData_v2(
+            *mut c_void = link,
+            c_uint = PTX,
+            *mut c_void = text.as_mut_ptr().cast(),
+            usize = text.len(),
+            *const c_char = c"ptx".as_ptr(),
+            c_uint = 0,
+            *mut c_uint = ptr::null_mut(),
+            *mut usize = ptr::null_mut(),
+        ))
+        .and_then(|()| {
+            call!(self, cuLinkComplete(*mut c_void = link, *mut *const u8 = &mut code, *mut usize = &mut length))
+        });
+        // SAFETY: the linker has so many bytes there, until it is destroyed.
+        let bytes = compiled.map(|()| unsafe { std::slice::from_raw_parts(code, length) }.to_vec());
+        call!(self, cuLinkDestroy(*mut c_void = link))?;
+        bytes
+    }
+
     /// Calls the driver function `name`, whose type is `F`, by the closure `call`.
     fn call<F: Copy>(&self, name: &'static str, call: impl FnOnce(F) -> c_int) -> Answer<()> {
         const NOT_FOUND: i32 = 500;

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use kernel_registry_cuda::{InvalidTarget, Target};
 
 const ABOUT: &str = "\
 The program and its children find a library as libcuda.so.1 that stands before the driver. Without a packed library, the first use
 builds it with cargo, in the target directory of the package here, or in ~/.cache. A program says that it is ready by calling
 `kernel_registry_audit_ready()`, which that library exports; in Python `ctypes.CDLL(\"libcuda.so.1\")` has it. A program called
-`merge`, `watch` or `pack` is run by `run`.
+`merge`, `watch`, `bake` or `pack` is run by `run`.
 
 Exit codes: those of the program; 12 if it succeeded and there are findings: calls that were late after the program was
 ready, or that did not return in time; 127 if there is no such program, 126 if it cannot be run, 2 wrong usage, 9 the library
@@ -39,6 +40,8 @@ pub(crate) enum Mode {
     Merge(Merge),
     /// Say what hangs across the processes that write their records now, until all have ended
     Watch(Watch),
+    /// Compile the PTX that a preload names, for GPUs that need not be there
+    Bake(Bake),
     /// Copy this command and the library to a folder, for machines without Rust
     Pack(Pack),
 }
@@ -134,6 +137,18 @@ pub(crate) struct Merge {
     pub(crate) reports: Reports,
 }
 
+/// Compiles PTX ahead of time.
+#[derive(Args)]
+pub(crate) struct Bake {
+    /// The preload. The machine code goes to a file beside it, FILE.baked, which `--preload FILE` uses
+    #[arg(value_name = "FILE")]
+    pub(crate) preload: PathBuf,
+
+    /// Compile for this architecture, such as sm_90; several times for several
+    #[arg(long, required = true, value_name = "ARCH", value_parser = architecture)]
+    pub(crate) arch: Vec<Target>,
+}
+
 /// Watches processes of other commands.
 #[derive(Args)]
 pub(crate) struct Watch {
@@ -165,6 +180,11 @@ fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
     } else {
         Ok(path)
     }
+}
+
+/// Parses an architecture, such as `sm_90`.
+fn architecture(name: &str) -> Result<Target, String> {
+    name.parse().map_err(|error: InvalidTarget| error.to_string())
 }
 
 /// Parses a time in seconds.

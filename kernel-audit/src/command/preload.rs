@@ -23,8 +23,8 @@ use crate::command::process::{Audit, Process, is_finding};
 use crate::command::program::trust::{absolute, followed};
 use crate::command::report::words::{Time, paragraph, short, subject};
 use crate::kept::file_name;
-use crate::preload::{Digest, How, IN_CONTEXT, Origin, Preload, Sizes, hash, images, keep_copy};
-use crate::record::{Event, Kind, open_plain};
+use crate::preload::{Digest, How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
+use crate::record::{BAKED, Event, Kind, PTX, open_plain};
 
 /// Reads a preload. Finds the copies of images also if they were moved together with the preload.
 pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
@@ -86,9 +86,8 @@ pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result
         file.display()
     ));
     let copies = |preload: &Preload| -> BTreeSet<PathBuf> {
-        preload
-            .images
-            .keys()
+        let ptx = preload.ptx.iter().map(|ptx| &ptx.origin);
+        { preload.images.keys().chain(ptx) }
             .filter(|origin| origin.is_copy())
             .map(|origin| origin.path.clone().into())
             .collect()
@@ -141,15 +140,21 @@ fn keep(origin: &Origin, copies: &BTreeSet<PathBuf>, folder: &Path) -> Result<St
 /// Gives the copies of a preload the paths that `other` returns, or leaves an image out if `other` returns none. Two
 /// copies can become one.
 fn replace_copies(preload: &mut Preload, mut other: impl FnMut(&Origin) -> Option<String>) {
-    for (mut origin, wanted) in mem::take(&mut preload.images) {
+    let mut replaced = |mut origin: Origin| {
         if origin.is_copy() {
-            let Some(path) = other(&origin) else { continue };
-            origin.path = path;
+            origin.path = other(&origin)?;
         }
+        Some(origin)
+    };
+    for (origin, wanted) in mem::take(&mut preload.images) {
+        let Some(origin) = replaced(origin) else { continue };
         let mut replaced = Preload::default();
         replaced.images.insert(origin, wanted);
         preload.merge(replaced);
     }
+    let ptx = mem::take(&mut preload.ptx);
+    preload.ptx =
+        ptx.into_iter().filter_map(|ptx| Some(Ptx::new(&ptx.options, replaced(ptx.origin)?))).collect();
 }
 
 /// Returns the comments of a preload: on the processes, and on what cannot be preloaded.
@@ -184,6 +189,7 @@ fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Prel
     for event in &process.report.events {
         let is_late = all_is_late || is_finding(event);
         preload.sizes.raise(sizes(event, is_late));
+        preload.ptx.extend(ptx(event));
         // A call that hung and then returned has an event of its own.
         if event.kind == Kind::Hang && event.has_returned {
             continue;
@@ -221,6 +227,14 @@ fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Prel
     preload
 }
 
+/// Returns the PTX that an event loaded.
+fn ptx(event: &Event) -> Option<Ptx> {
+    let is_loaded = event.kind == Kind::Image && event.result == 0;
+    let is_ptx = is_loaded && [PTX, BAKED].contains(&&*event.subject);
+    let plain = || event.origin.parse().map(|origin| Ptx::new("", origin));
+    is_ptx.then(|| event.origin.parse().or_else(|_| plain()).ok())?
+}
+
 /// The key that tells images apart, whatever their files are.
 type Content = (How, u64, u64);
 
@@ -254,7 +268,7 @@ fn needed(preload: &Preload) -> Preload {
 }
 
 /// Returns the bytes of an image in this file, if they are the bytes that were recorded.
-fn content(path: &Path, origin: &Origin) -> Option<Vec<u8>> {
+pub(super) fn content(path: &Path, origin: &Origin) -> Option<Vec<u8>> {
     const LONGEST: u64 = 1 << 30;
     let (file, length) = open_plain(path).ok()?;
     let is_there = origin.bytes <= LONGEST && origin.offset.checked_add(origin.bytes)? <= length;

@@ -25,6 +25,7 @@ use kernel_registry_cuda::SharedObject;
 use self::front::Front;
 use self::messages::Messages;
 use self::trust::{absolute, followed};
+use super::bake;
 use super::cli::Run;
 use super::failure::Failure;
 use super::libraries;
@@ -136,6 +137,9 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     audit.has_ready_file = options.ready_file.is_some();
     terminal::say(&audit);
     options.reports.write(&audit, given.unwrap_or_default(), false)?;
+    if let Some(file) = options.reports.record.as_ref().filter(|file| file.exists()) {
+        bake::bake_with_driver(file, &driver);
+    }
     match code(status) {
         0 => audit.verdict()?,
         code => return Err(Failure::Failed { code }),

@@ -11,9 +11,6 @@ use crate::preload::place;
 /// No file is larger, in bytes.
 const LARGEST: u64 = 1 << 28;
 
-/// Mode bits: others than the owner may write.
-const OTHERS_WRITE: u32 = 0o022;
-
 /// The name of the file with this key.
 pub(crate) fn file_name(key: &Digest) -> String {
     format!("{key}.compiled")
@@ -62,13 +59,19 @@ pub(crate) fn read(folder: &Path, key: &Digest, digest: Option<&Digest>) -> io::
 }
 
 /// Fails with a reason if a user other than this one and root may have written this file, or in this folder.
-fn nobody_else_writes(its: &Metadata) -> Result<(), String> {
-    // SAFETY: the call only returns a number.
-    let user = unsafe { libc::geteuid() };
-    match (its.uid() == user || its.uid() == 0, its.mode() & OTHERS_WRITE) {
-        (false, _) => Err(format!("it belongs to another user (number {})", its.uid())),
-        (true, 0) => Ok(()),
-        (true, _) => Err("others may write it: take that right from them (`chmod go-w`)".to_owned()),
+pub(crate) fn nobody_else_writes(its: &Metadata) -> Result<(), String> {
+    const GROUP_WRITES: u32 = 0o020;
+    const ALL_WRITE: u32 = 0o002;
+    // SAFETY: both calls only return a number.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    if ![0, user].contains(&its.uid()) {
+        return Err(format!("it belongs to another user (number {})", its.uid()));
+    }
+    // Where users have a group of their own, as on Ubuntu, the group may write to all of their files.
+    let by_group = its.mode() & GROUP_WRITES != 0 && ![0, group].contains(&its.gid());
+    match by_group || its.mode() & ALL_WRITE != 0 {
+        true => Err("others may write it: take that right from them (`chmod go-w`)".to_owned()),
+        false => Ok(()),
     }
 }
 
@@ -100,7 +103,7 @@ mod tests {
         assert_eq!(why(), Ok(kept.clone()));
         for path in [&path, &folder] {
             let before = path.metadata().unwrap().permissions();
-            for mode in [0o722, 0o720, 0o702] {
+            for mode in [0o722, 0o777, 0o702] {
                 fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
                 assert!(why().unwrap_err().contains("others may write it"), "{mode:o}");
             }

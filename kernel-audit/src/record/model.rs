@@ -217,6 +217,9 @@ impl From<Kind> for &'static str {
 /// The `subject` of an event about an image of PTX, which the driver compiles.
 pub const PTX: &str = "PTX";
 
+/// The `subject` of an image of PTX in whose place machine code was loaded, which [`kernel-audit bake`](crate::preload::baked_file) has made.
+pub const BAKED: &str = "PTX with machine code";
+
 /// Writes times as numbers in JSON.
 #[cfg(feature = "serde")]
 mod json {

@@ -4,6 +4,7 @@
 mod context;
 mod guard;
 mod image;
+mod jit;
 mod late;
 mod load;
 pub(crate) mod lookup;
@@ -31,6 +32,7 @@ use image::{
     LibraryOptions, enumerate, get_function, get_kernel, load_library, load_module, unload_library,
     unload_module,
 };
+use jit::JitOptions;
 use load::{any_node, first_node, kernel_node, launch, load_kernel, load_node, set_limit};
 
 /// Whether the watching thread was started. Asking for a function's address does not start it: a program may only
@@ -191,22 +193,28 @@ hooks! {
     10000 cuGraphLaunch => cuGraphLaunch, cuGraphLaunch_ptsz(graph: CUgraphExec, stream: CUstream)
         |call, real| launch_graph(call, stream, real);
 
-    2000 cuModuleLoad => cuModuleLoad(module: *mut CUmodule, path: *const c_char) |call, real| load_module(call, module, image_in_file(path), 0, real);
+    2000 cuModuleLoad => cuModuleLoad(module: *mut CUmodule, path: *const c_char) |call, real| load_module(call, module, image_in_file(path), JitOptions::NONE, real);
     2000 cuModuleLoadData => cuModuleLoadData(module: *mut CUmodule, bytes: *const c_void)
-        |call, real| load_module(call, module, image_at(bytes), 0, real);
+        |call, real| load_module(call, module, image_at(bytes), JitOptions::NONE, real);
     2010 cuModuleLoadDataEx => cuModuleLoadDataEx(
         module: *mut CUmodule, bytes: *const c_void, count: c_uint, options: *mut CUjit_option, values: Params,
-    ) |call, real| load_module(call, module, image_at(bytes), count, real);
+    ) |call, real| load_module(call, module, image_at(bytes), JitOptions { count, options, values }, real);
     2000 cuModuleLoadFatBinary => cuModuleLoadFatBinary(module: *mut CUmodule, bytes: *const c_void)
-        |call, real| load_module(call, module, image_at(bytes), 0, real);
+        |call, real| load_module(call, module, image_at(bytes), JitOptions::NONE, real);
     12000 cuLibraryLoadData => cuLibraryLoadData(
         library: *mut CUlibrary, bytes: *const c_void, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |call, real| load_library(call, library, image_at(bytes), count, LibraryOptions::read(library_options, library_count), real);
+    ) |call, real| {
+        let own = LibraryOptions::new(library_options, library_values, library_count);
+        load_library(call, library, image_at(bytes), JitOptions { count, options, values }, own, real)
+    };
     12000 cuLibraryLoadFromFile => cuLibraryLoadFromFile(
         library: *mut CUlibrary, path: *const c_char, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |call, real| load_library(call, library, image_in_file(path), count, LibraryOptions::read(library_options, library_count), real);
+    ) |call, real| {
+        let own = LibraryOptions::new(library_options, library_values, library_count);
+        load_library(call, library, image_in_file(path), JitOptions { count, options, values }, own, real)
+    };
     2000 cuModuleUnload => cuModuleUnload(module: CUmodule) |call, real| unload_module(call, module, real);
     12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary) |call, real| unload_library(call, library, real);
 

@@ -1,6 +1,7 @@
 //! Preloads: loads what a file names, in each context as soon as it exists. When the program then loads the same image,
 //! it gets the preloaded one.
 
+pub(crate) mod baked;
 mod file;
 mod load;
 mod outcome;

@@ -10,6 +10,7 @@ macro_rules! needs_python {
 }
 
 mod answers;
+mod baked;
 mod compiled;
 mod hangs;
 mod messages;

@@ -1,19 +1,23 @@
 //! Hooks of calls that load and unload images, or obtain handles of kernels from images.
 
-use std::ffi::{CStr, c_char, c_uint};
+use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::ptr;
 
-use cudarc::driver::sys::{CUfunction, CUlibrary, CUlibraryOption, CUmodule, CUresult};
+use cudarc::driver::sys::{CUfunction, CUjit_option, CUlibrary, CUlibraryOption, CUmodule, CUresult};
 use kernel_registry_cuda::rules::{self, Rule};
 
+use super::jit::JitOptions;
 use super::load::{is_eager, is_loaded, kernel_name};
 use super::{guard, late};
-use crate::preload::{How, hash};
-use crate::record::Kind;
+use crate::options::Audit;
+use crate::preload::{How, Ptx, hash};
+use crate::record::{BAKED, Kind, PTX};
 use crate::watch::caller::Caller;
 use crate::watch::hang::{busy, unloaded};
 use crate::watch::known::code::Image;
 use crate::watch::known::{contexts, handles, origin, owners};
+use crate::watch::loader::real::driver_function;
+use crate::watch::preload::baked;
 use crate::watch::record::call::{Call, stored_handle, with_handle};
 use crate::watch::record::events::timed;
 use crate::watch::record::ready;
@@ -21,69 +25,111 @@ use crate::watch::record::recording::{self, NewEvent, now};
 use crate::watch::record::slots;
 use crate::watch::{preload, section};
 
-/// Makes a call that loads a module. `options` is the number of options for the driver's compiler.
+type Params = *mut *mut c_void;
+
+driver_function!(static LOAD_MODULE = cuModuleLoadDataEx(*mut CUmodule, *const c_void, c_uint, *mut CUjit_option, Params));
+driver_function!(static LOAD_LIBRARY = cuLibraryLoadData(
+    *mut CUlibrary, *const c_void, *mut CUjit_option, Params, c_uint, *mut CUlibraryOption, Params, c_uint
+));
+
+/// Makes a call that loads a module. `options` are those for the driver's compiler.
 pub(super) fn load_module(
     call: Call,
     out: *mut CUmodule,
     code: Image,
-    options: c_uint,
+    options: JitOptions,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let how = (options == 0).then_some(How::Module);
+    let JitOptions { count, options: numbers, values } = options;
+    let with = |code: &'static [u8]| {
+        // SAFETY: the arguments are those of the program, but for the code, which is never freed.
+        LOAD_MODULE.get().map(|load| unsafe { load(out, code.as_ptr().cast(), count, numbers, values) })
+    };
+    let how = Loading { how: How::Module, options, is_plain: options.is_none(), with };
     with_handle(load_image(call, out, code, how, Some(&rules::MODULE), real), out, owners::add)
 }
 
-/// Makes a call that loads a library. `options` is the number of options for the driver's compiler, and `own` are the
-/// options of the library.
+/// Makes a call that loads a library. `options` are those for the driver's compiler, and `own` are the options of the library.
 pub(super) fn load_library(
     call: Call,
     out: *mut CUlibrary,
     code: Image,
-    options: c_uint,
+    options: JitOptions,
     own: LibraryOptions,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let how = (options == 0 && !own.has_others).then_some(How::Library);
+    let JitOptions { count, options: numbers, values } = options;
+    let LibraryOptions { options: own_numbers, values: own_values, count: own_count } = own;
+    let with = |code: &'static [u8]| {
+        let load = LOAD_LIBRARY.get()?;
+        // SAFETY: as above.
+        Some(unsafe {
+            load(out, code.as_ptr().cast(), numbers, values, count, own_numbers, own_values, own_count)
+        })
+    };
+    let is_plain = options.is_none() && !own.has_others();
+    let how = Loading { how: How::Library, options, is_plain, with };
     let result = load_image(call, out, code, how, is_eager().then_some(&rules::LIBRARY), real);
-    if own.keeps_code { with_handle(result, out, handles::mark_kept) } else { result }
+    if own.keeps_code() { with_handle(result, out, handles::mark_kept) } else { result }
 }
 
-/// Facts about the options of a library.
+/// The options of a library.
+#[derive(Clone, Copy)]
 pub(super) struct LibraryOptions {
-    /// Whether the driver uses memory of the program until the library is unloaded.
-    keeps_code: bool,
-    /// Whether there are options other than those with which a preload loads a library.
-    has_others: bool,
+    options: *mut CUlibraryOption,
+    values: Params,
+    count: c_uint,
 }
 
 impl LibraryOptions {
-    pub(super) fn read(options: *const CUlibraryOption, count: c_uint) -> Self {
-        const TABLE: c_uint = CUlibraryOption::CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE as c_uint;
-        const PRESERVED: c_uint = CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED as c_uint;
-        let all = if options.is_null() { 0 } else { count as usize };
+    const TABLE: c_uint = CUlibraryOption::CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE as c_uint;
+    const PRESERVED: c_uint = CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED as c_uint;
+
+    pub(super) fn new(options: *mut CUlibraryOption, values: Params, count: c_uint) -> Self {
+        LibraryOptions { options, values, count }
+    }
+
+    fn numbers(self) -> impl Iterator<Item = c_uint> {
+        let all = if self.options.is_null() { 0 } else { self.count as usize };
         // SAFETY: the program passes `count` options. It may use numbers that this version of the bindings does not
         // know.
-        let mut all = (0..all).map(|index| unsafe { options.cast::<c_uint>().add(index).read() });
-        LibraryOptions {
-            keeps_code: all.clone().any(|option| [TABLE, PRESERVED].contains(&option)),
-            has_others: all.any(|option| option != PRESERVED),
-        }
+        (0..all).map(move |index| unsafe { self.options.cast::<c_uint>().add(index).read() })
     }
+
+    /// Whether the driver uses memory of the program until the library is unloaded.
+    fn keeps_code(self) -> bool {
+        self.numbers().any(|option| [Self::TABLE, Self::PRESERVED].contains(&option))
+    }
+
+    /// Whether there are options other than those with which a preload loads a library.
+    fn has_others(self) -> bool {
+        self.numbers().any(|option| option != Self::PRESERVED)
+    }
+}
+
+/// How an image is loaded.
+struct Loading<W> {
+    how: How,
+    options: JitOptions,
+    /// Whether a preload loads it in the same way.
+    is_plain: bool,
+    /// Makes the same call with other code. Returns `None` if the driver has no such function.
+    with: W,
 }
 
 fn load_image<T>(
     call: Call,
     out: *mut *mut T,
     image: Image,
-    how: Option<How>,
+    Loading { how, options, is_plain, with }: Loading<impl Fn(&'static [u8]) -> Option<CUresult>>,
     rule: Option<&'static Rule>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let found = how.and_then(|how| {
-        let bytes = image.content()?;
-        Some((how, hash(&bytes), bytes))
-    });
-    let content = found.as_ref().and_then(|(how, hash, bytes)| preload::content(*how, *hash, bytes));
+    let compiles = if image.kind == PTX && Audit::chosen().preloads() { options.describe() } else { None };
+    let found = (is_plain || compiles.is_some()).then(|| image.content()).flatten();
+    let found = found.map(|bytes| (hash(&bytes), bytes));
+    let content = found.as_ref().filter(|_| is_plain);
+    let content = content.and_then(|(hash, bytes)| preload::content(how, *hash, bytes));
     if !out.is_null()
         && let Some(handle) = content.and_then(preload::take)
     {
@@ -93,12 +139,28 @@ fn load_image<T>(
     }
     let begun = now();
     let words = || format!("`{}` of a {image}", call.name());
-    let origin = found.and_then(|(how, hash, bytes)| origin::find(&bytes, hash, how));
-    let origin = origin.map(|origin| origin.to_string()).unwrap_or_default();
-    let event = NewEvent { origin: &origin, ..image_event(image.kind, image.bytes, rule) };
-    let loading = handles::Loading { kind: image.kind, bytes: image.bytes, origin: origin.as_str().into() };
+    let baked = compiles.as_ref().zip(found.as_ref());
+    let baked = baked.and_then(|(options, (_, bytes))| baked::find(how, bytes, options));
+    let kind = if baked.is_some() { BAKED } else { image.kind };
+    let origin = found.and_then(|(hash, bytes)| origin::find(&bytes, hash, how));
+    let origin = match (origin, compiles) {
+        // No preload loads it, but machine code can be made of it.
+        (Some(origin), Some(options)) if !is_plain => Ptx::new(&options, origin).to_string(),
+        (Some(origin), _) => origin.to_string(),
+        (None, _) => String::new(),
+    };
+    let event = NewEvent { origin: &origin, ..image_event(kind, image.bytes, rule) };
+    let loading = handles::Loading { kind, bytes: image.bytes, origin: origin.as_str().into() };
+    let load = || match baked.and_then(with) {
+        Some(CUresult::CUDA_SUCCESS) => CUresult::CUDA_SUCCESS,
+        Some(_) => {
+            baked::refused();
+            real()
+        }
+        None => real(),
+    };
     let (result, caller) = handles::while_loading(slots::thread(), loading, || {
-        late::make_call(call, event, late::LOAD_BEFORE, words, real)
+        late::make_call(call, event, late::LOAD_BEFORE, words, load)
     });
     with_handle(result, out, |handle| {
         let Caller { library, .. } = caller;

@@ -129,6 +129,11 @@ pub(crate) fn image_at(image: *const c_void) -> Image {
     }
 }
 
+/// Returns whether these bytes are PTX, and not machine code or a fatbin.
+pub(crate) fn is_ptx(image: &[u8]) -> bool {
+    image.len() >= 4 && image_at(image.as_ptr().cast()).kind == PTX
+}
+
 /// Returns whether these bytes are an image of their length. PTX contains no zero, because the driver reads PTX up to a
 /// zero.
 pub(crate) fn is_whole_image(image: &[u8]) -> bool {

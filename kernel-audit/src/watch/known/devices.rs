@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUresult};
 
 use crate::watch::known::contexts;
+use crate::watch::loader::real::{driver_function, stored};
 use crate::watch::process::locked::Locked;
 
 /// A set of devices for whose kernels a call waits. Devices whose numbers differ by 64 count as one.
@@ -26,6 +27,27 @@ impl Devices {
     pub(crate) fn overlap(self, others: Devices) -> bool {
         self.0 & others.0 != 0
     }
+}
+
+/// Returns the compute capability of a device, major and minor.
+pub(crate) fn capability(device: CUdevice) -> Option<(u32, u32)> {
+    driver_function!(static GET = cuDeviceGetAttribute(*mut i32, CUdevice_attribute, CUdevice));
+    let get = GET.get()?;
+    // SAFETY: the call stores a number.
+    let number = |which| stored(0, |number| unsafe { get(number, which, device) })?.try_into().ok();
+    use CUdevice_attribute::{
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
+    };
+    number(MAJOR).zip(number(MINOR))
+}
+
+/// Returns all devices that the driver shows.
+pub(crate) fn list() -> Option<impl Iterator<Item = CUdevice>> {
+    driver_function!(static COUNT = cuDeviceGetCount(*mut i32));
+    let count = COUNT.get()?;
+    // SAFETY: the call stores a number.
+    Some(0..stored(0, |number| unsafe { count(number) })?)
 }
 
 /// For each device, the other devices on which its memory is mapped.

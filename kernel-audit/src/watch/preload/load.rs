@@ -10,13 +10,13 @@ use cudarc::driver::sys::{
 };
 use kernel_registry_cuda::prime::Primed;
 
-use super::file;
 use super::outcome::{IMAGE, done, failed, image_done};
 use super::state::{STATE, STEP, State, TIMEOUT, content_of, context_of, wait_a_step};
+use super::{baked, file};
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Prime, Sizes};
 use crate::watch::hang::busy;
 use crate::watch::known::owners::{self, Owner};
-use crate::watch::known::{contexts, handles, limits};
+use crate::watch::known::{code, contexts, handles, limits};
 use crate::watch::loader::real::driver_function;
 use crate::watch::record::recording::now;
 use crate::watch::record::slots;
@@ -204,9 +204,18 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
         drop(state);
         wait_a_step();
     }
-    let loaded = match origin.how {
+    let load = |code| match origin.how {
         How::Library => library(code),
         How::Module => module(code),
+    };
+    let baked = if code::is_ptx(code) { baked::find(origin.how, code, "") } else { None };
+    let loaded = match baked.map(load) {
+        Some(Ok(handle)) => Ok(handle),
+        Some(Err(_)) => {
+            baked::refused();
+            load(code)
+        }
+        None => load(code),
     };
     let mut state = STATE.lock();
     state.loading.retain(|other| *other != this);

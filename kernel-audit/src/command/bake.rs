@@ -1,0 +1,219 @@
+//! Makes machine code of the PTX that a preload names, in a file beside it: with the driver's linker after a recorded run, or ahead of time for GPUs that are
+//! not there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Instant;
+
+use kernel_registry_command::bake::{self as baked, Entry, Job};
+use kernel_registry_command::compiler::{Compiler, Options};
+use kernel_registry_command::driver::{Answer, Attribute, Library};
+use kernel_registry_command::{Failure as Shared, many, terminal, with_causes};
+use kernel_registry_cuda::{Portability, Target};
+use kernel_registry_image::read as read_image;
+
+use crate::command::cli::Bake;
+use crate::command::failure::Failure;
+use crate::command::preload::{self, content};
+use crate::command::report::words::Time;
+use crate::preload::{Preload, Ptx, baked_file, baked_key};
+
+/// PTX that a preload names, with its bytes.
+struct Image {
+    key: [u8; 32],
+    options: Options,
+    text: Vec<u8>,
+    name: String,
+}
+
+/// Compiles the PTX that a preload names for some architectures.
+pub(super) fn bake(options: &Bake) -> Result<(), Failure> {
+    let path = &options.preload;
+    let images = images(&preload::read(path)?);
+    if images.is_empty() {
+        return Err(Failure::WithoutPtx { path: path.clone() });
+    }
+    let compiler = Compiler::find().map_err(|source| Failure::NoCompiler { source })?;
+    let mut entries = entries(path, &images)?;
+    let mut failed = 0;
+    // Images with the same options are compiled in parallel.
+    let mut jobs = BTreeMap::<String, Vec<(&Image, Target)>>::new();
+    for image in &images {
+        for arch in &options.arch {
+            let Some(arch) = image.arch(*arch) else { continue };
+            let is_there = |entry: &Entry| {
+                (entry.key, entry.target()) == (image.key, Some(arch)) && entry.compiler == compiler.name()
+            };
+            if !entries.iter().any(is_there) {
+                jobs.entry(image.options.lines()).or_default().push((image, arch));
+            }
+        }
+    }
+    let count = jobs.values().map(Vec::len).sum::<usize>();
+    for jobs in jobs.into_values() {
+        let texts: Vec<_> = jobs.iter().map(|(image, arch)| Job { text: &image.text, arch: *arch }).collect();
+        let made = baked::compile(&compiler, jobs[0].0.options, &texts);
+        for ((image, arch), (result, _)) in jobs.iter().zip(made) {
+            match result {
+                Ok(code) => add(&mut entries, image, *arch, compiler.name(), code),
+                Err(error) => {
+                    failed += 1;
+                    terminal::say(format_args!("error: {}: {error}", image.name));
+                }
+            }
+        }
+    }
+    let file = baked_file(path);
+    baked::write(&file, &entries)?;
+    let (pieces, images) = (many(entries.len(), "piece"), many(images.len(), "PTX image"));
+    terminal::say(format_args!(
+        "`{}` has {pieces} of machine code of {images}, {} of them compiled now by {}",
+        file.display(),
+        count - failed,
+        compiler.name()
+    ));
+    if failed > 0 { Err(Failure::NotBaked { count: failed }) } else { Ok(()) }
+}
+
+/// Compiles what is missing with the linker of the driver in this file, for the first of its GPUs. What fails is said, and changes nothing: the driver
+/// compiles the PTX when the program loads it.
+pub(super) fn bake_with_driver(path: &Path, driver: &Path) {
+    match try_with_driver(path, driver) {
+        Ok(()) => {}
+        Err(why) => terminal::say(format_args!(
+            "warning: PTX gets no machine code now: {why}; `kernel-audit bake {} --arch sm_90` makes it, for any GPU",
+            path.display()
+        )),
+    }
+}
+
+fn try_with_driver(path: &Path, driver: &Path) -> Result<(), String> {
+    let in_words = |failure: Failure| with_causes(&failure).to_string();
+    let images = images(&preload::read(path).map_err(in_words)?);
+    if images.is_empty() {
+        return Ok(());
+    }
+    let mut entries = entries(path, &images).map_err(in_words)?;
+    let library = Library::open_file(driver)?;
+    let begun = Instant::now();
+    let made = link_missing(&library, &images, &entries).map_err(|refused| refused.to_string())?;
+    let (compiler, arch) = (&made.compiler, made.arch);
+    let count = made.codes.len();
+    for (image, code) in made.codes {
+        match code {
+            Ok(code) => add(&mut entries, image, arch, compiler, code),
+            Err(why) => terminal::say(format_args!("warning: {} gets no machine code: {why}", image.name)),
+        }
+    }
+    if count > 0 {
+        let file = baked_file(path);
+        baked::write(&file, &entries).map_err(|failure| with_causes(&failure).to_string())?;
+        let took = Time(begun.elapsed().as_nanos() as u64);
+        let (images, file) = (many(count, "PTX image"), file.display());
+        terminal::say(format_args!(
+            "`{file}` has machine code of {images} for {arch}, compiled by the driver in {took}"
+        ));
+    }
+    Ok(())
+}
+
+/// What the driver's linker made.
+struct Linked<'a> {
+    arch: Target,
+    compiler: String,
+    codes: Vec<(&'a Image, Answer<Vec<u8>>)>,
+}
+
+fn link_missing<'a>(library: &Library, images: &'a [Image], entries: &[Entry]) -> Answer<Linked<'a>> {
+    library.init()?;
+    let device = library.device(0)?;
+    let sm = 10 * device.attribute(Attribute::Major)? + device.attribute(Attribute::Minor)?;
+    let arch = Target { sm, portability: Portability::Forward };
+    let compiler = format!("the driver of CUDA {}", library.version()?);
+    let has_code = |image: &&Image| {
+        entries.iter().any(|entry| {
+            let runs = |target: Target| target.binary_runs_on(arch.capability());
+            entry.key == image.key && entry.target().is_some_and(runs)
+        })
+    };
+    let missing: Vec<_> = images.iter().filter(|image| !has_code(image)).collect();
+    if missing.is_empty() {
+        return Ok(Linked { arch, compiler, codes: Vec::new() });
+    }
+    let link = |image: &'a Image| {
+        let Options { max_registers, level } = image.options;
+        (image, library.link(&image.text, max_registers, level))
+    };
+    let codes = device.in_context(|_| Ok(missing.into_iter().map(link).collect()))?;
+    Ok(Linked { arch, compiler, codes })
+}
+
+/// The PTX of a preload whose bytes are where it says. The rest is said.
+fn images(preload: &Preload) -> Vec<Image> {
+    let mut missing = BTreeSet::new();
+    let mut images = Vec::new();
+    for Ptx { options, origin, .. } in &preload.ptx {
+        let path = Path::new(&origin.path);
+        match content(path, origin).zip(compiler_options(options)) {
+            Some((text, known)) => {
+                let name = format!("PTX of {} bytes of `{}`", origin.bytes, path.display());
+                images.push(Image { key: baked_key(&text, options), options: known, text, name });
+            }
+            None => _ = missing.insert(origin.path.clone()),
+        }
+    }
+    for path in missing {
+        terminal::say(format_args!(
+            "warning: PTX in `{path}` is not the one that was recorded: record it again"
+        ));
+    }
+    images.sort_by_key(|image| image.key);
+    images.dedup_by_key(|image| image.key);
+    images
+}
+
+/// The options in a preload, for a compiler.
+fn compiler_options(text: &str) -> Option<Options> {
+    let mut options = Options::default();
+    for word in text.split(',').filter(|word| !word.is_empty()) {
+        match word.split_once('=')? {
+            ("maxrregcount", value) => options.max_registers = Some(value.parse().ok()?),
+            ("optlevel", value) => options.level = Some(value.parse().ok()?),
+            _ => return None,
+        }
+    }
+    Some(options)
+}
+
+/// The entries of the file beside a preload, of PTX that it still names.
+fn entries(path: &Path, images: &[Image]) -> Result<Vec<Entry>, Failure> {
+    let mut entries = match baked::read(&baked_file(path)) {
+        Err(Shared::Missing { .. }) => Vec::new(),
+        // It is written again.
+        Err(failure @ Shared::Baked { .. }) => {
+            terminal::say(format_args!("warning: {}", with_causes(&failure)));
+            Vec::new()
+        }
+        read => read?,
+    };
+    entries.retain(|entry| images.iter().any(|image| image.key == entry.key));
+    Ok(entries)
+}
+
+fn add(entries: &mut Vec<Entry>, image: &Image, arch: Target, compiler: &str, code: Vec<u8>) {
+    let (arch, compiler) = (arch.to_string(), compiler.to_owned());
+    entries.retain(|entry| entry.key != image.key || entry.arch != arch);
+    entries.push(Entry { key: image.key, arch, compiler, code });
+}
+
+impl Image {
+    /// The architecture to compile for, so that the code runs on this one: PTX for `sm_90a` is compiled for nothing else. `None` if it does not run there.
+    fn arch(&self, arch: Target) -> Option<Target> {
+        let image = read_image(&self.text).ok()?;
+        let own = image.variants.first()?.target;
+        match own.portability {
+            Portability::Forward => own.jit_runs_on(arch.capability()).then_some(arch),
+            _ => own.jit_runs_on(arch.capability()).then_some(own),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Tests that machine code is loaded in place of the PTX from which it was compiled. The simulator's linker makes text of text, so these tests change that
+//! text to see which of both was loaded.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use kernel_audit::preload::{Preload, baked_file};
+use kernel_registry_command::bake::{Entry, read, write};
+use serde_json::Value;
+use tests::scratch_folder;
+
+use super::preload::options;
+use super::{audit, events, python, text};
+
+/// Loads the same PTX as a module, as a module with options, and as a library, and prints what its kernel stores.
+const PROGRAM: &str = r"
+host = ctypes.c_void_p()
+assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(4), 2) == 0
+CODE = b'.version 8.0\n.target sm_75\n.address_size 64\n.visible .entry store(.param .u64 out) { .reg .b64 %a; ld.param.u64 %a, [out]; st.global.u32 [%a], 1; ret; }\n'
+def stored(function):
+    args = (ctypes.c_void_p * 1)(ctypes.addressof(host))
+    assert cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, args, None) == 0
+    assert cuda.cuCtxSynchronize() == 0
+    return ctypes.c_uint32.from_address(host.value).value
+def module(*options):
+    numbers = (ctypes.c_uint * len(options))(*(option for option, _ in options))
+    values = (ctypes.c_void_p * len(options))(*(value for _, value in options))
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuModuleLoadDataEx(ctypes.byref(module), CODE, len(options), numbers, values) == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'store') == 0
+    return stored(function)
+def as_library():
+    library, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuLibraryLoadData(ctypes.byref(library), CODE, None, None, 0, None, None, 0) == 0
+    assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b'store') == 0
+    return stored(kernel)
+log = ctypes.create_string_buffer(100)
+LOG, LOG_SIZE, REGISTERS, DEBUG = 3, 4, 0, 11
+print(module(), module((LOG, ctypes.addressof(log)), (LOG_SIZE, 100)), module((REGISTERS, 64)), module((DEBUG, 1)), as_library())
+";
+
+/// Records the program, and returns the file.
+fn record() -> std::path::PathBuf {
+    let file = scratch_folder().join("ptx.preload");
+    let (output, report) = run("--record", &file);
+    assert_eq!(text(&output.stdout), "1 1 1 1 1", "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("has machine code of 2 PTX images for sm_"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(loaded(&report), ["PTX"; 5]);
+    file
+}
+
+fn run(option: &str, file: &Path) -> (std::process::Output, Value) {
+    let program = python(PROGRAM);
+    let options = options(option, file);
+    audit(&options, &["python3", "-c", &program])
+}
+
+/// What was loaded: PTX, or machine code in its place.
+fn loaded(report: &Value) -> Vec<&str> {
+    let loaded = events(report, "image").into_iter().filter(|event| event["bytes"].as_u64() < Some(300));
+    loaded.map(|event| event["subject"].as_str().unwrap()).collect()
+}
+
+/// Changes the machine code beside a preload: it stores 7.
+fn change(file: &Path, other: impl Fn(&mut Entry)) {
+    let file = baked_file(file);
+    let mut entries = read(&file).unwrap();
+    for entry in &mut entries {
+        let code = String::from_utf8(entry.code.clone()).unwrap();
+        entry.code = code.replace(", 1;", ", 7;").into_bytes();
+        other(entry);
+    }
+    write(&file, &entries).unwrap();
+}
+
+#[test]
+fn machine_code_is_loaded_in_place_of_ptx() {
+    needs_python!();
+    let file = record();
+    let preload = Preload::read(&file).unwrap();
+    let mut with: Vec<_> = preload.ptx.iter().map(|ptx| &*ptx.options).collect();
+    with.dedup();
+    assert_eq!(with, ["", "maxrregcount=64"], "{preload}");
+    change(&file, |_| {});
+    let (output, report) = run("--preload", &file);
+    // Code for a debugger is not kept.
+    assert_eq!(text(&output.stdout), "7 7 7 1 7", "{}", text(&output.stderr));
+    assert!(loaded(&report).contains(&"PTX with machine code"), "{:?}", loaded(&report));
+
+    // A further recording keeps what is there.
+    let both = file.to_str().unwrap();
+    let program = python(PROGRAM);
+    audit(&["--preload", both, "--record", both], &["python3", "-c", &program]);
+    assert_eq!(Preload::read(&file).unwrap().ptx, preload.ptx);
+    assert_eq!(text(&run("--preload", &file).0.stdout), "7 7 7 1 7");
+}
+
+#[test]
+fn machine_code_that_cannot_be_trusted_or_used_changes_nothing() {
+    needs_python!();
+    let file = record();
+    change(&file, |_| {});
+    let baked = baked_file(&file);
+    let unchanged = |words: &str| {
+        let (output, _) = run("--preload", &file);
+        assert_eq!(text(&output.stdout), "1 1 1 1 1", "{words}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(words), "{words}: {}", text(&output.stderr));
+    };
+    fs::set_permissions(&baked, Permissions::from_mode(0o666)).unwrap();
+    unchanged("others may write it");
+    fs::set_permissions(&baked, Permissions::from_mode(0o644)).unwrap();
+    let whole = fs::read(&baked).unwrap();
+    for at in [0, 20, 60, whole.len() - 5] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        fs::write(&baked, &damaged).unwrap();
+        // Of an image whose code is damaged, only that one is compiled.
+        let (output, _) = run("--preload", &file);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains("the driver compiles PTX although"),
+            "{at}: {}",
+            text(&output.stderr)
+        );
+        assert_ne!(text(&output.stdout), "7 7 7 1 7");
+    }
+    fs::write(&baked, &whole).unwrap();
+    change(&file, |entry| entry.code = b"no code".to_vec());
+    unchanged("the driver refuses machine code in it");
+    change(&file, |entry| entry.arch = "sm_50".to_owned());
+    unchanged("it has no machine code for this GPU");
+    fs::remove_file(&baked).unwrap();
+    let (output, _) = run("--preload", &file);
+    assert_eq!(text(&output.stdout), "1 1 1 1 1", "{}", text(&output.stderr));
+}
+
+#[test]
+fn baking_for_other_gpus_says_what_it_needs() {
+    needs_python!();
+    let file = record();
+    let bake = |options: &[&str]| {
+        let mut command = tests::cargo_kernels_command();
+        command.args(["audit", "bake"]).args(options);
+        command
+            .env("PATH", "/nonexistent")
+            .env_remove("CUDA_HOME")
+            .env_remove("CUDA_PATH")
+            .env_remove("VIRTUAL_ENV");
+        command.output().unwrap()
+    };
+    let output = bake(&[file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("--arch"), "{}", text(&output.stderr));
+    let empty = tests::file("empty.preload", b"kernel-registry preload 1\nstack 1024\n");
+    let output = bake(&[empty.to_str().unwrap(), "--arch", "sm_90"]);
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    let output = bake(&[file.to_str().unwrap(), "--arch", "sm_90"]);
+    if output.status.code() != Some(9) {
+        // A toolkit of the machine, in its standard folder, has compiled it.
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(read(&baked_file(&file)).unwrap().iter().any(|entry| entry.arch == "sm_90"));
+        return;
+    }
+    assert!(text(&output.stderr).contains("neither `ptxas` nor nvJitLink"), "{}", text(&output.stderr));
+}
