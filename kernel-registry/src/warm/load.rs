@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 
-use super::baked::{self, NotBaked};
+use super::baked;
 use super::code::Route;
 use super::failure::Cause;
 use super::handle::Handle;
+use super::not_baked::NotBaked;
 use super::pieces::{self, Cut};
 use super::plan::{Planned, PlannedImage};
 use super::progress::{Progress, Stage};

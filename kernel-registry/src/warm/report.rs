@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use kernel_registry_format::Printable;
 
-use super::baked::NotBaked;
 use super::causes::groups;
 use super::failure::{Failure, HookFailure};
+use super::not_baked::NotBaked;
 use super::progress::Stage;
 use super::words::{Bytes, Count};
 use crate::CudaVersion;

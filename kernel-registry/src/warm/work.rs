@@ -8,8 +8,8 @@ use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUresult;
 use kernel_registry_cuda::prime::Primed;
 
-use super::baked::NotBaked;
 use super::failure::{Cause, Failure, HookFailure};
+use super::not_baked::NotBaked;
 use super::plan::{Plan, Planned};
 use super::progress::{Progress, Stage};
 use super::{prime, ptx_version, trace};

@@ -8,7 +8,7 @@ use kernel_registry_cuda::Target;
 use kernel_registry_format::baked::{self, HEAD_LEN};
 use sha2::{Digest, Sha256};
 
-use super::NotBaked;
+use crate::warm::not_baked::NotBaked;
 
 pub(super) struct Baked {
     path: String,
