@@ -93,7 +93,7 @@ pub(crate) fn run(options: &Bake) -> Result<(), Failure> {
                 entries.push(Entry { key: image.key, arch, compiler, code });
             }
             // Text that nothing declares may be no PTX that is ever loaded.
-            Err(error) if image.recorded.is_none() => {
+            Err(error) if image.recorded.is_empty() => {
                 terminal::say(format_args!("warning: {}: {error}", image.name));
             }
             Err(error) => {

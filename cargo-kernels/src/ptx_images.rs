@@ -16,6 +16,7 @@ use kernel_registry_image::{
 };
 
 use crate::binary::Contents;
+use crate::embedded::Embedded;
 use crate::recorded::Recorded;
 
 /// An image with PTX.
@@ -23,7 +24,7 @@ pub(crate) struct PtxImage<'a> {
     /// The file that declarations name, or the place in the binary.
     pub(crate) name: String,
     /// What records say of it, if kernels are declared with it.
-    pub(crate) recorded: Option<Recorded<'a>>,
+    pub(crate) recorded: Vec<Recorded<'a>>,
     /// By which its baked code is found.
     pub(crate) key: [u8; 32],
     pub(crate) kernels: usize,
@@ -58,33 +59,25 @@ impl<'a> PtxImage<'a> {
 
     /// Those of declared kernels.
     pub(crate) fn declared(binary: &Contents<'a>) -> Vec<Self> {
-        let mut recorded: BTreeMap<usize, BTreeMap<Recorded<'a>, Vec<&str>>> = BTreeMap::new();
-        for kernel in &binary.kernels {
-            let Some(image) = Recorded::from_kernel(kernel) else { continue };
-            let length = usize::try_from(image.len).unwrap_or(usize::MAX);
-            recorded.entry(length).or_default().entry(image).or_default().push(kernel.symbol);
-        }
-        let search = Search::new(binary.data, recorded.keys().copied());
+        let embedded = Embedded::find(binary, |_| true);
+        let length = |recorded: &Recorded<'_>| usize::try_from(recorded.len).unwrap_or(usize::MAX);
+        let search = Search::new(binary.data, embedded.iter().map(|(recorded, _)| length(recorded)));
         let mut images: Vec<PtxImage<'a>> = Vec::new();
-        for (length, recorded) in recorded {
-            for bytes in search.bytes(length) {
-                let Ok(image) = read(bytes) else { continue };
-                let kernels = |symbols: &[&str]| {
-                    symbols.iter().filter(|symbol| !image.named(symbol).is_empty()).count()
-                };
-                let best = recorded.iter().map(|(image, symbols)| (kernels(symbols), image)).max();
-                let Some((1.., recorded)) = best else { continue };
-                let Some(image) = Self::new(bytes, &image) else { continue };
-                if images.iter().all(|other| other.key != image.key) {
-                    images.push(PtxImage {
-                        name: recorded.file.to_owned(),
-                        recorded: Some(*recorded),
-                        ..image
-                    });
+        for (recorded, found) in embedded.iter() {
+            // What reads the same may have other code.
+            let is_found = |image: &Image| found.image.as_deref() == Some(image);
+            for bytes in search.bytes(length(recorded)) {
+                let image = read(bytes).ok().filter(is_found).and_then(|image| Self::new(bytes, &image));
+                let Some(image) = image else { continue };
+                match images.iter_mut().find(|other| other.key == image.key) {
+                    Some(other) => other.recorded.push(*recorded),
+                    None => {
+                        let name = recorded.file.to_owned();
+                        images.push(PtxImage { name, recorded: vec![*recorded], ..image });
+                    }
                 }
             }
         }
-        images.sort_by(|a, b| a.name.cmp(&b.name));
         images
     }
 
@@ -108,7 +101,7 @@ impl<'a> PtxImage<'a> {
         let kernels = entries.map(|entry| &entry.symbol).collect::<BTreeSet<_>>().len();
         (!texts.is_empty()).then(|| PtxImage {
             name: String::new(),
-            recorded: None,
+            recorded: Vec::new(),
             key: bake::key(counting, Options::default()),
             kernels,
             code: code.map(|variant| variant.target).collect(),
@@ -184,5 +177,9 @@ pub(crate) fn baked_beside<'a>(binary: &Contents<'a>) -> BTreeMap<Recorded<'a>, 
         return BTreeMap::new();
     }
     let images = PtxImage::declared(binary).into_iter();
-    images.filter_map(|image| Some((image.recorded?, image.baked(&entries)))).collect()
+    let targets = |image: PtxImage<'a>| {
+        let baked = image.baked(&entries);
+        image.recorded.into_iter().map(move |recorded| (recorded, baked.clone()))
+    };
+    images.flat_map(targets).collect()
 }

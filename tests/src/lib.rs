@@ -307,6 +307,8 @@ mod documents {
     struct AuditCrate;
     #[doc = include_str!("../../docs/rust-kernels.md")]
     struct RustKernels;
+    #[doc = include_str!("../../docs/guide/baked.md")]
+    struct Baked;
     #[doc = include_str!("../../docs/guide/ci.md")]
     struct Ci;
     #[doc = include_str!("../../docs/guide/command.md")]

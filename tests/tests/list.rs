@@ -94,6 +94,7 @@ fn programs_get_json_as_documented() {
                 "file": "images/saxpy.ptx",
                 "bytes": fs::metadata("images/saxpy.ptx").unwrap().len(),
                 "variants": ["compute_60"],
+                "baked": [],
             },
             "copy": list["binaries"][0]["libraries"][0]["copy"],
         })

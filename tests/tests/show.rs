@@ -127,7 +127,7 @@ fn programs_get_json_as_documented() {
     assert_eq!(kernel["needs"], json!(["printf"]));
     assert_eq!(
         kernel["image"],
-        json!({"file": "images/diagnose.cubin", "bytes": 10656, "variants": ["sm_90"]})
+        json!({"file": "images/diagnose.cubin", "bytes": 10656, "variants": ["sm_90"], "baked": []})
     );
     assert_eq!(kernel["image_kind"], "cubin");
     assert_eq!(kernel["certain"], true);
