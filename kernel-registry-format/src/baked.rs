@@ -7,7 +7,7 @@
 //! | the rest | code, each at a multiple of 16 |
 //!
 //! An entry is found by its [key](key_parts), a hash of the PTX and of the compiler's options; a key has an entry for each
-//! architecture. All hashes are SHA-256, which the caller computes ([`Hash`]). A reader needs the head and the index, and then only
+//! architecture. All hashes are SHA-256, which the caller computes ([`Hash`](type@Hash)). A reader needs the head and the index, and then only
 //! the code that it wants. Any bytes are read without a panic, and without memory of their size.
 //!
 //! ```
