@@ -33,7 +33,8 @@ struct Baked {
 /// because the program may use it on each.
 pub(crate) fn find(how: How, ptx: &[u8], options: &str) -> Option<&'static [u8]> {
     /// The code that was read, by its key and its hash. The driver may use the memory as long as the process runs.
-    static READ: Locked<HashMap<([u8; 32], [u8; 32]), &'static [u8]>> = Locked::new();
+    type Read = HashMap<([u8; 32], [u8; 32]), &'static [u8]>;
+    static READ: Locked<Read> = Locked::new();
     let baked = open()?;
     let key = baked_key(ptx, options);
     let index = baked.index().ok()?;
