@@ -71,13 +71,14 @@ pub const NVRTC_LIBRARY: &str = "libkernel_registry_nvrtc.so";
 pub const NVRTC_TABLE: &str = "KERNEL_REGISTRY_NVRTC_TABLE";
 
 /// The functions of that library, in the order of the table.
-pub const NVRTC_FUNCTIONS: [&str; 20] = [
+pub const NVRTC_FUNCTIONS: [&str; 21] = [
     "dlsym",
     "nvrtcCreateProgram",
     "nvrtcDestroyProgram",
     "nvrtcCompileProgram",
     "nvrtcAddNameExpression",
     "nvrtcGetLoweredName",
+    "nvrtcSetFlowCallback",
     "nvrtcGetPTXSize",
     "nvrtcGetPTX",
     "nvrtcGetCUBINSize",

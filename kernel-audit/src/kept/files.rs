@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::{Digest, Kept};
+use super::digest::Digest;
+use super::result::Kept;
 use crate::preload::place;
 
 /// No file is larger, in bytes.
@@ -82,7 +83,7 @@ mod tests {
     use std::{env, process, thread};
 
     use super::*;
-    use crate::kept::Part;
+    use crate::kept::result::Part;
 
     fn folder(name: &str) -> std::path::PathBuf {
         env::temp_dir().join(format!("kernel-registry-kept-{name}-{}", process::id()))

@@ -8,8 +8,8 @@ pub(crate) mod waits;
 
 use std::collections::{BTreeMap, HashMap};
 use std::process;
-use std::sync::Once;
-use std::sync::atomic::Ordering;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,17 +40,24 @@ const LONG: Duration = Duration::from_millis(200);
 /// The number of looks between two samples once room for samples runs short: together one second.
 const SPARSE: u32 = 20;
 
-/// Starts the thread that watches this process.
-pub(crate) fn start() {
-    static AT_EXIT: Once = Once::new();
-    AT_EXIT.call_once(|| {
-        extern "C" fn at_exit() {
+/// Whether the watching thread was started, in this process or in the one that it was forked from.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Prepares the end of the process. In a forked child another thread's lock of the system could stand in the way.
+pub(crate) fn prepare() {
+    extern "C" fn at_exit() {
+        if STARTED.load(Ordering::Relaxed) {
             look_again();
             sample();
         }
-        // SAFETY: `at_exit` is called without arguments, and stays where it is.
-        unsafe { libc::atexit(at_exit) };
-    });
+    }
+    // SAFETY: `at_exit` is called without arguments, and stays where it is.
+    unsafe { libc::atexit(at_exit) };
+}
+
+/// Starts the thread that watches this process.
+pub(crate) fn start() {
+    STARTED.store(true, Ordering::Relaxed);
     let timeout = Audit::chosen().hang_after;
     // Without the thread the record still has the calls in progress.
     if let Err(error) = threads::start(move || watch(timeout)) {

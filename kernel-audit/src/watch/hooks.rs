@@ -48,6 +48,7 @@ pub(crate) fn prepare() -> bool {
         [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked]
             .into_iter()
             .for_each(fork::in_child);
+        hang::prepare();
         ready::start();
         // A forked child starts this again, because it has no other threads.
         recording::with_each(|| {

@@ -2,6 +2,7 @@
 
 pub(crate) mod build_id;
 pub(crate) mod library;
+pub(crate) mod link_map;
 pub(crate) mod mapped;
 pub(crate) mod real;
 pub(crate) mod symbols;

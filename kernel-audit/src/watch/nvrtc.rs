@@ -15,7 +15,7 @@ mod results;
 use std::ffi::c_void;
 
 use functions::{LINKED, hooks_of};
-use library::{FUNCTIONS, LIBRARIES};
+use library::FUNCTIONS;
 
 /// How many functions the library before all others has.
 const COUNT: usize = 1 + FUNCTIONS;
@@ -39,16 +39,3 @@ pub static KERNEL_REGISTRY_NVRTC_TABLE: Table = {
     }
     Table(all)
 };
-
-/// The functions that stand for those of each NVRTC in the process.
-static HOOKS: [HooksOfLibrary; LIBRARIES] = [
-    HooksOfLibrary(hooks_of::<0>()),
-    HooksOfLibrary(hooks_of::<1>()),
-    HooksOfLibrary(hooks_of::<2>()),
-    HooksOfLibrary(hooks_of::<3>()),
-];
-
-struct HooksOfLibrary([*const c_void; FUNCTIONS]);
-
-// SAFETY: as for the table.
-unsafe impl Sync for HooksOfLibrary {}

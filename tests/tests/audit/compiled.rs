@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use kernel_audit::preload::{Preload, images};
 use serde_json::Value;
@@ -264,6 +265,48 @@ fn a_forked_child_has_the_result_of_its_parent() {
     assert_eq!((text(&preloaded.stdout), client.compiled()), (&*plain, 0), "{}", text(&preloaded.stderr));
 }
 
+#[test]
+fn cancelled_threads_and_callbacks_end_compilations_as_without() {
+    let client = Client { way: "ends", ..Client::new(&[KERNEL]) };
+    let plain = client.plain();
+    for _ in 0..2 {
+        let begun = Instant::now();
+        let (output, _) = client.record();
+        assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));
+        // Nobody waits for the thread that is gone.
+        assert!(begun.elapsed() < Duration::from_secs(40), "{}", text(&output.stderr));
+    }
+    let (output, _) = client.preload();
+    assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));
+}
+
+#[test]
+fn libraries_that_stand_in_front_of_the_same_functions_work() {
+    let client = Client::new(&[KERNEL]);
+    // Sanitizers ask for the functions behind their own when these are called first.
+    let source = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <link.h>\n#include <pthread.h>\n\
+        int dl_iterate_phdr(int (*see)(struct dl_phdr_info *, size_t, void *), void *data) {\n\
+        static int (*next)(int (*)(struct dl_phdr_info *, size_t, void *), void *);\n\
+        if (!next) next = dlsym(RTLD_NEXT, \"dl_iterate_phdr\");\n return next(see, data); }\n\
+        int pthread_mutex_lock(pthread_mutex_t *lock) { static int (*next)(pthread_mutex_t *);\n\
+        if (!next) next = dlsym(RTLD_NEXT, \"pthread_mutex_lock\");\n return next(lock); }\n\
+        int nvrtcCompileProgram(void *program, int count, const char **options) {\n\
+        int (*next)(void *, int, const char **) = dlsym(RTLD_NEXT, \"nvrtcCompileProgram\");\n\
+        return next ? next(program, count, options) : -1; }\n";
+    let (path, library) = (client.folder.join("front.c"), client.folder.join("front.so"));
+    fs::write(&path, source).unwrap();
+    cc(&["-shared", "-fPIC", "-w", "-o", library.to_str().unwrap(), path.to_str().unwrap(), "-ldl"]);
+    for program in &programs()[1..] {
+        let client = Client { program: program.clone(), ..Client::new(&[KERNEL, KERNEL]) };
+        let plain = client.plain();
+        let mut command = simulated();
+        command.env("LD_PRELOAD", &library).arg("--record").arg(client.file()).arg("--");
+        client.configure(&mut command);
+        let output = command.output().unwrap();
+        assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));
+    }
+}
+
 /// The file of the only result that a client has recorded.
 fn kept_file(client: &Client) -> PathBuf {
     let files = fs::read_dir(images(&client.file())).unwrap().map(|entry| entry.unwrap().path());
@@ -364,7 +407,7 @@ fn other_names_are_found_as_without_the_library() {
     let source = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n\
         int puts(const char *text) { int (*next)(const char *) = dlsym(RTLD_NEXT, \"puts\"); return next && next != puts ? next(text) : 9; }\n\
         int main(void) { int (*own)(const char *) = dlsym(RTLD_DEFAULT, \"puts\"); puts(\"found\"); char *none = dlsym(RTLD_DEFAULT, \"n\");\n\
-        return own != puts || none || !dlerror() || dlsym(RTLD_DEFAULT, \"nvrtcNothing\") || dlsym(RTLD_DEFAULT, \"nvrtcCompileProgram\") == 0; }\n";
+        return own != puts || none || !dlerror() || dlsym(RTLD_DEFAULT, \"nvrtcNothing\") || dlsym(RTLD_DEFAULT, \"nvrtcCompileProgram\"); }\n";
     let (path, program) = (folder.join("next.c"), folder.join("next"));
     fs::write(&path, source).unwrap();
     cc(&["-rdynamic", "-w", "-o", program.to_str().unwrap(), path.to_str().unwrap(), "-ldl"]);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::key::Parts;
 use super::library::{
     self, ADD_NAME, AddName, COMPILE, CREATE, Compile, Create, DESTROY, Data, Destroy, FUNCTIONS, LIBRARIES,
-    LOWERED, Lowered, Nvrtc, PARTS, RESULTS, Size, Texts,
+    LOWERED, Lowered, Nvrtc, PARTS, RESULTS, SET_CALLBACK, SetCallback, Size, Texts,
 };
 use super::programs::{self, Given, Handle, Program};
 use super::record::{Compilation, record};
@@ -22,12 +22,26 @@ pub(super) const LINKED: usize = LIBRARIES;
 
 /// Answers of NVRTC.
 const SUCCESS: c_int = 0;
+const INVALID_INPUT: c_int = 3;
 const TOO_LATE_TO_ADD_NAMES: c_int = 8;
 const NO_SUCH_NAME: c_int = 10;
 const INTERNAL_ERROR: c_int = 11;
 
 /// What stands for a function that an NVRTC does not have.
 const MISSING: u32 = u32::MAX;
+
+/// The functions that stand for those of each NVRTC in the process.
+pub(super) static HOOKS: [HooksOfLibrary; LIBRARIES] = [
+    HooksOfLibrary(hooks_of::<0>()),
+    HooksOfLibrary(hooks_of::<1>()),
+    HooksOfLibrary(hooks_of::<2>()),
+    HooksOfLibrary(hooks_of::<3>()),
+];
+
+pub(super) struct HooksOfLibrary(pub(super) [*const c_void; FUNCTIONS]);
+
+// SAFETY: the addresses are those of functions, and are never changed.
+unsafe impl Sync for HooksOfLibrary {}
 
 /// The addresses of the functions for the library of this number.
 pub(super) const fn hooks_of<const NUMBER: usize>() -> [*const c_void; FUNCTIONS] {
@@ -37,6 +51,7 @@ pub(super) const fn hooks_of<const NUMBER: usize>() -> [*const c_void; FUNCTIONS
         compile::<NUMBER> as *const c_void,
         add_name::<NUMBER> as *const c_void,
         lowered_name::<NUMBER> as *const c_void,
+        set_callback::<NUMBER> as *const c_void,
         size::<NUMBER, 0> as *const c_void,
         data::<NUMBER, 0> as *const c_void,
         size::<NUMBER, 1> as *const c_void,
@@ -56,8 +71,8 @@ pub(super) const fn hooks_of<const NUMBER: usize>() -> [*const c_void; FUNCTIONS
 
 /// The NVRTC that made a program, or that the caller means, and its number.
 fn behind<const NUMBER: usize>(program: Handle) -> Option<(&'static Nvrtc, usize)> {
-    let number = match programs::find(program) {
-        Some(program) => program.library,
+    let number = match programs::library_of(program) {
+        Some(library) => library,
         None if NUMBER < LINKED => NUMBER,
         None => library::number_for_caller()?,
     };
@@ -98,7 +113,10 @@ unsafe extern "C" fn create<const NUMBER: usize>(
         Parts::new(CStr::from_ptr(text).to_bytes(), name, &headers)
     };
     // SAFETY: NVRTC has stored the handle there.
-    programs::add(unsafe { *out }, Program { library: number, parts, given: None });
+    programs::add(
+        unsafe { *out },
+        Program { library: number, parts, has_callback: false, given: None, earlier: Vec::new() },
+    );
     answer
 }
 
@@ -145,6 +163,19 @@ unsafe extern "C" fn add_name<const NUMBER: usize>(program: Handle, name: *const
     answer
 }
 
+/// `nvrtcSetFlowCallback`, after which the program itself can end its compilation.
+unsafe extern "C" fn set_callback<const NUMBER: usize>(
+    program: Handle,
+    callback: *const c_void,
+    payload: *mut c_void,
+) -> c_int {
+    programs::change(program, |program| program.has_callback = !callback.is_null());
+    // SAFETY: this is its type.
+    let real: Option<SetCallback> = unsafe { real::<NUMBER, _>(program, SET_CALLBACK) };
+    // SAFETY: the arguments are the caller's.
+    real.map_or(INTERNAL_ERROR, |real| unsafe { real(program, callback, payload) })
+}
+
 /// `nvrtcCompileProgram`
 #[inline(never)]
 unsafe extern "C" fn compile<const NUMBER: usize>(program: Handle, count: c_int, options: Texts) -> c_int {
@@ -154,16 +185,26 @@ unsafe extern "C" fn compile<const NUMBER: usize>(program: Handle, count: c_int,
     let Some(real) = (unsafe { nvrtc.function::<Compile>(COMPILE) }) else { return INTERNAL_ERROR };
     // SAFETY: the arguments are the caller's.
     let real = || unsafe { real(program, count, options) };
-    let Some(Program { parts, .. }) = programs::find(program).filter(|_| hooks::prepare()) else {
-        return real();
+    let known = programs::find(program).filter(|_| hooks::prepare());
+    let Some(Program { parts, has_callback, given: before, .. }) = known else { return real() };
+    let real = || {
+        programs::change(program, |program| program.earlier.extend(program.given.take()));
+        let answer = real();
+        if answer == INVALID_INPUT {
+            // It has changed nothing.
+            programs::change(program, |program| program.given = before);
+        }
+        answer
     };
     let begun = now();
     // SAFETY: the program passes so many options.
     let options = unsafe { bytes_of(options, count) };
     let compilation = Compilation { nvrtc, parts: &parts, options: &options, begun, hook };
-    // What was given back before is that of other options.
-    programs::change(program, |program| program.given = None);
-    let key = match nvrtc.identity().and_then(|compiler| parts.key(&options, compiler)) {
+    let key = match has_callback {
+        true => Err("a function of the program can end the compilation".to_owned()),
+        false => nvrtc.identity().and_then(|compiler| parts.key(&options, compiler)),
+    };
+    let key = match key {
         Ok(key) => key,
         Err(why) => {
             let answer = real();
@@ -176,7 +217,10 @@ unsafe extern "C" fn compile<const NUMBER: usize>(program: Handle, count: c_int,
             let lowered =
                 kept.names.iter().filter_map(|(_, lowered)| CString::new(lowered.clone()).ok()).collect();
             record(&compilation, Ok(&kept), SUCCESS, kept.size());
-            programs::change(program, |program| program.given = Some(Arc::new(Given { kept, lowered })));
+            programs::change(program, |program| {
+                let given = Arc::new(Given { kept, lowered });
+                program.earlier.extend(program.given.replace(given));
+            });
             return SUCCESS;
         }
         Found::Missing(compiling) => compiling,
@@ -252,10 +296,10 @@ unsafe extern "C" fn lowered_name<const NUMBER: usize>(
     // SAFETY: the name ends with a zero.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     let found = given.kept.names.iter().position(|(its, _)| its == name);
-    let Some(found) = found.and_then(|index| given.lowered.get(index)) else { return NO_SUCH_NAME };
-    // SAFETY: the program has room for a pointer there. The text stays until the program is destroyed, or compiled again.
-    unsafe { *lowered = found.as_ptr() };
-    SUCCESS
+    let found = found.and_then(|index| given.lowered.get(index));
+    // SAFETY: the program has room for a pointer there. The text stays until the program is destroyed.
+    unsafe { *lowered = found.map_or(ptr::null(), |found| found.as_ptr()) };
+    if found.is_some() { SUCCESS } else { NO_SUCH_NAME }
 }
 
 /// The function that returns the size of a result, such as `nvrtcGetPTXSize`.

@@ -1,10 +1,12 @@
 //! The NVRTC libraries of the process: several packages of Python bring one each.
 
+use std::collections::BTreeSet;
+use std::env;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem;
 use std::path::Path;
 use std::ptr;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use super::programs::Handle;
 use crate::kept::{Digest, Hasher};
@@ -12,10 +14,11 @@ use crate::variables::{NVRTC_FUNCTIONS, NVRTC_LIBRARY};
 use crate::watch::caller;
 use crate::watch::loader::build_id;
 use crate::watch::loader::mapped::{self, Mapped};
-use crate::watch::loader::symbols::Symbols;
+use crate::watch::loader::symbols::{self, Symbols};
 use crate::watch::process::fork;
+use crate::watch::process::locked::Locked;
 
-/// The most libraries whose functions `dlsym` finds here. A program that opens more gets the further ones as they are.
+/// How many libraries have hooks of their own, which `dlsym` returns. A program that opens more gets the functions of the further ones as they are.
 pub(super) const LIBRARIES: usize = 4;
 
 /// The functions, in the order in which hooks and libraries have them. Those of a result come in pairs: one returns its size, the next its bytes.
@@ -30,13 +33,14 @@ pub(super) const COMPILE: usize = 2;
 pub(super) const ADD_NAME: usize = 3;
 const COMPILE_NAME: &CStr = c"nvrtcCompileProgram";
 pub(super) const LOWERED: usize = 4;
+pub(super) const SET_CALLBACK: usize = 5;
 /// The first function of a result.
-pub(super) const RESULTS: usize = 5;
+pub(super) const RESULTS: usize = 6;
 /// How many results a program can have.
 pub(super) const PARTS: usize = (FUNCTIONS - RESULTS) / 2;
 
 /// Functions that change nothing of a result that is kept. A library with others may have results that are not known here.
-const OTHERS: [&[u8]; 12] = [
+const OTHERS: [&[u8]; 11] = [
     b"nvrtcVersion",
     b"nvrtcGetErrorString",
     b"nvrtcGetNumSupportedArchs",
@@ -45,7 +49,6 @@ const OTHERS: [&[u8]; 12] = [
     b"nvrtcGetPCHHeapSize",
     b"nvrtcGetPCHHeapSizeRequired",
     b"nvrtcSetPCHHeapSize",
-    b"nvrtcSetFlowCallback",
     b"nvrtcGetBundledHeadersInfo",
     b"nvrtcInstallBundledHeaders",
     b"nvrtcRemoveBundledHeaders",
@@ -54,50 +57,80 @@ const OTHERS: [&[u8]; 12] = [
 /// An NVRTC in the process.
 pub(super) struct Nvrtc {
     base: u64,
+    /// The build id.
+    id: Option<String>,
     functions: [u64; FUNCTIONS],
     version: u64,
     identity: OnceLock<Result<Digest, String>>,
 }
 
-static ALL: Mutex<Vec<&'static Nvrtc>> = Mutex::new(Vec::new());
+/// All that were found, never removed: programs keep their numbers.
+static ALL: Locked<Vec<&'static Nvrtc>> = Locked::new();
 
-/// The library at this place in the order in which they were found.
+/// The library of this number.
 pub(super) fn at(number: usize) -> Option<&'static Nvrtc> {
-    fork::undivided(|| ALL.lock().unwrap_or_else(PoisonError::into_inner).get(number).copied())
+    ALL.lock_inherited().get(number).copied()
 }
 
-/// The number of the library that has a function at this address, if it is an NVRTC.
-pub(super) fn number_at(address: u64) -> Option<usize> {
-    number(&|file| file.segment_at(address, 1).is_some())
+/// What has a function at an address.
+pub(super) enum Found {
+    /// The NVRTC of this number.
+    Library(usize),
+    /// The library before all others.
+    InFront,
+    Other,
 }
 
-/// The number of the library that calls of the current thread mean, which the loader would have linked: the only one in the process, or the one that
-/// the caller's file needs.
-pub(super) fn number_for_caller() -> Option<usize> {
-    let mut bases = Vec::new();
+/// Finds what has a function at this address.
+pub(super) fn at_address(address: u64) -> Found {
+    let mut found = Found::Other;
+    let mut nvrtc = None;
     mapped::each(&mut |file| {
-        let is_one =
-            Symbols::read(file).is_some_and(|symbols| symbols.find(COMPILE_NAME.to_bytes()).is_some());
-        bases.extend((is_one && !is_in_front(file)).then_some(file.base));
+        let is_it = file.segment_at(address, 1).is_some();
+        if is_it && is_in_front(file) {
+            found = Found::InFront;
+        } else if is_it {
+            nvrtc = Nvrtc::read(file);
+        }
+        is_it
+    });
+    nvrtc.map_or(found, |nvrtc| Found::Library(number(nvrtc)))
+}
+
+/// The number of the library that calls of the current thread mean, which the loader would have linked: the only one in the process, or the only one
+/// that another library needs, or the one that the caller's file needs.
+pub(super) fn number_for_caller() -> Option<usize> {
+    let (mut all, mut needed) = (Vec::new(), Vec::<Vec<u8>>::new());
+    mapped::each(&mut |file| {
+        let Some(symbols) = Symbols::read(file).filter(|_| !is_in_front(file)) else { return false };
+        needed.extend(symbols.needed().filter(|name| name.starts_with(b"libnvrtc")).map(<[u8]>::to_vec));
+        if let Some(nvrtc) = Nvrtc::read(file) {
+            all.push((nvrtc, file.name.to_vec(), symbols.soname().map(<[u8]>::to_vec)));
+        }
         false
     });
-    let base = match bases[..] {
-        [] => return None,
-        [only] => only,
-        [first, ..] => needed_by_caller(&bases).unwrap_or(first),
+    let is_needed = |(_, path, soname): &(Nvrtc, Vec<u8>, Option<Vec<u8>>)| {
+        let file = path.rsplit(|byte| *byte == b'/').next();
+        needed.iter().any(|name| soname.as_ref() == Some(name) || file == Some(name))
     };
-    number(&|file| file.base == base)
+    if all.len() > 1 && all.iter().any(is_needed) {
+        all.retain(is_needed);
+    }
+    let bases: Vec<_> = all.iter().map(|(nvrtc, ..)| nvrtc.base).collect();
+    let by_caller = if bases.len() > 1 { needed_by_caller(&bases) } else { None };
+    let chosen = by_caller.and_then(|base| bases.iter().position(|its| *its == base)).unwrap_or(0);
+    (chosen < all.len()).then(|| number(all.swap_remove(chosen).0))
 }
 
 /// Whether a file is the library before all others, whose functions jump to ours.
-pub(super) fn is_in_front(file: &Mapped<'_>) -> bool {
+fn is_in_front(file: &Mapped<'_>) -> bool {
     file.name.ends_with(NVRTC_LIBRARY.as_bytes())
 }
 
 /// Which of these libraries the file of the caller needs.
 fn needed_by_caller(bases: &[u64]) -> Option<u64> {
     let caller = caller::base_of_caller()?;
-    let needed = crate::watch::loader::symbols::find_from(caller, COMPILE_NAME)?;
+    let needed = symbols::find_from(caller, COMPILE_NAME)?;
     let mut found = None;
     mapped::each(&mut |file| {
         found = (bases.contains(&file.base) && file.segment_at(needed, 1).is_some()).then_some(file.base);
@@ -106,28 +139,18 @@ fn needed_by_caller(bases: &[u64]) -> Option<u64> {
     found
 }
 
-/// The number of the file that is meant, if it is an NVRTC. A new one is added, unless there are too many.
-fn number(is_meant: &dyn Fn(&Mapped<'_>) -> bool) -> Option<usize> {
-    let mut found = None;
-    mapped::each(&mut |file| {
-        let is_it = is_meant(file);
-        if is_it && !is_in_front(file) {
-            found = Nvrtc::read(file);
+/// The number of a library. A library that was closed may have left its address to another build.
+fn number(found: Nvrtc) -> usize {
+    let mut all = ALL.lock_inherited();
+    let is_it =
+        |its: &&'static Nvrtc| (its.base, &its.id, its.functions) == (found.base, &found.id, found.functions);
+    match all.iter().position(is_it) {
+        Some(known) => known,
+        None => {
+            all.push(Box::leak(Box::new(found)));
+            all.len() - 1
         }
-        is_it
-    });
-    let found = found?;
-    fork::undivided(|| {
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        // A library that was closed may have left its address to another one.
-        if let Some(known) =
-            all.iter().position(|its| (its.base, its.functions) == (found.base, found.functions))
-        {
-            return Some(known);
-        }
-        let number = all.len();
-        (number < LIBRARIES).then(|| all.push(Box::leak(Box::new(found)))).map(|()| number)
-    })
+    }
 }
 
 impl Nvrtc {
@@ -140,7 +163,8 @@ impl Nvrtc {
         }
         let has_all =
             [CREATE, DESTROY, COMPILE, ADD_NAME, LOWERED].iter().all(|index| functions[*index] != 0);
-        has_all.then(|| Nvrtc { base: file.base, functions, version, identity: OnceLock::new() })
+        let id = build_id::read(file);
+        has_all.then(|| Nvrtc { base: file.base, id, functions, version, identity: OnceLock::new() })
     }
 
     /// The function at this place in the list, as a pointer of its type.
@@ -172,11 +196,11 @@ impl Nvrtc {
     }
 
     fn identify(&self) -> Result<Digest, String> {
-        let (mut path, mut id, mut unknown) = (None, None, None);
+        let (mut path, mut unknown) = (None, None);
         mapped::each(&mut |file| {
             let is_it = file.base == self.base;
             if is_it {
-                (path, id) = (file.path(), build_id::read(file));
+                path = file.path();
                 let symbols = Symbols::read(file);
                 let name = symbols.and_then(|symbols| symbols.names_defined().find(|name| !is_known(name)));
                 unknown = name.map(|name| String::from_utf8_lossy(name).into_owned());
@@ -187,14 +211,39 @@ impl Nvrtc {
             return Err(format!("this NVRTC has `{name}`, which is not known here"));
         }
         let (major, minor) = self.version().ok_or("this NVRTC does not tell its version")?;
-        let id = id.ok_or("this NVRTC has no build id")?;
-        let builtins = path.as_deref().and_then(Path::parent);
-        let builtins = builtins.map(|folder| folder.join(format!("libnvrtc-builtins.so.{major}.{minor}")));
-        let builtins = builtins.as_deref().and_then(build_id::read_file);
-        let builtins = builtins.ok_or("there are no builtins with a build id beside this NVRTC")?;
+        let id = self.id.as_ref().ok_or("this NVRTC has no build id")?;
+        let path = path.ok_or("the file of this NVRTC is not known")?;
+        let builtins = builtins(&path, &format!("libnvrtc-builtins.so.{major}.{minor}"))?;
         let mut hasher = Hasher::new("NVRTC");
         hasher.add(format!("{major}.{minor} {id} {builtins}").as_bytes());
         Ok(hasher.digest())
+    }
+}
+
+/// The build id of the builtins that an NVRTC at this path uses: those that are open, or else those beside it, unless the loader would find others first.
+fn builtins(nvrtc: &Path, name: &str) -> Result<String, String> {
+    const NONE: &str = "there are no builtins with a build id beside this NVRTC";
+    let mut open = BTreeSet::new();
+    mapped::each(&mut |file| {
+        if file.name.rsplit(|byte| *byte == b'/').next() == Some(name.as_bytes()) {
+            open.insert(build_id::read(file));
+        }
+        false
+    });
+    match (open.len(), open.pop_first().flatten()) {
+        (0, _) => {}
+        (1, Some(id)) => return Ok(id),
+        _ => return Err("several builtins of this NVRTC are open, or one without a build id".to_owned()),
+    }
+    let beside = nvrtc.with_file_name(name);
+    let id = build_id::read_file(&beside).ok_or(NONE)?;
+    let folders = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let others = env::split_paths(&folders).map(|folder| folder.join(name)).filter(|path| path.exists());
+    match others.into_iter().find(|path| build_id::read_file(path).as_ref() != Some(&id)) {
+        Some(other) => {
+            Err(format!("`{}` may be used in place of the builtins beside this NVRTC", other.display()))
+        }
+        None => Ok(id),
     }
 }
 
@@ -210,6 +259,7 @@ pub(super) type Destroy = unsafe extern "C" fn(*mut Handle) -> c_int;
 pub(super) type Compile = unsafe extern "C" fn(Handle, c_int, Texts) -> c_int;
 pub(super) type AddName = unsafe extern "C" fn(Handle, *const c_char) -> c_int;
 pub(super) type Lowered = unsafe extern "C" fn(Handle, *const c_char, *mut *const c_char) -> c_int;
+pub(super) type SetCallback = unsafe extern "C" fn(Handle, *const c_void, *mut c_void) -> c_int;
 pub(super) type Size = unsafe extern "C" fn(Handle, *mut usize) -> c_int;
 pub(super) type Data = unsafe extern "C" fn(Handle, *mut c_char) -> c_int;
 pub(super) type Texts = *const *const c_char;

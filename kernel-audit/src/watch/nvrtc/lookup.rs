@@ -5,10 +5,10 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::HOOKS;
-use super::library::{self, names};
-use crate::watch::loader::mapped;
-use crate::watch::loader::symbols::Symbols;
+use super::functions::HOOKS;
+use super::library::{self, Found, names};
+use crate::variables::NVRTC_LIBRARY;
+use crate::watch::loader::link_map;
 
 /// The `dlsym` behind, once it was looked for.
 static REAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -19,6 +19,9 @@ static REAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 #[unsafe(naked)]
 pub(super) extern "C" fn dlsym(_library: *mut c_void, _name: *const c_char) -> *mut c_void {
     naked_asm!(
+        // `RTLD_NEXT` depends on the caller.
+        "cmp rdi, -1",
+        "je 2f",
         "test rsi, rsi",
         "je 2f",
         "cmp byte ptr [rsi], 110",
@@ -56,6 +59,8 @@ pub(super) extern "C" fn dlsym(_library: *mut c_void, _name: *const c_char) -> *
 #[unsafe(naked)]
 pub(super) extern "C" fn dlsym(_library: *mut c_void, _name: *const c_char) -> *mut c_void {
     naked_asm!(
+        "cmn x0, #1",
+        "b.eq 2f",
         "cbz x1, 2f",
         "ldrb w9, [x1]",
         "cmp w9, #110",
@@ -92,17 +97,11 @@ pub(super) extern "C" fn dlsym(_library: *mut c_void, _name: *const c_char) -> *
 }
 
 /// Finds the `dlsym` of the first library behind the one that is before all others: glibc's, or that of another library which stands in front of it.
+/// Makes no call: a sanitizer that asks for the functions behind its own has none of them yet.
 extern "C" fn look_up() -> *mut c_void {
-    let (mut is_behind, mut found) = (false, None);
-    mapped::each(&mut |file| {
-        if is_behind {
-            found = Symbols::read(file).and_then(|symbols| symbols.find(b"dlsym"));
-        }
-        is_behind |= library::is_in_front(file);
-        found.is_some()
-    });
-    let found =
-        found.map_or(nothing as *mut c_void, |found| ptr::with_exposed_provenance_mut(found as usize));
+    // SAFETY: the first name is looked up while libraries are initialized, before any can be closed.
+    let found = unsafe { link_map::find_after(NVRTC_LIBRARY.as_bytes(), b"dlsym") };
+    let found = found.map_or(nothing as *mut c_void, ptr::with_exposed_provenance_mut);
     REAL.store(found, Ordering::Relaxed);
     found
 }
@@ -128,6 +127,10 @@ extern "C" fn find(library: *mut c_void, name: *const c_char) -> *mut c_void {
     let name = unsafe { CStr::from_ptr(name) };
     let index = names().iter().position(|its| its.as_bytes() == name.to_bytes());
     let Some(index) = index else { return theirs };
-    let hook = library::number_at(theirs.addr() as u64).and_then(|number| HOOKS.get(number));
-    hook.map_or(theirs, |hooks| hooks.0[index].cast_mut())
+    match library::at_address(theirs.addr() as u64) {
+        // Without this library the name would not be found.
+        Found::InFront if library::number_for_caller().is_none() => ptr::null_mut(),
+        Found::Library(number) => HOOKS.get(number).map_or(theirs, |hooks| hooks.0[index].cast_mut()),
+        _ => theirs,
+    }
 }

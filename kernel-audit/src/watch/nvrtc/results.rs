@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::mem;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,9 @@ use crate::options::Audit;
 use crate::preload::images;
 use crate::watch::preload;
 use crate::watch::process::fork;
+use crate::watch::process::locked::Locked;
 use crate::watch::process::say::say;
+use crate::watch::process::system::thread_number;
 use crate::watch::record::recording::may_be;
 
 /// The most bytes of results in memory.
@@ -25,18 +28,16 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 struct State {
     by_key: HashMap<Digest, Arc<Kept>>,
     bytes: u64,
-    /// The programs that are being compiled, each with the process that does it: a forked child lacks that thread.
-    compiling: HashSet<(Digest, u32)>,
+    /// The programs that are being compiled, each with the process and the thread that does it.
+    compiling: HashMap<Digest, (u32, u32)>,
+    /// Programs that failed, or for whose results there was no room. Nobody waits for these again.
+    without_result: HashSet<Digest>,
     /// Whether it was said that a result cannot be written, or read.
     was_said: bool,
 }
 
-/// Only used while no thread forks, so a child finds it as it was.
-static STATE: Mutex<Option<State>> = Mutex::new(None);
-
-fn with<T>(act: impl FnOnce(&mut State) -> T) -> T {
-    fork::undivided(|| act(STATE.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default()))
-}
+/// A forked child has the results of its parent.
+static STATE: Locked<State> = Locked::new();
 
 /// What to do for a program.
 pub(super) enum Found {
@@ -47,34 +48,54 @@ pub(super) enum Found {
 }
 
 /// A program that this thread compiles. Other threads that compile the same wait until this is dropped.
-pub(super) struct Compiling(Digest, u32);
+pub(super) struct Compiling {
+    key: Digest,
+    by: (u32, u32),
+}
 
 impl Drop for Compiling {
     fn drop(&mut self) {
-        with(|state| state.compiling.remove(&(self.0, self.1)));
+        let mut state = STATE.lock_inherited();
+        if state.compiling.get(&self.key) == Some(&self.by) {
+            state.compiling.remove(&self.key);
+        }
+        if !state.by_key.contains_key(&self.key) {
+            state.without_result.insert(self.key);
+        }
     }
 }
 
 /// Finds a result: in memory, or in the folder beside the preload. Waits for another thread that compiles the same.
 pub(super) fn find(key: Digest) -> Found {
-    let (begun, process) = (Instant::now(), fork::generation());
+    let (begun, by) = (Instant::now(), (fork::generation(), thread_number()));
     loop {
-        let found = with(|state| match state.by_key.get(&key) {
-            Some(kept) => Some(Some(kept.clone())),
-            None if state.compiling.insert((key, process)) || begun.elapsed() > TIMEOUT => Some(None),
-            None => None,
-        });
-        match found {
-            Some(Some(kept)) => return Found::Kept(kept),
-            Some(None) => break,
-            None => thread::sleep(STEP),
+        let mut state = STATE.lock_inherited();
+        if let Some(kept) = state.by_key.get(&key) {
+            return Found::Kept(kept.clone());
         }
+        let other = state.compiling.get(&key).copied().filter(|_| !state.without_result.contains(&key));
+        match other.filter(|other| *other != by && is_there(*other)) {
+            Some(_) if begun.elapsed() < TIMEOUT => {}
+            _ => {
+                state.compiling.insert(key, by);
+                break;
+            }
+        }
+        drop(state);
+        thread::sleep(STEP);
     }
-    let compiling = Compiling(key, process);
+    let compiling = Compiling { key, by };
     match preloaded(&key) {
         Some(kept) => Found::Kept(remember(kept)),
         None => Found::Missing(compiling),
     }
+}
+
+/// Whether a thread is one of this process, and has not ended: a thread that is cancelled leaves its compilation without a word.
+fn is_there((generation, thread): (u32, u32)) -> bool {
+    // SAFETY: signal 0 is none, and only asks for the thread.
+    generation == fork::generation()
+        && unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, 0) } == 0
 }
 
 /// Keeps a result, for this process and for the recording.
@@ -94,12 +115,11 @@ pub(super) fn keep(kept: Kept) {
 
 fn remember(kept: Kept) -> Arc<Kept> {
     let kept = Arc::new(kept);
-    with(|state| {
-        if state.bytes + kept.size() <= MOST {
-            state.bytes += kept.size();
-            state.by_key.insert(kept.key, kept.clone());
-        }
-    });
+    let mut state = STATE.lock_inherited();
+    if state.bytes + kept.size() <= MOST {
+        state.bytes += kept.size();
+        state.by_key.insert(kept.key, kept.clone());
+    }
     kept
 }
 
@@ -123,7 +143,8 @@ fn preloaded(key: &Digest) -> Option<Kept> {
 
 /// Says the first of such messages: there can be one for each program.
 fn say_once(text: &str) {
-    if !with(|state| std::mem::replace(&mut state.was_said, true)) {
+    let was_said = mem::replace(&mut STATE.lock_inherited().was_said, true);
+    if !was_said {
         say(text);
     }
 }

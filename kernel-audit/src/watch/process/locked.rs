@@ -1,10 +1,11 @@
 //! Defines a lock that is never found locked in a forked child. The child lacks the parent's threads, which could
 //! unlock it.
 
+use std::mem;
 use std::ops::DerefMut;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 use crate::watch::process::fork;
 
@@ -22,6 +23,25 @@ struct Value<T> {
 impl<T: Default + 'static> Locked<T> {
     pub(crate) const fn new() -> Self {
         Locked(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// Waits for the lock. A forked child has the value of its parent, unless another thread of the parent was changing it.
+    pub(crate) fn lock_inherited(&self) -> impl DerefMut<Target = T> {
+        let (value, generation) = (self.0.load(Ordering::Acquire), fork::generation());
+        // SAFETY: the pointer is null, or came from a box that is never freed.
+        if let Some(parents) = unsafe { value.as_ref() }.filter(|value| value.generation != generation) {
+            let inherited = match parents.lock.try_lock() {
+                Ok(mut value) => mem::take(&mut *value),
+                Err(TryLockError::Poisoned(value)) => mem::take(&mut *value.into_inner()),
+                Err(TryLockError::WouldBlock) => T::default(),
+            };
+            let new = Box::into_raw(Box::new(Value { generation, lock: Mutex::new(inherited) }));
+            if self.0.compare_exchange(value, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                // SAFETY: the box was created above, and no other thread has its pointer.
+                drop(unsafe { Box::from_raw(new) });
+            }
+        }
+        self.lock()
     }
 
     /// Waits for the lock, and creates the value if there is none.

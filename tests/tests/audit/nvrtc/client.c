@@ -13,6 +13,7 @@ typedef struct Program Program;
     one(nvrtcCreateProgram, (Program **, const char *, const char *, int, const char **, const char **))               \
     one(nvrtcDestroyProgram, (Program **)) one(nvrtcAddNameExpression, (Program *, const char *))                       \
     one(nvrtcCompileProgram, (Program *, int, const char **))                                                          \
+    one(nvrtcSetFlowCallback, (Program *, int (*)(void *, void *), void *))                                            \
     one(nvrtcGetLoweredName, (Program *, const char *, const char **))                                                 \
     one(nvrtcGetPTXSize, (Program *, size_t *)) one(nvrtcGetPTX, (Program *, char *))                                   \
     one(nvrtcGetCUBINSize, (Program *, size_t *)) one(nvrtcGetCUBIN, (Program *, char *))                               \
@@ -84,6 +85,32 @@ static void *in_thread(void *text) {
     return (void *)length;
 }
 
+static int cancels(void *one, void *two) { return 1; }
+
+// A thread is cancelled while it compiles, and then the same is compiled with a callback and without.
+static int ends(char *text) {
+    pthread_t thread;
+    Program *program;
+    const char *lowered = "none", *before;
+    pthread_create(&thread, NULL, in_thread, text);
+    usleep(20000);
+    pthread_cancel(thread);
+    pthread_join(thread, NULL);
+    shared.nvrtcCreateProgram(&program, text, NULL, 0, NULL, NULL);
+    shared.nvrtcAddNameExpression(program, "k");
+    shared.nvrtcSetFlowCallback(program, cancels, NULL);
+    printf("cancelled %d\n", shared.nvrtcCompileProgram(program, 0, NULL));
+    shared.nvrtcSetFlowCallback(program, NULL, NULL);
+    printf("compiled %d", shared.nvrtcCompileProgram(program, 0, NULL));
+    printf(" %d", shared.nvrtcGetLoweredName(program, "other", &lowered));
+    printf(" %s", lowered == NULL || !strcmp(lowered, "none") ? "nothing" : lowered);
+    printf(" %d", shared.nvrtcGetLoweredName(program, "k", &before));
+    const char *options[] = {"-other"};
+    printf(" %d", shared.nvrtcCompileProgram(program, 1, options));
+    printf(" %s\n", before);
+    return 0;
+}
+
 int main(int count, char **arguments) {
     shared = open_library(arguments[1]);
     if (!strcmp(arguments[2], "threads")) {
@@ -93,6 +120,7 @@ int main(int count, char **arguments) {
         for (int i = 0; i < 8; i++) pthread_join(threads[i], &length), printf("%zu\n", (size_t)length);
         return 0;
     }
+    if (!strcmp(arguments[2], "ends")) return ends(arguments[3]);
     if (!strcmp(arguments[2], "both")) compile(open_library(arguments[3]), arguments[4], 0);
     for (int i = strcmp(arguments[2], "both") ? 3 : 4; i < count; i++) compile(shared, arguments[i], !strcmp(arguments[2], "fork"));
     return 0;

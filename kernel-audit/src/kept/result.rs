@@ -1,0 +1,158 @@
+//! A result of NVRTC, and the bytes of its file.
+
+use std::io;
+
+use super::digest::Digest;
+
+/// The first bytes of a file. The number is that of its format.
+const MAGIC: &[u8; 8] = b"KRNVRTC1";
+
+/// The most parts and names that a file can have.
+const MOST: u32 = 1 << 16;
+
+/// What NVRTC made of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// The digest of all that the result depends on.
+    pub(crate) key: Digest,
+    /// The name of the program, as its author gave it, or a kernel of it.
+    pub(crate) name: String,
+    /// How long it took to compile, in nanoseconds.
+    pub(crate) took: u64,
+    /// What the functions of NVRTC that return results answered, in their order.
+    pub(crate) parts: Vec<Part>,
+    /// Names in the program, and how the compiler has lowered them.
+    pub(crate) names: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// What one function of NVRTC answered, such as `nvrtcGetPTX`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The answer: 0 is success.
+    pub(crate) answer: u32,
+    /// The bytes that it stored.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Kept {
+    /// The size of the results in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes.len() as u64).sum()
+    }
+
+    /// The bytes of its file.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        let add = |bytes: &mut Vec<u8>, text: &[u8]| {
+            bytes.extend((text.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(text);
+        };
+        bytes.extend(self.key.0);
+        bytes.extend(self.took.to_le_bytes());
+        add(&mut bytes, self.name.as_bytes());
+        bytes.extend((self.parts.len() as u32).to_le_bytes());
+        for part in &self.parts {
+            bytes.extend(part.answer.to_le_bytes());
+            add(&mut bytes, &part.bytes);
+        }
+        bytes.extend((self.names.len() as u32).to_le_bytes());
+        for (name, lowered) in &self.names {
+            add(&mut bytes, name);
+            add(&mut bytes, lowered);
+        }
+        bytes
+    }
+
+    /// Reads the bytes of a file, which may be any bytes.
+    pub(crate) fn decode(bytes: &[u8]) -> io::Result<Kept> {
+        const DAMAGED: &str = "it is damaged, or of another version";
+        let mut rest = Bytes(bytes);
+        let mut read = || {
+            if rest.take(MAGIC.len())? != MAGIC {
+                return None;
+            }
+            let (key, took) = (Digest(*rest.array()?), u64::from_le_bytes(*rest.array()?));
+            let name = String::from_utf8(rest.text()?.to_vec()).ok()?;
+            let (mut parts, mut names) = (Vec::new(), Vec::new());
+            for _ in 0..rest.count()? {
+                parts.push(Part { answer: rest.number()?, bytes: rest.text()?.to_vec() });
+            }
+            for _ in 0..rest.count()? {
+                names.push((rest.text()?.to_vec(), rest.text()?.to_vec()));
+            }
+            rest.0.is_empty().then_some(Kept { key, name, took, parts, names })
+        };
+        read().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, DAMAGED))
+    }
+}
+
+/// The bytes of a file that were not read yet.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const COUNT: usize>(&mut self) -> Option<&'a [u8; COUNT]> {
+        self.take(COUNT)?.try_into().ok()
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        self.array().copied().map(u32::from_le_bytes)
+    }
+
+    fn count(&mut self) -> Option<u32> {
+        self.number().filter(|count| *count <= MOST)
+    }
+
+    /// Bytes behind their length.
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let length = self.number()?;
+        self.take(length as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kept::digest::Hasher;
+
+    fn kept() -> Kept {
+        let part = |answer, bytes: &[u8]| Part { answer, bytes: bytes.to_vec() };
+        let mut hasher = Hasher::new("test");
+        hasher.add(b"program");
+        Kept {
+            key: hasher.digest(),
+            name: "saxpy".to_owned(),
+            took: 7,
+            parts: vec![part(0, b"ptx"), part(7, b"")],
+            names: vec![(b"k<int>".to_vec(), b"_Z1kIiEvv".to_vec())],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let bytes = kept().encode();
+        assert_eq!(Kept::decode(&bytes).unwrap(), kept());
+        assert_eq!(kept().size(), 3);
+    }
+
+    #[test]
+    fn damaged_bytes_are_an_error_or_another_result() {
+        let bytes = kept().encode();
+        for end in 0..bytes.len() {
+            assert!(Kept::decode(&bytes[..end]).is_err(), "{end}");
+        }
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                assert_ne!(Kept::decode(&damaged).ok(), Some(kept()), "{at}");
+            }
+        }
+        assert!(Kept::decode(&[bytes, vec![0]].concat()).is_err());
+    }
+}
