@@ -176,9 +176,13 @@ unsafe extern "C" fn set_callback<const NUMBER: usize>(
     real.map_or(INTERNAL_ERROR, |real| unsafe { real(program, callback, payload) })
 }
 
-/// `nvrtcCompileProgram`
+/// `nvrtcCompileProgram`. A thread that is cancelled meanwhile unwinds through it.
 #[inline(never)]
-unsafe extern "C" fn compile<const NUMBER: usize>(program: Handle, count: c_int, options: Texts) -> c_int {
+unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
+    program: Handle,
+    count: c_int,
+    options: Texts,
+) -> c_int {
     let hook = compile::<NUMBER> as *const c_void;
     let Some((nvrtc, _)) = behind::<NUMBER>(program) else { return INTERNAL_ERROR };
     // SAFETY: this is its type.

@@ -256,7 +256,7 @@ fn is_known(name: &[u8]) -> bool {
 pub(super) type Create =
     unsafe extern "C" fn(*mut Handle, *const c_char, *const c_char, c_int, Texts, Texts) -> c_int;
 pub(super) type Destroy = unsafe extern "C" fn(*mut Handle) -> c_int;
-pub(super) type Compile = unsafe extern "C" fn(Handle, c_int, Texts) -> c_int;
+pub(super) type Compile = unsafe extern "C-unwind" fn(Handle, c_int, Texts) -> c_int;
 pub(super) type AddName = unsafe extern "C" fn(Handle, *const c_char) -> c_int;
 pub(super) type Lowered = unsafe extern "C" fn(Handle, *const c_char, *mut *const c_char) -> c_int;
 pub(super) type SetCallback = unsafe extern "C" fn(Handle, *const c_void, *mut c_void) -> c_int;

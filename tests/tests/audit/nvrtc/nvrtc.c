@@ -71,7 +71,7 @@ int nvrtcGetLoweredName(Program *program, const char *name, const char **lowered
     if (!program->compiled) return 9;
     for (int i = 0; i < program->count; i++)
         if (!strcmp(program->names[i], name)) return *lowered = program->lowered[i], 0;
-    return 10;
+    return *lowered = NULL, 10;
 }
 
 #define RESULT(kind, bytes, length)                                                                                    \
