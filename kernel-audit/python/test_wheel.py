@@ -29,6 +29,7 @@ address = ctypes.c_uint64()
 assert cuda.cuMemAlloc_v2(ctypes.byref(address), 64) == 0
 assert kernel_audit.is_audited()
 kernel_audit.ready()
+kernel_audit.mark("a stretch")
 assert cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0) == 0
 assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"late") == 0
 assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None) == 0
@@ -48,6 +49,7 @@ print("done")
 WITHOUT = '''
 import kernel_audit
 assert not kernel_audit.is_audited() and kernel_audit.preload() == -1
+kernel_audit.mark("a stretch")
 kernel_audit.ready()
 with kernel_audit.section(1):
     print("done")

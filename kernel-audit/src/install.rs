@@ -65,6 +65,24 @@ pub fn ready() -> Result<(), NotWatched> {
     front::ready().ok_or(NotWatched::NotInstalled)
 }
 
+/// Begins a stretch of time of this name, and ends the one before; an empty name only ends. With [`Audit::first`], or
+/// behind `kernel-audit --first SECONDS`, the report says where the time of each stretch went.
+///
+/// # Errors
+///
+/// [`NotWatched::NotInstalled`]: nobody watches the program, as for [`ready`].
+///
+/// ```no_run
+/// # fn serve() {}
+/// kernel_audit::mark("first request")?;
+/// serve();
+/// kernel_audit::mark("")?;
+/// # Ok::<(), kernel_audit::NotWatched>(())
+/// ```
+pub fn mark(name: &str) -> Result<(), NotWatched> {
+    front::mark(name).ok_or(NotWatched::NotInstalled)
+}
+
 /// Returns what was recorded in this process so far.
 ///
 /// # Errors
@@ -135,6 +153,10 @@ mod elsewhere {
     }
 
     pub(super) fn ready() -> Option<()> {
+        None
+    }
+
+    pub(super) fn mark(_: &str) -> Option<()> {
         None
     }
 

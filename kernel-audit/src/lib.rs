@@ -37,7 +37,7 @@ mod options;
 mod outcome;
 
 #[cfg(feature = "watch")]
-pub use install::{assert_no_findings, findings, install, ready, report};
+pub use install::{assert_no_findings, findings, install, mark, ready, report};
 #[cfg(feature = "watch")]
 pub use options::{AfterReady, Audit, OnHang, PreloadAt};
 #[cfg(feature = "watch")]

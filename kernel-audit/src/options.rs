@@ -71,6 +71,7 @@ pub struct Audit {
     pub(crate) preload: Option<PathBuf>,
     pub(crate) preload_at: PreloadAt,
     pub(crate) images: Option<PathBuf>,
+    pub(crate) first: Option<Duration>,
 }
 
 static CHOSEN: OnceLock<Audit> = OnceLock::new();
@@ -92,6 +93,7 @@ impl Audit {
             preload: None,
             preload_at: PreloadAt::default(),
             images: None,
+            first: None,
         }
     }
 
@@ -152,6 +154,12 @@ impl Audit {
         Audit { preload_at: at, ..self }
     }
 
+    /// Sets for how long the record says where the time goes: from ready on, or from each [mark](crate::mark) on. An audit
+    /// without this looks at nothing.
+    pub fn first(self, time: Duration) -> Self {
+        Audit { first: Some(time), ..self }
+    }
+
     /// Sets the folder for copies of images that are in no file, because the program has compiled or unpacked them. The
     /// copies can be preloaded. Without a folder there are no copies.
     pub fn images(self, folder: impl Into<PathBuf>) -> Self {
@@ -201,6 +209,7 @@ impl Audit {
             preload: path(variables::PRELOAD).or(self.preload),
             preload_at: preload_at.unwrap_or(self.preload_at),
             images: path(variables::IMAGES).or(self.images),
+            first: seconds(variables::FIRST).filter(|time| !time.is_zero()).or(self.first),
         }
     }
 

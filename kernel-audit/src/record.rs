@@ -8,6 +8,7 @@
 mod layout;
 mod model;
 mod read;
+mod stretch;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub(crate) use layout::{
 };
 pub use model::{Activity, BAKED, Event, Kind, PTX, Report};
 pub use read::{NotRead, read};
+pub use stretch::{Spending, Spent, Stretch};
 pub use tail::{Tail, open_plain};
 pub use texts::SharedText;
 pub use time::Time;

@@ -60,6 +60,9 @@ pub const PRELOAD_AT: &str = "KERNEL_REGISTRY_AUDIT_PRELOAD_AT";
 /// The folder for copies of images that are in no file.
 pub const IMAGES: &str = "KERNEL_REGISTRY_AUDIT_IMAGES";
 
+/// The seconds from ready on, or from a mark of the program on, of which the record says where they went.
+pub const FIRST: &str = "KERNEL_REGISTRY_AUDIT_FIRST";
+
 /// The name of a constant in the library in front of the driver. The constant holds the variables that a program's
 /// environment may lack.
 pub const CONSTANT: &str = "kernel_registry_audit_variables";

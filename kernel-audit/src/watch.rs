@@ -7,6 +7,7 @@
 
 pub(crate) mod front;
 
+mod asked;
 mod caller;
 mod hang;
 mod hooks;
@@ -22,3 +23,4 @@ pub(crate) mod process;
 mod python;
 mod record;
 mod section;
+mod stretch;

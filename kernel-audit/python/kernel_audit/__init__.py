@@ -12,7 +12,7 @@ import functools
 import time
 from typing import Any, Iterator, Literal, Protocol, Union
 
-__all__ = ["is_audited", "preload", "ready", "section"]
+__all__ = ["is_audited", "mark", "preload", "ready", "section"]
 __version__ = "@VERSION@"
 
 OnWait = Literal["refuse", "report", "defer"]
@@ -40,6 +40,7 @@ def _library() -> ctypes.CDLL | None:
         return None
     begin.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32]
     begin.restype, end.argtypes, end.restype = ctypes.c_uint64, [ctypes.c_uint64], ctypes.c_uint64
+    library.kernel_registry_audit_mark.argtypes, library.kernel_registry_audit_mark.restype = [ctypes.c_char_p], None
     return library
 
 
@@ -53,6 +54,16 @@ def ready() -> None:
     library = _library()
     if library is not None:
         library.kernel_registry_audit_ready()
+
+
+def mark(name: str = "") -> None:
+    """Begins a stretch of time, and ends the one before; without a name it only ends.
+
+    Behind `kernel-audit --first SECONDS` the report says where the time of each stretch went.
+    """
+    library = _library()
+    if library is not None:
+        library.kernel_registry_audit_mark(name.encode())
 
 
 def preload() -> int:

@@ -66,6 +66,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     pub(crate) ready_file: Option<PathBuf>,
 
+    /// Say where the time goes for so long from ready on, or from each mark of the program on, and look each millisecond
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    pub(crate) first: Option<f64>,
+
     /// Explain a call that has not returned for this time
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds, default_value_t = 5.0)]
     pub(crate) hang_after: f64,

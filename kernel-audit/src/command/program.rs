@@ -91,6 +91,9 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     if let Some(seconds) = options.ready_after {
         command.env(variables::READY_AFTER, seconds.to_string());
     }
+    if let Some(seconds) = options.first {
+        command.env(variables::FIRST, seconds.to_string());
+    }
     if let Some(file) = &options.ready_file {
         command.env(variables::READY_FILE, absolute(file)?);
     }

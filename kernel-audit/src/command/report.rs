@@ -1,4 +1,4 @@
-//! Writes reports: `groups`, `comparison`, `compiled` and `streams` sum up events; `text`, `json`, `html` and `trace` each write
+//! Writes reports: `groups`, `comparison`, `compiled`, `streams` and `stretches` sum up what was recorded; `text`, `json`, `html` and `trace` each write
 //! one format.
 
 pub(crate) mod comparison;
@@ -8,6 +8,7 @@ pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod page;
 mod streams;
+mod stretches;
 mod text;
 pub(crate) mod trace;
 pub(crate) mod words;

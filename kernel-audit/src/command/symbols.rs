@@ -2,6 +2,7 @@
 //! down a path, a build id and an offset. The file of that path can name the function, if it is the same file: the
 //! process may have run on another machine, or before a build.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use kernel_registry_image::readable;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol, SymbolKind, elf};
 
-use crate::record::{Report, SharedText};
+use crate::record::{Report, SharedText, Spent};
 
 /// The beginnings of names of functions that make calls for other functions, in Rust programs.
 const INSIDE: [&str; 7] =
@@ -36,6 +37,47 @@ pub(crate) fn resolve(reports: &mut [Report]) {
             (event.caller, event.text) = (caller.clone(), text.clone());
         }
     }
+    for stretch in reports.iter_mut().flat_map(|report| &mut report.stretches) {
+        for spent in &mut stretch.spent {
+            let [_, stack] = files.name_frames(&[SharedText::default(), spent.stack.clone()]);
+            let function = files.name_frame(&spent.function);
+            let longer =
+                (stack.len() + function.len()).saturating_sub(spent.stack.len() + spent.function.len());
+            if longer <= room {
+                room -= longer;
+                let function =
+                    if function == *spent.function { &function } else { without_offset(&function) };
+                (spent.function, spent.stack) = (function.into(), stack);
+            }
+        }
+        join_equal(&mut stretch.spent);
+    }
+}
+
+/// Returns a frame's line without the offset in the function.
+fn without_offset(frame: &str) -> &str {
+    frame.rsplit_once('+').filter(|(name, _)| name.contains(' ')).map_or(frame, |(name, _)| name)
+}
+
+/// Sums what has the same function once it has a name: compilers split functions into parts.
+fn join_equal(spent: &mut Vec<Spent>) {
+    let mut first = HashMap::new();
+    let mut joined = Vec::<Spent>::new();
+    for one in spent.drain(..) {
+        match first.get(&(one.what, one.function.clone())) {
+            Some(index) => {
+                let its: &mut Spent = &mut joined[*index];
+                (its.took, its.looks) =
+                    (its.took.saturating_add(one.took), its.looks.saturating_add(one.looks));
+            }
+            None => {
+                first.insert((one.what, one.function.clone()), joined.len());
+                joined.push(one);
+            }
+        }
+    }
+    joined.sort_by_key(|spent| Reverse(spent.took));
+    *spent = joined;
 }
 
 /// Returns the recorded caller. If the recorded caller names no function, returns the first frame that does not make

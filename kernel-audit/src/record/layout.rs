@@ -10,7 +10,7 @@ use super::texts::LONGEST;
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses other versions.
-pub(crate) const VERSION: u32 = 9;
+pub(crate) const VERSION: u32 = 10;
 
 /// The number of threads that can have a slot.
 pub(crate) const SLOTS: usize = 1024;

@@ -1,5 +1,6 @@
 //! Types for what a record contains: a report, and its events.
 
+use super::stretch::Stretch;
 use super::texts::SharedText;
 
 /// The contents of a record.
@@ -36,6 +37,8 @@ pub struct Report {
     /// The events of [preloading](crate::preload) kernels, images and limits. If an event's `result` is not 0, its
     /// `text` says why the preload failed.
     pub preloaded: Vec<Event>,
+    /// The stretches of time that were looked at, and what they were spent on.
+    pub stretches: Vec<Stretch>,
     /// The number of events that found no room.
     #[cfg_attr(feature = "serde", serde(rename = "events_dropped"))]
     pub dropped: u64,
@@ -179,11 +182,15 @@ pub enum Kind {
     Compile = 11,
     /// What NVRTC had compiled before, in this process or in the recorded one, was given back.
     Kept = 12,
+    /// A [stretch](super::Stretch) of time that was looked at.
+    Stretch = 13,
+    /// What some of a stretch was [spent](super::Spent) on.
+    Spent = 14,
 }
 
 impl Kind {
     /// All kinds and their words, in the order of their numbers.
-    const WORDS: [(Kind, &str); 12] = [
+    const WORDS: [(Kind, &str); 14] = [
         (Kind::Load, "load"),
         (Kind::Image, "image"),
         (Kind::Resize, "resize"),
@@ -196,6 +203,8 @@ impl Kind {
         (Kind::Preload, "preload"),
         (Kind::Compile, "compile"),
         (Kind::Kept, "kept"),
+        (Kind::Stretch, "stretch"),
+        (Kind::Spent, "spent"),
     ];
 
     pub(super) fn from_number(number: u16) -> Option<Kind> {
@@ -222,10 +231,13 @@ pub const BAKED: &str = "PTX with machine code";
 
 /// Writes times as numbers in JSON.
 #[cfg(feature = "serde")]
-mod json {
+pub(super) mod json {
     use serde::Serializer;
 
-    pub(super) fn milliseconds<S: Serializer>(nanoseconds: &u64, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::record) fn milliseconds<S: Serializer>(
+        nanoseconds: &u64,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         to.serialize_f64(*nanoseconds as f64 / 1e6)
     }
 

@@ -5,6 +5,7 @@ use std::mem::offset_of;
 
 use super::layout::{Header, Layout, MAGIC, RawEvent, SAMPLES, SLOTS, Sample, Slot, VERSION};
 use super::model::{Activity, Event, Kind, Report};
+use super::stretch;
 use super::texts::Texts;
 
 /// Reads a record. Any bytes are read without a panic: offsets that lead outside of the record give empty texts.
@@ -37,7 +38,10 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
     activity.sort_by_key(|sample| sample.at);
     let read = (0..events.min(room) as usize)
         .filter_map(|index| event(bytes, size_of::<Layout>() + index * size_of::<RawEvent>(), &mut texts));
-    let (preloaded, read) = read.partition(|event: &Event| event.kind == Kind::Preload);
+    let (others, events_read): (Vec<_>, Vec<_>) =
+        read.partition(|event: &Event| matches!(event.kind, Kind::Preload | Kind::Stretch | Kind::Spent));
+    let stretches = stretch::collect(&others);
+    let preloaded = others.into_iter().filter(|event| event.kind == Kind::Preload).collect();
     let slots = || (0..SLOTS).map(|index| offset_of!(Layout, slots) + index * size_of::<Slot>());
     let of_slots = |offset| slots().map(|at| u64_at(bytes, at + offset)).fold(0_u64, u64::wrapping_add);
     let in_progress = slots()
@@ -52,8 +56,9 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         calls: header(offset_of!(Header, calls)).wrapping_add(of_slots(offset_of!(Slot, sequence))),
         ended: u32_at(bytes, offset_of!(Header, ended)) != 0,
         uses_kernel_registry: u32_at(bytes, offset_of!(Header, uses_kernel_registry)) != 0,
-        events: read,
+        events: events_read,
         preloaded,
+        stretches,
         dropped: events.saturating_sub(room),
         dropped_findings: header(offset_of!(Header, dropped_findings)),
         unsaid: header(offset_of!(Header, unsaid)),

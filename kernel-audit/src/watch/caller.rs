@@ -1,12 +1,13 @@
 //! Finds who called a hook: the first function on the stack that is not of the audit, the driver or the runtime API.
 
-mod cfi;
+pub(crate) mod cfi;
 pub(crate) mod unwind;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 use std::ops::DerefMut;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::watch::loader::build_id;
@@ -169,19 +170,29 @@ fn look_up(address: u64) -> Option<Known> {
 }
 
 fn describe(file: &Mapped<'_>, address: u64, inside: u64) -> Known {
-    let path = file.path().unwrap_or_default();
-    let library = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let function = Symbols::read(file).and_then(|symbols| symbols.around(inside));
+    let (library, function, line) = name(file, &file.path().unwrap_or_default(), address, function);
+    Known { library, function, line: line + "\n", rule: cfi::rule(file, inside) }
+}
+
+/// Returns the library of an address, its function, and the frame's line in a stack.
+pub(crate) fn name(
+    file: &Mapped<'_>,
+    path: &Path,
+    address: u64,
+    function: Option<(&[u8], u64)>,
+) -> (String, Option<String>, String) {
+    let library = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let function =
         function.map(|(name, start)| (String::from_utf8_lossy(name).into_owned(), address - start));
     let offset = address - file.begin();
     let line = match (&function, build_id::read(file)) {
-        (Some((function, offset)), _) => format!("{library} {function}+{offset:#x}\n"),
+        (Some((function, offset)), _) => format!("{library} {function}+{offset:#x}"),
         // A reader of the record can find the function in this file by its offset.
-        (None, Some(id)) => format!("{}#{id}+{offset:#x}\n", path.display()),
-        (None, None) => format!("{library}+{offset:#x}\n"),
+        (None, Some(id)) => format!("{}#{id}+{offset:#x}", path.display()),
+        (None, None) => format!("{library}+{offset:#x}"),
     };
-    Known { library, function: function.map(|(name, _)| name), line, rule: cfi::rule(file, inside) }
+    (library, function.map(|(name, _)| name), line)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Puts a stub library in front of the driver in this process. The stub has the driver's name, and its functions are
 //! the hooks in this program. The stub needs the driver itself, so the loader finds all other functions in the driver.
 
-use std::ffi::{CStr, CString, OsStr, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::mem;
@@ -18,7 +18,7 @@ use kernel_registry_cuda::SharedObject;
 use crate::options::Audit;
 use crate::outcome::{InstallError, Installed};
 use crate::watch::hooks::HOOKS;
-use crate::watch::hooks::lookup::{READY, RECORD, own};
+use crate::watch::hooks::lookup::{MARK, READY, RECORD, own};
 use crate::watch::loader::library::Library;
 use crate::watch::loader::real;
 use crate::watch::process::{say, system};
@@ -227,6 +227,20 @@ pub(crate) fn ready() -> Option<()> {
     // SAFETY: this is the type of the function of that name in every version.
     let ready: extern "C" fn() = unsafe { mem::transmute(ready) };
     ready();
+    Some(())
+}
+
+/// Begins a stretch of this name. Returns `None` if the program is not watched.
+pub(crate) fn mark(name: &str) -> Option<()> {
+    let mark = symbol(MARK);
+    if mark.is_null() {
+        return None;
+    }
+    // SAFETY: this is the type of the function of that name in every version.
+    let mark: unsafe extern "C" fn(*const c_char) = unsafe { mem::transmute(mark) };
+    let name = CString::new(name.split('\0').next().unwrap_or_default()).unwrap_or_default();
+    // SAFETY: the name ends with a zero.
+    unsafe { mark(name.as_ptr()) };
     Some(())
 }
 

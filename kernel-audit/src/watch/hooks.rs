@@ -8,6 +8,7 @@ mod jit;
 mod late;
 mod load;
 pub(crate) mod lookup;
+pub(crate) mod mark;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Once;
@@ -26,7 +27,7 @@ use crate::watch::record::events::timed;
 use crate::watch::record::launches;
 use crate::watch::record::slots::{self, during};
 use crate::watch::record::{ready, recording};
-use crate::watch::{hang, section};
+use crate::watch::{asked, hang, section, stretch};
 use context::{end_context, make_context};
 use image::{
     LibraryOptions, enumerate, get_function, get_kernel, load_library, load_module, unload_library,
@@ -45,10 +46,11 @@ pub(crate) fn prepare() -> bool {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         call::use_table(HOOKS);
-        [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked]
+        [asked::forked, busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked]
             .into_iter()
             .for_each(fork::in_child);
         hang::prepare();
+        recording::when_ready(stretch::begin_at_ready);
         ready::start();
         // A forked child starts this again, because it has no other threads.
         recording::with_each(|| {

@@ -2,6 +2,7 @@
 
 pub(crate) mod fork;
 pub(crate) mod locked;
+pub(crate) mod memory;
 pub(crate) mod say;
 pub(crate) mod system;
 pub(crate) mod threads;

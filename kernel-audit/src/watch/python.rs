@@ -5,6 +5,7 @@
 
 mod interpreter;
 mod locked;
+pub(crate) mod structures;
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

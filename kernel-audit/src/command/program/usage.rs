@@ -10,7 +10,7 @@ use crate::command::cli::Run;
 use crate::command::failure::Failure;
 
 /// Options of the audit that few programs have. Behind the program they are likely a mistake.
-const OWN: [&str; 9] = [
+const OWN: [&str; 10] = [
     "--record",
     "--records",
     "--preload",
@@ -18,6 +18,7 @@ const OWN: [&str; 9] = [
     "--after-ready",
     "--ready-after",
     "--ready-file",
+    "--first",
     "--hang-after",
     "--on-hang",
 ];
@@ -57,6 +58,7 @@ pub(crate) fn asks(options: &Run) -> Option<&'static str> {
         ("--after-ready", options.after_ready != "report"),
         ("--ready-after", options.ready_after.is_some()),
         ("--ready-file", options.ready_file.is_some()),
+        ("--first", options.first.is_some()),
         ("--on-hang", options.on_hang != "report"),
     ];
     asked.into_iter().find(|(_, is_asked)| *is_asked).map(|(option, _)| option)

@@ -13,6 +13,7 @@ use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::comparison::{self, compare_kernels};
 use crate::command::report::groups::{self, Group};
 use crate::command::report::page::{Cell, Page, Table, Text};
+use crate::command::report::stretches;
 use crate::command::report::words::{self, Time, explanation_and_stack, processes, short, subject};
 use crate::record::{Event, Kind, Report};
 
@@ -62,6 +63,7 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
         page.write_str("<h2>Calls that would have waited for a resident kernel</h2>\n")?;
         write_events(page, audit, "Calls while a kernel was resident", resident)?;
     }
+    stretches::write_tables(page, audit)?;
     write_preloaded(page, audit)?;
     if audit.processes.len() > 1 {
         write_comparison(page, audit)?;

@@ -12,6 +12,7 @@ use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::comparison::{self, compare_kernels};
 use crate::command::report::compiled;
 use crate::command::report::groups::{self, Group};
+use crate::command::report::stretches;
 use crate::command::report::words::{
     NOTHING_SEEN, Time, caller, explanation_and_stack, paragraph, processes, short, subject, while_resident,
 };
@@ -139,6 +140,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
         }
     }
     preload::write(f, process)?;
+    stretches::write(f, process)?;
     for missing in process.missing() {
         writeln!(f, "! {missing}")?;
     }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::streams;
+use crate::command::report::stretches;
 use crate::command::report::words::short;
 use crate::record::{Event, Kind};
 
@@ -43,6 +44,7 @@ fn process((index, process): (usize, &Process)) -> Vec<Value> {
         // The mark is for the whole process.
         events.push(json!({ "ph": "i", "name": "ready", "cat": "ready", "s": "p", "pid": pid, "tid": pid, "ts": microseconds(ready) }));
     }
+    events.extend(stretches::marks(process));
     for (index, (stream, samples)) in streams::launches(process).into_iter().enumerate() {
         let tid = FIRST_STREAM + index;
         events.push(thread_name(tid, streams::name(stream)));

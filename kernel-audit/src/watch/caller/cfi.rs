@@ -42,6 +42,8 @@ pub(crate) enum FramePointer {
 /// A rule by which the caller is found from one address in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
+    /// The address at which the function begins, or the part of it that has this address.
+    pub(crate) function: u64,
     /// The frame's address, which was the stack pointer before the call.
     pub(crate) frame: Sum,
     pub(crate) fp: FramePointer,
@@ -101,7 +103,7 @@ pub(crate) fn rule(file: &Mapped<'_>, address: u64) -> Option<Rule> {
         Some(_) => FramePointer::Unknown,
     };
     match row.register(RETURN)? {
-        RegisterRule::Offset(returns) => Some(Rule { frame, fp, returns }),
+        RegisterRule::Offset(returns) => Some(Rule { function: entry.initial_address(), frame, fp, returns }),
         _ => None,
     }
 }

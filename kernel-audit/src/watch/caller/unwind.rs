@@ -1,12 +1,10 @@
-//! Reads the stack of a thread, from the registers of one of its frames on. Linux copies the memory and refuses
-//! addresses that are not mapped, so reading never faults: the frames of a coroutine do not lead to the thread's first
-//! function, and after the last frame there can be any bytes.
+//! Reads the stack of a thread, from the registers of one of its frames on. Reading never faults: the frames of a
+//! coroutine do not lead to the thread's first function, and after the last frame there can be any bytes.
 
 use std::arch::asm;
-use std::ffi::c_void;
-use std::ptr;
 
 use crate::watch::caller::cfi::{FramePointer, Rule, Sum};
+use crate::watch::process::memory::{self, PAGE};
 
 /// The registers of a frame by which its caller is found.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,6 +40,18 @@ impl Registers {
         }
         here
     }
+
+    /// Returns the registers of a thread that a signal has interrupted. Its next instruction is not behind a call, so
+    /// `pc` is one more than that.
+    pub(crate) fn interrupted(context: &libc::ucontext_t) -> Self {
+        let registers = &context.uc_mcontext;
+        #[cfg(target_arch = "x86_64")]
+        let [pc, sp, fp] = [libc::REG_RIP, libc::REG_RSP, libc::REG_RBP]
+            .map(|register| registers.gregs[register as usize].cast_unsigned());
+        #[cfg(target_arch = "aarch64")]
+        let [pc, sp, fp] = [registers.pc, registers.sp, registers.regs[29]];
+        Registers { pc: pc.wrapping_add(1), sp, fp }
+    }
 }
 
 /// The memory of a stack, of which one large part is kept.
@@ -50,17 +60,22 @@ pub(crate) struct Stack {
     begin: u64,
     /// The number of words that were read.
     count: usize,
-    words: [u64; WORDS],
+    words: Box<[u64]>,
+    /// Whether the words are a copy, and the stack itself has changed since.
+    is_copy: bool,
 }
 
 const WORDS: usize = 512;
 const WORD: u64 = 8;
-/// Pages are at least this large.
-const PAGE: u64 = 4096;
 
 impl Stack {
     pub(crate) fn new() -> Self {
-        Stack { begin: 0, count: 0, words: [0; WORDS] }
+        Stack { begin: 0, count: 0, words: Box::new([0; WORDS]), is_copy: false }
+    }
+
+    /// Returns a stack of which only these words are known.
+    pub(crate) fn copied(begin: u64, words: &[u64]) -> Self {
+        Stack { begin, count: words.len(), words: words.into(), is_copy: true }
     }
 
     /// Returns the registers of the caller, if this frame has one.
@@ -100,29 +115,16 @@ impl Stack {
         if let Some(index) = index(self.begin).filter(|index| *index < self.count) {
             return Some(self.words[index]);
         }
+        if self.is_copy {
+            return None;
+        }
         // The word that is needed next can be a little below this word.
         const BELOW: u64 = 64;
         let begin = at - BELOW.min(at % PAGE);
-        (self.begin, self.count) = (begin, read(begin, &mut self.words));
+        (self.begin, self.count) = (begin, memory::read(begin, &mut self.words));
         let index = index(begin).filter(|index| *index < self.count);
         index.map(|index| self.words[index])
     }
-}
-
-/// Reads words from this process's memory, as far as the memory is mapped. Returns the number of words read.
-fn read(at: u64, words: &mut [u64; WORDS]) -> usize {
-    // Linux reads a part as a whole or not at all, so the first page is one part, and the rest another.
-    let bytes = size_of_val(words) as u64;
-    let first = (at.next_multiple_of(PAGE) - at).min(bytes);
-    let part = |at: u64, bytes: u64| libc::iovec {
-        iov_base: ptr::without_provenance_mut::<c_void>(at as usize),
-        iov_len: bytes as usize,
-    };
-    let from = [part(at, first), part(at.wrapping_add(first), bytes - first)];
-    let to = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: bytes as usize };
-    // SAFETY: Linux writes into `words` only, and reads only what is mapped.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, from.as_ptr(), from.len() as u64, 0) };
-    usize::try_from(read).unwrap_or(0) / WORD as usize
 }
 
 /// Removes the signature that an ARM processor can put into an address.

@@ -4,28 +4,20 @@
 use std::ffi::{c_int, c_void};
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom};
-use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Duration;
 
 use crate::record::Slot;
+use crate::watch::asked::{self, Taken};
 use crate::watch::caller::{self, Caller};
-use crate::watch::process::{fork, system};
+use crate::watch::process::system;
 use crate::watch::python::{self, Frame, Interpreter};
 use crate::watch::record::slots;
 
 /// How long a thread may take to write down its frames.
 const MOMENT: Duration = Duration::from_millis(300);
-
-/// The thread that is asked, or 0. The asked thread resets this when it begins; no other thread answers.
-static ASKED: AtomicU32 = AtomicU32::new(0);
-
-/// Whether the asked thread has answered.
-static ANSWERED: AtomicBool = AtomicBool::new(false);
 
 /// Returns the caller of the hook that a thread of this process is in.
 pub(crate) fn capture(slot: &Slot, hook: *const c_void) -> Caller {
@@ -36,23 +28,12 @@ pub(crate) fn capture(slot: &Slot, hook: *const c_void) -> Caller {
 /// Returns the Python frames of a thread, if it has any and takes the signal.
 fn python_frames(thread: u32) -> Option<Vec<Frame>> {
     let file = ask_for_python()?;
-    // A program that takes over all signals takes this signal, too, and without our handler the signal would end the
-    // program. In a thread that blocks the signal, it would stay pending, and end the program that the process executes
-    // next.
-    let signal = signal().filter(|signal| handler(*signal) == Some(handler_of_ours()))?;
+    let signal = signal()?;
+    // In a thread that blocks the signal, it would stay pending, and end the program that the process executes next.
     if is_blocked(signal, thread)? {
         return None;
     }
-    ANSWERED.store(false, Ordering::Relaxed);
-    ASKED.store(thread, Ordering::Release);
-    // SAFETY: the signal has our handler. If the thread is gone, the call fails.
-    let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread as libc::pid_t, signal) };
-    let asked = Instant::now();
-    while sent == 0 && !ANSWERED.load(Ordering::Acquire) && asked.elapsed() < MOMENT {
-        thread::sleep(Duration::from_millis(1));
-    }
-    ASKED.store(0, Ordering::Relaxed);
-    ANSWERED.load(Ordering::Acquire).then(|| python::read(file))
+    asked::ask(signal, thread, write_down, MOMENT, || python::read(file))
 }
 
 /// Returns whether a thread of this process blocks a signal, if that can be known.
@@ -117,56 +98,17 @@ impl Memory {
     }
 }
 
-/// Returns a signal that the program does not use. The signal's handler stays, because the signal may reach a thread
-/// late.
+/// Returns a signal that the program does not use.
 fn signal() -> Option<c_int> {
-    static SIGNAL: OnceLock<Option<c_int>> = OnceLock::new();
-    let choose = || {
-        (libc::SIGRTMIN() + 8..libc::SIGRTMAX()).rev().find(|signal| {
-            if handler(*signal) != Some(libc::SIG_DFL) {
-                return false;
-            }
-            // SAFETY: zeros are valid, and mean an empty set of signals.
-            let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
-            action.sa_sigaction = handler_of_ours();
-            // The handler runs on the thread's own stack, which has room for calls of the driver. A separate stack for
-            // signals can be too small.
-            action.sa_flags = libc::SA_RESTART;
-            // SAFETY: the handler makes only calls that are allowed in the handler of a signal.
-            unsafe { libc::sigaction(*signal, &action, ptr::null_mut()) == 0 }
-        })
-    };
-    fork::undivided(|| *SIGNAL.get_or_init(choose))
+    static TAKEN: Taken = Taken::new();
+    asked::take(&TAKEN, (libc::SIGRTMIN() + 8..libc::SIGRTMAX()).rev())
 }
 
-/// Returns the handler of a signal in this process.
-fn handler(signal: c_int) -> Option<libc::sighandler_t> {
-    let mut action = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: the call only asks. `action` has room for the answer, and is filled in if the call succeeds.
-    unsafe {
-        (libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0)
-            .then(|| action.assume_init().sa_sigaction)
-    }
-}
-
-fn handler_of_ours() -> libc::sighandler_t {
-    write_down as extern "C" fn(c_int) as libc::sighandler_t
-}
-
-extern "C" fn write_down(_: c_int) {
-    let this = system::thread_number();
-    if ASKED.compare_exchange(this, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        return;
-    }
-    // SAFETY: this is the address of the thread's error number, which the interrupted code may read next.
-    let (errno, error) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
+fn write_down(_: &libc::ucontext_t) {
     // SAFETY: the pointer is null, or came from a box that is never freed.
     if let Some((interpreter, memory)) = unsafe { PYTHON.load(Ordering::Acquire).as_ref() }
         && memory.is_ours()
     {
         interpreter.write(memory.file.as_raw_fd());
     }
-    ANSWERED.store(true, Ordering::Release);
-    // SAFETY: as above.
-    unsafe { *errno = error };
 }

@@ -6,6 +6,7 @@ use std::ptr;
 
 use cudarc::driver::sys::CUresult;
 
+use super::mark::kernel_registry_audit_mark;
 use crate::record::Kind;
 use crate::watch::loader::real;
 use crate::watch::preload::kernel_registry_audit_preload;
@@ -25,9 +26,10 @@ const ATTACH: &CStr = c"kernel_registry_audit_attach";
 const BEGIN: &CStr = c"kernel_registry_audit_section_begin";
 const END: &CStr = c"kernel_registry_audit_section_end";
 const PRELOAD: &CStr = c"kernel_registry_audit_preload";
+pub(crate) const MARK: &CStr = c"kernel_registry_audit_mark";
 
 /// Lists the audit's own functions. A driver does not have them, so they also tell an audit from a driver.
-pub(crate) fn own() -> [(&'static CStr, *const c_void); 6] {
+pub(crate) fn own() -> [(&'static CStr, *const c_void); 7] {
     [
         (READY, kernel_registry_audit_ready as *const c_void),
         (RECORD, kernel_registry_audit_record as *const c_void),
@@ -35,6 +37,7 @@ pub(crate) fn own() -> [(&'static CStr, *const c_void); 6] {
         (BEGIN, kernel_registry_audit_section_begin as *const c_void),
         (END, kernel_registry_audit_section_end as *const c_void),
         (PRELOAD, kernel_registry_audit_preload as *const c_void),
+        (MARK, kernel_registry_audit_mark as *const c_void),
     ]
 }
 

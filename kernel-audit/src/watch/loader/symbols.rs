@@ -1,6 +1,7 @@
 //! Finds the functions that a mapped file exports, in the file's own tables. `dlsym` and `dladdr` take a lock of the
 //! loader that is held while a library's initializers run, and other libraries put themselves in front of `dlsym`.
 
+use std::collections::HashMap;
 use std::ffi::CStr;
 
 use crate::watch::loader::mapped::{self, Mapped};
@@ -130,6 +131,22 @@ impl<'a> Symbols<'a> {
         };
         let symbol = self.symbols().filter(is_inside).max_by_key(|symbol| symbol.start)?;
         Some((symbol.name, symbol.start))
+    }
+
+    /// Returns the functions that contain these addresses, which are sorted, each with the address at which it begins.
+    pub(crate) fn around_each(&self, addresses: &[u64]) -> HashMap<u64, (&'a [u8], u64)> {
+        let mut found = HashMap::<u64, (&[u8], u64)>::new();
+        for symbol in self.symbols() {
+            let end = symbol.start.saturating_add(symbol.size.max(1));
+            let from = addresses.partition_point(|address| *address < symbol.start);
+            for address in addresses[from..].iter().take_while(|address| **address < end) {
+                let its = found.entry(*address).or_insert((symbol.name, symbol.start));
+                if symbol.start > its.1 {
+                    *its = (symbol.name, symbol.start);
+                }
+            }
+        }
+        found
     }
 
     /// Returns the names of the libraries that the file needs.

@@ -17,7 +17,7 @@ pub(crate) fn generation() -> u32 {
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// The functions that are called in each child.
-static RESETS: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
+static RESETS: [OnceLock<fn()>; 12] = [const { OnceLock::new() }; 12];
 
 /// Calls a function in each child that is forked from now on, before anything else runs there. The function is not
 /// registered with glibc: before version 2.36, registering would wait for a thread that forks, which can wait for this

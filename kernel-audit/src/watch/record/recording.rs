@@ -251,12 +251,25 @@ pub(crate) fn is_ready() -> bool {
     READY.load(Ordering::Relaxed)
 }
 
+/// The function that is called when the program is ready, and in each forked child that is.
+static WHEN_READY: OnceLock<fn()> = OnceLock::new();
+
+/// Calls a function when the program is ready, or now if it is.
+pub(crate) fn when_ready(act: fn()) {
+    if WHEN_READY.set(act).is_ok() && existing().is_some() && is_ready() {
+        act();
+    }
+}
+
 /// Marks the program as ready. A record that is made later says so from the beginning.
 pub(crate) fn mark_ready() {
     READY.store(true, Ordering::Relaxed);
     if let Some(record) = existing() {
         let ready = &record.header.ready;
-        let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
+        let is_first = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if let Some(act) = WHEN_READY.get().filter(|_| is_first) {
+            act();
+        }
     }
 }
 

@@ -29,7 +29,13 @@ impl Look {
             Kind::Resize => Look::Resize,
             Kind::Hang => Look::Hang,
             Kind::Refused | Kind::Deferred => Look::Refused,
-            Kind::Slow | Kind::Unwatched | Kind::Waits | Kind::Preload | Kind::Kept => Look::Slow,
+            Kind::Slow
+            | Kind::Unwatched
+            | Kind::Waits
+            | Kind::Preload
+            | Kind::Kept
+            | Kind::Stretch
+            | Kind::Spent => Look::Slow,
         }
     }
 

@@ -1,0 +1,181 @@
+//! Asks another thread of this process to write something down, in the handler of a signal. One thread is asked at a
+//! time, and no other thread answers: a thread that takes the signal late finds that it is no longer asked.
+
+use std::ffi::{c_int, c_void};
+use std::mem::{self, MaybeUninit};
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::watch::process::locked::Locked;
+use crate::watch::process::{fork, system};
+
+/// What the asked thread does, with the registers at which it was interrupted. It makes only calls that are allowed in
+/// the handler of a signal, and needs little of the thread's stack.
+pub(crate) type Work = fn(&libc::ucontext_t);
+
+/// The number of the asked thread, or one of these.
+static STATE: AtomicU32 = AtomicU32::new(IDLE);
+const IDLE: u32 = 0;
+/// The asked thread does its work. Until it is done, nobody is asked.
+const WORKING: u32 = u32::MAX;
+const ANSWERED: u32 = u32::MAX - 1;
+
+/// The [`Work`] of the thread that is asked.
+static WORK: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Held by the thread that asks.
+static ASKS: Locked<()> = Locked::new();
+
+/// Lets a forked child ask its threads: the asked thread may be one of the parent.
+pub(crate) fn forked() {
+    STATE.store(IDLE, Ordering::Relaxed);
+}
+
+/// Lets a thread of this process do `work`, and then reads what it has left. Returns `None` if it does not answer in
+/// time. The signal has been [taken](take), and the thread does not block it.
+pub(crate) fn ask<T>(
+    signal: c_int,
+    thread: u32,
+    work: Work,
+    within: Duration,
+    read: impl FnOnce() -> T,
+) -> Option<T> {
+    // A program that takes over all signals takes this one, too, and without our handler the signal could end the
+    // program.
+    if handler(signal) != Some(handler_of_ours()) {
+        return None;
+    }
+    let _asks = ASKS.lock();
+    let free = |state| STATE.compare_exchange(state, WORKING, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    if !free(IDLE) && !free(ANSWERED) {
+        return None;
+    }
+    WORK.store(work as *mut c_void, Ordering::Relaxed);
+    STATE.store(thread, Ordering::Release);
+    // SAFETY: the signal has our handler. If the thread is gone, the call fails.
+    let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread as libc::pid_t, signal) };
+    let asked = Instant::now();
+    while sent == 0 && STATE.load(Ordering::Acquire) != ANSWERED {
+        match within.checked_sub(asked.elapsed()).filter(|left| !left.is_zero()) {
+            Some(left) => wait(left),
+            None => break,
+        }
+    }
+    let gives_up = STATE.compare_exchange(thread, IDLE, Ordering::Relaxed, Ordering::Acquire);
+    if gives_up != Err(ANSWERED) {
+        return None;
+    }
+    let answer = read();
+    STATE.store(IDLE, Ordering::Release);
+    Some(answer)
+}
+
+/// Waits until the thread that is asked has changed the state, for so long at most.
+fn wait(left: Duration) {
+    let state = STATE.load(Ordering::Relaxed);
+    if state == ANSWERED {
+        return;
+    }
+    let left = libc::timespec { tv_sec: left.as_secs() as libc::time_t, tv_nsec: left.subsec_nanos().into() };
+    // SAFETY: the word is static, and the time is read during the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            STATE.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            state,
+            &raw const left,
+        );
+    }
+}
+
+/// A signal that the program does not use, once one was looked for.
+pub(crate) type Taken = OnceLock<Option<c_int>>;
+
+/// Takes the first of these signals that the program does not use. Its handler stays, because the signal may reach a
+/// thread late.
+pub(crate) fn take(taken: &Taken, signals: impl IntoIterator<Item = c_int>) -> Option<c_int> {
+    let choose = || {
+        signals.into_iter().find(|signal| {
+            if handler(*signal) != Some(libc::SIG_DFL) {
+                return false;
+            }
+            // SAFETY: zeros are valid, and mean an empty set of signals.
+            let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
+            action.sa_sigaction = handler_of_ours();
+            // The handler runs on the thread's own stack, which has room for calls of the driver. A separate stack for
+            // signals can be too small.
+            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+            // SAFETY: the handler makes only calls that are allowed in the handler of a signal.
+            unsafe { libc::sigaction(*signal, &action, ptr::null_mut()) == 0 }
+        })
+    };
+    fork::undivided(|| *taken.get_or_init(choose))
+}
+
+/// Returns the handler of a signal in this process.
+fn handler(signal: c_int) -> Option<libc::sighandler_t> {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: the call only asks. `action` has room for the answer, and is filled in if the call succeeds.
+    unsafe {
+        (libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0)
+            .then(|| action.assume_init().sa_sigaction)
+    }
+}
+
+fn handler_of_ours() -> libc::sighandler_t {
+    answer as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as libc::sighandler_t
+}
+
+extern "C" fn answer(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: this is the address of the thread's error number, which the interrupted code may read next.
+    let (errno, error) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
+    let this = system::thread_number();
+    if STATE.compare_exchange(this, WORKING, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        // SAFETY: whoever asks has stored the function before the number of this thread.
+        let work: Work = unsafe { mem::transmute(WORK.load(Ordering::Relaxed)) };
+        // SAFETY: Linux passes the registers of the interrupted thread.
+        work(unsafe { &*context.cast::<libc::ucontext_t>() });
+        STATE.store(ANSWERED, Ordering::Release);
+        // SAFETY: the word is static.
+        unsafe {
+            libc::syscall(libc::SYS_futex, STATE.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+        }
+    }
+    // SAFETY: as above.
+    unsafe { *errno = error };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+    use crate::watch::caller::unwind::Registers;
+
+    static WHERE: AtomicU64 = AtomicU64::new(0);
+
+    #[test]
+    fn one_thread_answers_and_one_that_is_gone_does_not() {
+        static TAKEN: Taken = OnceLock::new();
+        let signal = take(&TAKEN, [libc::SIGURG]).unwrap();
+        let (number, is) = mpsc::channel();
+        let runs = thread::spawn(move || {
+            number.send(system::thread_number()).unwrap();
+            while WHERE.load(Ordering::Relaxed) == 0 {
+                std::hint::spin_loop();
+            }
+        });
+        let thread = is.recv().unwrap();
+        let work: Work = |context| WHERE.store(Registers::interrupted(context).sp, Ordering::Relaxed);
+        let second = Duration::from_secs(5);
+        let answered = ask(signal, thread, work, second, || WHERE.load(Ordering::Relaxed));
+        assert!(answered.is_some_and(|sp| sp > 0));
+        runs.join().unwrap();
+        assert_eq!(ask(signal, thread, work, second, || ()), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! Collects what the threads of the program do in a stretch: each look is a tick, which stands for the time since the tick
+//! before.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use super::answer::{Position, Reader};
+use super::threads;
+use crate::record::{PTX, Slot, Spending};
+use crate::watch::known::handles;
+use crate::watch::record::call;
+use crate::watch::record::recording::now;
+use crate::watch::record::slots;
+
+/// The most different stacks, and the most samples of a stretch.
+const STACKS: usize = 8192;
+const SAMPLES: usize = 1 << 20;
+
+/// The most threads that are asked in a tick.
+const THREADS: usize = 128;
+
+/// What a thread does, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Doing {
+    pub(super) what: Spending,
+    /// The call of the driver, by its number in the table of hooks.
+    pub(super) call: Option<u32>,
+    pub(super) position: Position,
+}
+
+/// The samples of a stretch.
+#[derive(Default)]
+pub(super) struct Samples {
+    /// The time of the last tick.
+    last: u64,
+    /// The nanoseconds of each tick.
+    pub(super) ticks: Vec<u32>,
+    /// What was seen, each with its ticks.
+    pub(super) seen: HashMap<Doing, Vec<u32>>,
+    count: usize,
+    /// The nanoseconds of ticks in which something found no room.
+    pub(super) lost: u64,
+}
+
+impl Samples {
+    /// Creates the samples of a stretch that began at this time.
+    pub(super) fn from(begun: u64) -> Self {
+        Samples { last: begun, ..Samples::default() }
+    }
+
+    /// Looks at all threads once.
+    pub(super) fn look(&mut self, reader: &mut Reader) {
+        let seen = look_at_threads(reader);
+        let time = now();
+        let length = u32::try_from(time.saturating_sub(self.last)).unwrap_or(u32::MAX);
+        (self.last, self.count) = (time, self.count + seen.len().max(1));
+        let tick = self.ticks.len() as u32;
+        self.ticks.push(length);
+        let mut has_room = self.count < SAMPLES;
+        for doing in if has_room { seen } else { Vec::new() } {
+            if self.seen.len() < STACKS || self.seen.contains_key(&doing) {
+                self.seen.entry(doing).or_default().push(tick);
+            } else {
+                has_room = false;
+            }
+        }
+        if !has_room {
+            self.lost += u64::from(length);
+        }
+    }
+}
+
+fn look_at_threads(reader: &mut Reader) -> Vec<Doing> {
+    reader.prepare();
+    let signal = Reader::signal();
+    let running = threads::running();
+    let in_call = |slot: &Slot| slot.call.load(Ordering::Relaxed) != 0;
+    let mut calls: HashMap<u32, &Slot> = slots::slots()
+        .filter(|(_, slot)| in_call(slot))
+        .map(|(_, slot)| (slot.thread.load(Ordering::Relaxed), slot))
+        .collect();
+    let mut seen = Vec::new();
+    for thread in running.iter().take(THREADS) {
+        let slot = calls.remove(&thread.number);
+        let call = slot.and_then(call_of);
+        let answer = signal.and_then(|signal| reader.ask(signal, thread));
+        let position = answer.unwrap_or_else(|| reader.read_python(thread.number));
+        // If the thread has left the call meanwhile, its stack is not that of the call.
+        let call = call.filter(|call| slot.and_then(call_of).as_ref() == Some(call));
+        seen.push(doing(call, position));
+    }
+    // Other threads are in a call that waits.
+    for (thread, slot) in calls {
+        let Some(call) = call_of(slot) else { continue };
+        let position = reader.read_call(slot, thread);
+        if call_of(slot).as_ref() == Some(&call) {
+            seen.push(doing(Some(call), position));
+        }
+    }
+    seen
+}
+
+/// A call in progress.
+#[derive(PartialEq, Eq)]
+struct InCall {
+    hook: u32,
+    sequence: u64,
+    what: Spending,
+}
+
+fn call_of(slot: &Slot) -> Option<InCall> {
+    let hook = slot.call.load(Ordering::Relaxed).checked_sub(1)?;
+    let compiles = |kind: &str| if kind.starts_with(PTX) { Spending::Compiling } else { Spending::Loading };
+    let what = if slot.loads.load(Ordering::Relaxed) != 0 {
+        let image = handles::image_of(slot.subject.load(Ordering::Relaxed));
+        image.map_or(Spending::Loading, |(image, _)| compiles(&image))
+    } else if let Some(loading) = handles::find_loading(slot.thread.load(Ordering::Relaxed)) {
+        compiles(loading.kind)
+    } else {
+        kind_of(call::name(hook))
+    };
+    Some(InCall { hook, sequence: slot.sequence.load(Ordering::Relaxed), what })
+}
+
+/// Returns what a call of the driver is for, by the name of the function.
+fn kind_of(function: &str) -> Spending {
+    const BEGINNINGS: [(&str, Spending); 11] = [
+        ("cuLink", Spending::Compiling),
+        ("cuModule", Spending::Loading),
+        ("cuLibrary", Spending::Loading),
+        ("cuStreamSynchronize", Spending::Waiting),
+        ("cuEventSynchronize", Spending::Waiting),
+        ("cuCtxSynchronize", Spending::Waiting),
+        ("cuMemcpy", Spending::Call),
+        ("cuMem", Spending::Allocating),
+        ("cuIpcCloseMemHandle", Spending::Allocating),
+        ("cuArray", Spending::Allocating),
+        ("cuMipmappedArray", Spending::Allocating),
+    ];
+    let of = BEGINNINGS.into_iter().find(|(beginning, _)| function.starts_with(beginning));
+    of.map_or(Spending::Call, |(_, what)| what)
+}
+
+fn doing(call: Option<InCall>, position: Position) -> Doing {
+    match call {
+        Some(call) => Doing { what: call.what, call: Some(call.hook), position },
+        None => Doing { what: Spending::Code, call: None, position },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_told_by_their_names() {
+        for (function, what) in [
+            ("cuMemcpyDtoH_v2", Spending::Call),
+            ("cuMemAlloc_v2", Spending::Allocating),
+            ("cuMemFreeAsync_ptsz", Spending::Allocating),
+            ("cuArray3DCreate_v2", Spending::Allocating),
+            ("cuStreamSynchronize_ptsz", Spending::Waiting),
+            ("cuLinkComplete", Spending::Compiling),
+            ("cuLaunchKernel", Spending::Call),
+        ] {
+            assert_eq!(kind_of(function), what, "{function}");
+        }
+    }
+}
