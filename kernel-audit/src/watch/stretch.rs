@@ -20,6 +20,7 @@ use crate::watch::process::threads as own_threads;
 use crate::watch::record::recording::{self, nanoseconds, now};
 use answer::Reader;
 use samples::Samples;
+use threads::Threads;
 
 /// The most stretches of a process: a service can mark each request.
 const MOST: u32 = 64;
@@ -121,7 +122,7 @@ fn start() {
 
 /// Looks at the threads until no stretch is left.
 fn look() {
-    let mut reader = Reader::default();
+    let (mut reader, mut threads) = (Reader::default(), Threads::default());
     let mut looked = None::<(Arc<Stretch>, Samples)>;
     loop {
         let (begun, waited) = (Instant::now(), reader.waited);
@@ -142,7 +143,7 @@ fn look() {
         }
         let Some(stretch) = current else { return };
         let (_, samples) = looked.get_or_insert_with(|| (stretch.clone(), Samples::from(stretch.begun)));
-        samples.look(&mut reader);
+        samples.look(&mut reader, &mut threads);
         let took = begun.elapsed();
         let worked = took.saturating_sub(reader.waited - waited);
         thread::sleep(STEP.saturating_sub(took).max(worked * REST));

@@ -21,6 +21,7 @@ mod preload;
 mod preload_changes_nothing;
 mod ready;
 mod recording;
+mod stretches;
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -10,7 +10,7 @@ use tests::{cargo_kernels_command, scratch_folder};
 use super::text;
 
 /// The C source of the driver.
-const DRIVER: &str = r#"
+pub(super) const DRIVER: &str = r#"
 #include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
@@ -41,7 +41,7 @@ int cuCtxSynchronize(void) {
 "#;
 
 /// The beginning of the C programs and libraries that use the driver.
-const PROGRAM: &str = r#"
+pub(super) const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -72,7 +72,7 @@ static void load(void) {
 }
 "#;
 
-fn compiled(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+pub(super) fn compiled(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (path, file) = (folder.join(name), folder.join(format!("{name}.c")));
     fs::write(&file, source).expect("the folder is there");
     let mut cc = Command::new("cc");
@@ -81,10 +81,10 @@ fn compiled(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf 
     path
 }
 
-const SHARED: [&str; 2] = ["-shared", "-fPIC"];
+pub(super) const SHARED: [&str; 2] = ["-shared", "-fPIC"];
 
 /// Returns an audit command in front of the driver, and the folder of the compiled programs.
-fn beside_driver(options: &[&str]) -> (Command, PathBuf) {
+pub(super) fn beside_driver(options: &[&str]) -> (Command, PathBuf) {
     let folder = scratch_folder();
     compiled(&folder, "libcuda.so.1", DRIVER, &[&SHARED[..], &["-Wl,-soname,libcuda.so.1"]].concat());
     let mut command = cargo_kernels_command();
@@ -100,7 +100,7 @@ fn run(options: &[&str], source: &str, flags: &[&str], arguments: &[&str]) -> (O
     said(command.arg(program).args(arguments))
 }
 
-fn said(command: &mut Command) -> (Output, String) {
+pub(super) fn said(command: &mut Command) -> (Output, String) {
     let output = command.output().expect("the tool runs");
     let said = text(&output.stderr).to_owned();
     (output, said)

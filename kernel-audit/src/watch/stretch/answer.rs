@@ -115,7 +115,7 @@ impl Reader {
 
     /// Asks a thread that runs.
     pub(super) fn ask(&mut self, signal: c_int, thread: &Running) -> Option<Position> {
-        if thread.blocks(signal) {
+        if !thread.takes(signal) {
             return None;
         }
         let (thread, within) = (thread.number, if thread.waits { SHORT } else { MOMENT });

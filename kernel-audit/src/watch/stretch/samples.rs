@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use super::answer::{Position, Reader};
-use super::threads;
+use super::threads::Threads;
 use crate::record::{PTX, Slot, Spending};
 use crate::watch::known::handles;
 use crate::watch::record::call;
@@ -49,8 +49,8 @@ impl Samples {
     }
 
     /// Looks at all threads once.
-    pub(super) fn look(&mut self, reader: &mut Reader) {
-        let seen = look_at_threads(reader);
+    pub(super) fn look(&mut self, reader: &mut Reader, threads: &mut Threads) {
+        let seen = look_at_threads(reader, threads);
         let time = now();
         let length = u32::try_from(time.saturating_sub(self.last)).unwrap_or(u32::MAX);
         (self.last, self.count) = (time, self.count + seen.len().max(1));
@@ -70,10 +70,10 @@ impl Samples {
     }
 }
 
-fn look_at_threads(reader: &mut Reader) -> Vec<Doing> {
+fn look_at_threads(reader: &mut Reader, threads: &mut Threads) -> Vec<Doing> {
     reader.prepare();
     let signal = Reader::signal();
-    let running = threads::running();
+    let running = threads.running(signal);
     let in_call = |slot: &Slot| slot.call.load(Ordering::Relaxed) != 0;
     let mut calls: HashMap<u32, &Slot> = slots::slots()
         .filter(|(_, slot)| in_call(slot))

@@ -1,77 +1,152 @@
 //! Lists the threads of this process, and which of them run.
 
+use std::collections::HashMap;
+use std::ffi::c_int;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 /// A thread that runs, or waits for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Running {
     pub(super) number: u32,
     /// Whether it waits for a disk.
     pub(super) waits: bool,
-    /// The signals that the thread blocks, of the first 31.
-    blocked: u64,
+    /// Whether it may be sent a signal.
+    may_be_asked: bool,
 }
 
 impl Running {
-    /// Returns whether the thread blocks this signal, of the first 31.
-    pub(super) fn blocks(&self, signal: i32) -> bool {
+    /// Returns whether the thread may be sent the signal, and still runs and does not block it.
+    pub(super) fn takes(&self, signal: c_int) -> bool {
+        self.may_be_asked && read(self.number).is_some_and(|now| now.runs() && !now.blocks(signal))
+    }
+}
+
+/// The threads that were there at the last look.
+#[derive(Default)]
+pub(super) struct Threads(HashMap<u32, Known>);
+
+/// What is known of a thread.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    looks: u32,
+    /// Whether it was seen to block the signal, or to take signals by a call such as `sigwait`. While such a call lasts,
+    /// the thread counts as not blocking them.
+    waits_for_signals: bool,
+}
+
+/// The looks after which a thread may be asked. A thread that blocks signals does so when it begins.
+const FEW: u32 = 2;
+
+/// The looks between two at which a thread's system call is read.
+const MANY: u32 = 64;
+
+impl Threads {
+    /// Lists the threads of the program that run, without those of the audit. Only threads that take this signal may be
+    /// asked.
+    pub(super) fn running(&mut self, signal: Option<c_int>) -> Vec<Running> {
+        let entries = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| number(entry.file_name().as_bytes()));
+        let mut running = Vec::new();
+        let mut known = HashMap::new();
+        for number in numbers {
+            let Some(seen) = read(number).filter(|seen| !seen.is_own) else { continue };
+            let Known { looks, waits_for_signals } = self.0.get(&number).copied().unwrap_or_default();
+            let waits_for_signals = waits_for_signals
+                || signal.is_some_and(|signal| seen.blocks(signal))
+                || seen.state == b'S' && looks.is_multiple_of(MANY) && is_in_call(number, SIGNALS);
+            known.insert(number, Known { looks: looks.wrapping_add(1), waits_for_signals });
+            if seen.runs() {
+                let may_be_asked = looks >= FEW && !waits_for_signals;
+                running.push(Running { number, waits: seen.state == b'D', may_be_asked });
+            }
+        }
+        self.0 = known;
+        running
+    }
+}
+
+/// The system call that takes signals.
+const SIGNALS: libc::c_long = libc::SYS_rt_sigtimedwait;
+
+/// Returns whether a thread that sleeps is in this system call.
+fn is_in_call(number: u32, call: libc::c_long) -> bool {
+    let text = fs::read_to_string(format!("/proc/self/task/{number}/syscall")).unwrap_or_default();
+    text.split(' ').next().and_then(|its| its.parse().ok()) == Some(call)
+}
+
+fn number(text: &[u8]) -> Option<u32> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// A thread's state, as Linux reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    state: u8,
+    /// The signals that the thread blocks, of the first 31.
+    blocked: u64,
+    /// Whether it is a thread of the audit.
+    is_own: bool,
+}
+
+impl Seen {
+    fn runs(self) -> bool {
+        matches!(self.state, b'R' | b'D')
+    }
+
+    fn blocks(self, signal: c_int) -> bool {
         self.blocked >> (signal - 1) & 1 == 1
     }
 }
 
-/// Lists the threads of the program that run, without those of the audit.
-pub(super) fn running() -> Vec<Running> {
-    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    threads
-        .filter_map(|entry| {
-            let number = std::str::from_utf8(entry.file_name().as_bytes()).ok()?.parse().ok()?;
-            read(number, &entry.path().join("stat"))
-        })
-        .collect()
-}
-
-fn read(number: u32, path: &Path) -> Option<Running> {
+fn read(number: u32) -> Option<Seen> {
     let mut text = [0; 1024];
-    let length = File::open(path).ok()?.read(&mut text).ok()?;
-    parse(number, &text[..length])
+    let length = File::open(format!("/proc/self/task/{number}/stat")).ok()?.read(&mut text).ok()?;
+    parse(&text[..length])
 }
 
 /// Parses the line of a thread: its number, its name in brackets, its state, and numbers.
-fn parse(number: u32, line: &[u8]) -> Option<Running> {
+fn parse(line: &[u8]) -> Option<Seen> {
     let name = line.iter().position(|byte| *byte == b'(')? + 1;
     let end = line.iter().rposition(|byte| *byte == b')')?;
     let mut fields = std::str::from_utf8(line.get(end + 1..)?).ok()?.split_ascii_whitespace();
     let is_own = line.get(name..end)? == b"kernel-registry";
-    let waits = match fields.next()? {
-        "R" => false,
-        "D" => true,
-        _ => return None,
-    };
+    let state = *fields.next()?.as_bytes().first()?;
     /// The fields between the state and the blocked signals.
     const BETWEEN: usize = 28;
-    let running = Running { number, waits, blocked: fields.nth(BETWEEN)?.parse().ok()? };
-    (!is_own).then_some(running)
+    Some(Seen { state, blocked: fields.nth(BETWEEN)?.parse().ok()?, is_own })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::process::system::thread_number;
 
     #[test]
-    fn a_thread_that_runs_is_told_by_its_line() {
+    fn a_thread_is_known_by_its_line() {
         let line = |name: &str, state: &str| {
             format!(
-                "7 ({name}) {state} 1 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 9 9 9 9 1 1 0 0 0 0 4194304 4096 0 0 0"
+                "7 ({name}) {state} 1 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 9 9 9 9 1 1 0 0 0 0 4194304 4096 0"
             )
         };
-        let parsed = |name, state| parse(7, line(name, state).as_bytes());
-        let runs = parsed(") R (", "R").expect("it runs");
+        let parsed = |name, state| parse(line(name, state).as_bytes()).expect("a line");
+        let runs = parsed(") R (", "R");
+        assert_eq!(runs, Seen { state: b'R', blocked: 1 << 22, is_own: false });
         assert!(runs.blocks(libc::SIGURG) && !runs.blocks(libc::SIGINT));
-        assert!(parsed("a", "D").is_some_and(|thread| thread.waits) && parsed("a", "S").is_none());
-        assert!(parsed("kernel-registry", "R").is_none() && parse(7, b"7 (a").is_none());
-        let own = crate::watch::process::system::thread_number();
-        assert!(running().iter().any(|thread| thread.number == own));
+        assert!(parsed("a", "D").runs() && !parsed("a", "S").runs() && parsed("kernel-registry", "R").is_own);
+        assert_eq!(parse(b"7 (a"), None);
+    }
+
+    #[test]
+    fn a_thread_is_asked_after_a_few_looks() {
+        let (mut threads, own, signal) = (Threads::default(), thread_number(), libc::SIGURG);
+        for look in 0..=FEW {
+            let running = threads.running(Some(signal));
+            let this = running.iter().find(|thread| thread.number == own).expect("it runs");
+            assert_eq!(this.takes(signal), look == FEW);
+        }
+        threads.0.insert(own, Known { looks: 9, waits_for_signals: true });
+        assert!(threads.running(None).iter().all(|thread| thread.number != own || !thread.takes(signal)));
     }
 }
