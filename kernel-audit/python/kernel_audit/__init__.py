@@ -40,7 +40,6 @@ def _library() -> ctypes.CDLL | None:
         return None
     begin.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32]
     begin.restype, end.argtypes, end.restype = ctypes.c_uint64, [ctypes.c_uint64], ctypes.c_uint64
-    library.kernel_registry_audit_mark.argtypes, library.kernel_registry_audit_mark.restype = [ctypes.c_char_p], None
     return library
 
 
@@ -61,9 +60,10 @@ def mark(name: str = "") -> None:
 
     Behind `kernel-audit --first SECONDS` the report says where the time of each stretch went.
     """
-    library = _library()
-    if library is not None:
-        library.kernel_registry_audit_mark(name.encode())
+    # An older `kernel-audit` has no marks.
+    function = getattr(_library(), "kernel_registry_audit_mark", None)
+    if function is not None:
+        function(name.encode())
 
 
 def preload() -> int:

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::Stretch;
 use super::names::{self, Named};
-use super::samples::{Doing, Samples};
+use super::samples::{self, Doing, Samples};
 use crate::record::{Kind, Spending};
 use crate::watch::python::structures::Line;
 use crate::watch::python::{self, Frame};
-use crate::watch::record::call;
+use crate::watch::record::call::{self, Hook};
 use crate::watch::record::recording::{NewEvent, write_event};
 
 /// The most groups that are recorded. The rest is one.
@@ -16,6 +16,9 @@ const MOST: usize = 100;
 
 /// The function that runs Python functions.
 const INTERPRETER: &str = "_PyEval_EvalFrameDefault";
+
+/// The driver.
+const DRIVER: &str = "libcuda.so";
 
 /// Libraries that compile.
 const COMPILERS: [&str; 4] = ["libnvrtc", "libnvJitLink", "libnvidia-ptxjitcompiler", "libnvptxcompiler"];
@@ -33,7 +36,7 @@ struct Group<'a> {
 /// Names and records what was seen.
 pub(super) fn write(stretch: &Stretch, end: u64, samples: &Samples) {
     let functions = samples.seen.keys().flat_map(|doing| doing.position.functions.iter().copied());
-    let hooks = samples.seen.keys().filter_map(hook);
+    let hooks = call::list_hooks().iter().map(|hook| hook.address.addr() as u64);
     let names = names::find(functions.chain(hooks).collect());
     let mut groups = HashMap::<(Spending, String), Group<'_>>::new();
     for (doing, ticks) in &samples.seen {
@@ -103,16 +106,21 @@ fn idle<'a>(samples: &Samples) -> Group<'a> {
     Group { ticks: ticks.collect(), ..Group::default() }
 }
 
-/// Returns the address of the hook that a thread is in.
-fn hook(doing: &Doing) -> Option<u64> {
-    doing.call.map(|call| call::address(call).addr() as u64)
+/// Returns the hook that a thread is in. In a short call the stack tells it, because the call has returned when the
+/// thread's slot is read again.
+fn hook(doing: &Doing) -> Option<&'static Hook> {
+    let hooks = call::list_hooks();
+    let is_at = |address: &u64| hooks.iter().find(|hook| hook.address.addr() as u64 == *address);
+    let in_slot = doing.call.and_then(|number| hooks.get(number as usize));
+    in_slot.or_else(|| doing.position.functions.iter().rev().find_map(is_at))
 }
 
 /// Returns the functions of a stack up to the interpreter, the innermost first. Of a call, those of the audit are left
 /// out.
 fn frames<'a>(doing: &Doing, names: &'a HashMap<u64, Named>) -> Vec<&'a Named> {
     let mut ends = false;
-    let own = hook(doing).and_then(|hook| names.get(&hook)).filter(|hook| !hook.is_program);
+    let own = hook(doing).and_then(|hook| names.get(&(hook.address.addr() as u64)));
+    let own = own.filter(|own| !own.is_program);
     let is_own = |named: &&Named| own.is_some_and(|own| own.library == named.library);
     let functions = doing.position.functions.iter().filter_map(|function| names.get(function));
     functions
@@ -123,8 +131,12 @@ fn frames<'a>(doing: &Doing, names: &'a HashMap<u64, Named>) -> Vec<&'a Named> {
 
 /// Returns what is done, and the function by which a reader can tell it.
 fn key(doing: &Doing, frames: &[&Named]) -> (Spending, String) {
-    if let Some(call) = doing.call {
-        return (doing.what, call::name(call).to_owned());
+    if let Some(hook) = hook(doing) {
+        let what = if doing.call.is_some() { doing.what } else { samples::kind_of(hook.name) };
+        return (what, hook.name.to_owned());
+    }
+    if let Some(innermost) = frames.iter().position(|named| named.library.starts_with(DRIVER)) {
+        return (Spending::Call, entry(&frames[innermost..]).unwrap_or_default());
     }
     let compiles = |named: &&Named| COMPILERS.iter().any(|compiler| named.library.starts_with(compiler));
     if let Some(innermost) = frames.iter().position(|named| compiles(&named)) {

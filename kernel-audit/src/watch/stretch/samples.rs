@@ -123,7 +123,7 @@ fn call_of(slot: &Slot) -> Option<InCall> {
 }
 
 /// Returns what a call of the driver is for, by the name of the function.
-fn kind_of(function: &str) -> Spending {
+pub(super) fn kind_of(function: &str) -> Spending {
     const BEGINNINGS: [(&str, Spending); 11] = [
         ("cuLink", Spending::Compiling),
         ("cuModule", Spending::Loading),
