@@ -5,6 +5,7 @@
 //! All numbers are little-endian. The file has its whole size from the beginning; events and strings that find no room
 //! are counted, and dropped.
 
+mod collected;
 mod layout;
 mod model;
 mod read;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::mem::offset_of;
 
+use super::collected;
 use super::layout::{Header, Layout, MAGIC, RawEvent, SAMPLES, SLOTS, Sample, Slot, VERSION};
 use super::model::{Activity, Event, Kind, Report};
-use super::stretch;
 use super::texts::Texts;
 
 /// Reads a record. Any bytes are read without a panic: offsets that lead outside of the record give empty texts.
@@ -40,7 +40,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         .filter_map(|index| event(bytes, size_of::<Layout>() + index * size_of::<RawEvent>(), &mut texts));
     let (others, events_read): (Vec<_>, Vec<_>) =
         read.partition(|event: &Event| matches!(event.kind, Kind::Preload | Kind::Stretch | Kind::Spent));
-    let stretches = stretch::collect(&others);
+    let stretches = collected::stretches(&others);
     let preloaded = others.into_iter().filter(|event| event.kind == Kind::Preload).collect();
     let slots = || (0..SLOTS).map(|index| offset_of!(Layout, slots) + index * size_of::<Slot>());
     let of_slots = |offset| slots().map(|at| u64_at(bytes, at + offset)).fold(0_u64, u64::wrapping_add);

@@ -1,10 +1,5 @@
-//! What a record says of the stretches of time that were looked at. In the record a stretch is an event, and what it was
-//! spent on are others.
+//! What a record says of the stretches of time that were looked at.
 
-use std::cmp::Reverse;
-use std::collections::HashMap;
-
-use super::model::{Event, Kind};
 use super::texts::SharedText;
 
 /// A stretch of time that was looked at: from ready on, or between two marks of the program.
@@ -102,7 +97,7 @@ impl Spending {
         Spending::WORDS[self as usize].1
     }
 
-    fn from_number(number: u32) -> Spending {
+    pub(super) fn from_number(number: u32) -> Spending {
         Spending::WORDS.get(number as usize).map_or(Spending::Code, |(what, _)| *what)
     }
 }
@@ -110,34 +105,5 @@ impl Spending {
 impl From<Spending> for &'static str {
     fn from(what: Spending) -> Self {
         what.as_str()
-    }
-}
-
-/// Collects stretches from their events, which are in any order.
-pub(super) fn collect(events: &[Event]) -> Vec<Stretch> {
-    let mut spent_in = HashMap::<u64, Vec<Spent>>::new();
-    for event in events.iter().filter(|event| event.kind == Kind::Spent) {
-        spent_in.entry(event.context).or_default().push(spent(event));
-    }
-    let of_stretch = |event: &Event| {
-        let mut spent = spent_in.remove(&event.context).unwrap_or_default();
-        spent.sort_by_key(|spent| Reverse(spent.took));
-        let Event { subject: name, begun, took, .. } = event.clone();
-        Stretch { name, begun, took, looks: event.bytes, lost: event.stream, spent }
-    };
-    let stretches = events.iter().filter(|event| event.kind == Kind::Stretch);
-    let mut stretches: Vec<_> = stretches.map(of_stretch).collect();
-    stretches.sort_by_key(|stretch| stretch.begun);
-    stretches
-}
-
-fn spent(event: &Event) -> Spent {
-    Spent {
-        what: Spending::from_number(event.result),
-        took: event.took,
-        looks: event.bytes,
-        function: event.caller.clone(),
-        user: event.image.clone(),
-        stack: event.text.clone(),
     }
 }

@@ -151,3 +151,32 @@ fn a_record_that_grows_is_read_again_and_again() {
     assert_eq!(hangs(&bytes), None);
     fs::remove_file(&path).unwrap();
 }
+
+#[test]
+fn what_a_stretch_was_spent_on_is_read_with_it() {
+    let mut bytes = empty_record();
+    bytes[offset_of!(Header, events)] = 4;
+    let event = |kind: Kind, number: u8, took: u8, what: u8| {
+        let mut event = vec![0; size_of::<RawEvent>()];
+        event[offset_of!(RawEvent, kind)] = kind as u8;
+        event[offset_of!(RawEvent, context)] = number;
+        event[offset_of!(RawEvent, took)] = took;
+        event[offset_of!(RawEvent, result)] = what;
+        event
+    };
+    let events = [
+        event(Kind::Spent, 7, 2, Spending::Waiting as u8),
+        event(Kind::Stretch, 7, 9, 0),
+        event(Kind::Spent, 7, 5, u8::MAX),
+        event(Kind::Spent, 8, 3, 0),
+    ];
+    for (index, event) in events.iter().enumerate() {
+        let at = size_of::<Layout>() + index * size_of::<RawEvent>();
+        bytes[at..at + event.len()].copy_from_slice(event);
+    }
+    let report = read(&bytes).expect("a record");
+    assert!(report.events.is_empty() && report.preloaded.is_empty());
+    let [stretch] = &report.stretches[..] else { panic!("{report:?}") };
+    let spent: Vec<_> = stretch.spent.iter().map(|spent| (spent.took, spent.what)).collect();
+    assert_eq!((stretch.took, spent), (9, vec![(5, Spending::Code), (2, Spending::Waiting)]));
+}

@@ -29,7 +29,7 @@ static WORK: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static ASKS: Locked<()> = Locked::new();
 
 /// Lets a forked child ask its threads: the asked thread may be one of the parent.
-pub(crate) fn forked() {
+fn forked() {
     STATE.store(IDLE, Ordering::Relaxed);
 }
 
@@ -98,6 +98,7 @@ pub(crate) type Taken = OnceLock<Option<c_int>>;
 /// thread late.
 pub(crate) fn take(taken: &Taken, signals: impl IntoIterator<Item = c_int>) -> Option<c_int> {
     let choose = || {
+        fork::in_child(forked);
         signals.into_iter().find(|signal| {
             if handler(*signal) != Some(libc::SIG_DFL) {
                 return false;
@@ -106,8 +107,9 @@ pub(crate) fn take(taken: &Taken, signals: impl IntoIterator<Item = c_int>) -> O
             let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
             action.sa_sigaction = handler_of_ours();
             // The handler runs on the thread's own stack, which has room for calls of the driver. A separate stack for
-            // signals can be too small.
-            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+            // signals can be too small. The handler does not block the signal, because a thread that blocks it counts
+            // as one that uses it.
+            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_NODEFER;
             // SAFETY: the handler makes only calls that are allowed in the handler of a signal.
             unsafe { libc::sigaction(*signal, &action, ptr::null_mut()) == 0 }
         })

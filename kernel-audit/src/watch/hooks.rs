@@ -8,7 +8,6 @@ mod jit;
 mod late;
 mod load;
 pub(crate) mod lookup;
-pub(crate) mod mark;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Once;
@@ -27,7 +26,7 @@ use crate::watch::record::events::timed;
 use crate::watch::record::launches;
 use crate::watch::record::slots::{self, during};
 use crate::watch::record::{ready, recording};
-use crate::watch::{asked, hang, section, stretch};
+use crate::watch::{hang, section, stretch};
 use context::{end_context, make_context};
 use image::{
     LibraryOptions, enumerate, get_function, get_kernel, load_library, load_module, unload_library,
@@ -46,7 +45,7 @@ pub(crate) fn prepare() -> bool {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         call::use_table(HOOKS);
-        [asked::forked, busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked]
+        [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked]
             .into_iter()
             .for_each(fork::in_child);
         hang::prepare();

@@ -9,17 +9,19 @@ mod native;
 mod samples;
 mod threads;
 
+use std::ffi::{CStr, c_char};
 use std::mem;
 use std::sync::{Arc, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::options::Audit;
+use crate::watch::process::fork;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::threads as own_threads;
 use crate::watch::record::recording::{self, nanoseconds, now};
 use answer::Reader;
-use samples::Samples;
+use samples::{Samples, Stretch};
 use threads::Threads;
 
 /// The most stretches of a process: a service can mark each request.
@@ -36,15 +38,6 @@ const AT_EXIT: Duration = Duration::from_secs(2);
 
 /// The name of the stretch that begins when the program is ready.
 const FROM_READY: &str = "ready";
-
-/// A stretch of time that is looked at.
-struct Stretch {
-    name: String,
-    number: u32,
-    begun: u64,
-    /// When it ends at the latest.
-    ends: u64,
-}
 
 #[derive(Default)]
 struct State {
@@ -74,8 +67,23 @@ impl State {
     }
 }
 
+/// Begins a stretch of this name, and ends the one before. Null or an empty name only ends.
+///
+/// # Safety
+///
+/// `name` is null, or ends with a zero.
+#[cfg_attr(feature = "export", unsafe(no_mangle))]
+pub unsafe extern "C" fn kernel_registry_audit_mark(name: *const c_char) {
+    if Audit::chosen().first.is_none() || !recording::is_possible() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy());
+    begin(name.as_deref().unwrap_or_default());
+}
+
 /// Begins a stretch of this name, and ends the one before. An empty name only ends.
-pub(crate) fn begin(name: &str) {
+fn begin(name: &str) {
     let Some(longest) = Audit::chosen().first else { return };
     let at = now();
     let mut state = STATE.lock();
@@ -101,16 +109,18 @@ pub(crate) fn begin_at_ready() {
 
 fn start() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        extern "C" fn at_exit() {
-            STATE.lock().end(now());
-            let begun = Instant::now();
-            while !STATE.lock().is_recorded() && begun.elapsed() < AT_EXIT {
-                thread::sleep(STEP);
+    fork::undivided(|| {
+        ONCE.call_once(|| {
+            extern "C" fn at_exit() {
+                STATE.lock().end(now());
+                let begun = Instant::now();
+                while !STATE.lock().is_recorded() && begun.elapsed() < AT_EXIT {
+                    thread::sleep(STEP);
+                }
             }
-        }
-        // SAFETY: `at_exit` is called without arguments, and stays where it is.
-        unsafe { libc::atexit(at_exit) };
+            // SAFETY: `at_exit` is called without arguments, and stays where it is.
+            unsafe { libc::atexit(at_exit) };
+        })
     });
     if let Err(error) = own_threads::start(look) {
         recording::mark_thread_lacking(&error, "it is not known where the time goes");

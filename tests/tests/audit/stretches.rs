@@ -235,3 +235,38 @@ int main(void) {
     let burnt = spent(&stretches[0], "code", "program");
     assert!((60.0..160.0).contains(&burnt), "what ran before is named: {burnt}: {said}");
 }
+
+/// What is asked of the program takes less than 5 % of its time. Other programs on this machine disturb the measurement, so it is repeated.
+#[test]
+fn looking_costs_little() {
+    let program = r#"
+static double cpu(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec * 1e3 + t.tv_nsec / 1e6; }
+__attribute__((noinline)) static double work(int depth) {
+    if (depth > 0) return work(depth - 1) + 0 * burnt;
+    double begun = cpu();
+    for (int i = 0; i < 30000000; i++) burnt += i;
+    return cpu() - begun;
+}
+int main(void) {
+    start();
+    double least[2] = {1e9, 1e9};
+    for (int round = 0; round < 30; round++) {
+        if (round % 2) mark("looked at");
+        double took = work(30);
+        if (took < least[round % 2]) least[round % 2] = took;
+        mark("");
+    }
+    printf("%.0f\n", 1000 * (least[1] / least[0] - 1));
+}"#;
+    let mut costs = Vec::new();
+    for _ in 0..5 {
+        let (output, said, stretches) = run(&["--first", "30"], program, &[]);
+        let looks: u64 = stretches.iter().filter_map(|stretch| stretch["looks"].as_u64()).sum();
+        assert!(stretches.len() == 15 && looks > 100, "{looks}: {said}");
+        costs.push(text(&output.stdout).parse::<i32>().expect("a number"));
+        if costs.last().is_some_and(|thousandths| *thousandths < 50) {
+            return;
+        }
+    }
+    panic!("thousandths: {costs:?}");
+}

@@ -71,7 +71,7 @@ fn title(stretch: &Stretch) -> String {
 fn what(spent: &Spent) -> String {
     let function = if spent.function.is_empty() { String::new() } else { caller(&spent.function) };
     match (spent.what, &*function) {
-        (Spending::Code, "") => "code that no file names".to_owned(),
+        (Spending::Code, "") => "code whose place is not known".to_owned(),
         (Spending::Code, _) => function,
         (what, "") => what.as_str().to_owned(),
         (what, _) => format!("{}: {function}", what.as_str()),

@@ -6,7 +6,6 @@ use std::ptr;
 
 use cudarc::driver::sys::CUresult;
 
-use super::mark::kernel_registry_audit_mark;
 use crate::record::Kind;
 use crate::watch::loader::real;
 use crate::watch::preload::kernel_registry_audit_preload;
@@ -15,6 +14,7 @@ use crate::watch::record::call::{self, Hook};
 use crate::watch::record::ready::{kernel_registry_audit_attach, kernel_registry_audit_ready};
 use crate::watch::record::recording::{NewEvent, kernel_registry_audit_record, now, write_event};
 use crate::watch::section::{kernel_registry_audit_section_begin, kernel_registry_audit_section_end};
+use crate::watch::stretch::kernel_registry_audit_mark;
 
 /// The newest CUDA version whose functions the table of hooks knows.
 const NEWEST: c_int = 13_000;

@@ -23,7 +23,7 @@ use crate::watch::python::structures::{Codes, DEPTH, Line, Place, Structures};
 use crate::watch::record::slots;
 
 /// How long a thread may take that runs: it can wait for a processor.
-const MOMENT: Duration = Duration::from_millis(20);
+const MOMENT: Duration = Duration::from_millis(100);
 /// How long a thread may take that waits for a disk, or for a child of `vfork`.
 const SHORT: Duration = Duration::from_millis(1);
 

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::Stretch;
 use super::names::{self, Named};
-use super::samples::{self, Doing, Samples};
+use super::samples::{self, Doing, Samples, Stretch};
 use crate::record::{Kind, Spending};
 use crate::watch::python::structures::Line;
 use crate::watch::python::{self, Frame};

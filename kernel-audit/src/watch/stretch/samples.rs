@@ -19,6 +19,15 @@ const SAMPLES: usize = 1 << 20;
 /// The most threads that are asked in a tick.
 const THREADS: usize = 128;
 
+/// A stretch of time that is looked at.
+pub(super) struct Stretch {
+    pub(super) name: String,
+    pub(super) number: u32,
+    pub(super) begun: u64,
+    /// When it ends at the latest.
+    pub(super) ends: u64,
+}
+
 /// What a thread does, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Doing {

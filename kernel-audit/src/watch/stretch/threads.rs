@@ -31,13 +31,27 @@ pub(super) struct Threads(HashMap<u32, Known>);
 #[derive(Clone, Copy, Default)]
 struct Known {
     looks: u32,
-    /// Whether it was seen to block the signal, or to take signals by a call such as `sigwait`. While such a call lasts,
-    /// the thread counts as not blocking them.
+    /// In how many looks it ran, and in how many of these it blocked the signal.
+    ran: u32,
+    blocked: u32,
+    /// Whether it was seen to take signals by a call such as `sigwait`. While such a call lasts, the thread counts as
+    /// not blocking them.
     waits_for_signals: bool,
+}
+
+impl Known {
+    /// Returns whether the thread may be asked. Most threads block signals at times, for instance while they start
+    /// another thread. A thread that does so often may take them by a call.
+    fn may_be_asked(self) -> bool {
+        self.looks > FEW && !self.waits_for_signals && self.blocked.saturating_mul(SELDOM) <= self.ran
+    }
 }
 
 /// The looks after which a thread may be asked. A thread that blocks signals does so when it begins.
 const FEW: u32 = 2;
+
+/// A thread blocks the signal seldom if it does so in one of so many looks.
+const SELDOM: u32 = 8;
 
 /// The looks between two at which a thread's system call is read.
 const MANY: u32 = 64;
@@ -52,15 +66,17 @@ impl Threads {
         let mut known = HashMap::new();
         for number in numbers {
             let Some(seen) = read(number).filter(|seen| !seen.is_own) else { continue };
-            let Known { looks, waits_for_signals } = self.0.get(&number).copied().unwrap_or_default();
-            let waits_for_signals = waits_for_signals
-                || signal.is_some_and(|signal| seen.blocks(signal))
-                || seen.state == b'S' && looks.is_multiple_of(MANY) && is_in_call(number, SIGNALS);
-            known.insert(number, Known { looks: looks.wrapping_add(1), waits_for_signals });
+            let mut thread = self.0.get(&number).copied().unwrap_or_default();
+            thread.waits_for_signals |=
+                seen.state == b'S' && thread.looks.is_multiple_of(MANY) && is_in_call(number, SIGNALS);
+            thread.looks = thread.looks.saturating_add(1);
             if seen.runs() {
-                let may_be_asked = looks >= FEW && !waits_for_signals;
-                running.push(Running { number, waits: seen.state == b'D', may_be_asked });
+                thread.ran = thread.ran.saturating_add(1);
+                thread.blocked += u32::from(signal.is_some_and(|signal| seen.blocks(signal)));
+                let (waits, may_be_asked) = (seen.state == b'D', thread.may_be_asked());
+                running.push(Running { number, waits, may_be_asked });
             }
+            known.insert(number, thread);
         }
         self.0 = known;
         running
@@ -146,7 +162,9 @@ mod tests {
             let this = running.iter().find(|thread| thread.number == own).expect("it runs");
             assert_eq!(this.takes(signal), look == FEW);
         }
-        threads.0.insert(own, Known { looks: 9, waits_for_signals: true });
+        let known = Known { looks: 9, ran: 8, blocked: 1, waits_for_signals: false };
+        assert!(known.may_be_asked() && !Known { blocked: 2, ..known }.may_be_asked());
+        threads.0.insert(own, Known { waits_for_signals: true, ..known });
         assert!(threads.running(None).iter().all(|thread| thread.number != own || !thread.takes(signal)));
     }
 }
