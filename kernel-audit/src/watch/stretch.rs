@@ -162,7 +162,8 @@ fn look() {
 
 /// Names what was seen, and records it. That can take longer than the next stretch may wait, so a thread of its own does
 /// it.
-fn record(stretch: Arc<Stretch>, end: u64, samples: Samples) {
+fn record(stretch: Arc<Stretch>, end: u64, mut samples: Samples) {
+    samples.end(end.saturating_sub(stretch.begun));
     let write = move || {
         groups::write(&stretch, end, &samples);
         STATE.lock().record -= 1;

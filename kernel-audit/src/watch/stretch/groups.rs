@@ -138,14 +138,14 @@ fn key(doing: &Doing, frames: &[&Named]) -> (Spending, String) {
         return (Spending::Call, entry(&frames[innermost..]).unwrap_or_default());
     }
     let compiles = |named: &&Named| COMPILERS.iter().any(|compiler| named.library.starts_with(compiler));
-    if let Some(innermost) = frames.iter().position(|named| compiles(&named)) {
+    if let Some(innermost) = frames.iter().position(compiles) {
         return (Spending::Compiling, entry(&frames[innermost..]).unwrap_or_default());
     }
     let opens = |named: &&Named| {
         named.library.starts_with("ld-linux")
             || matches!(named.function.as_deref(), Some("dlopen" | "dlmopen"))
     };
-    if let Some(loader) = frames.iter().position(|named| opens(&named)) {
+    if let Some(loader) = frames.iter().position(opens) {
         // A library that initializes itself is called by the loader.
         let initializer = frames[..loader].iter().rev().find(|named| !named.serves);
         let what = initializer.map(|named| format!("initializers of {}", named.library));

@@ -37,6 +37,12 @@ pub(super) struct Doing {
     pub(super) position: Position,
 }
 
+impl Doing {
+    fn is_known(&self) -> bool {
+        self.call.is_some() || self.position != Position::default()
+    }
+}
+
 /// The samples of a stretch.
 #[derive(Default)]
 pub(super) struct Samples {
@@ -55,6 +61,14 @@ impl Samples {
     /// Creates the samples of a stretch that began at this time.
     pub(super) fn from(begun: u64) -> Self {
         Samples { last: begun, ..Samples::default() }
+    }
+
+    /// Ends the last tick with the stretch, which took so many nanoseconds.
+    pub(super) fn end(&mut self, took: u64) {
+        let ticks: u64 = self.ticks.iter().map(|tick| u64::from(*tick)).sum();
+        if let Some(last) = self.ticks.last_mut() {
+            *last -= u32::try_from(ticks.saturating_sub(took)).unwrap_or(u32::MAX).min(*last);
+        }
     }
 
     /// Looks at all threads once.
@@ -79,6 +93,8 @@ impl Samples {
     }
 }
 
+/// Looks at all threads. A thread whose place is not known counts only if no other thread works: it may wait for a
+/// processor.
 fn look_at_threads(reader: &mut Reader, threads: &mut Threads) -> Vec<Doing> {
     reader.prepare();
     let signal = Reader::signal();
@@ -105,6 +121,9 @@ fn look_at_threads(reader: &mut Reader, threads: &mut Threads) -> Vec<Doing> {
         if call_of(slot).as_ref() == Some(&call) {
             seen.push(doing(Some(call), position));
         }
+    }
+    if seen.iter().any(Doing::is_known) {
+        seen.retain(Doing::is_known);
     }
     seen
 }
