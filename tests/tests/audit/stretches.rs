@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Output;
 
 use serde_json::Value;
-use tests::scratch_folder;
+use tests::{are_documented, scratch_folder};
 
 use super::neighbours::{DRIVER, PROGRAM, SHARED, beside_driver, compiled, said};
 use super::{audit, has_open_python, python, text};
@@ -99,6 +99,8 @@ int main(void) {
     }
     assert!(said.contains("ms of `request` went, from "), "{said}");
     assert!(said.contains("compiling: cuModuleLoadData"), "{said}");
+
+    are_documented(&[request, &request["spent"][0]], include_str!("../../../docs/audit-json.md"));
 
     // Without the option there are neither stretches nor marks.
     let (output, said, stretches) = run(&[], program, &[]);

@@ -43,7 +43,12 @@ impl Known {
     /// Returns whether the thread may be asked. Most threads block signals at times, for instance while they start
     /// another thread. A thread that does so often may take them by a call.
     fn may_be_asked(self) -> bool {
-        self.looks > FEW && !self.waits_for_signals && self.blocked.saturating_mul(SELDOM) <= self.ran
+        self.looks > FEW && !self.waits_for_signals && self.blocked <= 1 + self.ran / SELDOM
+    }
+
+    /// Returns whether the thread's system call is read at this look, if it sleeps.
+    fn is_call_due(self) -> bool {
+        self.looks < FIRST || self.looks.is_multiple_of(MANY)
     }
 }
 
@@ -53,7 +58,8 @@ const FEW: u32 = 2;
 /// A thread blocks the signal seldom if it does so in one of so many looks.
 const SELDOM: u32 = 8;
 
-/// The looks between two at which a thread's system call is read.
+/// The first looks, at each of which a thread's system call is read, and the looks between two such looks later.
+const FIRST: u32 = 8;
 const MANY: u32 = 64;
 
 impl Threads {
@@ -68,7 +74,7 @@ impl Threads {
             let Some(seen) = read(number).filter(|seen| !seen.is_own) else { continue };
             let mut thread = self.0.get(&number).copied().unwrap_or_default();
             thread.waits_for_signals |=
-                seen.state == b'S' && thread.looks.is_multiple_of(MANY) && is_in_call(number, SIGNALS);
+                seen.state == b'S' && thread.is_call_due() && is_in_call(number, SIGNALS);
             thread.looks = thread.looks.saturating_add(1);
             if seen.runs() {
                 thread.ran = thread.ran.saturating_add(1);
@@ -162,8 +168,8 @@ mod tests {
             let this = running.iter().find(|thread| thread.number == own).expect("it runs");
             assert_eq!(this.takes(signal), look == FEW);
         }
-        let known = Known { looks: 9, ran: 8, blocked: 1, waits_for_signals: false };
-        assert!(known.may_be_asked() && !Known { blocked: 2, ..known }.may_be_asked());
+        let known = Known { looks: 9, ran: 8, blocked: 2, waits_for_signals: false };
+        assert!(known.may_be_asked() && !Known { blocked: 3, ..known }.may_be_asked());
         threads.0.insert(own, Known { waits_for_signals: true, ..known });
         assert!(threads.running(None).iter().all(|thread| thread.number != own || !thread.takes(signal)));
     }
