@@ -7,7 +7,7 @@ use std::str::FromStr;
 use kernel_registry_format::baked;
 use sha2::{Digest as _, Sha256};
 
-use super::{Malformed, Origin};
+use super::origin::{Malformed, Origin};
 
 /// What a line begins with.
 const WORD: &str = "ptx ";
