@@ -3,7 +3,7 @@
 use std::env;
 use std::os::unix::ffi::OsStrExt;
 
-use super::files_of::{Reads, option_reads, reads};
+use super::files_of::{Reads, reading_option, reads};
 use crate::kept::{Digest, Hasher};
 
 /// What a program is made of, before it is compiled. The texts themselves are not kept.
@@ -46,7 +46,7 @@ impl Parts {
         if let Some(why) = &self.reads {
             return Err(why.clone());
         }
-        if let Some(option) = options.iter().find(|option| option_reads(option)) {
+        if let Some(option) = reading_option(options) {
             return Err(format!("its option `{}` may read files", String::from_utf8_lossy(option)));
         }
         let mut hasher = self.hasher.clone();
@@ -55,10 +55,7 @@ impl Parts {
             texts.into_iter().for_each(|text| hasher.add(text));
         }
         // Line numbers have the path of the program, which is that of the folder where it is compiled.
-        let has_lines = |option: &&[u8]| {
-            option.ends_with(b"lineinfo") || option.ends_with(b"line-info") || is_debug(option)
-        };
-        if options.iter().any(has_lines) {
+        if options.iter().any(|option| has_lines(option)) {
             let folder =
                 env::current_dir().map_err(|error| format!("the working directory is not known: {error}"))?;
             hasher.add(folder.as_os_str().as_bytes());
@@ -75,8 +72,11 @@ impl Parts {
     }
 }
 
-fn is_debug(option: &[u8]) -> bool {
-    [b"-G".as_slice(), b"--device-debug"].contains(&option)
+/// Whether an option may ask for line numbers, alone or among others.
+fn has_lines(option: &[u8]) -> bool {
+    const WORDS: [&str; 4] = ["-G", "device-debug", "lineinfo", "line-info"];
+    let option = String::from_utf8_lossy(option);
+    WORDS.iter().any(|word| option.contains(word))
 }
 
 /// Whether a variable of this name may change what the compiler does.
@@ -121,6 +121,14 @@ mod tests {
             assert!(!keys[..index].contains(one), "{index}");
         }
         assert_eq!(key(&plain(), &[]), keys[0]);
+    }
+
+    #[test]
+    fn options_that_ask_for_line_numbers_are_found() {
+        for option in ["-G", " -G ", "--device-debug", "-lineinfo", "-lineinfo ", "--generate-line-info"] {
+            assert!(has_lines(option.as_bytes()), "{option}");
+        }
+        assert!(!has_lines(b"-w"));
     }
 
     #[test]
