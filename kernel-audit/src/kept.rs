@@ -8,5 +8,5 @@ mod files;
 mod result;
 
 pub use digest::{Digest, Hasher};
-pub(crate) use files::{file_name, keep, nobody_else_writes, read};
+pub(crate) use files::{file_name, keep, nobody_else_writes, nobody_else_writes_in, read};
 pub(crate) use result::{Kept, Part};

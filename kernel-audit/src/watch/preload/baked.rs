@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kernel_registry_cuda::Target;
 use kernel_registry_format::baked;
 
-use crate::kept::nobody_else_writes;
+use crate::kept::{nobody_else_writes, nobody_else_writes_in};
 use crate::options::Audit;
 use crate::preload::{How, baked_file, baked_key, sha256};
 use crate::watch::known::{contexts, devices};
@@ -99,15 +99,15 @@ fn open() -> Option<&'static Baked> {
 impl Baked {
     fn read(path: &Path) -> io::Result<Self> {
         let refused = |why| io::Error::new(io::ErrorKind::PermissionDenied, why);
-        // Opening a pipe would wait for its writer.
-        if !path.metadata()?.is_file() {
+        // Without the flag, opening a pipe would wait for its writer.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        let its = file.metadata()?;
+        if !its.is_file() {
             return Err(io::Error::other("it is no plain file"));
         }
-        let file = File::open(path)?;
-        let its = file.metadata()?;
-        nobody_else_writes(&its).map_err(refused)?;
+        nobody_else_writes(&file).map_err(refused)?;
         let folder = path.canonicalize()?;
-        nobody_else_writes(&folder.parent().unwrap_or(&folder).metadata()?)
+        nobody_else_writes_in(folder.parent().unwrap_or(&folder))
             .map_err(|why| refused(format!("of its folder: {why}")))?;
         let mut baked = Baked { file, len: its.len(), start: Vec::new() };
         let damaged = |damage: baked::Damage| io::Error::new(io::ErrorKind::InvalidData, damage.to_string());
