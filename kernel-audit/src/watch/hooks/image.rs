@@ -40,9 +40,8 @@ pub(super) fn load_module(
     options: JitOptions,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let JitOptions { count, options: numbers, values } = options;
-    let with = |code: &'static [u8]| {
-        // SAFETY: the arguments are those of the program, but for the code, which is never freed.
+    let with = |code: &'static [u8], JitOptions { count, options: numbers, values }| {
+        // SAFETY: the arguments are those of the program, but for the code, which is never freed, and what the driver writes to.
         LOAD_MODULE.get().map(|load| unsafe { load(out, code.as_ptr().cast(), count, numbers, values) })
     };
     let how = Loading { how: How::Module, options, is_plain: options.is_none(), with };
@@ -58,9 +57,8 @@ pub(super) fn load_library(
     own: LibraryOptions,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let JitOptions { count, options: numbers, values } = options;
     let LibraryOptions { options: own_numbers, values: own_values, count: own_count } = own;
-    let with = |code: &'static [u8]| {
+    let with = |code: &'static [u8], JitOptions { count, options: numbers, values }| {
         let load = LOAD_LIBRARY.get()?;
         // SAFETY: as above.
         Some(unsafe {
@@ -113,7 +111,7 @@ struct Loading<W> {
     options: JitOptions,
     /// Whether a preload loads it in the same way.
     is_plain: bool,
-    /// Makes the same call with other code. Returns `None` if the driver has no such function.
+    /// Makes the same call with other code, and other places for what the driver writes. Returns `None` if the driver has no such function.
     with: W,
 }
 
@@ -121,7 +119,7 @@ fn load_image<T>(
     call: Call,
     out: *mut *mut T,
     image: Image,
-    Loading { how, options, is_plain, with }: Loading<impl Fn(&'static [u8]) -> Option<CUresult>>,
+    Loading { how, options, is_plain, with }: Loading<impl Fn(&'static [u8], JitOptions) -> Option<CUresult>>,
     rule: Option<&'static Rule>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
@@ -151,7 +149,7 @@ fn load_image<T>(
     };
     let event = NewEvent { origin: &origin, ..image_event(kind, image.bytes, rule) };
     let loading = handles::Loading { kind, bytes: image.bytes, origin: origin.as_str().into() };
-    let load = || match baked.and_then(with) {
+    let load = || match baked.and_then(|code| options.try_call(|own| with(code, own))) {
         Some(CUresult::CUDA_SUCCESS) => CUresult::CUDA_SUCCESS,
         Some(_) => {
             baked::refused();
