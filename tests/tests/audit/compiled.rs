@@ -5,9 +5,11 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel_audit::preload::{Preload, images};
+use kernel_audit::variables::NVRTC_LIBRARY;
 use serde_json::Value;
 use tests::scratch_folder;
 
@@ -416,4 +418,29 @@ fn other_names_are_found_as_without_the_library() {
     let output = command.output().unwrap();
     assert_eq!(text(&output.stdout), "found", "{}", text(&output.stderr));
     assert!(!text(&output.stderr).contains("exit code"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn children_that_outlive_the_command_find_the_library() {
+    let client = Client::new(&[]);
+    let said = client.folder.join("said");
+    let child = format!(
+        "(while kill -0 $PPID; do sleep 0.1; done; sh -c 'echo $LD_PRELOAD'; echo done) >{} 2>&1 &",
+        said.display()
+    );
+    let mut command = simulated();
+    command.arg("--record").arg(client.file()).args(["--", "sh", "-c", &child]);
+    let output = command.output().unwrap();
+    let said = || fs::read_to_string(&said).unwrap_or_default();
+    for _ in 0..100 {
+        if said().ends_with("done\n") {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert!(!said().contains("ld.so"), "{} {}", said(), text(&output.stderr));
+    let lines = said();
+    let library = lines.lines().find(|line| line.ends_with(NVRTC_LIBRARY)).expect(&lines);
+    let mode = Path::new(library).parent().unwrap().metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "{library}");
 }

@@ -16,10 +16,14 @@ use tempfile::{Builder, TempDir};
 
 use crate::command::failure::Failure;
 use crate::command::program::trust::{own_folder, user};
+use crate::kept::Digest;
 use crate::variables::{NVRTC_FUNCTIONS, NVRTC_LIBRARY, NVRTC_TABLE};
 
 /// The name of the parent folder, which remains.
 const NAME: &str = "kernel-registry-front";
+
+/// The prefix of folders that remain, too. A digest of the library in it follows.
+const REMAINS: &str = "nvrtc-";
 
 /// The age below which a folder remains, because its command may not have locked it yet.
 const YOUNG: Duration = Duration::from_secs(3600);
@@ -80,13 +84,18 @@ impl Front {
         Ok(folder::put(self.path(), stub)?)
     }
 
-    /// Adds the library that finds NVRTC's functions in the hooks. Returns the value of `LD_PRELOAD` that puts it before all others: behind those that
-    /// are named there already, because some of these must be the first.
+    /// Adds the library that finds NVRTC's functions in the hooks, to a folder that remains: the loader complains in each program where it is missing,
+    /// and programs can outlive this command. Returns the value of `LD_PRELOAD` that puts it before all others: behind those that are named there
+    /// already, because some of these must be the first.
     pub(crate) fn put_before_all(&self, needed: &[&str]) -> Result<OsString, Failure> {
         let jumps = Some(Jumps { table: NVRTC_TABLE, functions: &NVRTC_FUNCTIONS });
         let object = SharedObject { name: NVRTC_LIBRARY, needed, jumps, ..SharedObject::default() };
-        let path = self.path().join(NVRTC_LIBRARY);
-        kernel_registry_command::write(&path, &object.bytes())?;
+        let bytes = object.bytes();
+        let parent = self.path().parent().unwrap_or(self.path());
+        let folder = parent.join(format!("{REMAINS}{}", Digest::new(&bytes)));
+        let refused = |why| Failure::NoFront { refused: format!("`{}`: {why}", folder.display()) };
+        let path = own_folder(&folder).map_err(refused)?.join(NVRTC_LIBRARY);
+        kernel_registry_command::write(&path, &bytes)?;
         let mut libraries = env::var_os("LD_PRELOAD").unwrap_or_default();
         if !libraries.is_empty() {
             libraries.push(":");
@@ -107,7 +116,10 @@ impl Front {
 fn remove_left(parent: &Path, prefix: &str) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let age = entry.metadata().and_then(|its| its.modified()).ok().and_then(|at| at.elapsed().ok());
-        if entry.file_name().to_string_lossy().starts_with(prefix)
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(prefix)
+            && !name.starts_with(REMAINS)
             && age.is_some_and(|age| age > YOUNG)
             && File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok())
         {
