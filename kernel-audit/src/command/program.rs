@@ -100,6 +100,7 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     let records_compiled = options.reports.record.is_some() || options.records.is_some();
     if records_compiled || given.as_ref().is_some_and(|given| !given.compiled.is_empty()) {
         command.env("LD_PRELOAD", front.put_before_all(&needed[..1])?);
+        command.env("ASAN_OPTIONS", Front::asan_options());
     }
     let own = Own::after(&records, front.run());
     if io::stderr().is_terminal() {

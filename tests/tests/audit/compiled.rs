@@ -421,6 +421,32 @@ fn other_names_are_found_as_without_the_library() {
 }
 
 #[test]
+fn a_program_with_a_shared_address_sanitizer_starts() {
+    let mut client = Client::new(&[KERNEL, KERNEL]);
+    client.program = client.folder.join("sanitized");
+    let program = client.program.to_str().unwrap();
+    let source = format!("{SOURCES}/client.c");
+    let compiler =
+        Command::new("cc").args(["-fsanitize=address", "-o", program, &source, "-ldl", "-lpthread"]).output();
+    if !compiler.unwrap().status.success() {
+        eprintln!("left out: the C compiler has no AddressSanitizer");
+        return;
+    }
+    let plain = client.plain();
+    let (recorded, _) = client.record();
+    assert_eq!((text(&recorded.stdout), client.compiled()), (&*plain, 1), "{}", text(&recorded.stderr));
+}
+
+#[test]
+fn options_of_the_address_sanitizer_are_kept() {
+    let client = Client::new(&[]);
+    let mut command = simulated();
+    command.env("ASAN_OPTIONS", "abort_on_error=1").arg("--record").arg(client.file());
+    command.args(["--", "sh", "-c", "echo $ASAN_OPTIONS"]);
+    assert_eq!(text(&command.output().unwrap().stdout), "abort_on_error=1:verify_asan_link_order=0");
+}
+
+#[test]
 fn children_that_outlive_the_command_find_the_library() {
     let client = Client::new(&[]);
     let said = client.folder.join("said");

@@ -104,6 +104,17 @@ impl Front {
         Ok(libraries)
     }
 
+    /// Returns the value of `ASAN_OPTIONS` with which a program runs behind such a library: a shared AddressSanitizer wants to be the first in
+    /// `LD_PRELOAD`, though it works behind a library that has none of its functions.
+    pub(crate) fn asan_options() -> OsString {
+        let mut options = env::var_os("ASAN_OPTIONS").unwrap_or_default();
+        if !options.is_empty() {
+            options.push(":");
+        }
+        options.push("verify_asan_link_order=0");
+        options
+    }
+
     /// Creates a link in the folder, which no other user can replace, and returns its path.
     pub(crate) fn link(&self, to: &Path) -> Result<PathBuf, Failure> {
         let link = self.path().join("records");
