@@ -4,6 +4,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use kernel_audit::preload::{Preload, baked_file};
 use kernel_registry_command::bake::{Entry, read, write};
@@ -134,6 +135,10 @@ fn machine_code_that_cannot_be_trusted_or_used_changes_nothing() {
     unchanged("the driver refuses machine code in it");
     change(&file, |entry| entry.arch = "sm_50".to_owned());
     unchanged("it has no machine code for this GPU");
+    fs::remove_file(&baked).unwrap();
+    let made = Command::new("mkfifo").arg(&baked).status();
+    assert!(made.unwrap().success());
+    unchanged("it is no plain file");
     fs::remove_file(&baked).unwrap();
     let (output, _) = run("--preload", &file);
     assert_eq!(text(&output.stdout), "1 1 1 1 1", "{}", text(&output.stderr));
