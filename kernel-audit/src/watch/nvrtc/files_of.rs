@@ -153,8 +153,7 @@ fn option_reads(option: &[u8]) -> bool {
 fn definition_reads(definition: &[u8]) -> bool {
     let text = spliced(definition);
     let has = |word: &&[u8]| find(&text, word, 0).is_some();
-    [b"include".as_slice(), b"embed", b"##", b"%:%:", b"??="].iter().any(|word| has(word))
-        || part_of_name(&text).is_some()
+    [b"include".as_slice(), b"embed", b"##", b"%:%:", b"??="].iter().any(has) || part_of_name(&text).is_some()
 }
 
 fn word_reads(word: &[u8]) -> bool {
