@@ -53,7 +53,8 @@ impl Targets {
         self.real().chain(self.ptx()).flat_map(move |arch| ["-gencode".to_owned(), code(arch)])
     }
 
-    /// Returns the lowest virtual architecture: all targets can run its PTX. Committed images are PTX for it.
+    /// Returns the lowest requested architecture, as a virtual one. All targets can run its PTX, unless it has a suffix such as
+    /// `90a`. Committed images are PTX for it.
     pub(crate) fn lowest(&self) -> String {
         let lowest = self.real().chain(self.ptx()).min_by_key(|arch| arch.target.sm);
         lowest.map_or(format!("compute_{OLDEST}"), |arch| format!("compute_{}", arch.name()))

@@ -7,7 +7,7 @@ use crate::needs::{Calls, POINTER};
 /// The stack that a function and all that it calls need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stack {
-    /// The largest sum of frames on one pass through the calls.
+    /// The largest sum of frames along one path of calls.
     pub(crate) bytes: u32,
     /// Whether a function that can be reached can call itself: then there is no bound.
     pub(crate) is_recursive: bool,

@@ -34,7 +34,7 @@ def compiled(report):
     return (
         of(lambda event: event["kind"] == "compile"),
         of(lambda event: event["kind"] == "image" and event["subject"] == "PTX"),
-        of(lambda event: event["kind"] == "kept" or event["subject"] == "PTX with machine code"),
+        of(lambda event: event["kind"] == "kept" or event["subject"] == "machine code for PTX"),
     )
 
 

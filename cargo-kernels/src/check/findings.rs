@@ -26,7 +26,7 @@ pub(super) struct Report<'a> {
     pub(super) unread: Unread,
 }
 
-/// One disagreement between declarations and images.
+/// One thing that the check found.
 pub(super) struct Finding<'a> {
     pub(super) kind: FindingKind,
     pub(super) subject: Subject<'a>,

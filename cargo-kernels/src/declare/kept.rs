@@ -306,7 +306,7 @@ fn is_written(line: &str) -> bool {
         || starts.iter().chain(&whole).any(|start| line.starts_with(start))
 }
 
-/// Returns whether a struct is an array of bytes, which stands for unknown fields.
+/// Returns whether a struct is a tuple of one array, which this command writes if the fields are unknown.
 fn is_bytes(item: &ItemStruct) -> bool {
     matches!(&item.fields, Fields::Unnamed(fields) if fields.unnamed.len() == 1
         && matches!(&fields.unnamed[0].ty, syn::Type::Array(_)))

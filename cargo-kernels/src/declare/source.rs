@@ -53,8 +53,8 @@ impl Source {
     }
 
     /// Finds the declaration of an image's kernel in the source. Declarations fit if they have the kernel's name, and as many
-    /// parameters of these sizes. Among several, the one with the types of the symbol is chosen, or else the first, provided that
-    /// all have the same parameter names.
+    /// parameters as the kernel, each of the same size. Among several, the one with the types of the symbol is chosen; or else the
+    /// first, if all have the same names of parameters and the symbol tells the types. Otherwise none is chosen.
     pub(super) fn function(&self, entry: &Entry) -> Option<&Function> {
         let signature = entry.signature.as_ref();
         let name = signature.map_or(entry.symbol.as_str(), |signature| signature.names()[2]);

@@ -227,7 +227,7 @@ impl From<Kind> for &'static str {
 pub const PTX: &str = "PTX";
 
 /// The `subject` of an image of PTX in whose place machine code was loaded, which [`kernel-audit bake`](crate::preload::baked_file) has made.
-pub const BAKED: &str = "PTX with machine code";
+pub const BAKED: &str = "machine code for PTX";
 
 /// Writes times as numbers in JSON.
 #[cfg(feature = "serde")]

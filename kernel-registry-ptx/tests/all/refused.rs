@@ -1,4 +1,4 @@
-//! Tests that invalid PTX fails to load. The ptxas of CUDA 13.0 refuses these texts.
+//! Tests which PTX loads, which is refused as the ptxas of CUDA 13.0 refuses it, and which loads but cannot be launched.
 
 use kernel_registry_ptx::{LoadError, Program};
 

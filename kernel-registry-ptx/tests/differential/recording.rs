@@ -1,5 +1,5 @@
-//! The file with the results of a GPU.
 //! A file with the results of a GPU.
+
 use std::collections::HashMap;
 
 use super::case::Case;

@@ -91,7 +91,7 @@ fn machine_code_is_loaded_in_place_of_ptx() {
     let (output, report) = run("--preload", &file);
     // Code for a debugger is not kept.
     assert_eq!(text(&output.stdout), "7 7 7 1 7", "{}", text(&output.stderr));
-    assert!(loaded(&report).contains(&"PTX with machine code"), "{:?}", loaded(&report));
+    assert!(loaded(&report).contains(&"machine code for PTX"), "{:?}", loaded(&report));
 
     // A further recording keeps what is there.
     let both = file.to_str().unwrap();

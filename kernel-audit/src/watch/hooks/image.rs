@@ -136,10 +136,10 @@ fn load_image<T>(
         return timed(call, || CUresult::CUDA_SUCCESS);
     }
     let begun = now();
-    let words = || format!("`{}` of a {image}", call.name());
     let baked = compiles.as_ref().zip(found.as_ref());
     let baked = baked.and_then(|(options, (_, bytes))| baked::find(how, bytes, options));
-    let kind = if baked.is_some() { BAKED } else { image.kind };
+    let image = if baked.is_some() { image.called(BAKED) } else { image };
+    let words = || format!("`{}` of a {image}", call.name());
     let origin = found.and_then(|(hash, bytes)| origin::find(&bytes, hash, how));
     let origin = match (origin, compiles) {
         // No preload loads it, but machine code can be made of it.
@@ -147,8 +147,8 @@ fn load_image<T>(
         (Some(origin), _) => origin.to_string(),
         (None, _) => String::new(),
     };
-    let event = NewEvent { origin: &origin, ..image_event(kind, image.bytes, rule) };
-    let loading = handles::Loading { kind, bytes: image.bytes, origin: origin.as_str().into() };
+    let event = NewEvent { origin: &origin, ..image_event(image.kind, image.bytes, rule) };
+    let loading = handles::Loading { kind: image.kind, bytes: image.bytes, origin: origin.as_str().into() };
     let load = || match baked.and_then(|code| options.try_call(|own| with(code, own))) {
         Some(CUresult::CUDA_SUCCESS) => CUresult::CUDA_SUCCESS,
         Some(_) => {

@@ -25,6 +25,11 @@ enum Content {
 }
 
 impl Image {
+    /// The same image, for people to know by another name.
+    pub(crate) fn called(self, kind: &'static str) -> Self {
+        Image { kind, ..self }
+    }
+
     /// Returns the image's bytes.
     pub(crate) fn content(&self) -> Option<Cow<'_, [u8]>> {
         let bytes = usize::try_from(self.bytes).ok().filter(|bytes| *bytes > 0)?;

@@ -1,5 +1,5 @@
-//! Starts threads of the audit. They take no signals, because signals are meant for the program's own threads: a signal
-//! that the program blocks, for `sigwait`, would end the program in a thread that does not block it.
+//! Starts threads of the audit. They take no signals, because signals are meant for the program's own threads. If the program
+//! blocks a signal to take it by `sigwait`, that signal would otherwise reach a thread of the audit, and end the program.
 
 use std::ffi::c_void;
 use std::io;

@@ -30,10 +30,10 @@ static RECORD: AtomicPtr<Layout> = AtomicPtr::new(ptr::null_mut());
 /// The offsets of texts in the record.
 static TEXTS: Locked<HashMap<String, u32>> = Locked::new();
 
-/// The function that is called with each record.
+/// The function that is called each time a record was made.
 static WITH_EACH: OnceLock<fn()> = OnceLock::new();
 
-/// Calls a function with the record of this process, and with that of each child that is forked from it.
+/// Calls a function once this process has a record, and once each child that is forked from it has one.
 pub(crate) fn with_each(start: fn()) {
     fork::undivided(|| {
         if WITH_EACH.set(start).is_ok() && !RECORD.load(Ordering::Acquire).is_null() {
@@ -144,12 +144,13 @@ fn mapped(size: usize) -> *mut c_void {
         loop {
             let path = free(folder);
             match file(&path, size) {
-                // A process of the same number in another container has the same folder. The folder can also be a file.
+                // The name is taken, for example by a process of the same number in another container: the next name is
+                // tried. If the folder itself is a file, the error is the same, but the path does not exist.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && path.exists() => {}
                 Err(error) => {
                     let why = format!("no record in `{}`: {error}", path.display());
                     say(&why);
-                    // An empty file says the same to the command.
+                    // The command learns it from an empty file, if one is there.
                     if !path.exists() {
                         say::tell_of_no_record(&format!("process {} has {why}", process::id()));
                     }
@@ -360,7 +361,7 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     Some(event)
 }
 
-/// Records that the call of a hang returned after all, with a new explanation if there is room for it.
+/// Records that a call which was reported as hanging has returned, with a new explanation if there is room for it.
 pub(crate) fn write_return(hang: &RawEvent, text: &str) {
     let stored = Text::default();
     write(record(), &stored, text);

@@ -31,8 +31,9 @@ pub(super) struct Threads(HashMap<u32, Known>);
 #[derive(Clone, Copy, Default)]
 struct Known {
     looks: u32,
-    /// In how many looks it ran, and in how many of these it blocked the signal.
+    /// The number of looks in which it ran.
     ran: u32,
+    /// The number of looks in which it ran and blocked the signal.
     blocked: u32,
     /// Whether it was seen to take signals by a call such as `sigwait`. While such a call lasts, the thread counts as
     /// not blocking them.
@@ -41,7 +42,7 @@ struct Known {
 
 impl Known {
     /// Returns whether the thread may be asked. Most threads block signals at times, for instance while they start
-    /// another thread. A thread that does so often may take them by a call.
+    /// another thread. A thread that blocks them often may be one that takes them by `sigwait`.
     fn may_be_asked(self) -> bool {
         self.looks > FEW && !self.waits_for_signals && self.blocked <= 1 + self.ran / SELDOM
     }
@@ -52,14 +53,16 @@ impl Known {
     }
 }
 
-/// The looks after which a thread may be asked. A thread that blocks signals does so when it begins.
+/// The looks after which a thread may be asked. By then a thread that blocks signals for good has blocked them.
 const FEW: u32 = 2;
 
 /// A thread blocks the signal seldom if it does so in one of so many looks.
 const SELDOM: u32 = 8;
 
-/// The first looks, at each of which a thread's system call is read, and the looks between two such looks later.
+/// In so many first looks, a thread's system call is read each time.
 const FIRST: u32 = 8;
+
+/// After the first looks, a thread's system call is read each time after so many looks.
 const MANY: u32 = 64;
 
 impl Threads {

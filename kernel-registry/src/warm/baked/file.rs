@@ -47,7 +47,7 @@ impl Baked {
         &self.path
     }
 
-    /// The code that fits a device of this architecture best, of an image whose bytes that count are these.
+    /// Returns the baked code of an image that fits this architecture best. `image` has only the bytes that count for the key.
     pub(super) fn code(&self, image: &[u8], arch: u32) -> Result<Option<Vec<u8>>, NotBaked> {
         let key = sha256(&baked::key_parts(image, ""));
         let entries = self.index()?.entries().filter(|entry| entry.key == key);
@@ -64,7 +64,7 @@ impl Baked {
         baked::read(&self.start, self.len, sha256).map_err(|damage| self.damaged(damage))
     }
 
-    /// Bytes that end before the file does.
+    /// Reads bytes. The caller has made sure that they lie within the file.
     fn part(&self, from: u64, len: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len as usize];
         let mut file = &self.file;
@@ -100,7 +100,7 @@ fn check_owner(path: &Path, its: &fs::Metadata) -> Result<(), NotBaked> {
     if ![0, geteuid()].contains(&its.uid()) {
         return Err(NotBaked::OtherUser { path: path.display().to_string(), user: its.uid() });
     }
-    // Where users have a group of their own, as on Ubuntu, it may write to all of their files.
+    // Where users have a group of their own, as on Ubuntu, the group may write to all of their files, so that is allowed.
     let by_group = its.mode() & GROUP_WRITES != 0 && ![0, getegid()].contains(&its.gid());
     match by_group || its.mode() & ALL_WRITE != 0 {
         true => Err(NotBaked::Writable { path: path.display().to_string() }),

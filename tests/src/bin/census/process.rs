@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::recording::{Manner, Mode, Outcome};
 
-/// The time limit of a child. The slowest driver on a busy machine needs less to start, and to go on after the resident kernel
-/// ended by itself.
+/// The time that a child gets in addition to ten times the limit of resident work. Even the slowest driver on a busy machine
+/// starts, and continues after the resident kernel's end, in less.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Environment variables that change which operations block.
