@@ -20,7 +20,7 @@ pub struct Origin {
     pub offset: u64,
     /// The length of the image.
     pub bytes: u64,
-    /// The [`hash`] of the image.
+    /// The [`hash`](super::hash()) of the image.
     pub hash: u64,
     /// How the program loads it.
     pub how: How,
