@@ -7,7 +7,7 @@ use std::time::Duration;
 use kernel_registry_command::bake::{self, Entry, Job, Made};
 use kernel_registry_command::compiler::{Compiler, Options};
 use kernel_registry_command::driver::{Attribute, Library};
-use kernel_registry_command::{Failure as Shared, Mapped, many, terminal, with_causes};
+use kernel_registry_command::{Mapped, many, terminal};
 use kernel_registry_image::{Portability, Target};
 
 use crate::binaries;
@@ -41,15 +41,7 @@ pub(crate) fn run(options: &Bake) -> Result<(), Failure> {
     };
     let compiler = Compiler::find().map_err(|source| Failure::NoCompiler { source })?;
     let output = options.output.clone().unwrap_or_else(|| ptx_images::beside(path));
-    let mut entries = match bake::read(&output) {
-        Err(Shared::Missing { .. }) => Vec::new(),
-        // It is written again.
-        Err(failure @ Shared::Baked { .. }) => {
-            terminal::say(format_args!("warning: {}", with_causes(&failure)));
-            Vec::new()
-        }
-        read => read?,
-    };
+    let mut entries = bake::read_earlier(&output)?;
     entries.retain(|entry| images.iter().any(|image| image.key == entry.key));
 
     let (mut jobs, mut of_jobs, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
@@ -89,8 +81,7 @@ pub(crate) fn run(options: &Bake) -> Result<(), Failure> {
         match result {
             Ok(code) => {
                 let (arch, compiler) = (job.arch.to_string(), compiler.name().to_owned());
-                entries.retain(|entry| entry.key != image.key || entry.arch != arch);
-                entries.push(Entry { key: image.key, arch, compiler, code });
+                bake::put(&mut entries, Entry { key: image.key, arch, compiler, code });
             }
             // Text that nothing declares may be no PTX that is ever loaded.
             Err(error) if image.recorded.is_empty() => {

@@ -15,8 +15,9 @@ use kernel_registry_format::baked::{self, Code};
 use sha2::{Digest, Sha256};
 
 use crate::compiler::{Compiler, NotCompiled, Options};
-use crate::failure::Failure;
+use crate::failure::{Failure, with_causes};
 use crate::mapped::Mapped;
+use crate::terminal;
 
 /// What is to be compiled.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +102,28 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
         .map(|found| entry(found).ok_or(baked::Damage::Hash))
         .collect::<Result<_, _>>()
         .map_err(damaged)
+}
+
+/// Reads a file that is about to be replaced: no entries if it is missing, or, with a warning, if it is damaged.
+///
+/// # Errors
+///
+/// The file cannot be read.
+pub fn read_earlier(path: &Path) -> Result<Vec<Entry>, Failure> {
+    match read(path) {
+        Err(Failure::Missing { .. }) => Ok(Vec::new()),
+        Err(failure @ Failure::Baked { .. }) => {
+            terminal::say(format_args!("warning: {}", with_causes(&failure)));
+            Ok(Vec::new())
+        }
+        read => read,
+    }
+}
+
+/// Adds an entry, in place of one with the same key and architecture.
+pub fn put(entries: &mut Vec<Entry>, entry: Entry) {
+    entries.retain(|other| (other.key, &other.arch) != (entry.key, &entry.arch));
+    entries.push(entry);
 }
 
 /// Writes a file, and replaces the one that is there as a whole.

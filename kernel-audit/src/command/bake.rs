@@ -8,7 +8,7 @@ use std::time::Instant;
 use kernel_registry_command::bake::{self as baked, Entry, Job};
 use kernel_registry_command::compiler::{Compiler, Options};
 use kernel_registry_command::driver::{Answer, Attribute, Library};
-use kernel_registry_command::{Failure as Shared, many, terminal, with_causes};
+use kernel_registry_command::{many, terminal, with_causes};
 use kernel_registry_cuda::{Portability, Target};
 use kernel_registry_image::read as read_image;
 
@@ -187,23 +187,14 @@ fn compiler_options(text: &str) -> Option<Options> {
 
 /// The entries of the file beside a preload, of PTX that it still names.
 fn entries(path: &Path, images: &[Image]) -> Result<Vec<Entry>, Failure> {
-    let mut entries = match baked::read(&baked_file(path)) {
-        Err(Shared::Missing { .. }) => Vec::new(),
-        // It is written again.
-        Err(failure @ Shared::Baked { .. }) => {
-            terminal::say(format_args!("warning: {}", with_causes(&failure)));
-            Vec::new()
-        }
-        read => read?,
-    };
+    let mut entries = baked::read_earlier(&baked_file(path))?;
     entries.retain(|entry| images.iter().any(|image| image.key == entry.key));
     Ok(entries)
 }
 
 fn add(entries: &mut Vec<Entry>, image: &Image, arch: Target, compiler: &str, code: Vec<u8>) {
     let (arch, compiler) = (arch.to_string(), compiler.to_owned());
-    entries.retain(|entry| entry.key != image.key || entry.arch != arch);
-    entries.push(Entry { key: image.key, arch, compiler, code });
+    baked::put(entries, Entry { key: image.key, arch, compiler, code });
 }
 
 impl Image {

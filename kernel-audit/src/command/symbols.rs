@@ -59,7 +59,7 @@ fn without_offset(frame: &str) -> &str {
     frame.rsplit_once('+').filter(|(name, _)| name.contains(' ')).map_or(frame, |(name, _)| name)
 }
 
-/// Sums what has the same function once it has a name: compilers split functions into parts.
+/// Adds up rows with the same function name. Compilers split functions into parts, whose rows get one name here.
 fn join_equal(spent: &mut Vec<Spent>) {
     let mut first = HashMap::new();
     let mut joined = Vec::<Spent>::new();

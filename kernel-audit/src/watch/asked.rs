@@ -33,8 +33,8 @@ fn forked() {
     STATE.store(IDLE, Ordering::Relaxed);
 }
 
-/// Lets a thread of this process do `work`, and then reads what it has left. Returns `None` if it does not answer in
-/// time. The signal has been [taken](take), and the thread does not block it.
+/// Lets a thread of this process do `work`, and then calls `read` for the result. Returns `None` if the thread does not answer
+/// in time. The signal has been [taken](take), and the thread does not block it.
 pub(crate) fn ask<T>(
     signal: c_int,
     thread: u32,

@@ -25,7 +25,7 @@ enum Content {
 }
 
 impl Image {
-    /// The same image, for people to know by another name.
+    /// Returns this image with another name in messages and events.
     pub(crate) fn called(self, kind: &'static str) -> Self {
         Image { kind, ..self }
     }

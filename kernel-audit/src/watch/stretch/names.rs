@@ -7,7 +7,7 @@ use crate::watch::caller;
 use crate::watch::loader::mapped;
 use crate::watch::loader::symbols::Symbols;
 
-/// What is known of a function.
+/// A function and its library.
 #[derive(Default)]
 pub(super) struct Named {
     pub(super) library: String,
