@@ -9,4 +9,4 @@ mod result;
 
 pub use digest::{Digest, Hasher};
 pub(crate) use files::{file_name, keep, nobody_else_writes, nobody_else_writes_in, read};
-pub(crate) use result::{Kept, Part};
+pub(crate) use result::{Kept, Looked, Part, Was};

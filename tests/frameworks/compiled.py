@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Runs programs as they are, with `kernel-audit --record`, and with `--preload`, and compares what they print, what is compiled in them, and for how long.
 
-    tests/frameworks/compiled.py PATH/TO/kernel-audit [--sim] [PROGRAM ..]
+    tests/frameworks/compiled.py PATH/TO/kernel-audit [--sim] [--runs 5] [PROGRAM ..]
+
+A program is a file beside this one, without `.py`, with its arguments: `"ptx_ops FOLDER"`. Caches of the driver and of frameworks are empty
+in each run.
 
 Without a GPU, `--sim` runs `nvrtc_ops.py`, which needs NVRTC only: `pip install nvidia-cuda-nvrtc`.
 """
@@ -16,15 +19,20 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = ["nvrtc_ops", "torch_ops", "compile_ops", "triton_add", "cupy_ops", "jax_ops"]
-RUNS = 5
+PROGRAMS = ["nvrtc_ops", "torch_ops", "convnext_ops", "compile_ops", "triton_add", "cupy_ops", "jax_ops"]
 
 
 def execute(command, folder):
     caches = {name: str(folder / name) for name in ["TRITON_CACHE_DIR", "CUPY_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"]}
     begun = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "CUDA_CACHE_DISABLE": "1", **caches})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "CUDA_CACHE_DISABLE": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false", **caches})
     return done, 1000 * (time.perf_counter() - begun)
+
+
+def number(name, done):
+    """Returns a number that a program wrote to standard error as JSON, or None."""
+    lines = [line for line in done.stderr.splitlines() if line.startswith(f'{{"{name}"')]
+    return json.loads(lines[-1])[name] if lines else None
 
 
 def compiled(report):
@@ -38,17 +46,17 @@ def compiled(report):
     )
 
 
-def measure(tool, options, name):
-    command = [sys.executable, str(HERE / f"{name}.py")]
+def measure(tool, options, runs, name):
+    program, *arguments = name.split()
+    command = [sys.executable, str(HERE / "memory.py"), str(HERE / f"{program}.py"), *arguments]
     rows, outputs = [], []
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
         file, report = scratch / "late.preload", scratch / "report.json"
-        for run in range(RUNS):
-            # Caches of frameworks are empty in each run.
-            folder = scratch / f"plain{run}"
-            done, plain = execute(command, folder)
+        for run in range(runs):
+            done, plain = execute(command, scratch / f"plain{run}")
             outputs.append((done.returncode, done.stdout))
+            before = done
             if run == 0:
                 done, _ = execute([tool, *options, "--record", str(file), "--json", str(report), "--", *command], scratch / "recorded")
                 outputs.append((done.returncode, done.stdout))
@@ -56,14 +64,24 @@ def measure(tool, options, name):
             done, preloaded = execute([tool, *options, "--preload", str(file), "--json", str(report), "--", *command], scratch / f"preloaded{run}")
             outputs.append((done.returncode, done.stdout))
             again, driver_again, kept = compiled(report)
+            # Nothing was kept: then NVRTC is not watched, and has compiled what it compiled in the recorded run.
+            if nvrtc and not again and not kept:
+                again = nvrtc
             rows.append((plain, preloaded, sum(again) + sum(driver_again) + sum(kept), len(again) + len(driver_again)))
-    same = all(output == outputs[0] for output in outputs)
+            memory = [number("used_mib", each) for each in [before, done]]
+            loads = [number("loads_ms", each) for each in [before, done]]
+    same = len({output for output in outputs}) == 1
+    if not same:
+        print(*(output for output in outputs if output != outputs[0]), done.stderr[-2000:], sep="\n")
     median = lambda index: statistics.median(row[index] for row in rows)
     left = max(row[3] for row in rows)
     print(
-        f"{name}: recorded {len(nvrtc)} x NVRTC {sum(nvrtc):.0f} ms, {len(driver)} x PTX {sum(driver):.0f} ms; "
+        f"{program}: recorded {len(nvrtc)} x NVRTC {sum(nvrtc):.0f} ms, {len(driver)} x PTX {sum(driver):.0f} ms; "
         f"preloaded {left} compiled, {median(2):.1f} ms for all; whole program {median(0):.0f} ms as it is, {median(1):.0f} ms preloaded "
-        f"({median(1) / median(0):.2f}); same output: {same}"
+        f"({median(1) / median(0):.2f}); device memory {memory} MiB"
+        + (f"; its loads {loads} ms" if loads[0] else "")
+        + f"; same output: {same}",
+        flush=True,
     )
     return same and left == 0
 
@@ -72,10 +90,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tool")
     parser.add_argument("--sim", action="store_true")
+    parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("programs", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     programs = options.programs or (["nvrtc_ops"] if options.sim else PROGRAMS)
-    results = [measure(os.path.abspath(options.tool), ["--sim"] if options.sim else [], name) for name in programs]
+    sim = ["--slow", "10000", *(["--sim"] if options.sim else [])]
+    results = [measure(os.path.abspath(options.tool), sim, options.runs, name) for name in programs]
     return 0 if all(results) else 1
 
 

@@ -5,7 +5,7 @@ use std::io;
 use super::digest::Digest;
 
 /// The first bytes of a file. The number is that of its format.
-const MAGIC: &[u8; 8] = b"KRNVRTC1";
+const MAGIC: &[u8; 8] = b"KRNVRTC2";
 
 /// The most parts and names that a file can have.
 const MOST: u32 = 1 << 16;
@@ -17,12 +17,33 @@ pub(crate) struct Kept {
     pub(crate) key: Digest,
     /// The name of the program, as its author gave it, or a kernel of it.
     pub(crate) name: String,
-    /// How long it took to compile, in nanoseconds.
-    pub(crate) took: u64,
     /// What the functions of NVRTC that return results answered, in their order.
     pub(crate) parts: Vec<Part>,
     /// Names in the program, and how the compiler has lowered them.
     pub(crate) names: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The paths at which the compiler looked. The result holds as long as there is the same.
+    pub(crate) looked: Vec<Looked>,
+}
+
+/// A path at which the compiler looked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Looked {
+    /// The path, as the compiler named it.
+    pub(crate) path: Vec<u8>,
+    /// Whether the path is one in the folder of the program's name, which may be another folder in the next run.
+    pub(crate) in_folder: bool,
+    pub(crate) was: Was,
+}
+
+/// What was at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Was {
+    Missing,
+    Folder,
+    /// Something that the compiler did not open.
+    File,
+    /// A file with contents of this digest.
+    Content(Digest),
 }
 
 /// What one function of NVRTC answered, such as `nvrtcGetPTX`.
@@ -48,7 +69,6 @@ impl Kept {
             bytes.extend_from_slice(text);
         };
         bytes.extend(self.key.0);
-        bytes.extend(self.took.to_le_bytes());
         add(&mut bytes, self.name.as_bytes());
         bytes.extend((self.parts.len() as u32).to_le_bytes());
         for part in &self.parts {
@@ -59,6 +79,20 @@ impl Kept {
         for (name, lowered) in &self.names {
             add(&mut bytes, name);
             add(&mut bytes, lowered);
+        }
+        bytes.extend((self.looked.len() as u32).to_le_bytes());
+        for Looked { path, in_folder, was } in &self.looked {
+            add(&mut bytes, path);
+            bytes.push((*in_folder).into());
+            match was {
+                Was::Missing => bytes.push(0),
+                Was::Folder => bytes.push(1),
+                Was::File => bytes.push(2),
+                Was::Content(digest) => {
+                    bytes.push(3);
+                    bytes.extend(digest.0);
+                }
+            }
         }
         bytes
     }
@@ -71,16 +105,28 @@ impl Kept {
             if rest.take(MAGIC.len())? != MAGIC {
                 return None;
             }
-            let (key, took) = (Digest(*rest.array()?), u64::from_le_bytes(*rest.array()?));
+            let key = Digest(*rest.array()?);
             let name = String::from_utf8(rest.text()?.to_vec()).ok()?;
-            let (mut parts, mut names) = (Vec::new(), Vec::new());
+            let (mut parts, mut names, mut looked) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..rest.count()? {
                 parts.push(Part { answer: rest.number()?, bytes: rest.text()?.to_vec() });
             }
             for _ in 0..rest.count()? {
                 names.push((rest.text()?.to_vec(), rest.text()?.to_vec()));
             }
-            rest.0.is_empty().then_some(Kept { key, name, took, parts, names })
+            for _ in 0..rest.count()? {
+                let (path, [in_folder, kind]) = (rest.text()?.to_vec(), *rest.array()?);
+                let was = match kind {
+                    0 => Was::Missing,
+                    1 => Was::Folder,
+                    2 => Was::File,
+                    3 => Was::Content(Digest(*rest.array()?)),
+                    _ => return None,
+                };
+                let in_folder = [false, true].into_iter().nth(in_folder.into())?;
+                looked.push(Looked { path, in_folder, was });
+            }
+            rest.0.is_empty().then_some(Kept { key, name, parts, names, looked })
         };
         read().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, DAMAGED))
     }
@@ -127,9 +173,11 @@ mod tests {
         Kept {
             key: hasher.digest(),
             name: "saxpy".to_owned(),
-            took: 7,
             parts: vec![part(0, b"ptx"), part(7, b"")],
             names: vec![(b"k<int>".to_vec(), b"_Z1kIiEvv".to_vec())],
+            looked: [Was::Missing, Was::Folder, Was::File, Was::Content(Digest::new(b"x"))]
+                .map(|was| Looked { path: b"x.h".to_vec(), in_folder: was == Was::File, was })
+                .into(),
         }
     }
 

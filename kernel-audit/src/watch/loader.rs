@@ -5,4 +5,5 @@ pub(crate) mod library;
 pub(crate) mod link_map;
 pub(crate) mod mapped;
 pub(crate) mod real;
+pub(crate) mod slots;
 pub(crate) mod symbols;

@@ -3,10 +3,11 @@
 //! Programs call NVRTC by functions that the loader has linked, or that `dlsym` has returned. Where results are recorded or preloaded, `kernel-audit` puts
 //! a library before all others (`LD_PRELOAD`) that has functions of these names, and `dlsym`. They jump to those in the [table](KERNEL_REGISTRY_NVRTC_TABLE).
 
-mod files_of;
+mod clocks;
 mod functions;
 mod key;
 mod library;
+mod looking;
 mod lookup;
 mod programs;
 mod record;

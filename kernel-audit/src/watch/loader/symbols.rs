@@ -11,6 +11,8 @@ const HASH: u64 = 4;
 const NAMES: u64 = 5;
 const TABLE: u64 = 6;
 const SONAME: u64 = 14;
+/// The tables of addresses that the loader fills in: at start, and at the first call of a function.
+const FILLED: [(u64, u64); 2] = [(7, 8), (23, 2)];
 const GNU_HASH: u64 = 0x6fff_fef5;
 
 /// Returns the address of a function that a file in this process exports: the program, or else the first library that
@@ -162,6 +164,27 @@ impl<'a> Symbols<'a> {
     /// The names of all symbols.
     pub(crate) fn names_defined(&self) -> impl Iterator<Item = &'a [u8]> {
         self.symbols().map(|symbol| symbol.name)
+    }
+
+    /// The offsets at which the loader puts the address of a symbol into this file, each with the symbol's name.
+    pub(crate) fn slots(&self, file: &'a Mapped<'_>) -> impl Iterator<Item = (u64, &'a [u8])> {
+        /// Tells the processor how to fill in an address: a function's slot, a symbol's slot, or a pointer in data.
+        const KINDS: [u64; 3] = if cfg!(target_arch = "aarch64") { [1026, 1025, 257] } else { [7, 6, 1] };
+        const SIZE: usize = 24;
+        let value_of = |tag| entries(self.dynamic).find(|entry| entry.0 == tag).map(|entry| entry.1);
+        let table_of = move |(tag, size)| {
+            let address = value_of(tag)?;
+            let address = if address < self.base { address + self.base } else { address };
+            file.rest(address)?.get(..value_of(size)? as usize)
+        };
+        let entries = FILLED.into_iter().filter_map(table_of).flat_map(|table| table.chunks_exact(SIZE));
+        entries.filter_map(|entry| {
+            let (offset, info) = (u64_at(entry, 0)?, u64_at(entry, 1)?);
+            // The name is that of a symbol which another file defines, too.
+            let symbol = self.table.get((info >> 32) as usize * SIZE..)?;
+            let is_slot = info >> 32 != 0 && KINDS.contains(&(info & 0xffff_ffff));
+            is_slot.then_some((offset, self.name(u32_at(symbol, 0)?.into())?))
+        })
     }
 
     fn symbols(&self) -> impl Iterator<Item = Symbol<'a>> {

@@ -204,19 +204,19 @@ unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
     // SAFETY: the program passes so many options.
     let options = unsafe { bytes_of(options, count) };
     let compilation = Compilation { nvrtc, parts: &parts, options: &options, begun, hook };
-    let key = match has_callback {
+    let keys = match has_callback {
         true => Err("a function of the program can end the compilation".to_owned()),
-        false => nvrtc.identity().and_then(|compiler| parts.key(&options, compiler)),
+        false => nvrtc.identity().and_then(|compiler| parts.keys(&options, compiler)),
     };
-    let key = match key {
-        Ok(key) => key,
+    let keys = match keys {
+        Ok(keys) => keys,
         Err(why) => {
             let answer = real();
             record(&compilation, Err(&why), answer, 0);
             return answer;
         }
     };
-    let compiling = match results::find(key) {
+    let mut compiling = match results::find(keys, parts.folder()) {
         Found::Kept(kept) => {
             let lowered =
                 kept.names.iter().filter_map(|(_, lowered)| CString::new(lowered.clone()).ok()).collect();
@@ -229,18 +229,22 @@ unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
         }
         Found::Missing(compiling) => compiling,
     };
+    let looking = nvrtc.look();
     let answer = real();
-    let took = now() - begun;
-    let mut size = 0;
+    let looked = looking.and_then(|looking| looking.end(parts.folder()));
+    let (mut size, mut words) = (0, looked.as_ref().err().cloned().unwrap_or_default());
     if answer == SUCCESS
-        && let Some((parts_of_result, names)) = result(nvrtc, program, &parts.names)
+        && let Some((results, names)) = result(nvrtc, program, &parts.names)
+        && let Ok(looked) = looked
     {
-        let kept = Kept { key, name: compilation.name(), took, parts: parts_of_result, names };
-        size = kept.size();
-        results::keep(kept);
+        let key = keys.anywhere.filter(|_| !depends_on_folder(parts.folder(), &results, &names));
+        let key = key.unwrap_or(keys.exact);
+        let kept = Kept { key, name: compilation.name(), parts: results, names, looked };
+        (size, words) = (kept.size(), format!("key {key}"));
+        compiling.keep(kept);
     }
     drop(compiling);
-    record(&compilation, Err(&format!("key {key}")), answer, size);
+    record(&compilation, Err(&words), answer, size);
     answer
 }
 
@@ -283,6 +287,28 @@ fn result(nvrtc: &Nvrtc, program: Handle, names: &[Vec<u8>]) -> Option<(Vec<Part
         pairs.push((name.clone(), found?));
     }
     Some((parts, pairs))
+}
+
+/// Whether a result may depend on the folder of the program's name: the result has the folder in it, or a number that is made of the whole name, or it
+/// is of a form that hides texts.
+fn depends_on_folder(folder: &[u8], parts: &[Part], names: &Names) -> bool {
+    const PLAIN: [&str; 3] = ["nvrtcGetPTXSize", "nvrtcGetCUBINSize", "nvrtcGetProgramLogSize"];
+    // Such a name goes on with a number of eight digits, which is zero if it is made of nothing.
+    const NUMBERED: [&[u8]; 2] = [b"_INTERNAL_", b"_GLOBAL__N__"];
+    let has_number = |text: &[u8], before: &[u8]| {
+        let mut places = text.windows(before.len() + 8).filter(|place| place.starts_with(before));
+        places.any(|place| !place.ends_with(b"00000000"))
+    };
+    let has = |text: &[u8]| {
+        text.windows(folder.len().max(1)).any(|place| place == folder)
+            || NUMBERED.iter().any(|before| has_number(text, before))
+    };
+    let in_part = |(index, part): (usize, &Part)| {
+        let is_plain = PLAIN.contains(&library::names()[RESULTS + 2 * index]);
+        // One byte is the zero of an empty text.
+        part.bytes.len() > 1 && (!is_plain || has(&part.bytes))
+    };
+    parts.iter().enumerate().any(in_part) || names.iter().any(|(_, lowered)| has(lowered))
 }
 
 /// `nvrtcGetLoweredName`

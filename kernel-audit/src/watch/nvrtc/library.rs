@@ -8,12 +8,14 @@ use std::path::Path;
 use std::ptr;
 use std::sync::OnceLock;
 
+use super::looking::{self, Looking};
 use super::programs::Handle;
 use crate::kept::{Digest, Hasher};
 use crate::variables::{NVRTC_FUNCTIONS, NVRTC_LIBRARY};
 use crate::watch::caller;
 use crate::watch::loader::build_id;
 use crate::watch::loader::mapped::{self, Mapped};
+use crate::watch::loader::slots::Slot;
 use crate::watch::loader::symbols::{self, Symbols};
 use crate::watch::process::fork;
 use crate::watch::process::locked::Locked;
@@ -62,6 +64,8 @@ pub(super) struct Nvrtc {
     functions: [u64; FUNCTIONS],
     version: u64,
     identity: OnceLock<Result<Digest, String>>,
+    /// From where it takes the addresses of functions that open files.
+    slots: OnceLock<Vec<Slot>>,
 }
 
 /// All that were found, never removed: programs keep their numbers.
@@ -164,7 +168,14 @@ impl Nvrtc {
         let has_all =
             [CREATE, DESTROY, COMPILE, ADD_NAME, LOWERED].iter().all(|index| functions[*index] != 0);
         let id = build_id::read(file);
-        has_all.then(|| Nvrtc { base: file.base, id, functions, version, identity: OnceLock::new() })
+        has_all.then(|| Nvrtc {
+            base: file.base,
+            id,
+            functions,
+            version,
+            identity: OnceLock::new(),
+            slots: OnceLock::new(),
+        })
     }
 
     /// The function at this place in the list, as a pointer of its type.
@@ -193,6 +204,11 @@ impl Nvrtc {
     /// The digest of the compiler, of which the results are: its version, its build, and its builtins. Or why its results cannot be kept.
     pub(super) fn identity(&self) -> Result<Digest, String> {
         fork::once(&self.identity, || self.identify()).clone()
+    }
+
+    /// Begins to see which files it looks at in the current thread.
+    pub(super) fn look(&'static self) -> Result<Looking, String> {
+        looking::begin(fork::once(&self.slots, || looking::slots(self.base)).as_slice())
     }
 
     fn identify(&self) -> Result<Digest, String> {

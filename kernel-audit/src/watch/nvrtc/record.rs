@@ -22,9 +22,9 @@ pub(super) struct Compilation<'a> {
 impl Compilation<'_> {
     /// What people know the program by: the name that its author gave it, or else the first that it was asked for.
     pub(super) fn name(&self) -> String {
-        let given = self.parts.name.clone().filter(|name| !name.is_empty() && name != "default_program");
-        let first = || Some(String::from_utf8_lossy(self.parts.names.first()?).into_owned());
-        given.or_else(first).unwrap_or_else(|| "default_program".to_owned())
+        let given = self.parts.name.as_deref().filter(|name| !name.is_empty() && *name != b"default_program");
+        let name = given.or_else(|| self.parts.names.first().map(|name| &**name));
+        String::from_utf8_lossy(name.unwrap_or(b"default_program")).into_owned()
     }
 
     /// The compiler, and the options that say for what it compiles.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::key::Keys;
+use super::looking::is_as_it_was;
 use crate::kept::{self, Digest, Kept};
 use crate::options::Audit;
 use crate::preload::images;
@@ -51,6 +53,7 @@ pub(super) enum Found {
 pub(super) struct Compiling {
     key: Digest,
     by: (u32, u32),
+    has_result: bool,
 }
 
 impl Drop for Compiling {
@@ -59,20 +62,28 @@ impl Drop for Compiling {
         if state.compiling.get(&self.key) == Some(&self.by) {
             state.compiling.remove(&self.key);
         }
-        if !state.by_key.contains_key(&self.key) {
+        if !self.has_result {
             state.without_result.insert(self.key);
         }
     }
 }
 
-/// Finds a result: in memory, or in the folder beside the preload. Waits for another thread that compiles the same.
-pub(super) fn find(key: Digest) -> Found {
+/// Finds a result that holds for a program whose name has this folder: in memory, or in the folder beside the preload. Waits for another thread that
+/// compiles the same.
+pub(super) fn find(keys: Keys, folder: &[u8]) -> Found {
     let (begun, by) = (Instant::now(), (fork::generation(), thread_number()));
+    let key = keys.anywhere.unwrap_or(keys.exact);
+    let all = || [Some(keys.exact), keys.anywhere].into_iter().flatten();
+    let holds = |kept: &Arc<Kept>| is_as_it_was(&kept.looked, folder);
     loop {
-        let mut state = STATE.lock_inherited();
-        if let Some(kept) = state.by_key.get(&key) {
-            return Found::Kept(kept.clone());
+        let remembered: Vec<_> = {
+            let state = STATE.lock_inherited();
+            all().filter_map(|key| state.by_key.get(&key).cloned()).collect()
+        };
+        if let Some(kept) = remembered.into_iter().find(holds) {
+            return Found::Kept(kept);
         }
+        let mut state = STATE.lock_inherited();
         let other = state.compiling.get(&key).copied().filter(|_| !state.without_result.contains(&key));
         match other.filter(|other| *other != by && is_there(*other)) {
             Some(_) if begun.elapsed() < TIMEOUT => {}
@@ -84,8 +95,8 @@ pub(super) fn find(key: Digest) -> Found {
         drop(state);
         thread::sleep(STEP);
     }
-    let compiling = Compiling { key, by };
-    match preloaded(&key) {
+    let compiling = Compiling { key, by, has_result: false };
+    match all().find_map(|key| preloaded(&key).filter(|kept| is_as_it_was(&kept.looked, folder))) {
         Some(kept) => Found::Kept(remember(kept)),
         None => Found::Missing(compiling),
     }
@@ -98,24 +109,30 @@ fn is_there((generation, thread): (u32, u32)) -> bool {
         && unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, 0) } == 0
 }
 
-/// Keeps a result, for this process and for the recording.
-pub(super) fn keep(kept: Kept) {
-    if let Some(folder) = &Audit::chosen().images {
-        let size = usize::try_from(kept.size()).unwrap_or(usize::MAX);
-        let written = match may_be(size.saturating_add(1 << 16)) {
-            true => kept::keep(folder, &kept),
-            false => Err(io::Error::other("this process may not write files of that size")),
-        };
-        if let Err(error) = written {
-            say_once(&format!("what NVRTC compiles is not kept in `{}`: {error}", folder.display()));
+impl Compiling {
+    /// Keeps the result, for this process and for the recording.
+    pub(super) fn keep(&mut self, kept: Kept) {
+        if let Some(folder) = &Audit::chosen().images {
+            let size = usize::try_from(kept.size()).unwrap_or(usize::MAX);
+            let written = match may_be(size.saturating_add(1 << 16)) {
+                true => kept::keep(folder, &kept),
+                false => Err(io::Error::other("this process may not write files of that size")),
+            };
+            if let Err(error) = written {
+                say_once(&format!("what NVRTC compiles is not kept in `{}`: {error}", folder.display()));
+            }
         }
+        let kept = remember(kept);
+        self.has_result = STATE.lock_inherited().by_key.contains_key(&kept.key);
     }
-    remember(kept);
 }
 
 fn remember(kept: Kept) -> Arc<Kept> {
     let kept = Arc::new(kept);
     let mut state = STATE.lock_inherited();
+    if let Some(before) = state.by_key.remove(&kept.key) {
+        state.bytes -= before.size();
+    }
     if state.bytes + kept.size() <= MOST {
         state.bytes += kept.size();
         state.by_key.insert(kept.key, kept.clone());

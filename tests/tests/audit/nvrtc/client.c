@@ -56,8 +56,9 @@ static void print(const char *kind, Nvrtc nvrtc, Program *program, int (*size)(P
 static void compile(Nvrtc nvrtc, const char *text, int forks) {
     const char *headers[] = {"int header;"}, *names[] = {"known.h"}, *lowered = "";
     const char *options[] = {"-arch=sm_90", getenv("OPTION")};
+    const char *name = getenv("NAME");
     Program *program;
-    printf("create %d\n", nvrtc.nvrtcCreateProgram(&program, text, "a program", 1, headers, names));
+    printf("create %d\n", nvrtc.nvrtcCreateProgram(&program, text, name ? name : "a program", 1, headers, names));
     printf("add %d\n", nvrtc.nvrtcAddNameExpression(program, "k<int>"));
     int answer = nvrtc.nvrtcCompileProgram(program, 1 + !!options[1], options);
     printf("compile %d, add %d\n", answer, nvrtc.nvrtcAddNameExpression(program, "k<float>"));
