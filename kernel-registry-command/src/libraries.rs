@@ -49,7 +49,7 @@ pub const AUDIT: Shared = Shared {
     words: "the hooks",
     library: "kernel_registry_hooks",
     linking: &["-Bsymbolic", "-z,nodelete"],
-    fast: &[("kernel-registry-cuda", 3), ("kernel-audit", 3), ("sha2", 3)],
+    fast: &[("kernel-registry-cuda", 3), ("kernel-audit", 3), ("memchr", 3), ("sha2", 3)],
 };
 
 /// The compilation target of this process, because this process opens the library. The user's packages may have another
