@@ -185,8 +185,10 @@ mod tests {
 
     #[test]
     fn nvcc_is_found_in_the_first_folder_that_has_it() {
-        let python = "venv/lib/python3.11/site-packages/nvidia/cu13/bin/nvcc";
-        let files = ["home/bin/nvcc", "path/bin/nvcc", "on-path/nvcc", python];
+        let folders =
+            ["home/bin", "path/bin", "on-path", "venv/lib/python3.11/site-packages/nvidia/cu13/bin"];
+        let files = folders.map(|folder| format!("{folder}/{NVCC}"));
+        let files = files.each_ref().map(String::as_str);
         let variables =
             [("CUDA_HOME", "home"), ("CUDA_PATH", "path"), ("PATH", "on-path"), ("VIRTUAL_ENV", "venv")];
         for first in 0..files.len() {
@@ -194,13 +196,13 @@ mod tests {
             let environment = environment(root.path(), &variables);
             let there = fs::canonicalize(root.path()).unwrap();
             // The standard folder of the machine that runs this test comes before Python's.
-            if first == 3 && Path::new(STANDARD).join("bin/nvcc").exists() {
+            if first == 3 && Path::new(STANDARD).join("bin").join(NVCC).exists() {
                 continue;
             }
             assert_eq!(nvcc(&environment), Some(there.join(files[first])));
         }
         let order: Vec<PathBuf> = nvcc_candidates(&environment(machine(&[]).path(), &variables));
-        assert_eq!(order[3], Path::new(STANDARD).join("bin/nvcc"));
+        assert_eq!(order[3], Path::new(STANDARD).join("bin").join(NVCC));
     }
 
     #[cfg(unix)]

@@ -134,12 +134,11 @@ fn write(to: &Path, bytes: &[u8]) -> Result<()> {
     fs::rename(&part, to).map_err(Error::file("write", to))
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 
     #[test]
-    #[cfg(unix)]
     fn a_link_is_replaced_and_its_target_is_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let [theirs, hard, symbolic] =

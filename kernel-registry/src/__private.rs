@@ -250,7 +250,7 @@ macro_rules! __kernel {
                 }
 
                 $crate::__private_0_1::inventory::submit! {
-                    $crate::__private_0_1::Registration(<$kernel as $has_info>::INFO)
+                    $crate::__private_0_1::Registration::new(<$kernel as $has_info>::INFO)
                 }
 
                 impl $has_info for $kernel {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::copies::{OtherCopy, REMEDY, VERSION};
 use crate::place::Place;
+use crate::records;
 
 /// Why a query of the registry failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +97,9 @@ impl fmt::Display for WithCauses<'_> {
     }
 }
 
+/// The section with the initialisers that register kernels, and who is known to drop them.
+const INITIALISERS: &str = if cfg!(windows) { "`.CRT$XCU`" } else { "`.init_array` (mold 1.0.3 does)" };
+
 impl fmt::Display for RegistryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -103,7 +107,7 @@ impl fmt::Display for RegistryError {
                 write!(
                     f,
                     "the binary holds {records} kernels, but only {registrations} registered themselves at start: \
-                     the linker dropped initialisers of `.init_array` (mold 1.0.3 does); use another linker"
+                     the linker dropped initialisers of {INITIALISERS}; use another linker"
                 )?;
                 missing.iter().try_for_each(|place| write!(f, "\n  lost: `{}` at {place}", place.path))
             }
@@ -116,7 +120,7 @@ impl fmt::Display for RegistryError {
                 f,
                 "the section `{}` of this binary does not consist of records: {reason}; \
                  does something else use this section?",
-                kernel_registry_format::section::ELF
+                records::NAME
             ),
             RegistryError::NotFound { path, other_copy: Some(OtherCopy { version, .. }), .. } => write!(
                 f,

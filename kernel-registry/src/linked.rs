@@ -14,7 +14,7 @@ mod runtime;
 #[cfg(linked_kernels)]
 mod shim;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 
 use crate::driver::{DriverCallError, Function};
 pub(crate) use declared::{NotJoined, Registrations, join, key};
@@ -45,12 +45,13 @@ pub(crate) const UNREAD: &str = "the parameters of the kernel that nvcc linked a
     `cargo kernels list` says why, and compiling with CUDA 13.0 or before helps";
 
 /// A fatbin that nvcc's code has registered.
+#[cfg(any(linked_kernels, feature = "linked"))]
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Fatbin {
     handle: usize,
     /// `{ u32 magic; u32 version; const void* containers; void* more; }`
-    wrapper: *const c_void,
+    wrapper: *const std::ffi::c_void,
 }
 
 impl Linked {

@@ -5,6 +5,9 @@ use kernel_registry_format::{Encoded, LibraryRecord, encode_library, encoded_lib
 const LIBRARY: LibraryRecord<'static> =
     LibraryRecord { version: env!("CARGO_PKG_VERSION"), compiler: env!("KERNEL_REGISTRY_RUSTC"), copy: COPY };
 
+/// The section's name in this program.
+pub(crate) const NAME: &str = if cfg!(windows) { section::PE_SECTION } else { section::ELF };
+
 /// A number that identifies this copy of the library among other copies in the program. build.rs computes it.
 pub const COPY: u64 = match u64::from_str_radix(env!("KERNEL_REGISTRY_COPY"), 16) {
     Ok(copy) => copy,
@@ -13,6 +16,9 @@ pub const COPY: u64 = match u64::from_str_radix(env!("KERNEL_REGISTRY_COPY"), 16
 
 /// The record of this library itself. It makes the section exist in every program, even in one without kernels, so that the symbols of
 /// the section's bounds are always defined. A tool that reads the binary finds the library's version in this record.
+///
+/// On Windows `#[used]` keeps it in the object file only: a linker that collects garbage drops a section that nothing refers to. So
+/// [`section`] refers to it, and so does every [`Registration`](crate::registry::Registration).
 #[used]
 #[cfg_attr(
     not(any(windows, target_vendor = "apple", target_family = "wasm")),
@@ -20,7 +26,7 @@ pub const COPY: u64 = match u64::from_str_radix(env!("KERNEL_REGISTRY_COPY"), 16
 )]
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__kernel_reg_v1"))]
 #[cfg_attr(windows, unsafe(link_section = ".krnl1$b"))]
-static ANCHOR: [u8; encoded_library_len(&LIBRARY)] = encode_library(&LIBRARY);
+pub(crate) static ANCHOR: [u8; encoded_library_len(&LIBRARY)] = encode_library(&LIBRARY);
 
 /// Compares the literals in the attributes above and in `__kernel!` with the constants, because attributes cannot use constants.
 const _: () = {
@@ -56,8 +62,29 @@ pub(crate) fn section() -> Option<&'static [u8]> {
     Some(unsafe { std::slice::from_raw_parts(start, length) })
 }
 
+/// Returns the section of this program or DLL. Linkers for Windows define no bounds, but they sort the parts of a section by the name
+/// after the dollar sign: records are in the part `b`, so all of them are between `a` and `z`.
+#[cfg(all(windows, not(miri)))]
+pub(crate) fn section() -> Option<&'static [u8]> {
+    use std::hint::black_box;
+
+    // A zero is no record, but the padding that readers skip.
+    #[unsafe(link_section = ".krnl1$a")]
+    static START: [u8; 1] = [0];
+    #[unsafe(link_section = ".krnl1$z")]
+    static STOP: [u8; 1] = [0];
+
+    black_box(&raw const ANCHOR);
+    // The compiler must not know that what follows `START` is outside of that static.
+    let start: *const u8 = black_box(&raw const START).cast();
+    let length = black_box(&raw const STOP).addr() - start.addr();
+    // SAFETY: the linker puts all parts of the section into this very module, in the order of their names. The section consists of
+    // immutable statics without interior mutability, and zeros between them; it is mapped as long as this code is.
+    Some(unsafe { std::slice::from_raw_parts(start, length) })
+}
+
 /// Returns `None` on targets where the section's bounds are not known. Then the registry does not compare registrations with records.
-#[cfg(any(windows, target_vendor = "apple", target_family = "wasm", miri))]
+#[cfg(any(target_vendor = "apple", target_family = "wasm", miri))]
 pub(crate) fn section() -> Option<&'static [u8]> {
     None
 }

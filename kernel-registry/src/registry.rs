@@ -25,7 +25,18 @@ mod runtime {
 }
 
 /// A kernel in the list that the crate inventory collects before `main`.
-pub struct Registration(pub &'static KernelInfo);
+pub struct Registration {
+    info: &'static KernelInfo,
+    /// The library's record, which a program with this registration keeps therefore, whatever its linker drops.
+    _library: &'static [u8],
+}
+
+impl Registration {
+    /// Returns the registration of a kernel.
+    pub const fn new(info: &'static KernelInfo) -> Self {
+        Registration { info, _library: &records::ANCHOR }
+    }
+}
 
 inventory::collect!(Registration);
 
@@ -159,7 +170,7 @@ struct Built {
 impl Built {
     fn new() -> Self {
         let registrations = registered();
-        let declared = inventory::iter::<Registration>().map(|registration| registration.0);
+        let declared = inventory::iter::<Registration>().map(|registration| registration.info);
         let infos = declared.chain(runtime::kernels()).chain(linked::kernels());
         let mut both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
         let linked = linked::join(&mut both);

@@ -171,5 +171,6 @@ fn names_in_elf(object: &[u8]) -> Result<RegistrationNames, object::Error> {
     Ok(Ok(found))
 }
 
-#[cfg(test)]
+// The tests need the C compiler and `ar` of a system that has linked kernels.
+#[cfg(all(test, unix))]
 mod tests;
