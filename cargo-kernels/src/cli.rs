@@ -3,6 +3,8 @@
 mod bake;
 mod build;
 mod fit;
+#[cfg(not(target_os = "linux"))]
+mod linux;
 #[cfg(target_os = "linux")]
 mod sim;
 
@@ -20,6 +22,8 @@ use crate::failure::EXIT_CODES;
 pub(crate) use self::bake::Bake;
 pub(crate) use self::build::{Build, Package};
 pub(crate) use self::fit::Fit;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use self::linux::OnLinux;
 #[cfg(target_os = "linux")]
 pub(crate) use self::sim::Sim;
 
@@ -39,7 +43,7 @@ pub(crate) struct Kernels {
 }
 
 // A process has one value of this type, so its size does not matter.
-#[expect(clippy::large_enum_variant)]
+#[cfg_attr(target_os = "linux", expect(clippy::large_enum_variant))]
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// List the kernels registered in a binary, or in the binaries that the package builds
@@ -68,6 +72,14 @@ pub(crate) enum Command {
     /// Watch a program's driver calls: what it loads late, what takes long, and what never returns
     #[cfg(target_os = "linux")]
     Audit(kernel_audit::command::Audit),
+    /// Run a program on a simulated CUDA driver: on Linux only
+    #[cfg(not(target_os = "linux"))]
+    #[command(hide = true)]
+    Sim(OnLinux),
+    /// Watch a program's driver calls: on Linux only
+    #[cfg(not(target_os = "linux"))]
+    #[command(hide = true)]
+    Audit(OnLinux),
     /// Write a script with which a shell completes the arguments of `cargo-kernels`
     Completions(Completions),
 }

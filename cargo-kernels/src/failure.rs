@@ -162,6 +162,12 @@ pub(crate) enum Failure {
          the folder that `git clone` made, or leave out `--path`"
     )]
     NotACheckout { path: PathBuf },
+    #[cfg(not(target_os = "linux"))]
+    #[error(
+        "`cargo kernels {command}` puts a library in front of the CUDA driver, which it can on Linux only: run it there, or in \
+         a container of Linux"
+    )]
+    OnLinux { command: &'static str },
     #[error("the package did not build")]
     BuildFailed,
     #[error("the package has no binary or library to read")]

@@ -75,6 +75,10 @@ fn main() -> ExitCode {
         Command::Audit(options) => {
             kernel_audit::command::run(&options, " kernels audit").map_err(Failure::from)
         }
+        #[cfg(not(target_os = "linux"))]
+        Command::Sim(_) => Err(Failure::OnLinux { command: "sim" }),
+        #[cfg(not(target_os = "linux"))]
+        Command::Audit(_) => Err(Failure::OnLinux { command: "audit" }),
         Command::Completions(options) => completions::run(&options),
     };
     finish(outcome, Failure::code)

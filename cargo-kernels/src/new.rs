@@ -149,7 +149,7 @@ fn is_refused(manifest: &Path) -> bool {
 /// Fills in a file of the template. A package that `is_apart` is a workspace of its own, apart from a surrounding one.
 fn filled(text: &str, name: &str, is_apart: bool, checkout: Option<&Path>) -> String {
     let dependency = |name: &str| match checkout {
-        Some(checkout) => format!("{name} = {{ path = {:?} }}", checkout.join(name).display().to_string()),
+        Some(checkout) => format!("{name} = {{ path = {:?} }}", with_slashes(&checkout.join(name))),
         None => format!("{name} = {{ {SOURCE} }}"),
     };
     let workspace = if is_apart { "\n# Of no workspace around it.\n[workspace]\n\n" } else { "\n" };
@@ -162,6 +162,12 @@ fn filled(text: &str, name: &str, is_apart: bool, checkout: Option<&Path>) -> St
         text = text.replace(&format!("{{{{{name}}}}}"), &dependency(name));
     }
     text
+}
+
+/// Returns a path as people write it in a manifest, so that other systems can read the manifest, too.
+fn with_slashes(path: &Path) -> String {
+    let text = path.display().to_string();
+    if cfg!(windows) { text.replace('\\', "/") } else { text }
 }
 
 #[cfg(test)]

@@ -13,6 +13,11 @@
 //!
 //! [`rules`] says which calls wait for what; the measurements are in `docs/census.md`.
 
+#[cfg(not(unix))]
+compile_error!(
+    "kernel-audit watches the CUDA driver on Linux only; in Cargo.toml, depend on it below `[target.'cfg(target_os = \"linux\")'.dependencies]`"
+);
+
 mod causes;
 #[cfg(all(feature = "command", target_os = "linux"))]
 pub mod command;

@@ -50,8 +50,16 @@
 //!
 //! [`kernel_registry_ptx`] executes the kernels.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "kernel-registry-sim simulates the CUDA driver on Linux only; in Cargo.toml, depend on it below \
+     `[target.'cfg(target_os = \"linux\")'.dev-dependencies]`"
+);
+
+#[cfg(target_os = "linux")]
 mod driver;
 
+#[cfg(target_os = "linux")]
 pub use driver::{
     Call, Config, Deadlock, Device, Fault, FaultError, Injected, InstallError, Live, MemoryPressure,
     Recording, functions, install, leave_memory, live, record_calls,

@@ -1,4 +1,5 @@
-//! Launches kernels on the simulated driver: no GPU is needed.
+//! Launches kernels on the simulated driver, which is for Linux: no GPU is needed.
+#![cfg(target_os = "linux")]
 
 use {{crate}}::saxpy;
 
