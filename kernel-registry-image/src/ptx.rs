@@ -4,11 +4,13 @@ mod entry;
 mod lexer;
 mod sharing;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use crate::needs::{self, Calls};
 use crate::{Entry, Error, Target, Variant, VariantKind};
 use kernel_registry_cuda::ptx::kernels;
+use kernel_registry_cuda::ptx::lexer::Shapes;
 use lexer::{Lexer, Token, number};
 use sharing::Sharing;
 
@@ -51,9 +53,11 @@ fn can_be_cut(bytes: &[u8], entries: &[Entry]) -> bool {
 }
 
 /// Returns PTX as text, without the NUL that may end it. Bytes that are not UTF-8 can only be in comments.
-fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+fn text(bytes: &[u8]) -> Cow<'_, str> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    String::from_utf8_lossy(&bytes[..end])
+    let bytes = &bytes[..end];
+    // The lossy function is slow, also where nothing is lost.
+    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// Returns the release that the compiler names in a comment before `.version`.
@@ -75,13 +79,18 @@ struct Functions<'a> {
     locals: BTreeMap<u32, u32>,
     calls: Calls,
     sharing: Sharing<'a>,
+    /// The shapes of words that matter in a body: calls, and the names of functions and variables.
+    shapes: Shapes,
 }
 
 impl<'a> Functions<'a> {
     /// Returns the number of a function. A new function gets the next number.
     fn declare(&mut self, name: &'a str) -> u32 {
         let next = self.numbers.len() as u32;
-        *self.numbers.entry(name).or_insert(next)
+        *self.numbers.entry(name).or_insert_with(|| {
+            self.shapes.insert(name);
+            next
+        })
     }
 }
 
@@ -99,6 +108,7 @@ impl<'a> Parser<'a> {
         let version = self.version()?;
         let start = self.lexer.offset();
         let mut functions = Functions::default();
+        functions.shapes.insert_beginning("call");
         let (mut target, mut entries) = (None, Vec::<Entry>::new());
         let mut symbols = HashSet::new();
         while let Some(token) = self.lexer.peek() {
@@ -106,7 +116,7 @@ impl<'a> Parser<'a> {
                 break;
             }
             self.lexer.next();
-            functions.sharing.token(token);
+            functions.sharing.token(token, &mut functions.shapes);
             match token {
                 Token::Word(".target") => target = Some(self.target()?),
                 Token::Word(".entry") => {
@@ -134,7 +144,7 @@ impl<'a> Parser<'a> {
         }
         let target = target.ok_or_else(|| self.malformed("the module has no `.target`"))?;
 
-        let Functions { numbers, locals, calls, sharing } = functions;
+        let Functions { numbers, locals, calls, sharing, shapes: _ } = functions;
         let shares_nothing = !sharing.is_found() && !calls.has_pointers();
         let stacks =
             calls.stacks(|function| locals.get(&function).map_or(SAVED, |bytes| bytes.saturating_add(SAVED)));
@@ -198,7 +208,9 @@ impl<'a> Parser<'a> {
         // Between `call` and its target: the number of open brackets, which enclose the result.
         let mut call = None;
         let mut locals = 0u32;
-        while let Some(token) = self.lexer.next() {
+        loop {
+            let next = if call.is_some() { self.lexer.next() } else { self.lexer.next_of(&functions.shapes) };
+            let Some(token) = next else { break };
             match token {
                 Token::Punct(b'{') => depth += 1,
                 Token::Punct(b'}') => {

@@ -4,6 +4,7 @@
 mod record;
 
 use std::collections::HashSet;
+use std::ffi::CStr;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Mutex;
@@ -117,7 +118,7 @@ impl RuntimeImage {
     pub fn register(mut self) -> Result<Vec<&'static KernelInfo>, RuntimeImageError> {
         // The driver reads PTX only up to the first zero byte.
         if !fatbin::is_fatbin(&self.bytes) && !self.bytes.starts_with(b"\x7fELF") {
-            let end = self.bytes.iter().position(|byte| *byte == 0);
+            let end = CStr::from_bytes_until_nul(&self.bytes).map(CStr::count_bytes);
             self.bytes.truncate(end.unwrap_or(self.bytes.len()));
         }
         let mut registered = lock(&REGISTERED);

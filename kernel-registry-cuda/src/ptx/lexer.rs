@@ -1,6 +1,10 @@
 //! Splits PTX text into words, strings and signs. All readers of PTX use this lexer.
 
+mod shapes;
+
 use core::ops::Range;
+
+pub use shapes::Shapes;
 
 /// A token and its position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +67,8 @@ impl Iterator for Lexer<'_> {
             let (kind, length) = match *rest.first()? {
                 first if is_word(first) => (Kind::Word, word_length(rest)),
                 first if first.is_ascii_whitespace() => {
-                    self.at += 1;
+                    let blanks = rest.iter().position(|byte| !byte.is_ascii_whitespace());
+                    self.at += blanks.unwrap_or(rest.len());
                     continue;
                 }
                 first @ (b'/' | b'"') => match opaque_length(rest) {
@@ -107,8 +112,21 @@ fn string_length(text: &[u8]) -> Option<usize> {
     }
 }
 
+/// Whether a word can have this byte. A table, because most time of reading PTX is spent on this question.
+static WORD: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let ascii = byte as u8;
+        table[byte] = ascii.is_ascii_alphanumeric() || matches!(ascii, b'_' | b'$' | b'%' | b'.');
+        byte += 1;
+    }
+    table
+};
+
+#[inline]
 fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%' | b'.')
+    WORD[usize::from(byte)]
 }
 
 /// Returns the length of the word at the start of a text. A dot begins a new word after a directive, but not within an

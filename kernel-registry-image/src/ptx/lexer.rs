@@ -1,6 +1,6 @@
 //! Splits PTX text into words and punctuation, without comments and strings.
 
-use kernel_registry_cuda::ptx::lexer::{self, Kind};
+use kernel_registry_cuda::ptx::lexer::{self, Kind, Shapes};
 
 /// A lexer that skips comments, strings, and characters that no PTX has.
 #[derive(Clone, Debug)]
@@ -37,6 +37,14 @@ impl<'a> Lexer<'a> {
     /// Returns the next token without stepping over it.
     pub(super) fn peek(&self) -> Option<Token<'a>> {
         self.clone().next()
+    }
+
+    /// Returns the next token that is a brace, a directive or a word of one of these shapes, and steps over all before it.
+    pub(super) fn next_of(&mut self, shapes: &Shapes) -> Option<Token<'a>> {
+        self.tokens.next_of(shapes).map(|token| match token.kind {
+            Kind::Sign(sign) => Token::Punct(sign),
+            _ => Token::Word(&self.text[token.range]),
+        })
     }
 
     /// Steps over the next token if it is this punctuation.

@@ -6,6 +6,8 @@
 
 use std::collections::HashSet;
 
+use kernel_registry_cuda::ptx::lexer::Shapes;
+
 use super::lexer::{Token, number};
 
 /// The search for obstacles, token by token.
@@ -37,8 +39,8 @@ const CONSTANTS: [&str; 3] = ["$str", "__unnamed_", "__cudart_"];
 const LARGEST: u32 = 4096;
 
 impl<'a> Sharing<'a> {
-    /// Reads a token outside of functions, kernels and their declarations.
-    pub(super) fn token(&mut self, token: Token<'a>) {
+    /// Reads a token outside of functions, kernels and their declarations. Adds the shapes of variables' names.
+    pub(super) fn token(&mut self, token: Token<'a>, shapes: &mut Shapes) {
         let is_linked = std::mem::take(&mut self.is_linked);
         match token {
             Token::Word(".visible" | ".weak" | ".extern") => self.is_linked = true,
@@ -47,7 +49,7 @@ impl<'a> Sharing<'a> {
                 self.statement = Statement::Variable;
             }
             Token::Word(word) if word.starts_with('.') => self.found |= !is_harmless(word),
-            Token::Word(word) => self.word(word),
+            Token::Word(word) => self.word(word, shapes),
             Token::Punct(b'=') if self.statement == Statement::Variable => {
                 self.statement = Statement::Initialiser;
             }
@@ -57,14 +59,17 @@ impl<'a> Sharing<'a> {
     }
 
     /// Reads a name or a number.
-    fn word(&mut self, word: &'a str) {
+    fn word(&mut self, word: &'a str, shapes: &mut Shapes) {
         let is_number = word.starts_with(|first: char| first.is_ascii_digit());
         match self.statement {
             Statement::Variable if is_number => {
                 self.found |= number(word).is_none_or(|number| number > LARGEST);
             }
             Statement::Variable if CONSTANTS.iter().any(|prefix| word.starts_with(prefix)) => {}
-            Statement::Variable => _ = self.variables.insert(word),
+            Statement::Variable => {
+                self.variables.insert(word);
+                shapes.insert(word);
+            }
             // A name in an initialiser is an address.
             Statement::Initialiser => self.found |= !is_number,
             Statement::Other => {}
