@@ -18,6 +18,7 @@ mod run;
 mod structure;
 mod toolkit;
 mod wheel;
+mod windows;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,8 @@ enum Chore {
     Toolkit(toolkit::Options),
     /// Pack the audit as a wheel for pip, and as a tarball
     Wheel(wheel::Options),
+    /// Lint what compiles for Windows, and run it by wine
+    Windows(windows::Options),
 }
 
 fn main() -> ExitCode {
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Chore::ReleaseCheck => release::release_check(),
         Chore::Sanitize => memory::sanitize(),
         Chore::Wheel(options) => wheel::wheel(&options),
+        Chore::Windows(options) => windows::windows(&options),
         Chore::Toolkit(options) => toolkit::toolkit(&options),
     };
     match done {

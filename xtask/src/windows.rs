@@ -1,0 +1,306 @@
+//! `cargo xtask windows`: builds for Windows on Linux. Lints what compiles there, runs unit tests by wine, and checks that no linker
+//! option loses kernels of a program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use object::read::pe::PeFile64;
+use object::{Object, ObjectSection};
+
+use crate::run::{Outcome, cargo, remove, run, target, workspace};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Lint only; this needs neither mingw nor wine
+    #[arg(long)]
+    check: bool,
+}
+
+const TARGET: &str = "x86_64-pc-windows-gnu";
+
+/// The packages that work on Windows.
+const PACKAGES: [&str; 8] = [
+    "kernel-registry-format",
+    "kernel-registry-cuda",
+    "kernel-registry-image",
+    "kernel-registry-macros",
+    "kernel-registry-build",
+    "kernel-registry-cudarc",
+    "kernel-registry",
+    "cargo-kernels",
+];
+
+/// The packages that are for Linux.
+const REFUSED: [&str; 2] = ["kernel-registry-sim", "kernel-audit"];
+
+/// What is not run, and why.
+const LEFT_OUT: [(&str, &str); 7] = [
+    ("kernels on a GPU", "wine has no nvcuda.dll"),
+    ("x86_64-pc-windows-msvc", "its linker runs on Windows only"),
+    (
+        "kernel-registry-macros",
+        "a procedural macro runs on the machine that compiles, so its tests ran as Linux programs",
+    ),
+    (
+        "kernel-registry-build, tests/*.rs and linked/archive",
+        "they run shell scripts in place of nvcc, or `cc` and `ar`",
+    ),
+    ("the package `tests`", "its tests run cargo, and the simulated driver"),
+    ("`cargo kernels prebuild`, `bake`, `new` and `doctor`", "they look for compilers or cargo, which are not in wine"),
+    ("tests in documentation", "each is a program to link, which takes longer than all others together"),
+];
+
+/// How the program is built: a name, arguments of cargo, and the folder of the executable.
+///
+/// In 256 units the record of kernel-registry is alone in its object file, where no other section refers to it.
+const BUILDS: [(&str, &[&str], &str); 4] = [
+    ("dev", &[], "debug"),
+    ("release", &["--release"], "release"),
+    (
+        "release, kernel-registry in 256 units",
+        &["--release", "--config", "profile.release.package.kernel-registry.codegen-units=256"],
+        "release",
+    ),
+    ("fat LTO", &["--release", "--config", "profile.release.lto='fat'"], "release"),
+];
+
+/// A program that prints its kernels, and these kernels.
+const PROGRAM: &str = "joined";
+const KERNELS: [&str; 7] = [
+    "joined::own",
+    "twin_a::gamma::one",
+    "twin_a::gamma::two",
+    "twin_a::nested::beta",
+    "twin_a::saxpy",
+    "twin_b::nested::beta",
+    "twin_b::saxpy",
+];
+
+/// The image of its kernels.
+const IMAGE: &str = "tests/fixtures/joined/images/saxpy.ptx";
+
+/// The Debian packages with the linker and wine.
+const DEBIAN: [&str; 3] = ["gcc-mingw-w64-x86-64-posix", "wine64", "wine"];
+const GCC: &str = "x86_64-w64-mingw32-gcc";
+
+/// In place of a library that Rust's standard library needs, and wine has only since version 9.
+const BCRYPT_PRIMITIVES: &str = "unsigned char __stdcall SystemFunction036(void *, unsigned);
+__declspec(dllexport) int __stdcall ProcessPrng(void *to, unsigned long long bytes) { return SystemFunction036(to, bytes); }
+";
+
+pub(crate) fn windows(options: &Options) -> Outcome {
+    install_target()?;
+    lint()?;
+    if !options.check {
+        install_packages()?;
+        let wine = Wine::new()?;
+        let outcome = run_all(&wine);
+        wine.end();
+        outcome?;
+    }
+    println!("not run:");
+    LEFT_OUT.iter().for_each(|(what, why)| println!("  {what}: {why}"));
+    Ok(())
+}
+
+fn run_all(wine: &Wine) -> Outcome {
+    run_tests(wine)?;
+    BUILDS.iter().try_for_each(|(name, args, folder)| check_program(wine, name, args, folder))?;
+    check_command(wine)
+}
+
+/// Installs the standard library for Windows, unless it is there.
+fn install_target() -> Outcome {
+    let sysroot = succeeds(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]))?;
+    if Path::new(sysroot.trim()).exists() {
+        return Ok(());
+    }
+    run(Command::new("rustup").args(["target", "add", TARGET])).map_err(|error| {
+        format!("Rust's standard library for {TARGET} is missing, and could not be installed: {error}").into()
+    })
+}
+
+fn install_packages() -> Outcome {
+    let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if is_there(GCC) && is_there("wine") {
+        return Ok(());
+    }
+    let mut apt = Command::new("apt-get");
+    run(apt.args(["update", "-qq"]))?;
+    let mut apt = Command::new("apt-get");
+    apt.env("DEBIAN_FRONTEND", "noninteractive").args(["install", "-y", "-qq", "--no-install-recommends"]);
+    run(apt.args(DEBIAN))
+}
+
+fn lint() -> Outcome {
+    let clippy = || {
+        let mut cargo = cargo();
+        cargo.args(["clippy", "--quiet", "--locked", "--target", TARGET]);
+        cargo
+    };
+    let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
+    run(clippy().args(packages).args(["--all-targets", "--", "-D", "warnings"]))?;
+    run(clippy().args(["--package", "kernel-registry", "--all-features", "--", "-D", "warnings"]))?;
+    for package in REFUSED {
+        let output = cargo().args(["check", "--quiet", "--target", TARGET, "--package", package]).output()?;
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() || !message.contains("on Linux only") {
+            return Err(format!("{package} does not say that it is for Linux only: {message}").into());
+        }
+    }
+    Ok(())
+}
+
+fn run_tests(wine: &Wine) -> Outcome {
+    let mut test = cargo();
+    test.args(["test", "--locked", "--target", TARGET, "--tests", "--no-fail-fast"]);
+    run(wine.for_command(test.args(PACKAGES.iter().flat_map(|package| ["--package", package]))))
+}
+
+/// Builds the program, and checks that no kernel is lost: when it runs, and in the file, also without its symbols.
+fn check_program(wine: &Wine, name: &str, args: &[&str], folder: &str) -> Outcome {
+    println!("== {PROGRAM}.exe, {name}");
+    run(cargo().args(["build", "--quiet", "--locked", "--target", TARGET, "--package", PROGRAM]).args(args))?;
+    let executable = target().join(TARGET).join(folder).join(PROGRAM).with_extension("exe");
+    let printed = succeeds(&mut wine.run(&executable))?;
+    if !printed.lines().eq(KERNELS) {
+        return Err(format!("the program has these kernels: {printed}").into());
+    }
+    let copy = wine.folder.join("copy.exe");
+    fs::copy(&executable, &copy)?;
+    list(&copy)?;
+    run(Command::new("x86_64-w64-mingw32-strip").arg(&copy))?;
+    list(&copy)?;
+    succeeds(kernels("check").arg(&copy))?;
+
+    fs::write(&copy, without_an_initialiser(fs::read(&executable)?)?)?;
+    let output = wine.run(&copy).output()?;
+    let message = String::from_utf8_lossy(&output.stderr);
+    let is_noticed =
+        message.contains("holds 7 kernels, but only 6 registered") && message.contains("\n  lost: `");
+    if is_noticed { Ok(()) } else { Err(format!("a lost registration is not noticed: {message}").into()) }
+}
+
+/// Checks that the command reads programs and images on Windows, and refuses what is for Linux.
+fn check_command(wine: &Wine) -> Outcome {
+    println!("== cargo-kernels.exe");
+    run(cargo().args(["build", "--quiet", "--locked", "--target", TARGET, "--package", "cargo-kernels"]))?;
+    let folder = target().join(TARGET).join("debug");
+    let command = folder.join("cargo-kernels.exe");
+    let program = folder.join("joined.exe");
+    is_list(&succeeds(wine.run(&command).arg("list").arg(&program))?)?;
+    for of_program in [["show", "--all"], ["check", "--json"]] {
+        succeeds(wine.run(&command).args(of_program).arg(&program))?;
+    }
+    let declared = succeeds(wine.run(&command).args(["declare", IMAGE]))?;
+    if !declared.contains("unsafe fn saxpy(") {
+        return Err(format!("`cargo kernels declare` does not declare `saxpy`: {declared}").into());
+    }
+    for refused in ["sim", "audit"] {
+        let output = wine.run(&command).args([refused, "--help"]).output()?;
+        let message = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() || !message.contains("on Linux only") {
+            return Err(
+                format!("`cargo kernels {refused}` does not say that it is for Linux: {message}").into()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Returns `cargo kernels` of this machine.
+fn kernels(command: &str) -> Command {
+    let mut cargo = cargo();
+    cargo.args(["run", "--quiet", "--locked", "--package", "cargo-kernels", "--", command]);
+    cargo
+}
+
+fn list(executable: &Path) -> Outcome {
+    is_list(&succeeds(kernels("list").arg(executable))?)
+}
+
+/// Checks that a list has kernel-registry and all kernels.
+fn is_list(list: &str) -> Outcome {
+    let has = |kernel: &&str| list.lines().any(|line| line.starts_with(&format!("{kernel} ")));
+    let is_whole = list.contains("7 kernels, kernel-registry 0.1.0 (rustc ") && KERNELS.iter().all(has);
+    if is_whole { Ok(()) } else { Err(format!("this is not the list of all kernels: {list}").into()) }
+}
+
+/// Replaces the last initialiser before `main` by a function that does nothing, as if the linker had dropped it.
+fn without_an_initialiser(mut bytes: Vec<u8>) -> Outcome<Vec<u8>> {
+    let file = PeFile64::parse(&*bytes)?;
+    let section = |name| file.section_by_name(name).ok_or(format!("the executable has no section `{name}`"));
+    let (text, initialisers) = (section(".text")?, section(".CRT")?);
+    // The processor's instruction `ret`.
+    let ret = text.data()?.iter().position(|byte| *byte == 0xc3).ok_or("no function returns")?;
+    let function = text.address() + ret as u64;
+    let (offset, _) = initialisers.file_range().ok_or("the section `.CRT` is empty")?;
+    // The list of C++ constructors comes first, between zeros.
+    let is_entry = |entry: &[u8]| entry.iter().any(|byte| *byte != 0);
+    let entries = initialisers.data()?.chunks_exact(8);
+    let last = entries.skip(1).position(|entry| !is_entry(entry)).ok_or("the list has no end")?;
+    let at = usize::try_from(offset)? + 8 * last;
+    bytes[at..at + 8].copy_from_slice(&function.to_le_bytes());
+    Ok(bytes)
+}
+
+/// Runs a command in the workspace, and returns what it prints. It must succeed.
+fn succeeds(command: &mut Command) -> Outcome<String> {
+    let Output { status, stdout, stderr } = command.current_dir(workspace()).output()?;
+    if status.success() {
+        return Ok(String::from_utf8(stdout)?);
+    }
+    Err(format!("{command:?} failed ({status}): {}", String::from_utf8_lossy(&stderr)).into())
+}
+
+/// Wine with a folder of its own.
+struct Wine {
+    folder: PathBuf,
+}
+
+impl Wine {
+    fn new() -> Outcome<Self> {
+        let wine = Wine { folder: std::path::absolute(target())?.join("windows") };
+        let system = wine.prefix().join("drive_c/windows/system32");
+        let primitives = system.join("bcryptprimitives.dll");
+        if primitives.exists() {
+            return Ok(wine);
+        }
+        remove(&wine.folder)?;
+        fs::create_dir_all(&system)?;
+        // Libraries of wine need this one before wine has made its folder.
+        fs::copy("/usr/x86_64-w64-mingw32/lib/zlib1.dll", system.join("zlib1.dll"))?;
+        succeeds(wine.for_command(Command::new("wine").args(["wineboot", "--init"])))?;
+        if !primitives.exists() {
+            let source = wine.folder.join("primitives.c");
+            fs::write(&source, BCRYPT_PRIMITIVES)?;
+            let mut gcc = Command::new(GCC);
+            gcc.args(["-shared", "-static-libgcc", "-o"]).arg(&primitives).arg(&source).arg("-ladvapi32");
+            run(&mut gcc)?;
+        }
+        Ok(wine)
+    }
+
+    fn prefix(&self) -> PathBuf {
+        self.folder.join("wine")
+    }
+
+    /// Returns a command that runs an executable.
+    fn run(&self, executable: &Path) -> Command {
+        let mut command = Command::new("wine");
+        self.for_command(command.arg(executable));
+        command
+    }
+
+    /// Lets cargo run tests by wine, and wine run without a window or messages.
+    fn for_command<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine").env("WINEPREFIX", self.prefix());
+        command.env("WINEDEBUG", "-all").env("WINEDLLOVERRIDES", "mscoree=;mshtml=").env_remove("DISPLAY")
+    }
+
+    /// Ends wine's server, which would go on for a while, unless it has ended already.
+    fn end(&self) {
+        let _ = self.for_command(&mut Command::new("wineserver")).arg("--kill").status();
+    }
+}
