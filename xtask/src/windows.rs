@@ -47,7 +47,10 @@ const LEFT_OUT: [(&str, &str); 7] = [
         "they run shell scripts in place of nvcc, or `cc` and `ar`",
     ),
     ("the package `tests`", "its tests run cargo, and the simulated driver"),
-    ("`cargo kernels prebuild`, `bake`, `new` and `doctor`", "they look for compilers or cargo, which are not in wine"),
+    (
+        "`cargo kernels prebuild`, `bake`, `new` and `doctor`",
+        "they look for compilers or cargo, which are not in wine",
+    ),
     ("tests in documentation", "each is a program to link, which takes longer than all others together"),
 ];
 

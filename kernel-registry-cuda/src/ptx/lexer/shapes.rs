@@ -55,10 +55,9 @@ const BLOCK: usize = 64;
 struct Bits {
     /// A word can have the byte.
     word: u64,
-    /// The byte is a brace, the beginning of a string or a comment, or a colon, which can be part of a word.
+    /// The byte is a brace, the beginning of a string or a comment, a colon, which can be part of a word, or a dot, with which a
+    /// directive begins. Of these, a word can have the dot only.
     stop: u64,
-    /// The byte is a dot, with which a directive begins.
-    dot: u64,
 }
 
 impl Bits {
@@ -70,9 +69,15 @@ impl Bits {
             let digit = byte.wrapping_sub(b'0') < 10;
             letter | digit | (byte == b'_') | (byte == b'$') | (byte == b'%') | (byte == b'.')
         };
-        let is_stop =
-            |byte: u8| (byte == b'{') | (byte == b'}') | (byte == b'"') | (byte == b'/') | (byte == b':');
-        Bits { word: bits(block, is_word), stop: bits(block, is_stop), dot: bits(block, |byte| byte == b'.') }
+        let is_stop = |byte: u8| {
+            (byte == b'{')
+                | (byte == b'}')
+                | (byte == b'"')
+                | (byte == b'/')
+                | (byte == b':')
+                | (byte == b'.')
+        };
+        Bits { word: bits(block, is_word), stop: bits(block, is_stop) }
     }
 }
 
@@ -147,7 +152,7 @@ impl Lexer<'_> {
         let mut begun = None;
         let mut at = self.at;
         while let Some(rest) = self.text.get(at..).filter(|rest| !rest.is_empty()) {
-            let Bits { word, stop, dot } = match rest.first_chunk() {
+            let Bits { word, stop } = match rest.first_chunk() {
                 Some(block) => Bits::of(block),
                 None => {
                     let mut block = [0; BLOCK];
@@ -157,7 +162,8 @@ impl Lexer<'_> {
             };
             let before = word << 1 | u64::from(begun.is_some());
             let (mut starts, mut ends) = (word & !before, !word & before);
-            let stop = stop | (dot & starts);
+            // A dot within a word does not matter.
+            let stop = stop & (!word | starts);
             // Words that end after the stop are not looked at.
             ends &= stop ^ stop.wrapping_sub(1);
             let mut last = None;
