@@ -37,3 +37,27 @@ pub fn has_driver() -> bool {
 unsafe fn is_culib_present() -> bool {
     true
 }
+
+/// Returns whether cudarc is linked with the driver's library, and does not load it at run time.
+///
+/// ```
+/// let _ = kernel_registry_cudarc::is_linked();
+/// ```
+pub const fn is_linked() -> bool {
+    // As above: if cudarc loads the library, it has a function `culib`, which returns a reference and hides the function below.
+    #[allow(unused_imports)]
+    use cudarc::driver::sys::*;
+
+    const fn returns_nothing<T>(_: unsafe fn() -> T) -> bool {
+        size_of::<T>() == 0
+    }
+    returns_nothing(culib)
+}
+
+/// Stands for cudarc's function of this name where cudarc is linked with the driver's library.
+///
+/// # Safety
+///
+/// There is no condition. The function is unsafe so that it has the same type as cudarc's function.
+#[allow(dead_code)]
+unsafe fn culib() {}

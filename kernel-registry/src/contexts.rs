@@ -12,11 +12,11 @@ use std::{mem, thread};
 
 use cudarc::driver::{CudaContext, sys};
 
-use crate::KernelInfo;
 use crate::driver::{ContextId, DriverCallError, Function};
 use crate::lock::lock;
 use crate::table::{self, Limits, Owner, Ready};
 use crate::watch::Turns;
+use crate::{KernelInfo, adopt};
 
 pub(crate) use device::Device;
 pub(crate) use libraries::{Kernels, Libraries, Piece, key};
@@ -159,6 +159,7 @@ impl KnownContext {
         let Some(mut loaded) = self.lock_within(Duration::ZERO) else { return false };
         loaded.infos().for_each(|info| info.table().forget(self.ordinal, self.id));
         loaded.forgotten = true;
+        adopt::forget(self.id);
         table::next_epoch();
         true
     }

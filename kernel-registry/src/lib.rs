@@ -136,6 +136,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `adopt` | `RuntimeImage::adopt`: other code that loads the same image gets the warm kernels; Linux |
 //! | `half` | `half::f16` and `half::bf16` as parameters, for `__half` and `__nv_bfloat16` |
 //! | `linked` | names, parameters and needs of kernels that nvcc links, from their images |
 //! | `runtime` | `RuntimeImage`: images that are compiled at run time |
@@ -153,6 +154,8 @@
 
 mod __private;
 mod address;
+#[cfg_attr(not(all(feature = "adopt", target_os = "linux")), path = "adopt/absent.rs")]
+mod adopt;
 mod borrow;
 mod config;
 mod contexts;

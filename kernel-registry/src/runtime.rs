@@ -13,7 +13,7 @@ use kernel_registry_cuda::fatbin;
 use kernel_registry_image::{Entry, Image, read};
 
 use crate::lock::lock;
-use crate::{Dim3, KernelInfo};
+use crate::{Dim3, KernelInfo, adopt};
 use record::Declared;
 
 /// An image that was compiled at run time: PTX, a cubin or a fatbin. Registering the image registers each of its kernels.
@@ -56,6 +56,7 @@ pub struct RuntimeImage {
     place: &'static Location<'static>,
     /// The names of kernels, and what the caller declares for each.
     declared: Vec<(String, Declared)>,
+    adopt: bool,
 }
 
 /// An image whose kernels are registered.
@@ -79,12 +80,25 @@ pub(crate) fn count() -> usize {
     lock(&REGISTERED).iter().map(|image| image.kernels.len()).sum()
 }
 
+/// Returns the kernel of this symbol in a registered image.
+#[cfg(all(feature = "adopt", target_os = "linux"))]
+pub(crate) fn find(image: &'static [u8], symbol: &[u8]) -> Option<&'static KernelInfo> {
+    let registered = lock(&REGISTERED);
+    let image = registered.iter().find(|registered| std::ptr::eq(registered.bytes, image))?;
+    image.kernels.iter().copied().find(|kernel| kernel.symbol().as_bytes() == symbol)
+}
+
+/// Why no module is adopted in this program.
+const NOT_IN_PLACE: &str = "no module can be adopted in this program, because calls of the driver do not come to kernel-registry: this \
+    works in programs for Linux that are linked with the driver, by cudarc's feature `dynamic-linking`; \
+    `kernel-audit --preload` does it from outside, for any program";
+
 impl RuntimeImage {
     /// Creates an image with a name. The paths of the image's kernels begin with the name: `softmax.ptx::softmax`.
     #[track_caller]
     pub fn new(name: impl Into<String>, image: impl Into<Vec<u8>>) -> Self {
         let place = Location::caller();
-        RuntimeImage { name: name.into(), bytes: image.into(), place, declared: Vec::new() }
+        RuntimeImage { name: name.into(), bytes: image.into(), place, declared: Vec::new(), adopt: false }
     }
 
     /// Sets the block of a kernel, as `block = ..` does in a declaration. `kernel` is the kernel's symbol or its name in C++.
@@ -100,6 +114,20 @@ impl RuntimeImage {
     /// Grants each thread of a kernel this many bytes of stack, as `stack = ..` does in a declaration.
     pub fn stack(self, kernel: impl Into<String>, bytes: u32) -> Self {
         self.declare(kernel, Declared::Stack(bytes))
+    }
+
+    /// Lets other code of the program have the warm kernels: where the image is warm in a context, and other code loads an image of
+    /// exactly these bytes there with `cuModuleLoadData`, for example by cudarc's `load_module`, nothing is loaded. The other code gets
+    /// the registry's module. It may unload this module, which changes nothing.
+    ///
+    /// Every other load goes to the driver, also one before the warm-up. A kernel that the warm-up left out is loaded as at a late launch,
+    /// when the other code asks for it. If the policy of the context does not allow that, the whole image is loaded.
+    ///
+    /// This works in programs in which cudarc is linked with the driver (its feature `dynamic-linking`, which candle turns on), on Linux.
+    /// In others, [`register`](Self::register) fails.
+    #[cfg(feature = "adopt")]
+    pub fn adopt(self) -> Self {
+        RuntimeImage { adopt: true, ..self }
     }
 
     fn declare(mut self, kernel: impl Into<String>, declared: Declared) -> Self {
@@ -121,21 +149,40 @@ impl RuntimeImage {
             let end = CStr::from_bytes_until_nul(&self.bytes).map(CStr::count_bytes);
             self.bytes.truncate(end.unwrap_or(self.bytes.len()));
         }
+        if self.adopt && !adopt::is_in_place() {
+            return Err(self.error(NOT_IN_PLACE.to_owned()));
+        }
+        if let Some(kernels) = self.find(&lock(&REGISTERED))? {
+            return Ok(kernels);
+        }
+        // Threads may register large images at the same time.
+        let records = self.records().map_err(|reason| self.error(reason))?;
         let mut registered = lock(&REGISTERED);
-        if let Some(image) = registered.iter().find(|image| image.name == self.name) {
-            if image.bytes == self.bytes && image.declared == self.declared {
-                return Ok(image.kernels.clone());
-            }
+        if let Some(kernels) = self.find(&registered)? {
+            return Ok(kernels);
+        }
+        let RuntimeImage { name, bytes, declared, adopt, .. } = self;
+        let bytes: &'static [u8] = bytes.leak();
+        let kernels: Vec<_> = records.into_iter().map(|record| record::info(record, bytes)).collect();
+        registered.push(Registered { name: name.leak(), bytes, declared, kernels: kernels.clone() });
+        if adopt {
+            adopt::add(bytes);
+        }
+        Ok(kernels)
+    }
+
+    /// Returns the kernels of this image if it is registered already.
+    fn find(&self, registered: &[Registered]) -> Result<Option<Vec<&'static KernelInfo>>, RuntimeImageError> {
+        let Some(image) = registered.iter().find(|image| image.name == self.name) else { return Ok(None) };
+        if image.bytes != self.bytes || image.declared != self.declared {
             return Err(
                 self.error("another image is registered under this name: give each its own".to_owned())
             );
         }
-        let records = self.records().map_err(|reason| self.error(reason))?;
-        let RuntimeImage { name, bytes, declared, .. } = self;
-        let bytes: &'static [u8] = bytes.leak();
-        let kernels: Vec<_> = records.into_iter().map(|record| record::info(record, bytes)).collect();
-        registered.push(Registered { name: name.leak(), bytes, declared, kernels: kernels.clone() });
-        Ok(kernels)
+        if self.adopt {
+            adopt::add(image.bytes);
+        }
+        Ok(Some(image.kernels.clone()))
     }
 
     fn error(&self, reason: String) -> RuntimeImageError {

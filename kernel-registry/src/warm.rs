@@ -3,6 +3,7 @@
 //! The module `plan` chooses kernels and images before any CUDA call, and `stages` runs the stages. Each stage has its own
 //! module; `work` holds the state that the stages share.
 
+mod adopted;
 mod baked;
 #[cfg(feature = "indicatif")]
 mod bar;

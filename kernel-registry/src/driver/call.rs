@@ -7,6 +7,7 @@ use std::{mem, ptr};
 use cudarc::driver::{CudaContext, sys};
 
 use super::{Driver, DriverCallError, bind, call};
+use crate::adopt::own;
 
 pub(crate) use sys::{
     CUdevice_attribute_enum as DeviceAttribute, CUfunction_attribute_enum as FunctionAttribute,
@@ -111,7 +112,7 @@ impl<'c> Current<'c> {
             let (options, values, count) = jit.arguments();
             sys::cuModuleLoadDataEx(&mut module, code.as_ptr(), count, options, values)
         };
-        load_with_log("cuModuleLoadDataEx", None, load)?;
+        own(|| load_with_log("cuModuleLoadDataEx", None, load))?;
         Ok(Module(module))
     }
 
@@ -136,7 +137,7 @@ impl<'c> Current<'c> {
     ) -> Result<Function, DriverCallError> {
         let mut function = ptr::null_mut();
         // SAFETY: modules stay loaded, and the name ends with a zero.
-        let got = unsafe { sys::cuModuleGetFunction(&mut function, module.0, name.as_ptr()) };
+        let got = own(|| unsafe { sys::cuModuleGetFunction(&mut function, module.0, name.as_ptr()) });
         call("cuModuleGetFunction", got)?;
         Ok(Function(function))
     }
@@ -184,6 +185,14 @@ impl<'c> Current<'c> {
         let mut module = ptr::null_mut();
         // SAFETY: the caller's promise.
         call("cuLibraryGetModule", unsafe { sys::cuLibraryGetModule(&mut module, library) })?;
+        Ok(module)
+    }
+
+    /// Returns the module that a function is in.
+    pub(crate) fn module_of_function(&self, function: Function) -> Result<sys::CUmodule, DriverCallError> {
+        let mut module = ptr::null_mut();
+        // SAFETY: the function is one of this context.
+        call("cuFuncGetModule", unsafe { sys::cuFuncGetModule(&mut module, function.0) })?;
         Ok(module)
     }
 

@@ -20,6 +20,20 @@ impl ContextId {
         Ok(ContextId(id))
     }
 
+    /// Asks the driver for the id of the context that is current in this thread, if there is one.
+    #[cfg(all(feature = "adopt", target_os = "linux"))]
+    pub(crate) fn current() -> Option<Self> {
+        let (mut context, mut id) = (ptr::null_mut(), 0);
+        // SAFETY: the call only reads which context is current.
+        call("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&mut context) }).ok()?;
+        if context.is_null() {
+            return None;
+        }
+        // SAFETY: a context that is current exists.
+        call("cuCtxGetId", unsafe { sys::cuCtxGetId(context, &mut id) }).ok()?;
+        Some(ContextId(id))
+    }
+
     /// Asks the driver for the id of a device's primary context, if that context exists.
     pub(crate) fn query_primary(device: sys::CUdevice) -> Result<Option<Self>, DriverCallError> {
         let (mut flags, mut active) = (0, 0);

@@ -11,7 +11,7 @@ use super::progress::{Progress, Stage};
 use super::report::{HookReport, Report, Unavailable};
 use super::verify::verify;
 use super::work::{Candidate, Job, Work};
-use super::{hooks, limits, load, prime, resolve};
+use super::{adopted, hooks, limits, load, prime, resolve};
 use crate::contexts::WarmKernel;
 use crate::driver::{Function, LoadError};
 use crate::lock::lock;
@@ -83,6 +83,7 @@ impl Work<'_> {
         // fail, so they come before it.
         let (mut free, mut stack) = (self.current.free_memory()?, self.current.stack_limit()?);
         let verified = self.stage(Stage::Verify, |work| verify(work, fitting));
+        adopted::enter(self);
         let hooks = self.stage(Stage::Hooks, hooks::run);
         if !hooks.is_empty() {
             free = self.current.free_memory().unwrap_or(free);

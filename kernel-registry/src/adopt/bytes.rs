@@ -1,0 +1,115 @@
+//! The images that may be adopted, found by their bytes.
+
+use std::collections::HashMap;
+use std::ffi::{c_char, c_void};
+use std::sync::{PoisonError, RwLock};
+use std::{ptr, slice};
+
+/// The images that may be adopted, by length.
+static IMAGES: RwLock<Option<HashMap<usize, Vec<&'static [u8]>>>> = RwLock::new(None);
+
+/// Lets an image be adopted. PTX ends before its first zero.
+pub(crate) fn add(image: &'static [u8]) {
+    let mut images = IMAGES.write().unwrap_or_else(PoisonError::into_inner);
+    let same_length = images.get_or_insert_default().entry(image.len()).or_default();
+    if same_length.iter().all(|other| !ptr::eq(*other, image)) {
+        same_length.push(image);
+    }
+}
+
+/// Returns whether an image may be adopted.
+pub(crate) fn is_adopted(image: &'static [u8]) -> bool {
+    let images = IMAGES.read().unwrap_or_else(PoisonError::into_inner);
+    let same_length = images.as_ref().and_then(|images| images.get(&image.len()));
+    same_length.is_some_and(|same_length| same_length.iter().any(|other| ptr::eq(*other, image)))
+}
+
+/// Returns the images that may be adopted and have exactly the bytes of this image.
+///
+/// # Safety
+///
+/// The address is null, or that of a whole image, as the driver's functions take it.
+pub(super) unsafe fn find(image: *const c_void) -> Vec<&'static [u8]> {
+    let images = IMAGES.read().unwrap_or_else(PoisonError::into_inner);
+    let Some(images) = images.as_ref().filter(|_| !image.is_null()) else { return Vec::new() };
+    let longest = images.keys().copied().max().unwrap_or(0);
+    // SAFETY: the caller's promise.
+    let Some(length) = (unsafe { length(image, longest) }) else { return Vec::new() };
+    let Some(same_length) = images.get(&length) else { return Vec::new() };
+    // SAFETY: the image has so many bytes.
+    let bytes = unsafe { slice::from_raw_parts(image.cast::<u8>(), length) };
+    same_length.iter().copied().filter(|other| *other == bytes).collect()
+}
+
+/// Returns the length of an image: what the header of a cubin or fatbin says, or up to the zero at the end of PTX. Returns `None` for
+/// PTX that is longer than `longest`, and for images of another kind.
+///
+/// # Safety
+///
+/// The address is that of a whole image.
+unsafe fn length(image: *const c_void, longest: usize) -> Option<usize> {
+    unsafe extern "C" {
+        fn strnlen(text: *const c_char, most: usize) -> usize;
+    }
+    let at = |offset: usize| {
+        // SAFETY: these bytes belong to the header, of 64 bytes in a cubin and 16 in a fatbin.
+        unsafe { image.cast::<u8>().add(offset).read() }
+    };
+    let number = |offset: usize, bytes: usize| {
+        (0..bytes).fold(0_u64, |number, byte| number | u64::from(at(offset + byte)) << (8 * byte))
+    };
+    // Bytes are read one by one, because PTX may end after any of them.
+    let begins_with = |magic: &[u8]| magic.iter().enumerate().all(|(offset, byte)| at(offset) == *byte);
+    let length = if begins_with(b"\x7fELF") {
+        // Behind the sections of an ELF file are two tables: of sections, and of program headers.
+        let end = |begin, size| number(begin, 8).saturating_add(number(size, 2) * number(size + 2, 2));
+        end(40, 58).max(end(32, 54))
+    } else if begins_with(&[0x50, 0xed, 0x55, 0xba]) {
+        number(8, 8).saturating_add(number(6, 2))
+    } else if at(0).is_ascii_graphic() || at(0).is_ascii_whitespace() {
+        // SAFETY: PTX ends with a zero.
+        let length = unsafe { strnlen(image.cast(), longest + 1) };
+        return Some(length).filter(|length| *length <= longest);
+    } else {
+        return None;
+    };
+    usize::try_from(length).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(image: &[u8]) -> Vec<&'static [u8]> {
+        // SAFETY: the tests pass whole images.
+        unsafe { find(image.as_ptr().cast()) }
+    }
+
+    #[test]
+    fn images_are_found_by_all_of_their_bytes() {
+        const PTX: &[u8] = b".version 8.0 // of the test of adopted bytes";
+        let mut cubin = b"\x7fELF".to_vec();
+        cubin.resize(64, 0);
+        cubin[40] = 64;
+        cubin[58..62].copy_from_slice(&[8, 0, 2, 0]);
+        cubin.resize(80, 7);
+        let mut fatbin = vec![0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 21];
+        fatbin.resize(16 + 21, 0);
+        for image in [PTX, cubin.leak(), fatbin.leak()] {
+            let mut other = [image, b"\0"].concat();
+            assert!(found(&other).is_empty(), "before it may be adopted");
+            add(image);
+            add(image);
+            assert!(is_adopted(image));
+            assert_eq!(found(&other), [image]);
+            other[image.len() - 1] ^= 1;
+            assert!(found(&other).is_empty(), "with another byte");
+        }
+        assert!(found(b".version\0").is_empty(), "shorter");
+        assert!(found(&[PTX, b" and more\0"].concat()).is_empty(), "longer");
+        assert!(found(b"\0").is_empty(), "nothing");
+        assert!(found(b"\x7f\0").is_empty(), "another kind");
+        // SAFETY: the address is null.
+        assert!(unsafe { find(ptr::null()) }.is_empty());
+    }
+}

@@ -1,0 +1,70 @@
+//! What others ask of an adopted module, and is not warm: it is loaded as at a late launch, or else the whole image is loaded as if
+//! it were not adopted.
+
+use std::ffi::{CStr, CString};
+use std::ptr;
+use std::sync::Mutex;
+
+use cudarc::driver::sys::{CUfunction, CUmodule, CUresult};
+
+use super::modules::{self, Module};
+use super::{own, real};
+use crate::contexts::KnownContext;
+use crate::driver::Pushed;
+use crate::lock::lock;
+use crate::{KernelInfo, late, runtime};
+
+/// Returns the kernel of this symbol of an adopted module, and loads it if it is not warm. Returns `None` if the driver is to answer.
+pub(super) fn function(module: CUmodule, symbol: &CStr) -> Option<CUfunction> {
+    let adopted = modules::module(module)?;
+    let kernel = runtime::find(adopted.image, symbol.to_bytes())?;
+    if let Some(function) = warm(kernel, &adopted) {
+        return Some(function);
+    }
+    let whole = whole(module, &adopted)?;
+    let mut function = ptr::null_mut();
+    // SAFETY: registered images are never unloaded, and the name ends with a zero.
+    let result = unsafe { real::get_function(&mut function, whole, symbol.as_ptr()) };
+    (result == CUresult::CUDA_SUCCESS).then_some(function)
+}
+
+/// Warms a kernel, if the policy of the context allows it.
+fn warm(kernel: &'static KernelInfo, adopted: &Module) -> Option<CUfunction> {
+    let context = KnownContext::find(adopted.id)?.home()?;
+    let ready = late::load(kernel, &context, adopted.id).ok()?;
+    Some(ready.function.0).filter(|function| !function.is_null())
+}
+
+/// Returns the module of the whole image, and loads it if there is none.
+fn whole(module: CUmodule, adopted: &Module) -> Option<CUmodule> {
+    static LOADING: Mutex<()> = Mutex::new(());
+    if let Some(whole) = adopted.whole {
+        return Some(whole);
+    }
+    let context = KnownContext::find(adopted.id)?.home()?;
+    let _loading = lock(&LOADING);
+    // Another thread may have loaded it.
+    if let Some(whole) = modules::module(module)?.whole {
+        return Some(whole);
+    }
+    let _pushed = Pushed::new(&context).ok()?;
+    // An image in pieces is PTX, which contains no zero.
+    let text = CString::new(adopted.image).ok()?;
+    let mut whole = ptr::null_mut();
+    // SAFETY: PTX ends with a zero.
+    let result = own(|| unsafe { real::load_data(&mut whole, text.as_ptr().cast()) });
+    if result != CUresult::CUDA_SUCCESS {
+        return None;
+    }
+    modules::set_whole(module, whole);
+    Some(whole)
+}
+
+/// Returns the modules, other than its first, in which an adopted module's variables may be.
+pub(super) fn others(module: CUmodule) -> impl Iterator<Item = CUmodule> {
+    let adopted = modules::module(module);
+    let pieces = adopted.iter().flat_map(|adopted| adopted.modules.clone());
+    let pieces: Vec<_> = pieces.filter(|piece| *piece != module).collect();
+    let mut last = adopted.filter(|adopted| adopted.whole != Some(module));
+    pieces.into_iter().chain(std::iter::from_fn(move || whole(module, &last.take()?)))
+}
