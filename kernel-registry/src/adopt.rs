@@ -3,19 +3,20 @@
 //!
 //! `calls` defines the driver's functions for modules in this crate. In a program that is linked with the driver's library, the linker
 //! takes these and not the library's, so cudarc's calls come here. `bytes` finds the image of a call, `modules` is the table of adopted
-//! modules, and `real` calls the driver. Whatever is not adopted goes to the driver unchanged.
+//! modules, `probe` checks that calls come here, and `real` calls the driver. Whatever is not adopted goes to the driver unchanged.
 
 mod bytes;
 mod calls;
 mod late;
 mod modules;
+mod probe;
 mod real;
 
 use std::cell::Cell;
 
 pub(crate) use bytes::{add, is_adopted};
-pub(crate) use calls::is_in_place;
 pub(crate) use modules::{enter, forget};
+pub(crate) use probe::is_in_place;
 
 thread_local! {
     /// Whether this thread is in a call of kernel-registry itself.

@@ -80,14 +80,6 @@ pub(crate) fn count() -> usize {
     lock(&REGISTERED).iter().map(|image| image.kernels.len()).sum()
 }
 
-/// Returns the kernel of this symbol in a registered image.
-#[cfg(all(feature = "adopt", target_os = "linux"))]
-pub(crate) fn find(image: &'static [u8], symbol: &[u8]) -> Option<&'static KernelInfo> {
-    let registered = lock(&REGISTERED);
-    let image = registered.iter().find(|registered| std::ptr::eq(registered.bytes, image))?;
-    image.kernels.iter().copied().find(|kernel| kernel.symbol().as_bytes() == symbol)
-}
-
 /// Why no module is adopted in this program.
 const NOT_IN_PLACE: &str = "no module can be adopted in this program, because calls of the driver do not come to kernel-registry: this \
     works in programs for Linux that are linked with the driver, by cudarc's feature `dynamic-linking`; \
@@ -166,7 +158,7 @@ impl RuntimeImage {
         let kernels: Vec<_> = records.into_iter().map(|record| record::info(record, bytes)).collect();
         registered.push(Registered { name: name.leak(), bytes, declared, kernels: kernels.clone() });
         if adopt {
-            adopt::add(bytes);
+            adopt::add(bytes, &kernels);
         }
         Ok(kernels)
     }
@@ -180,7 +172,7 @@ impl RuntimeImage {
             );
         }
         if self.adopt {
-            adopt::add(image.bytes);
+            adopt::add(image.bytes, &image.kernels);
         }
         Ok(Some(image.kernels.clone()))
     }

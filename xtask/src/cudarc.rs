@@ -1,5 +1,6 @@
 //! `cargo xtask cudarc`: builds and runs a program with each way in which cudarc loads or links the driver; checks it with each
-//! CUDA version. `cargo xtask candle`: checks a program that depends on candle too, which decides how cudarc is built.
+//! CUDA version. `cargo xtask candle`: checks a program that depends on candle too, which decides how cudarc is built, and
+//! kernel-registry-candle. `cargo xtask adopt`: builds and runs a program whose modules are adopted, in several profiles.
 //!
 //! These commands need nothing of NVIDIA's: linked programs are linked with stubs, as on machines without a driver, and nvcc is a
 //! script.
@@ -102,7 +103,45 @@ const UNKNOWN: &str = "Unsupported cuda toolkit version: `13.5`";
 pub(crate) fn candle() -> Outcome {
     let folder = Folder::new("candle", "candle-core = { version = \"0.11\", features = [\"cuda\"] }\n")?;
     let path = folder.nvcc("13.0")?;
-    succeeds(folder.cargo(&["check"]).env("PATH", path).env("CUDA_COMPUTE_CAP", "80"))
+    succeeds(folder.cargo(&["check"]).env("PATH", &path).env("CUDA_COMPUTE_CAP", "80"))?;
+    let mut own = folder.cargo(&["check", "--all-targets", "--locked"]);
+    own.current_dir(workspace().join("kernel-registry-candle"));
+    succeeds(own.env("PATH", &path).env("CUDA_COMPUTE_CAP", "80"))
+}
+
+pub(crate) fn adopt() -> Outcome {
+    let folder = Folder::new("adopt", "")?;
+    let toolkit = folder.toolkit(folder.cudarc()?.manifest_path.as_std_path())?;
+    let linkers: [(&str, &[&str]); 3] = [
+        ("the compiler's linker", &[]),
+        ("ld.bfd", &["-Clinker-features=-lld", "-Clink-arg=-fuse-ld=bfd"]),
+        ("mold", &["-Clinker-features=-lld", "-Clink-arg=-fuse-ld=mold"]),
+    ];
+    for profile in ["dev", "release", "fat"] {
+        for (linker, flags) in linkers {
+            println!("== profile {profile}, linked by {linker}");
+            let mut build = folder.cargo(&["rustc", "--locked", "--profile", profile, "--"]);
+            build.args(flags).current_dir(workspace().join("tests/adopt"));
+            succeeds(build.env("CUDA_HOME", &toolkit))?;
+            let output = if profile == "dev" { "debug" } else { profile };
+            let program = folder.built().join(output).join("adopt-tests");
+            succeeds_and(&mut kernels(&["sim"], &program), ADOPTED)?;
+            succeeds_and(&mut kernels(&["audit", "--sim"], &program), ADOPTED)?;
+        }
+    }
+    Ok(())
+}
+
+/// The line that the program prints if modules were adopted.
+const ADOPTED: &str = "adopted";
+
+/// Returns the command `cargo kernels`, which runs a program.
+fn kernels(args: &[&str], program: &Path) -> Command {
+    let mut command = cargo();
+    command.current_dir(workspace());
+    command.args(["run", "--quiet", "--locked", "--package", "cargo-kernels", "--", "kernels"]);
+    command.args(args).arg("--").arg(program);
+    command
 }
 
 /// A package outside of the workspace.
@@ -202,19 +241,12 @@ impl Folder {
         if !text(&without).contains(expected) && !without.status.success() {
             return Err(format!("without a driver: {}", text(&without)).into());
         }
-        let kernels = |args: &[&str]| {
-            let mut command = cargo();
-            command.current_dir(workspace());
-            command.args(["run", "--quiet", "--locked", "--package", "cargo-kernels", "--", "kernels"]);
-            command.args(args).arg("--").arg(&program);
-            command
-        };
-        says_and(&mut kernels(&["sim"]), COMPUTED, true)?;
-        says_and(&mut kernels(&["audit", "--sim"]), COMPUTED, true)?;
+        succeeds_and(&mut kernels(&["sim"], &program), COMPUTED)?;
+        succeeds_and(&mut kernels(&["audit", "--sim"], &program), COMPUTED)?;
         // The program installs the audit itself. If the driver is linked, the loader has bound it already, so the audit says that
         // it is too late.
         let inside = if linked { "the driver was opened before the audit was installed" } else { COMPUTED };
-        says_and(kernels(&["sim"]).arg("audit"), inside, true)
+        succeeds_and(kernels(&["sim"], &program).arg("audit"), inside)
     }
 }
 
@@ -228,7 +260,12 @@ fn output(command: &mut Command) -> Outcome<Output> {
 }
 
 fn succeeds(command: &mut Command) -> Outcome {
-    says_and(command, "", true)
+    succeeds_and(command, "")
+}
+
+/// Runs a command that has to succeed, and to print these words.
+fn succeeds_and(command: &mut Command, words: &str) -> Outcome {
+    says_and(command, words, true)
 }
 
 /// Runs a command that has to fail with one error, which contains these words.

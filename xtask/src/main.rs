@@ -27,13 +27,15 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Chore {
+    /// Build a program whose modules are adopted, with several profiles and linkers, and run it on the simulated driver
+    Adopt,
     /// Write the public API of each library to docs/api, or compare it with the committed text
     Api(api::Options),
     /// Write the README and the guides as a book (mdBook) to target/book/html
     Book,
     /// Pack the programs and tests that need a GPU, with a script, for a machine with a GPU and without Rust
     Bundle(bundle::Options),
-    /// Check a program with kernel-registry and candle, which decides how cudarc is built
+    /// Check kernel-registry-candle, and a program with kernel-registry and candle, which decides how cudarc is built
     Candle,
     /// Check the format, lint, look for files that import each other, and run the tests of the crates that changed: what to run
     /// before a commit
@@ -63,6 +65,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let done = match Chore::parse() {
+        Chore::Adopt => cudarc::adopt(),
         Chore::Api(options) => api::api(&options),
         Chore::Book => book::book(),
         Chore::Bundle(options) => bundle::bundle(&options),

@@ -1,5 +1,7 @@
 //! Replaces `adopt` where no modules are adopted: without the feature `adopt`, and on systems other than Linux.
 
+#[cfg(feature = "runtime")]
+use crate::KernelInfo;
 use crate::driver::{ContextId, Current, Function};
 
 /// Makes a driver call of kernel-registry itself.
@@ -24,7 +26,7 @@ pub(crate) fn enter(
 pub(crate) fn forget(_: ContextId) {}
 
 #[cfg(feature = "runtime")]
-pub(crate) fn add(_: &'static [u8]) {}
+pub(crate) fn add(_: &'static [u8], _: &[&'static KernelInfo]) {}
 
 #[cfg(feature = "runtime")]
 pub(crate) fn is_in_place() -> bool {

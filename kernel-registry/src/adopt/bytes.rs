@@ -5,23 +5,41 @@ use std::ffi::{c_char, c_void};
 use std::sync::{PoisonError, RwLock};
 use std::{ptr, slice};
 
+use crate::KernelInfo;
+
+/// An image that may be adopted, and its kernels.
+struct Adoptable {
+    bytes: &'static [u8],
+    kernels: Vec<&'static KernelInfo>,
+}
+
 /// The images that may be adopted, by length.
-static IMAGES: RwLock<Option<HashMap<usize, Vec<&'static [u8]>>>> = RwLock::new(None);
+static IMAGES: RwLock<Option<HashMap<usize, Vec<Adoptable>>>> = RwLock::new(None);
 
 /// Lets an image be adopted. PTX ends before its first zero.
-pub(crate) fn add(image: &'static [u8]) {
+pub(crate) fn add(bytes: &'static [u8], kernels: &[&'static KernelInfo]) {
     let mut images = IMAGES.write().unwrap_or_else(PoisonError::into_inner);
-    let same_length = images.get_or_insert_default().entry(image.len()).or_default();
-    if same_length.iter().all(|other| !ptr::eq(*other, image)) {
-        same_length.push(image);
+    let same_length = images.get_or_insert_default().entry(bytes.len()).or_default();
+    if same_length.iter().all(|other| !ptr::eq(other.bytes, bytes)) {
+        same_length.push(Adoptable { bytes, kernels: kernels.to_vec() });
     }
 }
 
 /// Returns whether an image may be adopted.
 pub(crate) fn is_adopted(image: &'static [u8]) -> bool {
+    with(image, |_| ()).is_some()
+}
+
+/// Returns the kernel of this symbol in an image that may be adopted.
+pub(super) fn kernel(image: &'static [u8], symbol: &[u8]) -> Option<&'static KernelInfo> {
+    let has_symbol = |kernel: &&KernelInfo| kernel.symbol().as_bytes() == symbol;
+    with(image, |image| image.kernels.iter().copied().find(has_symbol))?
+}
+
+fn with<T>(image: &'static [u8], read: impl FnOnce(&Adoptable) -> T) -> Option<T> {
     let images = IMAGES.read().unwrap_or_else(PoisonError::into_inner);
-    let same_length = images.as_ref().and_then(|images| images.get(&image.len()));
-    same_length.is_some_and(|same_length| same_length.iter().any(|other| ptr::eq(*other, image)))
+    let same_length = images.as_ref()?.get(&image.len())?;
+    same_length.iter().find(|other| ptr::eq(other.bytes, image)).map(read)
 }
 
 /// Returns the images that may be adopted and have exactly the bytes of this image.
@@ -38,7 +56,7 @@ pub(super) unsafe fn find(image: *const c_void) -> Vec<&'static [u8]> {
     let Some(same_length) = images.get(&length) else { return Vec::new() };
     // SAFETY: the image has so many bytes.
     let bytes = unsafe { slice::from_raw_parts(image.cast::<u8>(), length) };
-    same_length.iter().copied().filter(|other| *other == bytes).collect()
+    same_length.iter().map(|image| image.bytes).filter(|other| *other == bytes).collect()
 }
 
 /// Returns the length of an image: what the header of a cubin or fatbin says, or up to the zero at the end of PTX. Returns `None` for
@@ -98,8 +116,8 @@ mod tests {
         for image in [PTX, cubin.leak(), fatbin.leak()] {
             let mut other = [image, b"\0"].concat();
             assert!(found(&other).is_empty(), "before it may be adopted");
-            add(image);
-            add(image);
+            add(image, &[]);
+            add(image, &[]);
             assert!(is_adopted(image));
             assert_eq!(found(&other), [image]);
             other[image.len() - 1] ^= 1;

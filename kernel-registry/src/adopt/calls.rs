@@ -2,32 +2,14 @@
 //!
 //! Each goes to the driver unless the module is adopted, and never fails where the driver would not.
 
-use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::ptr;
 
 use cudarc::driver::sys::{self, CUdeviceptr, CUfunction, CUmodule, CUresult};
 
 use super::modules::{self, Found};
-use super::{bytes, is_own, late, real};
+use super::{bytes, is_own, late, probe, real};
 use crate::driver::ContextId;
-
-thread_local! {
-    /// Set while `is_in_place` calls. `cuModuleLoadData` takes it.
-    static PROBE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Returns whether the program's calls come here: whether cudarc is linked with the driver's library, and the linker has taken the
-/// functions here.
-pub(crate) fn is_in_place() -> bool {
-    if !kernel_registry_cudarc::is_linked() {
-        return false;
-    }
-    PROBE.set(true);
-    // SAFETY: the function here notices that it is called, and the driver refuses to load nothing.
-    let _ = unsafe { sys::cuModuleLoadData(ptr::null_mut(), ptr::null()) };
-    !PROBE.replace(false)
-}
 
 /// Makes a load of others, or answers it with an adopted module.
 ///
@@ -67,7 +49,7 @@ unsafe fn new_handle(out: *mut CUmodule, result: CUresult) -> CUresult {
 /// As for the driver's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadData(out: *mut CUmodule, image: *const c_void) -> CUresult {
-    if PROBE.replace(false) {
+    if probe::take() {
         return CUresult::CUDA_ERROR_INVALID_VALUE;
     }
     // SAFETY: the caller's promise.

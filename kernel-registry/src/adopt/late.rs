@@ -8,16 +8,16 @@ use std::sync::Mutex;
 use cudarc::driver::sys::{CUfunction, CUmodule, CUresult};
 
 use super::modules::{self, Module};
-use super::{own, real};
+use super::{bytes, own, real};
 use crate::contexts::KnownContext;
 use crate::driver::Pushed;
 use crate::lock::lock;
-use crate::{KernelInfo, late, runtime};
+use crate::{KernelInfo, late};
 
 /// Returns the kernel of this symbol of an adopted module, and loads it if it is not warm. Returns `None` if the driver is to answer.
 pub(super) fn function(module: CUmodule, symbol: &CStr) -> Option<CUfunction> {
     let adopted = modules::module(module)?;
-    let kernel = runtime::find(adopted.image, symbol.to_bytes())?;
+    let kernel = bytes::kernel(adopted.image, symbol.to_bytes())?;
     if let Some(function) = warm(kernel, &adopted) {
         return Some(function);
     }
