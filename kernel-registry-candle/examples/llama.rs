@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::VarBuilder;
@@ -16,6 +17,9 @@ const LAYERS: usize = 4;
 const HEADS: usize = 8;
 const KEY_HEADS: usize = 4;
 
+/// The weights, on the CPU.
+static WEIGHTS: OnceLock<Vec<(String, Tensor)>> = OnceLock::new();
+
 struct Small {
     llama: Llama,
     config: Config,
@@ -24,6 +28,12 @@ struct Small {
 }
 
 impl Model for Small {
+    fn prepare() -> Result<()> {
+        let weights = weights()?;
+        WEIGHTS.get_or_init(|| weights);
+        Ok(())
+    }
+
     fn new(device: &Device) -> Result<Self> {
         let config = Config {
             hidden_size: HIDDEN,
@@ -41,7 +51,10 @@ impl Model for Small {
             max_position_embeddings: 512,
             tie_word_embeddings: false,
         };
-        let weights = VarBuilder::from_tensors(weights(device)?, TYPE, device);
+        let weights = WEIGHTS.get().into_iter().flatten();
+        let weights = weights.map(|(name, tensor)| Ok((name.clone(), tensor.to_device(device)?)));
+        let weights: HashMap<_, _> = weights.collect::<Result<_>>()?;
+        let weights = VarBuilder::from_tensors(weights, TYPE, device);
         let llama = Llama::load(weights, &config)?;
         let cache = Cache::new(true, TYPE, &config, device)?;
         Ok(Small { llama, config, device: device.clone(), cache })
@@ -57,7 +70,7 @@ impl Model for Small {
     }
 }
 
-fn weights(device: &Device) -> Result<HashMap<String, Tensor>> {
+fn weights() -> Result<Vec<(String, Tensor)>> {
     let key = HIDDEN / HEADS * KEY_HEADS;
     let mut shapes = vec![
         ("model.embed_tokens.weight".to_owned(), vec![VOCABULARY, HIDDEN]),
@@ -85,7 +98,7 @@ fn weights(device: &Device) -> Result<HashMap<String, Tensor>> {
             [_] => Tensor::ones(&*shape, DType::F32, &Device::Cpu)?,
             _ => numbers.tensor(&shape, 0.1)?,
         };
-        Ok((name, tensor.to_dtype(TYPE)?.to_device(device)?))
+        Ok((name, tensor.to_dtype(TYPE)?))
     });
     weights.collect()
 }

@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::Cursor;
+use std::sync::OnceLock;
 
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
@@ -18,9 +19,17 @@ const KEY_HEADS: u32 = 4;
 
 struct Small(ModelWeights);
 
+static FILE: OnceLock<Vec<u8>> = OnceLock::new();
+
 impl Model for Small {
+    fn prepare() -> Result<()> {
+        let file = file()?;
+        FILE.get_or_init(|| file);
+        Ok(())
+    }
+
     fn new(device: &Device) -> Result<Self> {
-        let mut file = Cursor::new(file()?);
+        let mut file = Cursor::new(FILE.get().map_or(&[][..], Vec::as_slice));
         let content = gguf_file::Content::read(&mut file)?;
         Ok(Small(ModelWeights::from_gguf(content, &mut file, device)?))
     }

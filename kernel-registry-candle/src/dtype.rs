@@ -3,7 +3,8 @@
 use candle_core::DType;
 
 /// Names of floating point types in the names of kernels, longer ones first.
-const NAMES: [(&str, DType); 5] = [
+const NAMES: [(&str, DType); 6] = [
+    ("fp8_e4m3", DType::F8E4M3),
     ("f8_e4m3", DType::F8E4M3),
     ("bf16", DType::BF16),
     ("f16", DType::F16),
@@ -34,10 +35,12 @@ mod tests {
         {
             assert!(half(kernel), "{kernel}");
         }
-        for kernel in ["badd_f16", "cast_bf16_f16", "cast_f16_f16", "badd_f64", "uexp_f8_e4m3"] {
+        for kernel in
+            ["badd_f16", "cast_bf16_f16", "cast_f16_f16", "badd_f64", "badd_f8_e4m3", "uexp_fp8_e4m3"]
+        {
             assert!(!half(kernel), "{kernel}");
         }
-        assert!(is_for("uexp_f8_e4m3", &[DType::F8E4M3]));
+        assert!(is_for("uexp_fp8_e4m3", &[DType::F8E4M3]));
         assert!(is_for("affine_u8", &[]) && !is_for("affine_f32", &[]));
     }
 }
