@@ -189,6 +189,7 @@ impl<'c> Current<'c> {
     }
 
     /// Returns the module that a function is in.
+    #[cfg(all(feature = "adopt", target_os = "linux"))]
     pub(crate) fn module_of_function(&self, function: Function) -> Result<sys::CUmodule, DriverCallError> {
         let mut module = ptr::null_mut();
         // SAFETY: the function is one of this context.
