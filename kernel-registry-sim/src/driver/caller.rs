@@ -1,15 +1,19 @@
 //! Reads and writes memory of the program that calls the driver. Addresses from that program may be wrong.
 //!
 //! `process_vm_readv` and `process_vm_writev` copy the memory, because they return an error for an address that is not
-//! mapped. Addresses on the stack of the calling thread are copied directly, so most arguments cost no system call. If
-//! the operating system forbids these two system calls, addresses are used without a check.
+//! mapped. Addresses on the stack of the calling thread are copied directly, so most arguments cost no system call. Where
+//! the operating system does not have these two system calls, or forbids them, the memory goes through a pipe, because
+//! `read` and `write` refuse such addresses, too.
 
 pub(crate) mod arguments;
+#[cfg(test)]
+mod refused;
 
 use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 use std::process;
 use std::ptr;
 
@@ -129,13 +133,16 @@ unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answ
         let next = theirs.checked_add(done).ok_or(Code::INVALID_VALUE)?;
         let (left, rest) = (bytes - done, ours.wrapping_add(done));
         // SAFETY: this is a part of the range that the caller promises to be valid.
-        match unsafe { ask(way, rest, next, left) } {
+        let copied = match unsafe { ask(way, rest, next, left) } {
+            // SAFETY: as above.
+            Err(error) if error.raw_os_error() != Some(libc::EFAULT) => unsafe {
+                through_pipe(way, rest, next, left)
+            },
+            copied => copied,
+        };
+        match copied {
             Ok(bytes) if bytes > 0 => done += bytes,
-            Err(error) if is_forbidden(&error) && next != 0 => {
-                // SAFETY: callers of the driver pass valid addresses, as its documentation requires.
-                unsafe { copy(way, rest, next, left) };
-                done = bytes;
-            }
+            Err(error) if error.raw_os_error() != Some(libc::EFAULT) => return Err(Code::OPERATING_SYSTEM),
             _ => return Err(Code::INVALID_VALUE),
         }
     }
@@ -158,13 +165,6 @@ unsafe fn copy(way: Way, ours: *mut u8, theirs: usize, bytes: usize) {
     }
 }
 
-/// Returns whether the operating system forbids these system calls.
-fn is_forbidden(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
-}
-
-/// Copies by a system call, and returns the number of bytes copied. 0 means that the caller's address is wrong.
-///
 /// Asks the operating system to copy bytes. Returns how many bytes were copied.
 ///
 /// # Safety
@@ -183,6 +183,30 @@ unsafe fn ask(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> io::Resul
         }
     };
     usize::try_from(copied).map_err(|_| io::Error::last_os_error())
+}
+
+/// Copies a part of the bytes through a pipe. Returns how many bytes were copied.
+///
+/// # Safety
+///
+/// The same as for [`transfer`].
+unsafe fn through_pipe(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> io::Result<usize> {
+    // A pipe of any size holds so many.
+    const PART: usize = 4096;
+    let theirs = ptr::with_exposed_provenance_mut::<u8>(theirs);
+    let (from, to) = match way {
+        Way::FromCaller => (theirs, ours),
+        Way::ToCaller => (ours, theirs),
+    };
+    let (reader, writer) = io::pipe()?;
+    let bytes = bytes.min(PART - from.addr() % PART);
+    // SAFETY: as for the system calls above; the pipe is empty, so that neither call waits.
+    unsafe {
+        let written = libc::write(writer.as_raw_fd(), from.cast(), bytes);
+        let written = usize::try_from(written).map_err(|_| io::Error::last_os_error())?;
+        let read = libc::read(reader.as_raw_fd(), to.cast(), written);
+        usize::try_from(read).map_err(|_| io::Error::last_os_error())
+    }
 }
 
 /// Returns the physical memory of this machine, in bytes.
@@ -244,6 +268,19 @@ mod tests {
 
     #[test]
     fn unmapped_memory_is_an_error() {
+        unmapped_memory_is_refused();
+    }
+
+    #[test]
+    fn unmapped_memory_is_an_error_without_the_system_calls() {
+        for call in [libc::SYS_process_vm_readv, libc::SYS_process_vm_writev] {
+            for error in [libc::ENOSYS, libc::EPERM] {
+                refused::in_thread(call, error, unmapped_memory_is_refused);
+            }
+        }
+    }
+
+    fn unmapped_memory_is_refused() {
         let pages = half_mapped();
         assert_eq!(write(pages + 4090, &[7; 6]), Ok(()));
         assert_eq!(read(pages + 4090, 6), Ok(vec![7; 6]));

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
-use std::{fs, ptr, slice};
+use std::{fs, io, ptr, slice};
 
 use crate::options::Audit;
 use crate::record::PTX;
 use crate::watch::loader::mapped;
+use crate::watch::process::memory;
 
 /// An image, as its first bytes describe it.
 #[derive(Clone, Copy)]
@@ -61,26 +62,25 @@ impl fmt::Display for Image {
 /// Returns whether so many bytes can be read. A damaged image can claim to be longer than it is.
 fn is_readable(address: *const c_void, bytes: usize) -> bool {
     const LONGEST: usize = 4 << 30;
-    // SAFETY: the call returns a number.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs().max(1) as usize;
-    let inside = address.addr() % page;
-    if bytes > LONGEST || address.addr().checked_add(bytes).is_none() {
-        return false;
-    }
+    let Some(end) = address.addr().checked_add(bytes).filter(|_| bytes <= LONGEST) else { return false };
     // This check does not read a part of a file into memory.
     if mapped::is_readable(address, bytes) {
         return true;
     }
-    let begin = address.wrapping_byte_sub(inside).cast_mut();
+    // SAFETY: the call returns a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs().max(1) as usize;
+    let begin = address.addr() - address.addr() % page;
+    let pages = ptr::without_provenance_mut::<c_void>(begin);
     // SAFETY: the call reads pages that are mapped, and fails if a page is not mapped or cannot be read.
-    let populate = |bytes| unsafe { libc::madvise(begin, bytes, libc::MADV_POPULATE_READ) == 0 };
-    // Linux before 5.14 does not know this advice, not even for no bytes.
-    if populate(0) {
-        return populate(inside + bytes);
+    match unsafe { libc::madvise(pages, end - begin, libc::MADV_POPULATE_READ) } {
+        0 => true,
+        // This is the answer of systems that do not know the advice: Linux before 5.14, qemu's user mode. But it is also Linux's answer
+        // for pages that nobody may read.
+        _ if io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) => {
+            memory::is_readable(address.addr() as u64, bytes as u64)
+        }
+        _ => false,
     }
-    let mut pages = vec![0_u8; (inside + bytes).div_ceil(page)];
-    // SAFETY: the call stores a byte for each page, and fails if a page is not mapped.
-    unsafe { libc::mincore(begin, inside + bytes, pages.as_mut_ptr()) == 0 }
 }
 
 /// Returns the image that a program gives to the driver.
@@ -173,9 +173,20 @@ pub(crate) fn image_in_file(name: *const c_char) -> Image {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::process::refused;
 
     #[test]
     fn an_image_that_claims_to_be_longer_is_not_read() {
+        longer_images_are_not_read();
+    }
+
+    /// As on Linux before 5.14.
+    #[test]
+    fn nor_where_the_system_does_not_know_how_to_populate() {
+        refused::in_thread(libc::SYS_madvise, libc::EINVAL, longer_images_are_not_read);
+    }
+
+    fn longer_images_are_not_read() {
         let mut fatbin = vec![0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
         fatbin.extend(48_u64.to_le_bytes());
         fatbin.resize(64, 7);
@@ -187,13 +198,15 @@ mod tests {
         }
         assert_eq!(image_at(ptr::null()).content(), None);
 
+        // A multiple of every page size.
+        const PAGE: usize = 1 << 16;
         // The image is in front of memory that cannot be read.
         let none = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
         // SAFETY: a new mapping, of which the first page is made writable and written to.
         let memory = unsafe {
-            let memory = libc::mmap(ptr::null_mut(), 3 * 4096, none.0, none.1, none.2, 0).cast::<u8>();
-            assert_eq!(libc::mprotect(memory.cast(), 4096, libc::PROT_READ | libc::PROT_WRITE), 0);
-            fatbin[8..16].copy_from_slice(&u64::to_le_bytes(8000));
+            let memory = libc::mmap(ptr::null_mut(), 3 * PAGE, none.0, none.1, none.2, 0).cast::<u8>();
+            assert_eq!(libc::mprotect(memory.cast(), PAGE, libc::PROT_READ | libc::PROT_WRITE), 0);
+            fatbin[8..16].copy_from_slice(&u64::to_le_bytes(2 * PAGE as u64 - 200));
             memory.copy_from_nonoverlapping(fatbin.as_ptr(), fatbin.len());
             memory
         };

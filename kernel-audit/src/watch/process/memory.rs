@@ -1,8 +1,11 @@
 //! Reads memory of this process that may not be there. Linux copies it and refuses addresses that are not mapped, so
 //! reading never faults. May be called in the handler of a signal.
+//!
+//! Where there is no such system call (qemu's user mode, some sandboxes), the memory goes through a pipe, because `write`
+//! refuses addresses that are not mapped, too.
 
-use std::ffi::c_void;
-use std::ptr;
+use std::ffi::{c_int, c_void};
+use std::{io, ptr};
 
 /// Pages are at least this large.
 pub(crate) const PAGE: u64 = 4096;
@@ -25,7 +28,65 @@ pub(crate) fn read(at: u64, words: &mut [u64]) -> usize {
     let to = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: bytes as usize };
     // SAFETY: Linux writes into `words` only, and reads only what is mapped.
     let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, parts.as_ptr(), count as u64, 0) };
-    usize::try_from(read).unwrap_or(0) / size_of::<u64>()
+    let read = match usize::try_from(read) {
+        Ok(read) => read,
+        Err(_) if io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT) => 0,
+        Err(_) => Pipe::new().map_or(0, |pipe| pipe.copy(&parts[..count], to)),
+    };
+    read / size_of::<u64>()
+}
+
+/// Returns whether all of these bytes can be read: tries a byte of each page.
+pub(crate) fn is_readable(at: u64, bytes: u64) -> bool {
+    let Some(last) = bytes.checked_sub(1).map_or(Some(at), |more| at.checked_add(more)) else { return false };
+    let Some(pipe) = Pipe::new() else { return false };
+    let mut byte = 0_u8;
+    let to = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let first_of_pages = ((at / PAGE + 1)..=last / PAGE).map(|page| page * PAGE);
+    [at].into_iter().chain(first_of_pages).all(|at| {
+        let iov_base = ptr::without_provenance_mut::<c_void>(at as usize);
+        pipe.copy(&[libc::iovec { iov_base, iov_len: 1 }], to) == 1
+    })
+}
+
+/// A pipe through which memory is copied.
+struct Pipe([c_int; 2]);
+
+impl Pipe {
+    fn new() -> Option<Self> {
+        let mut ends = [0; 2];
+        // SAFETY: there is room for two numbers.
+        let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
+        (made == 0).then_some(Pipe(ends))
+    }
+
+    /// Copies the parts one after the other, as far as they can be read. Returns the number of bytes.
+    fn copy(&self, parts: &[libc::iovec], to: libc::iovec) -> usize {
+        let mut done = 0;
+        for part in parts {
+            // SAFETY: Linux refuses what is not mapped, and the pipe is ours.
+            let written = unsafe { libc::write(self.0[1], part.iov_base, part.iov_len) };
+            let Ok(written) = usize::try_from(written) else { break };
+            let room = written.min(to.iov_len - done);
+            // SAFETY: so many bytes of the caller's are left.
+            let read = unsafe { libc::read(self.0[0], to.iov_base.wrapping_byte_add(done), room) };
+            let Ok(read) = usize::try_from(read) else { break };
+            done += read;
+            if read < part.iov_len {
+                break;
+            }
+        }
+        done
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        for end in self.0 {
+            // SAFETY: the pipe is ours.
+            unsafe { libc::close(end) };
+        }
+    }
 }
 
 /// Copies so many words, or none.
@@ -54,9 +115,13 @@ pub(crate) fn bytes(at: u64, count: usize) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::process::refused;
 
-    #[test]
-    fn what_is_not_mapped_is_not_read() {
+    fn readable(at: u64, bytes: u64) -> [bool; 2] {
+        [super::bytes(at, bytes as usize).is_some(), is_readable(at, bytes)]
+    }
+
+    fn only_what_is_mapped_is_read() {
         let text = b"bytes at any offset, more than a word";
         for from in 0..8 {
             let at = text[from..].as_ptr().addr() as u64;
@@ -65,5 +130,33 @@ mod tests {
         for at in [0, 8, u64::MAX, u64::MAX - 7] {
             assert_eq!((words::<2>(at), bytes(at, 3)), (None, None));
         }
+        let (size, kind) = (4 * PAGE as usize, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, whose second half nobody may read afterwards.
+        let at = unsafe {
+            let pages = libc::mmap(ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0);
+            pages.cast::<u8>().add(PAGE as usize - 8).write_bytes(7, 16);
+            assert_eq!(libc::mprotect(pages.byte_add(size / 2), size / 2, libc::PROT_NONE), 0);
+            pages.addr() as u64
+        };
+        assert_eq!(words(at + PAGE - 8), Some([0x0707_0707_0707_0707; 2]), "words of two pages");
+        let mut words = [0; 2 * PAGE as usize];
+        assert_eq!(read(at + 8, &mut words), PAGE as usize / 4 - 1, "as far as it can be read");
+        assert_eq!(readable(at, 2 * PAGE), [true; 2]);
+        assert_eq!(readable(at + 5, 2 * PAGE - 5), [true; 2]);
+        for (at, bytes) in [(at, 2 * PAGE + 1), (at + 2 * PAGE, 1), (at + 2 * PAGE - 1, 2), (0, 1)] {
+            assert_eq!(readable(at, bytes), [false; 2], "{at:#x}");
+        }
+        assert!(!is_readable(at, u64::MAX));
+    }
+
+    #[test]
+    fn what_is_not_mapped_is_not_read() {
+        only_what_is_mapped_is_read();
+    }
+
+    #[test]
+    fn without_the_system_call_the_same_is_read() {
+        refused::in_thread(libc::SYS_process_vm_readv, libc::ENOSYS, only_what_is_mapped_is_read);
+        refused::in_thread(libc::SYS_process_vm_readv, libc::EPERM, only_what_is_mapped_is_read);
     }
 }
