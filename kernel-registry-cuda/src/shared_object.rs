@@ -235,3 +235,44 @@ fn hash_table(symbols: usize) -> Vec<u8> {
     let (bucket, chain) = ([symbols], [0].into_iter().chain(0..symbols));
     counts.into_iter().chain(bucket).chain(chain).flat_map(u32::to_le_bytes).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use super::*;
+
+    /// Type, flags, offset, address, physical address, size in the file, size in memory, and alignment of each segment.
+    fn segments(object: &[u8]) -> Vec<(u32, u32, [u64; 6])> {
+        let half = |at: usize| u32::from_le_bytes(object[at..at + 4].try_into().unwrap());
+        let word = |at: usize| u64::from_le_bytes(object[at..at + 8].try_into().unwrap());
+        let (table, count) = (word(32) as usize, u16::from_le_bytes([object[56], object[57]]));
+        let segment =
+            |at: usize| (half(at), half(at + 4), [8, 16, 24, 32, 40, 48].map(|field| word(at + field)));
+        (0..count.into()).map(|index| segment(table + index * SEGMENT)).collect()
+    }
+
+    /// Loaders refuse segments that begin inside of a page; a page has up to 64 KiB on arm64.
+    #[test]
+    fn segments_can_be_loaded_where_pages_have_64_kib() {
+        const PAGE: u64 = 1 << 16;
+        let functions: Vec<String> = (0..100).map(|index| alloc::format!("function{index}")).collect();
+        let functions: Vec<&str> = functions.iter().map(String::as_str).collect();
+        let jumps = Some(Jumps { table: "table", functions: &functions });
+        let without = SharedObject { name: "libcuda.so.1", symbols: &[("cuInit", 1)], ..Default::default() };
+        let with =
+            SharedObject { name: "libnvrtc.so", needed: &["/lib/libm.so.6"], jumps, ..Default::default() };
+        for (object, count) in [(without.bytes(), 1), (with.bytes(), 2)] {
+            let all = segments(&object);
+            let loaded: Vec<_> = all.iter().filter(|(kind, ..)| *kind == LOAD).collect();
+            assert_eq!(loaded.len(), count);
+            let mut free = 0;
+            for (_, flags, [offset, address, _, in_file, in_memory, align]) in loaded {
+                assert_eq!((*align, offset % PAGE), (PAGE, address % PAGE));
+                assert!(address / PAGE >= free, "a page has one segment, whose rights are {flags}");
+                assert!(offset + in_file <= object.len() as u64 && in_file == in_memory);
+                free = (address + in_memory).div_ceil(PAGE);
+            }
+        }
+    }
+}
