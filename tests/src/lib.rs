@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
+use std::time::Duration;
 
 pub use kernel_registry_command::with_causes;
 use serde_json::Value;
@@ -46,6 +47,19 @@ pub const LTO: [&str; 3] = ["--release", "--config", "profile.release.lto='thin'
 
 /// A compiler flag for the package itself. It overrides the kind of LTO in [`LTO`].
 pub const FAT: &str = "-Clto=fat";
+
+/// Compiler flags that choose GNU ld instead of the lld that rustc uses by default on x86-64. Only there rustc knows the first flag.
+pub const BFD: &str = if cfg!(target_arch = "x86_64") {
+    "-Clinker-features=-lld -Clink-arg=-fuse-ld=bfd"
+} else {
+    "-Clink-arg=-fuse-ld=bfd"
+};
+/// Compiler flags that choose mold in the same way.
+pub const MOLD: &str = if cfg!(target_arch = "x86_64") {
+    "-Clinker-features=-lld -Clink-arg=-fuse-ld=mold"
+} else {
+    "-Clink-arg=-fuse-ld=mold"
+};
 
 /// One way to build a fixture.
 #[derive(Clone, Debug, Default)]
@@ -152,8 +166,48 @@ pub fn build_alike(command: &mut Command) {
 
 /// Returns the target directory of the tests. A test can build there, because cargo releases its lock before it runs tests.
 pub fn target() -> PathBuf {
+    let triple = triple_folder();
+    let is_named = triple.file_name().is_some_and(|name| name == TRIPLE);
+    let target = if is_named { triple.parent().unwrap_or(&triple) } else { &triple };
+    target.to_owned()
+}
+
+/// Returns the folder in which cargo puts the programs of the profile `dev`.
+pub fn programs() -> PathBuf {
+    triple_folder().join("debug")
+}
+
+/// Returns the folder in which cargo puts documentation.
+pub fn documentation() -> PathBuf {
+    triple_folder().join("doc")
+}
+
+/// The target for which the tests are built.
+const TRIPLE: &str =
+    if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
+
+/// Returns the target directory, or the folder of the target in it where cargo was told to build for one.
+fn triple_folder() -> PathBuf {
     let executable = std::env::current_exe().expect("a running test has a path");
     executable.ancestors().nth(3).expect("`target/debug/deps` are folders").to_owned()
+}
+
+/// Returns a command that compiles for the target for which the tests are built.
+pub fn rustc() -> Command {
+    let mut command = Command::new("rustc");
+    command.args(["--target", TRIPLE]);
+    let linker = format!("CARGO_TARGET_{}_LINKER", TRIPLE.to_uppercase().replace('-', "_"));
+    if let Ok(linker) = std::env::var(linker) {
+        command.arg(format!("-Clinker={linker}"));
+    }
+    command
+}
+
+/// Returns a limit for the time of a test. Where programs are slow, as under an emulator, the variable `TESTS_PATIENCE` has the factor by
+/// which all limits are longer.
+pub fn limit(seconds: u64) -> Duration {
+    let factor = std::env::var("TESTS_PATIENCE").ok().and_then(|factor| factor.parse().ok());
+    Duration::from_secs(seconds) * factor.unwrap_or(1)
 }
 
 /// Returns the folder below the target directory for files of tests.

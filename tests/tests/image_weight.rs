@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use tests::{cargo, package, target};
+use tests::{cargo, documentation, package};
 
 const KERNELS: usize = 8;
 
@@ -40,7 +40,7 @@ fn an_image_is_not_in_the_documentation_and_once_in_the_metadata() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     run(&["doc", "--quiet", "--lib", "--no-deps"]);
-    let html = files(&target().join("doc/changing"), "html");
+    let html = files(&documentation().join("changing"), "html");
     assert!(html > 0 && html < IMAGE as u64 / 2, "{html} bytes of HTML");
 
     let metadata = package.join("metadata.rmeta");

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use object::{Object, ObjectSection};
 use serde_json::Value;
 use tests::guide::page;
-use tests::{Build, are_documented, cargo_kernels, file, left_out, lines};
+use tests::{BFD, Build, MOLD, are_documented, cargo_kernels, file, left_out, lines};
 
 /// Returns the executable of the fixture.
 fn program() -> &'static Path {
@@ -122,11 +122,7 @@ fn a_program_that_declares_none_is_checked_and_shown() {
 
 #[test]
 fn a_target_without_kernel_registry_links_too() {
-    for flags in [
-        "-Clink-arg=-fuse-ld=lld",
-        "-Clinker-features=-lld -Clink-arg=-fuse-ld=bfd",
-        "-Clinker-features=-lld -Clink-arg=-fuse-ld=mold",
-    ] {
+    for flags in ["-Clink-arg=-fuse-ld=lld", BFD, MOLD] {
         if flags.ends_with("mold") && Command::new("mold").arg("--version").output().is_err() {
             return left_out("mold is not installed", "REQUIRE_MOLD");
         }
@@ -247,7 +243,7 @@ fn a_first_launch_waits_for_a_resident_kernel_only_if_it_is_cold() {
 
 #[test]
 fn every_linker_hands_over_linked_kernels() {
-    for flags in ["-Clinker-features=-lld -Clink-arg=-fuse-ld=bfd", "-Clink-arg=-fuse-ld=lld"] {
+    for flags in [BFD, "-Clink-arg=-fuse-ld=lld"] {
         let program = Build { args: &[], flags }.executable("nvcc-linked");
         let listed = lines(Command::new(&program).arg("list"));
         assert_eq!(listed.iter().filter(|line| line.contains(" true ")).count(), 6, "{flags}: {listed:?}");

@@ -7,12 +7,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use tests::{Build, FAT, LTO, cargo_kernels, copied, left_out, lines, listed, scratch_folder};
+use tests::{BFD, Build, FAT, LTO, MOLD, cargo_kernels, copied, left_out, lines, listed, scratch_folder};
 
 const TWIN_A: [&str; 4] =
     ["twin_a::gamma::one", "twin_a::gamma::two", "twin_a::nested::beta", "twin_a::saxpy"];
 const TWIN_B: [&str; 2] = ["twin_b::nested::beta", "twin_b::saxpy"];
-const BFD: &str = "-Clinker-features=-lld -Clink-arg=-fuse-ld=bfd";
 
 fn all() -> Vec<&'static str> {
     [&["joined::own"][..], &TWIN_A, &TWIN_B].concat()
@@ -124,7 +123,7 @@ fn mold_keeps_all_kernels() {
     if !found {
         return left_out("mold is not installed", "REQUIRE_MOLD");
     }
-    keeps_all(&["--release"], "-Clinker-features=-lld -Clink-arg=-fuse-ld=mold");
+    keeps_all(&["--release"], MOLD);
 }
 
 #[test]

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use tests::{Build, lines};
+use tests::{Build, lines, rustc};
 
 /// Runs the program that loads the library with this argument, and returns its output.
 fn printed(what: &str) -> Vec<String> {
     static BUILT: OnceLock<[PathBuf; 4]> = OnceLock::new();
     let [host, later, shared, standard] = BUILT.get_or_init(|| {
         let library = |package| Build::default().file(package, "so");
-        let standard = lines(Command::new("rustc").args(["--print", "target-libdir"])).concat();
+        let standard = lines(rustc().args(["--print", "target-libdir"])).concat();
         let host = Build::default().executable("dylib-host");
         [host, library("dylib-later"), library("dylib-shared"), standard.into()]
     });

@@ -12,7 +12,7 @@ use kernel_registry::cudarc::driver::sys::is_culib_present;
 use kernel_registry_build::{Available, available};
 use tests::guide::{blocks, file, page, script, section, workspace};
 use tests::{
-    build_alike, cargo_kernels, cargo_kernels_command, copied, fails, left_out, scratch_folder, target,
+    build_alike, cargo_kernels, cargo_kernels_command, copied, fails, left_out, programs, scratch_folder,
 };
 
 /// Creates a folder for a new user. No package is above the folder, and its lock file has the tested versions.
@@ -195,7 +195,7 @@ fn kernels_of_another_crate_are_used_and_a_forgotten_link_is_explained() {
         "no kernel .. is its crate named in this program?",
         "no kernel `saxpy`: is its crate named",
     );
-    let said_by_list = fails(cargo_kernels([OsStr::new("list"), target().join("debug/app").as_os_str()]), 7);
+    let said_by_list = fails(cargo_kernels([OsStr::new("list"), programs().join("app").as_os_str()]), 7);
     said(
         &said_by_list,
         "but no kernels: rustc does not link a dependency that the code never names",

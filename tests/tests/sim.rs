@@ -224,7 +224,7 @@ fn a_process_has_one_driver() {
 fn a_real_driver_that_is_open_cannot_be_replaced() {
     let library = scratch_folder().join("libcuda.so.580.95.05");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/doctor/driver.rs");
-    let mut rustc = Command::new("rustc");
+    let mut rustc = tests::rustc();
     rustc.args([
         "--edition=2024",
         "--crate-type=cdylib",

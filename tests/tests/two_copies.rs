@@ -92,7 +92,7 @@ fn program() -> &'static Path {
         write(&folder.join("src/main.rs"), MAIN);
         copied(&workspace.join("Cargo.lock"), &folder);
         lines(cargo().args(["build", "--quiet"]).current_dir(&folder));
-        tests::target().join("debug/two-copies")
+        tests::programs().join("two-copies")
     })
 }
 

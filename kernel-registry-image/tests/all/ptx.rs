@@ -198,7 +198,8 @@ fn what_is_no_image_says_so() {
         assert_eq!(read(bytes), Err(Error::NotAnImage));
     }
     let host = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-    if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-        assert_eq!(read(&host), Err(Error::OtherElf { machine: 62 }));
+    let machine = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+    if cfg!(target_os = "linux") {
+        assert_eq!(read(&host), Err(Error::OtherElf { machine }));
     }
 }

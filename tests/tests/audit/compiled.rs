@@ -357,7 +357,7 @@ fn cancelled_threads_and_callbacks_end_compilations_as_without() {
         let (output, _) = client.record();
         assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));
         // Nobody waits for the thread that is gone.
-        assert!(begun.elapsed() < Duration::from_secs(40), "{}", text(&output.stderr));
+        assert!(begun.elapsed() < tests::limit(40), "{}", text(&output.stderr));
     }
     let (output, _) = client.preload();
     assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 use tests::{cargo_kernels_command, scratch_folder};
@@ -54,7 +54,7 @@ fn ctrl_c_twice_ends_a_program_that_hangs() {
     let output = command.output().expect("it runs");
     let said = text(&output.stdout).replace('\r', "");
     assert_eq!(output.status.code(), Some(128 + 9), "{said}");
-    assert!(begun.elapsed() < Duration::from_secs(50), "the child was not waited for: {said}");
+    assert!(begun.elapsed() < tests::limit(50), "the child was not waited for: {said}");
     let report = said.split_once("AUDIT of process").unwrap_or_else(|| panic!("a report: {said}")).1;
     let words: Vec<_> = report.split_whitespace().collect();
     let words = words.join(" ");

@@ -381,7 +381,8 @@ fn a_program_that_is_interrupted_is_reported() {
 
 #[test]
 fn many_threads_are_watched() {
-    let (output, report) = audit(&[], &[env!("CARGO_BIN_EXE_stress"), "--seconds", "3"]);
+    let seconds = tests::limit(3).as_secs().to_string();
+    let (output, report) = audit(&[], &[env!("CARGO_BIN_EXE_stress"), "--seconds", &seconds]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(report["processes"][0]["launches"].as_u64() > Some(1000));
 }

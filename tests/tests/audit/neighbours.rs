@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use tests::{cargo_kernels_command, scratch_folder};
+use tests::{cargo_kernels_command, limit, scratch_folder};
 
 use super::text;
 
@@ -88,7 +88,11 @@ pub(super) fn beside_driver(options: &[&str]) -> (Command, PathBuf) {
     let folder = scratch_folder();
     compiled(&folder, "libcuda.so.1", DRIVER, &[&SHARED[..], &["-Wl,-soname,libcuda.so.1"]].concat());
     let mut command = cargo_kernels_command();
-    command.args(["audit", "--offline"]).args(options).args(["--", "timeout", "60"]);
+    command.args(["audit", "--offline"]).args(options).args([
+        "--",
+        "timeout",
+        &limit(60).as_secs().to_string(),
+    ]);
     command.env("LD_LIBRARY_PATH", &folder).current_dir(&folder);
     (command, folder)
 }

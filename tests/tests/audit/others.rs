@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use kernel_audit::preload::{hash, images, keep_copy};
-use tests::{cargo_kernels_command, fails, left_out, scratch_folder};
+use tests::{cargo_kernels_command, fails, left_out, limit, scratch_folder};
 
 use super::text;
 
@@ -34,7 +34,7 @@ pub(super) fn packed() -> Command {
 fn merge(into: &Path, from: &Path) -> Output {
     let tool = cargo_kernels_command();
     let mut command = Command::new("timeout");
-    command.args(["30", "sh", "-c", "ulimit -v 4000000; exec \"$@\"", "sh"]);
+    command.args([&*limit(30).as_secs().to_string(), "sh", "-c", "ulimit -v 4000000; exec \"$@\"", "sh"]);
     command.arg(tool.get_program()).args(tool.get_args()).args(["audit", "merge", "--record"]).arg(into);
     command.arg(from).output().expect("the tool runs")
 }

@@ -161,7 +161,7 @@ print(os.getppid(), zombies)
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(begun.elapsed() < tests::limit(60), "{what}");
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -81,7 +81,7 @@ impl Resident {
     fn new(context: &Arc<CudaContext>, on_wait: u32) -> Result<Self, Box<dyn Error>> {
         let stream = context.new_stream()?;
         let control: &Control = Box::leak(Box::new(Control::new(context, 1)?));
-        control.limit(Duration::from_secs(60));
+        control.limit(tests::limit(60));
         let flag: *mut u32 = host(4)?.cast();
         let section = begin(c"worker", &stream, on_wait);
         // SAFETY: the memory of the arguments is never freed.

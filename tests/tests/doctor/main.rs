@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
-use tests::{are_documented, cargo_kernels_command, fails, scratch_folder};
+use tests::{are_documented, cargo_kernels_command, fails, rustc, scratch_folder};
 
 /// Returns a folder with driver.rs compiled as libcuda.so.
 fn driver() -> &'static Path {
@@ -14,7 +14,7 @@ fn driver() -> &'static Path {
     FOLDER.get_or_init(|| {
         let folder = scratch_folder();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/doctor/driver.rs");
-        let mut rustc = Command::new("rustc");
+        let mut rustc = rustc();
         rustc.args(["--edition=2024", "--crate-type=cdylib", "--crate-name=cuda", "-o"]);
         let status = rustc.arg(folder.join("libcuda.so")).arg(source).status().expect("rustc is there");
         assert!(status.success());
