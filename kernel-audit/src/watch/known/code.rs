@@ -71,15 +71,18 @@ fn is_readable(address: *const c_void, bytes: usize) -> bool {
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs().max(1) as usize;
     let begin = address.addr() - address.addr() % page;
     let pages = ptr::without_provenance_mut::<c_void>(begin);
-    // SAFETY: the call reads pages that are mapped, and fails if a page is not mapped or cannot be read.
-    match unsafe { libc::madvise(pages, end - begin, libc::MADV_POPULATE_READ) } {
-        0 => true,
-        // This is the answer of systems that do not know the advice: Linux before 5.14, qemu's user mode. But it is also Linux's answer
-        // for pages that nobody may read.
-        _ if io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) => {
-            memory::is_readable(address.addr() as u64, bytes as u64)
-        }
-        _ => false,
+    // Returns the error of a refusal.
+    let refused = |pages: *mut c_void, bytes| {
+        // SAFETY: the call reads pages that are mapped, and fails if a page is not mapped or cannot be read.
+        let answer = unsafe { libc::madvise(pages, bytes, libc::MADV_POPULATE_READ) };
+        (answer != 0).then(|| io::Error::last_os_error().raw_os_error())
+    };
+    match refused(pages, end - begin) {
+        // qemu's user mode reads nothing and calls that a success, also for the page at address 0.
+        None if refused(ptr::null_mut(), page).is_some() => true,
+        Some(Some(libc::ENOMEM | libc::EFAULT)) => false,
+        // Linux before 5.14 answers EINVAL for an advice that it does not know. Newer ones do for pages that nobody may read.
+        _ => memory::is_readable(address.addr() as u64, bytes as u64),
     }
 }
 
@@ -180,10 +183,12 @@ mod tests {
         longer_images_are_not_read();
     }
 
-    /// As on Linux before 5.14.
+    /// As on Linux before 5.14, and as in qemu's user mode, which does nothing and returns 0.
     #[test]
     fn nor_where_the_system_does_not_know_how_to_populate() {
-        refused::in_thread(libc::SYS_madvise, libc::EINVAL, longer_images_are_not_read);
+        for error in [libc::EINVAL, 0] {
+            refused::in_thread(libc::SYS_madvise, error, longer_images_are_not_read);
+        }
     }
 
     fn longer_images_are_not_read() {
