@@ -1,6 +1,7 @@
 //! Development chores, run with `cargo xtask NAME`; `cargo xtask help` lists them.
 
 mod api;
+mod arm64;
 mod book;
 mod bundle;
 mod check;
@@ -31,6 +32,8 @@ enum Chore {
     Adopt,
     /// Write the public API of each library to docs/api, or compare it with the committed text
     Api(api::Options),
+    /// Build for arm64 Linux, and run the tests there by qemu
+    Arm64(arm64::Options),
     /// Write the README and the guides as a book (mdBook) to target/book/html
     Book,
     /// Pack the programs and tests that need a GPU, with a script, for a machine with a GPU and without Rust
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
     let done = match Chore::parse() {
         Chore::Adopt => cudarc::adopt(),
         Chore::Api(options) => api::api(&options),
+        Chore::Arm64(options) => arm64::arm64(&options),
         Chore::Book => book::book(),
         Chore::Bundle(options) => bundle::bundle(&options),
         Chore::Candle => cudarc::candle(),

@@ -70,6 +70,14 @@ pub(crate) fn remove(folder: &Path) -> Outcome {
     }
 }
 
+/// Makes a symbolic link in the place of any that is there.
+pub(crate) fn link(to: &Path, at: &Path) -> Outcome {
+    if at.is_symlink() {
+        fs::remove_file(at)?;
+    }
+    Ok(std::os::unix::fs::symlink(to, at)?)
+}
+
 /// Returns the packages of the workspace that are published.
 pub(crate) fn published() -> Outcome<Vec<Package>> {
     let metadata = MetadataCommand::new().no_deps().current_dir(workspace()).exec()?;

@@ -1,0 +1,165 @@
+//! Unpacks qemu, a cross compiler and an arm64 root from Debian's packages. Nothing is installed on the machine.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::{HOST, Outcome, entries, files_with, link, remove};
+
+/// The release that has the version of qemu with which the tests pass. Its package needs no libraries of that release.
+const RELEASE_OF_QEMU: &str = "trixie";
+const QEMU: &str = "qemu-user";
+const CROSS: [&str; 2] = ["gcc-aarch64-linux-gnu", "g++-aarch64-linux-gnu"];
+const ROOT: [&str; 5] = ["libc6", "libgcc-s1", "libstdc++6", "python3", "python3-venv"];
+
+/// Programs that tests start by these names. They are those of the cross compiler.
+const TOOLS: [&str; 9] = ["cc", "gcc", "c++", "g++", "ar", "strip", "objcopy", "readelf", "nm"];
+
+/// Installs everything into a folder, unless it is there.
+pub(super) fn install(folder: &Path) -> Outcome {
+    let marker = folder.join("installed");
+    let wanted = [&[RELEASE_OF_QEMU, QEMU], &CROSS[..], &ROOT[..], &TOOLS[..]].concat().join("\n");
+    if fs::read_to_string(&marker).is_ok_and(|there| there == wanted) {
+        return Ok(());
+    }
+    let codename =
+        codename().ok_or("arm64's compiler and libraries are Debian's packages: run this on Debian")?;
+    eprintln!("unpacking Debian's packages for arm64 into {}", folder.display());
+    // What the machine has of the compiler's needs is not unpacked again.
+    let cross = Apt::new(folder, "cross", &codename, "amd64", "/var/lib/dpkg/status")?;
+    cross.unpack(&["install", "--yes", "--download-only"], &CROSS)?;
+    let root = Apt::new(folder, "root", &codename, "arm64", "/dev/null")?;
+    root.unpack(&["install", "--yes", "--download-only"], &ROOT)?;
+    let qemu = Apt::new(folder, "qemu", RELEASE_OF_QEMU, "amd64", "/dev/null")?;
+    qemu.unpack(&["download"], &[QEMU])?;
+    fs::copy(folder.join("qemu/usr/bin/qemu-aarch64"), folder.join("qemu-aarch64"))?;
+    remove(&folder.join("qemu"))?;
+    remove(&folder.join("apt"))?;
+    libraries(folder)?;
+    tools(folder)?;
+    fs::write(marker, wanted)?;
+    Ok(())
+}
+
+/// Returns the name of this machine's release of Debian.
+fn codename() -> Option<String> {
+    let release = fs::read_to_string("/etc/os-release").ok()?;
+    let field = |name: &str| {
+        let value = release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
+        Some(value.trim_matches('"').to_owned())
+    };
+    field("ID").filter(|id| id == "debian")?;
+    field("VERSION_CODENAME")
+}
+
+/// Apt with a state of its own.
+struct Apt {
+    /// Its configuration, lists and packages.
+    folder: PathBuf,
+    /// Where packages are unpacked.
+    to: PathBuf,
+}
+
+impl Apt {
+    fn new(folder: &Path, name: &str, release: &str, architecture: &str, status: &str) -> Outcome<Self> {
+        let apt = Apt { folder: folder.join("apt").join(name), to: folder.join(name) };
+        remove(&apt.folder)?;
+        remove(&apt.to)?;
+        for part in ["state/lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(apt.folder.join(part))?;
+        }
+        let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
+        let source = format!("deb [signed-by={keys}] {} {release} main\n", mirror()?);
+        fs::write(apt.folder.join("sources.list"), source)?;
+        let configuration = format!(
+            "Dir::Etc::sourcelist \"{0}/sources.list\";\nDir::Etc::sourceparts \"-\";\nDir::State \"{0}/state\";\n\
+             Dir::State::status \"{status}\";\nDir::Cache \"{0}/cache\";\nAPT::Architecture \"{architecture}\";\n\
+             APT::Architectures \"{architecture}\";\nAPT::Sandbox::User \"root\";\nAPT::Install-Recommends \"false\";\n\
+             Acquire::Languages \"none\";\nAcquire::IndexTargets::deb::DEP-11::DefaultEnabled \"false\";\n\
+             Debug::NoLocking \"true\";\n",
+            apt.folder.display()
+        );
+        fs::write(apt.folder.join("apt.conf"), configuration)?;
+        apt.get(&["update"])?;
+        Ok(apt)
+    }
+
+    fn get(&self, args: &[&str]) -> Outcome {
+        let mut command = Command::new("apt-get");
+        command.arg("-qq").args(args).env("APT_CONFIG", self.folder.join("apt.conf"));
+        // `download` writes into the working directory. Apt warns that it cannot be another user there.
+        succeeds(command.current_dir(self.folder.join("cache/archives")))
+    }
+
+    /// Downloads packages by this subcommand, and unpacks them.
+    fn unpack(&self, subcommand: &[&str], packages: &[&str]) -> Outcome {
+        self.get(&[subcommand, packages].concat())?;
+        fs::create_dir_all(&self.to)?;
+        for package in files_with("deb", &self.folder.join("cache/archives"))? {
+            succeeds(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&self.to))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the address of the mirror from which this machine has its packages.
+fn mirror() -> Outcome<String> {
+    let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
+    files.extend(entries(Path::new("/etc/apt/sources.list.d")).unwrap_or_default());
+    let text: String = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
+    let words = text.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace);
+    let mirror = words.into_iter().find(|word| word.starts_with("http") && word.ends_with("/debian"));
+    Ok(mirror.ok_or("apt has no mirror of Debian in /etc/apt")?.to_owned())
+}
+
+/// Makes the folder whose files arm64 programs find in `/usr`.
+fn libraries(folder: &Path) -> Outcome {
+    let lib = folder.join("libraries/lib");
+    remove(&lib)?;
+    fs::create_dir_all(&lib)?;
+    // Releases from before / and /usr were merged have the most important libraries in /lib.
+    for from in ["usr/lib/aarch64-linux-gnu", "lib/aarch64-linux-gnu"] {
+        let from = folder.join("root").join(from);
+        if from.is_dir() {
+            succeeds(Command::new("cp").arg("-a").arg(from).arg(&lib))?;
+        }
+    }
+    link(Path::new("aarch64-linux-gnu/ld-linux-aarch64.so.1"), &lib.join("ld-linux-aarch64.so.1"))
+}
+
+/// Makes the folder that is first in `PATH`.
+fn tools(folder: &Path) -> Outcome {
+    let bin = folder.join("bin");
+    remove(&bin)?;
+    fs::create_dir_all(&bin)?;
+    let script = |name: &str, program: &str| {
+        let path = bin.join(name);
+        fs::write(&path, format!("#!/bin/sh\nexec {program} \"$@\"\n"))?;
+        fs::set_permissions(&path, Permissions::from_mode(0o755))
+    };
+    for name in TOOLS {
+        let tool = match name {
+            "cc" => "gcc",
+            "c++" => "g++",
+            same => same,
+        };
+        script(name, &format!("/usr/bin/aarch64-linux-gnu-{tool}"))?;
+    }
+    // The cross compiler finds other linkers by these names. They link for every processor.
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output()?.stdout;
+    let lld = format!("{}/lib/rustlib/{HOST}/bin/rust-lld -flavor gnu", String::from_utf8(sysroot)?.trim());
+    script("aarch64-linux-gnu-ld.lld", &lld)?;
+    script("aarch64-linux-gnu-ld.mold", "mold")?;
+    // Python finds its library beside its own path.
+    link(&fs::canonicalize(folder.join("root/usr/bin/python3"))?, &bin.join("python3"))
+}
+
+/// Runs a command, which must succeed.
+fn succeeds(command: &mut Command) -> Outcome {
+    let status = command.status().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?} failed ({status}): see what it says above, and that there is a network").into())
+}

@@ -1,0 +1,73 @@
+//! Which tests run on arm64, and which are left out, each with its reason.
+
+/// Tests of a package, or one of its integration tests.
+pub(super) struct Part {
+    pub(super) package: &'static str,
+    pub(super) test: Option<&'static str>,
+    pub(super) slow: bool,
+}
+
+impl Part {
+    /// Returns the name in lists, such as `tests/linked`.
+    pub(super) fn name(&self) -> String {
+        match self.test {
+            Some(test) => format!("{}/{test}", self.package),
+            None => self.package.to_owned(),
+        }
+    }
+}
+
+const fn package(package: &'static str) -> Part {
+    Part { package, test: None, slow: false }
+}
+
+const fn test(test: &'static str) -> Part {
+    Part { package: "tests", test: Some(test), slow: false }
+}
+
+const fn slow(part: Part) -> Part {
+    Part { slow: true, ..part }
+}
+
+/// Macros are not among them, because the compiler runs them on its own machine.
+pub(super) const PARTS: &[Part] = &[
+    package("kernel-registry-format"),
+    package("kernel-registry-cuda"),
+    package("kernel-registry-build"),
+    package("kernel-registry-cudarc"),
+    package("kernel-registry"),
+    package("kernel-registry-resident"),
+    package("kernel-registry-command"),
+    package("kernel-audit"),
+    package("cargo-kernels"),
+    package("kernel-registry-image"),
+    package("kernel-registry-ptx"),
+    test("linked"),
+    test("linking"),
+    test("check"),
+    test("audit"),
+    slow(package("kernel-registry-sim")),
+    slow(test("audit_in_process")),
+];
+
+/// Part, test and reason of what does not run.
+pub(super) const LEFT_OUT: &[(&str, &str, &str)] = &[
+    ("kernel-audit", "command::program::trust::tests::a_folder_that_others_can_replace_is_refused", ONE_USER),
+    (
+        "kernel-audit",
+        "environment::tests::a_program_that_runs_with_the_rights_of_its_owner_obeys_no_variable",
+        ONE_USER,
+    ),
+    ("kernel-audit", "preload::copies::tests::a_folder_that_another_user_links_to_gets_no_copy", ONE_USER),
+    ("kernel-audit", "preload::tests::a_hash_tells_images_apart", MINUTES),
+    ("kernel-audit", "record::tests::texts_are_bounded_in_total", MINUTES),
+    ("kernel-audit", "watch::known::table::tests::nothing_is_forgotten_however_many_there_are", MINUTES),
+    (
+        "kernel-registry-ptx",
+        "saxpy_over_a_million_elements",
+        "it measures time, which an emulator multiplies",
+    ),
+];
+
+const ONE_USER: &str = "it needs a second user, and the user namespace has one";
+const MINUTES: &str = "it takes minutes under qemu";
