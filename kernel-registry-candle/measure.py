@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-MODES = ["alone", "by-hand", "registry", "registry-forward"]
+MODES = ["alone", "by-hand", "registry", "registry-types", "registry-forward"]
 
 
 def run(program, mode, environment):
@@ -31,11 +31,11 @@ def run(program, mode, environment):
     return result.stdout, json.loads(lines[-1])
 
 
-def rows(program, folder, runs):
+def rows(program, folder, modes, runs):
     """Yields a name, its tokens and figures, for each way to run a program."""
     baked = program + ".baked"
     for cache in ["off", "filled"]:
-        for mode in MODES:
+        for mode in modes:
             for file in ["0"] + [baked] * (os.path.exists(baked) and mode.startswith("registry")):
                 environment = dict(os.environ, KERNEL_REGISTRY_BAKED=file)
                 if cache == "off":
@@ -76,13 +76,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="the folder of the programs")
     parser.add_argument("--examples", default="llama,quantized")
+    parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json", help="a file for all figures")
     options = parser.parse_args()
     everything, differ = {}, []
     for name in options.examples.split(","):
         with tempfile.TemporaryDirectory() as folder:
-            all_rows = list(rows(os.path.join(options.folder, name), folder, options.runs))
+            all_rows = list(rows(os.path.join(options.folder, name), folder, options.modes.split(","), options.runs))
         tokens = {text for _, results in all_rows for text, _ in results}
         if len(tokens) != 1:
             differ.append(name)

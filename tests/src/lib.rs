@@ -361,8 +361,12 @@ mod documents {
     struct AuditCrate;
     #[doc = include_str!("../../docs/rust-kernels.md")]
     struct RustKernels;
+    #[doc = include_str!("../../docs/guide/adopt.md")]
+    struct Adopt;
     #[doc = include_str!("../../docs/guide/baked.md")]
     struct Baked;
+    #[doc = include_str!("../../docs/guide/candle.md")]
+    struct Candle;
     #[doc = include_str!("../../docs/guide/ci.md")]
     struct Ci;
     #[doc = include_str!("../../docs/guide/command.md")]

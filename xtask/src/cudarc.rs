@@ -115,22 +115,23 @@ pub(crate) fn adopt() -> Outcome {
     // ld.bfd and mold do not leave out a library that only code which is left out calls.
     let libraries = toolkit.join("lib64");
     fs::copy(libraries.join("libnvrtc.so"), libraries.join("libnvrtc.so.13"))?;
-    let linkers: [(&str, &[&str]); 3] = [
-        ("the compiler's linker", &[]),
-        ("ld.bfd", &["-Clinker-features=-lld", "-Clink-arg=-fuse-ld=bfd"]),
-        ("mold", &["-Clinker-features=-lld", "-Clink-arg=-fuse-ld=mold"]),
-    ];
-    for profile in ["dev", "release", "fat"] {
-        for (linker, flags) in linkers {
-            println!("== profile {profile}, linked by {linker}");
-            let mut build = folder.cargo(&["rustc", "--locked", "--profile", profile, "--"]);
-            build.args(flags).current_dir(workspace().join("tests/adopt"));
-            succeeds(build.env("CUDA_HOME", &toolkit))?;
-            let output = if profile == "dev" { "debug" } else { profile };
-            let program = folder.built().join(output).join("adopt-tests");
-            for args in [&["sim"][..], &["audit", "--sim"]] {
-                succeeds_and(kernels(args, &program).env("LD_LIBRARY_PATH", &libraries), ADOPTED)?;
-            }
+    let bfd: &[&str] = &["-Clinker-features=-lld", "-Clink-arg=-fuse-ld=bfd"];
+    let mold: &[&str] = &["-Clinker-features=-lld", "-Clink-arg=-fuse-ld=mold"];
+    for (profile, linker, flags) in [
+        ("dev", "the compiler's linker", &[][..]),
+        ("dev", "ld.bfd", bfd),
+        ("dev", "mold", mold),
+        ("release", "the compiler's linker", &[]),
+        ("fat", "the compiler's linker", &[]),
+    ] {
+        println!("== profile {profile}, linked by {linker}");
+        let mut build = folder.cargo(&["rustc", "--locked", "--profile", profile, "--"]);
+        build.args(flags).current_dir(workspace().join("tests/adopt"));
+        succeeds(build.env("CUDA_HOME", &toolkit))?;
+        let output = if profile == "dev" { "debug" } else { profile };
+        let program = folder.built().join(output).join("adopt-tests");
+        for args in [&["sim"][..], &["audit", "--sim"]] {
+            succeeds_and(kernels(args, &program).env("LD_LIBRARY_PATH", &libraries), ADOPTED)?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What both examples share: three requests, in one of four modes, and what is measured.
+//! What both examples share: three requests, in one of five modes, and what is measured.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -31,14 +31,17 @@ enum Mode {
     /// The program asks candle for all modules, one after the other.
     ByHand,
     Registry,
-    /// The same, with a forward pass.
+    /// The registry, with kernels for the types of the model only.
+    RegistryTypes,
+    /// The registry, with a forward pass.
     RegistryForward,
 }
 
-const MODES: [(&str, Mode); 4] = [
+const MODES: [(&str, Mode); 5] = [
     ("alone", Mode::Alone),
     ("by-hand", Mode::ByHand),
     ("registry", Mode::Registry),
+    ("registry-types", Mode::RegistryTypes),
     ("registry-forward", Mode::RegistryForward),
 ];
 
@@ -125,6 +128,9 @@ fn warm<M: Model>(mode: Mode, device: &Device) -> std::result::Result<Option<M>,
             return Ok(None);
         }
         Mode::Registry => kernel_registry_candle::warm_all(device)?,
+        Mode::RegistryTypes => {
+            kernel_registry_candle::Warmup::new().dtypes(&[DType::BF16, DType::F32]).warm(device)?
+        }
         Mode::RegistryForward => {
             let forward = |device: &Device| {
                 let mut new = M::new(device)?;
