@@ -1,9 +1,10 @@
 //! `cargo xtask cudarc`: builds and runs a program with each way in which cudarc loads or links the driver; checks it with each
 //! CUDA version. `cargo xtask candle`: checks a program that depends on candle too, which decides how cudarc is built, and
 //! kernel-registry-candle. `cargo xtask adopt`: builds and runs a program whose modules are adopted, in several profiles.
+//! `cargo xtask cuda-core`: builds and runs examples/cuda-core, which uses NVIDIA's cuda-core beside cudarc.
 //!
-//! These commands need nothing of NVIDIA's: linked programs are linked with stubs, as on machines without a driver, and nvcc is a
-//! script.
+//! The other commands need nothing of NVIDIA's: linked programs are linked with stubs, as on machines without a driver, and nvcc is
+//! a script. `cuda-core` needs NVIDIA's headers, from Python wheels.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -13,6 +14,7 @@ use std::process::{Command, Output};
 use cargo_metadata::{MetadataCommand, Package};
 
 use crate::run::{Outcome, cargo, remove, target, workspace};
+use crate::toolkit;
 
 const PROGRAM: &str = r#"
 /// y = a*x + y
@@ -149,6 +151,17 @@ fn kernels(args: &[&str], program: &Path) -> Command {
     command
 }
 
+pub(crate) fn cuda_core() -> Outcome {
+    let built = std::path::absolute(target())?.join("cudarc/target");
+    let mut build = cargo();
+    build.current_dir(workspace().join("examples/cuda-core")).env("CARGO_TARGET_DIR", &built);
+    succeeds(build.envs(toolkit::cuda_core()?).args(["build", "--quiet", "--locked"]))?;
+    let program = built.join("debug/cuda-core-example");
+    const BOTH: &str = "computed 1048576 elements twice, all of them right";
+    succeeds_and(&mut kernels(&["sim"], &program), BOTH)?;
+    succeeds_and(&mut kernels(&["audit", "--sim"], &program), BOTH)
+}
+
 /// A package outside of the workspace.
 struct Folder(PathBuf);
 
@@ -253,6 +266,15 @@ impl Folder {
         let inside = if linked { "the driver was opened before the audit was installed" } else { COMPUTED };
         succeeds_and(kernels(&["sim"], &program).arg("audit"), inside)
     }
+}
+
+/// Returns the command that runs a program by `cargo kernels` with these arguments.
+fn kernels(args: &[&str], program: &Path) -> Command {
+    let mut command = cargo();
+    command.current_dir(workspace());
+    command.args(["run", "--quiet", "--locked", "--package", "cargo-kernels", "--", "kernels"]);
+    command.args(args).arg("--").arg(program);
+    command
 }
 
 /// Returns standard output and standard error as text.

@@ -43,6 +43,8 @@ enum Chore {
     /// Check the format, lint, look for files that import each other, and run the tests of the crates that changed: what to run
     /// before a commit
     Check(check::Options),
+    /// Build examples/cuda-core with NVIDIA's cuda-core, and run it on the simulated driver
+    CudaCore,
     /// Build a program with each of cudarc's ways to the driver and each of its CUDA versions, and run it
     Cudarc,
     /// Fuzz the record decoder or the image reader, seeded with real files
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Chore::Bundle(options) => bundle::bundle(&options),
         Chore::Candle => cudarc::candle(),
         Chore::Check(options) => check::check(&options),
+        Chore::CudaCore => cudarc::cuda_core(),
         Chore::Cudarc => cudarc::cudarc(),
         Chore::Fuzz(options) => fuzz::fuzz(&options),
         Chore::Miri => memory::miri(),

@@ -1,6 +1,8 @@
 //! `cargo xtask toolkit`: installs CUDA compilers from Python wheels. CUDA 13.0 is complete; of CUDA 12.0 only the compilers are
-//! installed that make and check images for every driver. Also installs a linker for machines with an old glibc.
+//! installed that make and check images for every driver. Also installs a linker for machines with an old glibc, and what cuda-core's
+//! build needs.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,6 +46,17 @@ const CUDA_12_0: Release = Release {
     ],
 };
 
+/// What cuda-core's build reads: headers of CUDA and of cuRAND, and libclang. It needs no compiler.
+const CUDA_CORE: Release = Release {
+    folder: "cuda-core",
+    wheels: &[
+        "nvidia-cuda-runtime==13.0.96",
+        "nvidia-cuda-crt==13.0.88",
+        "nvidia-curand==10.4.0.35",
+        "libclang==18.1.1",
+    ],
+};
+
 const ZIG: Release = Release { folder: "zig", wheels: &["ziglang==0.15.2"] };
 
 /// The file in a release's folder that lists the installed wheels. The file is written last, so an installation without it is
@@ -71,6 +84,19 @@ pub(crate) fn toolkit(options: &Options) -> Outcome {
 /// Installs zig, and returns its path.
 pub(crate) fn zig() -> Outcome<PathBuf> {
     Ok(ZIG.install(&folder()?)?.join("ziglang/zig"))
+}
+
+/// Installs what cuda-core's build reads. Returns the variables by which the build finds it.
+pub(crate) fn cuda_core() -> Outcome<[(&'static str, OsString); 3]> {
+    let installed = CUDA_CORE.install(&folder()?)?;
+    // The wheel of libclang is without headers such as `stddef.h`. Those of the C compiler serve.
+    let headers = Command::new("cc").arg("-print-file-name=include").output()?;
+    let headers = String::from_utf8(headers.stdout)?;
+    Ok([
+        ("CUDA_TOOLKIT_PATH", installed.join("nvidia/cu13").into()),
+        ("LIBCLANG_PATH", installed.join("clang/native").into()),
+        ("BINDGEN_EXTRA_CLANG_ARGS", format!("-isystem {}", headers.trim()).into()),
+    ])
 }
 
 fn folder() -> Outcome<PathBuf> {
