@@ -373,6 +373,8 @@ mod documents {
     struct Command;
     #[doc = include_str!("../../docs/guide/crates.md")]
     struct Crates;
+    #[doc = include_str!("../../docs/guide/cuda-core.md")]
+    struct CudaCore;
     #[doc = include_str!("../../docs/guide/declaring.md")]
     struct Declaring;
     #[doc = include_str!("../../docs/guide/faq.md")]

@@ -130,12 +130,13 @@ fn unindented(text: &str) -> String {
     text.trim().lines().map(|line| line.trim_start().to_owned() + "\n").collect()
 }
 
+/// Blocks that no doctest compiles show files of a package that tests write and run, or parts of examples that are built.
 #[test]
-fn code_blocks_that_no_doctest_compiles_belong_to_files_that_tests_run() {
+fn code_blocks_that_no_doctest_compiles_belong_to_files_that_are_run() {
     let run = page("tests/tests/new_user.rs");
-    // These packages are built by `cargo xtask candle` and `cargo xtask adopt`.
+    // These packages are built by `cargo xtask candle`, `cargo xtask adopt` and `cargo xtask cuda-core`.
     let mut built = Vec::new();
-    for folder in ["kernel-registry-candle/examples", "tests/adopt/src"] {
+    for folder in ["kernel-registry-candle/examples", "tests/adopt/src", "examples/cuda-core/src"] {
         visit(&workspace().join(folder), "rs", &mut built);
     }
     let built: Vec<_> = built.iter().map(|source| unindented(source)).collect();
