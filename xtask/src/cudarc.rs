@@ -268,15 +268,6 @@ impl Folder {
     }
 }
 
-/// Returns the command that runs a program by `cargo kernels` with these arguments.
-fn kernels(args: &[&str], program: &Path) -> Command {
-    let mut command = cargo();
-    command.current_dir(workspace());
-    command.args(["run", "--quiet", "--locked", "--package", "cargo-kernels", "--", "kernels"]);
-    command.args(args).arg("--").arg(program);
-    command
-}
-
 /// Returns standard output and standard error as text.
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&*output.stdout, &output.stderr].concat()).into_owned()
