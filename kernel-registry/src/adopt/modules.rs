@@ -222,9 +222,9 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(load(one, &[IMAGE]), Some(handle(0x1110)));
         }
-        let unload = |module| super::unload(handle(module));
-        assert_eq!([unload(0x1110), unload(0x1110), unload(0x1110)], [Some(true), Some(true), Some(false)]);
-        assert_eq!([unload(0x2220), unload(0x9990)], [Some(false), None]);
+        let take = |module| unload(handle(module));
+        assert_eq!([take(0x1110), take(0x1110), take(0x1110)], [Some(true), Some(true), Some(false)]);
+        assert_eq!([take(0x2220), take(0x9990)], [Some(false), None]);
 
         // A later warm-up keeps the handle, and one that has loaded the image again does not.
         enter_modules(other, IMAGE, false, vec![0x2230, 0x2220], kernels(0x23));
