@@ -276,6 +276,18 @@ fn what_reads_files_is_kept_as_long_as_they_are_the_same() {
 }
 
 #[test]
+fn a_thread_can_be_cancelled_while_the_compiler_opens_a_file() {
+    let mut client = Client::new(&[]);
+    let pipe = client.folder.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    client.way = "cancelled";
+    client.texts = vec![format!("#include \"{}\"", pipe.display())];
+    assert_eq!(client.plain(), "cancelled 1");
+    let (output, _) = client.record();
+    assert_eq!(text(&output.stdout), "cancelled 1", "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_header_that_tells_the_time_is_read_each_time() {
     let (client, header) = including("int when = __TIME__;");
     let (output, report) = client.record();
@@ -352,13 +364,15 @@ fn a_forked_child_has_the_result_of_its_parent() {
 fn cancelled_threads_and_callbacks_end_compilations_as_without() {
     let client = Client { way: "ends", ..Client::new(&[KERNEL]) };
     let plain = client.plain();
+    let mut took = Duration::ZERO;
     for _ in 0..2 {
         let begun = Instant::now();
         let (output, _) = client.record();
         assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));
-        // Nobody waits for the thread that is gone.
-        assert!(begun.elapsed() < tests::limit(40), "{}", text(&output.stderr));
+        took = begun.elapsed();
     }
+    // Nobody waits for the thread that is gone. The first run may have built the library.
+    assert!(took < tests::limit(40), "{took:?}");
     let (output, _) = client.preload();
     assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));
 }

@@ -26,8 +26,8 @@ const LARGEST: u64 = 64 << 20;
 /// The clock of files may be this much behind.
 const CLOCK: Duration = Duration::from_millis(20);
 
-/// A function of the C library with at most three arguments.
-type Function = unsafe extern "C" fn(usize, usize, usize) -> usize;
+/// A function of the C library with at most three arguments. A thread that is cancelled meanwhile unwinds through it.
+type Function = unsafe extern "C-unwind" fn(usize, usize, usize) -> usize;
 
 /// What a call of a function means for the result.
 #[derive(Clone, Copy)]
@@ -91,7 +91,7 @@ struct Seen {
 /// The compilations that are going on, by their threads.
 static ALL: Locked<HashMap<u32, Seen>> = Locked::new();
 
-unsafe extern "C" fn here<const INDEX: usize>(one: usize, two: usize, three: usize) -> usize {
+unsafe extern "C-unwind" fn here<const INDEX: usize>(one: usize, two: usize, three: usize) -> usize {
     let real = REAL[INDEX].load(Ordering::Acquire);
     // SAFETY: the slots lead here only when the real function is known. Arguments beyond its own are in registers that it does not read.
     let answer = unsafe { mem::transmute::<*mut (), Function>(real)(one, two, three) };

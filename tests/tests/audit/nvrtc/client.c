@@ -87,6 +87,17 @@ static void *in_thread(void *text) {
     return (void *)length;
 }
 
+// A thread is cancelled while it compiles.
+static void cancelled(char *text) {
+    pthread_t thread;
+    void *result;
+    pthread_create(&thread, NULL, in_thread, text);
+    usleep(300000);
+    pthread_cancel(thread);
+    pthread_join(thread, &result);
+    printf("cancelled %d\n", result == PTHREAD_CANCELED);
+}
+
 static int cancels(void *one, void *two) { return 1; }
 
 // A thread is cancelled while it compiles, and then the same is compiled with a callback and without.
@@ -122,6 +133,7 @@ int main(int count, char **arguments) {
         for (int i = 0; i < 8; i++) pthread_join(threads[i], &length), printf("%zu\n", (size_t)length);
         return 0;
     }
+    if (!strcmp(arguments[2], "cancelled")) return cancelled(arguments[3]), 0;
     if (!strcmp(arguments[2], "ends")) return ends(arguments[3]);
     if (!strcmp(arguments[2], "both")) compile(open_library(arguments[3]), arguments[4], 0);
     for (int i = strcmp(arguments[2], "both") ? 3 : 4; i < count; i++) compile(shared, arguments[i], !strcmp(arguments[2], "fork"));
