@@ -12,7 +12,7 @@ use kernel_registry_format::baked;
 use self::file::Baked;
 use super::code::Route;
 use super::not_baked::NotBaked;
-use super::plan::{Planned, PlannedImage};
+use super::plan::Planned;
 use super::report::MachineCode;
 use super::work::Work;
 use crate::driver::Code;
@@ -56,11 +56,15 @@ fn load_from(
     loaded: &mut BTreeSet<usize>,
 ) -> Result<(), NotBaked> {
     let baked = Baked::open(path)?;
-    for image in images {
-        let PlannedImage { file, bytes, .. } = work.job.plan.images[image];
+    let counting = images.iter().map(|image| {
+        let bytes = work.job.plan.images[*image].bytes;
         let is_text = Route::choose(bytes, 0) == Route::Library { text: true };
-        let counting = if is_text { baked::text(bytes) } else { bytes };
-        let Some(code) = baked.code(counting, work.device.arch)? else { continue };
+        if is_text { baked::text(bytes) } else { bytes }
+    });
+    let codes = baked.codes(&counting.collect::<Vec<_>>(), work.device.arch, work.job.threads);
+    for (image, code) in images.into_iter().zip(codes) {
+        let file = work.job.plan.images[image].file;
+        let Some(code) = code? else { continue };
         work.watch.call("cuModuleLoadDataEx", file);
         match work.current.load_module(&Code::new(&code, false)) {
             Ok(module) => {

@@ -1,18 +1,25 @@
 //! An open file of baked code. Its code stays in the file until it is wanted.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use kernel_registry_cuda::Target;
 use kernel_registry_format::baked::{self, HEAD_LEN};
 use sha2::{Digest, Sha256};
 
+use crate::lock::lock;
 use crate::warm::not_baked::NotBaked;
 
 pub(super) struct Baked {
     path: String,
-    file: File,
+    /// Threads read one after the other, because a file has one position.
+    file: Mutex<File>,
     len: u64,
     /// Head and index.
     start: Vec<u8>,
@@ -35,7 +42,12 @@ impl Baked {
         for (path, its) in [(path, &its), (folder, &fs::metadata(folder).map_err(unreadable)?)] {
             check_owner(path, its)?;
         }
-        let mut baked = Baked { path: path.display().to_string(), file, len: its.len(), start: Vec::new() };
+        let mut baked = Baked {
+            path: path.display().to_string(),
+            file: Mutex::new(file),
+            len: its.len(),
+            start: Vec::new(),
+        };
         baked.start = baked.part(0, baked.len.min(HEAD_LEN as u64)).map_err(unreadable)?;
         let needed = baked::needed(&baked.start).map_err(|damage| baked.damaged(damage))?;
         baked.start = baked.part(0, needed.min(baked.len)).map_err(unreadable)?;
@@ -47,8 +59,35 @@ impl Baked {
         &self.path
     }
 
+    /// Returns what `code` returns for each of these images. Threads make the digests.
+    pub(super) fn codes(
+        &self,
+        images: &[&[u8]],
+        arch: u32,
+        threads: usize,
+    ) -> Vec<Result<Option<Vec<u8>>, NotBaked>> {
+        // The largest comes first. If it came last, one thread would work while all others are idle.
+        let mut order: Vec<_> = images.iter().enumerate().collect();
+        order.sort_by_key(|(_, image)| Reverse(image.len()));
+        let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+        let work = || {
+            while let Some((number, image)) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let code = self.code(image, arch);
+                lock(&found).insert(*number, code);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads.min(images.len()) {
+                // This thread works, too, so it is no error if the operating system does not start a thread.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        found.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+    }
+
     /// Returns the baked code of an image that fits this architecture best. `image` has only the bytes that count for the key.
-    pub(super) fn code(&self, image: &[u8], arch: u32) -> Result<Option<Vec<u8>>, NotBaked> {
+    fn code(&self, image: &[u8], arch: u32) -> Result<Option<Vec<u8>>, NotBaked> {
         let key = sha256(&baked::key_parts(image, ""));
         let entries = self.index()?.entries().filter(|entry| entry.key == key);
         let fitting = entries.filter_map(|entry| {
@@ -67,7 +106,7 @@ impl Baked {
     /// Reads bytes. The caller has made sure that they lie within the file.
     fn part(&self, from: u64, len: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len as usize];
-        let mut file = &self.file;
+        let mut file = lock(&self.file);
         file.seek(SeekFrom::Start(from))?;
         file.read_exact(&mut bytes)?;
         Ok(bytes)
