@@ -92,3 +92,13 @@ fn a_missing_driver_is_an_error_and_no_panic() {
         Err(error) => panic!("{error}"),
     }
 }
+
+#[cfg(feature = "adopt")]
+#[test]
+fn nothing_is_adopted_where_the_driver_is_opened_at_run_time() {
+    const PTX: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n";
+    let refused = kernel_registry::RuntimeImage::new("adopted.ptx", PTX).adopt().register().unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains("`dynamic-linking`") && text.contains("`kernel-audit --preload`"), "{text}");
+    assert!(kernel_registry::find("adopted.ptx::k").is_err(), "nothing is registered");
+}
