@@ -99,9 +99,7 @@ impl<'a> Symbols<'a> {
     /// Finds the tables of a file.
     pub(crate) fn read(file: &'a Mapped<'_>) -> Option<Self> {
         let dynamic = file.segment(libc::PT_DYNAMIC)?;
-        // The loader has turned these offsets into addresses, except in the file that the kernel maps.
-        let address = |at: u64| if at < file.base { at + file.base } else { at };
-        let table_of = |tag| file.rest(address(entries(dynamic).find(|entry| entry.0 == tag)?.1));
+        let table_of = |tag| table(file, dynamic, tag);
         Some(Symbols {
             base: file.base,
             dynamic,
@@ -158,7 +156,7 @@ impl<'a> Symbols<'a> {
 
     /// Returns the name by which other files need this file.
     pub(crate) fn soname(&self) -> Option<&'a [u8]> {
-        self.name(entries(self.dynamic).find(|entry| entry.0 == SONAME)?.1)
+        self.name(value(self.dynamic, SONAME)?)
     }
 
     /// The names of all symbols.
@@ -171,11 +169,9 @@ impl<'a> Symbols<'a> {
         /// Tells the processor how to fill in an address: a function's slot, a symbol's slot, or a pointer in data.
         const KINDS: [u64; 3] = if cfg!(target_arch = "aarch64") { [1026, 1025, 257] } else { [7, 6, 1] };
         const SIZE: usize = 24;
-        let value_of = |tag| entries(self.dynamic).find(|entry| entry.0 == tag).map(|entry| entry.1);
-        let table_of = move |(tag, size)| {
-            let address = value_of(tag)?;
-            let address = if address < self.base { address + self.base } else { address };
-            file.rest(address)?.get(..value_of(size)? as usize)
+        let table_of = |(tag, size)| {
+            let size = value(self.dynamic, size)?;
+            table(file, self.dynamic, tag)?.get(..size as usize)
         };
         let entries = FILLED.into_iter().filter_map(table_of).flat_map(|table| table.chunks_exact(SIZE));
         entries.filter_map(|entry| {
@@ -253,6 +249,18 @@ impl<'a> GnuHash<'a> {
             Some((index, hash))
         })
     }
+}
+
+/// Returns the bytes from the table with this tag on, to the end of their segment.
+fn table<'a>(file: &'a Mapped<'_>, dynamic: &[u8], tag: u64) -> Option<&'a [u8]> {
+    let at = value(dynamic, tag)?;
+    // The loader has turned these offsets into addresses, except in the file that the kernel maps.
+    file.rest(if at < file.base { at + file.base } else { at })
+}
+
+/// Returns the value with this tag.
+fn value(dynamic: &[u8], tag: u64) -> Option<u64> {
+    entries(dynamic).find(|entry| entry.0 == tag).map(|entry| entry.1)
 }
 
 /// Returns the tags and values of the dynamic section.

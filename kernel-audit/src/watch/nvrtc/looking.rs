@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_char};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::mem;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::clocks::tells_time;
 use crate::kept::{Digest, Looked, Was};
+use crate::record::open_plain;
 use crate::watch::loader::slots::{self, Slot};
 use crate::watch::loader::symbols;
 use crate::watch::process::locked::Locked;
@@ -228,13 +229,13 @@ impl Looking {
     }
 }
 
-/// Reads a plain file, and when it was changed last. A pipe of this name does not make it wait.
+/// Reads a plain file, and when it was changed last.
 fn read(path: &Path) -> io::Result<(Vec<u8>, SystemTime)> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    let its = file.metadata()?;
-    if !its.is_file() || its.len() > LARGEST {
-        return Err(io::Error::other("it is no plain file, or too large"));
+    let (file, length) = open_plain(path)?;
+    if length > LARGEST {
+        return Err(io::Error::other("it is too large"));
     }
+    let its = file.metadata()?;
     let mut bytes = Vec::new();
     file.take(LARGEST).read_to_end(&mut bytes)?;
     let changed = Duration::new(its.ctime().max(0) as u64, its.ctime_nsec() as u32);
