@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use kernel_registry_cuda::rules::{self, Rule};
+use kernel_registry_cuda::rules::{self, Reader, Rule};
 
 use crate::record::{Event, Kind, Report, Time};
 
@@ -45,6 +45,24 @@ fn add_findings<'a>(mut causes: Vec<Cause<'a>>, report: &'a Report) -> Vec<Cause
     causes
 }
 
+/// Returns whether a preload prevents this finding.
+#[cfg(feature = "command")]
+pub(crate) fn is_preloadable(finding: &Event) -> bool {
+    rules::named(&finding.rule).is_some_and(|rule| rule.can_be_preloaded)
+}
+
+/// Returns who is to follow a remedy: the author of the function that made the call. Of a Python function the file and the line are
+/// known: `serve.py:42 forward`.
+pub(crate) fn reader(caller: &str, uses_kernel_registry: bool) -> Reader {
+    let place = caller.split(' ').next().unwrap_or_default();
+    let line = place.rsplit_once(':').map_or("", |(_, line)| line);
+    match uses_kernel_registry {
+        _ if !line.is_empty() && line.bytes().all(|digit| digit.is_ascii_digit()) => Reader::Python,
+        true => Reader::KernelRegistry,
+        false => Reader::Other,
+    }
+}
+
 /// Returns the rule by which a finding waits, or else the likeliest rule.
 fn rule(finding: &Event) -> Option<&'static Rule> {
     let is_image = finding.kind == Kind::Image || finding.kind == Kind::Refused && finding.bytes > 0;
@@ -68,7 +86,8 @@ impl<'a> Cause<'a> {
         const COMPILE: &str =
             "compile it before the program is ready, or let `--record` keep the result for `--preload`";
         let by_kind = (self.longest().kind == Kind::Compile).then_some(COMPILE);
-        self.rule.map(|rule| rule.remedy_in(self.uses_kernel_registry)).or(by_kind)
+        let reader = reader(self.caller(), self.uses_kernel_registry);
+        self.rule.map(|rule| rule.remedy_for(reader)).or(by_kind)
     }
 
     /// Returns the caller of the call that took longest: a library and a function in it.

@@ -9,6 +9,7 @@ mod bake;
 mod cli;
 mod failure;
 mod files;
+mod how_run;
 mod libraries;
 mod merge;
 mod pack;
@@ -28,11 +29,11 @@ use cli::Mode;
 /// Runs the command. `words` follow the file of this program on the command line: none, or ` kernels audit`.
 pub fn run(options: &Audit, words: &str) -> Result<(), Failure> {
     match &options.mode {
-        None => program::run(&options.run),
-        Some(Mode::Run(run)) => program::run(run),
-        Some(Mode::Merge(merge)) => merge::merge(merge),
+        None => program::run(&options.run, words),
+        Some(Mode::Run(run)) => program::run(run, words),
+        Some(Mode::Merge(merge)) => merge::merge(merge, words),
         Some(Mode::Bake(options)) => bake::bake(options),
-        Some(Mode::Watch(watch)) => watching::watch(&watch.folders),
+        Some(Mode::Watch(watch)) => watching::watch(&watch.folders, words),
         Some(Mode::Pack(pack)) => pack::pack(pack, words),
     }
 }

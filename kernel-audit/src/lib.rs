@@ -22,6 +22,8 @@ mod causes;
 #[cfg(all(feature = "command", target_os = "linux"))]
 pub mod command;
 mod fnv1a;
+#[cfg(all(any(feature = "watch", feature = "command"), target_os = "linux"))]
+mod hang;
 mod kept;
 pub mod preload;
 pub mod record;

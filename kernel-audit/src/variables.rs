@@ -32,14 +32,11 @@ pub const HANG_AFTER: &str = "KERNEL_REGISTRY_AUDIT_HANG_AFTER";
 /// The reaction to a call that hangs: `report` or `abort`.
 pub const ON_HANG: &str = "KERNEL_REGISTRY_AUDIT_ON_HANG";
 
-/// Set if the command ends the program, and writes the report, when Ctrl-C is pressed twice in its terminal.
-pub const CTRL_C: &str = "KERNEL_REGISTRY_AUDIT_CTRL_C";
-
 /// The command's standard output and standard error output, each as the numbers of its device and its inode.
 pub const OUTPUTS: &str = "KERNEL_REGISTRY_AUDIT_OUTPUTS";
 
 /// The address for messages that a process cannot write to such an output: the name of an abstract socket, and a word
-/// with which each message begins. [`SAID`] or [`NO_RECORD`] follows the word.
+/// with which each message begins. [`SAID`], [`NO_RECORD`] or [`HANGS`] follows the word.
 pub const MESSAGES: &str = "KERNEL_REGISTRY_AUDIT_MESSAGES";
 
 /// Marks a message for people.
@@ -47,6 +44,10 @@ pub const SAID: &str = "+";
 
 /// Marks a message that says why a process has no record.
 pub const NO_RECORD: &str = "-";
+
+/// Marks a message on a call that hangs. The number of the process, the time in its record at which the call began, and words for people
+/// follow.
+pub const HANGS: &str = "!";
 
 /// The milliseconds from which a call is recorded as slow, if it is no other kind of event. 10 by default.
 pub const SLOW_MS: &str = "KERNEL_REGISTRY_AUDIT_SLOW_MS";

@@ -1,11 +1,43 @@
 //! Breaks text into lines that fit a terminal.
 
+/// The most characters of a line where the standard error output is no terminal.
+const WIDTH: usize = 100;
+
 /// Returns a text for the standard error output. If that is a terminal, the text is broken into lines that fit.
 pub(crate) fn wrapped_for_terminal(text: &str) -> String {
+    terminal().map_or_else(|| text.to_owned(), |width| wrapped(text, width))
+}
+
+/// Breaks the text of one line, which begins in a column, into lines that all begin there. Spaces at the beginning, as before a
+/// command that people copy, keep the line whole.
+pub(crate) fn hanging(text: &str, column: usize) -> String {
+    let width = terminal().unwrap_or(WIDTH).saturating_sub(column).max(20);
+    if text.starts_with(' ') {
+        return text.to_owned();
+    }
+    let (mut to, mut length) = (String::new(), 0);
+    for word in text.split(' ') {
+        let its = word.chars().count();
+        if length > 0 && length + 1 + its > width {
+            to.push('\n');
+            (0..column).for_each(|_| to.push(' '));
+            length = 0;
+        } else if length > 0 {
+            to.push(' ');
+            length += 1;
+        }
+        to.push_str(word);
+        length += its;
+    }
+    to
+}
+
+/// Returns the width of the standard error output, if that is a terminal.
+fn terminal() -> Option<usize> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: `size` has room for the answer; the call fails if the output is no terminal.
     let is_terminal = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
-    if is_terminal && size.ws_col > 0 { wrapped(text, size.ws_col.into()) } else { text.to_owned() }
+    (is_terminal && size.ws_col > 0).then_some(size.ws_col.into())
 }
 
 /// Breaks lines at spaces so that each has at most `width` characters, where words allow that. The rest of a broken
@@ -53,6 +85,19 @@ mod tests {
     #[test]
     fn broken_lines_are_indented() {
         assert_eq!(wrapped("a call waits\n  for that", 8), "a call\n  waits\n  for\n    that");
+    }
+
+    #[test]
+    fn texts_in_a_column_stay_there() {
+        let text = "a kernel is loaded only when nothing runs on the device, and what runs there may wait for this program";
+        let lines = hanging(text, 10);
+        assert_eq!(lines.split_whitespace().collect::<Vec<_>>(), text.split(' ').collect::<Vec<_>>());
+        assert!(
+            lines.lines().skip(1).all(|line| line.starts_with("          ") && line.len() <= WIDTH),
+            "{lines}"
+        );
+        let command = format!("  kernel-audit {}", "word ".repeat(40));
+        assert_eq!(hanging(&command, 10), command);
     }
 
     #[test]

@@ -17,21 +17,43 @@ pub struct Rule {
     pub because: &'static str,
     /// The change that prevents the wait, in any program.
     pub remedy: &'static str,
+    /// The remedy for people who write no calls of CUDA themselves, if it has other words.
+    pub in_python: Option<&'static str>,
     /// The remedy in a program that uses kernel-registry, if `warm_all` prevents the wait.
     pub warm_all: Option<&'static str>,
+    /// Whether a preload, which loads at the start what an earlier run loaded late, prevents the wait.
+    pub can_be_preloaded: bool,
+}
+
+/// Who is to follow a remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reader {
+    /// The author of a program that uses kernel-registry.
+    KernelRegistry,
+    /// The author of a Python program.
+    Python,
+    /// The author of any other program.
+    Other,
 }
 
 impl Rule {
-    /// Returns the remedy for a program that uses kernel-registry or for another program.
+    /// Returns the remedy in the words of the reader's program.
     ///
     /// ```
-    /// use kernel_registry_cuda::rules::{FREE, LOAD};
+    /// use kernel_registry_cuda::rules::{CONTEXT, LOAD, Reader};
     ///
-    /// assert!(LOAD.remedy_in(true).contains("`warm_all`") && !LOAD.remedy_in(false).contains("`warm_all`"));
-    /// assert_eq!(FREE.remedy_in(true), FREE.remedy);
+    /// assert!(LOAD.remedy_for(Reader::KernelRegistry).contains("`warm_all`"));
+    /// assert!(!LOAD.remedy_for(Reader::Python).contains("cudaFunc"));
+    /// assert_eq!(CONTEXT.remedy_for(Reader::Python), CONTEXT.remedy);
     /// ```
-    pub fn remedy_in(&self, uses_kernel_registry: bool) -> &'static str {
-        self.warm_all.filter(|_| uses_kernel_registry).unwrap_or(self.remedy)
+    pub fn remedy_for(&self, reader: Reader) -> &'static str {
+        let other = match reader {
+            Reader::KernelRegistry => self.warm_all,
+            Reader::Python => self.in_python,
+            Reader::Other => None,
+        };
+        other.unwrap_or(self.remedy)
     }
 }
 

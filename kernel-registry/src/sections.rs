@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use cudarc::driver::{CudaContext, CudaStream};
-use kernel_registry_cuda::rules::{self, Rule};
+use kernel_registry_cuda::rules::{self, Reader, Rule};
 use kernel_registry_cuda::stream_mark;
 
 use crate::driver::ContextId;
@@ -95,7 +95,12 @@ impl State {
 }
 
 fn would_wait(resident: &'static str, call: &'static str, rule: &Rule) -> Box<WouldWait> {
-    Box::new(WouldWait { call, because: rule.because, remedy: rule.remedy_in(true), resident })
+    Box::new(WouldWait {
+        call,
+        because: rule.because,
+        remedy: rule.remedy_for(Reader::KernelRegistry),
+        resident,
+    })
 }
 
 /// Begins a section, and returns its number. Returns `None` if this library is loading in these contexts.

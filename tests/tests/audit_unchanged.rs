@@ -112,9 +112,12 @@ print('not reached')
     let Some(command) = audit(&["--hang-after", "0.2", "--on-hang", "abort"], program) else { return };
     let (output, out, said) = output(command);
     assert_eq!((output.status.code(), &*out), (Some(134), ""), "{said}");
-    assert!(said.contains("HANG: `cuStreamSynchronize`"), "{said}");
-    let (_, report) = said.split_once("AUDIT of process").expect("a report");
-    assert!(report.contains("! HANG at ") && report.contains("has not returned for"), "{report}");
+    let (live, report) = said.split_once("AUDIT of process").expect("a report");
+    assert!(
+        live.contains("kernel-audit: HANG for ") && live.contains("  calls   `cuStreamSynchronize`\n"),
+        "{said}"
+    );
+    assert!(report.contains("! HANG at ") && report.contains(": explained above\n"), "{report}");
     assert!(
         report.contains(", ended by `--on-hang abort`\n") && !report.contains("said to be ready"),
         "{report}"
@@ -134,10 +137,14 @@ print('done')
     let (_, out, said) = output(command);
     assert_eq!(out, "done");
     let (_, report) = said.split_once("AUDIT of process").expect("a report");
-    assert!(report.contains("! WAIT at ") && report.contains(" s and then returned: "), "{report}");
+    assert!(report.contains("! WAIT at ") && report.contains(": explained above\n"), "{report}");
     assert!(!report.contains("HANG") && !report.contains("never said to be ready"), "{report}");
     let page = fs::read_to_string(page).expect("a page");
-    assert!(page.contains("The program waited: <code>cuStreamSynchronize</code>"), "{page}");
+    assert!(
+        page.contains("The program waited for ")
+            && page.contains("<dd><code>cuStreamSynchronize</code></dd>"),
+        "{page}"
+    );
     assert!(!page.contains("hung") && !page.contains("kernel_registry_audit_ready"), "{page}");
 }
 

@@ -8,12 +8,13 @@ use kernel_registry_command::terminal;
 use super::cli::Merge;
 use super::failure::Failure;
 use super::files::is_output;
+use super::how_run::HowRun;
 use super::preload;
 use super::process::{Audit, record_files};
 use crate::preload::Preload;
 
 /// Reports on the records of earlier programs.
-pub(crate) fn merge(options: &Merge) -> Result<(), Failure> {
+pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     if let (Some(path), None) =
         (options.records.iter().find(|path| is_preload(path)), &options.reports.record)
     {
@@ -35,7 +36,8 @@ pub(crate) fn merge(options: &Merge) -> Result<(), Failure> {
     }
     files.sort();
     files.dedup();
-    let audit = Audit::read(files)?;
+    let mut audit = Audit::read(files)?;
+    audit.run = HowRun::new(words);
     let merges_preloads = earlier != Preload::default();
     options.reports.write(&audit, earlier, merges_preloads)?;
     if audit.processes.is_empty() && !merges_preloads {

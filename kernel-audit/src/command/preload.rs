@@ -327,7 +327,9 @@ pub(crate) fn write(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Resul
     let (done, failed): (Vec<_>, Vec<_>) = all.iter().partition(|event| event.result == 0);
     if !done.is_empty() {
         let took: u64 = done.iter().map(|event| event.took).sum();
-        writeln!(f, "  {} x preloaded, {} in all", done.len(), Time(took))?;
+        let none_late = process.report.ready.is_some() && process.findings().next().is_none();
+        let late = if none_late { "; nothing was loaded late" } else { "" };
+        writeln!(f, "  {} x preloaded, {} in all{late}", done.len(), Time(took))?;
     }
     for event in failed.iter().take(LISTED) {
         let image = if event.image.is_empty() { String::new() } else { format!(", {}", event.image) };

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use kernel_registry_command::Failure as Shared;
 
 use crate::command::failure::Failure;
+use crate::command::how_run::HowRun;
 use crate::command::symbols;
 use crate::record::{Event, Kind, LARGEST, Report, open_plain, read};
 use crate::{Cause, causes};
@@ -26,12 +27,24 @@ pub(crate) struct Audit {
     pub(crate) copies: BTreeSet<PathBuf>,
     /// Whether a file says that processes are ready (`--ready-file`).
     pub(crate) has_ready_file: bool,
-    /// Whether the program's hangs were explained in the same terminal when they happened.
-    pub(crate) was_said: bool,
+    /// The hangs that were explained in the same terminal when they happened.
+    pub(crate) said: HashSet<HangKey>,
+    /// Whether hangs of several processes were explained together when they happened.
+    pub(crate) was_together: bool,
+    /// How the program was run.
+    pub(crate) run: HowRun,
     /// Whether a process is ended when a call hangs (`--on-hang abort`).
     pub(crate) hangs_end: bool,
     /// Whether Ctrl-C ended the program and its children.
     pub(crate) was_interrupted: bool,
+}
+
+/// The process of a hang, and when the call began.
+pub(crate) type HangKey = (u32, u64);
+
+/// Returns the key of an event that is a hang.
+pub(crate) fn hang_key(process: &Process, event: &Event) -> Option<HangKey> {
+    (event.kind == Kind::Hang).then_some((process.report.process, event.begun))
 }
 
 /// A process that called the driver.
@@ -95,7 +108,15 @@ impl Audit {
     }
 
     pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
-        self.processes.iter().flat_map(|process| &process.report.events)
+        self.of_processes(|report| &report.events).map(|(_, event)| event)
+    }
+
+    /// Returns a list of all reports, each event with its process.
+    pub(crate) fn of_processes(
+        &self,
+        list: fn(&Report) -> &Vec<Event>,
+    ) -> impl Iterator<Item = (&Process, &Event)> {
+        self.processes.iter().flat_map(move |its| list(&its.report).iter().map(move |event| (its, event)))
     }
 
     /// Returns what ended a process that did not end by itself, or the ways in which it may have ended.

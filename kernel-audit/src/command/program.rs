@@ -4,14 +4,17 @@
 //! then in the driver. Each process writes a record.
 
 mod front;
+mod hangs;
 mod messages;
 mod signals;
 pub(crate) mod trust;
 mod usage;
 
+use std::collections::HashSet;
 use std::env;
+use std::ffi::OsString;
 use std::fs;
-use std::io::{self, ErrorKind, IsTerminal};
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -23,18 +26,22 @@ use kernel_registry_command::{Failure as Shared, terminal, with_causes};
 use kernel_registry_cuda::SharedObject;
 
 use self::front::Front;
+use self::hangs::Hangs;
 use self::messages::Messages;
 use self::trust::{absolute, followed};
 use super::bake;
 use super::cli::Run;
 use super::failure::Failure;
+use super::how_run::HowRun;
 use super::libraries;
 use super::preload;
 use super::process::{self, Audit, Own, record_files};
+use super::report::words::short;
 use super::together::{self, Running};
 use crate::variables;
 
-pub(crate) fn run(options: &Run) -> Result<(), Failure> {
+/// Runs a program. `words` follow the file of this program on the command line.
+pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
     usage::check(options)?;
     options.reports.can_be_written()?;
     let Some((program, arguments)) = terminal::program(&options.command)? else { return Ok(()) };
@@ -103,9 +110,6 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
         command.env("ASAN_OPTIONS", Front::asan_options());
     }
     let own = Own::after(&records, front.run());
-    if io::stderr().is_terminal() {
-        command.env(variables::CTRL_C, "1");
-    }
     // Without a socket, processes only count the messages that they cannot write.
     let mut messages = Messages::new().ok();
     command.envs(messages.iter().flat_map(Messages::variables));
@@ -117,25 +121,36 @@ pub(crate) fn run(options: &Run) -> Result<(), Failure> {
     let mut running =
         command.spawn().map_err(|error| Shared::NotRun { program: program.clone(), source: error })?;
     signals::program_runs(running.id(), blocked);
-    let mut processes = Running::follow_program(records.clone(), own.clone());
-    let (status, messages) = thread::scope(|scope| {
+    let mut run = HowRun::new(words);
+    run.tool += if options.sim { " --sim" } else { "" };
+    run.program = short(&quoted(&options.command));
+    (run.records, run.is_preloaded) = (options.reports.record.is_some(), given.is_some());
+    let mut processes = Running::follow_program(records.clone(), own.clone(), run.clone());
+    let mut hangs = Hangs { records: records.clone(), own: own.clone(), run, said: HashSet::new() };
+    let mut was_together = false;
+    let status = thread::scope(|scope| {
         let (running_still, has_ended) = mpsc::channel::<()>();
-        let looks = scope.spawn(move || {
+        let (messages, hangs, was_together) = (&mut messages, &mut hangs, &mut was_together);
+        scope.spawn(move || {
             while has_ended.recv_timeout(together::STEP) == Err(RecvTimeoutError::Timeout) {
-                messages.iter_mut().for_each(Messages::say);
-                processes.look().into_iter().for_each(terminal::say);
+                messages.iter_mut().for_each(|messages| hangs.say(messages.say()));
+                if let Some(hangs) = processes.look() {
+                    *was_together = true;
+                    terminal::say(hangs);
+                }
             }
-            messages
         });
         let status = signals::wait(&mut running);
         drop(running_still);
-        (status, looks.join().unwrap_or_default())
+        status
     });
     let was_interrupted = signals::program_has_ended();
     let status = status.map_err(|error| Shared::Output { source: error })?;
 
+    messages.iter_mut().for_each(|messages| hangs.say(messages.say()));
     let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| own.has(path)))?;
-    (audit.was_said, audit.was_interrupted) = (true, was_interrupted);
+    (audit.said, audit.run, audit.was_interrupted) = (hangs.said, hangs.run, was_interrupted);
+    audit.was_together = was_together;
     audit.left_out.extend(messages.map(Messages::without_record).unwrap_or_default());
     audit.hangs_end = options.on_hang == "abort";
     audit.has_ready_file = options.ready_file.is_some();
@@ -164,6 +179,16 @@ fn remove_mark(file: &Path) -> Result<(), Failure> {
         }
         _ => Err(Failure::NoMark { path: file.to_owned() }),
     }
+}
+
+/// Returns a command line that a shell splits into these words.
+fn quoted(words: &[OsString]) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:=@%+,".contains(&byte);
+    let quote = |word: &OsString| match word.to_string_lossy() {
+        word if !word.is_empty() && word.bytes().all(is_plain) => word.into_owned(),
+        word => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the exit code of a program as shells do: 128 and the signal's number, if a signal ended it.

@@ -1,7 +1,7 @@
 //! Finds hangs across processes that work together, such as the ranks of a job: which processes cannot go on, and which
 //! may wait for these.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,12 @@ use std::time::Duration;
 
 use kernel_registry_image::readable;
 
+use crate::command::how_run::HowRun;
 use crate::command::process::{Own, Process, record_files, with_names};
 use crate::command::report::comparison::names;
+use crate::command::report::hang;
 use crate::command::report::words::{Time, caller, paragraph, subject};
+use crate::hang::Lines;
 use crate::record::{Event, Report, Tail};
 use crate::rules::{self, LOCKED, SYNCHRONIZE};
 
@@ -25,15 +28,16 @@ const PROCESSES: usize = 8;
 pub(crate) struct Together<'a> {
     /// The processes that have not ended.
     processes: Vec<&'a Process>,
+    run: &'a HowRun,
 }
 
 impl<'a> Together<'a> {
-    pub(crate) fn find(processes: &'a [Process]) -> Option<Self> {
+    pub(crate) fn find(processes: &'a [Process], run: &'a HowRun) -> Option<Self> {
         let mut processes: Vec<_> = processes.iter().filter(|process| !process.report.ended).collect();
         let hangs = processes.iter().any(|process| worst_hang(process).is_some());
         // Processes that keep the others waiting come first.
         processes.sort_by_key(|process| (!cannot_go_on(process), worst_hang(process).is_none()));
-        (hangs && processes.len() > 1).then_some(Together { processes })
+        (hangs && processes.len() > 1).then_some(Together { processes, run })
     }
 }
 
@@ -53,7 +57,7 @@ fn cannot_go_on(process: &Process) -> bool {
     worst_hang(process).is_some_and(waits_for_device)
 }
 
-impl fmt::Display for Together<'_> {
+impl<'a> fmt::Display for Together<'a> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stuck = || self.processes.iter().copied().filter(|process| cannot_go_on(process));
         let count = self.processes.len();
@@ -76,11 +80,10 @@ impl fmt::Display for Together<'_> {
         if count > PROCESSES {
             writeln!(f, "  and {} more", count - PROCESSES)?;
         }
-        let remedies: BTreeSet<_> = stuck().filter_map(worst_hang).map(|hang| &*hang.remedy).collect();
-        remedies
-            .iter()
-            .filter(|remedy| !remedy.is_empty())
-            .try_for_each(|remedy| paragraph(f, &format!("  Remedy: {remedy}.")))
+        let hang_of = |process: &'a Process| Some((process, worst_hang(process)?));
+        let Some((process, hang)) = stuck().find_map(hang_of) else { return Ok(()) };
+        let cures = hang::lines(process, hang, self.run).0.cures;
+        write!(f, "{}", Lines { cures, ..Lines::default() })
     }
 }
 
@@ -117,6 +120,7 @@ pub(crate) struct Running {
     /// other commands run the processes. The ranks of other commands are followed, too, because they can keep the
     /// program waiting.
     own: Option<Own>,
+    run: HowRun,
     followed: HashMap<PathBuf, Followed>,
     /// Records of processes that had ended before the first look.
     earlier: HashSet<PathBuf>,
@@ -173,13 +177,13 @@ fn is_mapped(maps: &Path, inode: u64) -> bool {
 
 impl Running {
     /// Follows the processes of a program that this command runs.
-    pub(crate) fn follow_program(records: PathBuf, own: Own) -> Self {
-        Running { folders: vec![records], own: Some(own), ..Running::default() }
+    pub(crate) fn follow_program(records: PathBuf, own: Own, run: HowRun) -> Self {
+        Running { folders: vec![records], own: Some(own), run, ..Running::default() }
     }
 
     /// Follows processes that other commands run.
-    pub(crate) fn follow_others(folders: Vec<PathBuf>) -> Self {
-        Running { folders, ..Running::default() }
+    pub(crate) fn follow_others(folders: Vec<PathBuf>, run: HowRun) -> Self {
+        Running { folders, run, ..Running::default() }
     }
 
     /// Returns the number of processes that had ended before the first look.
@@ -230,7 +234,7 @@ impl Running {
         if hangs.is_subset(&self.said) {
             return None;
         }
-        let together = Together::find(&processes)?.to_string();
+        let together = Together::find(&processes, &self.run)?.to_string();
         self.said.extend(hangs);
         Some(together)
     }

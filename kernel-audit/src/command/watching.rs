@@ -7,11 +7,13 @@ use std::{mem, thread};
 use kernel_registry_command::{Failure as Shared, terminal};
 
 use super::failure::Failure;
+use super::how_run::HowRun;
 use super::report::words::processes as processes_in_words;
 use super::together::{self, Running};
 
 /// Reports hangs of running processes, until all have ended.
-pub(crate) fn watch(folders: &[PathBuf]) -> Result<(), Failure> {
+/// `words` follow the file of this program on the command line.
+pub(crate) fn watch(folders: &[PathBuf], words: &str) -> Result<(), Failure> {
     if let Some(path) = folders.iter().find(|path| !path.is_dir()).cloned() {
         return Err(if path.exists() {
             Failure::WatchesFile { path }
@@ -19,7 +21,7 @@ pub(crate) fn watch(folders: &[PathBuf]) -> Result<(), Failure> {
             Shared::Missing { path }.into()
         });
     }
-    let mut processes = Running::follow_others(folders.to_vec());
+    let mut processes = Running::follow_others(folders.to_vec(), HowRun::new(words));
     let mut is_first = true;
     loop {
         if let Some(hangs) = processes.look() {

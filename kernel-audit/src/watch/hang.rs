@@ -20,16 +20,15 @@ use crate::record::{Kind, RawEvent, Slot};
 use crate::watch::caller::Caller;
 use crate::watch::known::handles;
 use crate::watch::process::locked::Locked;
-use crate::watch::process::say::say;
+use crate::watch::process::say::say_hang;
 use crate::watch::process::threads;
 use crate::watch::record::launches::{self, Stream};
 use crate::watch::record::recording::{
-    self, NewEvent, nanoseconds, now, samples_run_short, write_event, write_return, write_sample,
+    self, NewEvent, nanoseconds, now, samples_run_short, write_event, write_sample,
 };
 use crate::watch::record::slots;
 use crate::watch::record::{call, ready};
-use crate::{environment, variables};
-use explanation::{Explanation, HangingCall};
+use explanation::HangingCall;
 
 /// How often the watching thread looks at the calls in progress.
 const STEP: Duration = Duration::from_millis(50);
@@ -109,9 +108,6 @@ struct Hang {
     call: Seen,
     since: Instant,
     event: &'static RawEvent,
-    explanation: Explanation,
-    /// The stack of the thread, in lines.
-    stack: String,
 }
 
 /// The calls that hang now.
@@ -119,13 +115,12 @@ static HANGS: Locked<Vec<Hang>> = Locked::new();
 
 /// Records how long calls have been hanging, and which of them have returned.
 fn look_again() {
-    HANGS.lock().retain(|Hang { slot, call, since, event, explanation, stack }| {
+    HANGS.lock().retain(|Hang { slot, call, since, event }| {
         let goes_on = Seen::in_slot(slot) == *call;
         if goes_on {
             event.took.store(nanoseconds(since.elapsed()), Ordering::Relaxed);
         } else {
-            let took = Duration::from_nanos(event.took.load(Ordering::Relaxed));
-            write_return(event, &format!("{}{stack}", explanation.afterwards(took)));
+            event.has_returned.store(1, Ordering::Release);
         }
         goes_on
     });
@@ -191,18 +186,20 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
     let subject = slot.subject.load(Ordering::Relaxed);
     let (stream, thread) = (slot.stream.load(Ordering::Relaxed), slot.thread.load(Ordering::Relaxed));
     let (name, kernel) = (call::name(hook), handles::name_of(subject));
+    let Caller { library, name: caller, stack } = stack::capture(slot, call::address(hook));
     let explanation = explanation::explain(&HangingCall {
         name,
         kernel: kernel.as_deref(),
         is_loaded: slot.loads.load(Ordering::Relaxed) == 0,
         stream,
         thread,
+        caller: &caller,
         others: &others(thread),
     });
-    let Caller { library, name: caller, stack } = stack::capture(slot, call::address(hook));
     let stack: String = stack.lines().map(|frame| format!("\n    at {frame}")).collect();
-    let text = format!("{}{stack}", explanation.so_far(waited));
+    let text = format!("{}{explanation}{stack}", explanation.lines.stored());
     let took = nanoseconds(waited);
+    let begun = now().saturating_sub(took);
     let (image, of_kernel) = handles::image_of(subject).unwrap_or_default();
     let loading = handles::find_loading(thread).unwrap_or_default();
     let (subject, origin) =
@@ -216,28 +213,26 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
         bytes: loading.bytes,
         image: &image,
         origin: &origin,
-        begun: now().saturating_sub(took),
+        begun,
         took,
         result: CUresult::CUDA_ERROR_NOT_READY as u32,
         is_finding: true,
         rule: explanation.rule,
         resident: &explanation.resident,
-        remedy: &explanation.remedy,
+        remedy: &explanation.lines.cures.concat(),
         library: &library,
         caller: &caller,
         text: &text,
         ..NewEvent::default()
     });
-    // The message comes after the event, because a message can take a while.
-    say(&format!("HANG: {text}"));
-    if environment::variable(variables::CTRL_C).is_some() {
-        say("press Ctrl-C twice to end the program with a report");
-    }
+    // The message comes after the event, because the command reads the record, and because a message can take a while.
+    let words = format!("HANG for {:.1} s:\n{}", waited.as_secs_f64(), explanation.lines);
+    say_hang(begun, &format!("{}{explanation}{stack}", words.trim_end()));
     if Audit::chosen().on_hang == OnHang::Abort {
         process::abort();
     }
     if let Some(event) = event {
-        HANGS.lock().push(Hang { slot, call, since, event, explanation, stack });
+        HANGS.lock().push(Hang { slot, call, since, event });
     }
 }
 

@@ -2,7 +2,15 @@
 
 use super::Rule;
 
-const RULE: Rule = Rule { name: "", calls: &[], because: "", remedy: "", warm_all: None };
+const RULE: Rule = Rule {
+    name: "",
+    calls: &[],
+    because: "",
+    remedy: "",
+    in_python: None,
+    warm_all: None,
+    can_be_preloaded: false,
+};
 
 /// A kernel is loaded by its first launch, or by a call. Calls like `cuKernelGetFunction` wait if the context does not
 /// have the kernel's library yet. If the context has the library, or the call is given a function of a module, only the
@@ -39,6 +47,10 @@ pub const LOAD: Rule = Rule {
         "call `warm_all` before work starts that does not end; kernels that are not registered need one call of \
          `cuKernelGetFunction` or `cuModuleGetFunction` each",
     ),
+    in_python: Some(
+        "use this operation once, with the same types and shapes, before work starts that does not end",
+    ),
+    can_be_preloaded: true,
     ..RULE
 };
 
@@ -49,6 +61,10 @@ pub const MODULE: Rule = Rule {
     because: "a module is loaded only when nothing runs on the device",
     remedy: "load all modules, and compile what is compiled at run time, before work starts that does not end; or load it with \
              `cuLibraryLoadData`, which does not wait if loading is lazy",
+    in_python: Some(
+        "use this operation once, with the same types and shapes, before work starts that does not end",
+    ),
+    can_be_preloaded: true,
     ..RULE
 };
 
@@ -58,6 +74,10 @@ pub const LIBRARY: Rule = Rule {
     calls: &["cuLibraryLoadData", "cuLibraryLoadFromFile"],
     because: "with eager loading, a library is loaded only when nothing runs on the device",
     remedy: "load all libraries before work starts that does not end, or set `CUDA_MODULE_LOADING=LAZY`",
+    in_python: Some(
+        "use this operation once, with the same types and shapes, before work starts that does not end; or set `CUDA_MODULE_LOADING=LAZY`",
+    ),
+    can_be_preloaded: true,
     ..RULE
 };
 
@@ -68,6 +88,8 @@ pub const LATE_LIBRARY: Rule = Rule {
     because: "loading it waits for nothing on the device, but takes time",
     remedy: "load all libraries, and compile what is compiled at run time, before the program is ready; machine code for its GPUs \
              needs no compiler",
+    in_python: Some("use this operation once before the program is ready"),
+    can_be_preloaded: true,
     ..RULE
 };
 
@@ -77,6 +99,8 @@ pub const LIBRARY_IN_CONTEXT: Rule = Rule {
     calls: &["cuLibraryGetModule", "cuLibraryGetGlobal"],
     because: "with lazy loading, a context gets a library only when nothing runs on the device",
     remedy: "call `cuLibraryGetModule`, or load one of its kernels, in each context before work starts that does not end",
+    in_python: Some("use this operation once on each GPU before work starts that does not end"),
+    can_be_preloaded: true,
     ..RULE
 };
 
@@ -90,6 +114,10 @@ pub const STACK: Rule = Rule {
     warm_all: Some(
         "call `warm_all` before work starts that does not end; never lower the stack limit after it",
     ),
+    in_python: Some(
+        "use this operation once, with the same types and shapes, before work starts that does not end",
+    ),
+    can_be_preloaded: true,
     ..RULE
 };
 
@@ -117,6 +145,10 @@ pub const PRINTF: Rule = Rule {
     because: "the first launch of a kernel with printf or assert waits until nothing runs on the device",
     remedy: "launch any kernel that contains printf before work starts that does not end; setting the buffer's size does not help",
     warm_all: Some("call `warm_all` before work starts that does not end"),
+    in_python: Some(
+        "use this operation once, with the same types and shapes, before work starts that does not end",
+    ),
+    can_be_preloaded: true,
     ..RULE
 };
 
@@ -126,6 +158,10 @@ pub const MALLOC: Rule = Rule {
     because: "the first launch of a kernel with malloc waits until nothing runs on the device",
     remedy: "launch any kernel that contains malloc before work starts that does not end; setting the heap's size does not help",
     warm_all: Some("call `warm_all` before work starts that does not end"),
+    in_python: Some(
+        "use this operation once, with the same types and shapes, before work starts that does not end",
+    ),
+    can_be_preloaded: true,
     ..RULE
 };
 
@@ -177,6 +213,9 @@ pub const FREE: Rule = Rule {
     ],
     because: "memory is freed only when nothing runs on the device",
     remedy: "free it later, or with `cuMemFreeAsync`, which does not wait and also takes what `cuMemAlloc` gave",
+    in_python: Some(
+        "keep the array or tensor until that work has ended, and empty no cache of memory meanwhile",
+    ),
     ..RULE
 };
 
@@ -220,6 +259,9 @@ pub const SYNCHRONIZE: Rule = Rule {
     because: "it waits for the work that it was asked to wait for",
     remedy: "find out why that work does not end: what runs on the device may wait for a kernel, a copy or a word that comes \
              later in this thread",
+    in_python: Some(
+        "find out why that work does not end: it may wait for something that comes later in this thread",
+    ),
     ..RULE
 };
 
@@ -260,6 +302,7 @@ pub const LEGACY_STREAM: Rule = Rule {
     calls: &["cuMemcpyHtoD", "cuMemcpyDtoH", "cuMemcpyDtoD", "cuMemsetD32"],
     because: "the legacy default stream, in which synchronous copies are too, and blocking streams wait for each other",
     remedy: "use streams that were made with `CU_STREAM_NON_BLOCKING`, and asynchronous copies",
+    in_python: Some("use streams of your own and copies that do not block"),
     ..RULE
 };
 

@@ -1,7 +1,7 @@
 //! Runs the stages of a warm-up in order, in the thread that calls the driver.
 
 use kernel_registry_cuda::prime::Primed;
-use kernel_registry_cuda::rules::{self, Rule};
+use kernel_registry_cuda::rules::{self, Reader, Rule};
 
 use super::error::WarmError;
 use super::failure::Cause;
@@ -43,7 +43,7 @@ impl Work<'_> {
         if let Some(wait) = &self.job.beside
             && let Some((call, rule)) = self.first_change(&pending)?
         {
-            let (because, remedy) = (rule.because, rule.remedy_in(true));
+            let (because, remedy) = (rule.because, rule.remedy_for(Reader::KernelRegistry));
             return Err(WarmError::WouldWait(Box::new(WouldWait {
                 call,
                 because,

@@ -168,7 +168,6 @@ static int wrong;
 static void *blocks(void *none) {
     sigset_t all;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, 0);
     struct timespec moment = {0, 1000000};
     while (!ended) { burn(3); int got = sigtimedwait(&all, 0, &moment); if (got > 0 && got != SIGCHLD) wrong = got; }
     return 0;
@@ -198,7 +197,12 @@ int main(int count, char **words) {
         execl(words[0], words[0], next, NULL);
     }
     pthread_t threads[3];
+    /* The thread blocks all from its beginning: between a look at what it blocks and a signal it could begin to. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_create(&threads[0], 0, blocks, 0);
+    pthread_sigmask(SIG_SETMASK, &before, 0);
     pthread_create(&threads[1], 0, has_small_stack, 0);
     pthread_create(&threads[2], 0, keeps_error, 0);
     for (int i = 0; i < 100; i++) {

@@ -88,7 +88,7 @@ fn the_report_on_many_events_is_short_and_counts_what_it_leaves_out() {
     let findings = number_before(said, " findings: calls that were late");
     assert_eq!(listed + number_before(said, " more findings"), findings, "{said}");
     assert!(late.contains("load      cuLaunchKernel           kernel_") && before.contains(" more events, "));
-    assert!(said.contains("Remedy: run each operation once before work starts that does not end"), "{said}");
+    assert!(said.contains("Remedy: use this operation once"), "{said}");
 
     // Findings come first, and a line of its own counts the kernels that are not shown.
     let (_, kernels) = said.split_once("AFTER READY  KERNEL\n").expect("a table of kernels");

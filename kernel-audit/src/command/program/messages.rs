@@ -11,6 +11,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use kernel_registry_command::terminal;
 
+use super::hangs::Told;
 use crate::variables;
 
 /// The receiver of messages: a socket that processes reach whatever their user and their root folder are.
@@ -48,25 +49,28 @@ impl Messages {
         ]
     }
 
-    /// Prints the messages that have arrived.
-    pub(crate) fn say(&mut self) {
+    /// Prints the messages that have arrived, and returns those on hangs.
+    pub(super) fn say(&mut self) -> Vec<Told> {
+        let mut hangs = Vec::new();
         let mut bytes = vec![0; 1 << 16];
         while let Ok(length) = self.socket.recv(&mut bytes) {
             let text = String::from_utf8_lossy(&bytes[..length]);
             let Some(message) = text.strip_prefix(&self.word) else { continue };
             if let Some(said) = message.strip_prefix(variables::SAID) {
                 terminal::say(said);
+            } else if let Some(hang) = message.strip_prefix(variables::HANGS) {
+                hangs.extend(Told::read(hang));
             } else if let Some(why) = message.strip_prefix(variables::NO_RECORD)
                 && self.without_record.len() < MOST
             {
                 self.without_record.push(why.to_owned());
             }
         }
+        hangs
     }
 
     /// Returns a sentence for each process without a record, once the program has ended.
-    pub(crate) fn without_record(mut self) -> Vec<String> {
-        self.say();
+    pub(crate) fn without_record(self) -> Vec<String> {
         self.without_record
     }
 }

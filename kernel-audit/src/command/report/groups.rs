@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::command::process::is_late;
+use crate::causes::is_preloadable;
+use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::words::milliseconds;
 use crate::record::{Event, Kind};
 
@@ -30,50 +31,67 @@ impl<'a> Group<'a> {
         Group { name, times: 0, total: 0, longest: 0, late: 0 }
     }
 
-    fn add(&mut self, event: &Event) {
+    fn add(&mut self, event: &Event, is_late: bool) {
         self.times += 1;
         self.total = self.total.saturating_add(event.took);
         self.longest = self.longest.max(event.took);
-        self.late += usize::from(is_late(event));
+        self.late += usize::from(is_late);
     }
 
     /// Sums up events, whatever their names.
     pub(crate) fn sum(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let mut sum = Group::empty("");
-        events.into_iter().for_each(|event| sum.add(event));
+        events.into_iter().for_each(|event| sum.add(event, is_late(event)));
         sum
     }
 }
 
 /// Sums up loads of kernels by kernel.
-pub(crate) fn kernels<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Group<'a>> {
-    sums(events.filter(|event| event.kind == Kind::Load), |event| &event.subject)
+pub(crate) fn kernels(audit: &Audit) -> Vec<Group<'_>> {
+    sums(loading(audit).filter(|(_, event)| event.bytes == 0 && loads_kernel(event)), |event| &event.subject)
 }
 
 /// Sums up calls that loaded something, or were refused, by library.
-pub(crate) fn libraries<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Group<'a>> {
-    sums(loading(events), |event| &event.library)
+pub(crate) fn libraries(audit: &Audit) -> Vec<Group<'_>> {
+    sums(loading(audit).filter(has_library), |event| &event.library)
 }
 
 /// Sums up calls that loaded something, or were refused, by function. Functions of stripped libraries have no names,
 /// and are left out.
-pub(crate) fn callers<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Group<'a>> {
-    sums(loading(events).filter(|event| event.caller != event.library), |event| &event.caller)
+pub(crate) fn callers(audit: &Audit) -> Vec<Group<'_>> {
+    let is_named = |(_, event): &(_, &Event)| event.caller != event.library;
+    sums(loading(audit).filter(has_library).filter(is_named), |event| &event.caller)
 }
 
-fn loading<'a>(events: impl Iterator<Item = &'a Event>) -> impl Iterator<Item = &'a Event> {
-    let loads =
-        |kind| matches!(kind, Kind::Load | Kind::Image | Kind::Compile | Kind::Resize | Kind::Refused);
-    events.filter(move |event| loads(event.kind) && !event.library.is_empty())
+fn has_library((_, event): &(&Process, &Event)) -> bool {
+    !event.library.is_empty()
+}
+
+fn loads_kernel(event: &Event) -> bool {
+    matches!(event.kind, Kind::Load | Kind::Hang)
+}
+
+/// Returns the calls that load something, each with its process: also those that never returned from it.
+fn loading(audit: &Audit) -> impl Iterator<Item = (&Process, &Event)> {
+    let loads = |event: &Event| match event.kind {
+        Kind::Hang => event.is_endless() && is_preloadable(event) && !event.subject.is_empty(),
+        kind => matches!(kind, Kind::Load | Kind::Image | Kind::Compile | Kind::Resize | Kind::Refused),
+    };
+    audit.of_processes(|report| &report.events).filter(move |(_, event)| loads(event))
 }
 
 /// Sums up events by a key. Groups with calls after the program was ready come first, then groups with the longest
 /// total time.
-fn sums<'a>(events: impl Iterator<Item = &'a Event>, key: impl Fn(&'a Event) -> &'a str) -> Vec<Group<'a>> {
+fn sums<'a>(
+    events: impl Iterator<Item = (&'a Process, &'a Event)>,
+    key: impl Fn(&'a Event) -> &'a str,
+) -> Vec<Group<'a>> {
     let mut groups = HashMap::new();
-    for event in events {
+    for (process, event) in events {
         let name = key(event);
-        groups.entry(name).or_insert(Group::empty(name)).add(event);
+        let hung_late =
+            event.kind == Kind::Hang && process.report.ready.is_some_and(|ready| event.begun >= ready);
+        groups.entry(name).or_insert(Group::empty(name)).add(event, is_late(event) || hung_late);
     }
     let mut groups: Vec<_> = groups.into_values().collect();
     groups.sort_by(|a, b| (b.late > 0, b.total).cmp(&(a.late > 0, a.total)).then(a.name.cmp(b.name)));

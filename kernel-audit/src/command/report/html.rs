@@ -1,5 +1,6 @@
 //! Writes the report as a page of HTML.
 
+mod lines;
 mod summary;
 mod timeline;
 
@@ -8,14 +9,15 @@ use std::fmt::{self, Write as _};
 
 use kernel_registry_image::readable;
 
-use self::summary::code;
+use self::lines::{code, write_lines};
 use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::comparison::{self, compare_kernels};
 use crate::command::report::groups::{self, Group};
+use crate::command::report::hang;
 use crate::command::report::page::{Cell, Page, Table, Text};
 use crate::command::report::stretches;
-use crate::command::report::words::{self, Time, explanation_and_stack, processes, short, subject};
-use crate::record::{Event, Kind, Report};
+use crate::command::report::words::{self, Time, processes, short, subject};
+use crate::record::{Event, Kind};
 
 /// The most processes whose timelines are drawn.
 const TIMELINES: usize = 8;
@@ -68,9 +70,9 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
     if audit.processes.len() > 1 {
         write_comparison(page, audit)?;
     }
-    write_groups(page, "Kernels that were loaded", "Kernel", groups::kernels(audit.events()))?;
-    write_groups(page, "Libraries that loaded something", "Library", groups::libraries(audit.events()))?;
-    write_groups(page, "Functions that loaded something", "Function", groups::callers(audit.events()))?;
+    write_groups(page, "Kernels that were loaded", "Kernel", groups::kernels(audit))?;
+    write_groups(page, "Libraries that loaded something", "Library", groups::libraries(audit))?;
+    write_groups(page, "Functions that loaded something", "Function", groups::callers(audit))?;
     let others: Vec<_> = find_events(audit, |event| !event.is_finding && event.kind != Kind::Hang);
     if !others.is_empty() {
         page.write_str("<h2>Other calls</h2>\n")?;
@@ -81,7 +83,7 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
 
 /// Writes the preloads. Failed preloads come first, with the reason.
 fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
-    let mut all: Vec<_> = with_processes(audit, |report| &report.preloaded).collect();
+    let mut all: Vec<_> = audit.of_processes(|report| &report.preloaded).collect();
     if all.is_empty() {
         return Ok(());
     }
@@ -100,15 +102,7 @@ fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
 
 /// Finds events of all processes, each with its process.
 fn find_events(audit: &Audit, which: impl Fn(&Event) -> bool) -> Vec<(&Process, &Event)> {
-    with_processes(audit, |report| &report.events).filter(|(_, event)| which(event)).collect()
-}
-
-fn with_processes(
-    audit: &Audit,
-    list: fn(&Report) -> &Vec<Event>,
-) -> impl Iterator<Item = (&Process, &Event)> {
-    let with = |process| move |event| (process, event);
-    audit.processes.iter().flat_map(move |process| list(&process.report).iter().map(with(process)))
+    audit.of_processes(|report| &report.events).filter(|(_, event)| which(event)).collect()
 }
 
 fn write_hangs(page: &mut String, audit: &Audit) -> fmt::Result {
@@ -120,9 +114,11 @@ fn write_hangs(page: &mut String, audit: &Audit) -> fmt::Result {
     for (process, event) in hangs.iter().take(HANGS) {
         let (call, name, at) = (Text(&event.call), Text(&process.name), Time(event.begun));
         writeln!(page, "<h3><code>{call}</code> in {name}, thread {}, since {at}</h3>", event.thread)?;
-        let (explained, stack) = explanation_and_stack(event);
-        let explained: Vec<_> = explained.into_iter().map(code).collect();
-        writeln!(page, "<p class=\"explained\">{}</p>", explained.join("<br>"))?;
+        let (lines, rest) = hang::lines(process, event, &audit.run);
+        let (details, stack): (Vec<_>, Vec<_>) = rest.into_iter().partition(|line| !line.starts_with(' '));
+        write_lines(page, &lines)?;
+        let details: Vec<_> = details.into_iter().map(code).collect();
+        writeln!(page, "<p class=\"faint\">{}</p>", details.join("<br>"))?;
         if !stack.is_empty() {
             writeln!(
                 page,

@@ -42,8 +42,8 @@ pub(crate) fn text(audit: &Audit) -> String {
             .collect(),
         left_out: &audit.left_out,
         kernels: compare_kernels(audit).iter().map(kernel).collect(),
-        libraries: groups::libraries(audit.events()),
-        callers: groups::callers(audit.events()),
+        libraries: groups::libraries(audit),
+        callers: groups::callers(audit),
     };
     let mut text = serde_json::to_string_pretty(&report).unwrap_or_default();
     text.push('\n');

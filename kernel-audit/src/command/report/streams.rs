@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::command::process::Process;
-use crate::record::Activity;
+use crate::record::{Activity, Report};
 
 /// Launches in a stream between two times, in nanoseconds.
 #[derive(Clone, Copy)]
@@ -33,4 +33,16 @@ pub(crate) fn launches(process: &Process) -> BTreeMap<u64, Vec<Launches<'_>>> {
 /// Returns the name of a stream, such as `stream 0x2000`.
 pub(crate) fn name(stream: u64) -> String {
     if stream == 0 { "default stream".to_owned() } else { format!("stream {stream:#x}") }
+}
+
+/// Returns the handle at the end of `.. stream 0x20`.
+pub(crate) fn in_words(words: &str) -> Option<u64> {
+    let handle = words.rsplit_once("stream 0x")?.1.split(' ').next()?;
+    u64::from_str_radix(handle, 16).ok()
+}
+
+/// Returns when launches in a stream were counted last before a time.
+pub(crate) fn last_launch(report: &Report, stream: u64, before: u64) -> Option<u64> {
+    let mut samples = report.activity.iter().rev();
+    samples.find(|sample| sample.stream == stream && sample.at <= before).map(|sample| sample.at)
 }

@@ -7,14 +7,16 @@ use kernel_registry_command::many;
 use kernel_registry_image::readable;
 
 use crate::causes;
+use crate::causes::is_preloadable;
 use crate::command::preload;
-use crate::command::process::{Audit, Process, is_late};
+use crate::command::process::{Audit, Process, hang_key, is_late};
 use crate::command::report::comparison::{self, compare_kernels};
 use crate::command::report::compiled;
 use crate::command::report::groups::{self, Group};
+use crate::command::report::hang;
 use crate::command::report::stretches;
 use crate::command::report::words::{
-    NOTHING_SEEN, Time, caller, explanation_and_stack, paragraph, processes, short, subject, while_resident,
+    NOTHING_SEEN, Time, caller, paragraph, processes, short, subject, while_resident,
 };
 use crate::command::together::Together;
 use crate::record::{Event, Kind};
@@ -26,10 +28,6 @@ const LISTED: usize = 40;
 const LISTED_OF_EACH: usize = 4;
 /// The most hangs of each process that are explained.
 const HANGS: usize = 5;
-/// The lines of an explanation that say what is wrong and what to do.
-const CAUSE_AND_REMEDY: usize = 2;
-/// The most frames of a stack that are shown.
-const FRAMES: usize = 5;
 /// The most lines of a table.
 const LINES: usize = 10;
 /// The remedy for late loads in programs that nobody can change.
@@ -63,18 +61,19 @@ impl fmt::Display for Audit {
             )?;
         }
         if self.events().count() > HANDFUL {
-            table(f, "KERNEL", &groups::kernels(self.events()))?;
-            table(f, "LIBRARY THAT CALLED", &groups::libraries(self.events()))?;
-            table(f, "FUNCTION THAT CALLED", &groups::callers(self.events()))?;
+            table(f, "KERNEL", &groups::kernels(self))?;
+            table(f, "LIBRARY THAT CALLED", &groups::libraries(self))?;
+            table(f, "FUNCTION THAT CALLED", &groups::callers(self))?;
         }
         if self.processes.len() > 1 {
             write_comparison(f, self)?;
         }
-        if let Some(together) = Together::find(&self.processes) {
+        if let Some(together) = Together::find(&self.processes, &self.run).filter(|_| !self.was_together) {
             write!(f, "\n{together}")?;
         }
         let is_load = |event: &Event| matches!(event.kind, Kind::Load | Kind::Image | Kind::Compile);
-        if self.events().any(|event| is_load(event) && is_late(event)) {
+        let is_said = self.events().any(|event| event.kind == Kind::Hang && is_preloadable(event));
+        if !is_said && self.events().any(|event| is_load(event) && is_late(event)) {
             let is_preloaded = self.processes.iter().any(|process| !process.report.preloaded.is_empty());
             paragraph(f, if is_preloaded { RECORD_MORE } else { RECORD_IT })?;
         }
@@ -101,14 +100,16 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
         report.calls
     )?;
     for event in hangs.iter().take(HANGS) {
-        write_hang(f, event, audit.was_said)?;
+        write_hang(f, audit, process, event)?;
     }
     if hangs.len() > HANGS {
         writeln!(f, "! and {}; `--json` has all", many(hangs.len() - HANGS, "more hang"))?;
     }
     for cause in causes([report]) {
         paragraph(f, &format!("! {}.", with_signatures(&cause.to_string())))?;
-        if let Some(remedy) = cause.remedy() {
+        // A hang has said it.
+        let is_said = |remedy: &str| hangs.iter().any(|hang| *hang.remedy == *remedy);
+        if let Some(remedy) = cause.remedy().filter(|remedy| !is_said(remedy)) {
             paragraph(f, &format!("  Remedy: {remedy}."))?;
         }
     }
@@ -160,25 +161,16 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
     Ok(())
 }
 
-/// Writes the explanation of a hang, and the beginning of the thread's stack. If the hang was explained before, writes
-/// only the cause and the remedy.
-fn write_hang(f: &mut fmt::Formatter<'_>, event: &Event, was_said: bool) -> fmt::Result {
-    let (mut explained, mut stack) = explanation_and_stack(event);
-    if was_said {
-        explained.truncate(CAUSE_AND_REMEDY);
-        stack.clear();
-    }
+/// Explains a hang. If the hang was explained when it happened, only says which it was.
+fn write_hang(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, event: &Event) -> fmt::Result {
     let what = if event.is_endless() { "HANG" } else { "WAIT" };
-    writeln!(f, "! {what} at {}, for {}:", Time(event.begun), Time(event.took))?;
-    for line in explained {
-        paragraph(f, &format!("  {}", with_signatures(line)))?;
+    write!(f, "! {what} at {}, for {}", Time(event.begun), Time(event.took))?;
+    if hang_key(process, event).is_some_and(|key| audit.said.contains(&key)) {
+        let place =
+            if event.caller.is_empty() { String::new() } else { format!(", in {}", caller(&event.caller)) };
+        return writeln!(f, "{place}: explained above");
     }
-    let mut lines = stack.into_iter();
-    lines.by_ref().take(FRAMES).try_for_each(|frame| writeln!(f, "{frame}"))?;
-    match lines.count() {
-        0 => Ok(()),
-        more => writeln!(f, "    and {}; `--json` has all", many(more, "more frame")),
-    }
+    write!(f, "\n{}", hang::in_words(process, event, &audit.run))
 }
 
 /// Returns a text with the kernels' names in it, which are between backticks, as in C++.

@@ -20,9 +20,48 @@ pub(crate) fn subject(event: &Event) -> String {
     }
 }
 
-/// Splits the text of a hang into the sentences that explain the hang, and the stack of its thread.
-pub(crate) fn explanation_and_stack(hang: &Event) -> (Vec<&str>, Vec<&str>) {
-    hang.text.lines().partition(|line| !line.starts_with(' '))
+/// Returns a kernel's name as short as people read it: without the type of its result; if it is long, without the types of parameters, and
+/// without template arguments.
+pub(crate) fn brief(symbol: &str) -> String {
+    const LONG: usize = 60;
+    let name = readable(symbol);
+    if name == symbol {
+        return name;
+    }
+    let name = name.strip_prefix("void ").unwrap_or(&name);
+    let is_long = |name: &str| name.chars().count() > LONG;
+    let mut short = name.to_owned();
+    for brackets in [('(', ')'), ('<', '>')] {
+        if is_long(&short) {
+            short = without_contents(&short, brackets);
+        }
+    }
+    short
+}
+
+/// Replaces the contents of the outermost brackets by two points. Keeps the name of the anonymous namespace, which is in brackets, too.
+fn without_contents(name: &str, (open, close): (char, char)) -> String {
+    const ANONYMOUS: &str = "(anonymous namespace)";
+    let (mut to, mut depth, mut rest) = (String::new(), 0_u32, name);
+    while let Some(next) = rest.chars().next() {
+        let length =
+            if depth == 0 && rest.starts_with(ANONYMOUS) { ANONYMOUS.len() } else { next.len_utf8() };
+        let (text, after) = rest.split_at(length);
+        rest = after;
+        if text.starts_with(close) && length == 1 {
+            depth = depth.saturating_sub(1);
+        }
+        if depth == 0 {
+            to.push_str(text);
+        }
+        if text.starts_with(open) && length == 1 {
+            if depth == 0 {
+                to.push_str("..");
+            }
+            depth += 1;
+        }
+    }
+    to
 }
 
 /// Returns a separator and the resident kernel that a call would have waited for. Returns an empty text if there is
@@ -72,4 +111,23 @@ pub(crate) const NOTHING_SEEN: &str = "no call to the driver was seen, because t
 /// Writes a text in lines that fit the terminal.
 pub(crate) fn paragraph(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     writeln!(f, "{}", wrapped_for_terminal(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_to_what_people_read() {
+        assert_eq!(brief("late"), "late");
+        assert_eq!(brief("_Z4latei"), "late(int)");
+        let long = "at::(anonymous namespace)::fill<4, at::Functor<float>, std::array<char*, 1>>(int, at::Functor<float>)";
+        let cut = without_contents(long, ('(', ')'));
+        assert_eq!(cut, "at::(anonymous namespace)::fill<4, at::Functor<float>, std::array<char*, 1>>(..)");
+        assert_eq!(without_contents(&cut, ('<', '>')), "at::(anonymous namespace)::fill<..>(..)");
+        for odd in ["a>b(", ")(", "operator<(int)", "f(("] {
+            without_contents(odd, ('(', ')'));
+            without_contents(odd, ('<', '>'));
+        }
+    }
 }

@@ -1,10 +1,11 @@
-//! Explains in sentences why a call has not returned: first the cause, then the remedy, then details.
+//! Explains why a call has not returned: first the lines that people read first, then details.
 
 use std::fmt;
-use std::time::Duration;
 
 use kernel_registry_cuda::rules::{self, Rule};
 
+use crate::causes::reader;
+use crate::hang::Lines;
 use crate::watch::hang::{busy, unloaded};
 use crate::watch::known::handles;
 use crate::watch::record::launches::{Stream, WAIT};
@@ -19,51 +20,31 @@ pub(super) struct HangingCall<'a> {
     pub(super) is_loaded: bool,
     pub(super) stream: u64,
     pub(super) thread: u32,
+    /// The function that made the call.
+    pub(super) caller: &'a str,
     /// The other threads that are in a call, each with the name of its call.
     pub(super) others: &'a [(u32, &'static str)],
 }
 
 pub(super) struct Explanation {
-    /// The call, and its thread.
-    call: String,
-    why: String,
-    pub(super) remedy: String,
+    /// What people read first, without the place.
+    pub(super) lines: Lines,
     details: Vec<String>,
     pub(super) rule: Option<&'static Rule>,
     /// The name of a kernel that runs meanwhile, or an empty text.
     pub(super) resident: String,
 }
 
-impl Explanation {
-    /// Returns the explanation of a call that has been waiting for this time.
-    pub(super) fn so_far(&self, waited: Duration) -> String {
-        let Explanation { call, why, .. } = self;
-        format!("{call}, has not returned for {:.1} s: {why}.{self}", waited.as_secs_f64())
-    }
-
-    /// Returns the explanation of a call that waited for this time, and then returned.
-    pub(super) fn afterwards(&self, waited: Duration) -> String {
-        let Explanation { call, why, .. } = self;
-        format!("{call}, waited {:.2} s and then returned: {why}.{self}", waited.as_secs_f64())
-    }
-}
-
-/// Writes the remedy and the details.
+/// Writes the details.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.remedy.is_empty() {
-            write!(f, "\nRemedy: {}.", self.remedy)?;
-        }
-        if !self.details.is_empty() {
-            write!(f, "\n{}.", self.details.join(". "))?;
-        }
-        Ok(())
+        self.details.iter().try_for_each(|detail| write!(f, "\n{detail}."))
     }
 }
 
 /// Asks the driver which streams are busy, and explains the call.
 pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
-    let HangingCall { name, kernel, is_loaded, stream, thread, others } = *call;
+    let HangingCall { name, kernel, is_loaded, stream, thread, caller, others } = *call;
     let busy = busy::find_beside_hang();
     let streams = busy.as_deref().unwrap_or_default();
     let mut rules: Vec<_> = rules::of(name, is_loaded).collect();
@@ -74,39 +55,50 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
     let waits_for_its_own = taken.as_ref().is_some_and(|taken| taken.thread == thread);
     let mut waits: Vec<_> = unloaded.into_iter().chain(taken.map(|taken| taken.to_string())).collect();
     let waits_for_work = rules.is_empty() || rules.contains(&&rules::SYNCHRONIZE);
-    let why = if (waits_for_work || waits_for_its_own) && !waits.is_empty() {
+    let mut why = if (waits_for_work || waits_for_its_own) && !waits.is_empty() {
         // The call only waits for work that would otherwise end.
         rules = vec![&rules::LOAD];
         waits.remove(0)
     } else if !rules.is_empty() {
         let because: Vec<_> = rules.iter().map(|rule| rule.because).collect();
-        let running: Vec<_> = streams.iter().map(|stream| busy::in_words(stream, "waits", "runs")).collect();
-        let running = if running.is_empty() { String::new() } else { format!("; {}", running.join(", ")) };
-        format!("{}{running}", because.join("; or "))
+        because.join("; or ")
     } else if streams.iter().any(|busy| stream > 0 && busy.handle == stream) {
         "its own stream is busy".to_owned()
     } else {
         "no rule says that it waits for kernels".to_owned()
     };
+    let waits_for_device = |rule: &&&Rule| ![rules::SYNCHRONIZE, rules::LOCKED].contains(rule);
+    if !streams.is_empty() && rules.iter().any(|rule| waits_for_device(&rule)) {
+        why += ". If what runs there waits for this program, both wait for ever";
+    }
 
     let about = kernel.map(|kernel| format!(" for `{kernel}`")).unwrap_or_default();
-    let mut details = waits;
-    if kernel.is_some() {
-        let loaded = if is_loaded { "The kernel is loaded" } else { "The kernel was not loaded before" };
-        details.push(loaded.to_owned());
-    }
-    match &busy {
-        None => details.push("The driver does not answer which streams are busy".to_owned()),
-        Some(busy) if busy.is_empty() => details.push("No stream that was used is busy".to_owned()),
-        Some(busy) => details.extend(busy.iter().map(last_launched)),
-    }
+    let loaded = match kernel {
+        Some(_) if !is_loaded => ", which was not loaded before",
+        _ => "",
+    };
+    let mut details = vec![format!("It is thread {thread} that hangs")];
+    details.extend(waits);
+    let beside = match &busy {
+        None => vec!["the driver does not answer which streams are busy".to_owned()],
+        Some(busy) if busy.is_empty() => vec!["no stream that was used is busy".to_owned()],
+        Some(busy) => {
+            details.extend(busy.iter().map(last_launched));
+            busy.iter().map(|stream| busy::in_words(stream, "waits", "runs")).collect()
+        }
+    };
     details.extend(others.iter().map(|(its, call)| format!("Thread {its} is in `{call}` meanwhile")));
-    let remedies: Vec<_> =
-        rules.iter().map(|rule| rule.remedy_in(recording::uses_kernel_registry())).collect();
+    let reader = reader(caller, recording::uses_kernel_registry());
+    let mut remedies: Vec<_> = rules.iter().map(|rule| rule.remedy_for(reader)).collect();
+    remedies.dedup();
     Explanation {
-        call: format!("`{name}`{about}, in thread {thread}"),
-        why,
-        remedy: remedies.join("; or "),
+        lines: Lines {
+            place: caller.to_owned(),
+            called: format!("`{name}`{about}{loaded}"),
+            beside,
+            why,
+            cures: vec![remedies.join("; or ")],
+        },
         details,
         rule: rules.first().copied(),
         resident: streams.iter().find_map(|stream| handles::name_of(stream.kernel)).unwrap_or_default(),

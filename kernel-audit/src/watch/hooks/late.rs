@@ -5,6 +5,7 @@ use cudarc::driver::sys::CUresult;
 use kernel_registry_cuda::OnWait;
 use kernel_registry_cuda::rules::{self, Rule};
 
+use crate::causes::reader;
 use crate::record::Kind;
 use crate::watch::caller::Caller;
 use crate::watch::hang::waits;
@@ -60,7 +61,8 @@ pub(super) fn make_call(
 
 /// Says that a call is refused, and returns the result of the call.
 pub(super) fn refusal(rule: &Rule, section: &ActiveSection, words: &str) -> CUresult {
-    let (because, remedy) = (rule.because, rule.remedy_in(recording::uses_kernel_registry()));
+    let reader = reader("", recording::uses_kernel_registry());
+    let (because, remedy) = (rule.because, rule.remedy_for(reader));
     say(&format!(
         "REFUSED while kernel `{}` is resident: {words}: {because}. Remedy: {remedy}.",
         section.kernel

@@ -33,6 +33,15 @@ pub(crate) fn say(text: &str) {
     }
 }
 
+/// Says that a call hangs since this time of the record. If a command runs the program, the command says it, because it can name
+/// more than this process, and says what it cannot read in the record with these words.
+pub(crate) fn say_hang(begun: u64, words: &str) {
+    let message = format!("{} {begun}\n{words}", std::process::id());
+    if !send(variables::HANGS, &message) {
+        say(words);
+    }
+}
+
 /// Tells the command that this process has no record, and why.
 pub(crate) fn tell_of_no_record(why: &str) {
     send(variables::NO_RECORD, why);

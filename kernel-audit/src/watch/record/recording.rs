@@ -361,17 +361,6 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     Some(event)
 }
 
-/// Records that a call which was reported as hanging has returned, with a new explanation if there is room for it.
-pub(crate) fn write_return(hang: &RawEvent, text: &str) {
-    let stored = Text::default();
-    write(record(), &stored, text);
-    let offset = stored.0.into_inner();
-    if offset > 0 {
-        hang.text.0.store(offset, Ordering::Relaxed);
-    }
-    hang.has_returned.store(1, Ordering::Release);
-}
-
 /// Records how many kernels were launched in a stream.
 pub(crate) fn write_sample(at: u64, stream: u64, launches: u32, kernel: &str) {
     let record = record();

@@ -2,16 +2,17 @@
 
 use std::fmt::{self, Write as _};
 
-use kernel_registry_command::many;
-use kernel_registry_image::readable;
-
+use super::lines::{code, write_lines};
 use crate::Cause;
 use crate::command::process::{Audit, is_late};
 use crate::command::report::groups::Group;
-use crate::command::report::page::{self, Text};
+use crate::command::report::hang;
+use crate::command::report::page::Text;
 use crate::command::report::words::{NOTHING_SEEN, Time, processes, short};
 use crate::record::{Event, Kind, PTX, Report};
 use crate::rules;
+use kernel_registry_command::many;
+use kernel_registry_image::readable;
 
 /// The most causes that the summary names.
 const CAUSES: usize = 3;
@@ -44,16 +45,14 @@ fn write(to: &mut String, audit: &Audit) -> fmt::Result {
 
 /// Writes what is wrong, and what to do, in two sentences for each cause. The hang comes first.
 fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
-    let mut hangs: Vec<_> = audit.events().filter(|event| event.kind == Kind::Hang).collect();
-    hangs.sort_by_key(|hang| hang.has_returned);
-    if let [hang, others @ ..] = &*hangs {
-        let cause = hang.text.lines().next().unwrap_or_default();
+    let all = audit.of_processes(|report| &report.events);
+    let mut hangs: Vec<_> = all.filter(|(_, event)| event.kind == Kind::Hang).collect();
+    hangs.sort_by_key(|(_, hang)| hang.has_returned);
+    if let [(process, hang), others @ ..] = &*hangs {
         let did = if hang.is_endless() { "hung" } else { "waited" };
-        writeln!(to, "<p class=\"bad\">The program {did}: {}</p>", code(cause))?;
-        if !hang.remedy.is_empty() {
-            what_to_do(to, &hang.remedy)?;
-        }
-        let endless = others.iter().filter(|other| other.is_endless()).count();
+        writeln!(to, "<p class=\"bad\">The program {did} for {}.</p>", Time(hang.took))?;
+        write_lines(to, &hang::lines(process, hang, &audit.run).0)?;
+        let endless = others.iter().filter(|(_, other)| other.is_endless()).count();
         for (count, did) in
             [(endless, "did not return either"), (others.len() - endless, "waited long, and then returned")]
         {
@@ -172,9 +171,4 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         }
     }
     writeln!(to, "</ul>")
-}
-
-/// Formats text as HTML, with code between backticks, and in the code kernels' names as in C++.
-pub(super) fn code(text: &str) -> String {
-    page::with_code(text, readable)
 }

@@ -5,13 +5,15 @@
 
 mod axis;
 mod bars;
+mod beside;
 mod launches;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use self::axis::{NAMES, Span, WIDTH, x};
+use self::axis::{NAMES, NARROWEST, Span, WIDTH, x};
 use self::bars::{Bar, Look, bars};
+use self::beside::Mark;
 use crate::command::process::{Audit, Process};
 use crate::command::report::page::Text;
 use crate::command::report::streams::{self, Launches};
@@ -40,6 +42,7 @@ pub(super) const LEGEND: &str = "\
 <li><svg aria-hidden=\"true\"><defs><pattern id=\"hatch\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" \
 patternTransform=\"rotate(45)\"><line class=\"hatching\" x2=\"0\" y2=\"5\"/></pattern></defs>\
 <rect class=\"hang\" x=\"1\" y=\"1\" width=\"22\" height=\"14\"/></svg>call that did not return in time</li>
+<li><svg aria-hidden=\"true\"><rect class=\"resident\" width=\"24\" height=\"16\"/></svg>kernel that runs while a call hangs</li>
 <li><svg aria-hidden=\"true\"><line class=\"ready\" x1=\"12\" x2=\"12\" y2=\"16\"/></svg>the program was ready</li>
 </ul>
 <p class=\"faint\">Point at a bar for details. Bars too narrow to be seen alone are drawn as one.</p>
@@ -52,13 +55,15 @@ struct Lane<'a> {
     events: Vec<Span<'a>>,
     /// The launches, if the lane is a stream.
     launches: Vec<Launches<'a>>,
+    /// What stands beside hangs.
+    marks: Vec<Mark>,
     /// When the process was ready, if the lane is a process.
     ready: Option<u64>,
 }
 
 impl Lane<'_> {
     fn count(&self) -> usize {
-        self.events.len() + self.launches.len()
+        self.events.len() + self.launches.len() + self.marks.len()
     }
 }
 
@@ -66,15 +71,26 @@ impl Lane<'_> {
 pub(super) fn draw_process(process: &Process) -> String {
     let report = &process.report;
     let end = end(process);
-    let mut threads = BTreeMap::<u32, Vec<Span<'_>>>::new();
+    let mut beside = beside::beside(process);
+    let mut threads = BTreeMap::<u32, Lane<'_>>::new();
     for event in drawn(process) {
-        threads.entry(event.thread).or_default().push(Span::new(event, 0));
+        threads.entry(event.thread).or_default().events.push(Span::new(event, 0));
     }
-    let lane = |(thread, events)| Lane { name: format!("thread {thread}"), events, ..Lane::default() };
-    let mut lanes = bounded(threads.into_iter().map(lane).collect(), LANES, "threads");
-    let lane = |(stream, launches)| Lane { name: streams::name(stream), launches, ..Lane::default() };
-    let streams = streams::launches(process).into_iter().map(lane).collect();
-    lanes.extend(bounded(streams, LANES, "streams"));
+    for (thread, marks) in beside.threads {
+        threads.entry(thread).or_default().marks = marks;
+    }
+    let named = |(thread, lane)| Lane { name: format!("thread {thread}"), ..lane };
+    let mut lanes = bounded(threads.into_iter().map(named).collect(), LANES, "threads");
+    let mut of_streams = BTreeMap::<u64, Lane<'_>>::new();
+    for (stream, launches) in streams::launches(process) {
+        let marks = beside.streams.remove(&stream).unwrap_or_default();
+        of_streams.insert(stream, Lane { launches, marks, ..Lane::default() });
+    }
+    for hang in process.of_kind(Kind::Hang).filter(|hang| hang.stream > 0) {
+        of_streams.entry(hang.stream).or_default().events.push(Span::new(hang, 0));
+    }
+    let named = |(stream, lane)| Lane { name: streams::name(stream), ..lane };
+    lanes.extend(bounded(of_streams.into_iter().map(named).collect(), LANES, "streams"));
     draw(&format!("Timeline of {}", process.name), &lanes, end, report.ready)
 }
 
@@ -85,7 +101,7 @@ pub(super) fn draw_processes<'a>(audit: &'a Audit) -> String {
         name: process.name.clone(),
         events: drawn(process).map(|event| Span::new(event, process.offset)).collect(),
         ready: process.ready_at(),
-        launches: Vec::new(),
+        ..Lane::default()
     };
     let lanes = bounded(audit.processes.iter().map(lane).collect(), PROCESSES, "processes");
     draw("Timeline of all processes", &lanes, end, None)
@@ -121,6 +137,7 @@ fn bounded<'a>(lanes: Vec<Lane<'a>>, room: usize, of: &str) -> Vec<Lane<'a>> {
     for lane in others {
         shared.events.extend(lane.events);
         shared.launches.extend(lane.launches);
+        shared.marks.extend(lane.marks);
     }
     shared.launches.sort_by_key(|launches| launches.from);
     own.push(shared);
@@ -212,6 +229,17 @@ fn write_lane(svg: &mut String, lane: &Lane<'_>, top: f64, end: u64) -> fmt::Res
         Text(&lane.name),
         NAMES + WIDTH
     )?;
+    for Mark { from, to, class, title } in &lane.marks {
+        let (from, to) = (x(*from, end), x(*to, end));
+        writeln!(
+            svg,
+            "<rect class=\"{class}\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}</title></rect>",
+            top + 1.0,
+            (to - from).max(NARROWEST),
+            LANE - 2.0,
+            Text(title)
+        )?;
+    }
     for bar in bars(&lane.events, end) {
         write_bar(svg, &bar, top)?;
     }
