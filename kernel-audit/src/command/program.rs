@@ -36,7 +36,6 @@ use super::how_run::HowRun;
 use super::libraries;
 use super::preload;
 use super::process::{self, Audit, Own, record_files};
-use super::report::words::short;
 use super::together::{self, Running};
 use crate::variables;
 
@@ -123,8 +122,9 @@ pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
     signals::program_runs(running.id(), blocked);
     let mut run = HowRun::new(words);
     run.tool += if options.sim { " --sim" } else { "" };
-    run.program = short(&quoted(&options.command));
-    (run.records, run.is_preloaded) = (options.reports.record.is_some(), given.is_some());
+    run.program = quoted(&options.command);
+    run.record = options.reports.record.as_ref().map(|file| quoted(&[file.into()]));
+    run.is_preloaded = given.is_some();
     let mut processes = Running::follow_program(records.clone(), own.clone(), run.clone());
     let mut hangs = Hangs { records: records.clone(), own: own.clone(), run, said: HashSet::new() };
     let mut was_together = false;

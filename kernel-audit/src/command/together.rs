@@ -7,13 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kernel_registry_image::readable;
-
 use crate::command::how_run::HowRun;
 use crate::command::process::{Own, Process, record_files, with_names};
 use crate::command::report::comparison::names;
 use crate::command::report::hang;
-use crate::command::report::words::{Time, caller, paragraph, subject};
+use crate::command::report::words::{Time, brief, caller, paragraph, subject};
 use crate::hang::Lines;
 use crate::record::{Event, Report, Tail};
 use crate::rules::{self, LOCKED, SYNCHRONIZE};
@@ -33,7 +31,11 @@ pub(crate) struct Together<'a> {
 
 impl<'a> Together<'a> {
     pub(crate) fn find(processes: &'a [Process], run: &'a HowRun) -> Option<Self> {
-        let mut processes: Vec<_> = processes.iter().filter(|process| !process.report.ended).collect();
+        // A launcher calls the driver, and launches nothing.
+        let takes_part =
+            |process: &&Process| !process.report.activity.is_empty() || worst_hang(process).is_some();
+        let mut processes: Vec<_> =
+            processes.iter().filter(|process| !process.report.ended).filter(takes_part).collect();
         let hangs = processes.iter().any(|process| worst_hang(process).is_some());
         // Processes that keep the others waiting come first.
         processes.sort_by_key(|process| (!cannot_go_on(process), worst_hang(process).is_none()));
@@ -91,7 +93,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
     write!(f, "  {}: ", process.name)?;
     let Some(hang) = worst_hang(process) else {
         return match process.report.activity.last() {
-            Some(last) => writeln!(f, "in no call that hangs; launched `{}` last", readable(&last.kernel)),
+            Some(last) => writeln!(f, "in no call that hangs; launched `{}` last", brief(&last.kernel)),
             None => writeln!(f, "in no call that hangs; launched nothing"),
         };
     };
@@ -101,7 +103,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
     }
     write!(f, " for {}", Time(hang.took))?;
     if hang.waits_for_resident() {
-        write!(f, ", while `{}` runs", readable(&hang.resident))?;
+        write!(f, ", while `{}` runs", brief(&hang.resident))?;
     }
     if !hang.caller.is_empty() {
         write!(f, ", by {}", caller(&hang.caller))?;

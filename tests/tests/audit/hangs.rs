@@ -186,7 +186,7 @@ fn ranks_that_hang_are_explained_together_while_they_do() {
         ", while `persistent` runs",
         "  rank 0: in `cuStreamSynchronize` for ",
         ", while `all_reduce` runs",
-        "  cure    without a change to the program: run it with what this run records\n            ",
+        "  cure    without a change to the program: load at the start what this run records\n            ",
     ] {
         assert!(said.contains(line), "{line}: {said}");
     }

@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn a_run_that_records_is_not_recorded_again() {
-        let run = HowRun { tool: "kernel-audit".into(), records: true, ..HowRun::default() };
+        let run =
+            HowRun { tool: "kernel-audit".into(), record: Some("x.preload".into()), ..HowRun::default() };
         assert_eq!(lines_of(&run).cures[0].matches("--record").count(), 0);
         let run = HowRun { is_preloaded: true, ..HowRun::default() };
         assert!(lines_of(&run).cures[0].contains("--record late.preload --preload late.preload python3"));
