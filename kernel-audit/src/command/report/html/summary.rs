@@ -1,9 +1,11 @@
 //! Writes the beginning of the page, for readers who do not know how CUDA loads kernels.
 
+use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
 use super::lines::{code, write_lines};
 use crate::Cause;
+use crate::causes::is_preloadable;
 use crate::command::process::{Audit, is_late};
 use crate::command::report::groups::Group;
 use crate::command::report::hang;
@@ -47,7 +49,8 @@ fn write(to: &mut String, audit: &Audit) -> fmt::Result {
 fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
     let all = audit.of_processes(|report| &report.events);
     let mut hangs: Vec<_> = all.filter(|(_, event)| event.kind == Kind::Hang).collect();
-    hangs.sort_by_key(|(_, hang)| hang.has_returned);
+    // A call that a preload prevents keeps the others waiting.
+    hangs.sort_by_key(|(_, hang)| (hang.has_returned, !is_preloadable(hang)));
     if let [(process, hang), others @ ..] = &*hangs {
         let did = if hang.is_endless() { "hung" } else { "waited" };
         writeln!(to, "<p class=\"bad\">The program {did} for {}.</p>", Time(hang.took))?;
@@ -61,10 +64,11 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
             }
         }
     }
+    let mut said: HashSet<&str> = hangs.iter().map(|(_, hang)| &*hang.remedy).collect();
     let causes = audit.causes();
     for cause in causes.iter().take(CAUSES) {
         writeln!(to, "<p class=\"bad\">{}.</p>", code(&cause.to_string()))?;
-        if let Some(remedy) = cause.remedy() {
+        if let Some(remedy) = cause.remedy().filter(|remedy| said.insert(remedy)) {
             what_to_do(to, remedy)?;
         }
     }
