@@ -34,7 +34,7 @@ enum Chore {
     Api(api::Options),
     /// Build for arm64 Linux, and run the tests there by qemu
     Arm64(arm64::Options),
-    /// Write the README and the guides as a book (mdBook) to target/book/html
+    /// Write the README and the pages as a book (mdBook) to target/book/html, and check its links
     Book,
     /// Pack the programs and tests that need a GPU, with a script, for a machine with a GPU and without Rust
     Bundle(bundle::Options),
