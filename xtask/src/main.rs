@@ -1,6 +1,7 @@
 //! Development chores, run with `cargo xtask NAME`; `cargo xtask help` lists them.
 
 mod api;
+mod archive;
 mod arm64;
 mod book;
 mod bundle;
@@ -8,10 +9,12 @@ mod check;
 mod corpus;
 mod cudarc;
 mod device_launch;
+mod docs_rs;
 mod driver_tests;
 mod fuzz;
 mod imports;
 mod memory;
+mod notices;
 mod package;
 mod prebuilt;
 mod release;
@@ -32,6 +35,8 @@ enum Chore {
     Adopt,
     /// Write the public API of each library to docs/api, or compare it with the committed text
     Api(api::Options),
+    /// Make the wheel, and a tarball for each command that `cargo binstall` installs
+    Archives(archive::Options),
     /// Build for arm64 Linux, and run the tests there by qemu
     Arm64(arm64::Options),
     /// Write the README and the pages as a book (mdBook) to target/book/html, and check its links
@@ -56,7 +61,7 @@ enum Chore {
     /// Make the committed prebuilt images, or compare them with their sources
     Prebuilt(prebuilt::Options),
     /// Check everything, with nothing left out: what to run before a release
-    ReleaseCheck,
+    ReleaseCheck(release::Options),
     /// Run the record crates, a program's registry, the simulated driver and the stress test under the address and
     /// leak sanitizers
     Sanitize,
@@ -72,6 +77,7 @@ fn main() -> ExitCode {
     let done = match Chore::parse() {
         Chore::Adopt => cudarc::adopt(),
         Chore::Api(options) => api::api(&options),
+        Chore::Archives(options) => archive::archives(&options.target),
         Chore::Arm64(options) => arm64::arm64(&options),
         Chore::Book => book::book(),
         Chore::Bundle(options) => bundle::bundle(&options),
@@ -83,7 +89,7 @@ fn main() -> ExitCode {
         Chore::Miri => memory::miri(),
         Chore::Package => package::package(),
         Chore::Prebuilt(options) => prebuilt::prebuilt(&options),
-        Chore::ReleaseCheck => release::release_check(),
+        Chore::ReleaseCheck(options) => release::release_check(&options),
         Chore::Sanitize => memory::sanitize(),
         Chore::Wheel(options) => wheel::wheel(&options),
         Chore::Windows(options) => windows::windows(&options),
