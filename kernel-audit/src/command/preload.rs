@@ -309,7 +309,8 @@ fn sizes(event: &Event, is_late: bool) -> Sizes {
     sizes
 }
 
-/// Returns why a late load cannot be preloaded. Returns `None` for other events.
+/// Returns why a late load cannot be preloaded. Returns `None` for other events, also for a call that hangs because of
+/// another one's load.
 fn why_not(event: &Event) -> Option<String> {
     let is_load = matches!(event.kind, Kind::Load | Kind::Image)
         || matches!(event.kind, Kind::Refused | Kind::Hang)
@@ -317,7 +318,8 @@ fn why_not(event: &Event) -> Option<String> {
     let image = if event.image.is_empty() { String::new() } else { format!(" of {}", event.image) };
     const WHY: &str =
         "its image was loaded from a file by its name, or with options, or no copy of it could be kept";
-    is_load.then(|| format!("{}{image}: {WHY}", readable(&subject(event))))
+    let subject = subject(event);
+    (is_load && !subject.is_empty()).then(|| format!("{}{image}: {WHY}", readable(&subject)))
 }
 
 /// Writes what was preloaded in a process, and what was not.
@@ -350,5 +352,15 @@ mod tests {
         let mut preload = Preload::default();
         preload.add("library 1 2 0x3 /no/such/file".parse().unwrap(), Some("kernel"));
         assert!(needed(&preload).prime.is_nothing());
+    }
+
+    #[test]
+    fn a_call_that_hangs_because_of_another_load_loads_nothing() {
+        let hang = |subject: &str| {
+            let (subject, rule) = (subject.into(), rules::LOAD.name.into());
+            Event { kind: Kind::Hang, subject, rule, ..Event::default() }
+        };
+        assert_eq!(why_not(&hang("")), None);
+        assert!(why_not(&hang("late")).is_some_and(|why| why.starts_with("late: ")));
     }
 }
