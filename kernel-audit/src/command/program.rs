@@ -6,6 +6,7 @@
 mod front;
 mod hangs;
 mod messages;
+mod python;
 mod signals;
 pub(crate) mod trust;
 mod usage;
@@ -107,6 +108,9 @@ pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
     if records_compiled || given.as_ref().is_some_and(|given| !given.compiled.is_empty()) {
         command.env("LD_PRELOAD", front.put_before_all(&needed[..1])?);
         command.env("ASAN_OPTIONS", Front::asan_options());
+    }
+    if options.on_hang == "abort" && !python::all_frames_are_read(program) && !python::chooses_itself() {
+        command.env(python::FAULTHANDLER, "1");
     }
     let own = Own::after(&records, front.run());
     // Without a socket, processes only count the messages that they cannot write.

@@ -96,6 +96,30 @@ fn a_slow_call_names_the_kernel_that_it_waited_for() {
     assert!(said.contains("while `spin` was resident"), "{said}");
 }
 
+/// The audit reads the lines of all threads in CPython 3.11 and 3.12. Other versions write these themselves.
+#[test]
+fn a_hang_that_ends_a_python_program_comes_with_its_lines() {
+    needs_python!();
+    let options = ["--hang-after", "0.2", "--on-hang", "abort"];
+    let (output, _) = audit(&options, &["python3", "tests/audit_terminal/hangs.py", "alone"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(128 + 6), "{said}");
+    assert!(said.contains("hangs.py:62") || said.contains("hangs.py\", line 62 in"), "{said}");
+}
+
+#[test]
+fn python_is_told_to_write_its_lines_only_where_a_hang_ends_it() {
+    let value = |options: &[&str], users: Option<&str>| {
+        let mut command = simulated();
+        command.env_remove("PYTHONFAULTHANDLER").envs(users.map(|value| ("PYTHONFAULTHANDLER", value)));
+        let output = command.args(options).args(["sh", "-c", "echo \"${PYTHONFAULTHANDLER-none}\""]).output();
+        text(&output.expect("it runs").stdout).to_owned()
+    };
+    assert_eq!(value(&["--on-hang", "abort"], None), "1");
+    assert_eq!(value(&[], None), "none");
+    assert_eq!(value(&["--on-hang", "abort"], Some("")), "", "the user has turned it off");
+}
+
 /// Builds these programs of the examples, and returns their paths.
 fn built(stories: &[&str]) -> Vec<String> {
     // The whole workspace is built, because its tests have built these programs already with the features of the workspace.
