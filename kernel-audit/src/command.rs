@@ -1,12 +1,13 @@
 //! The command `kernel-audit`, which is also `cargo kernels audit`. It runs any program with a library in front of the
 //! driver, and reports what loaded late, what took long and what did not return.
 //!
-//! `cli` parses the command line; `program`, `merge`, `watching`, `bake` and `pack` each run one mode of the command. Processes
+//! `cli` parses the command line; `program`, `merge`, `watching`, `bake`, `pack` and `demo` each run one mode of the command. Processes
 //! write records: `process` reads the records, `symbols` names functions in them, `together` finds hangs that several
 //! processes share. `report` writes the report, and `preload` writes a file of what was late.
 
 mod bake;
 mod cli;
+mod demo;
 mod failure;
 mod files;
 mod how_run;
@@ -35,5 +36,6 @@ pub fn run(options: &Audit, words: &str) -> Result<(), Failure> {
         Some(Mode::Bake(options)) => bake::bake(options),
         Some(Mode::Watch(watch)) => watching::watch(&watch.folders, words),
         Some(Mode::Pack(pack)) => pack::pack(pack, words),
+        Some(Mode::Demo(options)) => demo::demo(options, words),
     }
 }

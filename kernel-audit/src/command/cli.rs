@@ -9,10 +9,10 @@ use clap::{Args, Subcommand};
 use kernel_registry_cuda::{InvalidTarget, Target};
 
 const ABOUT: &str = "\
-The program and its children find a library as libcuda.so.1 that stands before the driver. Without a packed library, the first use
-builds it with cargo, in the target directory of the package here, or in ~/.cache. A program says that it is ready by calling
-`kernel_registry_audit_ready()`, which that library exports; in Python `ctypes.CDLL(\"libcuda.so.1\")` has it. A program called
-`merge`, `watch`, `bake` or `pack` is run by `run`.
+The program and its children find a library as libcuda.so.1 that stands before the driver. A command that pip did not install builds
+that library at its first use, in the target directory of the package here, or in ~/.cache. A program says that it is ready by calling
+`kernel_registry_audit_ready()`, which that library exports; in Python `kernel_audit.ready()` does, if pip installed this command, or
+else `ctypes.CDLL(\"libcuda.so.1\")` has it. A program called `merge`, `watch`, `bake`, `pack` or `demo` is run by `run`.
 
 Exit codes: those of the program; 12 if it succeeded and there are findings: calls that were late after the program was
 ready, or that did not return in time; 127 if there is no such program, 126 if it cannot be run, 2 wrong usage, 9 the library
@@ -44,12 +44,15 @@ pub(crate) enum Mode {
     Bake(Bake),
     /// Copy this command and the library to a folder, for machines without Rust
     Pack(Pack),
+    /// Show on a program that hangs what this command does: a few seconds, and no GPU
+    Demo(Demo),
 }
 
 /// Runs a program.
 #[derive(Args)]
 pub(crate) struct Run {
-    /// Watch the program on the simulated driver, without a GPU
+    /// Watch the program on the simulated driver, without a GPU. Programs that use CUDA's runtime API, such as those of
+    /// PyTorch and CuPy, need a GPU
     #[arg(long)]
     pub(crate) sim: bool,
 
@@ -177,6 +180,18 @@ pub(crate) struct Pack {
     pub(crate) offline: bool,
 }
 
+/// Demonstrates the command.
+#[derive(Args)]
+pub(crate) struct Demo {
+    /// Run the program of the demonstration itself. It needs a driver, and hangs for 30 seconds
+    #[arg(long)]
+    pub(crate) program: bool,
+
+    /// Build without the network
+    #[arg(long)]
+    pub(crate) offline: bool,
+}
+
 /// Returns the path of a file that can have a folder of images beside it. Refuses `-`, the standard output.
 fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
     if path.as_os_str() == "-" {
@@ -201,4 +216,29 @@ fn seconds(value: &str) -> Result<f64, &'static str> {
 fn positive_seconds(value: &str) -> Result<f64, &'static str> {
     let time = seconds(value)?;
     if Duration::from_secs_f64(time) > Duration::ZERO { Ok(time) } else { Err("it must be more than 0") }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory, Parser};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Options {
+        #[command(flatten)]
+        _audit: Audit,
+    }
+
+    /// People who install the command with pip do not know what cargo is.
+    #[test]
+    fn the_help_of_no_mode_names_cargo() {
+        fn help(command: &mut Command) -> String {
+            let own = command.render_long_help().to_string();
+            command.get_subcommands_mut().fold(own, |text, mode| text + &help(mode))
+        }
+        let text = help(&mut Options::command());
+        assert!(text.contains("--hang-after") && text.contains("--arch"), "{text}");
+        assert!(!text.contains("cargo"), "{text}");
+    }
 }

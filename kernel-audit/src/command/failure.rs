@@ -17,12 +17,10 @@ pub enum Failure {
     NoMark { path: PathBuf },
     #[error(
         "there is no CUDA driver to watch ({why}); install NVIDIA's, or watch the program on the simulated one with \
-         `--sim`"
+         `--sim`, unless it uses CUDA's runtime API, as those of PyTorch and CuPy do: these need a GPU"
     )]
     NoDriver { why: String },
-    #[error(
-        "this command was packed without the simulated driver: run `kernel-audit --sim` on a machine with Rust"
-    )]
+    #[error("this command was packed without the simulated driver: pack it with `--sim`")]
     PackedWithoutSim,
     #[error(
         "this process is audited already, by another `kernel-audit`, which watches its children too: run the \
@@ -64,6 +62,12 @@ pub enum Failure {
     LackThreads { count: usize },
     #[error("the program ended with exit code {code}")]
     Failed { code: u8 },
+    #[error("the program of the demonstration failed: {why}")]
+    DemoProgram { why: String },
+    #[error(
+        "the demonstration did not go as expected: `{line}` ended with exit code {code}, and not with {expected}"
+    )]
+    Demo { line: String, code: i32, expected: i32 },
     #[error(
         "the library in front of the driver needs a folder that only you can write to: set `XDG_CACHE_HOME` to one ({refused})"
     )]

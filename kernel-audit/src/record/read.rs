@@ -146,7 +146,7 @@ impl fmt::Display for NotRead {
             NotRead::NoRecord => f.write_str("it is not a whole record of an audit"),
             NotRead::Version(version) => write!(
                 f,
-                "it has version {version}, and this is version {VERSION}; read it with the version of cargo-kernels that made it"
+                "it has version {version}, and this is version {VERSION}; read it with the version of this command that made it"
             ),
         }
     }

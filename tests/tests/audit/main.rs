@@ -12,6 +12,7 @@ macro_rules! needs_python {
 mod answers;
 mod baked;
 mod compiled;
+mod demo;
 mod hangs;
 mod messages;
 mod neighbours;

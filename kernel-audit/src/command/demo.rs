@@ -1,0 +1,152 @@
+//! Demonstrates the command on a program that hangs: its hang is explained, what it loads late is recorded, and with that
+//! preloaded it ends. The program is a mode of this command, and the driver is the simulated one, so a demonstration needs
+//! no other file and no GPU.
+
+mod program;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use kernel_registry_command::{Failure as Shared, terminal};
+
+use super::cli::Demo;
+use super::failure::Failure;
+use super::libraries;
+
+const STORY: &str = "\
+A program launches a kernel that runs until a second kernel sets a flag. Then it
+launches the second kernel, for the first time. CUDA loads a kernel at its first
+launch, and waits with that until nothing runs. So the program waits for the
+first kernel, and the first kernel for the program.
+";
+
+const END: &str = "
+The program has ended, and nothing was loaded late. With a program of yours:
+
+    COMMAND --on-hang abort python3 train.py          explains a hang
+    COMMAND --record late.preload python3 serve.py    records what is late
+    COMMAND --preload late.preload python3 serve.py   loads it at the start
+";
+
+/// A run of the program.
+struct Step {
+    says: &'static str,
+    options: &'static [&'static str],
+    /// The option that takes the file of what is late, if any.
+    file: Option<&'static str>,
+    /// The exit code of the command.
+    code: i32,
+    /// Whether the report is shown.
+    is_shown: bool,
+}
+
+const STEPS: [Step; 3] = [
+    Step {
+        says: "1. The program hangs. A call that takes a second is explained, and ends it.",
+        options: &["--hang-after", "1", "--on-hang", "abort"],
+        file: None,
+        code: ABORTED,
+        is_shown: true,
+    },
+    Step {
+        says: "2. What it loads late is recorded. The report is the same, and is not shown.",
+        options: &["--hang-after", "1", "--on-hang", "abort"],
+        file: Some("--record"),
+        code: ABORTED,
+        is_shown: false,
+    },
+    Step {
+        says: "3. That is loaded at the start. What is still late would be refused.",
+        options: &["--after-ready", "refuse"],
+        file: Some("--preload"),
+        code: 0,
+        is_shown: true,
+    },
+];
+
+/// The exit code of the command if a hang ended the program: 128 and the number of the signal.
+const ABORTED: i32 = 128 + libc::SIGABRT;
+
+/// Runs the steps, or the program itself. `words` follow the file of this program on the command line.
+pub(crate) fn demo(options: &Demo, words: &str) -> Result<(), Failure> {
+    if options.program {
+        return program::run();
+    }
+    // If the libraries have to be built, that comes before the story.
+    libraries::hooks(options.offline)?;
+    libraries::driver(true, options.offline)?;
+    let own = Own::find(words)?;
+    let folder = tempfile::Builder::new().prefix("kernel-audit-").tempdir();
+    let folder = folder.map_err(Failure::of_io(&env::temp_dir()))?;
+    let file = folder.path().join("late.preload");
+    print(STORY)?;
+    for step in STEPS {
+        let arguments = own.arguments(&step, &file);
+        let line = format!("{} {}", own.name, arguments.join(" ".as_ref()).display());
+        print(&format!("\n{}\n$ {line}\n", step.says))?;
+        let code = own.run(&arguments, step.is_shown)?;
+        if code != step.code {
+            return Err(Failure::Demo { line, code, expected: step.code });
+        }
+        if !step.is_shown {
+            let recorded = fs::read_to_string(&file).map_err(Failure::of_io(&file))?;
+            print(&recorded.lines().map(|line| format!("    {line}\n")).collect::<String>())?;
+        }
+    }
+    print(&END.replace("COMMAND", &own.name))
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    Ok(terminal::print(|out| write!(out, "{text}"))?)
+}
+
+/// This command, to be run again.
+struct Own {
+    file: PathBuf,
+    /// The words with which a user runs it.
+    name: String,
+}
+
+impl Own {
+    fn find(words: &str) -> Result<Self, Failure> {
+        let file = env::current_exe().map_err(Failure::of_io(Path::new("/proc/self/exe")))?;
+        let name = format!("{}{words}", file.file_name().unwrap_or_default().display());
+        Ok(Own { file, name })
+    }
+
+    /// Returns the arguments with which a step runs this command.
+    fn arguments(&self, step: &Step, file: &Path) -> Vec<OsString> {
+        let options = ["--sim"].iter().chain(step.options).map(OsString::from);
+        let file = step.file.into_iter().flat_map(|option| [option.into(), file.into()]);
+        let program = self.name.split(' ').chain(["demo", "--program"]).map(OsString::from);
+        options.chain(file).chain(program).collect()
+    }
+
+    /// Runs this command. Returns the exit code.
+    fn run(&self, arguments: &[OsString], is_shown: bool) -> Result<i32, Failure> {
+        let mut command = Command::new(&self.file);
+        command.args(self.name.split(' ').skip(1)).args(arguments).env("PATH", self.first_on_path());
+        // Variables of CUDA and of the simulated driver would make another program of this one.
+        let is_of_driver = |name: &str| name.starts_with("CUDA_") || name.starts_with("KERNEL_REGISTRY_SIM_");
+        for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_of_driver)) {
+            command.env_remove(name);
+        }
+        if !is_shown {
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+        }
+        let not_run = |source| Shared::NotRun { program: self.file.clone().into(), source };
+        let status = command.status().map_err(not_run)?;
+        Ok(status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1))
+    }
+
+    /// Returns `PATH` with the folder of this command in front, so that the report names the program by one word.
+    fn first_on_path(&self) -> OsString {
+        let before = env::var_os("PATH").unwrap_or_default();
+        let folders = self.file.parent().map(Path::to_owned).into_iter().chain(env::split_paths(&before));
+        env::join_paths(folders).unwrap_or(before)
+    }
+}
