@@ -12,8 +12,8 @@ use crate::driver::result::Code;
 fn lacking(function: &'static str) -> &'static str {
     match function {
         "cuGetExportTable" => {
-            "the runtime API (`cudaMalloc`, `<<<>>>`, and what PyTorch, CuPy or cuBLAS make of it) needs private functions of \
-             NVIDIA's driver (`cuGetExportTable`), and"
+            "CUDA's runtime API (`cudaMalloc`, `<<<>>>`), which PyTorch, CuPy and cuBLAS use, needs a GPU: \
+             `cuGetExportTable`, by which it asks for private functions of NVIDIA's driver,"
         }
         other => other,
     }
