@@ -2,8 +2,8 @@
 //! the user's target directory.
 //!
 //! Cargo installs programs but no libraries, so the command builds the libraries: from the checkout that the command
-//! was built from, or else from the sources embedded in the command. A command from a registry embeds no sources: cargo
-//! takes the packages from the registry.
+//! was built from, as long as that has the same files, or else from the sources embedded in the command. A command from
+//! a registry embeds no sources: cargo takes the packages from the registry.
 
 use std::env;
 use std::fs;
@@ -92,7 +92,7 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     can_be_searched(words, &folder, "CARGO_TARGET_DIR")?;
     let library = folder.join("target").join(TARGET).join(format!("release/lib{library}.so"));
     let is_there = library.is_file();
-    // Only the sources in a checkout can change.
+    // In a checkout, files can have been added.
     if is_there && checkout.is_none() {
         return Ok(Built { folder, library });
     }
@@ -154,10 +154,16 @@ fn unpacked_name() -> String {
     format!("sources-{:016x}", hasher.finish())
 }
 
-/// Returns the folder of a crate's sources, if this command was built from a checkout that still exists.
+/// Returns the folder of a crate's sources, if this command was built from a checkout that still has the same files.
+/// Another version's library would not fit to this command.
 fn checkout(crate_name: &str) -> Option<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(crate_name);
-    sources.join("Cargo.toml").is_file().then_some(sources)
+    (sources.join("Cargo.toml").is_file() && has_files(sources.parent()?, SOURCES)).then_some(sources)
+}
+
+/// Returns whether a folder has these files.
+fn has_files(folder: &Path, files: &[(&str, &[u8])]) -> bool {
+    files.iter().all(|(name, bytes)| fs::read(folder.join(name)).is_ok_and(|there| there == *bytes))
 }
 
 fn manifest(shared: &Shared, sources: Option<&Path>) -> String {
@@ -200,6 +206,18 @@ mod tests {
             let text = fs::read_to_string(manifest).unwrap();
             assert!(text.contains(&format!("\nversion = \"{version}\"\n")), "{text}");
         }
+    }
+
+    #[test]
+    fn a_checkout_that_has_changed_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let files: [(&str, &[u8]); 2] = [("a", b"1"), ("b", b"2")];
+        assert!(!has_files(folder.path(), &files));
+        fs::write(folder.path().join("a"), "1").unwrap();
+        fs::write(folder.path().join("b"), "3").unwrap();
+        assert!(!has_files(folder.path(), &files));
+        fs::write(folder.path().join("b"), "2").unwrap();
+        assert!(has_files(folder.path(), &files));
     }
 
     /// An installed command writes the manifest of a checkout without the path. The tests across crates build from a

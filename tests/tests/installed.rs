@@ -1,4 +1,4 @@
-//! Tests `cargo kernels` as `cargo install` installs it, on a machine where its checkout is gone.
+//! Tests `cargo kernels` as `cargo install` installs it, on a machine where its checkout has changed, and then is gone.
 #![cfg(unix)]
 
 use std::fs;
@@ -32,16 +32,22 @@ fn the_installed_command_builds_its_libraries_without_the_checkout() {
         .arg(checkout.join("cargo-kernels"));
     let installed = install.arg("--root").arg(folder.join("installed")).output().unwrap();
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
-    fs::remove_dir_all(&checkout).unwrap();
 
     let program = Build::default().executable("cudarc-only");
-    for args in [&["sim"][..], &["audit", "--sim"]] {
+    let runs = |args: &[&str]| {
         let mut command = Command::new(folder.join("installed/bin/cargo-kernels"));
         build_alike(&mut command);
         // The command runs outside of a package, so that it builds the libraries in the cache.
         command.env("XDG_CACHE_HOME", folder.join("cache")).current_dir("/");
         let printed = lines(command.arg("kernels").args(args).arg("--offline").arg("--").arg(&program));
         assert!(printed.iter().any(|line| line.ends_with(": [2, 4, 6, 8]")), "{printed:?}");
+    };
+    for name in ["kernel-registry-sim", "kernel-audit"] {
+        fs::write(checkout.join(name).join("src/lib.rs"), "compile_error!(\"of another version\");").unwrap();
     }
+    runs(&["audit", "--sim"]);
+    fs::remove_dir_all(&checkout).unwrap();
+    runs(&["audit", "--sim"]);
+    runs(&["sim"]);
     fs::remove_dir_all(&folder).unwrap();
 }
