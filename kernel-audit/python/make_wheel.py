@@ -15,6 +15,24 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 NAME = "kernel_audit"
+URL = "https://github.com/kernel-registry/kernel-registry"
+PAGES = {
+    "Homepage": "",
+    "Documentation": "/blob/main/docs/audit.md",
+    "Changelog": "/blob/main/CHANGELOG.md",
+    "Issues": "/issues",
+}
+CLASSIFIERS = [
+    "Development Status :: 4 - Beta",
+    "Environment :: Console",
+    "Environment :: GPU :: NVIDIA CUDA",
+    "Intended Audience :: Developers",
+    "Operating System :: POSIX :: Linux",
+    "Programming Language :: Python :: 3",
+    "Programming Language :: Rust",
+    "Topic :: Software Development :: Debuggers",
+    "Typing :: Typed",
+]
 
 
 def glibc(files):
@@ -34,23 +52,28 @@ def contents(version, folder):
 
 
 def metadata(version, tag):
+    """Yields the files that describe the wheel. README.md is the page on PyPI."""
     about = f"{NAME}-{version}.dist-info"
-    text = f"""Metadata-Version: 2.1
-Name: kernel-audit
-Version: {version}
-Summary: Audits the CUDA calls of any program: what loads late, what waits for what, what never returns; and preloads it
-Home-page: https://github.com/kernel-registry/kernel-registry
-License: MIT OR Apache-2.0
-Requires-Python: >=3.9
-Description-Content-Type: text/markdown
-
-`kernel-audit -- python3 serve.py` runs a program with a library in front of the CUDA driver, and reports which kernels were
-loaded late. `--record FILE` writes them down, and `--preload FILE` loads them at the start of the next run. It needs no
-compiler, no CUDA toolkit and, with `--sim`, no GPU.
-"""
+    licences = ["LICENSE-APACHE", "LICENSE-MIT"]
+    fields = [
+        ("Metadata-Version", "2.4"),
+        ("Name", "kernel-audit"),
+        ("Version", version),
+        ("Summary", "Why a CUDA program hangs, and what its first request loads late: watched in any program, and loaded at its start"),
+        *(("Project-URL", f"{name}, {URL}{path}") for name, path in PAGES.items()),
+        ("Keywords", "cuda,gpu,profiling,pytorch,deadlock,lazy-loading"),
+        ("License-Expression", "MIT OR Apache-2.0"),
+        *(("License-File", name) for name in licences),
+        *(("Classifier", classifier) for classifier in CLASSIFIERS),
+        ("Requires-Python", ">=3.9"),
+        ("Description-Content-Type", "text/markdown"),
+    ]
+    text = "".join(f"{name}: {value}\n" for name, value in fields) + "\n" + (HERE / "README.md").read_text(encoding="utf-8")
     yield f"{about}/METADATA", text.encode()
     yield f"{about}/WHEEL", f"Wheel-Version: 1.0\nGenerator: kernel-registry\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     yield f"{about}/entry_points.txt", b"[console_scripts]\nkernel-audit = kernel_audit.__main__:main\n"
+    for name in licences:
+        yield f"{about}/licenses/{name}", (HERE.parent / name).read_bytes()
 
 
 def main(version, folder, architecture, out):

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 PROGRAM = '''
@@ -54,6 +55,17 @@ kernel_audit.ready()
 with kernel_audit.section(1):
     print("done")
 '''
+# What pip reads of the installed package.
+ABOUT = '''
+import importlib.metadata as metadata
+about = metadata.metadata("kernel-audit")
+assert about.get_payload().startswith("# kernel-audit\\n"), about.get_payload()
+assert len([file for file in metadata.files("kernel-audit") if "licenses" in file.parts]) == 2
+print(about["Version"])
+'''
+MODES = ["run", "merge", "watch", "bake", "pack", "demo"]
+# The seconds that the demonstration may take.
+MOMENT = 10
 
 
 def main(wheel):
@@ -75,6 +87,18 @@ def main(wheel):
     (folder / "without.py").write_text(WITHOUT)
     assert run(python, "without.py").stdout == "done\n"
 
+    version = run(python, "-c", ABOUT).stdout
+    for words in [command], [python, "-m", "kernel_audit"]:
+        assert run(*words, "--version").stdout == f"kernel-audit {version}"
+    for mode in [], *([mode] for mode in MODES):
+        assert "cargo" not in run(command, *mode, "--help").stdout.lower(), mode
+
+    begun = time.monotonic()
+    shown = run(command, "demo").stdout
+    took = time.monotonic() - begun
+    assert "$ kernel-audit --sim " in shown and "nothing was loaded late" in shown, shown
+    assert took < MOMENT, took
+
     first = run(command, "--sim", "--record", "late.preload", "--html", "page.html", "--json", "first.json", "--", python, "program.py", expect=12)
     assert first.stdout == "done\n", first.stderr
     assert "late" in (folder / "late.preload").read_text()
@@ -84,7 +108,7 @@ def main(wheel):
     late = [[event["kind"] for event in report["processes"][0]["events"] if event["finding"]] for report in reports]
     assert late == [["image", "load", "refused"], ["refused"]], late
     assert second.stdout == "done\n"
-    print(f"{Path(wheel).name}: installed, audited, recorded and preloaded by Python {sys.version.split()[0]}")
+    print(f"{Path(wheel).name}: installed, demonstrated in {took:.1f} s, audited, recorded and preloaded by Python {sys.version.split()[0]}")
 
 
 if __name__ == "__main__":

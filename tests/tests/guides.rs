@@ -80,6 +80,18 @@ fn links_lead_to_files_and_headings() {
     }
 }
 
+/// The page on PyPI is read outside of the repository.
+#[test]
+fn links_of_the_page_on_pypi_lead_to_files_of_the_repository() {
+    let text = page("kernel-audit/python/README.md");
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    for link in links {
+        let path = link.strip_prefix("https://github.com/kernel-registry/kernel-registry/blob/main/");
+        assert!(path.is_some_and(|path| workspace().join(path).is_file()), "{link}");
+    }
+    assert!(text.lines().count() <= 80, "it is short");
+}
+
 #[test]
 fn every_guide_is_in_the_readme_and_compiled() {
     let (readme, compiled) = (page("README.md"), page("tests/src/lib.rs"));
