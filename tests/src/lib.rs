@@ -357,6 +357,12 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../docs/audit.md")]
     struct Audit;
+    #[doc = include_str!("../../docs/audit-late.md")]
+    struct AuditLate;
+    #[doc = include_str!("../../docs/audit-sections.md")]
+    struct AuditSections;
+    #[doc = include_str!("../../docs/audit-reference.md")]
+    struct AuditReference;
     #[doc = include_str!("../../kernel-audit/README.md")]
     struct AuditCrate;
     #[doc = include_str!("../../docs/rust-kernels.md")]

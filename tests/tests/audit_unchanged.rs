@@ -148,10 +148,10 @@ print('done')
     assert!(!page.contains("hung") && !page.contains("kernel_registry_audit_ready"), "{page}");
 }
 
-/// Runs the example in docs/audit.md, with a launch and a deferred free in place of its comment.
+/// Runs the example in docs/audit-sections.md, with a launch and a deferred free in place of its comment.
 #[test]
 fn python_begins_and_ends_a_section_as_the_documentation_says() {
-    let audits = page("docs/audit.md");
+    let audits = page("docs/audit-sections.md");
     let python = blocks(&audits).into_iter().find(|block| block.text.contains("section = begin("));
     let python = python.expect("the example of a section").text;
     let (before, after) = python.split_once("# Launch `worker`").expect("what the program does");

@@ -77,7 +77,7 @@ fn a_record_is_as_large_as_the_page_says() {
     };
     let (usual, other) = (length(&[]), length(&["--events", "100000"]));
     assert_eq!(length(&["--events", "65536"]), usual);
-    let page = page("docs/audit.md");
+    let page = page("docs/audit-reference.md");
     let size = format!("writes a record of {:.0} MB,", usual as f64 / 1e6);
     assert!(page.contains(&size), "{size}");
     let (room, an_event) = ("65,536", (other - usual) / (100_000 - 65_536));
