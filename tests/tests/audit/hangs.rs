@@ -121,7 +121,7 @@ fn python_is_told_to_write_its_lines_only_where_a_hang_ends_it() {
 }
 
 /// Builds these programs of the examples, and returns their paths.
-fn built(stories: &[&str]) -> Vec<String> {
+pub(super) fn built(stories: &[&str]) -> Vec<String> {
     // The whole workspace is built, because its tests have built these programs already with the features of the workspace.
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--locked", "--workspace"]);

@@ -17,6 +17,7 @@ mod hangs;
 mod messages;
 mod neighbours;
 mod others;
+mod pages;
 mod parent;
 mod preload;
 mod preload_changes_nothing;
