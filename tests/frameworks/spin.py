@@ -1,6 +1,8 @@
 """A kernel that runs until the program tells it to end, or until its time is over. It needs a current context."""
 
+import contextlib
 import ctypes
+import time
 
 HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
 SPIN = """.visible .entry spin(.param .u64 word, .param .u64 nanoseconds) {
@@ -17,6 +19,7 @@ setp.lt.u64 %p, %now, %end;
 @%p bra again;
 ret; }
 """
+NOT_READY = 600
 cuda = ctypes.CDLL("libcuda.so.1")
 
 
@@ -55,6 +58,20 @@ def ready():
         cuda.kernel_registry_audit_ready()
 
 
+@contextlib.contextmanager
+def deferring(stream):
+    """A section of the audit: calls that would wait for the kernel in this stream are deferred until it has ended."""
+    begin, end = cuda.kernel_registry_audit_section_begin, cuda.kernel_registry_audit_section_end
+    begin.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32]
+    begin.restype, end.argtypes = ctypes.c_uint64, [ctypes.c_uint64]
+    section = begin(b"spin", None, stream, 2)
+    assert section, "standard error says why no section begins"
+    yield
+    while cuda.cuStreamQuery(ctypes.c_void_p(stream)) == NOT_READY:
+        time.sleep(0.001)
+    end(section)
+
+
 class Spin:
     """The kernel, loaded. Memory and module stay, because the kernel may still use them."""
 
@@ -74,7 +91,7 @@ class Spin:
 
     def end(self):
         """Tells the kernel to end, and waits for it. Returns whether it was still running: then nothing has waited for its end."""
-        ran = cuda.cuStreamQuery(self.stream) == 600
+        ran = cuda.cuStreamQuery(self.stream) == NOT_READY
         self.tell()
         check(cuda.cuStreamSynchronize(self.stream))
         return ran

@@ -3,14 +3,10 @@ that defers, with `--defer`. The second word of the program names it."""
 
 import contextlib
 import sys
-from pathlib import Path
 
 import torch
 
-from spin import Spin, ready
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "kernel-audit/python"))
-import kernel_audit
+from spin import Spin, deferring, ready
 
 x = torch.rand(1000, device="cuda")
 spin, side = Spin(), torch.cuda.Stream()
@@ -31,7 +27,7 @@ def free():
 operation = {"cumsum": first_use, "free": free}[sys.argv[1]]
 defers = "--defer" in sys.argv
 ready()
-with kernel_audit.section(side, "spin", on_wait="defer") if defers else contextlib.nullcontext():
+with deferring(side.cuda_stream) if defers else contextlib.nullcontext():
     spin.start(side.cuda_stream)
     operation()
     # In a section the program may not wait for the kernel's stream, so it only asks.

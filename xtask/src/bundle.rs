@@ -132,7 +132,9 @@ fn frameworks(folder: &Path) -> Outcome {
     run(pack.args(["--", "pack"]).arg(folder.join("tool")))?;
     let programs = folder.join(FRAMEWORKS);
     fs::create_dir_all(&programs)?;
-    for file in entries(&workspace().join("tests").join(FRAMEWORKS))? {
+    let files = entries(&workspace().join("tests").join(FRAMEWORKS))?;
+    // Python writes a folder beside programs that import others.
+    for file in files.into_iter().filter(|file| file.is_file()) {
         fs::copy(&file, programs.join(file.file_name().unwrap_or_default()))?;
     }
     Ok(())
