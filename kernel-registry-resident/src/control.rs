@@ -32,7 +32,7 @@ use crate::mapped::Memory;
 /// use std::time::Duration;
 /// # use kernel_registry_resident::Control;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn main() -> Result<(), kernel_registry::MainError> {
 /// # let context = kernel_registry::context(0)?;
 /// # let stream = context.new_stream()?;
 /// let control = Control::new(&context, 132)?;

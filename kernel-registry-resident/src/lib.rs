@@ -29,7 +29,7 @@
 //! # use kernel_registry_resident::Queue;
 //! use kernel_registry_resident::Resident;
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn main() -> Result<(), kernel_registry::MainError> {
 //! let context = kernel_registry::context(0)?;
 //! let warm = kernel_registry::warm_all(&context)?;
 //! let mut queue = Queue::<Task>::for_blocks(&context, 66, 2)?;

@@ -33,7 +33,7 @@ use crate::sections;
 ///
 /// use kernel_registry_resident::Mapped;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn main() -> Result<(), kernel_registry::MainError> {
 /// # let context = kernel_registry::context(0)?;
 /// # let stream = context.new_stream()?;
 /// let flag = Mapped::<AtomicU32>::zeroed(&context, 1)?;

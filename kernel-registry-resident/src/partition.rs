@@ -32,7 +32,7 @@ pub use part::Part;
 /// println!("{} multiprocessors for the resident kernel, {} for others", small.sms(), rest.sms());
 ///
 /// let (residents, others) = (small.stream()?, rest.stream()?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), kernel_registry::MainError>(())
 /// ```
 ///
 /// A part is a green context of the driver. It has its own multiprocessors and streams, and shares everything else:

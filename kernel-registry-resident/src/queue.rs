@@ -46,7 +46,7 @@ use crate::mapped::Memory;
 /// use std::time::Duration;
 /// # use kernel_registry_resident::{Control, Queue};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn main() -> Result<(), kernel_registry::MainError> {
 /// # let context = kernel_registry::context(0)?;
 /// # let stream = context.new_stream()?;
 /// let (control, mut queue) = (Control::new(&context, 132)?, Queue::<Task>::for_blocks(&context, 132, 2)?);

@@ -12,7 +12,7 @@
 //!
 //! ```no_run
 //! #[test]
-//! fn kernels_launch_without_a_gpu() -> Result<(), Box<dyn std::error::Error>> {
+//! fn kernels_launch_without_a_gpu() -> Result<(), kernel_registry::MainError> {
 //!     kernel_registry_sim::install()?;
 //!     // The test continues as on a machine with a GPU: contexts, `warm_all`, launches.
 //!     Ok(())

@@ -142,7 +142,7 @@ pub unsafe fn lookup<F: Copy>(
 /// ```no_run
 /// let context = kernel_registry::context(0)?;
 /// let stream = context.new_stream()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), kernel_registry::MainError>(())
 /// ```
 pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, DriverUnavailable> {
     Driver::get()?;
@@ -163,7 +163,7 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, DriverUnavailable> {
 /// for context in kernel_registry::contexts()? {
 ///     kernel_registry::warm_all(&context)?;
 /// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), kernel_registry::MainError>(())
 /// ```
 pub fn contexts() -> Result<Vec<Arc<CudaContext>>, DriverUnavailable> {
     Driver::get()?;

@@ -106,7 +106,7 @@ impl KernelInfo {
     /// The kernel is not warm in the context, and could not be loaded late.
     ///
     /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # fn main() -> Result<(), kernel_registry::MainError> {
     /// let context = kernel_registry::context(0)?;
     /// let warm = kernel_registry::warm_all(&context)?;
     /// let function = kernel_registry::find("kernels::blas1::saxpy")?.cu_function(&context)?;

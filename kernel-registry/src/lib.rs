@@ -38,7 +38,7 @@
 //! returns a receipt with a report:
 //!
 //! ```no_run
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn main() -> Result<(), kernel_registry::MainError> {
 //! let context = kernel_registry::context(0)?;
 //! let warm = kernel_registry::warm_all(&context)?;
 //! println!("{}", warm.report());
@@ -61,7 +61,7 @@
 //! # pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 //! # }
 //! # use demo::saxpy;
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn main() -> Result<(), kernel_registry::MainError> {
 //! # let context = kernel_registry::context(0)?;
 //! let stream = context.new_stream()?;
 //! let x = stream.clone_htod(&[1.0_f32; 1000])?;

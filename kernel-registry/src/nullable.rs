@@ -17,7 +17,7 @@ use crate::pass::{self, Tracked};
 /// # use demo::saxpy;
 /// use kernel_registry::Nullable;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn main() -> Result<(), kernel_registry::MainError> {
 /// # let context = kernel_registry::context(0)?;
 /// # let stream = context.new_stream()?;
 /// let x = stream.clone_htod(&[1.0_f32; 100])?;

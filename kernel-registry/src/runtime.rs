@@ -27,7 +27,7 @@ use record::Declared;
 /// use kernel_registry::{DynArg, RuntimeImage, launch_dyn, warm_all};
 ///
 /// # fn compile() -> String { String::new() }
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn main() -> Result<(), kernel_registry::MainError> {
 /// let context = kernel_registry::context(0)?;
 /// let ptx = compile(); // NVRTC, for example
 /// RuntimeImage::new("softmax.ptx", ptx).shared("softmax", 64 * 1024).register()?;

@@ -102,7 +102,7 @@ pub use report::{HookReport, KernelReport, MachineCode, Report, Unavailable};
 /// [`WarmError`], for example if there is no driver, if kernels failed, or if the device stays busy.
 ///
 /// ```no_run
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn main() -> Result<(), kernel_registry::MainError> {
 /// let context = kernel_registry::context(0)?;
 /// let warm = kernel_registry::warm_all(&context)?;
 /// println!("{}", warm.report());
@@ -119,7 +119,7 @@ pub fn warm_all(context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
 /// use std::time::Duration;
 /// use kernel_registry::{Late, Warmup};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn main() -> Result<(), kernel_registry::MainError> {
 /// # let context = kernel_registry::context(0)?;
 /// let warm = Warmup::new()
 ///     .only(|kernel| kernel.package() == "kernels")
@@ -200,7 +200,7 @@ impl<'a> Warmup<'a> {
     /// can write to it; [`Report::not_baked`] says why. A missing file is an error.
     ///
     /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # fn main() -> Result<(), kernel_registry::MainError> {
     /// # let context = kernel_registry::context(0)?;
     /// let warm = kernel_registry::Warmup::new().baked("/usr/lib/app/app.baked").warm(&context)?;
     /// # Ok(())
@@ -222,7 +222,7 @@ impl<'a> Warmup<'a> {
     /// warm-ups fail with [`WarmError::LimitFrozen`].
     ///
     /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # fn main() -> Result<(), kernel_registry::MainError> {
     /// # let context = kernel_registry::context(0)?;
     /// let warm = kernel_registry::Warmup::new().printf_fifo(32 << 20).heap(256 << 20).warm(&context)?;
     /// # Ok(())
@@ -251,7 +251,7 @@ impl<'a> Warmup<'a> {
     /// load is a line on standard error. With the feature `tracing` each is also an event.
     ///
     /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # fn main() -> Result<(), kernel_registry::MainError> {
     /// # let context = kernel_registry::context(0)?;
     /// let warmup = kernel_registry::Warmup::new().on_late(|load| eprintln!("late: {}", load.kernel.path()));
     /// let warm = warmup.warm(&context)?;

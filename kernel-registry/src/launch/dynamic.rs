@@ -125,7 +125,7 @@ impl<'a> DynArg<'a> {
 /// ```no_run
 /// use kernel_registry::{DynArg, launch_dyn};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn main() -> Result<(), kernel_registry::MainError> {
 /// # let context = kernel_registry::context(0)?;
 /// # let _warm = kernel_registry::warm_all(&context)?;
 /// let stream = context.new_stream()?;

@@ -24,7 +24,7 @@ use crate::{Kernel, KernelInfo, LaunchConfig, table};
 /// # use demo::saxpy;
 /// use kernel_registry::Prepared;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn main() -> Result<(), kernel_registry::MainError> {
 /// let context = kernel_registry::context(0)?;
 /// let _warm = kernel_registry::warm_all(&context)?;
 /// let prepared = Prepared::<saxpy>::new(&context, saxpy::over(1000))?;

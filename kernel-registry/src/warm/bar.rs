@@ -10,7 +10,7 @@ impl Warmup<'_> {
     /// This replaces a function set by [`progress`](Warmup::progress).
     ///
     /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # fn main() -> Result<(), kernel_registry::MainError> {
     /// # let context = kernel_registry::context(0)?;
     /// let warm = kernel_registry::Warmup::new().progress_bar().warm(&context)?;
     /// # Ok(())

@@ -64,7 +64,7 @@ impl Warm {
     /// aborts the process. Without an audit, nobody sees such loads.
     ///
     /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # fn main() -> Result<(), kernel_registry::MainError> {
     /// # let context = kernel_registry::context(0)?;
     /// let warm = kernel_registry::warm_all(&context)?;
     /// // Load everything else that the program needs ..

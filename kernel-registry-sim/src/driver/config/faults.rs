@@ -21,7 +21,7 @@ use crate::driver::result::Code;
 /// let fault = Fault::fails("cuModuleLoadData", CUDA_ERROR_OUT_OF_MEMORY).nth(3).inject()?;
 /// // The test goes here.
 /// assert_eq!(fault.hits(), 0, "it was not called three times");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), kernel_registry::MainError>(())
 /// ```
 ///
 /// A fault can be parsed from text, as in `KERNEL_REGISTRY_SIM_FAULTS`: a function, the numbers of its calls, and what
