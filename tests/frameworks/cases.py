@@ -9,6 +9,7 @@ ended after 60 seconds, with all processes that it started. Exits with 1 if a ru
 import argparse
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,19 +34,19 @@ class Run:
 
 
 def python(name, *arguments):
-    return [sys.executable, str(HERE / f"{name}.py"), *arguments]
+    return ["python3", f"{name}.py", *arguments]
 
 
 def recorded(file, program, *ended, **variables):
     """The two runs by which a preload ends a hang of a program that gives up by itself."""
-    yield Run("record", ["--hang-after", "0.5", "--record", file], program, "HANG", "Remedy: ", **variables)
+    yield Run("record", ["--hang-after", "0.5", "--record", file], program, "HANG", "  cure    ", **variables)
     yield Run("preload", ["--hang-after", "0.5", "--preload", file], program, *ended, **variables)
 
 
 def nccl(file):
-    program = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(HERE / "nccl_late.py")]
+    program = ["torchrun", "--nproc-per-node", "2", "nccl_late.py"]
     options = ["--hang-after", "1"]
-    yield Run("record", [*options, "--record", file], program, "HANG", "rank 1", "Remedy: ")
+    yield Run("record", [*options, "--record", file], program, "HANG", "rank 1", "  cure    ")
     # The first run ended in the first load that hung, so a second one may get further and hang again.
     yield Run("further", [*options, "--preload", file, "--record", file], program)
     yield Run("preload", [*options, "--preload", file], program, "rank 0 done 4.0", "rank 1 done 4.0")
@@ -58,8 +59,8 @@ def persistent(file):
 
 def free(file):
     program = python("torch_beside", "free")
-    yield Run("cold", ABORT, program, "HANG", "cuMemFree", "Remedy: ")
-    yield Run("eager", ABORT, program, "HANG", "cuMemFree", "Remedy: ", **EAGER)
+    yield Run("cold", ABORT, program, "HANG", "cuMemFree", "  cure    ")
+    yield Run("eager", ABORT, program, "HANG", "cuMemFree", "  cure    ", **EAGER)
     yield Run("defer", ["--hang-after", "1"], [*program, "--defer"], "free ran", "deferred")
 
 
@@ -96,12 +97,13 @@ def end(mark):
             pass
 
 
-def execute(command, variables):
-    """Runs a command. Returns its exit code, or `None` if it had to be ended, and its output."""
+def execute(command, variables, folder, tools):
+    """Runs a command in a folder. Returns its exit code, or `None` if it had to be ended, and its output."""
     mark = uuid.uuid4().hex
-    environment = {**os.environ, "CUDA_CACHE_DISABLE": "1", "CASES_MARK": mark, **variables}
+    path = os.pathsep.join([str(tools), str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "CUDA_CACHE_DISABLE": "1", "CASES_MARK": mark, **variables}
     with tempfile.TemporaryFile() as output:
-        started = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        started = subprocess.Popen(command, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         try:
             code = started.wait(LONGEST)
         except subprocess.TimeoutExpired:
@@ -131,7 +133,7 @@ def left_out(name, simulated):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tool")
+    parser.add_argument("tool", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", action="append")
     parser.add_argument("--sim", action="store_true")
@@ -146,10 +148,12 @@ def main():
             print(f"left out: {name}: {why}")
             continue
         # Only the user may write there, so that what is kept is used.
-        kept = Path(tempfile.mkdtemp(prefix="cases-")) / f"{name}.preload"
-        for run in runs(str(kept)):
-            command = [options.tool, *(["--sim"] if options.sim else []), *run.options, "--", *run.program]
-            code, said = execute(command, run.variables)
+        kept = Path(tempfile.mkdtemp(prefix="cases-"))
+        for program in HERE.glob("*.py"):
+            shutil.copy(program, kept)
+        for run in runs(f"{name}.preload"):
+            command = [options.tool.name, *(["--sim"] if options.sim else []), *run.options, *run.program]
+            code, said = execute(command, run.variables, kept, options.tool.resolve().parent)
             missing = [words for words in run.expected if words not in said]
             good = code is not None and not missing
             failed += not good

@@ -70,7 +70,10 @@ fn samples(block: &str) -> Vec<Sample<'_>> {
     let commands = block.split("$ ").skip(1);
     let sample = |text| {
         let (command, output) = str::split_once(text, '\n').expect("a line of its own");
-        let parts = output.split("..").map(constant).filter(|part| !part.trim().is_empty());
+        // In `worker(..)` the points are part of a word.
+        let words: Vec<_> = output.split_whitespace().collect();
+        let parts = words.split(|word| *word == "..").map(|part| constant(&part.join(" ")));
+        let parts = parts.filter(|part| !part.is_empty());
         Sample { command, parts: parts.collect() }
     };
     commands.map(sample).collect()
