@@ -33,7 +33,7 @@ pub fn pages() -> Vec<PathBuf> {
 /// Returns the paths of the README, the guides, and all other documents of the repository.
 pub fn documents() -> Vec<PathBuf> {
     let mut documents = pages();
-    for folder in ["", "docs"] {
+    for folder in ["", "docs", "docs/upstream"] {
         let files = fs::read_dir(workspace().join(folder)).expect("it is there");
         let files = files.map(|entry| entry.expect("it can be listed").path());
         documents.extend(files.filter(|file| file.extension().is_some_and(|extension| extension == "md")));

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use kernel_registry_cuda::rules::FIRST_LAUNCH;
 use tests::guide::{blocks, documents, page, pages, workspace};
@@ -254,6 +255,27 @@ fn cited_figures_are_in_the_measurements() {
         }
     }
     assert!(count > 20, "{count}");
+}
+
+/// Whether a patch applies to the other project is not tried, because nothing is fetched here.
+#[test]
+fn patches_for_other_projects_are_whole_and_have_a_page() {
+    let files = fs::read_dir(workspace().join("docs/upstream")).unwrap();
+    let files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
+    let with =
+        |extension| files.iter().filter(move |file| file.extension().is_some_and(|has| has == extension));
+    let pages: Vec<_> = with("md").map(|page| fs::read_to_string(page).unwrap()).collect();
+    assert!(with("patch").count() >= 2, "{files:?}");
+    for patch in with("patch") {
+        // In another folder of the repository, git leaves out all files that are not below it.
+        let mut git = Command::new("git");
+        git.args(["apply", "--numstat"]).arg(patch).current_dir(workspace());
+        let output = git.output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !output.stdout.is_empty(), "{}: {message}", patch.display());
+        let link = format!("]({})", patch.file_name().unwrap().display());
+        assert!(pages.iter().any(|page| page.contains(&link)), "no page has {link}");
+    }
 }
 
 /// In ARCHITECTURE.md a word with underscores between backticks is the name of a test.
