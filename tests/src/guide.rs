@@ -97,14 +97,30 @@ pub fn script(section: &str) -> String {
     script
 }
 
-/// Returns a command that takes the crates from this workspace instead of the repository's address.
+/// Returns a command that takes the crates from this workspace. `cargo add` takes them from the repository's address, or from crates.io.
 fn local(command: &str) -> String {
-    match command.strip_suffix(&format!(" --git {REPOSITORY}")) {
-        Some(add) => {
-            let name = add.split(' ').next_back().unwrap_or_default();
-            let add = add.strip_suffix(name).unwrap_or(add);
-            format!("{add}--path '{}'\n", workspace().join(name).display())
+    let add = command.strip_suffix(&format!(" --git {REPOSITORY}")).unwrap_or(command);
+    let (before, name) = add.rsplit_once(' ').unwrap_or_default();
+    let folder = workspace().join(name);
+    if before.starts_with("cargo add") && folder.join("Cargo.toml").is_file() {
+        format!("{before} --path '{}'\n", folder.display())
+    } else {
+        format!("{command}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crates_of_the_workspace_are_not_downloaded() {
+        let path =
+            format!("cargo add --dev --path '{}'\n", workspace().join("kernel-registry-sim").display());
+        assert_eq!(local(&format!("cargo add --dev kernel-registry-sim --git {REPOSITORY}")), path);
+        assert_eq!(local("cargo add --dev kernel-registry-sim"), path);
+        for other in ["cargo add half", "cargo new --lib demo && cd demo", "cargo test", "mkdir cuda tests"] {
+            assert_eq!(local(other), format!("{other}\n"));
         }
-        None => format!("{command}\n"),
     }
 }

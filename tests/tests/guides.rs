@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kernel_registry_cuda::rules::FIRST_LAUNCH;
-use tests::guide::{blocks, documents, page, pages, workspace};
+use tests::guide::{blocks, documents, page, pages, section, workspace};
 
 /// Collects the texts of the files with this extension in a folder, except build outputs.
 fn visit(folder: &Path, extension: &str, found: &mut Vec<String>) {
@@ -298,4 +298,31 @@ fn the_architecture_names_tests_that_exist() {
         let function = format!("fn {name}(");
         assert!(sources.iter().any(|source| source.contains(&function)), "there is no test `{name}`");
     }
+}
+
+/// Functions that CONTRIBUTING.md offers as first issues are not simulated yet, and those that it names as examples are.
+#[test]
+fn first_issues_are_open() {
+    let contributing = page("CONTRIBUTING.md");
+    let lacking = page("kernel-registry-sim/src/driver/calls/lacking.rs");
+    let lacking: BTreeSet<&str> = lacking.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let lines = section(&contributing, "First issues")
+        .lines()
+        .filter_map(|line| line.strip_prefix("- The simulator lacks "));
+    let mut count = 0;
+    for line in lines {
+        let (offered, examples) = line.split_once(['.', ',']).unwrap();
+        let names = |text: &str| -> Vec<String> {
+            let words = text.split('`').skip(1).step_by(2).filter(|word| word.starts_with("cu"));
+            words.map(str::to_owned).collect()
+        };
+        for name in names(offered) {
+            assert!(lacking.contains(&*name), "{name} is simulated");
+            count += 1;
+        }
+        for name in names(examples) {
+            assert!(!lacking.contains(&*name), "{name} is not simulated");
+        }
+    }
+    assert!(count >= 5, "{count}");
 }

@@ -202,6 +202,17 @@ mod tests {
         }
     }
 
+    /// The package is outside of the workspace, whose version it has.
+    #[test]
+    fn the_package_for_candle_has_the_version_of_the_others() {
+        let manifest = fs::read_to_string(workspace().join("kernel-registry-candle/Cargo.toml")).unwrap();
+        let version = env!("CARGO_PKG_VERSION");
+        assert!(manifest.contains(&format!("\nversion = \"{version}\"\n")), "{manifest}");
+        let dependency =
+            format!("kernel-registry = {{ path = \"../kernel-registry\", version = \"={version}\"");
+        assert!(manifest.contains(&dependency), "{manifest}");
+    }
+
     #[test]
     fn ci_compiles_with_the_oldest_compiler() {
         let recipe = fs::read_to_string(workspace().join(".github/workflows/ci.yml")).unwrap();
@@ -243,6 +254,10 @@ mod tests {
                 "{name}"
             );
             assert!(package.categories.len() <= 5, "{name}");
+            // Resident kernels are not settled.
+            let version =
+                if *name == "kernel-registry-resident" { "0.0.1" } else { env!("CARGO_PKG_VERSION") };
+            assert_eq!(package.version.to_string(), version, "{name}");
             assert_eq!(package.rust_version.as_ref().map(|version| version.minor), Some(89), "{name}");
         }
     }
