@@ -1,20 +1,16 @@
 //! `cargo xtask cudarc`: builds and runs a program with each way in which cudarc loads or links the driver; checks it with each
-//! CUDA version. `cargo xtask candle`: checks a program that depends on candle too, which decides how cudarc is built, and
-//! kernel-registry-candle. `cargo xtask adopt`: builds and runs a program whose modules are adopted, in several profiles.
+//! CUDA version. `cargo xtask adopt`: builds and runs a program whose modules are adopted, in several profiles.
 //! `cargo xtask cuda-core`: builds and runs examples/cuda-core, which uses NVIDIA's cuda-core beside cudarc.
 //!
-//! The other commands need nothing of NVIDIA's: linked programs are linked with stubs, as on machines without a driver, and nvcc is
-//! a script. `cuda-core` needs NVIDIA's headers, from Python wheels.
+//! The first two need nothing of NVIDIA's: linked programs are linked with stubs, as on machines without a driver, and nvcc is a
+//! script. `cuda-core` needs NVIDIA's headers, from Python wheels.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use cargo_metadata::{MetadataCommand, Package};
-
-use crate::run::{Outcome, cargo, remove, target, workspace};
-use crate::toolkit;
+use crate::run::{Outcome, cargo, output, remove, says, succeeds, succeeds_and, target, text, workspace};
+use crate::{stubs, toolkit};
 
 const PROGRAM: &str = r#"
 /// y = a*x + y
@@ -48,30 +44,10 @@ const COMPUTED: &str = "computed 2.5";
 
 const IMAGE: &str = "cargo-kernels/template/prebuilt/cuda__saxpy.cu.ptx";
 
-/// A script in place of nvcc. It answers as nvcc does, and makes empty files, because candle's build script writes the names of
-/// these files into its sources.
-const NVCC: &str = r#"#!/bin/sh
-case "$1" in
---version) printf 'nvcc\n\n\nCuda compilation tools, release RELEASE, VRELEASE.0\n' ;;
---list-gpu-code) echo sm_80 ;;
-esac
-for argument; do
-    case "$before" in
-    -o) : >"$argument" ;;
-    --output-directory) folder=$argument ;;
-    esac
-    before=$argument
-done
-[ -z "$folder" ] || : >"$folder/$(basename "$before" .cu).ptx"
-"#;
-
-/// Libraries that a program with `static-linking` is linked with, apart from NVRTC.
-const EMPTY: [&str; 4] = ["stdc++", "cudart_static", "nvptxcompiler_static", "nvrtc-builtins_static"];
-
 pub(crate) fn cudarc() -> Outcome {
     let folder = Folder::new("cudarc", "")?;
-    let cudarc = folder.cudarc()?;
-    let toolkit = folder.toolkit(cudarc.manifest_path.as_std_path())?;
+    let cudarc = stubs::package("cudarc", &folder.0)?;
+    let toolkit = folder.toolkit()?;
 
     for way in ["", "dynamic-loading", "dynamic-linking", "static-linking"] {
         println!("== {}", if way.is_empty() { "no way is named" } else { way });
@@ -89,7 +65,7 @@ pub(crate) fn cudarc() -> Outcome {
     }
     for (release, error) in [("11.8", TOO_OLD), ("13.5", UNKNOWN)] {
         println!("== nvcc {release} on the path");
-        let path = folder.nvcc(release)?;
+        let path = folder.nvcc_on_path(release)?;
         says(folder.cargo(&["check"]).env("PATH", &path), error)?;
         succeeds(folder.cargo(&["check"]).env("PATH", &path).env("CUDARC_CUDA_VERSION", "12000"))?;
     }
@@ -102,18 +78,9 @@ const TOO_OLD: &str = "Set CUDARC_CUDA_VERSION=12000 for the build";
 /// cudarc's own error, which troubleshooting explains.
 const UNKNOWN: &str = "Unsupported cuda toolkit version: `13.5`";
 
-pub(crate) fn candle() -> Outcome {
-    let folder = Folder::new("candle", "candle-core = { version = \"0.11\", features = [\"cuda\"] }\n")?;
-    let path = folder.nvcc("13.0")?;
-    succeeds(folder.cargo(&["check"]).env("PATH", &path).env("CUDA_COMPUTE_CAP", "80"))?;
-    let mut own = folder.cargo(&["check", "--all-targets", "--locked"]);
-    own.current_dir(workspace().join("kernel-registry-candle"));
-    succeeds(own.env("PATH", &path).env("CUDA_COMPUTE_CAP", "80"))
-}
-
 pub(crate) fn adopt() -> Outcome {
     let folder = Folder::new("adopt", "")?;
-    let toolkit = folder.toolkit(folder.cudarc()?.manifest_path.as_std_path())?;
+    let toolkit = folder.toolkit()?;
     // ld.bfd and mold do not leave out a library that only code which is left out calls.
     let libraries = toolkit.join("lib64");
     fs::copy(libraries.join("libnvrtc.so"), libraries.join("libnvrtc.so.13"))?;
@@ -143,7 +110,7 @@ pub(crate) fn adopt() -> Outcome {
 const ADOPTED: &str = "adopted";
 
 /// Returns the command `cargo kernels`, which runs a program.
-fn kernels(args: &[&str], program: &Path) -> Command {
+pub(crate) fn kernels(args: &[&str], program: &Path) -> Command {
     let mut command = cargo();
     command.current_dir(workspace());
     command.args(["run", "--quiet", "--locked", "--package", "cargo-kernels", "--", "kernels"]);
@@ -163,10 +130,10 @@ pub(crate) fn cuda_core() -> Outcome {
 }
 
 /// A package outside of the workspace.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str, dependencies: &str) -> Outcome<Self> {
+    pub(crate) fn new(name: &str, dependencies: &str) -> Outcome<Self> {
         let folder = std::path::absolute(target())?.join("cudarc").join(name);
         remove(&folder)?;
         fs::create_dir_all(folder.join("src"))?;
@@ -193,61 +160,27 @@ impl Folder {
         self.0.with_file_name("target")
     }
 
-    fn cargo(&self, args: &[&str]) -> Command {
+    pub(crate) fn cargo(&self, args: &[&str]) -> Command {
         let mut command = cargo();
         command.current_dir(&self.0).env("CARGO_TARGET_DIR", self.built());
         command.env_remove("CUDARC_CUDA_VERSION").args(&args[..1]).arg("--quiet").args(&args[1..]);
         command
     }
 
-    /// Returns the package of cudarc that the program is built with.
-    fn cudarc(&self) -> Outcome<Package> {
-        let metadata = MetadataCommand::new().current_dir(&self.0).exec()?;
-        let found = metadata.packages.into_iter().find(|package| package.name.as_str() == "cudarc");
-        found.ok_or_else(|| "cudarc is not among the dependencies".into())
-    }
-
-    /// Makes an nvcc of this release, and returns a `PATH` that begins with its folder.
-    fn nvcc(&self, release: &str) -> Outcome<String> {
+    /// Makes a stub of nvcc of this release, and returns a `PATH` that begins with its folder.
+    pub(crate) fn nvcc_on_path(&self, release: &str) -> Outcome<String> {
         let folder = self.0.join(release);
-        fs::create_dir_all(&folder)?;
-        let nvcc = folder.join("nvcc");
-        fs::write(&nvcc, NVCC.replace("RELEASE", release))?;
-        fs::set_permissions(&nvcc, Permissions::from_mode(0o755))?;
-        Ok(format!("{}:{}", folder.display(), std::env::var("PATH")?))
+        stubs::nvcc(&folder, release)?;
+        stubs::first_on_path(&folder)
     }
 
-    /// Makes a folder for `CUDA_HOME`, with stubs of the driver and of NVRTC as NVIDIA's toolkit has them: each function returns an
-    /// error.
-    fn toolkit(&self, cudarc: &Path) -> Outcome<PathBuf> {
-        let libraries = self.0.join("toolkit/lib64");
-        fs::create_dir_all(&libraries)?;
-        let make =
-            |program: &str, args: &[&str]| succeeds(Command::new(program).args(args).current_dir(&libraries));
-        for (name, bindings, soname) in [
-            ("cuda", "src/driver/sys/mod.rs", "libcuda.so.1"),
-            ("nvrtc", "src/nvrtc/sys/mod.rs", "libnvrtc.so.13"),
-        ] {
-            let text = fs::read_to_string(cudarc.with_file_name(bindings))?;
-            let prefix = if name == "cuda" { "cu" } else { name };
-            let functions = text.split("pub unsafe fn ").filter(|function| function.starts_with(prefix));
-            let mut functions: Vec<_> = functions
-                .filter_map(|function| function.split('(').next())
-                .filter(|name| *name != "culib")
-                .collect();
-            functions.sort_unstable();
-            functions.dedup();
-            let stub: String =
-                functions.iter().map(|name| format!("int {name}(void) {{ return 34; }}\n")).collect();
-            let (source, object) = (format!("{name}.c"), format!("{name}.o"));
-            fs::write(libraries.join(&source), stub)?;
-            make("cc", &["-fPIC", "-c", &source, "-o", &object])?;
-            let (soname, shared) = (format!("-Wl,-soname,{soname}"), format!("lib{name}.so"));
-            make("cc", &["-shared", &soname, &object, "-o", &shared])?;
-        }
-        make("ar", &["crs", "libnvrtc_static.a", "nvrtc.o"])?;
-        EMPTY.iter().try_for_each(|name| make("ar", &["crs", &format!("lib{name}.a")]))?;
-        Ok(self.0.join("toolkit"))
+    /// Makes a folder for `CUDA_HOME`, with stubs of NVIDIA's libraries.
+    fn toolkit(&self) -> Outcome<PathBuf> {
+        let toolkit = self.0.join("toolkit");
+        let libraries = toolkit.join("lib64");
+        stubs::libraries(&libraries, &self.0)?;
+        stubs::static_libraries(&libraries)?;
+        Ok(toolkit)
     }
 
     /// Runs the program: without a driver, on the simulated one, and under the audit.
@@ -266,38 +199,4 @@ impl Folder {
         let inside = if linked { "the driver was opened before the audit was installed" } else { COMPUTED };
         succeeds_and(kernels(&["sim"], &program).arg("audit"), inside)
     }
-}
-
-/// Returns standard output and standard error as text.
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&[&*output.stdout, &output.stderr].concat()).into_owned()
-}
-
-fn output(command: &mut Command) -> Outcome<Output> {
-    command.output().map_err(|error| format!("{command:?}: {error}").into())
-}
-
-fn succeeds(command: &mut Command) -> Outcome {
-    succeeds_and(command, "")
-}
-
-/// Runs a command that has to succeed, and to print these words.
-fn succeeds_and(command: &mut Command, words: &str) -> Outcome {
-    says_and(command, words, true)
-}
-
-/// Runs a command that has to fail with one error, which contains these words.
-fn says(command: &mut Command, words: &str) -> Outcome {
-    says_and(command, words, false)
-}
-
-fn says_and(command: &mut Command, words: &str, success: bool) -> Outcome {
-    let output = output(command)?;
-    let text = text(&output);
-    let errors = text.lines().filter(|line| line.starts_with("error[")).count();
-    if output.status.success() != success || !text.contains(words) || errors > 1 {
-        let expected = if success { "success" } else { "one error" };
-        return Err(format!("{command:?}: expected {expected} with `{words}`, and it said:\n{text}").into());
-    }
-    Ok(())
 }

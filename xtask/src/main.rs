@@ -5,6 +5,7 @@ mod archive;
 mod arm64;
 mod book;
 mod bundle;
+mod candle;
 mod check;
 mod corpus;
 mod cudarc;
@@ -20,6 +21,7 @@ mod prebuilt;
 mod release;
 mod run;
 mod structure;
+mod stubs;
 mod toolkit;
 mod wheel;
 mod windows;
@@ -44,7 +46,7 @@ enum Chore {
     /// Pack the programs and tests that need a GPU, with a script, for a machine with a GPU and without Rust
     Bundle(bundle::Options),
     /// Check kernel-registry-candle, and a program with kernel-registry and candle, which decides how cudarc is built
-    Candle,
+    Candle(candle::Options),
     /// Check the format, lint, look for files that import each other, and run the tests of the crates that changed: what to run
     /// before a commit
     Check(check::Options),
@@ -81,7 +83,7 @@ fn main() -> ExitCode {
         Chore::Arm64(options) => arm64::arm64(&options),
         Chore::Book => book::book(),
         Chore::Bundle(options) => bundle::bundle(&options),
-        Chore::Candle => cudarc::candle(),
+        Chore::Candle(options) => candle::candle(&options),
         Chore::Check(options) => check::check(&options),
         Chore::CudaCore => cudarc::cuda_core(),
         Chore::Cudarc => cudarc::cudarc(),

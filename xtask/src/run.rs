@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use cargo_metadata::{MetadataCommand, Package};
 
@@ -30,6 +30,40 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
 /// Returns the cargo that built this program.
 pub(crate) fn cargo() -> Command {
     Command::new(env!("CARGO"))
+}
+
+/// Returns standard output and standard error as text.
+pub(crate) fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&*output.stdout, &output.stderr].concat()).into_owned()
+}
+
+pub(crate) fn output(command: &mut Command) -> Outcome<Output> {
+    command.output().map_err(|error| format!("{command:?}: {error}").into())
+}
+
+pub(crate) fn succeeds(command: &mut Command) -> Outcome {
+    succeeds_and(command, "")
+}
+
+/// Runs a command that has to succeed, and to print these words.
+pub(crate) fn succeeds_and(command: &mut Command, words: &str) -> Outcome {
+    says_and(command, words, true)
+}
+
+/// Runs a command that has to fail with one error, which contains these words.
+pub(crate) fn says(command: &mut Command, words: &str) -> Outcome {
+    says_and(command, words, false)
+}
+
+fn says_and(command: &mut Command, words: &str, success: bool) -> Outcome {
+    let output = output(command)?;
+    let text = text(&output);
+    let errors = text.lines().filter(|line| line.starts_with("error[")).count();
+    if output.status.success() != success || !text.contains(words) || errors > 1 {
+        let expected = if success { "success" } else { "one error" };
+        return Err(format!("{command:?}: expected {expected} with `{words}`, and it said:\n{text}").into());
+    }
+    Ok(())
 }
 
 /// Installs a program from its crate, unless it is there.
