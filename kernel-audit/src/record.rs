@@ -9,7 +9,9 @@ mod collected;
 mod layout;
 mod model;
 mod read;
+mod slot;
 mod stretch;
+mod sync;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -18,11 +20,11 @@ mod time;
 
 pub use layout::LARGEST;
 #[cfg(feature = "watch")]
-pub(crate) use layout::{
-    Layout, MAGIC, MOST, RawEvent, SAMPLES, SLOTS, Sample, Slot, Text, VERSION, size, write,
-};
+pub(crate) use layout::{Layout, MAGIC, MOST, RawEvent, SAMPLES, SLOTS, Sample, Text, VERSION, size, write};
 pub use model::{Activity, BAKED, Event, Kind, PTX, Report};
 pub use read::{NotRead, read};
+#[cfg(feature = "watch")]
+pub(crate) use slot::{Entry, InProgress, Slot};
 pub use stretch::{Spending, Spent, Stretch};
 pub use tail::{Tail, open_plain};
 pub use texts::SharedText;

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
+use super::slot::Slot;
 #[cfg(feature = "watch")]
 use super::texts::LONGEST;
 
@@ -71,28 +72,6 @@ pub(crate) struct Header {
 #[repr(transparent)]
 #[derive(Default)]
 pub(crate) struct Text(pub(crate) AtomicU32);
-
-/// A slot: a thread, and its call in progress.
-#[repr(C, align(64))]
-pub(crate) struct Slot {
-    pub(crate) thread: AtomicU32,
-    /// The call in progress, by its number in the table of hooks, counted from 1; or 0.
-    pub(crate) call: AtomicU32,
-    /// The number of calls so far. While neither `sequence` nor `call` changes, the call has not returned.
-    pub(crate) sequence: AtomicU64,
-    /// The handle that the call is about: a kernel, a stream, an address.
-    pub(crate) subject: AtomicU64,
-    pub(crate) stream: AtomicU64,
-    /// The number of launches by this thread.
-    pub(crate) launches: AtomicU64,
-    /// Whether the call loads the kernel that the call is about.
-    pub(crate) loads: AtomicU32,
-    /// Where the call was made: `sp` is the stack pointer, `pc` and `fp` are the lower halves of the instruction's
-    /// address and the frame pointer.
-    pub(crate) pc: AtomicU32,
-    pub(crate) sp: AtomicU64,
-    pub(crate) fp: AtomicU32,
-}
 
 const _: () = assert!(size_of::<Slot>() == 64);
 

@@ -4,8 +4,9 @@ use std::fmt;
 use std::mem::offset_of;
 
 use super::collected;
-use super::layout::{Header, Layout, MAGIC, RawEvent, SAMPLES, SLOTS, Sample, Slot, VERSION};
+use super::layout::{Header, Layout, MAGIC, RawEvent, SAMPLES, SLOTS, Sample, VERSION};
 use super::model::{Activity, Event, Kind, Report};
+use super::slot::Slot;
 use super::texts::Texts;
 
 /// Reads a record. Any bytes are read without a panic: offsets that lead outside of the record give empty texts.

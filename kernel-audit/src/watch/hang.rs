@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys::CUresult;
 
 use crate::options::{Audit, OnHang};
-use crate::record::{Kind, RawEvent, Slot};
+use crate::record::{InProgress, Kind, RawEvent, Slot};
 use crate::watch::caller::Caller;
 use crate::watch::known::handles;
 use crate::watch::process::locked::Locked;
@@ -69,7 +69,7 @@ pub(crate) fn start() {
 
 /// A call that the watching thread saw.
 struct Watched {
-    call: Seen,
+    call: InProgress,
     since: Instant,
     /// Whether the streams were asked what runs beside the call.
     is_asked: bool,
@@ -77,35 +77,15 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(call: Seen) -> Self {
+    fn new(call: InProgress) -> Self {
         Watched { call, since: Instant::now(), is_asked: false, is_explained: false }
-    }
-}
-
-/// A call as it was seen in a slot.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Seen {
-    /// The thread. Another thread can take the slot of a thread that has ended.
-    thread: u32,
-    /// The number of the call, or 0 for none.
-    call: u32,
-    sequence: u64,
-    /// The handle that the call is about. A call that preloads goes from one image to the next.
-    subject: u64,
-}
-
-impl Seen {
-    fn in_slot(slot: &Slot) -> Self {
-        let (call, sequence) = (slot.call.load(Ordering::Relaxed), slot.sequence.load(Ordering::Relaxed));
-        let (thread, subject) = (slot.thread.load(Ordering::Relaxed), slot.subject.load(Ordering::Relaxed));
-        Seen { thread, call, sequence, subject }
     }
 }
 
 /// A call that hangs now.
 struct Hang {
     slot: &'static Slot,
-    call: Seen,
+    call: InProgress,
     since: Instant,
     event: &'static RawEvent,
 }
@@ -116,7 +96,7 @@ static HANGS: Locked<Vec<Hang>> = Locked::new();
 /// Records how long calls have been hanging, and which of them have returned.
 fn look_again() {
     HANGS.lock().retain(|Hang { slot, call, since, event }| {
-        let goes_on = Seen::in_slot(slot) == *call;
+        let goes_on = slot.in_progress() == Some(*call);
         if goes_on {
             event.took.store(nanoseconds(since.elapsed()), Ordering::Relaxed);
         } else {
@@ -132,15 +112,18 @@ fn watch(timeout: Duration) {
     let mut steps = 0_u32;
     while process::id() == child {
         for (index, slot) in slots::slots() {
-            let call = Seen::in_slot(slot);
+            let Some(call) = slot.in_progress() else {
+                watched.remove(&index);
+                continue;
+            };
             let its = watched.entry(index).or_insert_with(|| Watched::new(call));
-            if call.call == 0 || call != its.call {
+            if call != its.call {
                 *its = Watched::new(call);
                 continue;
             }
             if !its.is_asked && its.since.elapsed() >= LONG {
                 its.is_asked = true;
-                waits::look(call.call - 1, slot, call.sequence);
+                waits::look(call);
             }
             if !its.is_explained && its.since.elapsed() >= timeout {
                 its.is_explained = true;
@@ -181,16 +164,15 @@ fn sample() {
 }
 
 /// Writes to the standard error output and the record what a call waits for.
-fn explain(slot: &'static Slot, call: Seen, since: Instant) {
+fn explain(slot: &'static Slot, call: InProgress, since: Instant) {
     let (hook, waited) = (call.call - 1, since.elapsed());
-    let subject = slot.subject.load(Ordering::Relaxed);
-    let (stream, thread) = (slot.stream.load(Ordering::Relaxed), slot.thread.load(Ordering::Relaxed));
+    let InProgress { thread, subject, stream, .. } = call;
     let (name, kernel) = (call::name(hook), handles::name_of(subject));
     let Caller { library, name: caller, stack } = stack::capture(slot, call::address(hook));
     let explanation = explanation::explain(&HangingCall {
         name,
         kernel: kernel.as_deref(),
-        is_loaded: slot.loads.load(Ordering::Relaxed) == 0,
+        is_loaded: !call.loads,
         stream,
         thread,
         caller: &caller,
@@ -238,9 +220,7 @@ fn explain(slot: &'static Slot, call: Seen, since: Instant) {
 
 /// Lists the other threads that are in a call, each with the name of its call.
 fn others(thread: u32) -> Vec<(u32, &'static str)> {
-    let in_call = slots::slots().filter_map(|(_, slot)| {
-        let call = slot.call.load(Ordering::Relaxed).checked_sub(1)?;
-        Some((slot.thread.load(Ordering::Relaxed), call::name(call)))
-    });
-    in_call.filter(|(other, _)| *other != thread).collect()
+    let in_call = slots::slots().filter_map(|(_, slot)| slot.in_progress());
+    let others = in_call.filter(|call| call.thread != thread);
+    others.map(|call| (call.thread, call::name(call.call - 1))).collect()
 }

@@ -1,14 +1,18 @@
-//! Tests the launch table under loom: readers never see a torn entry, and no entry is lost.
+//! Tests the launch table under loom: readers never see a torn entry, and no entry is lost. `calls` tests the audit's slots.
 #![cfg(test)]
+
+mod calls;
 
 #[path = "../../../kernel-registry/src/table/entries.rs"]
 mod entries;
 #[path = "../../../kernel-registry/src/table/seqlock.rs"]
 mod seqlock;
+#[path = "../../../kernel-audit/src/record/slot.rs"]
+mod slot;
 
-/// The module from which both files of kernel-registry import atomics.
+/// The module from which these files import atomics.
 mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
     pub(crate) use loom::sync::{RwLock, RwLockWriteGuard};
 }
 

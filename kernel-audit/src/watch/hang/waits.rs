@@ -1,10 +1,8 @@
 //! Finds why calls were slow: the kernels that ran beside them while they waited.
 
-use std::sync::atomic::Ordering;
-
 use kernel_registry_cuda::rules::{self, Rule};
 
-use crate::record::Slot;
+use crate::record::InProgress;
 use crate::watch::hang::busy;
 use crate::watch::known::handles;
 use crate::watch::process::locked::Locked;
@@ -29,9 +27,9 @@ const MOST: usize = 64;
 const PASSED_OVER: [Rule; 2] = [rules::SYNCHRONIZE, rules::LOCKED];
 
 /// Asks what runs beside a call, if the call may wait for it.
-pub(crate) fn look(hook: u32, slot: &Slot, sequence: u64) {
-    let is_loaded = slot.loads.load(Ordering::Relaxed) == 0;
-    let mut rules = rules::of(call::name(hook), is_loaded);
+pub(crate) fn look(call: InProgress) {
+    let InProgress { thread, sequence, .. } = call;
+    let mut rules = rules::of(call::name(call.call - 1), !call.loads);
     let Some(rule) = rules.find(|rule| !PASSED_OVER.contains(rule)) else { return };
     let busy = busy::find_all().unwrap_or_default();
     let Some(kernel) = busy.iter().find_map(|stream| handles::name_of(stream.kernel)) else { return };
@@ -39,7 +37,7 @@ pub(crate) fn look(hook: u32, slot: &Slot, sequence: u64) {
     if waits.len() >= MOST {
         waits.remove(0);
     }
-    waits.push(Wait { thread: slot.thread.load(Ordering::Relaxed), sequence, rule, kernel });
+    waits.push(Wait { thread, sequence, rule, kernel });
 }
 
 /// Collects what a thread's call waited for, once it has returned.

@@ -37,7 +37,7 @@ pub(super) fn mark_waiting(slot: &Slot, stream: u64) {
 
 /// Adds 1 to a number that only this thread writes.
 #[inline]
-pub(super) fn increment(number: &AtomicU64) {
+fn increment(number: &AtomicU64) {
     number.store(number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cudarc::driver::sys::CUresult;
 
-use crate::record::{SLOTS, Slot};
+use crate::record::{Entry, SLOTS, Slot};
 use crate::watch::caller::unwind::Registers;
 use crate::watch::process::{fork, system};
 use crate::watch::record::call::Call;
-use crate::watch::record::launches::{self, increment};
+use crate::watch::record::launches;
 use crate::watch::record::recording::record;
 
 /// Resets this thread's slot in a forked child, where the thread has no slot yet.
@@ -86,16 +86,12 @@ fn enter() -> *const Slot {
 /// Makes a call, and records it as in progress meanwhile.
 #[inline]
 pub(crate) fn during<T>(call: Call, real: impl FnOnce() -> T) -> T {
-    within(slot(), call, real)
+    within(slot(), call, false, real)
 }
 
 /// Makes a call that loads the kernel in `call`.
 pub(crate) fn during_load(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
-    let slot = slot();
-    slot.loads.store(1, Ordering::Relaxed);
-    let result = within(slot, call, real);
-    slot.loads.store(0, Ordering::Relaxed);
-    result
+    within(slot(), call, true, real)
 }
 
 /// Makes a launch, counts it, and records it as in progress meanwhile.
@@ -103,33 +99,24 @@ pub(crate) fn during_load(call: Call, real: impl FnOnce() -> CUresult) -> CUresu
 pub(crate) fn launch(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let slot = slot();
     launches::count(slot, call.stream, call.subject);
-    within(slot, call, real)
+    within(slot, call, false, real)
 }
 
 #[inline]
-fn within<T>(slot: &Slot, call: Call, real: impl FnOnce() -> T) -> T {
-    slot.subject.store(call.subject, Ordering::Relaxed);
-    slot.stream.store(call.stream, Ordering::Relaxed);
-    // A hook can be called by the driver behind, or by another hook. Only this thread writes to its slot.
-    let outer = slot.call.load(Ordering::Relaxed);
-    let of_outer = (outer != 0).then(|| call_site(slot));
-    set_call_site(slot, Registers::here());
-    slot.call.store(call.hook + 1, Ordering::Relaxed);
+fn within<T>(slot: &Slot, call: Call, loads: bool, real: impl FnOnce() -> T) -> T {
+    let Registers { pc, sp, fp } = Registers::here();
+    let outer = slot.begin(Entry {
+        call: call.hook + 1,
+        subject: call.subject,
+        stream: call.stream,
+        loads,
+        pc: pc as u32,
+        sp,
+        fp: fp as u32,
+    });
     let result = real();
-    slot.call.store(outer, Ordering::Relaxed);
-    if let Some(site) = of_outer {
-        set_call_site(slot, site);
-    }
-    increment(&slot.sequence);
+    slot.end(outer);
     result
-}
-
-/// Stores from where a thread calls the driver.
-#[inline]
-fn set_call_site(slot: &Slot, Registers { pc, sp, fp }: Registers) {
-    slot.pc.store(pc as u32, Ordering::Relaxed);
-    slot.sp.store(sp, Ordering::Relaxed);
-    slot.fp.store(fp as u32, Ordering::Relaxed);
 }
 
 /// Returns from where a thread calls the driver. The slot has only the lower halves of `pc` and `fp`: the code is in
@@ -145,7 +132,7 @@ pub(crate) fn call_site(slot: &Slot) -> Registers {
 
 /// Records that this thread's call makes progress, and so does not hang.
 pub(crate) fn mark_progress(with: u64) {
-    slot().subject.store(with, Ordering::Relaxed);
+    slot().mark_progress(with);
 }
 
 /// Counts a launch, and remembers which kernel this thread launched last in the stream.

@@ -2,11 +2,10 @@
 //! before.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 
 use super::answer::{Position, Reader};
 use super::threads::Threads;
-use crate::record::{PTX, Slot, Spending};
+use crate::record::{InProgress, PTX, Slot, Spending};
 use crate::watch::known::handles;
 use crate::watch::record::call;
 use crate::watch::record::recording::now;
@@ -99,26 +98,22 @@ fn look_at_threads(reader: &mut Reader, threads: &mut Threads) -> Vec<Doing> {
     reader.prepare();
     let signal = Reader::signal();
     let running = threads.running(signal);
-    let in_call = |slot: &Slot| slot.call.load(Ordering::Relaxed) != 0;
-    let mut calls: HashMap<u32, &Slot> = slots::slots()
-        .filter(|(_, slot)| in_call(slot))
-        .map(|(_, slot)| (slot.thread.load(Ordering::Relaxed), slot))
-        .collect();
+    let mut calls: HashMap<u32, &Slot> =
+        slots::slots().filter_map(|(_, slot)| Some((slot.in_progress()?.thread, slot))).collect();
     let mut seen = Vec::new();
     for thread in running.iter().take(THREADS) {
         let slot = calls.remove(&thread.number);
-        let call = slot.and_then(call_of);
+        let call = slot.and_then(InCall::of);
         let answer = signal.and_then(|signal| reader.ask(signal, thread));
         let position = answer.unwrap_or_else(|| reader.read_python(thread.number));
         // If the thread has left the call meanwhile, its stack is not that of the call.
-        let call = call.filter(|call| slot.and_then(call_of).as_ref() == Some(call));
-        seen.push(doing(call, position));
+        seen.push(doing(call.filter(InCall::goes_on), position));
     }
     // Other threads are in a call that waits.
     for (thread, slot) in calls {
-        let Some(call) = call_of(slot) else { continue };
+        let Some(call) = InCall::of(slot) else { continue };
         let position = reader.read_call(slot, thread);
-        if call_of(slot).as_ref() == Some(&call) {
+        if call.goes_on() {
             seen.push(doing(Some(call), position));
         }
     }
@@ -129,25 +124,36 @@ fn look_at_threads(reader: &mut Reader, threads: &mut Threads) -> Vec<Doing> {
 }
 
 /// A call in progress.
-#[derive(PartialEq, Eq)]
-struct InCall {
-    hook: u32,
-    sequence: u64,
+struct InCall<'a> {
+    slot: &'a Slot,
+    call: InProgress,
     what: Spending,
 }
 
-fn call_of(slot: &Slot) -> Option<InCall> {
-    let hook = slot.call.load(Ordering::Relaxed).checked_sub(1)?;
+impl<'a> InCall<'a> {
+    fn of(slot: &'a Slot) -> Option<Self> {
+        let call = slot.in_progress()?;
+        Some(InCall { slot, call, what: spending_of(call) })
+    }
+
+    /// Returns whether the thread is still in this call, whatever the call is about by now.
+    fn goes_on(&self) -> bool {
+        let number = |call: InProgress| (call.thread, call.call, call.sequence);
+        self.slot.in_progress().is_some_and(|now| number(now) == number(self.call))
+    }
+}
+
+/// Returns what a call spends its time on.
+fn spending_of(call: InProgress) -> Spending {
     let compiles = |kind: &str| if kind.starts_with(PTX) { Spending::Compiling } else { Spending::Loading };
-    let what = if slot.loads.load(Ordering::Relaxed) != 0 {
-        let image = handles::image_of(slot.subject.load(Ordering::Relaxed));
+    if call.loads {
+        let image = handles::image_of(call.subject);
         image.map_or(Spending::Loading, |(image, _)| compiles(&image))
-    } else if let Some(loading) = handles::find_loading(slot.thread.load(Ordering::Relaxed)) {
+    } else if let Some(loading) = handles::find_loading(call.thread) {
         compiles(loading.kind)
     } else {
-        kind_of(call::name(hook))
-    };
-    Some(InCall { hook, sequence: slot.sequence.load(Ordering::Relaxed), what })
+        kind_of(call::name(call.call - 1))
+    }
 }
 
 /// Returns what a call of the driver is for, by the name of the function.
@@ -169,9 +175,9 @@ pub(super) fn kind_of(function: &str) -> Spending {
     of.map_or(Spending::Call, |(_, what)| what)
 }
 
-fn doing(call: Option<InCall>, position: Position) -> Doing {
+fn doing(call: Option<InCall<'_>>, position: Position) -> Doing {
     match call {
-        Some(call) => Doing { what: call.what, call: Some(call.hook), position },
+        Some(InCall { call, what, .. }) => Doing { what, call: Some(call.call - 1), position },
         None => Doing { what: Spending::Code, call: None, position },
     }
 }
