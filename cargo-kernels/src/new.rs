@@ -82,10 +82,16 @@ pub(crate) fn run(options: &New) -> Result<(), Failure> {
     if options.vcs == Vcs::Git {
         make_repository(&folder);
     }
+    // The simulated driver is for Linux.
+    let (purpose, command) = if cfg!(target_os = "linux") {
+        ("launch its kernel on a simulated GPU", "cargo test")
+    } else {
+        ("build it", "cargo build")
+    };
     binaries::print(|out| {
-        writeln!(out, "made the package `{name}`; to launch its kernel on a simulated GPU:")?;
+        writeln!(out, "made the package `{name}`; to {purpose}:")?;
         writeln!(out, "    cd {}", options.folder.display())?;
-        writeln!(out, "    cargo test")
+        writeln!(out, "    {command}")
     })
 }
 
@@ -149,7 +155,7 @@ fn is_refused(manifest: &Path) -> bool {
 /// Fills in a file of the template. A package that `is_apart` is a workspace of its own, apart from a surrounding one.
 fn filled(text: &str, name: &str, is_apart: bool, checkout: Option<&Path>) -> String {
     let dependency = |name: &str| match checkout {
-        Some(checkout) => format!("{name} = {{ path = {:?} }}", with_slashes(&checkout.join(name))),
+        Some(checkout) => format!("{name} = {{ path = {:?} }}", in_manifest(&checkout.join(name))),
         None => format!("{name} = {{ {SOURCE} }}"),
     };
     let workspace = if is_apart { "\n# Of no workspace around it.\n[workspace]\n\n" } else { "\n" };
@@ -165,9 +171,18 @@ fn filled(text: &str, name: &str, is_apart: bool, checkout: Option<&Path>) -> St
 }
 
 /// Returns a path as people write it in a manifest, so that other systems can read the manifest, too.
-fn with_slashes(path: &Path) -> String {
+fn in_manifest(path: &Path) -> String {
     let text = path.display().to_string();
-    if cfg!(windows) { text.replace('\\', "/") } else { text }
+    if cfg!(windows) { with_slashes(&text) } else { text }
+}
+
+/// Returns a path of Windows with slashes, and without the beginning of canonical paths, which has no meaning with slashes.
+fn with_slashes(path: &str) -> String {
+    let path = match path.strip_prefix(r"\\?\UNC\") {
+        Some(share) => format!(r"\\{share}"),
+        None => path.strip_prefix(r"\\?\").unwrap_or(path).to_owned(),
+    };
+    path.replace('\\', "/")
 }
 
 #[cfg(test)]
@@ -202,6 +217,13 @@ mod tests {
         assert_eq!(from("/a/b/demo", "/a/registry"), Path::new("../../registry"));
         assert_eq!(from("/a/registry/x", "/a/registry"), Path::new(".."));
         assert_eq!(from("/a", "/a/registry"), Path::new("registry"));
+    }
+
+    #[test]
+    fn canonical_paths_of_windows_are_written_with_slashes() {
+        assert_eq!(with_slashes(r"\\?\C:\a\kernel-registry"), "C:/a/kernel-registry");
+        assert_eq!(with_slashes(r"\\?\UNC\server\share\a"), "//server/share/a");
+        assert_eq!(with_slashes(r"..\registry"), "../registry");
     }
 
     #[test]

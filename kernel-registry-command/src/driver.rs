@@ -75,13 +75,14 @@ pub enum Attribute {
 
 impl Library {
     /// Opens the driver under the first of its file names that the loader finds. The error is the loader's message for
-    /// the last name. `calls` receives the name of each driver call.
+    /// the last name, with this name. `calls` receives the name of each driver call.
     pub fn open(calls: Sender<&'static str>) -> Result<Self, String> {
         let mut why = String::new();
         for name in NAMES {
             match load(name.as_ref()) {
                 Ok(shared) => return Ok(Library { shared, calls }),
-                Err(error) => why = error,
+                // The loader of Windows does not name the file.
+                Err(error) => why = if error.contains(name) { error } else { format!("{name}: {error}") },
             }
         }
         Err(why)

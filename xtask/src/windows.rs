@@ -47,10 +47,7 @@ const LEFT_OUT: [(&str, &str); 7] = [
         "they run shell scripts in place of nvcc, or `cc` and `ar`",
     ),
     ("the package `tests`", "its tests run cargo, and the simulated driver"),
-    (
-        "`cargo kernels prebuild`, `bake`, `new` and `doctor`",
-        "they look for compilers or cargo, which are not in wine",
-    ),
+    ("`cargo kernels prebuild`", "it runs cargo, which is not in wine"),
     ("tests in documentation", "each is a program to link, which takes longer than all others together"),
 ];
 
@@ -91,6 +88,23 @@ const GCC: &str = "x86_64-w64-mingw32-gcc";
 const BCRYPT_PRIMITIVES: &str = "unsigned char __stdcall SystemFunction036(void *, unsigned);
 __declspec(dllexport) int __stdcall ProcessPrng(void *to, unsigned long long bytes) { return SystemFunction036(to, bytes); }
 ";
+
+/// In place of `ptxas`: copies the cubin that a variable names.
+const PTXAS: &str = r#"#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int count, char **words) {
+    if (count > 1 && !strcmp(words[1], "--version")) return puts("Cuda compilation tools, release 13.0, V13.0.88") < 0;
+    FILE *from = fopen(getenv("CUBIN"), "rb"), *to = fopen("a.cubin", "wb");
+    if (!from || !to) return 1;
+    for (int byte; (byte = fgetc(from)) != EOF;) fputc(byte, to);
+    return fclose(to);
+}
+"#;
+
+/// PTX, and what `ptxas` makes of it for sm_90.
+const PTX: &str = "kernels/prebuilt/cuda__blas1.cu.ptx";
+const CUBIN: &str = "kernel-registry-image/tests/images/blas1.sm_90.cubin";
 
 pub(crate) fn windows(options: &Options) -> Outcome {
     install_target()?;
@@ -209,7 +223,87 @@ fn check_command(wine: &Wine) -> Outcome {
             );
         }
     }
+    check_bake(wine, &command)?;
+    check_new(wine, &command)?;
+    check_doctor(wine, &command)
+}
+
+/// Checks `cargo kernels bake`: without a compiler it says what is missing, and with one it writes machine code.
+fn check_bake(wine: &Wine, command: &Path) -> Outcome {
+    let (folder, cubin) = (wine.folder.join("toolkit"), workspace().join(CUBIN));
+    let ptxas = folder.join("bin/ptxas.exe");
+    remove(&folder)?;
+    fs::create_dir_all(folder.join("bin"))?;
+    let source = folder.join("ptxas.c");
+    fs::write(&source, PTXAS)?;
+    run(Command::new(GCC).args(["-static-libgcc", "-o"]).arg(&ptxas).arg(&source))?;
+    // A program without records that has PTX.
+    let program = folder.join("program.exe");
+    let ptx = [&[0][..], &fs::read(workspace().join(PTX))?, &[0]].concat();
+    fs::write(&program, [fs::read(&ptxas)?, ptx].concat())?;
+
+    let bake = || {
+        let mut bake = wine.run(command);
+        bake.args(["bake", "--arch", "sm_90"]).arg(&program).env("CUBIN", &cubin).env("TERM", "dumb");
+        bake
+    };
+    fails(&mut bake(), "there is neither `ptxas` nor nvJitLink")?;
+    for compiled in [1, 0] {
+        let printed = succeeds(bake().env("CUDA_HOME", &folder))?;
+        let end = format!("1 piece of machine code, 26 KiB, {compiled} compiled now by ptxas 13.0.88\n");
+        if !printed.ends_with(&end) {
+            return Err(format!("`cargo kernels bake` does not say `{end}`: {printed}").into());
+        }
+    }
     Ok(())
+}
+
+/// Checks `cargo kernels new`: a package that it makes compiles, and says that there is no driver.
+fn check_new(wine: &Wine, command: &Path) -> Outcome {
+    let folder = wine.folder.join("made");
+    remove(&folder)?;
+    fs::create_dir_all(&folder)?;
+    let new = |name: &str, checkout: &Path| -> Outcome<String> {
+        let mut new = wine.run(command);
+        new.args(["new", "--vcs", "none", "--path"]).arg(checkout).arg(folder.join(name));
+        succeeds(&mut new)?;
+        Ok(fs::read_to_string(folder.join(name).join("Cargo.toml"))?)
+    };
+    // Wine has the root of this machine as drive Z.
+    let checkout = format!("Z:{}", workspace().display());
+    let manifest = new("absolute", Path::new(&checkout))?;
+    let path = format!("path = \"{checkout}/kernel-registry\"");
+    if !manifest.contains(&path) {
+        return Err(format!("the manifest has not `{path}`: {manifest}").into());
+    }
+    new("made", Path::new("."))?;
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--offline", "--target", TARGET, "--manifest-path"]);
+    build.arg(folder.join("made/Cargo.toml")).env("CARGO_TARGET_DIR", std::path::absolute(target())?);
+    run(build.env("KERNEL_REGISTRY_COMPILER", "prebuilt"))?;
+    let made = target().join(TARGET).join("debug/made.exe");
+    fails(&mut wine.run(&made), "install NVIDIA's driver")
+}
+
+/// Checks `cargo kernels doctor`: it says that there is no driver, and offers nothing that is for Linux.
+fn check_doctor(wine: &Wine, command: &Path) -> Outcome {
+    let output = wine.run(command).arg("doctor").current_dir(workspace()).output()?;
+    let printed = String::from_utf8(output.stdout)?;
+    let is_refused = printed.contains("nvcuda.dll") && !printed.contains("cargo kernels sim");
+    if is_refused && !output.status.success() {
+        return Ok(());
+    }
+    Err(format!("`cargo kernels doctor` does not say that there is no driver: {printed}").into())
+}
+
+/// Runs a command, which must fail with these words.
+fn fails(command: &mut Command, words: &str) -> Outcome {
+    let output = command.current_dir(workspace()).output()?;
+    let message = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() && message.contains(words) {
+        return Ok(());
+    }
+    Err(format!("{command:?} does not fail with `{words}` ({}): {message}", output.status).into())
 }
 
 /// Returns `cargo kernels` of this machine.

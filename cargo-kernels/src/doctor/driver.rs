@@ -19,8 +19,12 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
         Driver::Missing { why } => vec![Line::problem(
             DRIVER,
             format!("not found, so no kernel can be loaded or launched here ({why})"),
-            "install NVIDIA's driver; a container gets the host's with `--gpus all`. Building and `cargo kernels list` \
-             need none, and `cargo kernels sim PROGRAM` brings a simulated one",
+            if cfg!(target_os = "linux") {
+                "install NVIDIA's driver; a container gets the host's with `--gpus all`. Building and `cargo kernels list` \
+                 need none, and `cargo kernels sim PROGRAM` brings a simulated one"
+            } else {
+                "install NVIDIA's driver. Building and `cargo kernels list` need none"
+            },
         )],
         Driver::Silent { call, seconds } => vec![Line::problem(
             DRIVER,

@@ -129,11 +129,18 @@ impl From<DriverCallError> for DriverUnavailable {
 impl fmt::Display for DriverUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DriverUnavailable::Missing => f.write_str(
-                "no CUDA driver: `libcuda.so` (`nvcuda.dll` on Windows) was not found; \
-                 install NVIDIA's driver, or start the container with its GPUs; \
-                 without a GPU `cargo kernels sim PROGRAM` runs it on a simulated driver",
-            ),
+            DriverUnavailable::Missing => {
+                f.write_str(
+                    "no CUDA driver: `libcuda.so` (`nvcuda.dll` on Windows) was not found; \
+                     install NVIDIA's driver, or start the container with its GPUs",
+                )?;
+                if cfg!(target_os = "linux") {
+                    f.write_str(
+                        "; without a GPU `cargo kernels sim PROGRAM` runs it on a simulated driver",
+                    )?;
+                }
+                Ok(())
+            }
             DriverUnavailable::TooOld { version, oldest } => write!(
                 f,
                 "the CUDA driver supports CUDA {version}, and kernels are warmed with functions of CUDA {oldest}; \
