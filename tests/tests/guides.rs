@@ -326,3 +326,19 @@ fn first_issues_are_open() {
     }
     assert!(count >= 5, "{count}");
 }
+
+/// The picture of the README is drawn from the text of a run.
+#[test]
+fn the_picture_shows_the_text_beside_it() {
+    let draw = Command::new("python3")
+        .current_dir(workspace())
+        .args(["docs/pictures/terminal.py", "docs/pictures/hang.txt"])
+        .output();
+    let Ok(drawn) = draw else { return tests::left_out("python3 is not installed", "REQUIRE_PYTHON") };
+    let picture = page("docs/pictures/hang.svg");
+    assert_eq!(
+        String::from_utf8_lossy(&drawn.stdout),
+        picture,
+        "draw it again: see docs/pictures/terminal.py"
+    );
+}

@@ -54,6 +54,23 @@ twin_b::saxpy         tests/fixtures/twin-b/src/lib.rs:6    any     images/saxpy
 }
 
 #[test]
+fn the_readme_shows_a_list() {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked", "--workspace", "--bin", "quickstart"]);
+    assert!(build.status().expect("cargo runs").success());
+    let output = list(&Path::new(env!("CARGO_BIN_EXE_hardware")).with_file_name("quickstart"), &[]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    let readme = tests::guide::page("README.md");
+    let is_row =
+        |line: &&str| line.starts_with("KERNEL  ") || line.starts_with("kernels::") && line.contains(".rs:");
+    let shown: Vec<_> = readme.lines().filter(is_row).collect();
+    assert!(shown.len() > 2, "{readme}");
+    for line in shown {
+        assert!(table.lines().any(|row| row == line), "{line}\n{table}");
+    }
+}
+
+#[test]
 fn programs_get_json_as_documented() {
     let output = list(&linked(), &["--json", "--crate", "twin-b"]);
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();
