@@ -16,7 +16,7 @@ fn the_program_of_the_demonstration_hangs_and_ends_once_it_is_preloaded() {
         "\n1. ",
         "\n$ cargo-kernels kernels audit --sim --hang-after 1 --on-hang abort cargo-kernels kernels audit demo --program\n",
         "\n2. ",
-        "\n            set_flag\n",
+        "\n        set_flag\n",
         "\n3. ",
         " --after-ready refuse --preload ",
         "`set_flag` ran, and `spin_until_flag` has ended\n",
