@@ -2,6 +2,7 @@
 
 mod debian;
 mod left_out;
+mod wheel;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,6 +15,7 @@ use cargo_metadata::{Message, MetadataCommand};
 
 use crate::run::{Outcome, cargo, link, run, target, workspace};
 use left_out::{LEFT_OUT, PARTS, Part};
+use wheel::WHEEL;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -55,17 +57,29 @@ pub(crate) fn arm64(options: &Options) -> Outcome {
     if let Some((program, args)) = options.command.split_first() {
         return run(machine.command(program).args(args));
     }
-    let chosen = |part: &&Part| match &options.only {
-        Some(word) => part.name().contains(word.as_str()),
-        None => options.all || !part.slow,
+    let chosen = |name: &str, is_slow: bool| match &options.only {
+        Some(word) => name.contains(word.as_str()),
+        None => options.all || !is_slow,
     };
-    let parts: Vec<&Part> = PARTS.iter().filter(chosen).collect();
-    if parts.is_empty() {
+    let (parts, others): (Vec<&Part>, Vec<&Part>) =
+        PARTS.iter().partition(|part| chosen(&part.name(), part.slow));
+    // Its release builds and pip take about as long as all fast tests.
+    let with_wheel = chosen(WHEEL, true);
+    if parts.is_empty() && !with_wheel {
         return Err("no part of the tests has this word in its name".into());
     }
-    let failed = machine.test(&parts)?;
-    for part in PARTS.iter().filter(|part| !chosen(part)) {
+    let mut failed = if parts.is_empty() { Vec::new() } else { machine.test(&parts)? };
+    if with_wheel
+        && let Err(error) = wheel::test(|program| machine.command(program), &machine.target(), TARGET)
+    {
+        eprintln!("{error}");
+        failed.push(WHEEL.to_owned());
+    }
+    for part in others {
         println!("not run: {}", part.name());
+    }
+    if !with_wheel {
+        println!("not run: {WHEEL}");
     }
     for (part, test, reason) in LEFT_OUT {
         println!("left out: {part} {test}: {reason}");
@@ -145,6 +159,11 @@ impl Machine {
         Ok(machine)
     }
 
+    /// Returns the target directory of what is built for arm64.
+    fn target(&self) -> PathBuf {
+        self.folder.join("target")
+    }
+
     /// Returns a command that runs where arm64 programs can run.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("unshare");
@@ -156,7 +175,7 @@ impl Machine {
         command
             .env("CARGO_HOME", self.folder.join("cargo-home"))
             // With another home cargo builds everything again.
-            .env("CARGO_TARGET_DIR", self.folder.join("target"))
+            .env("CARGO_TARGET_DIR", self.target())
             .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "/usr/bin/aarch64-linux-gnu-gcc")
             .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER", "/usr/bin/gcc")
             .env("HOST_CC", "/usr/bin/gcc")

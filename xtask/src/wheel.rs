@@ -14,8 +14,8 @@ pub(crate) struct Options {
     #[arg(long)]
     test: bool,
 
-    /// Another target of rustc, such as aarch64-unknown-linux-gnu: run xtask on that machine, because it runs the `kernel-audit` it has
-    /// built. Untested
+    /// Another target of rustc, such as aarch64-unknown-linux-gnu. `kernel-audit` packs itself, so xtask must run where the target's
+    /// programs start; `cargo xtask arm64 --only wheel` does so
     #[arg(long, value_name = "TRIPLE", default_value = TARGET)]
     target: String,
 }
@@ -100,7 +100,7 @@ exec "{}" cc -target {architecture}-linux-gnu.{GLIBC} -Wl,--allow-shlib-undefine
 }
 
 /// Returns the files in a folder and its subfolders.
-fn files(folder: &Path) -> Outcome<Vec<PathBuf>> {
+pub(crate) fn files(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in entries(folder)? {
         if path.is_dir() { all.extend(files(&path)?) } else { all.push(path) }

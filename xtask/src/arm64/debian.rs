@@ -18,6 +18,8 @@ const TOOLS: [&str; 9] = ["cc", "gcc", "c++", "g++", "ar", "strip", "objcopy", "
 
 /// Installs everything into a folder, unless it is there.
 pub(super) fn install(folder: &Path) -> Outcome {
+    // In a virtual environment Python looks for its library beside the path by which it was started.
+    link(Path::new("root/usr/lib"), &folder.join("lib"))?;
     let marker = folder.join("installed");
     let wanted = [&[RELEASE_OF_QEMU, QEMU], &CROSS[..], &ROOT[..], &TOOLS[..]].concat().join("\n");
     if fs::read_to_string(&marker).is_ok_and(|there| there == wanted) {
