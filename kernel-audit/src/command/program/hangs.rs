@@ -37,25 +37,29 @@ impl Told {
 }
 
 impl Hangs {
-    /// Says each of these hangs, unless it was said.
+    /// Says these hangs, except those that were said. Reads the records once for all: a job has many ranks that hang together.
     pub(super) fn say(&mut self, told: Vec<Told>) {
-        for Told { key, words } in told {
-            if self.said.insert(key) {
-                terminal::say(format_args!("\nkernel-audit: {}", self.find(key).unwrap_or(words)));
-                if io::stderr().is_terminal() {
-                    terminal::say("press Ctrl-C twice to end the program with a report");
-                }
-            }
+        let new: Vec<_> = told.into_iter().filter(|told| self.said.insert(told.key)).collect();
+        if new.is_empty() {
+            return;
+        }
+        let own = record_files(&self.records).into_iter().filter(|path| self.own.has(path));
+        let audit = Audit::read(own).unwrap_or_default();
+        for Told { key, words } in new {
+            let words = self.describe(&audit, key).unwrap_or(words);
+            terminal::say(format_args!("\nkernel-audit: {words}"));
+        }
+        if io::stderr().is_terminal() {
+            terminal::say("press Ctrl-C twice to end the program with a report");
         }
     }
 
-    /// Finds a hang in the records, and describes it.
-    fn find(&self, key: HangKey) -> Option<String> {
-        let own = record_files(&self.records).into_iter().filter(|path| self.own.has(path));
-        let audit = Audit::read(own).ok()?;
+    /// Describes a hang, if it is in the records.
+    fn describe(&self, audit: &Audit, key: HangKey) -> Option<String> {
         let mut all = audit.of_processes(|report| &report.events);
         let (process, event) = all.find(|(process, event)| hang_key(process, event) == Some(key))?;
         let rank = process.report.rank.map(|_| format!(" in {}", process.name)).unwrap_or_default();
-        Some(format!("HANG for {}{rank}\n{}", Time(event.took), hang::in_words(process, event, &self.run)))
+        let words = hang::in_words(process, event, &self.run);
+        Some(format!("HANG for {}{rank}\n{words}", Time(event.took)))
     }
 }
