@@ -167,7 +167,12 @@ fn hexadecimal(bytes: &[u8]) -> String {
 
 /// Returns a symbol of Rust or C++ as people write it.
 fn demangled(symbol: &str) -> String {
-    rustc_demangle::try_demangle(symbol).map_or_else(|_| readable(symbol), |name| format!("{name:#}"))
+    // Compilers name the variants that they make of a function: `.isra.0`.
+    let of_cpp = || symbol.split_once('.').map_or(symbol, |(name, _)| name);
+    rustc_demangle::try_demangle(symbol).map_or_else(
+        |_| if symbol.starts_with("_Z") { readable(of_cpp()) } else { symbol.to_owned() },
+        |name| format!("{name:#}"),
+    )
 }
 
 #[cfg(test)]
@@ -194,6 +199,13 @@ mod tests {
             let nameless = format!("    at {library}+{:#x}", start - symbols.base + 1);
             assert_eq!(Files::default().name_frame(&line(id)), nameless);
         }
+    }
+
+    #[test]
+    fn variants_of_functions_have_the_name_of_the_function() {
+        assert_eq!(demangled("_ZN2at4scanEi.isra.0"), "at::scan(int)");
+        assert_eq!(demangled("_ZN2at4scanEi"), "at::scan(int)");
+        assert_eq!(demangled("scan.isra.0"), "scan.isra.0");
     }
 
     #[test]

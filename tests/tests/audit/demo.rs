@@ -28,5 +28,5 @@ fn the_program_of_the_demonstration_hangs_and_ends_once_it_is_preloaded() {
         from += found.unwrap_or_else(|| panic!("{part:?} is not in {}", &printed[from..])) + part.len();
     }
     assert!(!printed.contains("not to be preloaded"), "{printed}");
-    assert_eq!(said.matches("HANG: ").count(), 1, "{said}");
+    assert_eq!(said.matches("kernel-audit: HANG for ").count(), 1, "{said}");
 }
