@@ -54,10 +54,12 @@ pub(crate) fn is_preloadable(finding: &Event) -> bool {
 /// Returns who is to follow a remedy: the author of the function that made the call. Of a Python function the file and the line are
 /// known: `serve.py:42 forward`.
 pub(crate) fn reader(caller: &str, uses_kernel_registry: bool) -> Reader {
-    let place = caller.split(' ').next().unwrap_or_default();
-    let line = place.rsplit_once(':').map_or("", |(_, line)| line);
+    let has_line = |word: &str| {
+        let line = word.rsplit_once(':').map_or("", |(_, line)| line);
+        !line.is_empty() && line.bytes().all(|digit| digit.is_ascii_digit())
+    };
     match uses_kernel_registry {
-        _ if !line.is_empty() && line.bytes().all(|digit| digit.is_ascii_digit()) => Reader::Python,
+        _ if caller.split(' ').any(has_line) => Reader::Python,
         true => Reader::KernelRegistry,
         false => Reader::Other,
     }

@@ -18,6 +18,10 @@ pub(crate) struct Lines {
     pub(crate) cures: Vec<String>,
 }
 
+/// The most streams that are read. A process writes fewer.
+#[cfg(feature = "command")]
+const MOST: usize = 16;
+
 /// Stands between texts in one line of a record.
 const SEPARATOR: &str = "; ";
 
@@ -39,7 +43,9 @@ impl Lines {
     /// Returns the lines as a record has them: `why: ..`.
     #[cfg(feature = "watch")]
     pub(crate) fn stored(&self) -> String {
-        let lines = self.labelled().map(|(label, texts)| format!("{label}: {}", texts.join(SEPARATOR)));
+        // A file of a Python function can have any name.
+        let line = |text: String| text.replace(char::is_control, "\u{fffd}");
+        let lines = self.labelled().map(|(label, texts)| line(format!("{label}: {}", texts.join(SEPARATOR))));
         lines.join("\n")
     }
 
@@ -57,7 +63,7 @@ impl Lines {
         let (place, called, beside) = (take("where"), take("calls"), take("beside"));
         let (why, cure) = (take("why"), take("cure"));
         let split = |text: String| -> Vec<_> {
-            text.split(SEPARATOR).filter(|text| !text.is_empty()).map(str::to_owned).collect()
+            text.split(SEPARATOR).filter(|text| !text.is_empty()).take(MOST).map(str::to_owned).collect()
         };
         (Lines { place, called, beside: split(beside), why, cures: vec![cure] }, rest)
     }

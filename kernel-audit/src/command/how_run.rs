@@ -1,6 +1,7 @@
 //! How a program was run: the words for commands that run it again.
 
 use std::env;
+use std::ffi::OsString;
 
 use crate::record::Report;
 
@@ -13,43 +14,88 @@ pub(crate) struct HowRun {
     pub(crate) program: String,
     /// The file to which this run records what is late.
     pub(crate) record: Option<String>,
-    /// Whether this run was given a preload.
-    pub(crate) is_preloaded: bool,
+    /// The file with which this run was preloaded.
+    pub(crate) preload: Option<String>,
+    /// Whether a hang ends the program.
+    pub(crate) hangs_end: bool,
 }
 
 impl HowRun {
     /// Returns how this command runs a program. `words` follow the file of this program on the command line.
     pub(crate) fn new(words: &str) -> Self {
-        let own = env::args().next().unwrap_or_default();
-        let tool = if words.is_empty() { own } else { format!("cargo{words}") };
+        let own: Vec<_> = env::args_os().take(1).collect();
+        let tool = if words.is_empty() { quoted(&own) } else { format!("cargo{words}") };
         HowRun { tool, ..HowRun::default() }
     }
 
     /// Returns what ends a hang without a change to the program.
     pub(crate) fn cure(&self, report: &Report) -> String {
         const FILE: &str = "late.preload";
-        let HowRun { tool, program, .. } = self;
-        // A whole program can be one of the arguments.
-        let program = if program.is_empty() { shortened(&report.command) } else { shortened(program) };
-        let more = if self.is_preloaded { format!(" --preload {FILE}") } else { String::new() };
-        let again = format!("  {tool} --preload {FILE} {program}");
+        let HowRun { tool, program, preload, .. } = self;
+        let program = if program.is_empty() { from_record(&report.command) } else { shortened(program) };
         if let Some(file) = &self.record {
             return format!(
                 "without a change to the program: load at the start what this run records\n  {tool} --preload {file} {program}"
             );
         }
+        let before = preload.as_ref().map(|file| format!(" --preload {file}")).unwrap_or_default();
+        let ends = if self.hangs_end { " --on-hang abort" } else { "" };
         format!(
-            "without a change to the program: record what is late, and load it at the start\n  {tool} --record {FILE}{more} {program}\n{again}"
+            "without a change to the program: record what is late, and load it at the start\n  \
+             {tool}{ends} --record {FILE}{before} {program}\n  {tool} --preload {FILE} {program}"
         )
     }
 }
 
-/// Returns the command line of a program if it is short enough to be read, or else its beginning.
-fn shortened(command: &str) -> String {
+/// Stands for a command line that is too long to be read, or that a shell would not split as it was.
+const PROGRAM: &str = "PROGRAM";
+
+/// Returns the command line of a program. A whole program can be one of the arguments.
+fn shortened(command: &str) -> &str {
     const LONG: usize = 300;
-    let line = command.lines().next().unwrap_or_default();
-    match command.char_indices().nth(LONG) {
-        None if line.len() == command.len() => command.to_owned(),
-        _ => format!("{}..", line.chars().take(LONG).collect::<String>()),
+    if command.chars().count() > LONG || command.contains('\n') { PROGRAM } else { command }
+}
+
+/// Returns the command line that a record has. Its words are not quoted there, and anybody can have written it.
+fn from_record(command: &str) -> &str {
+    let is_plain = !command.is_empty() && command.bytes().all(|byte| byte == b' ' || is_plain(byte));
+    if is_plain { shortened(command) } else { PROGRAM }
+}
+
+/// Returns whether a character means nothing to a shell.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_-./:=@%+,".contains(&byte)
+}
+
+/// Returns a command line that a shell splits into these words.
+pub(crate) fn quoted(words: &[OsString]) -> String {
+    let quote = |word: &OsString| match word.to_string_lossy() {
+        word if !word.is_empty() && word.bytes().all(is_plain) => word.into_owned(),
+        word => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_those_that_a_shell_splits_again() {
+        let words = ["my tool", "-c", "it's", "a=b"].map(OsString::from);
+        assert_eq!(quoted(&words), r"'my tool' -c 'it'\''s' a=b");
+        assert_eq!(from_record("python3 tp.py"), "python3 tp.py");
+        assert_eq!(from_record("python3 -c import x; f()"), PROGRAM);
+        assert_eq!(shortened(&"word ".repeat(100)), PROGRAM);
+    }
+
+    #[test]
+    fn the_next_run_keeps_what_this_run_was_given() {
+        let run = HowRun { tool: "t".into(), program: "p".into(), ..HowRun::default() };
+        let preloaded = HowRun { preload: Some("a.preload".into()), hangs_end: true, ..run.clone() };
+        let cure = preloaded.cure(&Report::default());
+        assert!(cure.contains("  t --on-hang abort --record late.preload --preload a.preload p\n  t --preload late.preload p"), "{cure}");
+        let records = HowRun { record: Some("b.preload".into()), ..run };
+        assert!(records.cure(&Report::default()).ends_with("\n  t --preload b.preload p"));
     }
 }

@@ -13,11 +13,10 @@ mod usage;
 
 use std::collections::HashSet;
 use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -33,7 +32,7 @@ use self::trust::{absolute, followed};
 use super::bake;
 use super::cli::Run;
 use super::failure::Failure;
-use super::how_run::HowRun;
+use super::how_run::{HowRun, quoted};
 use super::libraries;
 use super::preload;
 use super::process::{self, Audit, Own, record_files};
@@ -127,17 +126,19 @@ pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
     let mut run = HowRun::new(words);
     run.tool += if options.sim { " --sim" } else { "" };
     run.program = quoted(&options.command);
-    run.record = options.reports.record.as_ref().map(|file| quoted(&[file.into()]));
-    run.is_preloaded = given.is_some();
+    let file = |file: &PathBuf| quoted(&[file.into()]);
+    run.record = options.reports.record.as_ref().map(file);
+    run.preload = options.preload.as_ref().filter(|_| given.is_some()).map(file);
+    run.hangs_end = options.on_hang == "abort";
     let mut processes = Running::follow_program(records.clone(), own.clone(), run.clone());
     let mut hangs = Hangs { records: records.clone(), own: own.clone(), run, said: HashSet::new() };
     let mut was_together = false;
     let status = thread::scope(|scope| {
         let (running_still, has_ended) = mpsc::channel::<()>();
         let (messages, hangs, was_together) = (&mut messages, &mut hangs, &mut was_together);
-        scope.spawn(move || {
+        let looks = scope.spawn(move || {
             while has_ended.recv_timeout(together::STEP) == Err(RecvTimeoutError::Timeout) {
-                messages.iter_mut().for_each(|messages| hangs.say(messages.say()));
+                messages.iter_mut().for_each(|messages| hangs.say(messages.say(), true));
                 if let Some(hangs) = processes.look() {
                     *was_together = true;
                     terminal::say(hangs);
@@ -146,16 +147,22 @@ pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
         });
         let status = signals::wait(&mut running);
         drop(running_still);
+        // The report comes also if that thread failed.
+        let _ = looks.join();
         status
     });
     let was_interrupted = signals::program_has_ended();
     let status = status.map_err(|error| Shared::Output { source: error })?;
 
-    messages.iter_mut().for_each(|messages| hangs.say(messages.say()));
+    // From here on processes that live on say themselves what hangs.
+    let without_record = messages.map(|mut messages| {
+        hangs.say(messages.say(), false);
+        messages.without_record()
+    });
     let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| own.has(path)))?;
     (audit.said, audit.run, audit.was_interrupted) = (hangs.said, hangs.run, was_interrupted);
     audit.was_together = was_together;
-    audit.left_out.extend(messages.map(Messages::without_record).unwrap_or_default());
+    audit.left_out.extend(without_record.unwrap_or_default());
     audit.hangs_end = options.on_hang == "abort";
     audit.has_ready_file = options.ready_file.is_some();
     terminal::say(&audit);
@@ -183,16 +190,6 @@ fn remove_mark(file: &Path) -> Result<(), Failure> {
         }
         _ => Err(Failure::NoMark { path: file.to_owned() }),
     }
-}
-
-/// Returns a command line that a shell splits into these words.
-fn quoted(words: &[OsString]) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:=@%+,".contains(&byte);
-    let quote = |word: &OsString| match word.to_string_lossy() {
-        word if !word.is_empty() && word.bytes().all(is_plain) => word.into_owned(),
-        word => format!("'{}'", word.replace('\'', "'\\''")),
-    };
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the exit code of a program as shells do: 128 and the signal's number, if a signal ended it.

@@ -30,7 +30,8 @@ pub(crate) struct Together<'a> {
 }
 
 impl<'a> Together<'a> {
-    pub(crate) fn find(processes: &'a [Process], run: &'a HowRun) -> Option<Self> {
+    /// `least` is the number of processes for which there is no text, because each has one of its own.
+    pub(crate) fn find(processes: &'a [Process], run: &'a HowRun, least: usize) -> Option<Self> {
         // A launcher calls the driver, and launches nothing.
         let takes_part =
             |process: &&Process| !process.report.activity.is_empty() || worst_hang(process).is_some();
@@ -39,7 +40,7 @@ impl<'a> Together<'a> {
         let hangs = processes.iter().any(|process| worst_hang(process).is_some());
         // Processes that keep the others waiting come first.
         processes.sort_by_key(|process| (!cannot_go_on(process), worst_hang(process).is_none()));
-        (hangs && processes.len() > 1).then_some(Together { processes, run })
+        (hangs && processes.len() > least).then_some(Together { processes, run })
     }
 }
 
@@ -83,8 +84,14 @@ impl<'a> fmt::Display for Together<'a> {
             writeln!(f, "  and {} more", count - PROCESSES)?;
         }
         let hang_of = |process: &'a Process| Some((process, worst_hang(process)?));
-        let Some((process, hang)) = stuck().find_map(hang_of) else { return Ok(()) };
-        let cures = hang::lines(process, hang, self.run).0.cures;
+        let mut cures = Vec::new();
+        for (process, hang) in stuck().filter_map(hang_of).take(PROCESSES) {
+            for cure in hang::lines(process, hang, self.run).0.cures {
+                if !cures.contains(&cure) {
+                    cures.push(cure);
+                }
+            }
+        }
         write!(f, "{}", Lines { cures, ..Lines::default() })
     }
 }
@@ -236,7 +243,7 @@ impl Running {
         if hangs.is_subset(&self.said) {
             return None;
         }
-        let together = Together::find(&processes, &self.run)?.to_string();
+        let together = Together::find(&processes, &self.run, usize::from(self.own.is_some()))?.to_string();
         self.said.extend(hangs);
         Some(together)
     }

@@ -173,6 +173,7 @@ fn explain(slot: &'static Slot, call: InProgress, since: Instant) {
         name,
         kernel: kernel.as_deref(),
         is_loaded: !call.loads,
+        subject,
         stream,
         thread,
         caller: &caller,

@@ -6,7 +6,7 @@ mod guard;
 mod image;
 mod jit;
 mod late;
-mod load;
+pub(super) mod load;
 pub(crate) mod lookup;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};

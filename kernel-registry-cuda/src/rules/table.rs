@@ -100,7 +100,6 @@ pub const LIBRARY_IN_CONTEXT: Rule = Rule {
     because: "with lazy loading, a context gets a library only when nothing runs on the device",
     remedy: "call `cuLibraryGetModule`, or load one of its kernels, in each context before work starts that does not end",
     in_python: Some("use this operation once on each GPU before work starts that does not end"),
-    can_be_preloaded: true,
     ..RULE
 };
 

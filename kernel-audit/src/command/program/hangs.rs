@@ -10,6 +10,7 @@ use crate::command::how_run::HowRun;
 use crate::command::process::{Audit, HangKey, Own, hang_key, record_files};
 use crate::command::report::hang;
 use crate::command::report::words::Time;
+use crate::hang::Lines;
 
 /// The hangs of a program that runs.
 pub(super) struct Hangs {
@@ -38,7 +39,7 @@ impl Told {
 
 impl Hangs {
     /// Says these hangs, except those that were said. Reads the records once for all: a job has many ranks that hang together.
-    pub(super) fn say(&mut self, told: Vec<Told>) {
+    pub(super) fn say(&mut self, told: Vec<Told>, still_runs: bool) {
         let new: Vec<_> = told.into_iter().filter(|told| self.said.insert(told.key)).collect();
         if new.is_empty() {
             return;
@@ -49,7 +50,7 @@ impl Hangs {
             let words = self.describe(&audit, key).unwrap_or(words);
             terminal::say(format_args!("\nkernel-audit: {words}"));
         }
-        if io::stderr().is_terminal() {
+        if still_runs && io::stderr().is_terminal() {
             terminal::say("press Ctrl-C twice to end the program with a report");
         }
     }
@@ -58,6 +59,10 @@ impl Hangs {
     fn describe(&self, audit: &Audit, key: HangKey) -> Option<String> {
         let mut all = audit.of_processes(|report| &report.events);
         let (process, event) = all.find(|(process, event)| hang_key(process, event) == Some(key))?;
+        // A record without room for texts has no reason.
+        if Lines::parse(&event.text).0.why.is_empty() {
+            return None;
+        }
         let rank = process.report.rank.map(|_| format!(" in {}", process.name)).unwrap_or_default();
         let words = hang::in_words(process, event, &self.run);
         Some(format!("HANG for {}{rank}\n{words}", Time(event.took)))

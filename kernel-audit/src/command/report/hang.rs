@@ -59,8 +59,13 @@ pub(crate) fn in_words(process: &Process, hang: &Event, run: &HowRun) -> String 
 fn beginning(report: &Report, hang: &Event, beside: &str) -> String {
     let mut words = String::new();
     let kernel = beside.split('`').nth(1).unwrap_or_default();
-    let end = hang.begun.saturating_add(hang.took);
-    let launched = streams::in_words(beside).and_then(|stream| streams::last_launch(report, stream, end));
+    // A wait for a word has no kernel, and a kernel whose name found no room has none either.
+    if kernel.is_empty() {
+        return words;
+    }
+    const SAMPLE: u64 = 60_000_000;
+    let latest = hang.begun.saturating_add(SAMPLE);
+    let launched = streams::in_words(beside).and_then(|stream| streams::last_launch(report, stream, latest));
     if let Some(at) = launched {
         // A sample is taken some time after the launch.
         words += &match hang.begun.checked_sub(at) {
@@ -68,8 +73,9 @@ fn beginning(report: &Report, hang: &Event, beside: &str) -> String {
             None => ", launched just before".to_owned(),
         };
     }
-    let loads = report.events.iter().filter(|event| event.kind == Kind::Load);
-    if let Some(load) = loads.rev().find(|load| *load.subject == *kernel && !load.caller.is_empty()) {
+    let mut loads =
+        report.events.iter().filter(|event| event.kind == Kind::Load && event.begun <= hang.begun);
+    if let Some(load) = loads.find(|load| *load.subject == *kernel && !load.caller.is_empty()) {
         words += &format!(", first used by {}", caller(&load.caller));
     }
     words
@@ -133,7 +139,5 @@ mod tests {
         let run =
             HowRun { tool: "kernel-audit".into(), record: Some("x.preload".into()), ..HowRun::default() };
         assert_eq!(lines_of(&run).cures[0].matches("--record").count(), 0);
-        let run = HowRun { is_preloaded: true, ..HowRun::default() };
-        assert!(lines_of(&run).cures[0].contains("--record late.preload --preload late.preload python3"));
     }
 }

@@ -68,7 +68,7 @@ impl fmt::Display for Audit {
         if self.processes.len() > 1 {
             write_comparison(f, self)?;
         }
-        if let Some(together) = Together::find(&self.processes, &self.run).filter(|_| !self.was_together) {
+        if let Some(together) = Together::find(&self.processes, &self.run, 1).filter(|_| !self.was_together) {
             write!(f, "\n{together}")?;
         }
         let is_load = |event: &Event| matches!(event.kind, Kind::Load | Kind::Image | Kind::Compile);
@@ -108,7 +108,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
     for cause in causes([report]) {
         paragraph(f, &format!("! {}.", with_signatures(&cause.to_string())))?;
         // A hang has said it.
-        let is_said = |remedy: &str| hangs.iter().any(|hang| *hang.remedy == *remedy);
+        let is_said = |remedy: &str| hangs.iter().take(HANGS).any(|hang| *hang.remedy == *remedy);
         if let Some(remedy) = cause.remedy().filter(|remedy| !is_said(remedy)) {
             paragraph(f, &format!("  Remedy: {remedy}."))?;
         }

@@ -1,5 +1,6 @@
 //! Explains why a call has not returned: first the lines that people read first, then details.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use kernel_registry_cuda::rules::{self, Rule};
@@ -7,7 +8,8 @@ use kernel_registry_cuda::rules::{self, Rule};
 use crate::causes::reader;
 use crate::hang::Lines;
 use crate::watch::hang::{busy, unloaded};
-use crate::watch::known::handles;
+use crate::watch::hooks::load::is_eager;
+use crate::watch::known::{contexts, handles};
 use crate::watch::record::launches::{Stream, WAIT};
 use crate::watch::record::recording;
 
@@ -18,6 +20,8 @@ pub(super) struct HangingCall<'a> {
     /// The kernel that the call is about.
     pub(super) kernel: Option<&'a str>,
     pub(super) is_loaded: bool,
+    /// The handle that the call is about, or 0.
+    pub(super) subject: u64,
     pub(super) stream: u64,
     pub(super) thread: u32,
     /// The function that made the call.
@@ -44,10 +48,14 @@ impl fmt::Display for Explanation {
 
 /// Asks the driver which streams are busy, and explains the call.
 pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
-    let HangingCall { name, kernel, is_loaded, stream, thread, caller, others } = *call;
+    let HangingCall { name, kernel, is_loaded, subject, stream, thread, caller, others } = *call;
     let busy = busy::find_beside_hang();
     let streams = busy.as_deref().unwrap_or_default();
     let mut rules: Vec<_> = rules::of(name, is_loaded).collect();
+    // A kernel that was launched before needs no larger stack.
+    let was_launched = stream > 0 && handles::is_launched(contexts::key(subject, stream));
+    rules.retain(|rule| **rule != rules::STACK || !was_launched);
+    rules.retain(|rule| **rule != rules::LIBRARY || is_eager());
     rules.retain(|rule| **rule != rules::LOCKED || others.iter().any(|(_, call)| keeps_lock(call)));
     let unloaded: Vec<_> = unloaded::find_waiting(streams).iter().map(ToString::to_string).collect();
     let taken = unloaded::find_taken(streams).filter(|_| unloaded.is_empty());
@@ -84,7 +92,7 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
         Some(busy) if busy.is_empty() => vec!["no stream that was used is busy".to_owned()],
         Some(busy) => {
             details.extend(busy.iter().map(last_launched));
-            busy.iter().map(|stream| busy::in_words(stream, "waits", "runs")).collect()
+            words_beside(busy, call)
         }
     };
     details.extend(others.iter().map(|(its, call)| format!("Thread {its} is in `{call}` meanwhile")));
@@ -103,6 +111,27 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
         rule: rules.first().copied(),
         resident: streams.iter().find_map(|stream| handles::name_of(stream.kernel)).unwrap_or_default(),
     }
+}
+
+/// Says once of each stream what runs there. The kernel of a launch that has not returned counts as launched, but does not run yet.
+fn words_beside(busy: &[Stream], call: &HangingCall<'_>) -> Vec<String> {
+    const MOST: usize = 8;
+    let is_own =
+        |its: &Stream| (its.handle, its.thread, its.kernel) == (call.stream, call.thread, call.subject);
+    let (own, others): (Vec<&Stream>, Vec<&Stream>) = busy.iter().partition(|its| is_own(its));
+    let mut words = Vec::new();
+    let mut handles = HashSet::new();
+    for stream in others {
+        if handles.insert(stream.handle) {
+            words.push(busy::in_words(stream, "waits", "runs"));
+        }
+    }
+    if own.iter().any(|stream| handles.insert(stream.handle)) {
+        words.push(format!("what was launched before in its own stream {:#x}", call.stream));
+    }
+    let more = words.split_off(words.len().min(MOST)).len();
+    words.extend((more > 0).then(|| format!("{more} more streams that are busy")));
+    words
 }
 
 fn last_launched(stream: &Stream) -> String {

@@ -164,7 +164,7 @@ fn resize(subject: &str) -> NewEvent<'_> {
 
 /// Returns whether kernels are loaded with their images. The driver reads the variable `CUDA_MODULE_LOADING` only
 /// once.
-pub(super) fn is_eager() -> bool {
+pub(crate) fn is_eager() -> bool {
     type GetMode = unsafe extern "C" fn(*mut c_int) -> CUresult;
     // SAFETY: this is the type of the function of that name.
     static GET_MODE: Function<GetMode> = unsafe { Function::new(c"cuModuleGetLoadingMode") };

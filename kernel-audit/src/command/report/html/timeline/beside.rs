@@ -1,6 +1,6 @@
 //! Finds what stands beside a hang in the timeline: the kernels that run meanwhile, and the threads that are in other calls.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::command::process::Process;
 use crate::command::report::streams;
@@ -27,6 +27,7 @@ pub(super) fn beside(process: &Process) -> Beside {
     const HANGS: usize = 50;
     let mut found = Beside::default();
     let hangs: Vec<_> = process.of_kind(Kind::Hang).collect();
+    let hanging: HashSet<_> = hangs.iter().map(|hang| hang.thread).collect();
     for hang in hangs.iter().take(HANGS) {
         let (lines, details) = Lines::parse(&hang.text);
         let to = hang.begun.saturating_add(hang.took);
@@ -39,7 +40,7 @@ pub(super) fn beside(process: &Process) -> Beside {
         for words in details {
             let Some((thread, call)) = other_thread(words) else { continue };
             // A thread whose own call hangs has an event.
-            if hangs.iter().all(|hang| hang.thread != thread) {
+            if !hanging.contains(&thread) {
                 let title = format!("in {call} while `{}` does not return", hang.call);
                 let mark = Mark { from: hang.begun, to, class: "hang", title };
                 found.threads.entry(thread).or_default().push(mark);
