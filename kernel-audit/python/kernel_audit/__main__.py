@@ -8,7 +8,8 @@ import sys
 
 def main() -> None:
     command = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "kernel-audit")
-    os.execv(command, [command, *sys.argv[1:]])
+    # The command names itself as its users do.
+    os.execv(command, ["kernel-audit", *sys.argv[1:]])
 
 
 if __name__ == "__main__":
