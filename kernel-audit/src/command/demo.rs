@@ -6,7 +6,7 @@ mod program;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
@@ -129,7 +129,9 @@ impl Own {
     /// Runs this command. Returns the exit code.
     fn run(&self, arguments: &[OsString], is_shown: bool) -> Result<i32, Failure> {
         let mut command = Command::new(&self.file);
-        command.args(self.name.split(' ').skip(1)).args(arguments).env("PATH", self.first_on_path());
+        let mut words = self.name.split(' ');
+        words.next().map(|name| command.arg0(name));
+        command.args(words).args(arguments).env("PATH", self.first_on_path());
         // Variables of CUDA and of the simulated driver would make another program of this one.
         let is_of_driver = |name: &str| name.starts_with("CUDA_") || name.starts_with("KERNEL_REGISTRY_SIM_");
         for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_of_driver)) {
