@@ -175,7 +175,7 @@ impl Process {
         let missing = [
             (
                 report.dropped,
-                "further events found no room in the record, and are in no sum: `--events` makes more",
+                "further events found no room in the record, and are in no sum: `--events` makes more, and a higher `--slow` needs less",
             ),
             (report.dropped_findings, "of these are findings"),
             (

@@ -11,7 +11,7 @@ use super::texts::LONGEST;
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses other versions.
-pub(crate) const VERSION: u32 = 10;
+pub(crate) const VERSION: u32 = 11;
 
 /// The number of threads that can have a slot.
 pub(crate) const SLOTS: usize = 1024;
@@ -66,6 +66,8 @@ pub(crate) struct Header {
     pub(crate) unsaid: AtomicU64,
     /// Whether a thread of the audit could not be started.
     pub(crate) lacks_thread: AtomicU64,
+    /// The number of slow calls that were left out, so that there is room for other events.
+    pub(crate) dropped_slow: AtomicU64,
 }
 
 /// A string in the record: the offset of its length, which its bytes follow. 0 means no string.

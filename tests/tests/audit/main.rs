@@ -325,6 +325,19 @@ fn events_that_do_not_fit_the_record_are_counted() {
     assert_eq!(samples.filter_map(|sample| sample["launches"].as_u64()).sum::<u64>(), 2, "{process:#}");
 }
 
+/// A service that waits for the GPU in each request makes slow calls as long as it runs.
+#[test]
+fn slow_calls_leave_room_for_loads() {
+    needs_python!();
+    let calls = "for _ in range(60): cuda.cuStreamSynchronize(None)";
+    let program = python(&format!("{calls}\nassert launch(library, b'late') == 0"));
+    let (output, report) = audit(&["--events", "40", "--slow", "0"], &["python3", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let loads = events(&report, "load");
+    assert!(loads.iter().any(|event| event["subject"] == "late"), "{loads:#?}");
+    assert!(report["processes"][0]["events_dropped"].as_u64() > Some(30), "{report:#}");
+}
+
 #[test]
 fn threads_launch_while_their_process_is_forked() {
     needs_python!();
