@@ -7,6 +7,12 @@ mod digest;
 mod files;
 mod result;
 
-pub use digest::{Digest, Hasher};
-pub(crate) use files::{file_name, keep, nobody_else_writes, nobody_else_writes_in, read};
-pub(crate) use result::{Kept, Looked, Part, Was};
+pub use digest::Digest;
+#[cfg(feature = "watch")]
+pub use digest::Hasher;
+pub(crate) use files::{file_name, keep, read};
+#[cfg(feature = "watch")]
+pub(crate) use files::{nobody_else_writes, nobody_else_writes_in};
+pub(crate) use result::Kept;
+#[cfg(feature = "watch")]
+pub(crate) use result::{Looked, Part, Was};

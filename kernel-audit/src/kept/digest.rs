@@ -45,10 +45,12 @@ impl FromStr for Digest {
     }
 }
 
+#[cfg(feature = "watch")]
 /// Makes the digest of several texts, each with its length: no two lists of texts have the same.
 #[derive(Clone)]
 pub struct Hasher(Sha256);
 
+#[cfg(feature = "watch")]
 impl Hasher {
     /// A hasher whose digests are those of this purpose, and of no other.
     pub fn new(purpose: &str) -> Self {
