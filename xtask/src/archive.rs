@@ -25,7 +25,7 @@ pub(crate) fn archives(triple: &str) -> Outcome {
     let out = target().join("wheel");
     build_command(&out.join(COMMAND), triple)?;
     for package in published()? {
-        let Some(download) = Download::of(&package, triple) else { continue };
+        let Some(download) = Download::find(&package, triple) else { continue };
         let folder = out.join(package.name.as_str());
         for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
             fs::copy(workspace().join(licence), folder.join(licence))?;
@@ -69,7 +69,7 @@ struct Download {
 
 impl Download {
     /// Reads the manifest of a package. Returns `None` if `cargo binstall` does not install it.
-    fn of(package: &Package, triple: &str) -> Option<Download> {
+    fn find(package: &Package, triple: &str) -> Option<Download> {
         let binstall = package.metadata.get("binstall")?;
         let filled = |key: &str| {
             let words = [
@@ -105,7 +105,7 @@ mod tests {
                 file: format!("{name}-{version}-{HOST}.tar.gz"),
                 program: format!("{name}/{name}"),
             };
-            assert_eq!(Download::of(package, HOST), Some(expected));
+            assert_eq!(Download::find(package, HOST), Some(expected));
             let binstall = &package.metadata["binstall"];
             let url = binstall["pkg-url"].as_str().unwrap();
             // The tag that docs/releasing.md makes.

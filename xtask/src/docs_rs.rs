@@ -8,7 +8,7 @@ use crate::run::{Outcome, published, run, unstable_cargo};
 pub(crate) fn document() -> Outcome {
     for package in published()?.iter().filter(|package| has_library(package)) {
         let settings =
-            Settings::of(package).ok_or_else(|| format!("{} has no settings for docs.rs", package.name))?;
+            Settings::find(package).ok_or_else(|| format!("{} has no settings for docs.rs", package.name))?;
         for target in &settings.targets {
             let mut rustdoc = unstable_cargo("docs-rs", &[]);
             rustdoc
@@ -45,7 +45,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(package: &Package) -> Option<Settings> {
+    fn find(package: &Package) -> Option<Settings> {
         let settings = package.metadata.get("docs")?.get("rs")?;
         let list = |key: &str| -> Vec<String> {
             let words = settings.get(key).and_then(|list| list.as_array()).into_iter().flatten();
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn each_library_says_how_docs_rs_builds_it() {
         for package in published().unwrap().iter().filter(|package| has_library(package)) {
-            assert!(Settings::of(package).is_some(), "{} names no target", package.name);
+            assert!(Settings::find(package).is_some(), "{} names no target", package.name);
         }
     }
 
@@ -79,7 +79,7 @@ mod tests {
         let packages = published().unwrap();
         let of = |name: &str| {
             let package = packages.iter().find(|package| package.name == name).unwrap();
-            Settings::of(package).unwrap()
+            Settings::find(package).unwrap()
         };
         assert_eq!(of("kernel-registry").features, ["--all-features"]);
         assert_eq!(of("kernel-registry").flags, "--cfg docsrs");

@@ -45,8 +45,8 @@ impl FromStr for Digest {
     }
 }
 
-#[cfg(feature = "watch")]
 /// Makes the digest of several texts, each with its length: no two lists of texts have the same.
+#[cfg(feature = "watch")]
 #[derive(Clone)]
 pub struct Hasher(Sha256);
 

@@ -103,7 +103,7 @@ fn look_at_threads(reader: &mut Reader, threads: &mut Threads) -> Vec<Doing> {
     let mut seen = Vec::new();
     for thread in running.iter().take(THREADS) {
         let slot = calls.remove(&thread.number);
-        let call = slot.and_then(InCall::of);
+        let call = slot.and_then(InCall::find);
         let answer = signal.and_then(|signal| reader.ask(signal, thread));
         let position = answer.unwrap_or_else(|| reader.read_python(thread.number));
         // If the thread has left the call meanwhile, its stack is not that of the call.
@@ -111,7 +111,7 @@ fn look_at_threads(reader: &mut Reader, threads: &mut Threads) -> Vec<Doing> {
     }
     // Other threads are in a call that waits.
     for (thread, slot) in calls {
-        let Some(call) = InCall::of(slot) else { continue };
+        let Some(call) = InCall::find(slot) else { continue };
         let position = reader.read_call(slot, thread);
         if call.goes_on() {
             seen.push(doing(Some(call), position));
@@ -131,7 +131,7 @@ struct InCall<'a> {
 }
 
 impl<'a> InCall<'a> {
-    fn of(slot: &'a Slot) -> Option<Self> {
+    fn find(slot: &'a Slot) -> Option<Self> {
         let call = slot.in_progress()?;
         Some(InCall { slot, call, what: spending_of(call) })
     }
