@@ -15,20 +15,8 @@ pub(crate) fn hanging(text: &str, column: usize) -> String {
     if text.starts_with(' ') {
         return text.to_owned();
     }
-    let (mut to, mut length) = (String::new(), 0);
-    for word in text.split(' ') {
-        let its = word.chars().count();
-        if length > 0 && length + 1 + its > width {
-            to.push('\n');
-            (0..column).for_each(|_| to.push(' '));
-            length = 0;
-        } else if length > 0 {
-            to.push(' ');
-            length += 1;
-        }
-        to.push_str(word);
-        length += its;
-    }
+    let mut to = String::new();
+    fill(&mut to, text, column, column, column + width);
     to
 }
 
@@ -60,21 +48,24 @@ fn wrap_line(to: &mut String, line: &str, width: usize) {
         return to.push_str(line);
     }
     to.push_str(&line[..indent]);
-    let (mut column, mut is_first) = (indent, true);
-    for word in line[indent..].split(' ') {
+    fill(to, &line[indent..], indent, indent + 2, width);
+}
+
+/// Adds words that begin in a column. Words that reach beyond `width` characters begin a line with `indent` spaces.
+fn fill(to: &mut String, words: &str, mut column: usize, indent: usize, width: usize) {
+    for (index, word) in words.split(' ').enumerate() {
         let length = word.chars().count();
-        if is_first {
+        if index == 0 {
             column += length;
         } else if column + 1 + length <= width {
             to.push(' ');
             column += 1 + length;
         } else {
             to.push('\n');
-            (0..indent + 2).for_each(|_| to.push(' '));
-            column = indent + 2 + length;
+            (0..indent).for_each(|_| to.push(' '));
+            column = indent + length;
         }
         to.push_str(word);
-        is_first = false;
     }
 }
 

@@ -33,8 +33,6 @@ pub(crate) struct Audit {
     pub(crate) was_together: bool,
     /// How the program was run.
     pub(crate) run: HowRun,
-    /// Whether a process is ended when a call hangs (`--on-hang abort`).
-    pub(crate) hangs_end: bool,
     /// Whether Ctrl-C ended the program and its children.
     pub(crate) was_interrupted: bool,
 }
@@ -123,7 +121,7 @@ impl Audit {
     pub(crate) fn end_of(&self, process: &Process) -> Option<&'static str> {
         if process.report.ended {
             None
-        } else if self.hangs_end && process.of_kind(Kind::Hang).next().is_some() {
+        } else if self.run.hangs_end && process.of_kind(Kind::Hang).next().is_some() {
             Some("ended by `--on-hang abort`")
         } else if self.was_interrupted {
             Some("ended by Ctrl-C")

@@ -163,7 +163,6 @@ pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
     (audit.said, audit.run, audit.was_interrupted) = (hangs.said, hangs.run, was_interrupted);
     audit.was_together = was_together;
     audit.left_out.extend(without_record.unwrap_or_default());
-    audit.hangs_end = options.on_hang == "abort";
     audit.has_ready_file = options.ready_file.is_some();
     terminal::say(&audit);
     options.reports.write(&audit, given.unwrap_or_default(), false)?;

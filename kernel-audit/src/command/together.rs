@@ -99,10 +99,8 @@ impl<'a> fmt::Display for Together<'a> {
 fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
     write!(f, "  {}: ", process.name)?;
     let Some(hang) = worst_hang(process) else {
-        return match process.report.activity.last() {
-            Some(last) => writeln!(f, "in no call that hangs; launched `{}` last", brief(&last.kernel)),
-            None => writeln!(f, "in no call that hangs; launched nothing"),
-        };
+        let last = process.report.activity.last().map_or(String::new(), |last| brief(&last.kernel));
+        return writeln!(f, "in no call that hangs; launched `{last}` last");
     };
     write!(f, "in `{}`", hang.call)?;
     if !hang.subject.is_empty() {
