@@ -220,6 +220,37 @@ int main(int count, char **words) {
     assert!(stretches.iter().any(|stretch| stretch["looks"].as_u64() > Some(50)), "{said}");
 }
 
+/// While a thread waits for signals, it seems not to block them, and so it does from the end of its wait until a
+/// processor is free for it. More threads than processors wait here, and each is new to the audit.
+#[test]
+fn a_thread_that_waits_for_signals_is_not_sent_one() {
+    let program = r#"
+static volatile int wrong;
+static void *waits(void *none) {
+    sigset_t all;
+    sigfillset(&all);
+    struct timespec moment = {0, 1000000};
+    for (int i = 0; i < 20; i++) { int got = sigtimedwait(&all, 0, &moment); if (got > 0) wrong = got; burn(1); }
+    return 0;
+}
+int main(void) {
+    alarm(60);
+    start();
+    ready();
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, 0);
+    for (int round = 0; round < 10; round++) {
+        pthread_t threads[12];
+        for (int i = 0; i < 12; i++) pthread_create(&threads[i], 0, waits, 0);
+        for (int i = 0; i < 12; i++) pthread_join(threads[i], 0);
+    }
+    printf("%d\n", wrong);
+}"#;
+    let (output, said, _) = run(&["--first", "30"], program, &["-lpthread"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "0"), "{said}");
+}
+
 /// A program can use the audit's signal itself, also after the audit has begun to use it.
 #[test]
 fn a_program_that_handles_the_signal_gets_none_of_the_audits() {

@@ -5,6 +5,10 @@ use std::ffi::c_int;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::watch::process::system::processor_time;
 
 /// A thread that runs, or waits for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +21,9 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Returns whether the thread may be sent the signal, and still runs and does not block it.
+    /// Returns whether the thread may be sent the signal, still runs, and does not block it.
     pub(super) fn takes(&self, signal: c_int) -> bool {
+        let read = if self.waits { read } else { read_on_processor };
         self.may_be_asked && read(self.number).is_some_and(|now| now.runs() && !now.blocks(signal))
     }
 }
@@ -30,13 +35,14 @@ pub(super) struct Threads(HashMap<u32, Known>);
 /// What is known of a thread.
 #[derive(Clone, Copy, Default)]
 struct Known {
-    looks: u32,
-    /// The number of looks in which it ran.
+    /// The number of looks in which it slept.
+    slept: u32,
+    /// The number of looks in which it was on a processor.
     ran: u32,
-    /// The number of looks in which it ran and blocked the signal.
+    /// The number of looks in which it was on a processor and blocked the signal.
     blocked: u32,
     /// Whether it was seen to take signals by a call such as `sigwait`. While such a call lasts, the thread counts as
-    /// not blocking them.
+    /// one that does not block them.
     waits_for_signals: bool,
 }
 
@@ -44,25 +50,25 @@ impl Known {
     /// Returns whether the thread may be asked. Most threads block signals at times, for instance while they start
     /// another thread. A thread that blocks them often may be one that takes them by `sigwait`.
     fn may_be_asked(self) -> bool {
-        self.looks > FEW && !self.waits_for_signals && self.blocked <= 1 + self.ran / SELDOM
+        self.ran - self.blocked > FEW && !self.waits_for_signals && self.blocked <= 1 + self.ran / SELDOM
     }
 
-    /// Returns whether the thread's system call is read at this look, if it sleeps.
+    /// Returns whether the thread's system call is read at this look, at which it sleeps.
     fn is_call_due(self) -> bool {
-        self.looks < FIRST || self.looks.is_multiple_of(MANY)
+        self.slept < FIRST || self.slept.is_multiple_of(MANY)
     }
 }
 
-/// The looks after which a thread may be asked. By then a thread that blocks signals for good has blocked them.
+/// A thread may be asked after more than so many looks at which it was on a processor and did not block the signal.
 const FEW: u32 = 2;
 
 /// A thread blocks the signal seldom if it does so in one of so many looks.
 const SELDOM: u32 = 8;
 
-/// In so many first looks, a thread's system call is read each time.
+/// In so many first looks at which it sleeps, a thread's system call is read each time.
 const FIRST: u32 = 8;
 
-/// After the first looks, a thread's system call is read each time after so many looks.
+/// Later, a thread's system call is read after each so many looks at which it sleeps.
 const MANY: u32 = 64;
 
 impl Threads {
@@ -76,12 +82,15 @@ impl Threads {
         for number in numbers {
             let Some(seen) = read(number).filter(|seen| !seen.is_own) else { continue };
             let mut thread = self.0.get(&number).copied().unwrap_or_default();
-            thread.waits_for_signals |=
-                seen.state == b'S' && thread.is_call_due() && is_in_call(number, SIGNALS);
-            thread.looks = thread.looks.saturating_add(1);
+            if seen.state == b'S' {
+                thread.waits_for_signals |= thread.is_call_due() && is_in_call(number, SIGNALS);
+                thread.slept = thread.slept.saturating_add(1);
+            }
             if seen.runs() {
-                thread.ran = thread.ran.saturating_add(1);
-                thread.blocked += u32::from(signal.is_some_and(|signal| seen.blocks(signal)));
+                if let Some(seen) = read_on_processor(number) {
+                    thread.ran = thread.ran.saturating_add(1);
+                    thread.blocked += u32::from(signal.is_some_and(|signal| seen.blocks(signal)));
+                }
                 let (waits, may_be_asked) = (seen.state == b'D', thread.may_be_asked());
                 running.push(Running { number, waits, may_be_asked });
             }
@@ -131,6 +140,27 @@ fn read(number: u32) -> Option<Seen> {
     parse(&text[..length])
 }
 
+/// Reads the state of a thread that was on a processor a moment ago.
+///
+/// A thread that took a signal by `sigwait` counts as one that runs and does not block it until a processor is free for
+/// it, and only then leaves the call.
+fn read_on_processor(number: u32) -> Option<Seen> {
+    let begun = Instant::now();
+    let before = processor_time(number)?;
+    let is_on_it = || processor_time(number).is_some_and(|now| now > before);
+    // The processor may be the one that this thread is on.
+    if !is_on_it() {
+        thread::sleep(SOON);
+        if !is_on_it() {
+            return None;
+        }
+    }
+    read(number).filter(|_| begun.elapsed() < 3 * SOON)
+}
+
+/// How long a thread has to come to a processor.
+const SOON: Duration = Duration::from_micros(100);
+
 /// Parses the line of a thread: its number, its name in brackets, its state, and numbers.
 fn parse(line: &[u8]) -> Option<Seen> {
     let name = line.iter().position(|byte| *byte == b'(')? + 1;
@@ -171,8 +201,9 @@ mod tests {
             let this = running.iter().find(|thread| thread.number == own).expect("it runs");
             assert_eq!(this.takes(signal), look == FEW);
         }
-        let known = Known { looks: 9, ran: 8, blocked: 2, waits_for_signals: false };
+        let known = Known { slept: 0, ran: 8, blocked: 2, waits_for_signals: false };
         assert!(known.may_be_asked() && !Known { blocked: 3, ..known }.may_be_asked());
+        assert!(!Known { slept: 90, ran: 2, blocked: 0, ..known }.may_be_asked());
         threads.0.insert(own, Known { waits_for_signals: true, ..known });
         assert!(threads.running(None).iter().all(|thread| thread.number != own || !thread.takes(signal)));
     }
