@@ -28,7 +28,8 @@ pub enum OnHang {
     /// The hang is explained, on the standard error output and in the record.
     #[default]
     Report,
-    /// The hang is explained, and then the process is aborted.
+    /// The hang is explained, and then the process is aborted. A call that may only wait for work that takes long, such
+    /// as `cuStreamSynchronize`, has ten times as long.
     Abort,
 }
 

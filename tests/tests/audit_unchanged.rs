@@ -102,6 +102,19 @@ print(cuda.cuStreamEndCapture(captured, ctypes.byref(ctypes.c_void_p())))
     assert_eq!(out, "0", "the capture is valid");
 }
 
+/// The time that it takes is not what makes it a hang.
+#[test]
+fn a_wait_for_long_work_does_not_end_the_program() {
+    let program = "
+kept = busy(0.8)
+cuda.cuStreamSynchronize(None)
+print('went on')
+";
+    let Some(command) = audit(&["--hang-after", "0.2", "--on-hang", "abort"], program) else { return };
+    let (_, out, said) = output(command);
+    assert_eq!(out, "went on", "{said}");
+}
+
 #[test]
 fn a_hang_can_end_the_program() {
     let program = "
@@ -117,6 +130,7 @@ print('not reached')
         live.contains("kernel-audit: HANG for ") && live.contains("  calls   `cuStreamSynchronize`\n"),
         "{said}"
     );
+    assert!(live.contains("so it is ended after 2.0 s, not now."), "{said}");
     assert!(report.contains("! HANG at ") && report.contains(": explained above\n"), "{report}");
     assert!(
         report.contains(", ended by `--on-hang abort`\n") && !report.contains("said to be ready"),

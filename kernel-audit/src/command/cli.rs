@@ -77,7 +77,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds, default_value_t = 5.0)]
     pub(crate) hang_after: f64,
 
-    /// What happens then
+    /// What happens then, or, if the call may only wait for work that takes long, after ten times as long
     #[arg(long, value_name = "WHAT", value_parser = ["report", "abort"], default_value = "report")]
     pub(crate) on_hang: String,
 

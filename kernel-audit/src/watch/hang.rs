@@ -129,6 +129,9 @@ fn watch(timeout: Duration) {
                 its.is_explained = true;
                 explain(slot, call, its.since);
             }
+            if its.since.elapsed() >= patience() {
+                abort_if_chosen();
+            }
         }
         look_again();
         steps = steps.wrapping_add(1);
@@ -211,11 +214,22 @@ fn explain(slot: &'static Slot, call: InProgress, since: Instant) {
     // The message comes after the event, because the command reads the record, and because a message can take a while.
     let words = format!("HANG for {:.1} s:\n{}", waited.as_secs_f64(), explanation.lines);
     say_hang(begun, &format!("{}{explanation}{stack}", words.trim_end()));
-    if Audit::chosen().on_hang == OnHang::Abort {
-        process::abort();
+    if !explanation.may_end {
+        abort_if_chosen();
     }
     if let Some(event) = event {
         HANGS.lock().push(Hang { slot, call, since, event });
+    }
+}
+
+/// Returns how long a call may take that may only wait for work that takes long, before [`OnHang::Abort`] ends the process.
+fn patience() -> Duration {
+    Audit::chosen().hang_after.saturating_mul(10)
+}
+
+fn abort_if_chosen() {
+    if Audit::chosen().on_hang == OnHang::Abort {
+        process::abort();
     }
 }
 

@@ -7,7 +7,8 @@ use kernel_registry_cuda::rules::{self, Rule};
 
 use crate::causes::reader;
 use crate::hang::Lines;
-use crate::watch::hang::{busy, unloaded};
+use crate::options::{Audit, OnHang};
+use crate::watch::hang::{busy, patience, unloaded};
 use crate::watch::hooks::load::is_eager;
 use crate::watch::known::{contexts, handles};
 use crate::watch::record::launches::{Stream, WAIT};
@@ -35,6 +36,8 @@ pub(super) struct Explanation {
     pub(super) lines: Lines,
     details: Vec<String>,
     pub(super) rule: Option<&'static Rule>,
+    /// Whether the call may only wait for work that takes long: no rule says that it waits for what runs on the device.
+    pub(super) may_end: bool,
     /// The name of a kernel that runs meanwhile, or an empty text.
     pub(super) resident: String,
 }
@@ -75,8 +78,8 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
     } else {
         "no rule says that it waits for kernels".to_owned()
     };
-    let waits_for_device = |rule: &&&Rule| ![rules::SYNCHRONIZE, rules::LOCKED].contains(rule);
-    if !streams.is_empty() && rules.iter().any(|rule| waits_for_device(&rule)) {
+    let waits_for_device = rules.iter().any(|rule| ![rules::SYNCHRONIZE, rules::LOCKED].contains(rule));
+    if !streams.is_empty() && waits_for_device {
         why += ". If what runs there waits for this program, both wait for ever";
     }
 
@@ -86,6 +89,13 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
         _ => "",
     };
     let mut details = vec![format!("It is thread {thread} that hangs")];
+    let may_end = !waits_for_device || busy.as_ref().is_some_and(Vec::is_empty);
+    if may_end && Audit::chosen().on_hang == OnHang::Abort {
+        let patience = patience().as_secs_f64();
+        details.push(format!(
+            "It may wait for work that takes long, so it is ended after {patience:.1} s, not now"
+        ));
+    }
     details.extend(waits);
     let beside = match &busy {
         None => vec!["the driver does not answer which streams are busy".to_owned()],
@@ -109,6 +119,7 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
         },
         details,
         rule: rules.first().copied(),
+        may_end,
         resident: streams.iter().find_map(|stream| handles::name_of(stream.kernel)).unwrap_or_default(),
     }
 }
