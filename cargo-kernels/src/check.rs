@@ -24,7 +24,8 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     let checked =
         binaries::keep_package(binaries::read_with_registry(&files)?, options.binaries.package.as_deref())?;
     let declarations = checked.iter().map(|binary| binary.kernels.len()).sum();
-    let mut report = Report { declarations, images: 0, findings: Vec::new(), unread: Unread::default() };
+    let mut report =
+        Report { declarations, images: 0, findings: Vec::new(), unread: Unread::default(), linked: 0 };
     if images.is_empty() {
         checked.iter().for_each(|binary| report.compare_with_own(binary));
     } else {

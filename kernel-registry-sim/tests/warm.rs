@@ -7,7 +7,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
-use kernel_registry::{find, warm_all};
+use kernel_registry::{Late, Warm, Warmup, find, warm_all};
 use kernel_registry_sim::Config;
 use kernels::diagnose::check_finite;
 use serial::Turn;
@@ -34,6 +34,19 @@ fn every_kernel_of_the_sample_crate_is_warm_and_launches() -> Result<(), Box<dyn
     assert!(report.stack >= 2048);
     assert!(before - context.mem_get_info()?.0 >= 264 << 20);
     saxpy_check::saxpy(&context, 10_000)
+}
+
+#[test]
+fn a_warm_up_of_no_kernel_says_so() -> Result<(), Box<dyn Error>> {
+    let (_turn, context) = device()?;
+    let said = |warm: &Warm| {
+        warm.report().to_string().contains("\nNOTHING TO WARM: this program registers no kernel, or ")
+    };
+    assert!(said(&Warmup::new().only(|_| false).late(Late::Allow).warm(&context)?));
+    assert!(!said(
+        &Warmup::new().only(|kernel| kernel == check_finite::INFO).late(Late::Allow).warm(&context)?
+    ));
+    Ok(())
 }
 
 /// A handle of a destroyed object is refused, and not dereferenced.

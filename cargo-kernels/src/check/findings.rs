@@ -24,6 +24,8 @@ pub(super) struct Report<'a> {
     pub(super) images: usize,
     pub(super) findings: Vec<Finding<'a>>,
     pub(super) unread: Unread,
+    /// The kernels that nvcc linked and `warm_all` warms.
+    pub(super) linked: usize,
 }
 
 /// One thing that the check found.
@@ -147,10 +149,14 @@ impl<'a> Report<'a> {
     fn add_unwarmed(&mut self, binary: &'a Contents<'a>, linked: &Alone<'_>) {
         self.add_unread(&linked.image, &binary.path.display().to_string());
         let count = linked.kernels().map_or(0, |kernels| kernels.len());
-        if count > 0 && binary.linked.handed_over() != HandedOver::All {
-            let message = sentence(count, binary.linked.handed_over());
-            let file = binary.path.display().to_string();
-            self.add(FindingKind::Unwarmed, Subject::Image, &[&file], message);
+        match binary.linked.handed_over() {
+            HandedOver::All => self.linked += count,
+            handed_over if count > 0 => {
+                let message = sentence(count, handed_over);
+                let file = binary.path.display().to_string();
+                self.add(FindingKind::Unwarmed, Subject::Image, &[&file], message);
+            }
+            _ => {}
         }
     }
 

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use kernel_registry_command::many;
 
 use crate::check::findings::{FindingKind, Report, Subject};
+use crate::linked::{HandedOver, sentence};
 
 pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     for finding in &report.findings {
@@ -43,6 +44,9 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     }
     if report.unread.variants > 0 {
         counts.push(format!("{} unread", report.unread.variants));
+    }
+    if report.linked > 0 {
+        writeln!(out, "{}", sentence(report.linked, HandedOver::All))?;
     }
     writeln!(
         out,

@@ -169,6 +169,11 @@ impl Report {
     }
 }
 
+/// What a program without kernels lacks.
+const NOTHING: &str = "this program registers no kernel, or `Warmup::only` selects none. `#[gpu_kernel]` declares one; a crate \
+    that declares some needs `use that_crate as _;` in the program; `kernel_registry_build::linked()` in its build script registers \
+    those that nvcc links";
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { device, arch, driver, kernels, unavailable, failures, hook_failures, .. } = self;
@@ -177,6 +182,8 @@ impl fmt::Display for Report {
         writeln!(f, "{warm} warm on {device} (sm_{arch}), driver for CUDA {driver}, {mode} loading")?;
         if !kernels.is_empty() {
             self.write_table(f)?;
+        } else if self.is_complete() && unavailable.is_empty() && self.hooks.is_empty() {
+            writeln!(f, "NOTHING TO WARM: {NOTHING}")?;
         }
         for KernelReport { path, stack, .. } in self.unknown_stacks() {
             writeln!(
