@@ -90,7 +90,7 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
             "<p><strong>The program never said that it was ready, so nothing counts as late.</strong> Let it call \
              <code>kernel_registry_audit_ready()</code> when it is ready to work, or give a time with <code>--ready-after</code>.</p>"
         )?;
-    } else if !audit.events().any(is_late) {
+    } else if hangs.is_empty() && !audit.events().any(is_late) {
         writeln!(to, "<p class=\"good\">Nothing was loaded after the program was ready.</p>")?;
     }
     Ok(())
