@@ -171,8 +171,8 @@ impl Report {
 
 /// What a program without kernels lacks.
 const NOTHING: &str = "this program registers no kernel, or `Warmup::only` selects none. `#[gpu_kernel]` declares one; a crate \
-    that declares some needs `use that_crate as _;` in the program; `kernel_registry_build::linked()` in its build script registers \
-    those that nvcc links";
+    that declares some needs `link_kernels!(that_crate);` in the program; `kernel_registry_build::linked()` in its build script registers \
+    those that nvcc links, of C++ code that the program calls";
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -227,6 +227,7 @@ impl fmt::Display for Report {
             Bytes(self.device_memory),
             Count(self.images_loaded, "image"),
             match self.verified {
+                true if kernels.is_empty() => "no kernel verified",
                 true => "every kernel verified",
                 false if self.driver.can_tell_what_is_loaded() => "not every kernel is loaded",
                 false => "not verified: drivers before 12.4 cannot tell",
