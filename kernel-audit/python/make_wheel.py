@@ -1,6 +1,6 @@
 """Makes a wheel from the Python package and a folder that `kernel-audit pack` wrote. `cargo xtask wheel` calls this script.
 
-    python3 make_wheel.py VERSION FOLDER ARCHITECTURE OUT
+    python3 make_wheel.py VERSION FOLDER ARCHITECTURE OUT LICENSES-OF-DEPENDENCIES
 
 The same files give the same bytes. The wheel's tag names the newest glibc that a packed file needs, and at least 2.17: Rust's standard library
 supports no older one.
@@ -51,10 +51,10 @@ def contents(version, folder):
             yield f"{NAME}/bin/{path.relative_to(folder)}", path.read_bytes(), path.suffix == ""
 
 
-def metadata(version, tag):
+def metadata(version, tag, dependencies):
     """Yields the files that describe the wheel. README.md is the page on PyPI."""
     about = f"{NAME}-{version}.dist-info"
-    licences = ["LICENSE-APACHE", "LICENSE-MIT"]
+    licences = [HERE.parent / "LICENSE-APACHE", HERE.parent / "LICENSE-MIT", dependencies]
     fields = [
         ("Metadata-Version", "2.4"),
         ("Name", "kernel-audit"),
@@ -63,7 +63,7 @@ def metadata(version, tag):
         *(("Project-URL", f"{name}, {URL}{path}") for name, path in PAGES.items()),
         ("Keywords", "cuda,gpu,profiling,pytorch,deadlock,lazy-loading"),
         ("License-Expression", "MIT OR Apache-2.0"),
-        *(("License-File", name) for name in licences),
+        *(("License-File", path.name) for path in licences),
         *(("Classifier", classifier) for classifier in CLASSIFIERS),
         ("Requires-Python", ">=3.9"),
         ("Description-Content-Type", "text/markdown"),
@@ -72,15 +72,15 @@ def metadata(version, tag):
     yield f"{about}/METADATA", text.encode()
     yield f"{about}/WHEEL", f"Wheel-Version: 1.0\nGenerator: kernel-registry\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     yield f"{about}/entry_points.txt", b"[console_scripts]\nkernel-audit = kernel_audit.__main__:main\n"
-    for name in licences:
-        yield f"{about}/licenses/{name}", (HERE.parent / name).read_bytes()
+    for path in licences:
+        yield f"{about}/licenses/{path.name}", path.read_bytes()
 
 
-def main(version, folder, architecture, out):
+def main(version, folder, architecture, out, dependencies):
     folder, out = Path(folder), Path(out)
     minor = glibc([path for path in folder.rglob("*") if path.is_file()])
     tag = f"py3-none-manylinux_2_{minor}_{architecture}"
-    files = [*contents(version, folder), *((name, data, False) for name, data in metadata(version, tag))]
+    files = [*contents(version, folder), *((name, data, False) for name, data in metadata(version, tag, Path(dependencies)))]
     record = f"{NAME}-{version}.dist-info/RECORD"
     digest = lambda data: base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     lines = [f"{name},sha256={digest(data)},{len(data)}" for name, data, _ in files] + [f"{record},,", ""]

@@ -60,7 +60,9 @@ ABOUT = '''
 import importlib.metadata as metadata
 about = metadata.metadata("kernel-audit")
 assert about.get_payload().startswith("# kernel-audit\\n"), about.get_payload()
-assert len([file for file in metadata.files("kernel-audit") if "licenses" in file.parts]) == 2
+licences = {file.name: file.read_text() for file in metadata.files("kernel-audit") if "licenses" in file.parts}
+assert sorted(licences) == sorted(about.get_all("License-File")), licences.keys()
+assert "\\n==== clap 4" in licences["LICENSES-OF-DEPENDENCIES"], licences.keys()
 print(about["Version"])
 '''
 MODES = ["run", "merge", "watch", "bake", "pack", "demo"]

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use cargo_metadata::Package;
 
-use crate::notices::notices;
+use crate::notices::{DEPENDENCIES, notices};
 use crate::run::{HOST, Outcome, cargo, published, remove, run, target, workspace};
 
 #[derive(clap::Args)]
@@ -30,7 +30,7 @@ pub(crate) fn archives(triple: &str) -> Outcome {
         for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
             fs::copy(workspace().join(licence), folder.join(licence))?;
         }
-        fs::write(folder.join("LICENSES-OF-DEPENDENCIES"), notices(&package, triple)?)?;
+        fs::write(folder.join(DEPENDENCIES), notices(&package, triple)?)?;
         let tarball = out.join(download.file);
         run(Command::new("tar").arg("-C").arg(&out).arg("-czf").arg(&tarball).arg(package.name.as_str()))?;
         // Unpacks the program as `cargo binstall` does.

@@ -9,6 +9,9 @@ use cargo_metadata::{MetadataCommand, Package};
 
 use crate::run::{Outcome, cargo, entries, workspace};
 
+/// The name of the file with these licences, in the wheel and the tarballs.
+pub(crate) const DEPENDENCIES: &str = "LICENSES-OF-DEPENDENCIES";
+
 /// How files with a licence begin.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 

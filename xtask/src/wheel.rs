@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::run::{Outcome, cargo, entries, files_with, remove, run, target, workspace};
+use crate::notices::{DEPENDENCIES, notices};
+use crate::run::{Outcome, cargo, entries, files_with, published, remove, run, target, workspace};
 use crate::toolkit::zig;
 
 #[derive(clap::Args)]
@@ -54,10 +55,14 @@ pub(crate) fn wheel(options: &Options) -> Outcome {
     for file in files(&folder)? {
         run(Command::new("strip").arg("--strip-unneeded").arg(file))?;
     }
+    let packages = published()?;
+    let package = packages.iter().find(|package| package.name == "kernel-audit");
+    let licences = out.join(DEPENDENCIES);
+    fs::write(&licences, notices(package.ok_or("the wheel is of `kernel-audit`")?, &options.target)?)?;
     let python = workspace().join("kernel-audit/python");
     let mut make = Command::new("python3");
     make.arg(python.join("make_wheel.py")).args([env!("CARGO_PKG_VERSION")]).arg(&folder);
-    run(make.arg(architecture).arg(&out))?;
+    run(make.arg(architecture).arg(&out).arg(&licences))?;
     let tarball = format!("kernel-audit-{}-{}.tar.gz", env!("CARGO_PKG_VERSION"), options.target);
     run(Command::new("tar").arg("-C").arg(&out).arg("-czf").arg(out.join(tarball)).arg("kernel-audit"))?;
     if options.test {
