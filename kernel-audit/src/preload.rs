@@ -35,6 +35,7 @@ use crate::record::open_plain;
 
 pub use compiled::Compiled;
 pub use copies::keep_copy;
+#[cfg(any(feature = "watch", feature = "command"))]
 pub(crate) use copies::place;
 use origin::HEADER;
 pub use origin::{How, Malformed, Origin};

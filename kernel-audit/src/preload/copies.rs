@@ -60,6 +60,7 @@ fn has(path: &Path, content: &[u8]) -> bool {
 }
 
 /// Writes a file of a folder: whole, or not at all. A file of this name is replaced.
+#[cfg(any(feature = "watch", feature = "command"))]
 pub(crate) fn place(folder: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
     let (part, mut file) = new_part(folder)?;
     let placed = file.write_all(content).and_then(|()| fs::rename(&part, path));
