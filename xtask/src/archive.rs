@@ -8,7 +8,7 @@ use std::process::Command;
 use cargo_metadata::Package;
 
 use crate::notices::{DEPENDENCIES, notices};
-use crate::run::{HOST, Outcome, cargo, published, remove, run, target, workspace};
+use crate::run::{HOST, Outcome, cargo, published, remove, run, succeeds, succeeds_and, target, workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -33,16 +33,28 @@ pub(crate) fn archives(triple: &str) -> Outcome {
         fs::write(folder.join(DEPENDENCIES), notices(&package, triple)?)?;
         let tarball = out.join(download.file);
         run(Command::new("tar").arg("-C").arg(&out).arg("-czf").arg(&tarball).arg(package.name.as_str()))?;
-        // Unpacks the program as `cargo binstall` does.
-        let (unpacked, program) = (out.join("unpacked"), &download.program);
-        remove(&unpacked)?;
-        fs::create_dir_all(&unpacked)?;
-        run(Command::new("tar").arg("-C").arg(&unpacked).arg("-xzf").arg(&tarball).arg(program))?;
-        run(Command::new(unpacked.join(program)).arg("--help").stdout(std::process::Stdio::null()))?;
-        remove(&unpacked)?;
+        try_alone(&tarball, &download.program, &package)?;
         println!("{}", tarball.display());
     }
     Ok(())
+}
+
+/// Unpacks a tarball into an empty folder, and runs its program there without variables, as on a machine without Rust.
+fn try_alone(tarball: &Path, program: &str, package: &Package) -> Outcome {
+    let folder = std::path::absolute(target())?.join("wheel/unpacked");
+    remove(&folder)?;
+    fs::create_dir_all(&folder)?;
+    run(Command::new("tar").arg("-C").arg(&folder).arg("-xzf").arg(std::path::absolute(tarball)?))?;
+    let alone = || {
+        let mut command = Command::new(folder.join(program));
+        command.env_clear().current_dir(&folder);
+        command
+    };
+    succeeds_and(alone().arg("--version"), &package.version.to_string())?;
+    if package.name != COMMAND {
+        succeeds(alone().arg("demo"))?;
+    }
+    remove(&folder)
 }
 
 /// Builds the command into a folder. The wheel's build folder has a linker for an old glibc.
