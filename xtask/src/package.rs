@@ -58,7 +58,7 @@ pub(crate) fn package() -> Outcome {
     let workspace_manifest =
         format!("[workspace]\nresolver = \"3\"\nmembers = [{members}\"user\"]\n[patch.crates-io]\n{patches}");
     fs::write(folder.join("Cargo.toml"), workspace_manifest)?;
-    fs::write(folder.join("user/Cargo.toml"), MANIFEST)?;
+    fs::write(folder.join("user/Cargo.toml"), MANIFEST.replace("VERSION", env!("CARGO_PKG_VERSION")))?;
     fs::write(folder.join("user/src/lib.rs"), LIBRARY)?;
     fs::copy(workspace().join(IMAGE), folder.join("user/saxpy.ptx"))?;
     // The versions that were tested.
@@ -89,12 +89,12 @@ fn oldest(folder: &Path) -> Outcome {
 /// The image of the user's kernel.
 const IMAGE: &str = "cargo-kernels/template/prebuilt/cuda__saxpy.cu.ptx";
 
-/// The user's manifest.
+/// The user's manifest, without the version.
 const MANIFEST: &str = r#"[package]
 name = "user"
 edition = "2024"
 [dependencies]
-kernel-registry = { version = "0.1.0", features = ["half", "indicatif", "runtime", "serde", "tracing"] }
+kernel-registry = { version = "VERSION", features = ["half", "indicatif", "runtime", "serde", "tracing"] }
 [dev-dependencies]
-kernel-registry-sim = "0.1.0"
+kernel-registry-sim = "VERSION"
 "#;
