@@ -27,7 +27,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["all", "command"])]
     check: bool,
 
-    /// Only run the tests with this word in the name of their part
+    /// Only run the part of the tests with this name, or else those with this word in their names
     #[arg(long, value_name = "WORD")]
     only: Option<String>,
 
@@ -57,7 +57,9 @@ pub(crate) fn arm64(options: &Options) -> Outcome {
     if let Some((program, args)) = options.command.split_first() {
         return run(machine.command(program).args(args));
     }
+    let is_name = |word: &str| PARTS.iter().any(|part| part.name() == word);
     let chosen = |name: &str, is_slow: bool| match &options.only {
+        Some(word) if is_name(word) => name == word,
         Some(word) => name.contains(word.as_str()),
         None => options.all || !is_slow,
     };

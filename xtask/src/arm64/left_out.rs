@@ -61,6 +61,11 @@ pub(super) const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("kernel-audit", "preload::copies::tests::a_folder_that_another_user_links_to_gets_no_copy", ONE_USER),
     ("kernel-audit", "preload::tests::a_hash_tells_images_apart", MINUTES),
     ("kernel-audit", "record::tests::texts_are_bounded_in_total", MINUTES),
+    (
+        "kernel-audit",
+        "watch::known::handles::tests::each_of_many_images_is_found_and_forgotten_as_fast_as_one",
+        TIME,
+    ),
     ("kernel-audit", "watch::known::table::tests::nothing_is_forgotten_however_many_there_are", MINUTES),
     ("kernel-registry-ptx", "saxpy_over_a_million_elements", TIME),
     (
