@@ -66,8 +66,8 @@ assert "\\n==== clap 4" in licences["LICENSES-OF-DEPENDENCIES"], licences.keys()
 print(about["Version"])
 '''
 MODES = ["run", "merge", "watch", "bake", "pack", "demo"]
-# The seconds that the demonstration may take.
-MOMENT = 10
+# The seconds that the demonstration may take. Where programs are slow, as under an emulator, the variable has the factor.
+MOMENT = 10 * int(os.environ.get("TESTS_PATIENCE", "1"))
 
 
 def main(wheel):
