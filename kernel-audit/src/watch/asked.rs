@@ -94,7 +94,7 @@ fn wait(left: Duration) {
 /// A signal that the program does not use, once one was looked for.
 pub(crate) type Taken = OnceLock<Option<c_int>>;
 
-/// Takes the first of these signals that the program does not use. Its handler stays, because the signal may reach a
+/// Takes the first of these signals that the program does not use and that can be sent. Its handler stays, because the signal may reach a
 /// thread late.
 pub(crate) fn take(taken: &Taken, signals: impl IntoIterator<Item = c_int>) -> Option<c_int> {
     let choose = || {
@@ -111,10 +111,29 @@ pub(crate) fn take(taken: &Taken, signals: impl IntoIterator<Item = c_int>) -> O
             // as one that uses it.
             action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_NODEFER;
             // SAFETY: the handler makes only calls that are allowed in the handler of a signal.
-            unsafe { libc::sigaction(*signal, &action, ptr::null_mut()) == 0 }
+            let is_ours = unsafe { libc::sigaction(*signal, &action, ptr::null_mut()) == 0 };
+            is_ours && can_be_sent(*signal)
         })
     };
     fork::undivided(|| *taken.get_or_init(choose))
+}
+
+/// Returns whether a signal that has our handler can be sent. qemu takes a handler for more signals than it can send.
+fn can_be_sent(signal: c_int) -> bool {
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut only = MaybeUninit::uninit();
+    // SAFETY: the signal has our handler, which does nothing, because nobody asks this thread. If this thread blocks the
+    // signal, it takes it here. The set is filled in before it is read, and the time is read during the call.
+    unsafe {
+        let this = system::thread_number() as libc::pid_t;
+        let sent = libc::syscall(libc::SYS_tgkill, libc::getpid(), this, signal) == 0;
+        libc::sigemptyset(only.as_mut_ptr());
+        libc::sigaddset(only.as_mut_ptr(), signal);
+        if sent {
+            libc::sigtimedwait(only.as_ptr(), ptr::null_mut(), &now);
+        }
+        sent
+    }
 }
 
 /// Returns the handler of a signal in this process.
@@ -160,6 +179,36 @@ mod tests {
     use crate::watch::caller::unwind::Registers;
 
     static WHERE: AtomicU64 = AtomicU64::new(0);
+
+    #[test]
+    fn a_signal_that_is_taken_arrives() {
+        static TAKEN: Taken = OnceLock::new();
+        let signals = || (libc::SIGRTMIN() + 8..libc::SIGRTMAX()).rev();
+        let signal = thread::spawn(move || {
+            let mut blocked = MaybeUninit::uninit();
+            // SAFETY: the set is filled in before it is read.
+            unsafe {
+                libc::sigfillset(blocked.as_mut_ptr());
+                libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), ptr::null_mut());
+                let signal = take(&TAKEN, signals());
+                libc::sigpending(blocked.as_mut_ptr());
+                assert_eq!(libc::sigismember(blocked.as_ptr(), signal.unwrap()), 0, "nothing is left behind");
+                signal.unwrap()
+            }
+        });
+        let signal = signal.join().unwrap();
+        static ARRIVED: AtomicU32 = AtomicU32::new(0);
+        let work: Work = |_| ARRIVED.store(1, Ordering::Relaxed);
+        let (number, is) = mpsc::channel();
+        let runs = thread::spawn(move || {
+            number.send(system::thread_number()).unwrap();
+            while ARRIVED.load(Ordering::Relaxed) == 0 {
+                std::hint::spin_loop();
+            }
+        });
+        assert_eq!(ask(signal, is.recv().unwrap(), work, Duration::from_secs(5), || 1), Some(1));
+        runs.join().unwrap();
+    }
 
     #[test]
     fn one_thread_answers_and_one_that_is_gone_does_not() {
