@@ -53,6 +53,7 @@ pub(super) const PARTS: &[Part] = &[
 /// Part, test and reason of what does not run.
 pub(super) const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("kernel-audit", "command::program::trust::tests::a_folder_that_others_can_replace_is_refused", ONE_USER),
+    ("kernel-audit", "command::report::html::timeline::tests::many_hangs_take_little_time", TIME),
     (
         "kernel-audit",
         "environment::tests::a_program_that_runs_with_the_rights_of_its_owner_obeys_no_variable",
