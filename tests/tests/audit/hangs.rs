@@ -34,6 +34,11 @@ fn a_program_runs_unchanged_and_its_hang_is_explained() {
     assert_eq!(output.status.code(), Some(12), "a hang is a finding: {said}");
 }
 
+/// Returns after how many seconds a call counts as one that hangs. Where programs are slow, others take long, too.
+fn hang_after() -> String {
+    (tests::limit(1) / 5).as_secs_f64().to_string()
+}
+
 /// Checks that the first Ctrl-C goes to the program, and that the second ends the program and its children if they still run.
 #[test]
 fn ctrl_c_twice_ends_a_program_that_hangs() {
@@ -49,7 +54,7 @@ fn ctrl_c_twice_ends_a_program_that_hangs() {
             None => command.env_remove(name),
         };
     }
-    command.args(["--hang-after", "0.2", "python3", "tests/audit_terminal/hangs.py"]);
+    command.args(["--hang-after", &hang_after(), "python3", "tests/audit_terminal/hangs.py"]);
     let begun = Instant::now();
     let output = command.output().expect("it runs");
     let said = text(&output.stdout).replace('\r', "");
@@ -100,7 +105,7 @@ fn a_slow_call_names_the_kernel_that_it_waited_for() {
 #[test]
 fn a_hang_that_ends_a_python_program_comes_with_its_lines() {
     needs_python!();
-    let options = ["--hang-after", "0.2", "--on-hang", "abort"];
+    let options = ["--hang-after", &hang_after(), "--on-hang", "abort"];
     let (output, _) = audit(&options, &["python3", "tests/audit_terminal/hangs.py", "alone"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(128 + 6), "{said}");
