@@ -196,11 +196,16 @@ mod tests {
     #[test]
     fn a_thread_is_asked_after_a_few_looks() {
         let (mut threads, own, signal) = (Threads::default(), thread_number(), libc::SIGURG);
-        for look in 0..=FEW {
+        let mut is_asked = || {
             let running = threads.running(Some(signal));
             let this = running.iter().find(|thread| thread.number == own).expect("it runs");
-            assert_eq!(this.takes(signal), look == FEW);
+            this.takes(signal)
+        };
+        for _ in 0..FEW {
+            assert!(!is_asked());
         }
+        // Where other programs take the processor during a look, that look does not count.
+        assert!((0..10_000).any(|_| is_asked()));
         let known = Known { slept: 0, ran: 8, blocked: 2, waits_for_signals: false };
         assert!(known.may_be_asked() && !Known { blocked: 3, ..known }.may_be_asked());
         assert!(!Known { slept: 90, ran: 2, blocked: 0, ..known }.may_be_asked());
