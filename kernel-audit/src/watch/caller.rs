@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::watch::loader::build_id;
 use crate::watch::loader::mapped::{self, Mapped};
-use crate::watch::loader::symbols::Symbols;
+use crate::watch::loader::symbols::{Sorted, Symbols};
 use crate::watch::process::locked::Locked;
 use crate::watch::python::{self, Frame};
 use cfi::Rule;
@@ -115,6 +115,8 @@ const INTERPRETER: &str = "_PyEval_EvalFrameDefault";
 struct Found {
     unmapped: u64,
     addresses: HashMap<u64, Arc<Known>>,
+    /// The symbols of files in which an address was looked up, by the files' bases. A library of PyTorch has hundreds of thousands.
+    sorted: HashMap<u64, Option<Sorted>>,
 }
 
 fn found() -> impl DerefMut<Target = Found> {
@@ -124,7 +126,7 @@ fn found() -> impl DerefMut<Target = Found> {
     let (_, unmapped) = mapped::counts();
     let mut found = FOUND.lock();
     if found.unmapped != unmapped || found.addresses.len() >= MOST {
-        *found = Found { unmapped, addresses: HashMap::new() };
+        *found = Found { unmapped, ..Found::default() };
     }
     found
 }
@@ -150,27 +152,35 @@ impl Found {
     fn known(&mut self, address: u64) -> Option<Arc<Known>> {
         match self.addresses.entry(address) {
             Entry::Occupied(entry) => Some(entry.get().clone()),
-            Entry::Vacant(entry) => Some(entry.insert(Arc::new(look_up(address)?)).clone()),
+            Entry::Vacant(entry) => Some(entry.insert(Arc::new(look_up(address, &mut self.sorted)?)).clone()),
         }
     }
 }
 
-fn look_up(address: u64) -> Option<Known> {
+fn look_up(address: u64, sorted: &mut HashMap<u64, Option<Sorted>>) -> Option<Known> {
     // The address is that of the instruction after a call, and the call can be the last instruction of its function.
     let inside = address.checked_sub(1)?;
     let mut known = None;
     mapped::each(&mut |file| {
         let is_here = file.segment_at(inside, 1).is_some();
         if is_here {
-            known = Some(describe(file, address, inside));
+            known = Some(describe(file, sorted, address, inside));
         }
         is_here
     });
     known
 }
 
-fn describe(file: &Mapped<'_>, address: u64, inside: u64) -> Known {
-    let function = Symbols::read(file).and_then(|symbols| symbols.around(inside));
+fn describe(
+    file: &Mapped<'_>,
+    sorted: &mut HashMap<u64, Option<Sorted>>,
+    address: u64,
+    inside: u64,
+) -> Known {
+    let symbols = Symbols::read(file);
+    let sorted = sorted.entry(file.base).or_insert_with(|| Some(symbols.as_ref()?.sorted()));
+    let function =
+        symbols.as_ref().zip(sorted.as_ref()).and_then(|(symbols, sorted)| symbols.around(sorted, inside));
     let (library, function, line) = name(file, &file.path().unwrap_or_default(), address, function);
     Known { library, function, line: line + "\n", rule: cfi::rule(file, inside) }
 }

@@ -88,12 +88,17 @@ struct GnuHash<'a> {
 }
 
 /// A symbol that is defined.
-struct Symbol<'a> {
-    name: &'a [u8],
+#[derive(Clone, Copy)]
+struct Symbol {
+    /// The offset of its name. The names of a large library are many megabytes, so only those that are needed are read.
+    name: u32,
     kind: u8,
     start: u64,
     size: u64,
 }
+
+/// The addresses of a file's symbols, in order, each with the symbol's number.
+pub(crate) struct Sorted(Vec<(u64, u32)>);
 
 impl<'a> Symbols<'a> {
     /// Finds the tables of a file.
@@ -115,38 +120,49 @@ impl<'a> Symbols<'a> {
         self.find_symbol(name).map(|symbol| symbol.start)
     }
 
-    fn find_symbol(&self, name: &[u8]) -> Option<Symbol<'a>> {
+    fn find_symbol(&self, name: &[u8]) -> Option<Symbol> {
         const INDIRECT: u8 = 10;
-        let is_it = |symbol: &Symbol<'_>| symbol.name == name && symbol.kind != INDIRECT;
+        let is_it = |symbol: &Symbol| symbol.kind != INDIRECT && self.name(symbol.name.into()) == Some(name);
         match &self.gnu {
             Some(gnu) => gnu.with_hash_of(name).filter_map(|index| self.symbol(index)).find(is_it),
             None => self.symbols().find(is_it),
         }
     }
 
+    /// Sorts the symbols by their addresses.
+    pub(crate) fn sorted(&self) -> Sorted {
+        let numbered = self.numbers().filter_map(|number| Some((self.symbol(number)?.start, number)));
+        let mut sorted: Vec<_> = numbered.collect();
+        sorted.sort_unstable();
+        Sorted(sorted)
+    }
+
     /// Returns the function that contains an address, and the address at which the function begins.
-    pub(crate) fn around(&self, address: u64) -> Option<(&'a [u8], u64)> {
-        let is_inside = |symbol: &Symbol<'_>| {
-            address.checked_sub(symbol.start).is_some_and(|inside| inside < symbol.size.max(1))
-        };
-        let symbol = self.symbols().filter(is_inside).max_by_key(|symbol| symbol.start)?;
-        Some((symbol.name, symbol.start))
+    pub(crate) fn around(&self, sorted: &Sorted, address: u64) -> Option<(&'a [u8], u64)> {
+        /// Between a function's beginning and an address in it no more symbols begin than this.
+        const INSIDE: usize = 64;
+        let until = sorted.0.partition_point(|(start, _)| *start <= address);
+        let nearest = sorted.0[..until].iter().rev().take(INSIDE);
+        let symbol = nearest
+            .filter_map(|(_, number)| self.symbol(*number))
+            .find(|symbol| address - symbol.start < symbol.size.max(1))?;
+        Some((self.name(symbol.name.into())?, symbol.start))
     }
 
     /// Returns the functions that contain these addresses, which are sorted, each with the address at which it begins.
     pub(crate) fn around_each(&self, addresses: &[u64]) -> HashMap<u64, (&'a [u8], u64)> {
-        let mut found = HashMap::<u64, (&[u8], u64)>::new();
+        let mut found = HashMap::<u64, Symbol>::new();
         for symbol in self.symbols() {
             let end = symbol.start.saturating_add(symbol.size.max(1));
             let from = addresses.partition_point(|address| *address < symbol.start);
             for address in addresses[from..].iter().take_while(|address| **address < end) {
-                let its = found.entry(*address).or_insert((symbol.name, symbol.start));
-                if symbol.start > its.1 {
-                    *its = (symbol.name, symbol.start);
+                if found.get(address).is_none_or(|its| symbol.start > its.start) {
+                    found.insert(*address, symbol);
                 }
             }
         }
-        found
+        let named = |(address, its): (u64, Symbol)| Some((address, (self.name(its.name.into())?, its.start)));
+        found.into_iter().filter_map(named).collect()
     }
 
     /// Returns the names of the libraries that the file needs.
@@ -161,7 +177,7 @@ impl<'a> Symbols<'a> {
 
     /// The names of all symbols.
     pub(crate) fn names_defined(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.symbols().map(|symbol| symbol.name)
+        self.symbols().filter_map(|symbol| self.name(symbol.name.into()))
     }
 
     /// The offsets at which the loader puts the address of a symbol into this file, each with the symbol's name.
@@ -183,13 +199,18 @@ impl<'a> Symbols<'a> {
         })
     }
 
-    fn symbols(&self) -> impl Iterator<Item = Symbol<'a>> {
-        let hashed = self.gnu.iter().flat_map(GnuHash::numbers);
-        let listed = 0..if self.gnu.is_some() { 0 } else { self.count };
-        hashed.chain(listed).filter_map(|index| self.symbol(index))
+    fn symbols(&self) -> impl Iterator<Item = Symbol> {
+        self.numbers().filter_map(|number| self.symbol(number))
     }
 
-    fn symbol(&self, index: u32) -> Option<Symbol<'a>> {
+    /// The numbers of all symbols.
+    fn numbers(&self) -> impl Iterator<Item = u32> {
+        let hashed = self.gnu.iter().flat_map(GnuHash::numbers);
+        let listed = 0..if self.gnu.is_some() { 0 } else { self.count };
+        hashed.chain(listed)
+    }
+
+    fn symbol(&self, index: u32) -> Option<Symbol> {
         const SIZE: usize = 24;
         const UNDEFINED: u16 = 0;
         const ABSOLUTE: u16 = 0xfff1;
@@ -202,7 +223,7 @@ impl<'a> Symbols<'a> {
             return None;
         }
         Some(Symbol {
-            name: self.name(u32_at(symbol, 0)?.into())?,
+            name: u32_at(symbol, 0)?,
             kind,
             start: if section == ABSOLUTE { value } else { value.wrapping_add(self.base) },
             size: u64_at(symbol, 2)?,
@@ -278,4 +299,32 @@ fn u32_at(numbers: &[u8], index: usize) -> Option<u32> {
 fn u64_at(numbers: &[u8], index: usize) -> Option<u64> {
     let (number, _) = numbers.get(index.checked_mul(8)?..)?.split_first_chunk()?;
     Some(u64::from_le_bytes(*number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_found_as_in_a_search_of_all() {
+        let mut compared = 0;
+        mapped::each(&mut |file| {
+            let Some(symbols) = Symbols::read(file) else { return false };
+            let sorted = symbols.sorted();
+            let mut addresses: Vec<_> = symbols
+                .symbols()
+                .flat_map(|symbol| [symbol.start, symbol.start + 1, symbol.start + symbol.size])
+                .collect();
+            addresses.sort_unstable();
+            let all = symbols.around_each(&addresses);
+            for address in addresses {
+                let (found, expected) = (symbols.around(&sorted, address), all.get(&address));
+                // Several symbols can begin at one address.
+                assert_eq!(found.map(|(_, start)| start), expected.map(|(_, start)| *start), "{address:#x}");
+                compared += usize::from(found.is_some());
+            }
+            false
+        });
+        assert!(compared > 1000, "{compared}");
+    }
 }
