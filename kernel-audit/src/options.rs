@@ -224,6 +224,12 @@ impl Audit {
         })
     }
 
+    /// Returns how long a call may take that may only wait for work that takes long, before [`OnHang::Abort`] ends the
+    /// process.
+    pub(crate) fn patience(&self) -> Duration {
+        self.hang_after.saturating_mul(10)
+    }
+
     /// Returns whether images are preloaded, or copied for a later preload.
     pub(crate) fn preloads(&self) -> bool {
         self.preload.is_some() || self.images.is_some()

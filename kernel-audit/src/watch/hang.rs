@@ -129,7 +129,7 @@ fn watch(timeout: Duration) {
                 its.is_explained = true;
                 explain(slot, call, its.since);
             }
-            if its.since.elapsed() >= patience() {
+            if its.since.elapsed() >= Audit::chosen().patience() {
                 abort_if_chosen();
             }
         }
@@ -220,11 +220,6 @@ fn explain(slot: &'static Slot, call: InProgress, since: Instant) {
     if let Some(event) = event {
         HANGS.lock().push(Hang { slot, call, since, event });
     }
-}
-
-/// Returns how long a call may take that may only wait for work that takes long, before [`OnHang::Abort`] ends the process.
-fn patience() -> Duration {
-    Audit::chosen().hang_after.saturating_mul(10)
 }
 
 fn abort_if_chosen() {

@@ -8,7 +8,7 @@ use kernel_registry_cuda::rules::{self, Rule};
 use crate::causes::reader;
 use crate::hang::Lines;
 use crate::options::{Audit, OnHang};
-use crate::watch::hang::{busy, patience, unloaded};
+use crate::watch::hang::{busy, unloaded};
 use crate::watch::hooks::load::is_eager;
 use crate::watch::known::{contexts, handles};
 use crate::watch::record::launches::{Stream, WAIT};
@@ -91,7 +91,7 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
     let mut details = vec![format!("It is thread {thread} that hangs")];
     let may_end = !waits_for_device || busy.as_ref().is_some_and(Vec::is_empty);
     if may_end && Audit::chosen().on_hang == OnHang::Abort {
-        let patience = patience().as_secs_f64();
+        let patience = Audit::chosen().patience().as_secs_f64();
         details.push(format!(
             "It may wait for work that takes long, so it is ended after {patience:.1} s, not now"
         ));
