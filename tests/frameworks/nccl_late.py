@@ -29,5 +29,6 @@ else:
     dist.recv(word, 1, group=host)
     dist.all_reduce(x)
 torch.cuda.synchronize()
-print("rank", rank, "done", x[0].item(), flush=True)
+# In one write: where Python does not buffer its output, several writes of two ranks mix.
+print(f"rank {rank} done {x[0].item()}\n", end="", flush=True)
 dist.destroy_process_group()
