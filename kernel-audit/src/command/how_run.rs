@@ -34,9 +34,10 @@ impl HowRun {
         let HowRun { tool, program, preload, .. } = self;
         let program = if program.is_empty() { from_record(&report.command) } else { shortened(program) };
         // A run that was ended ends at its first hang, so the next one may hang later.
-        let again = |file: &str| match self.hangs_end || preload.is_some() {
-            true => format!("\nif that hangs, record again: add `--on-hang abort --record {file}`"),
+        let hangs_end = self.hangs_end || preload.is_some();
+        let again = |file: &str| match hangs_end {
             false => String::new(),
+            true => format!("\nif that hangs, record again: add `--on-hang abort --record {file}`"),
         };
         if let Some(file) = &self.record {
             return format!(
@@ -45,7 +46,7 @@ impl HowRun {
             );
         }
         let before = preload.as_ref().map(|file| format!(" --preload {file}")).unwrap_or_default();
-        let ends = if self.hangs_end || preload.is_some() { " --on-hang abort" } else { "" };
+        let ends = if hangs_end { " --on-hang abort" } else { "" };
         format!(
             "without a change to the program: record what is late, and load it at the start\n  \
              {tool}{ends} --record {FILE}{before} {program}\n  {tool} --preload {FILE} {program}{}",

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::causes;
 use crate::command::how_run::HowRun;
 use crate::command::process::{Own, Process, record_files, with_names};
 use crate::command::report::comparison::names;
@@ -14,7 +15,7 @@ use crate::command::report::hang;
 use crate::command::report::words::{Time, brief, caller, paragraph, subject};
 use crate::hang::Lines;
 use crate::record::{Event, Report, Tail};
-use crate::rules::{self, LOCKED, SYNCHRONIZE};
+use crate::rules;
 
 /// How often the records of running processes are read.
 pub(crate) const STEP: Duration = Duration::from_millis(250);
@@ -53,7 +54,7 @@ fn worst_hang(process: &Process) -> Option<&Event> {
 /// Returns whether the call waits for all that runs on the device. A call that waits for work which the program named,
 /// or for a thread that does so, does not count.
 fn waits_for_device(hang: &Event) -> bool {
-    rules::named(&hang.rule).is_some_and(|rule| *rule != SYNCHRONIZE && *rule != LOCKED)
+    rules::named(&hang.rule).is_some_and(causes::waits_for_device)
 }
 
 fn cannot_go_on(process: &Process) -> bool {

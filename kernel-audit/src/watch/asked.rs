@@ -94,8 +94,8 @@ fn wait(left: Duration) {
 /// A signal that the program does not use, once one was looked for.
 pub(crate) type Taken = OnceLock<Option<c_int>>;
 
-/// Takes the first of these signals that the program does not use and that can be sent. Its handler stays, because the signal may reach a
-/// thread late.
+/// Takes the first of these signals that the program does not use and that can be sent. Its handler stays, because the
+/// signal may reach a thread late.
 pub(crate) fn take(taken: &Taken, signals: impl IntoIterator<Item = c_int>) -> Option<c_int> {
     let choose = || {
         fork::in_child(forked);

@@ -5,7 +5,7 @@ use std::fmt;
 
 use kernel_registry_cuda::rules::{self, Rule};
 
-use crate::causes::reader;
+use crate::causes::{self, reader};
 use crate::hang::Lines;
 use crate::options::{Audit, OnHang};
 use crate::watch::hang::{busy, unloaded};
@@ -78,7 +78,7 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
     } else {
         "no rule says that it waits for kernels".to_owned()
     };
-    let waits_for_device = rules.iter().any(|rule| ![rules::SYNCHRONIZE, rules::LOCKED].contains(rule));
+    let waits_for_device = rules.iter().any(|rule| causes::waits_for_device(rule));
     if !streams.is_empty() && waits_for_device {
         why += ". If what runs there waits for this program, both wait for ever";
     }
@@ -157,5 +157,5 @@ fn last_launched(stream: &Stream) -> String {
 
 /// Returns whether a call may hold the driver's lock while it waits.
 fn keeps_lock(call: &str) -> bool {
-    rules::of(call, false).any(|rule| *rule != rules::LOCKED && *rule != rules::SYNCHRONIZE)
+    rules::of(call, false).any(causes::waits_for_device)
 }

@@ -2,6 +2,7 @@
 
 use kernel_registry_cuda::rules::{self, Rule};
 
+use crate::causes;
 use crate::record::InProgress;
 use crate::watch::hang::busy;
 use crate::watch::known::handles;
@@ -23,14 +24,11 @@ static WAITS: Locked<Vec<Wait>> = Locked::new();
 /// The most causes that are kept. Older causes are of calls that were not slow enough to be recorded.
 const MOST: usize = 64;
 
-/// Rules that explain nothing here: their calls are expected to wait, or wait for another call.
-const PASSED_OVER: [Rule; 2] = [rules::SYNCHRONIZE, rules::LOCKED];
-
 /// Asks what runs beside a call, if the call may wait for it.
 pub(crate) fn look(call: InProgress) {
     let InProgress { thread, sequence, .. } = call;
     let mut rules = rules::of(call::name(call.call - 1), !call.loads);
-    let Some(rule) = rules.find(|rule| !PASSED_OVER.contains(rule)) else { return };
+    let Some(rule) = rules.find(|rule| causes::waits_for_device(rule)) else { return };
     let busy = busy::find_all().unwrap_or_default();
     let Some(kernel) = busy.iter().find_map(|stream| handles::name_of(stream.kernel)) else { return };
     let mut waits = WAITS.lock();
