@@ -151,7 +151,7 @@ pub fn build_alike(command: &mut Command) {
     PROFILES.call_once(|| {
         let folder = scratch().join(".cargo");
         fs::create_dir_all(&folder).expect("the target directory is writable");
-        let debug = "debug = \"line-tables-only\"";
+        let debug = "debug = false";
         let profiles = format!(
             "[profile.dev]\n{debug}\n\n[profile.dev.build-override]\n{debug}\n\n{}",
             fast_simulation()

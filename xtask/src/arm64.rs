@@ -182,7 +182,7 @@ impl Machine {
             .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER", "/usr/bin/gcc")
             .env("HOST_CC", "/usr/bin/gcc")
             .env("CARGO_INCREMENTAL", "0")
-            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+            .env("CARGO_PROFILE_DEV_DEBUG", "false")
             .env("KERNEL_REGISTRY_COMPILER", "prebuilt")
             .env("TESTS_PATIENCE", PATIENCE);
         command
