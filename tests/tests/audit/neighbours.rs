@@ -216,6 +216,20 @@ fn a_program_without_the_variables_runs_and_is_watched() {
     assert!(said.contains("1 x image loaded"), "{said}");
 }
 
+/// Programs that bring a C library of their own are started so.
+#[test]
+fn a_program_that_its_loader_starts_is_named_and_not_the_loader() {
+    let maps = fs::read_to_string("/proc/self/maps").expect("Linux has it");
+    let mut mapped = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5));
+    let loader = mapped.find(|path| path.contains("/ld-")).expect("this test has a loader");
+    let program = "int main(void) { start(); load(); puts(\"done\"); }";
+    let (mut command, folder) = beside_driver(&[]);
+    let program = compiled(&folder, "program", &format!("{PROGRAM}{program}"), &[]);
+    let (output, said) = said(command.arg(loader).arg(program));
+    assert_eq!(text(&output.stdout), "done", "{said}");
+    assert!(said.contains("  by program load"), "{said}");
+}
+
 #[test]
 fn a_thread_that_blocks_all_signals_gets_none_of_the_audits() {
     if !super::has_python() {

@@ -47,7 +47,11 @@ impl Mapped<'_> {
 
     pub(crate) fn path(&self) -> Option<PathBuf> {
         if self.name.is_empty() {
-            return env::current_exe().ok();
+            // Where Linux has loaded no loader, it was given the loader as the program: `ld-linux-x86-64.so.2 PROGRAM`.
+            // SAFETY: the call returns a number.
+            let is_by_loader = unsafe { libc::getauxval(libc::AT_BASE) } == 0;
+            let mapped = if is_by_loader { path_at(self.start(self.headers.first()?)) } else { None };
+            return mapped.or_else(|| env::current_exe().ok());
         }
         // A relative name is the name that the program gave to `dlopen`. The working directory may have changed since.
         let name = Path::new(OsStr::from_bytes(self.name));
