@@ -9,6 +9,7 @@ mod candle;
 mod check;
 mod corpus;
 mod cudarc;
+mod debian;
 mod device_launch;
 mod docs_rs;
 mod driver_tests;
@@ -18,6 +19,7 @@ mod memory;
 mod notices;
 mod package;
 mod prebuilt;
+mod pythons;
 mod release;
 mod run;
 mod structure;
@@ -62,6 +64,8 @@ enum Chore {
     Package,
     /// Make the committed prebuilt images, or compare them with their sources
     Prebuilt(prebuilt::Options),
+    /// Run the tests of Python programs behind the audit with newer versions of CPython, from Debian's packages
+    Pythons,
     /// Check everything, with nothing left out: what to run before a release
     ReleaseCheck(release::Options),
     /// Run the record crates, a program's registry, the simulated driver and the stress test under the address and
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
         Chore::Miri => memory::miri(),
         Chore::Package => package::package(),
         Chore::Prebuilt(options) => prebuilt::prebuilt(&options),
+        Chore::Pythons => pythons::pythons(),
         Chore::ReleaseCheck(options) => release::release_check(&options),
         Chore::Sanitize => memory::sanitize(),
         Chore::Wheel(options) => wheel::wheel(&options),

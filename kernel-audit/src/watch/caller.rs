@@ -59,7 +59,7 @@ impl Caller {
         let name = |frame: &Frame| format!("{}:{} {}", frame.file, frame.line, frame.function);
         let short = user.file.rsplit('/').next().unwrap_or_default();
         let lines: String = frames.iter().map(|frame| format!("{}\n", name(frame))).collect();
-        let caller = name(&Frame { file: short.to_owned(), ..user.clone() });
+        let caller = name(&Frame { file: short.into(), ..user.clone() });
         Caller { name: caller, stack: lines + &self.stack, library: self.library }
     }
 }

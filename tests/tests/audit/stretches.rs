@@ -94,8 +94,12 @@ int main(void) {
         (request, "compiling", "cuModuleLoadData"),
         (sleep, "no thread ran", ""),
     ] {
+        // On a busy machine the thread does not always answer in time.
+        let unknown =
+            if what == "code" { spent(stretch, what, "") - spent(stretch, what, "find") } else { 0.0 };
         let spent = spent(stretch, what, function);
-        assert!((160.0..240.0).contains(&spent), "{what} {function}: {spent}: {said}");
+        assert!(spent > 100.0, "{what} {function}: {spent}: {said}");
+        assert!((160.0..240.0).contains(&(spent + unknown)), "{what} {function}: {spent}, {unknown}: {said}");
     }
     assert!(said.contains("ms of `request` went, from "), "{said}");
     assert!(said.contains("compiling: cuModuleLoadData"), "{said}");

@@ -2,10 +2,11 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use crate::run::{HOST, Outcome, entries, files_with, link, remove};
+use crate::debian::{Apt, runs};
+use crate::run::{HOST, Outcome, link, remove};
 
 /// The release that has the version of qemu with which the tests pass. Its package needs no libraries of that release.
 const RELEASE_OF_QEMU: &str = "trixie";
@@ -55,66 +56,6 @@ fn codename() -> Option<String> {
     field("VERSION_CODENAME")
 }
 
-/// Apt with a state of its own.
-struct Apt {
-    /// Its configuration, lists and packages.
-    folder: PathBuf,
-    /// Where packages are unpacked.
-    to: PathBuf,
-}
-
-impl Apt {
-    fn new(folder: &Path, name: &str, release: &str, architecture: &str, status: &str) -> Outcome<Self> {
-        let apt = Apt { folder: folder.join("apt").join(name), to: folder.join(name) };
-        remove(&apt.folder)?;
-        remove(&apt.to)?;
-        for part in ["state/lists/partial", "cache/archives/partial"] {
-            fs::create_dir_all(apt.folder.join(part))?;
-        }
-        let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
-        let source = format!("deb [signed-by={keys}] {} {release} main\n", mirror()?);
-        fs::write(apt.folder.join("sources.list"), source)?;
-        let configuration = format!(
-            "Dir::Etc::sourcelist \"{0}/sources.list\";\nDir::Etc::sourceparts \"-\";\nDir::State \"{0}/state\";\n\
-             Dir::State::status \"{status}\";\nDir::Cache \"{0}/cache\";\nAPT::Architecture \"{architecture}\";\n\
-             APT::Architectures \"{architecture}\";\nAPT::Sandbox::User \"root\";\nAPT::Install-Recommends \"false\";\n\
-             Acquire::Languages \"none\";\nAcquire::IndexTargets::deb::DEP-11::DefaultEnabled \"false\";\n\
-             Debug::NoLocking \"true\";\n",
-            apt.folder.display()
-        );
-        fs::write(apt.folder.join("apt.conf"), configuration)?;
-        apt.get(&["update"])?;
-        Ok(apt)
-    }
-
-    fn get(&self, args: &[&str]) -> Outcome {
-        let mut command = Command::new("apt-get");
-        command.arg("-qq").args(args).env("APT_CONFIG", self.folder.join("apt.conf"));
-        // `download` writes into the working directory. Apt warns that it cannot be another user there.
-        succeeds(command.current_dir(self.folder.join("cache/archives")))
-    }
-
-    /// Downloads packages by this subcommand, and unpacks them.
-    fn unpack(&self, subcommand: &[&str], packages: &[&str]) -> Outcome {
-        self.get(&[subcommand, packages].concat())?;
-        fs::create_dir_all(&self.to)?;
-        for package in files_with("deb", &self.folder.join("cache/archives"))? {
-            succeeds(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&self.to))?;
-        }
-        Ok(())
-    }
-}
-
-/// Returns the address of the mirror from which this machine has its packages.
-fn mirror() -> Outcome<String> {
-    let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
-    files.extend(entries(Path::new("/etc/apt/sources.list.d")).unwrap_or_default());
-    let text: String = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
-    let words = text.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace);
-    let mirror = words.into_iter().find(|word| word.starts_with("http") && word.ends_with("/debian"));
-    Ok(mirror.ok_or("apt has no mirror of Debian in /etc/apt")?.to_owned())
-}
-
 /// Makes the folder whose files arm64 programs find in `/usr`.
 fn libraries(folder: &Path) -> Outcome {
     let lib = folder.join("libraries/lib");
@@ -124,7 +65,7 @@ fn libraries(folder: &Path) -> Outcome {
     for from in ["usr/lib/aarch64-linux-gnu", "lib/aarch64-linux-gnu"] {
         let from = folder.join("root").join(from);
         if from.is_dir() {
-            succeeds(Command::new("cp").arg("-a").arg(from).arg(&lib))?;
+            runs(Command::new("cp").arg("-a").arg(from).arg(&lib))?;
         }
     }
     link(Path::new("aarch64-linux-gnu/ld-linux-aarch64.so.1"), &lib.join("ld-linux-aarch64.so.1"))
@@ -155,13 +96,4 @@ fn tools(folder: &Path) -> Outcome {
     script("aarch64-linux-gnu-ld.mold", "mold")?;
     // Python finds its library beside its own path.
     link(&fs::canonicalize(folder.join("root/usr/bin/python3"))?, &bin.join("python3"))
-}
-
-/// Runs a command, which must succeed.
-fn succeeds(command: &mut Command) -> Outcome {
-    let status = command.status().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(format!("{command:?} failed ({status}): see what it says above, and that there is a network").into())
 }

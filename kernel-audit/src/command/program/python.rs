@@ -1,5 +1,5 @@
 //! Decides whether Python has to print its own lines when a hang ends the program. The hooks read the frames of all
-//! threads in CPython 3.11 and 3.12 only.
+//! threads in CPython 3.11 to 3.15 only.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::path::Path;
 pub(crate) const FAULTHANDLER: &str = "PYTHONFAULTHANDLER";
 
 /// The files of the interpreters whose frames the hooks read in all threads.
-const READ: [&str; 2] = ["python3.11", "python3.12"];
+const READ: [&str; 5] = ["python3.11", "python3.12", "python3.13", "python3.14", "python3.15"];
 
 /// Returns whether the user has set the variable. An empty value turns it off.
 pub(crate) fn chooses_itself() -> bool {
@@ -40,7 +40,7 @@ mod tests {
     fn an_interpreter_is_known_by_the_file_behind_links() {
         let folder = tempfile::tempdir().unwrap();
         let link = folder.path().join("python3");
-        for (name, is_read) in [("python3.12", true), ("python3.13", false), ("python3.9", false)] {
+        for (name, is_read) in [("python3.14", true), ("python3.14t", false), ("python3.10", false)] {
             let file = folder.path().join(name);
             fs::write(&file, "").unwrap();
             symlink(&file, &link).unwrap();

@@ -1,63 +1,23 @@
-//! Finds the Python interpreter in this process, and its functions.
+//! Finds the functions and the data of the Python interpreter in this process.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_void};
-use std::os::fd::RawFd;
-use std::{mem, ptr};
+use std::mem;
+use std::ptr;
+use std::sync::Arc;
 
 use crate::watch::loader::{mapped, symbols};
 use crate::watch::process::locked::Locked;
-use crate::watch::record::recording;
 
 /// The most frames that are kept.
 pub(super) const MOST: usize = 32;
 
-/// A file size in bytes that holds everything an interpreter writes: a hundred frames with two texts of 500
-/// characters, each character of ten bytes at most.
-const WRITTEN: usize = 1 << 21;
-
-/// A frame of a Python function.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A frame of a Python function, at a line.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Frame {
-    pub(crate) file: String,
+    pub(crate) file: Arc<str>,
+    pub(crate) function: Arc<str>,
     pub(crate) line: u32,
-    pub(crate) function: String,
-}
-
-/// An interpreter in this process.
-#[derive(Clone, Copy)]
-pub(crate) struct Interpreter {
-    write: unsafe extern "C" fn(c_int, *mut c_void),
-    thread: unsafe extern "C" fn() -> *mut c_void,
-}
-
-impl Interpreter {
-    /// Returns the interpreter, if one runs that has the function.
-    pub(crate) fn find() -> Option<Self> {
-        // SAFETY: these are the types of CPython's functions of these names.
-        let (write, thread) =
-            unsafe { (function(c"_Py_DumpTraceback")?, function(c"PyGILState_GetThisThreadState")?) };
-        // A signal can end a process that writes a larger file than it may, also in memory.
-        (runs() && recording::may_be(WRITTEN)).then_some(Interpreter { write, thread })
-    }
-
-    /// Returns whether both have the same functions. A program can close one interpreter and open another.
-    pub(crate) fn is(self, other: Self) -> bool {
-        let addresses = |its: Self| (its.write as *const c_void, its.thread as *const c_void);
-        addresses(self) == addresses(other)
-    }
-
-    /// Writes the frames of this thread into a file, if the thread has any.
-    pub(crate) fn write(self, file: RawFd) {
-        // SAFETY: the function returns this thread's state, or null. The thread is in this call, so its frames do not
-        // change meanwhile.
-        unsafe {
-            let thread = (self.thread)();
-            if !thread.is_null() {
-                (self.write)(file, thread);
-            }
-        }
-    }
 }
 
 /// Returns whether there is an interpreter that has begun and is not ending.
@@ -69,11 +29,11 @@ pub(super) fn runs() -> bool {
     ask(c"Py_IsInitialized") == Some(true) && is_ending() == Some(false)
 }
 
-/// The functions that were looked up. They are kept as long as the same files are mapped.
+/// What was looked up. It is kept as long as the same files are mapped.
 #[derive(Default)]
 struct Asked {
     files: (u64, u64),
-    found: HashMap<&'static CStr, Option<usize>>,
+    found: HashMap<&'static CStr, Option<u64>>,
 }
 
 /// Looks up a function of the interpreter in this process.
@@ -83,17 +43,18 @@ struct Asked {
 /// `F` is the type of a pointer to the function of this name.
 pub(super) unsafe fn function<F: Copy>(name: &'static CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    let function = ptr::with_exposed_provenance_mut::<c_void>(address(name)? as usize);
     // SAFETY: the caller's promise, and both are one pointer wide.
-    symbol(name).map(|address| unsafe { mem::transmute_copy(&address) })
+    Some(unsafe { mem::transmute_copy(&function) })
 }
 
-fn symbol(name: &'static CStr) -> Option<*mut c_void> {
+/// Returns the address of a function or a variable of the interpreter in this process.
+pub(super) fn address(name: &'static CStr) -> Option<u64> {
     static ASKED: Locked<Asked> = Locked::new();
     let files = mapped::counts();
     let mut asked = ASKED.lock();
     if asked.files != files {
         *asked = Asked { files, found: HashMap::new() };
     }
-    let find = || symbols::find(name).map(|address| address as usize);
-    asked.found.entry(name).or_insert_with(find).map(ptr::with_exposed_provenance_mut)
+    *asked.found.entry(name).or_insert_with(|| symbols::find(name))
 }

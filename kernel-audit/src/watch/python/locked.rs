@@ -1,7 +1,9 @@
-//! Reads the frames of a thread that holds the interpreter's lock, by the interpreter's public functions. These
-//! functions run no code of the program: they read code objects, and keep an exception that is set.
+//! Reads the frames of a thread that may run Python, which is the one that holds the interpreter's lock, if there is a
+//! lock. They are read by the interpreter's public functions, which run no code of the program: they read
+//! code objects, and keep an exception that is set.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::Arc;
 use std::{ptr, slice};
 
 use super::interpreter::{Frame, MOST, function, runs};
@@ -59,7 +61,7 @@ impl Api {
                 let of_code = |name: &CStr| self.text_of(code, name);
                 let (file, function) = (of_code(c"co_filename"), of_code(c"co_name"));
                 let line = (self.line)(frame).unsigned_abs();
-                frames.extend(file.zip(function).map(|(file, function)| Frame { file, line, function }));
+                frames.extend(file.zip(function).map(|(file, function)| Frame { file, function, line }));
                 (self.release)(code);
                 let back = (self.back)(frame);
                 (self.release)(frame);
@@ -73,7 +75,7 @@ impl Api {
     }
 
     /// Returns a text that is an attribute of an object.
-    unsafe fn text_of(&self, object: Object, name: &CStr) -> Option<String> {
+    unsafe fn text_of(&self, object: Object, name: &CStr) -> Option<Arc<str>> {
         // SAFETY: as above; the text lives as long as its object.
         unsafe {
             let text = (self.attribute)(object, name.as_ptr());
@@ -83,8 +85,7 @@ impl Api {
             let mut bytes = 0;
             let begin = (self.text)(text, &mut bytes);
             let copy = (!begin.is_null()).then(|| {
-                String::from_utf8_lossy(slice::from_raw_parts(begin.cast(), bytes.unsigned_abs()))
-                    .into_owned()
+                String::from_utf8_lossy(slice::from_raw_parts(begin.cast(), bytes.unsigned_abs())).into()
             });
             (self.release)(text);
             copy

@@ -1,41 +1,46 @@
 //! Reads the Python frames of a thread that is at any instruction, also in the middle of a change to its frames. So the
-//! interpreter's structures are copied, each as far as it is there, and nothing that they point to is trusted. Their
-//! layout is that of CPython 3.11 and 3.12; of other versions there are no such frames.
+//! interpreter's structures are copied, each as far as it is there, and nothing that they point to is trusted. CPython
+//! 3.11 and 3.12 are known here; 3.13 and newer publish where their members are.
 
 use std::collections::HashMap;
 use std::ffi::{c_ulong, c_void};
-use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{mem, ptr};
 
-use super::interpreter::{function, runs};
-use crate::watch::loader::symbols;
+use super::interpreter::{Frame, MOST as MOST_FRAMES, address, function, runs};
+use super::published;
 use crate::watch::process::memory;
 
 /// The most frames that are read of a stack.
 pub(crate) const DEPTH: usize = 64;
 
+/// The words that are read of a frame.
+pub(super) const FRAME: usize = 10;
+
 /// The offsets of members, in bytes.
-#[derive(Debug, PartialEq, Eq)]
-struct Layout {
-    /// Of a thread: the C frame of the innermost run of the interpreter.
-    c_frame: u64,
-    /// Of a C frame: the innermost frame.
-    current: u64,
-    /// Of a frame: its code, the frame that called it, and the instruction before the next.
-    frame: [usize; 3],
-    /// Of a frame: who owns it. Frames that belong to the C stack stand for no function.
-    owner: usize,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Of a thread: the C frame of the innermost run of the interpreter, before 3.13.
+    pub(super) c_frame: Option<u64>,
+    /// Of a C frame, or of a thread: the innermost frame.
+    pub(super) current: u64,
+    /// Of a frame: its code, the frame that called it, and an instruction: the one before the next until 3.12, then the
+    /// one that runs.
+    pub(super) frame: [usize; 3],
+    /// Of a frame: who owns it.
+    pub(super) owner: usize,
     /// Of a code object: its line, file and name, the table of its lines, and its instructions.
-    code: [u64; 5],
+    pub(super) code: [u64; 5],
     /// Of a text: its characters, if they are ASCII or not.
-    text: [u64; 2],
+    pub(super) text: [u64; 2],
 }
 
-static LAYOUTS: [(u64, Layout); 2] = [
+const KNOWN: [(u64, Layout); 2] = [
     (
         0x030b,
         Layout {
-            c_frame: 56,
+            c_frame: Some(56),
             current: 8,
             frame: [32, 48, 56],
             owner: 69,
@@ -46,7 +51,7 @@ static LAYOUTS: [(u64, Layout); 2] = [
     (
         0x030c,
         Layout {
-            c_frame: 56,
+            c_frame: Some(56),
             current: 0,
             frame: [0, 8, 56],
             owner: 70,
@@ -56,18 +61,23 @@ static LAYOUTS: [(u64, Layout); 2] = [
     ),
 ];
 
-/// The owner of a frame that stands for no function.
-const C_STACK: u8 = 3;
+/// From this owner on, frames belong to the interpreter, and stand for no function.
+const OF_NO_FUNCTION: u8 = 3;
+/// Since 3.14, the lowest bits of a frame's reference to its code say who counts the reference.
+const TAG: u64 = 7;
 
 type State = unsafe extern "C" fn() -> *mut c_void;
 
 /// An interpreter whose structures are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Structures {
-    layout: &'static Layout,
+    layout: Layout,
     /// The address of the function that returns a thread's state.
     state: usize,
 }
+
+/// The interpreter in this process that was kept last, or null. A thread may answer late, so none is freed.
+static KEPT: AtomicPtr<Structures> = AtomicPtr::new(ptr::null_mut());
 
 /// A frame: the addresses of its code object, and of an instruction.
 #[derive(Clone, Copy, Debug)]
@@ -81,18 +91,28 @@ impl Place {
 }
 
 impl Structures {
-    /// Returns the interpreter in this process, if its structures are known.
+    /// Returns the interpreter in this process, if its structures are known, and it has begun and is not ending.
     pub(crate) fn find() -> Option<Self> {
-        let version = memory::words::<1>(symbols::find(c"Py_Version")?)?[0] as c_ulong;
-        let (_, layout) = LAYOUTS.iter().find(|(its, _)| *its == version >> 16)?;
+        let version = memory::words::<1>(address(c"Py_Version")?)?[0] as c_ulong;
+        let known = KNOWN.iter().find(|(its, _)| *its == version >> 16).map(|(_, layout)| *layout);
+        let layout = known.or_else(|| published::layout(version, address(c"_PyRuntime")?))?;
         // SAFETY: this is the type of CPython's function of this name.
         let state: State = unsafe { function(c"PyGILState_GetThisThreadState")? };
-        Some(Structures { layout, state: state as usize })
+        runs().then_some(Structures { layout, state: state as usize })
     }
 
-    /// Returns whether the interpreter has begun and is not ending.
-    pub(crate) fn runs() -> bool {
-        runs()
+    /// Keeps an interpreter, or that there is none, for [`kept`](Self::kept).
+    pub(crate) fn keep(found: Option<Self>) {
+        if Self::kept() != found.as_ref() {
+            let kept = found.map_or(ptr::null_mut(), |python| Box::into_raw(Box::new(python)));
+            KEPT.store(kept, Ordering::Release);
+        }
+    }
+
+    /// Returns the interpreter that was kept last. May be called in the handler of a signal.
+    pub(crate) fn kept() -> Option<&'static Self> {
+        // SAFETY: the pointer is null, or came from a box that is never freed.
+        unsafe { KEPT.load(Ordering::Acquire).as_ref() }
     }
 
     /// Returns the address of this thread's state, or 0. May be called in the handler of a signal.
@@ -104,24 +124,32 @@ impl Structures {
     /// Copies the frames of the thread with this state, the innermost first. Returns their number. May be called in the
     /// handler of a signal.
     pub(crate) fn copy(&self, state: u64, places: &mut [Place; DEPTH]) -> usize {
-        let word = |at: u64| memory::words::<1>(at).map_or(0, |[word]| word);
-        let c_frame = if state == 0 { 0 } else { word(state.wrapping_add(self.layout.c_frame)) };
-        let mut frame = if c_frame == 0 { 0 } else { word(c_frame.wrapping_add(self.layout.current)) };
+        let word = |at: u64| if at == 0 { 0 } else { memory::words::<1>(at).map_or(0, |[word]| word) };
+        let member = |of: u64, offset: u64| if of == 0 { 0 } else { word(of.wrapping_add(offset)) };
+        let holder = self.layout.c_frame.map_or(state, |c_frame| member(state, c_frame));
+        let mut frame = member(holder, self.layout.current);
         let mut count = 0;
         // A frame that is being made can lead anywhere, also in a circle.
         for _ in 0..2 * DEPTH {
-            let Some(words) = memory::words::<9>(frame).filter(|_| frame != 0 && count < DEPTH) else {
+            let Some(words) = memory::words::<FRAME>(frame).filter(|_| frame != 0 && count < DEPTH) else {
                 break;
             };
             let [code, previous, instruction] = self.layout.frame.map(|offset| words[offset / 8]);
             let owner = words[self.layout.owner / 8].to_le_bytes()[self.layout.owner % 8];
-            if owner != C_STACK {
-                places[count] = Place { code, instruction };
+            if owner < OF_NO_FUNCTION {
+                places[count] = Place { code: code & !TAG, instruction };
                 count += 1;
             }
             frame = previous;
         }
         count
+    }
+
+    /// Reads the frames of the thread with this state, the innermost first.
+    pub(crate) fn frames(&self, state: u64) -> Vec<Frame> {
+        let (mut places, mut codes) = ([Place::NONE; DEPTH], Codes::default());
+        let count = self.copy(state, &mut places);
+        places[..count].iter().filter_map(|place| codes.name(self, *place)).take(MOST_FRAMES).collect()
     }
 }
 
@@ -139,14 +167,6 @@ struct Code {
     begin: u64,
 }
 
-/// A function's frame, at a line.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Line {
-    pub(crate) file: Arc<str>,
-    pub(crate) function: Arc<str>,
-    pub(crate) line: u32,
-}
-
 /// More code objects than a program runs.
 const MOST: usize = 1 << 16;
 /// The most characters of a name, and bytes of a table of lines, that are read.
@@ -155,16 +175,16 @@ const LARGEST: usize = 64 << 10;
 
 impl Codes {
     /// Names a frame, if its code object is one.
-    pub(crate) fn name(&mut self, of: &Structures, place: Place) -> Option<Line> {
+    pub(crate) fn name(&mut self, of: &Structures, place: Place) -> Option<Frame> {
         if self.0.len() >= MOST {
             self.0.clear();
         }
-        let code = self.0.entry(place.code).or_insert_with(|| read(of.layout, place.code)).as_ref()?;
+        let code = self.0.entry(place.code).or_insert_with(|| read(&of.layout, place.code)).as_ref()?;
         /// The bytes of an instruction.
         const UNIT: u64 = 2;
         let unit = place.instruction.checked_sub(code.begin).map(|bytes| bytes / UNIT);
         let line = unit.and_then(|unit| line_of(&code.lines, code.line, unit)).unwrap_or(code.line);
-        Some(Line { file: code.file.clone(), function: code.function.clone(), line })
+        Some(Frame { file: code.file.clone(), function: code.function.clone(), line })
     }
 }
 
@@ -253,7 +273,7 @@ mod tests {
 
     #[test]
     fn any_memory_is_read_without_a_fault() {
-        let structures = Structures { layout: &LAYOUTS[0].1, state: 0 };
+        let structures = Structures { layout: KNOWN[0].1, state: 0 };
         let circle = [0_u64; 16];
         let mut words = [circle.as_ptr().addr() as u64; 32];
         words[8] = 0;

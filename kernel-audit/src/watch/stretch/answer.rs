@@ -8,8 +8,6 @@
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use super::native::Unwinder;
@@ -17,9 +15,9 @@ use super::threads::Running;
 use crate::record::Slot;
 use crate::watch::asked::{self, Taken};
 use crate::watch::caller::unwind::{Registers, Stack};
-use crate::watch::loader::mapped;
 use crate::watch::process::memory;
-use crate::watch::python::structures::{Codes, DEPTH, Line, Place, Structures};
+use crate::watch::python::Frame;
+use crate::watch::python::structures::{Codes, DEPTH, Place, Structures};
 use crate::watch::record::slots;
 
 /// How long a thread may take that runs: it can wait for a processor.
@@ -56,16 +54,12 @@ static ANSWER: Shared = Shared(UnsafeCell::new(Answer {
     frames: 0,
 }));
 
-/// The interpreter in this process, or null. A thread may answer late, so it is never freed.
-static PYTHON: AtomicPtr<Structures> = AtomicPtr::new(ptr::null_mut());
-
 fn write_down(context: &libc::ucontext_t) {
     // SAFETY: this thread was asked, and nobody else uses the answer before it is done.
     let answer = unsafe { &mut *ANSWER.0.get() };
     answer.registers = Registers::interrupted(context);
     answer.count = memory::read(answer.registers.sp & !7, &mut answer.words);
-    // SAFETY: the pointer is null, or came from a box that is never freed.
-    let python = unsafe { PYTHON.load(Ordering::Acquire).as_ref() };
+    let python = Structures::kept();
     answer.state = python.map_or(0, Structures::state);
     answer.frames = python.map_or(0, |python| python.copy(answer.state, &mut answer.places));
 }
@@ -74,7 +68,7 @@ fn write_down(context: &libc::ucontext_t) {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Position {
     pub(super) functions: Vec<u64>,
-    pub(super) python: Vec<Line>,
+    pub(super) python: Vec<Frame>,
 }
 
 /// Reads where threads are.
@@ -82,8 +76,6 @@ pub(super) struct Position {
 pub(super) struct Reader {
     unwinder: Unwinder,
     codes: Codes,
-    /// The files that were mapped when the interpreter was looked for.
-    files: (u64, u64),
     python: Option<Structures>,
     /// The Python states of threads that have answered.
     states: HashMap<u32, u64>,
@@ -94,17 +86,12 @@ pub(super) struct Reader {
 impl Reader {
     /// Looks for the interpreter, which can have been opened or closed since.
     pub(super) fn prepare(&mut self) {
-        let files = mapped::counts();
-        let found = if files == self.files { self.python } else { Structures::find() };
-        let found = found.filter(|_| Structures::runs());
+        let found = Structures::find();
         if found != self.python {
-            let new = found.map_or(ptr::null_mut(), |python| Box::into_raw(Box::new(python)));
-            PYTHON.store(new, Ordering::Release);
+            Structures::keep(found);
             (self.python, self.codes) = (found, Codes::default());
             self.states.clear();
         }
-        // An interpreter that begins or ends maps no file, so it is looked for again until there is one.
-        self.files = if found.is_some() { files } else { (0, 0) };
     }
 
     /// Takes the signal by which threads are asked.
@@ -148,7 +135,7 @@ impl Reader {
         Position { functions: Vec::new(), python: self.name(&places[..count]) }
     }
 
-    fn name(&mut self, places: &[Place]) -> Vec<Line> {
+    fn name(&mut self, places: &[Place]) -> Vec<Frame> {
         let Some(python) = self.python else { return Vec::new() };
         places.iter().filter_map(|place| self.codes.name(&python, *place)).collect()
     }

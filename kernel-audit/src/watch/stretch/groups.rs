@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use super::names::{self, Named};
 use super::samples::{self, Doing, Samples, Stretch};
 use crate::record::{Kind, Spending};
-use crate::watch::python::structures::Line;
 use crate::watch::python::{self, Frame};
 use crate::watch::record::call::{self, Hook};
 use crate::watch::record::recording::{NewEvent, write_event};
@@ -176,8 +175,8 @@ fn entry(frames: &[&Named]) -> Option<String> {
 }
 
 /// Returns the innermost function that is not of Python's own library, or else the innermost.
-fn innermost_of_package(lines: &[Line]) -> Option<&Line> {
-    let is_pythons = |line: &&Line| {
+fn innermost_of_package(lines: &[Frame]) -> Option<&Frame> {
+    let is_pythons = |line: &&Frame| {
         line.file.starts_with("<frozen ")
             || line.file.contains("/lib/python") && package(&line.file).is_none()
     };
@@ -190,21 +189,16 @@ fn package(file: &str) -> Option<&str> {
     after("/site-packages/").or_else(|| after("/dist-packages/"))
 }
 
-fn name_of_line(line: &Line) -> String {
+fn name_of_line(line: &Frame) -> String {
     let file = package(&line.file).unwrap_or(line.file.rsplit('/').next().unwrap_or_default());
     format!("{file} {}", line.function)
 }
 
 /// Returns the line of the user in Python, such as `serve.py:42 forward`.
-fn user(lines: &[Line]) -> Option<String> {
-    let frames: Vec<_> = lines.iter().map(frame).collect();
-    let user = python::find_users_frame(&frames)?;
+fn user(lines: &[Frame]) -> Option<String> {
+    let user = python::find_users_frame(lines)?;
     let file = user.file.rsplit('/').next().unwrap_or_default();
     Some(format!("{file}:{} {}", user.line, user.function))
-}
-
-fn frame(line: &Line) -> Frame {
-    Frame { file: line.file.to_string(), line: line.line, function: line.function.to_string() }
 }
 
 /// Returns the lines of a stack.

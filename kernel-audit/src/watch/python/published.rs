@@ -1,0 +1,90 @@
+//! Reads the table in which CPython publishes where the members of its structures are, from 3.13 on. Its first three
+//! words are a name, the version, and whether the interpreter runs without its lock; then come offsets.
+
+use super::structures::{FRAME, Layout};
+use crate::watch::process::memory;
+
+const NAME: u64 = u64::from_le_bytes(*b"xdebugpy");
+
+/// Which words of the table are needed.
+struct Words {
+    current: usize,
+    /// The first of these words: who called, the code, the instruction, the variables, the owner.
+    frame: usize,
+    /// The first of these words: the file, the name, the name with its class, the lines, the first line, three others, and
+    /// the instructions.
+    code: usize,
+    /// The size of an object for ASCII characters, which the characters follow.
+    ascii: usize,
+}
+
+/// The tables that are known, by the upper half of their versions.
+const TABLES: [(u64, Words); 3] = [
+    (0x030d, Words { current: 23, frame: 29, code: 35, ascii: 70 }),
+    (0x030e, Words { current: 26, frame: 32, code: 40, ascii: 80 }),
+    (0x030f, Words { current: 26, frame: 40, code: 48, ascii: 92 }),
+];
+/// No table that is known needs more words.
+const LONGEST: usize = 93;
+
+/// Returns the layout that an interpreter publishes. Returns `None` for versions that are not known, and for interpreters
+/// without a lock, whose objects have other heads.
+pub(super) fn layout(version: u64, at: u64) -> Option<Layout> {
+    let (_, words) = TABLES.iter().find(|(its, _)| *its == version >> 16)?;
+    let table = memory::words::<LONGEST>(at)?;
+    if table[..3] != [NAME, version, 0] {
+        return None;
+    }
+    let [previous, code, instruction, _, owner] = small(&table[words.frame..])?;
+    let [file, _, function, lines, first, _, _, _, begin] = small(&table[words.code..])?;
+    let [ascii] = small(&table[words.ascii..])?;
+    let [current] = small(&table[words.current..])?;
+    let frame = [code, previous, instruction];
+    let is_inside = frame.iter().all(|offset| offset % 8 == 0 && *offset / 8 < FRAME) && owner < 8 * FRAME;
+    let code = [first, file, function, lines, begin].map(|offset| offset as u64);
+    /// What an object for other characters has more: their length and place in UTF-8.
+    const MORE: usize = 16;
+    let text = [ascii as u64, (ascii + MORE) as u64];
+    is_inside.then_some(Layout { c_frame: None, current: current as u64, frame, owner, code, text })
+}
+
+/// Returns offsets, if all are such as an offset can be.
+fn small<const N: usize>(words: &[u64]) -> Option<[usize; N]> {
+    const LARGEST: u64 = 1 << 16;
+    let words = words.first_chunk::<N>()?;
+    words.iter().all(|offset| *offset < LARGEST).then(|| words.map(|offset| offset as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CPython 3.14.0 publishes these.
+    #[test]
+    fn what_is_published_is_read_and_checked() {
+        const VERSION: u64 = 0x030e_00f0;
+        let mut table = [0; LONGEST];
+        table[..3].copy_from_slice(&[NAME, VERSION, 0]);
+        table[26] = 72;
+        table[32..37].copy_from_slice(&[8, 0, 56, 80, 74]);
+        table[40..49].copy_from_slice(&[112, 120, 128, 136, 68, 52, 96, 104, 208]);
+        table[80] = 40;
+        let read = |table: &[u64; LONGEST], version| layout(version, table.as_ptr().addr() as u64);
+        let expected = Layout {
+            c_frame: None,
+            current: 72,
+            frame: [0, 8, 56],
+            owner: 74,
+            code: [68, 112, 128, 136, 208],
+            text: [40, 56],
+        };
+        assert_eq!(read(&table, VERSION), Some(expected));
+        assert_eq!(read(&table, 0x0310_00f0), None, "of a version that is not known");
+        for (index, word) in [(0, 1), (1, 0x030e_01f0), (2, 1), (32, 80), (33, 4), (36, 80), (48, u64::MAX)] {
+            let mut other = table;
+            other[index] = word;
+            assert_eq!(read(&other, VERSION), None, "word {index} is {word}");
+        }
+        assert_eq!(layout(VERSION, 8), None);
+    }
+}
