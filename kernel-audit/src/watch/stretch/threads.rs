@@ -18,13 +18,21 @@ pub(super) struct Running {
     pub(super) waits: bool,
     /// Whether it may be sent a signal.
     may_be_asked: bool,
+    /// The number of times that it had slept, if it has run since.
+    has_run: Option<u64>,
 }
 
 impl Running {
     /// Returns whether the thread may be sent the signal, still runs, and does not block it.
     pub(super) fn takes(&self, signal: c_int) -> bool {
-        let read = if self.waits { read } else { read_on_processor };
-        self.may_be_asked && read(self.number).is_some_and(|now| now.runs() && !now.blocks(signal))
+        if !self.may_be_asked {
+            return false;
+        }
+        let mut now = read(self.number);
+        if !self.waits && (self.has_run.is_none() || times_slept(self.number) != self.has_run) {
+            now = read_on_processor(self.number);
+        }
+        now.is_some_and(|now| now.runs() && !now.blocks(signal))
     }
 }
 
@@ -37,10 +45,12 @@ pub(super) struct Threads(HashMap<u32, Known>);
 struct Known {
     /// The number of looks in which it slept.
     slept: u32,
-    /// The number of looks in which it was on a processor.
+    /// The number of looks in which it ran, and was not at the end of a call.
     ran: u32,
-    /// The number of looks in which it was on a processor and blocked the signal.
+    /// The number of these looks in which it blocked the signal.
     blocked: u32,
+    /// The first look at which it ran since it slept: how many times it had slept, and how long it had run by then.
+    awake: Option<(u64, Duration)>,
     /// Whether it was seen to take signals by a call such as `sigwait`. While such a call lasts, the thread counts as
     /// one that does not block them.
     waits_for_signals: bool,
@@ -53,13 +63,26 @@ impl Known {
         self.ran - self.blocked > FEW && !self.waits_for_signals && self.blocked <= 1 + self.ran / SELDOM
     }
 
+    /// Returns how many times the thread had slept, if it has run since. It runs at this look, so it has left the call in
+    /// which it slept.
+    fn has_run(&mut self, number: u32) -> Option<u64> {
+        let (slept, time) = (times_slept(number)?, processor_time(number)?);
+        match self.awake.filter(|(before, _)| *before == slept) {
+            Some((_, before)) => (time.saturating_sub(before) > SOON).then_some(slept),
+            None => {
+                self.awake = Some((slept, time));
+                None
+            }
+        }
+    }
+
     /// Returns whether the thread's system call is read at this look, at which it sleeps.
     fn is_call_due(self) -> bool {
         self.slept < FIRST || self.slept.is_multiple_of(MANY)
     }
 }
 
-/// A thread may be asked after more than so many looks at which it was on a processor and did not block the signal.
+/// A thread may be asked after more than so many looks at which it ran and did not block the signal.
 const FEW: u32 = 2;
 
 /// A thread blocks the signal seldom if it does so in one of so many looks.
@@ -87,12 +110,13 @@ impl Threads {
                 thread.slept = thread.slept.saturating_add(1);
             }
             if seen.runs() {
-                if let Some(seen) = read_on_processor(number) {
+                let has_run = thread.has_run(number);
+                if let Some(seen) = has_run.map(|_| seen).or_else(|| read_on_processor(number)) {
                     thread.ran = thread.ran.saturating_add(1);
                     thread.blocked += u32::from(signal.is_some_and(|signal| seen.blocks(signal)));
                 }
                 let (waits, may_be_asked) = (seen.state == b'D', thread.may_be_asked());
-                running.push(Running { number, waits, may_be_asked });
+                running.push(Running { number, waits, may_be_asked, has_run });
             }
             known.insert(number, thread);
         }
@@ -140,10 +164,17 @@ fn read(number: u32) -> Option<Seen> {
     parse(&text[..length])
 }
 
+/// Returns how many times a thread has slept.
+fn times_slept(number: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/self/task/{number}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    line.trim().parse().ok()
+}
+
 /// Reads the state of a thread that was on a processor a moment ago.
 ///
 /// A thread that took a signal by `sigwait` counts as one that runs and does not block it until a processor is free for
-/// it, and only then leaves the call.
+/// it, and only then leaves the call. So a thread is asked only if it is on a processor, or has run since it slept last.
 fn read_on_processor(number: u32) -> Option<Seen> {
     let begun = Instant::now();
     let before = processor_time(number)?;
@@ -206,7 +237,7 @@ mod tests {
         }
         // Where other programs take the processor during a look, that look does not count.
         assert!((0..10_000).any(|_| is_asked()));
-        let known = Known { slept: 0, ran: 8, blocked: 2, waits_for_signals: false };
+        let known = Known { ran: 8, blocked: 2, ..Known::default() };
         assert!(known.may_be_asked() && !Known { blocked: 3, ..known }.may_be_asked());
         assert!(!Known { slept: 90, ran: 2, blocked: 0, ..known }.may_be_asked());
         threads.0.insert(own, Known { waits_for_signals: true, ..known });
