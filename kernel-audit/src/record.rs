@@ -17,6 +17,8 @@ mod tail;
 mod tests;
 mod texts;
 mod time;
+#[cfg(feature = "command")]
+mod trim;
 
 pub use layout::LARGEST;
 #[cfg(feature = "watch")]
@@ -29,3 +31,5 @@ pub use stretch::{Spending, Spent, Stretch};
 pub use tail::{Tail, open_plain};
 pub use texts::SharedText;
 pub use time::Time;
+#[cfg(feature = "command")]
+pub(crate) use trim::trim;

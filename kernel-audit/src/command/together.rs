@@ -14,7 +14,7 @@ use crate::command::report::comparison::names;
 use crate::command::report::hang;
 use crate::command::report::words::{Time, brief, caller, paragraph, subject};
 use crate::hang::Lines;
-use crate::record::{Event, Report, Tail};
+use crate::record::{Event, Report, Tail, trim};
 use crate::rules;
 
 /// How often the records of running processes are read.
@@ -130,8 +130,9 @@ pub(crate) struct Running {
     own: Option<Own>,
     run: HowRun,
     followed: HashMap<PathBuf, Followed>,
-    /// Records of processes that had ended before the first look.
-    earlier: HashSet<PathBuf>,
+    /// Records that are not followed, because their processes have ended: before the first look, or later if the
+    /// program of this command started them.
+    ended: HashSet<PathBuf>,
     /// How long each hang had taken at the last look. A killed process's hang stops growing, so it is not reported again.
     took: HashMap<Key, u64>,
     said: HashSet<Key>,
@@ -149,9 +150,15 @@ struct Followed {
     /// found.
     process: Option<PathBuf>,
     is_gone: bool,
+    /// Whether the process had ended at the last look.
+    has_ended: bool,
 }
 
 impl Followed {
+    fn new(tail: Tail, was_there: bool, process: Option<PathBuf>) -> Self {
+        Followed { tail, was_there, process, is_gone: false, has_ended: false }
+    }
+
     /// Reads the record as it is now, if its process counts.
     fn look(&mut self) -> Option<Report> {
         let mut report = self.tail.look().ok()??;
@@ -160,6 +167,7 @@ impl Followed {
         }
         // A killed process does not record that it ends, and a stopped process does not report that it runs.
         report.ended |= self.tail.is_quiet() && !self.is_in_memory();
+        self.has_ended = report.ended;
         Some(report)
     }
 
@@ -196,30 +204,46 @@ impl Running {
 
     /// Returns the number of processes that had ended before the first look.
     pub(crate) fn ended_before(&self) -> usize {
-        self.earlier.len()
+        self.ended.len()
     }
 
     /// Finds new records, and follows them.
     fn follow(&mut self) {
         for path in self.folders.iter().flat_map(|folder| record_files(folder)) {
-            let is_known = self.followed.contains_key(&path) || self.earlier.contains(&path);
+            let is_known = self.followed.contains_key(&path) || self.ended.contains(&path);
             if is_known || self.own.as_ref().is_some_and(|own| !own.is_new(&path)) {
                 continue;
             }
             let Ok(mut tail) = Tail::open(&path) else { continue };
             let was_there = self.own.is_none() && !self.has_looked;
             if was_there && matches!(tail.look(), Ok(Some(report)) if report.ended) {
-                self.earlier.insert(path);
+                self.ended.insert(path);
             } else {
-                self.followed.insert(path, Followed { tail, was_there, process: None, is_gone: false });
+                self.followed.insert(path, Followed::new(tail, was_there, None));
             }
         }
         self.has_looked = true;
     }
 
+    /// Stops following own records of processes that have ended, and makes them small: a server may start new workers
+    /// all the time.
+    fn leave_ended(&mut self) {
+        let Some(own) = &self.own else { return };
+        self.followed.retain(|path, followed| {
+            let stays = !own.has(path) || !followed.has_ended || followed.is_in_memory();
+            if !stays {
+                // Where the file system has no holes, the record stays large.
+                let _ = followed.tail.inode().map(|inode| trim(path, inode));
+                self.ended.insert(path.clone());
+            }
+            stays
+        });
+    }
+
     /// Reads the records. Returns a text on the hangs if some were not reported before.
     pub(crate) fn look(&mut self) -> Option<String> {
         self.follow();
+        self.leave_ended();
         let mut processes = with_names(self.followed.values_mut().filter_map(Followed::look).collect());
         self.have_ended = !processes.is_empty() && processes.iter().all(|process| process.report.ended);
         let mut hangs = HashSet::new();
@@ -268,7 +292,7 @@ mod tests {
         let inode = file.metadata().unwrap().ino();
         let followed = |process| {
             let tail = Tail::open(&path).unwrap();
-            Followed { tail, was_there: false, process, is_gone: false }.is_in_memory()
+            Followed::new(tail, false, process).is_in_memory()
         };
         assert!(!followed(None), "{inode}");
         // SAFETY: nothing writes to the file.

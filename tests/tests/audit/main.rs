@@ -119,6 +119,20 @@ fn a_program_of_cudarc_alone_has_no_finding() {
     assert!(process["launches"].as_u64() > Some(0) && process["ended"] == true, "{process}");
 }
 
+/// A server that starts new workers all the time fills no disk.
+#[test]
+fn the_record_of_a_process_that_has_ended_takes_little_of_the_disk() {
+    needs_python!();
+    let records = scratch_folder();
+    let folder = records.to_str().expect("UTF-8");
+    let program = python("assert launch(library, b'late') == 0");
+    let wait = "python3 -c \"$1\" && for i in $(seq 300); do test $(du -k \"$0\"/*.rec | cut -f 1) -lt 3000 && break; sleep 0.1; done; du -k \"$0\"/*.rec";
+    let (output, report) = audit(&["--records", folder], &["sh", "-c", wait, folder, &program]);
+    let size = text(&output.stdout).split_whitespace().next().expect("a size").to_owned();
+    assert!(size.parse::<u32>().expect("a number") < 3000, "{size} kB: {}", text(&output.stderr));
+    assert_eq!(events(&report, "load").len(), 1, "{report:#}");
+}
+
 #[test]
 fn each_process_has_a_record_and_one_that_is_killed_too() {
     needs_python!();
