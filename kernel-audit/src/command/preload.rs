@@ -6,7 +6,7 @@ mod compiled;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs::{self, Permissions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::iter;
 use std::mem;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -114,12 +114,20 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// What preloads of all versions begin with.
+const BEGIN: &[u8] = b"kernel-registry preload ";
+
 /// Creates a new file in the folder of `file`. The new file is deleted unless it replaces `file`. If `file` is a link,
 /// the new file replaces the file that the link leads to.
 fn successor(file: &Path) -> io::Result<(PathBuf, NamedTempFile)> {
     let path = followed(file)?;
-    if path.exists() && !path.is_file() {
-        return Err(io::Error::other("it is no plain file"));
+    if path.exists() {
+        let (file, _) = open_plain(&path)?;
+        let mut begin = Vec::new();
+        file.take(BEGIN.len() as u64).read_to_end(&mut begin)?;
+        if !begin.is_empty() && begin != BEGIN {
+            return Err(io::Error::other("it holds something else than a preload: name another file"));
+        }
     }
     let permissions = Permissions::from_mode(0o666);
     let new = Builder::new().permissions(permissions).tempfile_in(path.parent().unwrap_or(&path))?;

@@ -73,6 +73,19 @@ fn merge_without_an_output_file_is_refused() {
     assert!(said.contains("a.preload` is merged into another file: name that by `--record FILE`"), "{said}");
 }
 
+/// Whoever forgets the name of the file names the program.
+#[test]
+fn a_file_that_is_no_preload_is_not_replaced() {
+    let program = scratch_folder().join("serve.sh");
+    fs::write(&program, "echo started").expect("a file");
+    let output = packed().arg("--record").arg(&program).args(["sh", "-c", "echo started"]).output();
+    let output = output.expect("the tool runs");
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""), "{said}");
+    assert!(said.contains("serve.sh` cannot be written: it holds something else than a preload"), "{said}");
+    assert_eq!(fs::read_to_string(&program).expect("it is there"), "echo started");
+}
+
 #[test]
 fn an_audit_option_after_the_program_is_pointed_out() {
     let said = |arguments: &[&str]| {
