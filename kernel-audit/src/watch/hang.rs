@@ -19,6 +19,7 @@ use crate::options::{Audit, OnHang};
 use crate::record::{InProgress, Kind, RawEvent, Slot};
 use crate::watch::caller::Caller;
 use crate::watch::known::handles;
+use crate::watch::process::end;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::say::say_hang;
 use crate::watch::process::threads;
@@ -224,7 +225,7 @@ fn explain(slot: &'static Slot, call: InProgress, since: Instant) {
 
 fn abort_if_chosen() {
     if Audit::chosen().on_hang == OnHang::Abort {
-        process::abort();
+        end::abort();
     }
 }
 

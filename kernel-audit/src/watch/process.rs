@@ -1,5 +1,6 @@
 //! Provides what the audit needs of the process: threads, locks that a fork leaves usable, and an output for messages.
 
+pub(crate) mod end;
 pub(crate) mod fork;
 pub(crate) mod locked;
 pub(crate) mod memory;

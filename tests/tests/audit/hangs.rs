@@ -1,4 +1,4 @@
-//! Tests of hangs and slow calls: the report explains which kernel a call waits for.
+//! Tests of hangs and slow calls: the report explains which kernel a call waits for, and a hang ends the program if that is asked for.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::time::Instant;
 use serde_json::Value;
 use tests::{cargo_kernels_command, scratch_folder};
 
+use super::neighbours::{PROGRAM, beside_driver, compiled, said};
 use super::preload::options;
 use crate::{audit, events, has_open_python, has_python, simulated, text};
 
@@ -114,6 +115,18 @@ fn a_hang_that_ends_a_python_program_comes_with_its_lines() {
     } else {
         assert!(said.contains("hangs.py\", line 62 in"), "{said}");
     }
+}
+
+/// Python has such a handler: it writes its lines, also to a full pipe that nobody reads.
+#[test]
+fn a_handler_that_does_not_return_does_not_keep_a_program_that_hangs() {
+    let program = "
+static void waits(int signal) { for (;;) pause(); }
+int main(void) { signal(SIGABRT, waits); start(); puts(\"hangs\"); fflush(stdout); cuCtxSynchronize(); puts(\"went on\"); }";
+    let (mut command, folder) = beside_driver(&["--hang-after", "0.3", "--on-hang", "abort"]);
+    let program = compiled(&folder, "program", &format!("{PROGRAM}{program}"), &[]);
+    let (output, said) = said(command.arg(program).env("DRIVER_WAITS", "50"));
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(134), "hangs"), "{said}");
 }
 
 #[test]

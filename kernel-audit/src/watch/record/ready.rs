@@ -1,11 +1,11 @@
 //! Marks the program as ready. After the mark, everything late is a finding, and may be refused.
 
-use std::process;
 use std::thread;
 
 use cudarc::driver::sys::CUresult;
 
 use crate::options::{AfterReady, Audit};
+use crate::watch::process::end;
 use crate::watch::process::say::say;
 use crate::watch::process::threads;
 use crate::watch::record::recording;
@@ -58,6 +58,6 @@ pub(crate) fn refusal(what: impl FnOnce() -> String, remedy: &str) -> Option<CUr
 /// Ends the program after a refused call, if the options say so.
 pub(crate) fn end() {
     if Audit::chosen().after_ready == AfterReady::Abort {
-        process::abort();
+        end::abort();
     }
 }
