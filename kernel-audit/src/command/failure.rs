@@ -72,6 +72,10 @@ pub enum Failure {
         "the library in front of the driver needs a folder that only you can write to: set `XDG_CACHE_HOME` to one ({refused})"
     )]
     NoFront { refused: String },
+    #[error(
+        "`{folder}` takes no records: name another folder by `TMPDIR`, or keep the records by `--records FOLDER`"
+    )]
+    NoTemporary { folder: PathBuf, source: io::Error },
 }
 
 impl Failure {

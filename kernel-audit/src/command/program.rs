@@ -56,12 +56,16 @@ pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
     let needed = [libraries::loadable(&hooks)?, libraries::loadable(&driver)?];
 
     let front = Front::new()?;
-    let temporary = tempfile::tempdir().map_err(Failure::of_io(&env::temp_dir()))?;
+    let temporary;
     let records = match &options.records {
         // A link that the user made counts as the folder that it leads to.
         Some(records) if records.is_symlink() => followed(records).map_err(Failure::not_written(records))?,
         Some(records) => absolute(records)?,
-        None => front.link(temporary.path())?,
+        None => {
+            let in_words = |source| Failure::NoTemporary { folder: env::temp_dir(), source };
+            temporary = tempfile::tempdir().map_err(in_words)?;
+            front.link(temporary.path())?
+        }
     };
     // The folder is tried now, because processes could not tell this command that they cannot write records.
     fs::create_dir_all(&records)

@@ -1,10 +1,11 @@
-//! Tests that the command reports what it could not do: print a message, create a record, store a finding, or start a thread.
+//! Tests that the command reports what it could not do: print a message, create a record, store a finding, start a thread, or make a folder.
 
 use std::fs;
 
 use serde_json::Value;
 use tests::scratch_folder;
 
+use super::others::packed;
 use super::preload::options;
 use super::{audit, python, simulated, text};
 
@@ -94,4 +95,19 @@ fn a_process_that_cannot_start_threads_makes_the_command_fail() {
         "{said}"
     );
     assert_eq!(report["processes"][0]["lacks_thread"], Value::Bool(true), "{report:#}");
+}
+
+/// In a container, the folder of temporary files can be read-only.
+#[test]
+fn records_that_are_kept_need_no_temporary_folder() {
+    let audited = |options: &[&str]| {
+        let output = packed().env("TMPDIR", "/dev/null/none").args(options).args(["echo", "done"]).output();
+        let output = output.expect("the tool runs");
+        (output.status.code(), text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
+    };
+    let (code, printed, said) = audited(&[]);
+    assert_eq!((code, printed.as_str()), (Some(1), ""), "{said}");
+    assert!(said.contains("`/dev/null/none` takes no records: ") && said.contains("`TMPDIR`"), "{said}");
+    let (code, printed, said) = audited(&options("--records", &scratch_folder().join("records")));
+    assert_eq!((code, printed.as_str()), (Some(0), "done"), "{said}");
 }
