@@ -64,7 +64,8 @@ pub fn linked() {
     }
 }
 
-/// Returns whether the package has binaries or C libraries: cargo passes these linker arguments to no other targets.
+/// Returns whether the package has binaries or C libraries. Cargo passes these linker arguments to tests and examples, too, but a
+/// package that has only these is a library, whose kernels are linked into programs of other packages.
 fn has_programs() -> bool {
     let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
     let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap_or_default();
@@ -83,8 +84,9 @@ fn has_programs() -> bool {
 /// }
 /// ```
 ///
-/// A relative path is looked up in `OUT_DIR` first, where the file is rewritten in place. Otherwise it is looked up in the package:
-/// then the rewritten file goes to `OUT_DIR`, and cargo is told to search there first. In each object file, kernel-registry's
+/// A relative path is looked up in `OUT_DIR` first, where the file is rewritten in place. Otherwise it is looked up in the package. Files
+/// of other folders are not changed, also if a link in `OUT_DIR` leads there: the rewritten file goes to `OUT_DIR`, and cargo is told to
+/// search there first. In each object file, kernel-registry's
 /// functions replace nvcc's registration functions by name. The names have the same lengths.
 ///
 /// The library has to use kernel-registry; `use kernel_registry as _;` is enough.
@@ -103,17 +105,27 @@ fn try_linked_archive(path: &Path) -> Result<()> {
     let environment = Environment::default();
     let out = environment.folder("OUT_DIR")?;
     let made = out.join(path);
-    if made.starts_with(&out) && made.exists() {
+    if is_in(&made, &out) {
         return rewrite(&made, &made);
     }
-    let package = environment.folder("CARGO_MANIFEST_DIR")?;
-    let (from, folder) = (package.join(path), out.join("kernel-registry-linked"));
+    let from = if made.exists() { made } else { environment.folder("CARGO_MANIFEST_DIR")?.join(path) };
+    let folder = out.join("kernel-registry-linked");
     let name = from.file_name().map(PathBuf::from).unwrap_or_default();
     println!("cargo:rerun-if-changed={}", from.display());
     fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
     rewrite(&from, &folder.join(name))?;
     println!("cargo:rustc-link-search=native={}", folder.display());
     Ok(())
+}
+
+/// Returns whether there is such a file, in this folder or in one below it. A folder below it may be a link to a folder of another
+/// project: then the file is not in this one. Neither is a file that is reached by `..`.
+fn is_in(file: &Path, folder: &Path) -> bool {
+    let parent = file.parent().map(fs::canonicalize);
+    match (parent, fs::canonicalize(folder)) {
+        (Some(Ok(parent)), Ok(folder)) => file.exists() && parent.starts_with(folder),
+        _ => false,
+    }
 }
 
 fn rewrite(from: &Path, to: &Path) -> Result<()> {
@@ -137,6 +149,26 @@ fn write(to: &Path, bytes: &[u8]) -> Result<()> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_behind_a_link_belongs_to_another_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let [out, theirs] = ["out", "theirs"].map(|name| folder.path().join(name));
+        for file in [out.join("ours.a"), out.join("lib/ours.a"), theirs.join("theirs.a")] {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, b"").unwrap();
+        }
+        std::os::unix::fs::symlink(&theirs, out.join("link")).unwrap();
+        std::os::unix::fs::symlink(theirs.join("theirs.a"), out.join("linked.a")).unwrap();
+        for ours in ["ours.a", "lib/ours.a", "lib/../ours.a", "linked.a"] {
+            assert!(is_in(&out.join(ours), &out), "{ours}");
+        }
+        for other in
+            ["link/theirs.a", "../theirs/theirs.a", "lib/../../theirs/theirs.a", "none.a", "none/x.a"]
+        {
+            assert!(!is_in(&out.join(other), &out), "{other}");
+        }
+    }
 
     #[test]
     fn a_link_is_replaced_and_its_target_is_not_changed() {
