@@ -63,6 +63,7 @@ fn an_ordinal_that_no_device_has_is_an_error() -> Result<(), Box<dyn Error>> {
         let error = kernel_registry::context(ordinal).expect_err("there are three devices");
         let said = format!("{:?}", MainError::from(error));
         assert!(said.contains("CUDA_ERROR_INVALID_DEVICE"), "{ordinal}: {said}");
+        assert!(said.contains("no device has this number; ") && !said.contains("does not work"), "{said}");
     }
     Ok(())
 }

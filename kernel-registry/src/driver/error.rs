@@ -161,6 +161,16 @@ impl fmt::Display for DriverUnavailable {
                  another device",
                 error.in_short()
             ),
+            DriverUnavailable::Failed(error)
+                if error.is(sys::CUresult::CUDA_ERROR_INVALID_DEVICE) && error.call != "cuInit" =>
+            {
+                write!(
+                    f,
+                    "{}: no device has this number; devices are counted from 0, `nvidia-smi` lists them, and \
+                     `CUDA_VISIBLE_DEVICES` may hide some",
+                    error.in_short()
+                )
+            }
             DriverUnavailable::Failed(error) if error.is_sticky() => {
                 write!(f, "{}: the driver does not work in this process any more", error.in_short())
             }
