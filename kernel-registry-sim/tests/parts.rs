@@ -281,7 +281,15 @@ fn a_cooperative_grid_is_as_large_as_its_part() -> Tested {
     };
     launch(&stream, 16)?;
     launch(&whole, 17)?;
-    assert!(launch(&stream, 17).is_err(), "it would wait for ever");
+    let error = launch(&stream, 17).expect_err("it would wait for ever").to_string();
+    assert!(
+        error.ends_with("; launch fewer or smaller ones, `cargo kernels fit` computes how many fit"),
+        "{error}"
+    );
+    // SAFETY: as above.
+    let refused = unsafe { touch::launch(&whole, touch::config(32).block(32).cluster(32), out) };
+    let error = refused.expect_err("no device has such clusters").to_string();
+    assert!(error.ends_with("every device that has clusters has room for those of 8 blocks"), "{error}");
     context.synchronize()?;
     Ok(())
 }

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use cudarc::driver::sys;
+
 use super::parameter;
 use crate::copies::{REMEDY, VERSION};
 use crate::driver::{DriverCallError, DriverUnavailable};
@@ -226,7 +228,19 @@ impl fmt::Display for LaunchError {
             LaunchError::Late { .. } => f.write_str("it was not warm, and could not be warmed late"),
             LaunchError::WouldWait { ref wait, .. } => write!(f, "it was not launched beside `{}`", wait.resident),
             LaunchError::DriverUnavailable { .. } => f.write_str("there is no usable driver"),
-            LaunchError::Driver { error, .. } => write!(f, "{}", error.in_short()),
+            LaunchError::Driver { error, .. } => {
+                f.write_str(&error.in_short())?;
+                f.write_str(match error {
+                    _ if error.is(sys::CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE) => {
+                        ": a cooperative launch needs room for all of its blocks at once; launch fewer or smaller ones, \
+                         `cargo kernels fit` computes how many fit"
+                    }
+                    _ if error.is(sys::CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE) => {
+                        ": its clusters are too large; every device that has clusters has room for those of 8 blocks"
+                    }
+                    _ => "",
+                })
+            }
         }
     }
 }
