@@ -22,7 +22,9 @@ impl Block {
             Expr::Tuple(tuple) => tuple.elems.iter().cloned().collect(),
             value => vec![value.clone()],
         };
-        if !(1..=3).contains(&axes.len()) {
+        let is_number =
+            |axis: &Expr| !matches!(axis, Expr::Lit(ExprLit { lit, .. }) if !matches!(lit, Lit::Int(_)));
+        if !(1..=3).contains(&axes.len()) || !axes.iter().all(is_number) {
             errors.at(
                 value,
                 "`block` takes the threads of a block, as in `block = 256` or `block = (32, 8, 1)`",
