@@ -65,7 +65,6 @@ pub(crate) fn reader(caller: &str, uses_kernel_registry: bool) -> Reader {
     }
 }
 
-/// Returns the rule by which a finding waits, or else the likeliest rule.
 /// Returns whether calls under this rule wait for all that runs on the device. Others wait for work that the program
 /// named, or for a thread that does so.
 #[cfg(any(feature = "watch", feature = "command"))]
@@ -73,6 +72,7 @@ pub(crate) fn waits_for_device(rule: &Rule) -> bool {
     *rule != rules::SYNCHRONIZE && *rule != rules::LOCKED
 }
 
+/// Returns the rule by which a finding waits, or else the likeliest rule.
 fn rule(finding: &Event) -> Option<&'static Rule> {
     let is_image = finding.kind == Kind::Image || finding.kind == Kind::Refused && finding.bytes > 0;
     let likeliest = || match is_image {
