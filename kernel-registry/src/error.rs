@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use kernel_registry_format::Printable;
+
 use crate::copies::{OtherCopy, REMEDY, VERSION};
 use crate::place::Place;
 use crate::records;
@@ -128,11 +130,11 @@ impl fmt::Display for RegistryError {
                  in this program (version {version}); {REMEDY}"
             ),
             RegistryError::NotFound { path, near, .. } => {
-                write!(f, "no kernel `{path}`")?;
+                write!(f, "no kernel `{}`", Printable(path))?;
                 did_you_mean(near, f)
             }
             RegistryError::SymbolNotFound { symbol, near } => {
-                write!(f, "no kernel with the symbol `{symbol}`")?;
+                write!(f, "no kernel with the symbol `{}`", Printable(symbol))?;
                 did_you_mean(near, f)
             }
             RegistryError::Ambiguous { path, places } => {

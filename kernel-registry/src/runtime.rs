@@ -10,6 +10,7 @@ use std::panic::Location;
 use std::sync::Mutex;
 
 use kernel_registry_cuda::fatbin;
+use kernel_registry_format::{Printable, is_control};
 use kernel_registry_image::{Entry, Image, read};
 
 use crate::lock::lock;
@@ -85,6 +86,9 @@ const NOT_IN_PLACE: &str = "no module can be adopted in this program, because ca
     works in programs for Linux that are linked with the driver, by cudarc's feature `dynamic-linking`; \
     `kernel-audit --preload` does it from outside, for any program";
 
+const CONTROL_CHARACTER: &str =
+    "its name has an invisible character, such as a line break, which a terminal may obey: leave it out";
+
 impl RuntimeImage {
     /// Creates an image with a name. The paths of the image's kernels begin with the name: `softmax.ptx::softmax`.
     #[track_caller]
@@ -132,7 +136,7 @@ impl RuntimeImage {
     ///
     /// # Errors
     ///
-    /// The bytes are not an image; the image has no kernels, or no kernel with a name that was passed to [`block`](Self::block),
+    /// The bytes are not an image; the name has a control character; the image has no kernels, or no kernel with a name that was passed to [`block`](Self::block),
     /// [`shared`](Self::shared) or [`stack`](Self::stack); the block, shared memory or stack is larger than any device allows; or another
     /// image is registered under this name.
     pub fn register(mut self) -> Result<Vec<&'static KernelInfo>, RuntimeImageError> {
@@ -140,6 +144,10 @@ impl RuntimeImage {
         if !fatbin::is_fatbin(&self.bytes) && !self.bytes.starts_with(b"\x7fELF") {
             let end = CStr::from_bytes_until_nul(&self.bytes).map(CStr::count_bytes);
             self.bytes.truncate(end.unwrap_or(self.bytes.len()));
+        }
+        // The name is a part of paths, which reports and errors show.
+        if self.name.contains(is_control) {
+            return Err(self.error(CONTROL_CHARACTER.to_owned()));
         }
         if self.adopt && !adopt::is_in_place() {
             return Err(self.error(NOT_IN_PLACE.to_owned()));
@@ -235,7 +243,7 @@ pub struct RuntimeImageError {
 
 impl fmt::Display for RuntimeImageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "image `{}`, made at run time: {}", self.image, self.reason)
+        write!(f, "image `{}`, made at run time: {}", Printable(&self.image), self.reason)
     }
 }
 

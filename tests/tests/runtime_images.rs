@@ -219,6 +219,19 @@ fn a_file_that_is_no_image_is_refused_with_a_reason() {
     );
 }
 
+/// Reports and errors show the name, and a terminal obeys nothing of it.
+#[test]
+fn a_name_with_control_characters_is_refused() {
+    for name in ["\u{1b}[31mred.ptx", "two\nlines.ptx", "\u{202e}xtp.esrever", "zero\0.ptx"] {
+        let refused = RuntimeImage::new(name, PLAIN).register().expect_err("it is obeyed").to_string();
+        assert!(refused.ends_with("which a terminal may obey: leave it out"), "{refused}");
+        let unknown = find(name).expect_err("it was refused").to_string();
+        for said in [refused, unknown] {
+            assert!(!said.contains(['\u{1b}', '\u{202e}', '\0']), "{said}");
+        }
+    }
+}
+
 #[test]
 fn a_name_is_that_of_one_image() -> Result<(), Box<dyn Error>> {
     let first = RuntimeImage::new("twice.ptx", PLAIN).register()?;
