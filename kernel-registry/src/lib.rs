@@ -347,7 +347,7 @@ pub use kernel_registry_macros::gpu_kernel;
 ///
 /// `#[warmup(order = 10)]` runs the function after functions with a lower order. The default is 0, and functions of equal order run
 /// in the order of their paths. The report has the function's duration. If the function fails, the error of the warm-up names it,
-/// and the next warm-up runs it again. The function cannot warm its own context, and has a time limit: [`Warmup::hook_timeout`].
+/// and the next warm-up runs it again; if it panics, so does the warm-up. The function cannot warm its own context, and has a time limit: [`Warmup::hook_timeout`].
 pub use kernel_registry_macros::warmup;
 
 /// Links a crate that the program needs only for its kernels.

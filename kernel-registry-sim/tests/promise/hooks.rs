@@ -1,5 +1,6 @@
 //! Tests `#[warmup]` functions: which operations they may do, and their time limit.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -203,6 +204,18 @@ fn what_belongs_to_another_context_is_not_loaded() -> Outcome {
         }
         Ok(())
     }));
+    warm_all(&alone.context)?;
+    Ok(())
+}
+
+#[test]
+fn a_panic_of_a_hook_reaches_the_caller_and_leaves_the_kernels_warm() -> Outcome {
+    let alone = alone()?;
+    choose(Some(|_| panic!("as expected")));
+    let panicked = panic::catch_unwind(AssertUnwindSafe(|| warm_all(&alone.context).map(drop)));
+    assert!(panicked.is_err(), "{panicked:?}");
+    launch_saxpy(&alone.context)?;
+    choose(None);
     warm_all(&alone.context)?;
     Ok(())
 }
