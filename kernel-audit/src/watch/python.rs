@@ -3,8 +3,8 @@
 //! thread that may run Python.
 
 mod interpreter;
+mod layout;
 mod locked;
-mod published;
 pub(crate) mod structures;
 
 pub(crate) use interpreter::Frame;

@@ -1,6 +1,5 @@
 //! Reads the Python frames of a thread that is at any instruction, also in the middle of a change to its frames. So the
-//! interpreter's structures are copied, each as far as it is there, and nothing that they point to is trusted. CPython
-//! 3.11 and 3.12 are known here; 3.13 and newer publish where their members are.
+//! interpreter's structures are copied, each as far as it is there, and nothing that they point to is trusted.
 
 use std::collections::HashMap;
 use std::ffi::{c_ulong, c_void};
@@ -9,57 +8,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{mem, ptr};
 
 use super::interpreter::{Frame, MOST as MOST_FRAMES, address, function, runs};
-use super::published;
+use super::layout::{FRAME, Layout};
 use crate::watch::process::memory;
 
 /// The most frames that are read of a stack.
 pub(crate) const DEPTH: usize = 64;
-
-/// The words that are read of a frame.
-pub(super) const FRAME: usize = 10;
-
-/// The offsets of members, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
-    /// Of a thread: the C frame of the innermost run of the interpreter, before 3.13.
-    pub(super) c_frame: Option<u64>,
-    /// Of a C frame, or of a thread: the innermost frame.
-    pub(super) current: u64,
-    /// Of a frame: its code, the frame that called it, and an instruction: the one before the next until 3.12, then the
-    /// one that runs.
-    pub(super) frame: [usize; 3],
-    /// Of a frame: who owns it.
-    pub(super) owner: usize,
-    /// Of a code object: its line, file and name, the table of its lines, and its instructions.
-    pub(super) code: [u64; 5],
-    /// Of a text: its characters, if they are ASCII or not.
-    pub(super) text: [u64; 2],
-}
-
-const KNOWN: [(u64, Layout); 2] = [
-    (
-        0x030b,
-        Layout {
-            c_frame: Some(56),
-            current: 8,
-            frame: [32, 48, 56],
-            owner: 69,
-            code: [72, 112, 128, 136, 184],
-            text: [48, 72],
-        },
-    ),
-    (
-        0x030c,
-        Layout {
-            c_frame: Some(56),
-            current: 0,
-            frame: [0, 8, 56],
-            owner: 70,
-            code: [68, 112, 128, 136, 192],
-            text: [40, 56],
-        },
-    ),
-];
 
 /// From this owner on, frames belong to the interpreter, and stand for no function.
 const OF_NO_FUNCTION: u8 = 3;
@@ -94,8 +47,7 @@ impl Structures {
     /// Returns the interpreter in this process, if its structures are known, and it has begun and is not ending.
     pub(crate) fn find() -> Option<Self> {
         let version = memory::words::<1>(address(c"Py_Version")?)?[0] as c_ulong;
-        let known = KNOWN.iter().find(|(its, _)| *its == version >> 16).map(|(_, layout)| *layout);
-        let layout = known.or_else(|| published::layout(version, address(c"_PyRuntime")?))?;
+        let layout = Layout::of(version, || address(c"_PyRuntime"))?;
         // SAFETY: this is the type of CPython's function of this name.
         let state: State = unsafe { function(c"PyGILState_GetThisThreadState")? };
         runs().then_some(Structures { layout, state: state as usize })
@@ -273,7 +225,8 @@ mod tests {
 
     #[test]
     fn any_memory_is_read_without_a_fault() {
-        let structures = Structures { layout: KNOWN[0].1, state: 0 };
+        let layout = Layout::of(0x030b << 16, || None).unwrap();
+        let structures = Structures { layout, state: 0 };
         let circle = [0_u64; 16];
         let mut words = [circle.as_ptr().addr() as u64; 32];
         words[8] = 0;

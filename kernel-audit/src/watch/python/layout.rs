@@ -1,8 +1,54 @@
-//! Reads the table in which CPython publishes where the members of its structures are, from 3.13 on. Its first three
-//! words are a name, the version, and whether the interpreter runs without its lock; then come offsets.
+//! Where the members of CPython's structures are. Those of 3.11 and 3.12 are known here. From 3.13 on, CPython publishes
+//! them in a table: its first three words are a name, the version, and whether the interpreter runs without its lock; then
+//! come offsets.
 
-use super::structures::{FRAME, Layout};
 use crate::watch::process::memory;
+
+/// The words that are read of a frame.
+pub(super) const FRAME: usize = 10;
+
+/// The offsets of members, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Of a thread: the C frame of the innermost run of the interpreter, before 3.13.
+    pub(super) c_frame: Option<u64>,
+    /// Of a C frame, or of a thread: the innermost frame.
+    pub(super) current: u64,
+    /// Of a frame: its code, the frame that called it, and an instruction: the one before the next until 3.12, then the
+    /// one that runs.
+    pub(super) frame: [usize; 3],
+    /// Of a frame: who owns it.
+    pub(super) owner: usize,
+    /// Of a code object: its line, file and name, the table of its lines, and its instructions.
+    pub(super) code: [u64; 5],
+    /// Of a text: its characters, if they are ASCII or not.
+    pub(super) text: [u64; 2],
+}
+
+const KNOWN: [(u64, Layout); 2] = [
+    (
+        0x030b,
+        Layout {
+            c_frame: Some(56),
+            current: 8,
+            frame: [32, 48, 56],
+            owner: 69,
+            code: [72, 112, 128, 136, 184],
+            text: [48, 72],
+        },
+    ),
+    (
+        0x030c,
+        Layout {
+            c_frame: Some(56),
+            current: 0,
+            frame: [0, 8, 56],
+            owner: 70,
+            code: [68, 112, 128, 136, 192],
+            text: [40, 56],
+        },
+    ),
+];
 
 const NAME: u64 = u64::from_le_bytes(*b"xdebugpy");
 
@@ -27,9 +73,17 @@ const TABLES: [(u64, Words); 3] = [
 /// No table that is known needs more words.
 const LONGEST: usize = 93;
 
+impl Layout {
+    /// Returns the layout of a version, whose table is at this address if it has one.
+    pub(super) fn of(version: u64, table: impl FnOnce() -> Option<u64>) -> Option<Self> {
+        let known = KNOWN.iter().find(|(its, _)| *its == version >> 16);
+        known.map(|(_, layout)| *layout).or_else(|| published(version, table()?))
+    }
+}
+
 /// Returns the layout that an interpreter publishes. Returns `None` for versions that are not known, and for interpreters
 /// without a lock, whose objects have other heads.
-pub(super) fn layout(version: u64, at: u64) -> Option<Layout> {
+fn published(version: u64, at: u64) -> Option<Layout> {
     let (_, words) = TABLES.iter().find(|(its, _)| *its == version >> 16)?;
     let table = memory::words::<LONGEST>(at)?;
     if table[..3] != [NAME, version, 0] {
@@ -69,7 +123,7 @@ mod tests {
         table[32..37].copy_from_slice(&[8, 0, 56, 80, 74]);
         table[40..49].copy_from_slice(&[112, 120, 128, 136, 68, 52, 96, 104, 208]);
         table[80] = 40;
-        let read = |table: &[u64; LONGEST], version| layout(version, table.as_ptr().addr() as u64);
+        let read = |table: &[u64; LONGEST], version| published(version, table.as_ptr().addr() as u64);
         let expected = Layout {
             c_frame: None,
             current: 72,
@@ -85,6 +139,6 @@ mod tests {
             other[index] = word;
             assert_eq!(read(&other, VERSION), None, "word {index} is {word}");
         }
-        assert_eq!(layout(VERSION, 8), None);
+        assert_eq!(published(VERSION, 8), None);
     }
 }
