@@ -80,7 +80,7 @@ fn ctrl_c_twice_ends_a_program_that_hangs() {
         assert!(words.contains(part), "{part}: {live}");
     }
     assert!(!words.contains("warm_all") && !words.contains("cudaFunc"), "it is in Python: {live}");
-    assert!(!super::has_open_python() || words.contains("where hangs.py:"), "{live}");
+    assert!(!has_open_python() || words.contains("where hangs.py:"), "{live}");
     // The lines fit the terminal. Commands are not broken, because people copy them.
     let lines = live
         .lines()
