@@ -37,6 +37,8 @@ pub use compiled::Compiled;
 pub use copies::keep_copy;
 #[cfg(any(feature = "watch", feature = "command"))]
 pub(crate) use copies::place;
+#[cfg(feature = "command")]
+pub(crate) use origin::BEGIN;
 use origin::HEADER;
 pub use origin::{How, Malformed, Origin};
 #[cfg(feature = "watch")]

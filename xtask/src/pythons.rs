@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::debian::Apt;
 use crate::run::{Outcome, cargo, run, target};
 
-/// The versions whose frames the audit reads by what they publish.
+/// The versions that publish where the members of their structures are.
 const VERSIONS: [&str; 3] = ["3.13", "3.14", "3.15"];
 /// The release that has all of these versions.
 const RELEASE: &str = "forky";

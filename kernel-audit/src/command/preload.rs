@@ -23,7 +23,7 @@ use crate::command::process::{Audit, Process, is_finding};
 use crate::command::program::trust::{absolute, followed};
 use crate::command::report::words::{Time, paragraph, short, subject};
 use crate::kept::file_name;
-use crate::preload::{Digest, How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
+use crate::preload::{BEGIN, Digest, How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
 use crate::record::{BAKED, Event, Kind, PTX, open_plain};
 
 /// Reads a preload. Finds the copies of images also if they were moved together with the preload.
@@ -114,9 +114,6 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// What preloads of all versions begin with.
-const BEGIN: &[u8] = b"kernel-registry preload ";
-
 /// Creates a new file in the folder of `file`. The new file is deleted unless it replaces `file`. If `file` is a link,
 /// the new file replaces the file that the link leads to.
 fn successor(file: &Path) -> io::Result<(PathBuf, NamedTempFile)> {
@@ -125,7 +122,7 @@ fn successor(file: &Path) -> io::Result<(PathBuf, NamedTempFile)> {
         let (file, _) = open_plain(&path)?;
         let mut begin = Vec::new();
         file.take(BEGIN.len() as u64).read_to_end(&mut begin)?;
-        if !begin.is_empty() && begin != BEGIN {
+        if !begin.is_empty() && begin != BEGIN.as_bytes() {
             return Err(io::Error::other("it holds something else than a preload: name another file"));
         }
     }

@@ -7,6 +7,8 @@ use std::str::FromStr;
 
 use kernel_registry_format::{Printable, is_control};
 
+/// What preloads of all versions begin with.
+pub(crate) const BEGIN: &str = "kernel-registry preload ";
 /// The first line of a preload.
 pub(super) const HEADER: &str = "kernel-registry preload 1";
 
@@ -87,7 +89,7 @@ impl fmt::Display for Malformed {
         let Malformed { line, text } = self;
         let text: String = text.chars().take(80).collect();
         let text = Printable(&text);
-        if *line == 1 && !text.to_string().starts_with("kernel-registry preload") {
+        if *line == 1 && !text.to_string().starts_with(BEGIN) {
             return write!(f, "line 1 is `{text}`, and a preload begins with `{HEADER}`");
         }
         write!(f, "line {line} means nothing: `{text}`; record it again by `kernel-audit --record`")

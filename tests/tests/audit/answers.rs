@@ -73,7 +73,7 @@ fn merge_without_an_output_file_is_refused() {
     assert!(said.contains("a.preload` is merged into another file: name that by `--record FILE`"), "{said}");
 }
 
-/// Whoever forgets the name of the file names the program.
+/// If the name of the file is left out after `--record`, the word that follows is the program.
 #[test]
 fn a_file_that_is_no_preload_is_not_replaced() {
     let program = scratch_folder().join("serve.sh");

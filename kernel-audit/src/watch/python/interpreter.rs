@@ -29,7 +29,7 @@ pub(super) fn runs() -> bool {
     ask(c"Py_IsInitialized") == Some(true) && is_ending() == Some(false)
 }
 
-/// What was looked up. It is kept as long as the same files are mapped.
+/// A cache of addresses by name. It is valid as long as the same files are mapped.
 #[derive(Default)]
 struct Asked {
     files: (u64, u64),

@@ -75,7 +75,7 @@ const LONGEST: usize = 93;
 
 impl Layout {
     /// Returns the layout of a version, whose table is at this address if it has one.
-    pub(super) fn of(version: u64, table: impl FnOnce() -> Option<u64>) -> Option<Self> {
+    pub(super) fn for_version(version: u64, table: impl FnOnce() -> Option<u64>) -> Option<Self> {
         let known = KNOWN.iter().find(|(its, _)| *its == version >> 16);
         known.map(|(_, layout)| *layout).or_else(|| published(version, table()?))
     }

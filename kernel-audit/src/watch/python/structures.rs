@@ -29,7 +29,7 @@ pub(crate) struct Structures {
     state: usize,
 }
 
-/// The interpreter in this process that was kept last, or null. A thread may answer late, so none is freed.
+/// The interpreter that was stored last, or null. A thread may answer late, so none is freed.
 static KEPT: AtomicPtr<Structures> = AtomicPtr::new(ptr::null_mut());
 
 /// A frame: the addresses of its code object, and of an instruction.
@@ -47,13 +47,13 @@ impl Structures {
     /// Returns the interpreter in this process, if its structures are known, and it has begun and is not ending.
     pub(crate) fn find() -> Option<Self> {
         let version = memory::words::<1>(address(c"Py_Version")?)?[0] as c_ulong;
-        let layout = Layout::of(version, || address(c"_PyRuntime"))?;
+        let layout = Layout::for_version(version, || address(c"_PyRuntime"))?;
         // SAFETY: this is the type of CPython's function of this name.
         let state: State = unsafe { function(c"PyGILState_GetThisThreadState")? };
         runs().then_some(Structures { layout, state: state as usize })
     }
 
-    /// Keeps an interpreter, or that there is none, for [`kept`](Self::kept).
+    /// Stores the interpreter that was found, or none, for [`kept`](Self::kept).
     pub(crate) fn keep(found: Option<Self>) {
         if Self::kept() != found.as_ref() {
             let kept = found.map_or(ptr::null_mut(), |python| Box::into_raw(Box::new(python)));
@@ -61,7 +61,7 @@ impl Structures {
         }
     }
 
-    /// Returns the interpreter that was kept last. May be called in the handler of a signal.
+    /// Returns the interpreter that was stored last. May be called in the handler of a signal.
     pub(crate) fn kept() -> Option<&'static Self> {
         // SAFETY: the pointer is null, or came from a box that is never freed.
         unsafe { KEPT.load(Ordering::Acquire).as_ref() }
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn any_memory_is_read_without_a_fault() {
-        let layout = Layout::of(0x030b << 16, || None).unwrap();
+        let layout = Layout::for_version(0x030b << 16, || None).unwrap();
         let structures = Structures { layout, state: 0 };
         let circle = [0_u64; 16];
         let mut words = [circle.as_ptr().addr() as u64; 32];

@@ -28,11 +28,11 @@ impl Running {
         if !self.may_be_asked {
             return false;
         }
-        let mut now = read(self.number);
-        if !self.waits && (self.has_run.is_none() || times_slept(self.number) != self.has_run) {
-            now = read_on_processor(self.number);
-        }
-        now.is_some_and(|now| now.runs() && !now.blocks(signal))
+        let now = read(self.number).filter(|_| {
+            // Asked after the state was read: while this number is the same, the thread was in no call such as `sigwait`.
+            self.waits || self.has_run.is_some() && times_slept(self.number) == self.has_run
+        });
+        now.or_else(|| read_on_processor(self.number)).is_some_and(|now| now.runs() && !now.blocks(signal))
     }
 }
 
