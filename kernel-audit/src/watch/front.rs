@@ -254,6 +254,9 @@ pub(crate) fn record() -> Option<Vec<u8>> {
     let record: extern "C" fn(&mut usize) -> *const AtomicU64 = unsafe { mem::transmute(record) };
     let mut size = 0;
     let words = record(&mut size);
+    if size == 0 {
+        return None;
+    }
     // SAFETY: the record has that size, is aligned to a page, and is never unmapped. Other threads write to the record
     // at the same time, so all of its words are read as atomics. A text that no event names yet may be half written.
     let words = unsafe { std::slice::from_raw_parts(words, size / size_of::<AtomicU64>()) };

@@ -43,6 +43,9 @@ static WATCHES: AtomicBool = AtomicBool::new(false);
 /// Returns whether the process can be watched.
 pub(crate) fn prepare() -> bool {
     static ONCE: Once = Once::new();
+    if fork::is_divided() {
+        return recording::is_possible();
+    }
     ONCE.call_once(|| {
         call::use_table(HOOKS);
         [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked]

@@ -22,6 +22,7 @@ use crate::watch::known::handles::{self, Content};
 use crate::watch::known::{contexts, limits};
 use crate::watch::process::fork;
 use crate::watch::process::say::say;
+use crate::watch::record::recording;
 use outcome::{failed, record_rest};
 use state::{Progress, STATE, STEP, TIMEOUT, content_of, context_of, wait_a_step};
 
@@ -101,7 +102,7 @@ pub(crate) fn is_due_with_contexts() -> bool {
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_preload() -> i32 {
     let context = contexts::current();
-    if context == 0 {
+    if context == 0 || !recording::is_possible() {
         return -1;
     }
     let id = contexts::id(context);

@@ -13,6 +13,7 @@ mod answers;
 mod baked;
 mod compiled;
 mod demo;
+mod forks;
 mod hangs;
 mod messages;
 mod neighbours;

@@ -3,9 +3,11 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
+use std::mem;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::watch::process::system::thread_number;
 
@@ -38,7 +40,7 @@ pub(crate) fn undivided<T>(act: impl FnOnce() -> T) -> T {
     // which the program was linked with: `act` would wait for the allocator while a fork has locked it.
     static AGAIN: AtomicBool = AtomicBool::new(false);
     if !AGAIN.load(Ordering::Relaxed) && !AGAIN.swap(true, Ordering::Relaxed) {
-        register();
+        register(before);
     }
     let _held = Held::new(this);
     act()
@@ -71,6 +73,22 @@ static OWNER: AtomicU32 = AtomicU32::new(0);
 /// or this is the second registration.
 static DEPTH: AtomicU32 = AtomicU32::new(0);
 
+/// How long a fork waits for [`LOCK`] that began before the second registration. It may have locked the allocator
+/// already, for which the owner of [`LOCK`] waits.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The thread that forks without [`LOCK`], or 0, as `pthread_self` returns it: it is the same in the child.
+static IMPATIENT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this process was forked while another thread was inside of [`undivided`].
+static IS_DIVIDED: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether something was left half done in this process by another thread of its parent. The process cannot be
+/// watched.
+pub(crate) fn is_divided() -> bool {
+    IS_DIVIDED.load(Ordering::Relaxed)
+}
+
 struct Held;
 
 impl Held {
@@ -79,6 +97,17 @@ impl Held {
         unsafe { libc::pthread_mutex_lock(LOCK.0.get()) };
         OWNER.store(this, Ordering::Relaxed);
         Held
+    }
+
+    /// Returns `None` if the lock was not free in time.
+    fn in_time(this: u32) -> Option<Self> {
+        let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + PATIENCE;
+        let end = libc::timespec { tv_sec: end.as_secs() as _, tv_nsec: end.subsec_nanos().into() };
+        // SAFETY: as in `new`.
+        (unsafe { libc::pthread_mutex_timedlock(LOCK.0.get(), &end) } == 0).then(|| {
+            OWNER.store(this, Ordering::Relaxed);
+            Held
+        })
     }
 }
 
@@ -95,11 +124,34 @@ extern "C" fn before() {
     if OWNER.load(Ordering::Relaxed) == this {
         DEPTH.fetch_add(1, Ordering::Relaxed);
     } else {
-        std::mem::forget(Held::new(this));
+        mem::forget(Held::new(this));
+    }
+}
+
+/// The handler that is called last. If it is the first of the two that is called, the fork began before the second
+/// registration.
+extern "C" fn last_before() {
+    let this = thread_number();
+    if OWNER.load(Ordering::Relaxed) == this {
+        return before();
+    }
+    match Held::in_time(this) {
+        Some(held) => mem::forget(held),
+        // Another thread that forks in the same moment waits.
+        None if IMPATIENT
+            .compare_exchange(0, this_thread(), Ordering::Relaxed, Ordering::Relaxed)
+            .is_err() =>
+        {
+            before()
+        }
+        None => {}
     }
 }
 
 extern "C" fn after_in_parent() {
+    if IMPATIENT.compare_exchange(this_thread(), 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        return;
+    }
     let is_inside = |depth: u32| depth.checked_sub(1);
     if DEPTH.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_inside).is_err() {
         drop(Held);
@@ -108,9 +160,21 @@ extern "C" fn after_in_parent() {
 
 extern "C" fn after_in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    if IMPATIENT.swap(0, Ordering::Relaxed) == this_thread() {
+        IS_DIVIDED.store(true, Ordering::Relaxed);
+        OWNER.store(0, Ordering::Relaxed);
+        // SAFETY: the child has no other thread, and its parent's owner of the lock never unlocks it here.
+        unsafe { LOCK.0.get().write(libc::PTHREAD_MUTEX_INITIALIZER) };
+        return;
+    }
     OWNER.store(thread_number(), Ordering::Relaxed);
     RESETS.iter().filter_map(OnceLock::get).for_each(|reset| reset());
     after_in_parent();
+}
+
+fn this_thread() -> usize {
+    // SAFETY: the call only returns a number.
+    unsafe { libc::pthread_self() as usize }
 }
 
 unsafe extern "C" {
@@ -124,7 +188,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-fn register() {
+fn register(before: extern "C" fn()) {
     // The handlers belong to no library, so that they are never removed. Otherwise glibc would end a process in which
     // one thread forks while another exits.
     // SAFETY: the functions are called without arguments, and stay where they are: the hooks are never unloaded.
@@ -136,7 +200,7 @@ fn register() {
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
-        register();
+        register(last_before);
     }
     at_load
 };

@@ -13,8 +13,9 @@ use crate::watch::record::recording;
 /// Marks the program as ready. Programs in any language can call this: Python does so by `ctypes.CDLL(None)`.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_ready() {
-    recording::record();
-    recording::mark_ready();
+    if recording::is_possible() {
+        recording::mark_ready();
+    }
 }
 
 /// Remembers that kernel-registry is in the process. kernel-registry calls this when it finds the driver; remedies then

@@ -56,15 +56,27 @@ pub(crate) fn record() -> &'static Layout {
     unsafe { &*record }
 }
 
-/// Set if there was no memory for a record: from then on nothing is watched.
+/// Set if there was no memory for a record, or if the process is divided: from then on nothing is watched.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether this process has a record, or can make one.
 pub(crate) fn is_possible() -> bool {
-    let is_off =
-        IS_OFF.load(Ordering::Relaxed) || RECORD.load(Ordering::Acquire).is_null() && begin().is_null();
+    let is_off = IS_OFF.load(Ordering::Relaxed)
+        || is_divided()
+        || RECORD.load(Ordering::Acquire).is_null() && begin().is_null();
     IS_OFF.store(is_off, Ordering::Relaxed);
     !is_off
+}
+
+fn is_divided() -> bool {
+    let is_divided = fork::is_divided();
+    if is_divided {
+        let process = process::id();
+        say(&format!(
+            "process {process} is not watched: it was forked during its parent's first call of the driver"
+        ));
+    }
+    is_divided
 }
 
 /// Makes the record, if no other thread did. Returns null if there is no memory for the record.
@@ -405,9 +417,14 @@ fn write(record: *const Layout, field: &Text, text: &str) {
     field.0.store(at, Ordering::Relaxed);
 }
 
-/// Returns the record of this process, and its size in bytes, to another copy of this crate.
+/// Returns the record of this process, and its size in bytes, to another copy of this crate. The record of a process
+/// that cannot be watched has no bytes.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_record(bytes: &mut usize) -> *const AtomicU64 {
+    if !is_possible() {
+        *bytes = 0;
+        return ptr::dangling();
+    }
     let record = record();
     *bytes = size(record.header.room.load(Ordering::Relaxed) as usize);
     ptr::from_ref(record).cast()
