@@ -174,7 +174,9 @@ fn stories_are_explained_cold_and_have_no_finding_warm() {
 
         // The stories other than `stream_fence` say that they are ready, and then launch a kernel that is not warm.
         if story != "stream_fence" {
-            let (output, report) = audit(&["--after-ready", "refuse"], &[program, "--cold"]);
+            // The program frees memory at its end, which waits until the kernel gives up.
+            let refuse = ["--after-ready", "refuse", "--hang-after", "60"];
+            let (output, report) = audit(&refuse, &[program, "--cold"]);
             let said = text(&output.stderr);
             assert_eq!(output.status.code(), Some(1), "{story}: an error, and no deadlock: {said}");
             assert!(said.contains("REFUSED after the program was ready: `cu"), "{story}: {said}");

@@ -272,10 +272,15 @@ int main(void) {
     printf("%d\n", got);
     mark("");
 }"#;
-    let (output, said, stretches) = run(&["--first", "30"], program, &["-rdynamic"]);
-    assert_eq!(text(&output.stdout), "0", "{said}");
-    let burnt = spent(&stretches[0], "code", "program");
-    assert!(burnt > 0.0 && burnt < 160.0, "what ran before is named: {burnt}: {said}");
+    // On a busy machine the audit's thread can be late for what ran before, so the measurement is repeated.
+    let named = (0..5).any(|_| {
+        let (output, said, stretches) = run(&["--first", "30"], program, &["-rdynamic"]);
+        assert_eq!(text(&output.stdout), "0", "{said}");
+        let burnt = spent(&stretches[0], "code", "program");
+        assert!(burnt < 160.0, "what runs afterwards is not named: {burnt}: {said}");
+        burnt > 0.0
+    });
+    assert!(named, "what ran before is named");
 }
 
 /// What is asked of the program takes less than 5 % of its time. Other programs on this machine disturb the measurement, so it is repeated.

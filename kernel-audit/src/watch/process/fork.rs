@@ -73,17 +73,17 @@ static OWNER: AtomicU32 = AtomicU32::new(0);
 /// or this is the second registration.
 static DEPTH: AtomicU32 = AtomicU32::new(0);
 
-/// How long a fork waits for [`LOCK`] that began before the second registration. It may have locked the allocator
-/// already, for which the owner of [`LOCK`] waits.
+/// How long a fork that began before the second registration waits for [`LOCK`]. The fork may have locked the allocator,
+/// for which the owner of [`LOCK`] waits.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The thread that forks without [`LOCK`], or 0, as `pthread_self` returns it: it is the same in the child.
+/// The thread that forks without [`LOCK`], or 0. `pthread_self` returns the same number in the child.
 static IMPATIENT: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether this process was forked while another thread was inside of [`undivided`].
 static IS_DIVIDED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether something was left half done in this process by another thread of its parent. The process cannot be
+/// Returns whether another thread of the parent left something half done in this process. Such a process cannot be
 /// watched.
 pub(crate) fn is_divided() -> bool {
     IS_DIVIDED.load(Ordering::Relaxed)
@@ -128,23 +128,19 @@ extern "C" fn before() {
     }
 }
 
-/// The handler that is called last. If it is the first of the two that is called, the fork began before the second
-/// registration.
+/// The handler that was registered first, and so is called last. If [`before`] was not called, the fork began before the
+/// second registration.
 extern "C" fn last_before() {
     let this = thread_number();
     if OWNER.load(Ordering::Relaxed) == this {
         return before();
     }
-    match Held::in_time(this) {
-        Some(held) => mem::forget(held),
-        // Another thread that forks in the same moment waits.
-        None if IMPATIENT
-            .compare_exchange(0, this_thread(), Ordering::Relaxed, Ordering::Relaxed)
-            .is_err() =>
-        {
-            before()
-        }
-        None => {}
+    if let Some(held) = Held::in_time(this) {
+        return mem::forget(held);
+    }
+    // Only one thread at a time forks without the lock.
+    if IMPATIENT.compare_exchange(0, this_thread(), Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        before();
     }
 }
 
@@ -163,6 +159,7 @@ extern "C" fn after_in_child() {
     if IMPATIENT.swap(0, Ordering::Relaxed) == this_thread() {
         IS_DIVIDED.store(true, Ordering::Relaxed);
         OWNER.store(0, Ordering::Relaxed);
+        DEPTH.store(0, Ordering::Relaxed);
         // SAFETY: the child has no other thread, and its parent's owner of the lock never unlocks it here.
         unsafe { LOCK.0.get().write(libc::PTHREAD_MUTEX_INITIALIZER) };
         return;
