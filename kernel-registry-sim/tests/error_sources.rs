@@ -1,7 +1,9 @@
 //! Tests that errors have their causes as `source`, and that no text in a chain of causes repeats another.
 
 use std::error::Error;
+use std::fmt;
 
+use kernel_registry::cudarc::driver::{CudaContext, DriverError, sys::CUresult};
 use kernel_registry::{
     DriverUnavailable, LaunchError, LoadError, MainError, RecheckError, RegistryError, WarmError,
 };
@@ -72,5 +74,55 @@ fn every_cause_is_said_once() -> Result<(), Box<dyn Error>> {
     // The text that `main` prints contains all causes.
     let printed = format!("{:?}", MainError::from(no_device));
     assert!(from_driver.iter().all(|words| printed.contains(words)), "{printed}");
+    Ok(())
+}
+
+/// An error of a program, whose cause is cudarc's.
+#[derive(Debug)]
+struct NoSum(DriverError);
+
+impl fmt::Display for NoSum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the sum was not computed")
+    }
+}
+
+impl Error for NoSum {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+#[test]
+fn an_error_of_cudarc_is_a_sentence_with_a_remedy() -> Result<(), Box<dyn Error>> {
+    Config::default().install()?;
+    let printed = |error: DriverError| format!("{:?}", MainError::from(error));
+    let no_device = CudaContext::new(99).expect_err("there is no such device");
+    assert_eq!(
+        printed(no_device),
+        "the driver returned CUDA_ERROR_INVALID_DEVICE (101): invalid device ordinal; no device has this number; devices are \
+         counted from 0, `nvidia-smi` lists them, and `CUDA_VISIBLE_DEVICES` may hide some"
+    );
+    let remedies = [
+        (
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+            "(2): out of memory; the device has too little memory; `nvidia-smi`",
+        ),
+        (CUresult::CUDA_ERROR_NO_DEVICE, "; make sure that `nvidia-smi` shows a device"),
+        (CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, "; this error is sticky (a kernel used an illegal address): "),
+        (CUresult::CUDA_ERROR_NOT_PERMITTED, "; if an audit has refused the call, "),
+    ];
+    for (result, remedy) in remedies {
+        let said = printed(DriverError(result));
+        assert!(said.starts_with(&format!("the driver returned {result:?} ({})", result as u32)), "{said}");
+        assert!(said.contains(remedy), "{said}");
+    }
+    let said = printed(DriverError(CUresult::CUDA_ERROR_INVALID_VALUE));
+    assert_eq!(said, "the driver returned CUDA_ERROR_INVALID_VALUE (1): invalid argument");
+    let said = format!("{:?}", MainError::from(NoSum(DriverError(CUresult::CUDA_ERROR_INVALID_VALUE))));
+    assert_eq!(
+        said,
+        format!("the sum was not computed: {}", printed(DriverError(CUresult::CUDA_ERROR_INVALID_VALUE)))
+    );
     Ok(())
 }

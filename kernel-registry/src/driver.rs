@@ -21,6 +21,7 @@ pub(crate) use call::*;
 pub use call::{Current, Function};
 pub(crate) use context::architecture;
 pub use context::{ContextId, Pushed, bind};
+pub(crate) use error::OfCudarc;
 pub use error::call;
 pub use error::{DriverCallError, DriverUnavailable};
 pub(crate) use launch::launch;

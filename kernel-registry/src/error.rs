@@ -6,6 +6,7 @@ use std::fmt;
 use kernel_registry_format::Printable;
 
 use crate::copies::{OtherCopy, REMEDY, VERSION};
+use crate::driver::OfCudarc;
 use crate::place::Place;
 use crate::records;
 
@@ -61,7 +62,8 @@ pub enum RegistryError {
 }
 
 /// Any error, for `main` to return. Rust prints the error that `main` returns with `Debug`. Here, `Debug` writes the error's text,
-/// followed by the texts of its sources.
+/// followed by the texts of its sources. Of an error of cudarc, which has no text of its own, it writes code, name, the driver's
+/// text and the remedy.
 ///
 /// ```no_run
 /// fn main() -> Result<(), kernel_registry::MainError> {
@@ -85,17 +87,20 @@ impl fmt::Debug for MainError {
 }
 
 /// An error, written in one line with the texts of its sources.
-pub(crate) struct WithCauses<'a>(pub(crate) &'a (dyn Error + 'a));
+pub(crate) struct WithCauses<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for WithCauses<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut source = self.0.source();
-        while let Some(cause) = source {
-            write!(f, ": {cause}")?;
-            source = cause.source();
+        let mut error = self.0;
+        loop {
+            match error.downcast_ref() {
+                Some(of_cudarc) => write!(f, "{}", OfCudarc(of_cudarc))?,
+                None => write!(f, "{error}")?,
+            }
+            let Some(cause) = error.source() else { return Ok(()) };
+            f.write_str(": ")?;
+            error = cause;
         }
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::ffi::{CStr, c_char};
 use std::fmt;
 
-use cudarc::driver::sys;
+use cudarc::driver::{DriverError, sys};
 use kernel_registry_cuda::sticky;
 
 use super::version::CudaVersion;
@@ -60,6 +60,26 @@ impl DriverCallError {
     pub(crate) fn is(&self, result: sys::CUresult) -> bool {
         self.code == result as u32
     }
+
+    /// Writes what follows from the code, whichever call returned it.
+    fn write_consequence(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(reason) = sticky::reason(self.code) {
+            // After a sticky error NVIDIA's driver does not create new contexts either, on any device.
+            write!(
+                f,
+                "; this error is sticky ({reason}): every later call of this process fails, in every context; \
+                 start the process anew"
+            )?;
+        }
+        // Not only an audit returns this code: NVIDIA's driver does, too, for example to calls from a host function in a stream.
+        if self.is(sys::CUresult::CUDA_ERROR_NOT_PERMITTED) {
+            f.write_str(
+                "; if an audit has refused the call, because the program was sealed (`Warm::seal`), has said that it is ready, \
+                 or has a resident kernel, the standard error output says why, and what prevents it",
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// Returns the driver's name or description of a result. The text is static, because the driver is never unloaded.
@@ -80,26 +100,43 @@ fn describe(
 impl fmt::Display for DriverCallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} returned {}: {}", self.call, self.name, self.description)?;
-        if let Some(reason) = sticky::reason(self.code) {
-            // After a sticky error NVIDIA's driver does not create new contexts either, on any device.
-            write!(
-                f,
-                "; this error is sticky ({reason}): every later call of this process fails, in every context; \
-                 start the process anew"
-            )?;
-        }
-        // Not only an audit returns this code: NVIDIA's driver does, too, for example to calls from a host function in a stream.
-        if self.is(sys::CUresult::CUDA_ERROR_NOT_PERMITTED) {
-            f.write_str(
-                "; if an audit has refused the call, because the program was sealed (`Warm::seal`), has said that it is ready, \
-                 or has a resident kernel, the standard error output says why, and what prevents it",
-            )?;
-        }
-        Ok(())
+        self.write_consequence(f)
     }
 }
 
 impl Error for DriverCallError {}
+
+/// An error of cudarc, written as a sentence. cudarc's own text is that of `Debug`, and it does not say which call failed.
+pub(crate) struct OfCudarc<'a>(pub(crate) &'a DriverError);
+
+impl fmt::Display for OfCudarc<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OfCudarc(DriverError(result)) = *self;
+        // Without the driver's library, asking it for the text would panic.
+        if !kernel_registry_cudarc::has_driver() {
+            return write!(f, "the driver returned {result:?} ({})", *result as u32);
+        }
+        let error = DriverCallError::new("the driver", *result);
+        write!(f, "{} returned {} ({}): {}", error.call, error.name, error.code, error.description)?;
+        error.write_consequence(f)?;
+        match *result {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => write!(f, "; {DEVICE_FULL}"),
+            sys::CUresult::CUDA_ERROR_INVALID_DEVICE => write!(f, "; {NO_SUCH_DEVICE}"),
+            sys::CUresult::CUDA_ERROR_NO_DEVICE => write!(f, "; {DEVICE_HIDDEN}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+// Remedies for codes that most calls return for one reason.
+const DEVICE_FULL: &str = "the device has too little memory; `nvidia-smi` shows whether another process has it: end that process, or \
+    choose another device";
+
+const NO_SUCH_DEVICE: &str = "no device has this number; devices are counted from 0, `nvidia-smi` lists them, and \
+    `CUDA_VISIBLE_DEVICES` may hide some";
+
+const DEVICE_HIDDEN: &str =
+    "make sure that `nvidia-smi` shows a device, and that `CUDA_VISIBLE_DEVICES` does not hide it";
 
 /// Why there is no usable driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,30 +192,20 @@ impl fmt::Display for DriverUnavailable {
             {
                 write!(f, "{}: the host has too little memory for the driver; ask for less, or free some", error.in_short())
             }
-            DriverUnavailable::Failed(error) if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => write!(
-                f,
-                "{}: the device has too little memory; `nvidia-smi` shows whether another process has it: end that process, or choose \
-                 another device",
-                error.in_short()
-            ),
+            DriverUnavailable::Failed(error) if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
+                write!(f, "{}: {DEVICE_FULL}", error.in_short())
+            }
             DriverUnavailable::Failed(error)
                 if error.is(sys::CUresult::CUDA_ERROR_INVALID_DEVICE) && error.call != "cuInit" =>
             {
-                write!(
-                    f,
-                    "{}: no device has this number; devices are counted from 0, `nvidia-smi` lists them, and \
-                     `CUDA_VISIBLE_DEVICES` may hide some",
-                    error.in_short()
-                )
+                write!(f, "{}: {NO_SUCH_DEVICE}", error.in_short())
             }
             DriverUnavailable::Failed(error) if error.is_sticky() => {
                 write!(f, "{}: the driver does not work in this process any more", error.in_short())
             }
-            DriverUnavailable::Failed(error) => write!(
-                f,
-                "{}: the driver does not work; make sure that `nvidia-smi` shows a device, and that `CUDA_VISIBLE_DEVICES` does not hide it",
-                error.in_short()
-            ),
+            DriverUnavailable::Failed(error) => {
+                write!(f, "{}: the driver does not work; {DEVICE_HIDDEN}", error.in_short())
+            }
         }
     }
 }
