@@ -44,7 +44,7 @@ use crate::KernelInfo;
 use crate::contexts::{KnownContext, Late, LateLoad, Policy, Turn};
 use crate::driver::{ContextId, Current, Driver};
 use crate::sections::{self, Family};
-use crate::watch::{self, Activity, NoResult, Overdue, TIMEOUT, Timeouts};
+use crate::watch::{self, Activity, LEAST_TIMEOUT, NoResult, Overdue, TIMEOUT, Timeouts};
 use work::{Job, Sizes};
 
 pub use error::{FrozenLimit, WarmError};
@@ -279,12 +279,13 @@ impl<'a> Warmup<'a> {
     }
 
     /// Sets how long one driver call may wait for the device before the warm-up fails with [`WarmError::TimedOut`]. The default
-    /// is 30 seconds. Compiling and `#[warmup]` functions do not count.
+    /// is 30 seconds, and the least 100 ms, because a call may take as long while the device is free. Compiling and `#[warmup]`
+    /// functions do not count. Late loads in the context and [`Warm::recheck`] wait no longer, either.
     ///
     /// While another warm-up runs in the same context, this warm-up waits. It fails when a driver call of the other warm-up has
     /// lasted for this timeout, counted from the beginning of that call.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.policy.timeout = Some(timeout);
+        self.policy.timeout = Some(timeout.max(LEAST_TIMEOUT));
         self
     }
 

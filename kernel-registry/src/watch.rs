@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Instant;
 
 use activity::Kind;
-pub(crate) use activity::{Activity, Overdue, TIMEOUT, Timeouts};
+pub(crate) use activity::{Activity, LEAST_TIMEOUT, Overdue, TIMEOUT, Timeouts};
 pub(crate) use turns::Turns;
 
 /// The handle by which the separate thread announces its calls and sends events. Clones share its state.
@@ -33,6 +33,11 @@ impl<E> Watch<E> {
     /// Announces a call that may have to wait for the device.
     pub(crate) fn call(&self, call: &'static str, about: &'static str) {
         self.activity.set(call, about, Kind::Waiting);
+    }
+
+    /// Announces work without a driver call, which is never overdue.
+    pub(crate) fn computes(&self) {
+        self.activity.set("", "", Kind::Computing);
     }
 
     /// Announces a call of the driver's compiler.

@@ -4,11 +4,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel_registry::{WarmError, Warmup, warm_all};
+use kernel_registry::{RecheckError, WarmError, Warmup, warm_all};
 use kernel_registry_sim::{Config, Fault};
 
 use super::resident::Resident;
-use super::{Outcome, alone, child, hooks};
+use super::{Outcome, alone, child, hooks, only_touch};
 
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -46,6 +46,44 @@ fn waiting_for_a_warm_up_that_is_stuck_ends_at_once() -> Outcome {
     );
     resident.stop()?;
     warm_all(&alone.context)?;
+    Ok(())
+}
+
+/// A driver call takes its time, also where the device is free.
+#[test]
+fn a_timeout_of_zero_does_not_make_the_device_busy() -> Outcome {
+    let alone = alone()?;
+    let slow = Fault::delays("cuCtxGetLimit", Duration::from_millis(20)).inject()?;
+    let warm = only_touch().timeout(Duration::ZERO).warm(&alone.context)?;
+    warm.recheck()?;
+    assert!(slow.hits() > 1);
+    drop(slow);
+
+    let resident = Resident::start(&alone.context)?;
+    let error = Warmup::new().timeout(Duration::ZERO).warm(&alone.context).expect_err("a kernel is resident");
+    assert!(error.to_string().contains("has waited for 0.1 s: the device is busy"), "{error}");
+    resident.stop()?;
+    Ok(())
+}
+
+/// The lock of a warm-up is no driver call that waits for the device.
+#[test]
+fn a_recheck_beside_a_warm_up_names_the_warm_up() {
+    child::run("turns::beside", &[]);
+}
+
+#[test]
+#[ignore = "run by the test above, in a process that has compiled nothing"]
+fn beside() -> Outcome {
+    let alone = alone()?;
+    let warm = only_touch().timeout(Duration::ZERO).warm(&alone.context)?;
+    let _slow = Fault::delays("cuLibraryLoadData", Duration::from_millis(600)).inject()?;
+    thread::scope(|scope| {
+        let other = scope.spawn(|| warm_all(&alone.context).map(drop));
+        thread::sleep(Duration::from_millis(200));
+        assert_eq!(warm.recheck(), Err(RecheckError::Warming));
+        assert!(other.join().expect("no panic").is_ok());
+    });
     Ok(())
 }
 

@@ -77,7 +77,9 @@ pub(super) fn recheck(
         watch.call("cuCtxGetLimit", "");
         current.stack_limit()?;
         let known = KnownContext::find(id).ok_or(RecheckError::Reset)?;
+        watch.computes();
         let loaded = known.lock_within(MOMENT).ok_or(RecheckError::Warming)?;
+        watch.call("cuCtxGetLimit", "");
         check(&current, &loaded, &kernels)
     };
     watch::watched(Activity::new(|| {}), &timeouts, |()| {}, ask).unwrap_or_else(|error| match error {

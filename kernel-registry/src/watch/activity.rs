@@ -10,6 +10,10 @@ use crate::lock::lock;
 /// How long a driver call may wait for the device by default.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a driver call may take while the device is free, also on a host with much to do. After less time, nobody can say that
+/// a call waits for the device.
+pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// How long each kind of call may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
