@@ -18,16 +18,36 @@ pub const RELOCATABLE_SECTION: &str = "__nv_relfatbin";
 /// Reads all containers of these sections as one image, on all cores. Containers that cannot be read are among the image's unread
 /// variants. Containers after a container with a damaged length are not found.
 pub fn read_linked(sections: &[&[u8]]) -> Image {
-    let mut damaged = Vec::new();
-    let containers: Vec<&[u8]> =
-        sections.iter().flat_map(|section| containers(section, &mut damaged)).collect();
+    let mut all = Image::new(ImageKind::Fatbin, Vec::new());
+    for (_, image) in read_each(sections) {
+        match image {
+            Ok(image) => {
+                all.variants.extend(image.variants);
+                all.unread.extend(image.unread);
+            }
+            Err(error) => all.unread.push(Unread { sm: 0, error }),
+        }
+    }
+    all
+}
+
+/// Reads each container of these sections, on all cores. Returns the containers with their images, in their order. What is behind a
+/// container with a damaged length is one container that cannot be read.
+pub fn read_each<'a>(sections: &[&'a [u8]]) -> Vec<(&'a [u8], Result<Image, Error>)> {
+    let containers: Vec<_> = sections.iter().flat_map(|section| containers(section)).collect();
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some((number, container)) = {
             let number = next.fetch_add(1, Ordering::Relaxed);
             containers.get(number).map(|container| (number, container))
         } {
-            let image = read(container);
+            let image = match container {
+                Ok(bytes) => (*bytes, read(bytes)),
+                Err(rest) => {
+                    let why = "there is something else behind one".to_owned();
+                    (*rest, Err(Error::malformed("a section of fatbins", why)))
+                }
+            };
             results.lock().unwrap_or_else(PoisonError::into_inner).push((number, image));
         }
     };
@@ -40,32 +60,20 @@ pub fn read_linked(sections: &[&[u8]]) -> Image {
     });
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.sort_by_key(|(number, _)| *number);
-    let mut all = Image { unread: damaged, ..Image::new(ImageKind::Fatbin, Vec::new()) };
-    for (_, image) in results {
-        match image {
-            Ok(image) => {
-                all.variants.extend(image.variants);
-                all.unread.extend(image.unread);
-            }
-            Err(error) => all.unread.push(Unread { sm: 0, error }),
-        }
-    }
-    all
+    results.into_iter().map(|(_, read)| read).collect()
 }
 
-/// Splits a section into its containers.
-fn containers<'a>(section: &'a [u8], damaged: &mut Vec<Unread>) -> Vec<&'a [u8]> {
+/// Splits a section into its containers, and what is behind them and is none.
+fn containers(section: &[u8]) -> Vec<Result<&[u8], &[u8]>> {
     let (mut found, mut rest) = (Vec::new(), section);
     while let Some(start) = rest.iter().position(|byte| *byte != 0) {
         rest = &rest[start..];
         let Some((container, behind)) = container_len(rest).and_then(|length| rest.split_at_checked(length))
         else {
-            let error =
-                Error::malformed("a section of fatbins", "there is something else behind one".to_owned());
-            damaged.push(Unread { sm: 0, error });
+            found.push(Err(rest));
             break;
         };
-        found.push(container);
+        found.push(Ok(container));
         rest = behind;
     }
     found

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use kernel_registry_format::section::version;
 use object::{Object, ObjectSection};
 use serde_json::Value;
 use tests::guide::page;
@@ -77,10 +78,15 @@ fn the_command_lists_linked_kernels_and_says_whether_they_are_warmed() {
 
 /// Copies the executable, and changes it as if the linker had got no options.
 fn not_handed_over(program: &Path) -> PathBuf {
+    marked(program, b"Kernel-registry linked v1 program")
+}
+
+/// Copies the executable, and replaces the mark of `linked()`.
+fn marked(program: &Path, new: &[u8; 33]) -> PathBuf {
     let mut bytes = fs::read(program).unwrap();
     let mark = b"kernel-registry linked v1 program";
     while let Some(at) = bytes.windows(mark.len()).position(|window| window == mark) {
-        bytes[at] = b'K';
+        bytes[at..][..mark.len()].copy_from_slice(new);
     }
     file("without", &bytes)
 }
@@ -158,13 +164,62 @@ fn the_json_is_as_documented() {
 fn only_fatbins() -> PathBuf {
     let bytes = fs::read(program()).unwrap();
     let elf = object::File::parse(&*bytes).unwrap();
-    let section = elf.section_by_name(".nv_fatbin").unwrap();
-    let assembly = ".section .nv_fatbin,\"a\"\n.balign 8\n.incbin \"fatbins\"\n";
-    let source = file("fatbins.s", assembly.as_bytes());
+    object_of(&[(".nv_fatbin", elf.section_by_name(".nv_fatbin").unwrap().data().unwrap())])
+}
+
+/// Writes an object file with these sections.
+fn object_of(sections: &[(&str, &[u8])]) -> PathBuf {
+    let source = |(number, (name, _)): (usize, &(&str, _))| {
+        format!(".section {name},\"a\"\n.balign 8\n.incbin \"{number}\"\n")
+    };
+    let source = file("object.s", sections.iter().enumerate().map(source).collect::<String>().as_bytes());
     let folder = source.parent().unwrap();
-    fs::write(folder.join("fatbins"), section.data().unwrap()).unwrap();
-    lines(Command::new("cc").current_dir(folder).args(["-c", "fatbins.s", "-o", "fatbins.o"]));
-    folder.join("fatbins.o")
+    for (number, (_, bytes)) in sections.iter().enumerate() {
+        fs::write(folder.join(number.to_string()), bytes).unwrap();
+    }
+    lines(Command::new("cc").current_dir(folder).args(["-c", "object.s", "-o", "object.o"]));
+    folder.join("object.o")
+}
+
+#[test]
+fn linked_kernels_that_the_driver_compiles_are_found() {
+    let check = |file: &Path, archs: &[&str]| {
+        let archs = archs.iter().flat_map(|arch| ["--arch", arch]);
+        let args: Vec<_> = ["check", "--deny", "jit"].into_iter().chain(archs).collect();
+        cargo_kernels(args.into_iter().map(OsStr::new).chain([file.as_os_str()]))
+    };
+    let said = |kernels: &str, devices: &str, then: &str| {
+        format!("jit: nvcc linked {kernels} without machine code for {devices}, so {then}: ")
+    };
+    let compiles = "the driver compiles PTX";
+    let denied = |file: &Path, archs: &[&str], expected: &str| {
+        let output = check(file, archs);
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(printed.contains(expected), "{archs:?}: {printed}");
+        assert!(printed.contains("1 compiled by the driver"), "{printed}");
+        assert_eq!(output.status.code(), Some(10), "{printed}");
+    };
+    let passes = |file: &Path, archs: &[&str]| {
+        let output = check(file, archs);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && !printed.contains("jit:"), "{archs:?}: {printed}");
+    };
+
+    // The fixture has PTX of sm_75 only, which an sm_70 cannot take.
+    let program = example("linked_only", "");
+    denied(&program, &[], &said("3 kernels", "any GPU", compiles));
+    denied(&program, &["sm_90"], &said("3 kernels", "sm_90", compiles));
+    denied(&program, &["sm_70"], &said("3 kernels", "sm_70", "none runs there"));
+
+    // A fatbin of nvcc's, with PTX of sm_75 and with code for sm_75 and sm_90a, beside the records of the fixture.
+    let bytes = fs::read(&program).unwrap();
+    let elf = object::File::parse(&*bytes).unwrap();
+    let records = elf.sections().find(|part| part.name().ok().and_then(version).is_some()).unwrap();
+    let fatbin = fs::read("fixtures/checked/images/reduce.fatbin").unwrap();
+    let real = object_of(&[(records.name().unwrap(), records.data().unwrap()), (".nv_fatbin", &fatbin)]);
+    passes(&real, &[]);
+    passes(&real, &["sm_75", "sm_90"]);
+    denied(&real, &["sm_90", "sm_80"], &said("3 kernels", "sm_80", compiles));
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Compares declarations with images, and collects where they disagree.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use kernel_registry_command::bake::Entry;
+use kernel_registry_command::many;
 use kernel_registry_format::KernelRecord;
 use kernel_registry_image::comparison::About;
+use kernel_registry_image::linked::read_each;
 use kernel_registry_image::readable;
-use kernel_registry_image::{FindError, Image, Target};
+use kernel_registry_image::{FindError, Image, Target, VariantKind};
 
 use crate::alone::Alone;
 use crate::binary::Contents;
@@ -160,7 +162,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Adds the declared images of a binary that drivers compile, on these architectures or on all.
+    /// Adds the images of a binary that drivers compile, on these architectures or on all.
     pub(super) fn add_compiled(&mut self, binary: &Contents<'_>, entries: &[Entry], archs: &[Target]) {
         for image in PtxImage::declared(binary) {
             let baked = image.baked(entries);
@@ -178,6 +180,50 @@ impl<'a> Report<'a> {
                 "`{file}` has no machine code for {devices}, so the driver compiles it: run `cargo kernels bake`, or embed machine code"
             );
             self.add(FindingKind::Jit, Subject::Image, &[file], message);
+        }
+        self.add_compiled_linked(binary, archs);
+    }
+
+    /// Adds the kernels that nvcc linked and drivers compile. Kernels that run on none of the architectures are meant for others, unless
+    /// that holds for all.
+    fn add_compiled_linked(&mut self, binary: &Contents<'_>, archs: &[Target]) {
+        let images = read_each(&binary.linked.sections).into_iter().filter_map(|(_, image)| image.ok());
+        let images: Vec<_> = images.filter(|image| !image.variants.is_empty()).collect();
+        let mut compiled = BTreeMap::<String, BTreeSet<&str>>::new();
+        for image in &images {
+            let is_compiled = |arch: &&Target| {
+                let mut fitting =
+                    image.variants.iter().filter(|variant| variant.runs_on(arch.capability())).peekable();
+                fitting.peek().is_some() && fitting.all(|variant| variant.kind != VariantKind::Cubin)
+            };
+            let without: Vec<_> = archs.iter().filter(is_compiled).map(Target::to_string).collect();
+            let devices = match archs {
+                [] if image.variants.iter().all(|variant| variant.kind != VariantKind::Cubin) => {
+                    "any GPU".to_owned()
+                }
+                _ if without.is_empty() => continue,
+                _ => without.join(", "),
+            };
+            compiled.entry(devices).or_default().extend(symbols(image));
+        }
+        let file = binary.path.display().to_string();
+        let mut add = |count, devices: &str, then: &str| {
+            let message = format!(
+                "nvcc linked {} without machine code for {devices}, so {then}: add code for your GPUs to nvcc's options, such as \
+                 `-gencode arch=compute_90,code=sm_90`",
+                many(count, "kernel")
+            );
+            self.add(FindingKind::Jit, Subject::Image, &[&file], message);
+        };
+        for (devices, kernels) in compiled {
+            add(kernels.len(), &devices, "the driver compiles PTX");
+        }
+        let kernels: BTreeSet<_> = images.iter().flat_map(symbols).collect();
+        let variants = images.iter().flat_map(|image| &image.variants);
+        for arch in archs.iter().filter(|_| !images.is_empty()) {
+            if !variants.clone().any(|variant| variant.runs_on(arch.capability())) {
+                add(kernels.len(), &arch.to_string(), "none runs there");
+            }
         }
     }
 
@@ -280,4 +326,9 @@ impl<'a> Report<'a> {
             }
         }
     }
+}
+
+/// Returns the symbols of an image's kernels, once for each variant that has the kernel.
+fn symbols(image: &Image) -> impl Iterator<Item = &str> {
+    image.variants.iter().flat_map(|variant| &variant.entries).map(|entry| &*entry.symbol)
 }
