@@ -95,8 +95,9 @@ pub(crate) fn sentence(count: usize, handed_over: HandedOver) -> String {
     match handed_over {
         HandedOver::All => format!("{kernels} that nvcc linked, which `warm_all` warms"),
         HandedOver::OfArchives => format!(
-            "{kernels} that nvcc linked, of which `warm_all` warms those of libraries that call `kernel_registry_build::linked_archive`: \
-             `kernel_registry_build::linked()` in the program's build script adds the others"
+            "{kernels} that nvcc linked: `warm_all` warms those of libraries that call `kernel_registry_build::linked_archive`, and the \
+             file does not tell whether there are others; call `kernel_registry_build::linked()` in the program's build script, too, \
+             which hands over all kernels, each once"
         ),
         HandedOver::None => format!(
             "{kernels} that nvcc linked, which no `warm_all` warms: call `kernel_registry_build::linked()` in the program's build script"

@@ -24,7 +24,8 @@ use crate::{Error, Result};
 /// It tells the linker of the package's binaries, tests, examples and C libraries to send nvcc's registrations through kernel-registry
 /// (`--wrap`). Call it in the build script of the package that is linked: it covers the kernels of all dependencies. A library hands over
 /// its own kernels by [`linked_archive`]. If a program uses both, each kernel is still registered once. In the build script of a library
-/// `linked` reaches no program that depends on the library, and prints a warning.
+/// `linked` reaches no program that depends on the library. It prints a warning if the library's package has no program of its own; if it
+/// has one, `linked` cannot know for whom the package is built.
 ///
 /// The program has to use kernel-registry, and the feature `linked` gives the kernels their C++ names. Targets that do not use
 /// kernel-registry, such as the tests of the package's library, link and run as before.

@@ -91,6 +91,19 @@ fn marked(program: &Path, new: &[u8; 33]) -> PathBuf {
     file("without", &bytes)
 }
 
+#[test]
+fn kernels_of_archives_alone_need_a_line_in_the_program() {
+    let program = marked(&example("linked_only", ""), b"kernel-registry linked v1 archive");
+    let args = ["check", "--deny", "unwarmed"].map(OsStr::new);
+    let output = cargo_kernels(args.iter().chain([&program.as_os_str()]));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(10), "{printed}");
+    let said = "unwarmed: 3 kernels that nvcc linked: `warm_all` warms those of libraries that call \
+        `kernel_registry_build::linked_archive`, and the file does not tell whether there are others; call \
+        `kernel_registry_build::linked()` in the program's build script, too, ";
+    assert!(printed.starts_with(said), "{printed}");
+}
+
 /// Builds an example of the fixture's package.
 fn example(name: &str, flags: &str) -> PathBuf {
     Build { args: &["--example", name], flags }.executable("nvcc-linked")
