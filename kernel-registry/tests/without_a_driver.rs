@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use kernel_registry::cudarc::driver::{self, CudaSlice, CudaStream, CudaView, CudaViewMut, sys};
+use kernel_registry::cudarc::driver::{self, CudaSlice, CudaStream, CudaView, CudaViewMut, DriverError, sys};
 use kernel_registry::{
-    DeviceAddress, DriverUnavailable, Kernel, LaunchConfig, LaunchError, PointerTo, PointerToMut, gpu_kernel,
+    DeviceAddress, DriverUnavailable, Kernel, LaunchConfig, LaunchError, MainError, PointerTo, PointerToMut,
+    gpu_kernel,
 };
 
 /// y = a*x + y
@@ -99,6 +100,15 @@ fn a_missing_driver_is_an_error_and_no_panic() {
         Err(DriverUnavailable::Failed(_) | DriverUnavailable::TooOld { .. }) | Ok(_) => assert!(is_there),
         Err(error) => panic!("{error}"),
     }
+}
+
+/// The driver has the texts of its errors, and cudarc panics when it asks a driver that is missing.
+#[test]
+#[cfg_attr(miri, ignore = "Miri opens no libraries")]
+fn an_error_of_cudarc_is_printed_without_a_driver() {
+    let error = DriverError(sys::CUresult::CUDA_ERROR_INVALID_VALUE);
+    let printed = format!("{:?}", MainError::from(error));
+    assert!(printed.starts_with("the driver returned CUDA_ERROR_INVALID_VALUE (1)"), "{printed}");
 }
 
 #[cfg(feature = "adopt")]
