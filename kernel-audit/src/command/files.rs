@@ -12,15 +12,17 @@ use super::failure::Failure;
 use super::preload;
 use super::process::Audit;
 use super::program::trust::followed;
+use super::replace::{Format, replace, replaceable};
 use super::report::{html, json, trace};
 use crate::preload::Preload;
 
 impl Reports {
     /// Fails if a report cannot be written. The check comes before a program runs, which can take hours.
     pub(crate) fn can_be_written(&self) -> Result<(), Failure> {
-        let files = [&self.json, &self.html, &self.trace].into_iter().flatten();
-        for path in files.filter(|path| !is_output(path)) {
-            can_be_written(path)?;
+        let files = [(&self.json, Format::Json), (&self.html, Format::Page), (&self.trace, Format::Timeline)];
+        let files = files.into_iter().filter_map(|(path, format)| Some((path.as_deref()?, format)));
+        for (path, format) in files.filter(|(path, _)| !is_output(path)) {
+            can_be_written(path, format)?;
         }
         self.record.as_deref().map_or(Ok(()), preload::can_be_recorded)
     }
@@ -37,7 +39,7 @@ impl Reports {
         }
         match self.json.as_deref() {
             Some(path) if is_output(path) => terminal::print(|out| write!(out, "{}", json::text(audit)))?,
-            path => write_file(path, || json::text(audit))?,
+            path => write_file(path, Format::Json, || json::text(audit))?,
         }
         match &self.record {
             Some(file) if audit.processes.is_empty() && !merges_preloads => {
@@ -46,8 +48,8 @@ impl Reports {
             Some(file) => preload::record(file, audit, earlier)?,
             None => {}
         }
-        write_file(self.html.as_deref(), || html::page(audit))?;
-        write_file(self.trace.as_deref(), || trace::text(audit))
+        write_file(self.html.as_deref(), Format::Page, || html::page(audit))?;
+        write_file(self.trace.as_deref(), Format::Timeline, || trace::text(audit))
     }
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn is_output(path: &Path) -> bool {
 }
 
 /// Fails if a file cannot be written. Creates no file.
-fn can_be_written(path: &Path) -> Result<(), Failure> {
+fn can_be_written(path: &Path, format: Format) -> Result<(), Failure> {
     let opens = || match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             tempfile::tempfile_in(std::path::absolute(path)?.parent().unwrap_or(path)).map(drop)
@@ -65,12 +67,31 @@ fn can_be_written(path: &Path) -> Result<(), Failure> {
         Err(error) => Err(error),
         // A pipe is not opened: that waits for its reader, and the reader would then see the end of the pipe.
         Ok(its) if its.file_type().is_fifo() => Ok(()),
-        Ok(_) => OpenOptions::new().append(true).open(path).map(drop),
+        Ok(_) => {
+            if is_replaced(path) {
+                replaceable(path, format)?;
+            }
+            OpenOptions::new().append(true).open(path).map(drop)
+        }
     };
     followed(path).and_then(|_| opens()).map_err(Failure::not_written(path))
 }
 
-fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+fn write_file(path: Option<&Path>, format: Format, text: impl FnOnce() -> String) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    followed(path).and_then(|_| fs::write(path, text())).map_err(Failure::not_written(path))
+    let written = || match is_replaced(path) {
+        true => replace(path, format, &text()),
+        false => {
+            followed(path)?;
+            OpenOptions::new().append(true).open(path)?.write_all(text().as_bytes())
+        }
+    };
+    written().map_err(Failure::not_written(path))
+}
+
+/// Returns whether a new file takes this place. Devices and pipes stay, and so do files that the program writes to as its output.
+fn is_replaced(path: &Path) -> bool {
+    const OUTPUTS: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
+    let is_output = OUTPUTS.iter().any(|output| path.starts_with(output));
+    !is_output && fs::metadata(path).map_or(true, |its| its.is_file())
 }

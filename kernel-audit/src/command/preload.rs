@@ -5,25 +5,25 @@ mod compiled;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::fs::{self, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::fs;
+use std::io::ErrorKind;
 use std::iter;
 use std::mem;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use kernel_registry_command::{many, terminal};
 use kernel_registry_cuda::rules;
 use kernel_registry_format::Needs;
 use kernel_registry_image::{newest_variant, read as read_image, readable};
-use tempfile::{Builder, NamedTempFile};
 
 use crate::command::failure::Failure;
 use crate::command::process::{Audit, Process, is_finding};
 use crate::command::program::trust::{absolute, followed};
+use crate::command::replace::{Format, replace, replaceable, successor};
 use crate::command::report::words::{Time, paragraph, short, subject};
 use crate::kept::file_name;
-use crate::preload::{BEGIN, Digest, How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
+use crate::preload::{Digest, How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
 use crate::record::{BAKED, Event, Kind, PTX, open_plain};
 
 /// Reads a preload. Finds the copies of images also if they were moved together with the preload.
@@ -45,7 +45,10 @@ pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
 
 /// Fails if a preload cannot be written. The check comes before the program runs, which can take hours.
 pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
-    successor(file).map(drop).map_err(Failure::not_written(file))
+    replaceable(file, Format::Preload)
+        .and_then(|path| successor(&path))
+        .map(drop)
+        .map_err(Failure::not_written(file))
 }
 
 /// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images go to the folder
@@ -70,7 +73,8 @@ pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result
     preload.merge(earlier);
 
     let before = read(file).unwrap_or_default();
-    replace(file, &format!("{preload}{}", comments(audit, &others))).map_err(Failure::not_written(file))?;
+    let text = format!("{preload}{}", comments(audit, &others));
+    replace(file, Format::Preload, &text).map_err(Failure::not_written(file))?;
     let (kernels, images) = (many(preload.kernels(), "kernel"), many(preload.images.len(), "image"));
     let compiled = match preload.compiled.len() {
         0 => String::new(),
@@ -104,31 +108,6 @@ pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result
     // `remove_dir` removes only an empty folder.
     let _ = fs::remove_dir(&folder);
     Ok(())
-}
-
-/// Writes a file in one piece: the new file replaces the old file once the new file is whole.
-fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let (path, mut new) = successor(file)?;
-    new.write_all(text.as_bytes())?;
-    new.persist(path)?;
-    Ok(())
-}
-
-/// Creates a new file in the folder of `file`. The new file is deleted unless it replaces `file`. If `file` is a link,
-/// the new file replaces the file that the link leads to.
-fn successor(file: &Path) -> io::Result<(PathBuf, NamedTempFile)> {
-    let path = followed(file)?;
-    if path.exists() {
-        let (file, _) = open_plain(&path)?;
-        let mut begin = Vec::new();
-        file.take(BEGIN.len() as u64).read_to_end(&mut begin)?;
-        if !begin.is_empty() && begin != BEGIN.as_bytes() {
-            return Err(io::Error::other("it holds something else than a preload: name another file"));
-        }
-    }
-    let permissions = Permissions::from_mode(0o666);
-    let new = Builder::new().permissions(permissions).tempfile_in(path.parent().unwrap_or(&path))?;
-    Ok((path, new))
 }
 
 /// Keeps the copy of an image in `folder`. The copy is at its path, or in one of the folders `copies`.

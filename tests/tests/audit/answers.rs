@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use tests::{cargo_kernels_command, fails, scratch_folder};
 
@@ -73,17 +73,86 @@ fn merge_without_an_output_file_is_refused() {
     assert!(said.contains("a.preload` is merged into another file: name that by `--record FILE`"), "{said}");
 }
 
-/// If the name of the file is left out after `--record`, the word that follows is the program.
+/// If the name of the file is left out after `--record` or `--json`, the word that follows is the program.
 #[test]
-fn a_file_that_is_no_preload_is_not_replaced() {
+fn a_file_of_another_content_is_not_replaced() {
     let program = scratch_folder().join("serve.sh");
-    fs::write(&program, "echo started").expect("a file");
-    let output = packed().arg("--record").arg(&program).args(["sh", "-c", "echo started"]).output();
-    let output = output.expect("the tool runs");
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""), "{said}");
-    assert!(said.contains("serve.sh` cannot be written: it holds something else than a preload"), "{said}");
-    assert_eq!(fs::read_to_string(&program).expect("it is there"), "echo started");
+    let content = "#!/bin/sh\necho started\n";
+    for (option, what) in [
+        ("--record", "a preload"),
+        ("--json", "a report as JSON"),
+        ("--html", "a report as a page"),
+        ("--trace", "a timeline"),
+    ] {
+        fs::write(&program, content).expect("a file");
+        let output = packed().arg(option).arg(&program).args(["sh", "-c", "echo started"]).output();
+        let output = output.expect("the tool runs");
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""), "{option}: {said}");
+        let why = format!("serve.sh` cannot be written: it holds something else than {what}");
+        assert!(said.contains(&why), "{option}: {said}");
+        assert_eq!(fs::read_to_string(&program).expect("it is there"), content, "{option}");
+    }
+}
+
+#[test]
+fn earlier_reports_and_empty_files_are_replaced() {
+    for option in ["--json", "--html", "--trace"] {
+        let file = scratch_folder().join("report");
+        fs::write(&file, "").expect("a file");
+        let written = || {
+            let output = packed().arg(option).arg(&file).arg("true").output().expect("the tool runs");
+            assert!(output.status.success(), "{option}: {}", text(&output.stderr));
+            fs::read_to_string(&file).expect("text")
+        };
+        let first = written();
+        assert!(first.len() > 20 && first == written(), "{option}: {first}");
+        let output = packed().args([option, "/dev/null", "true"]).output().expect("the tool runs");
+        assert!(output.status.success(), "{option}: {}", text(&output.stderr));
+    }
+}
+
+/// The shell opens the file, so the program's lines are in it when the report comes.
+#[test]
+fn a_report_to_the_standard_output_comes_behind_what_is_there() {
+    let file = scratch_folder().join("output");
+    fs::write(&file, "earlier\n").expect("a file");
+    for (option, begin) in [("--json", "{\n"), ("--html", "<!doctype html>\n")] {
+        let output = fs::File::options().append(true).open(&file).expect("a file");
+        let status = packed()
+            .args([option, "/dev/stdout", "echo", "line"])
+            .stdout(output)
+            .stderr(Stdio::null())
+            .status();
+        assert!(status.expect("the tool runs").success(), "{option}");
+        let all = fs::read_to_string(&file).expect("text");
+        assert!(all.starts_with("earlier\n") && all.contains(&format!("line\n{begin}")), "{option}: {all}");
+    }
+}
+
+/// Here a limit for files takes the part of a full disk.
+#[test]
+fn a_report_without_room_leaves_the_earlier_one() {
+    needs_python!();
+    let (records, file) = (scratch_folder(), scratch_folder().join("report.json"));
+    let (folder, file) = (records.to_str().expect("UTF-8"), file.to_str().expect("UTF-8"));
+    let program = python("assert launch(library, b'late') == 0");
+    audit(&["--records", folder], &["python3", "-c", &program]);
+    let without_room = || {
+        let tool = cargo_kernels_command();
+        let mut shell = Command::new("sh");
+        let limited = "trap '' XFSZ; ulimit -f 1; exec \"$@\"";
+        shell.args(["-c", limited, "sh"]).arg(tool.get_program()).args(tool.get_args());
+        let said =
+            fails(shell.args(["audit", "merge", "--json", file, folder]).output().expect("it runs"), 1);
+        assert!(said.contains("report.json` cannot be written: "), "{said}");
+    };
+    without_room();
+    assert!(!Path::new(file).exists(), "no part of a report is left");
+    assert!(answer(&["merge", "--json", file, folder]).status.success());
+    let earlier = fs::read_to_string(file).expect("text");
+    without_room();
+    assert_eq!(fs::read_to_string(file).expect("text"), earlier);
 }
 
 #[test]
