@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fmt;
 
 use crate::record::Report;
 
@@ -28,30 +29,53 @@ impl HowRun {
         HowRun { tool, ..HowRun::default() }
     }
 
-    /// Returns what ends a hang without a change to the program.
-    pub(crate) fn cure(&self, report: &Report) -> String {
+    /// Returns what ends a hang, or a late load, without a change to the program.
+    pub(crate) fn cure(&self, report: &Report) -> Cure {
         const FILE: &str = "late.preload";
         let HowRun { tool, program, preload, .. } = self;
         let program = if program.is_empty() { from_record(&report.command) } else { shortened(program) };
         // A run that was ended ends at its first hang, so the next one may hang later.
         let hangs_end = self.hangs_end || preload.is_some();
-        let again = |file: &str| match hangs_end {
-            false => String::new(),
-            true => format!("\nif that hangs, record again: add `--on-hang abort --record {file}`"),
-        };
+        let again = |file: &str| hangs_end.then(|| file.to_owned());
         if let Some(file) = &self.record {
-            return format!(
-                "without a change to the program: load at the start what this run records\n  {tool} --preload {file} {program}{}",
-                again(file)
-            );
+            return Cure {
+                what: "load at the start what this run records",
+                commands: vec![format!("{tool} --preload {file} {program}")],
+                again: again(file),
+            };
         }
         let before = preload.as_ref().map(|file| format!(" --preload {file}")).unwrap_or_default();
         let ends = if hangs_end { " --on-hang abort" } else { "" };
-        format!(
-            "without a change to the program: record what is late, and load it at the start\n  \
-             {tool}{ends} --record {FILE}{before} {program}\n  {tool} --preload {FILE} {program}{}",
-            again(FILE)
-        )
+        Cure {
+            what: "record what is late, and load it at the start",
+            commands: vec![
+                format!("{tool}{ends} --record {FILE}{before} {program}"),
+                format!("{tool} --preload {FILE} {program}"),
+            ],
+            again: again(FILE),
+        }
+    }
+}
+
+/// What ends a hang, or a late load, without a change to the program. `Display` writes a line, and then a line for each command.
+pub(crate) struct Cure {
+    what: &'static str,
+    /// The commands, in the order in which people run them.
+    pub(crate) commands: Vec<String>,
+    /// The file to which the next run should record again, if that may hang later.
+    again: Option<String>,
+}
+
+impl fmt::Display for Cure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "without a change to the program: {}", self.what)?;
+        self.commands.iter().try_for_each(|command| write!(f, "\n  {command}"))?;
+        match &self.again {
+            Some(file) => {
+                write!(f, "\nif that hangs, record again: add `--on-hang abort --record {file}`")
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -101,9 +125,11 @@ mod tests {
     fn the_next_run_keeps_what_this_run_was_given() {
         let run = HowRun { tool: "t".into(), program: "p".into(), ..HowRun::default() };
         let preloaded = HowRun { preload: Some("a.preload".into()), hangs_end: true, ..run.clone() };
-        let cure = preloaded.cure(&Report::default());
+        let cure = preloaded.cure(&Report::default()).to_string();
         assert!(cure.contains("  t --on-hang abort --record late.preload --preload a.preload p\n  t --preload late.preload p"), "{cure}");
         let records = HowRun { record: Some("b.preload".into()), ..run };
-        assert!(records.cure(&Report::default()).ends_with("\n  t --preload b.preload p"));
+        let cure = records.cure(&Report::default());
+        assert!(cure.to_string().ends_with("\n  t --preload b.preload p"), "{cure}");
+        assert_eq!(cure.commands, ["t --preload b.preload p"]);
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     files.sort();
     files.dedup();
     let mut audit = Audit::read(files)?;
-    audit.run = HowRun::new(words);
+    audit.set_run(HowRun::new(words));
     let merges_preloads = earlier != Preload::default();
     options.reports.write(&audit, earlier, merges_preloads)?;
     if audit.processes.is_empty() && !merges_preloads {

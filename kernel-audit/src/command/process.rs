@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use kernel_registry_command::Failure as Shared;
 
+use crate::causes::is_preloadable;
 use crate::command::failure::Failure;
 use crate::command::how_run::HowRun;
 use crate::command::symbols;
-use crate::record::{Event, Kind, LARGEST, Report, open_plain, read};
+use crate::record::{Event, Kind, LARGEST, Report, SharedText, open_plain, read};
 use crate::{Cause, causes};
 
 /// The name of the folder beside records in which processes keep copies of images.
@@ -130,6 +131,16 @@ impl Audit {
         }
     }
 
+    /// Sets how the program was run. Each finding that a preload prevents gets the commands for that.
+    pub(crate) fn set_run(&mut self, run: HowRun) {
+        for Process { report, .. } in &mut self.processes {
+            let commands: Vec<_> = run.cure(report).commands.into_iter().map(SharedText::from).collect();
+            let findings = report.events.iter_mut().filter(|event| is_prevented_by_preload(event));
+            findings.for_each(|event| event.commands.clone_from(&commands));
+        }
+        self.run = run;
+    }
+
     /// Returns the causes of the findings of all processes.
     pub(crate) fn causes(&self) -> Vec<Cause<'_>> {
         causes(self.processes.iter().map(|process| &process.report))
@@ -218,6 +229,16 @@ pub(crate) fn is_finding(event: &Event) -> bool {
 /// Returns whether a call is a finding because it came after the program was ready.
 pub(crate) fn is_late(event: &Event) -> bool {
     event.is_finding && event.kind != Kind::Hang && !event.waits_for_resident()
+}
+
+/// Returns whether an event is a finding that a preload prevents. What NVRTC compiled is not, if its result cannot be kept.
+fn is_prevented_by_preload(event: &Event) -> bool {
+    let is_load = match event.kind {
+        Kind::Load | Kind::Image => true,
+        Kind::Compile => event.remedy.is_empty(),
+        _ => is_preloadable(event),
+    };
+    is_finding(event) && is_load
 }
 
 /// Reads the bytes of a record. Refuses a file larger than any record, because it could fill the memory.

@@ -164,7 +164,8 @@ pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
         messages.without_record()
     });
     let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| own.has(path)))?;
-    (audit.said, audit.run, audit.was_interrupted) = (hangs.said, hangs.run, was_interrupted);
+    (audit.said, audit.was_interrupted) = (hangs.said, was_interrupted);
+    audit.set_run(hangs.run);
     audit.was_together = was_together;
     audit.left_out.extend(without_record.unwrap_or_default());
     audit.has_ready_file = options.ready_file.is_some();

@@ -129,6 +129,9 @@ pub struct Event {
     pub rule: SharedText,
     /// The change that prevents a hang, if one is known. A [`Cause`](crate::Cause) has the remedies of other findings.
     pub remedy: SharedText,
+    /// The commands that prevent a late load, or a hang because of one, without a change to the program. The command of the audit, which knows
+    /// how the program was run, adds them; in a record there are none.
+    pub commands: Vec<SharedText>,
     /// The library that made the call.
     pub library: SharedText,
     /// The function that made the call, with its library; in Python the file, the line and the function of the user.

@@ -104,6 +104,7 @@ fn event(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Event> {
         resident: text(offset_of!(RawEvent, resident)),
         rule: text(offset_of!(RawEvent, rule)),
         remedy: text(offset_of!(RawEvent, remedy)),
+        commands: Vec::new(),
         library: text(offset_of!(RawEvent, library)),
         caller: text(offset_of!(RawEvent, caller)),
         text: text(offset_of!(RawEvent, text)),

@@ -117,6 +117,27 @@ fn a_hang_that_ends_a_python_program_comes_with_its_lines() {
     }
 }
 
+/// Programs that read the JSON do not have to make the commands that people get.
+#[test]
+fn the_json_has_the_commands_that_end_a_hang() {
+    needs_python!();
+    let program = ["python3", "tests/audit_terminal/hangs.py", "alone"];
+    let file = scratch_folder().join("it's.preload");
+    let recorded = options("--record", &file);
+    let abort = ["--hang-after", &hang_after(), "--on-hang", "abort"];
+    for (more, count) in [(&[][..], 2), (&recorded, 1)] {
+        let (output, report) = audit(&[&abort, more].concat(), &program);
+        let said = text(&output.stderr);
+        let commands = events(&report, "hang")[0]["commands"].as_array().expect("a list").clone();
+        assert_eq!(commands.len(), count, "{commands:?}");
+        for command in commands {
+            let command = command.as_str().expect("a text");
+            assert!(command.ends_with(&format!(" {}", program.join(" "))), "{command}");
+            assert!(said.contains(&format!("\n            {command}\n")), "{command}: {said}");
+        }
+    }
+}
+
 /// Python has such a handler: it writes its lines, also to a full pipe that nobody reads.
 #[test]
 fn a_handler_that_does_not_return_does_not_keep_a_program_that_hangs() {

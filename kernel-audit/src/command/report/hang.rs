@@ -33,7 +33,7 @@ pub(crate) fn lines<'e>(process: &Process, hang: &'e Event, run: &HowRun) -> (Li
         if let Some(in_code) = lines.cures.first_mut() {
             *in_code = format!("or in the program: {in_code}");
         }
-        lines.cures.insert(0, run.cure(&process.report));
+        lines.cures.insert(0, run.cure(&process.report).to_string());
     }
     (lines, rest)
 }
