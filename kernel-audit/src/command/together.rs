@@ -1,5 +1,5 @@
-//! Finds hangs across processes that work together, such as the ranks of a job: which processes cannot go on, and which
-//! may wait for these.
+//! Finds hangs of several processes: which processes cannot go on, and which may wait for these. The ranks of a job work together; of
+//! other processes only the time of their hangs is known.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::command::how_run::HowRun;
 use crate::command::process::{Own, Process, record_files, with_names};
 use crate::command::report::comparison::names;
 use crate::command::report::hang;
-use crate::command::report::words::{Time, brief, caller, paragraph, subject};
+use crate::command::report::words::{self, Time, brief, caller, paragraph, subject};
 use crate::hang::Lines;
 use crate::record::{Event, Report, Tail, trim};
 use crate::rules;
@@ -43,6 +43,12 @@ impl<'a> Together<'a> {
         processes.sort_by_key(|process| (!cannot_go_on(process), worst_hang(process).is_none()));
         (hangs && processes.len() > least).then_some(Together { processes, run })
     }
+
+    /// Returns whether each process has a rank of its own, so that they work together. Others may have nothing to do with each other.
+    fn are_ranks(&self) -> bool {
+        let mut ranks = HashSet::new();
+        self.processes.iter().all(|process| process.report.rank.is_some_and(|rank| ranks.insert(rank)))
+    }
 }
 
 /// Returns the hang of a process that matters most: the longest that waits for the device, or else the longest.
@@ -64,20 +70,28 @@ fn cannot_go_on(process: &Process) -> bool {
 impl<'a> fmt::Display for Together<'a> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stuck = || self.processes.iter().copied().filter(|process| cannot_go_on(process));
-        let count = self.processes.len();
+        let (count, are_ranks) = (self.processes.len(), self.are_ranks());
+        let (the, together) = if are_ranks { ("the ", "") } else { ("", " if they work together") };
         let why = match stuck().count() {
-            0 => "all that hang wait for kernels, which may wait for one another".to_owned(),
+            0 => format!("all that hang wait for kernels, which may wait for one another{together}"),
             stuck_ones => {
                 let (its, it) = if stuck_ones == 1 { ("its", "it") } else { ("their", "them") };
                 let others = if stuck_ones < count {
-                    format!(", and the others may wait for {it}")
+                    format!(", and {the}others may wait for {it}{together}")
                 } else {
                     String::new()
                 };
                 format!("{} cannot go on before {its} device is idle{others}", names(stuck()))
             }
         };
-        paragraph(f, &format!("HANG across {count} processes: {why}."))?;
+        let hang = self.processes.iter().filter(|process| worst_hang(process).is_some()).count();
+        let which = match count {
+            1 => format!("in {}", words::processes(count)),
+            _ if are_ranks => format!("across {}", words::processes(count)),
+            _ if hang < count => format!("in {hang} of {}", words::processes(count)),
+            _ => format!("in {} at the same time", words::processes(count)),
+        };
+        paragraph(f, &format!("HANG {which}: {why}."))?;
         for process in self.processes.iter().take(PROCESSES) {
             write_process(f, process)?;
         }
@@ -283,6 +297,55 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
+    use crate::record::Kind;
+
+    fn hanging(process: u32, rank: Option<u32>, rule: &rules::Rule) -> Report {
+        let mut hang = Event::default();
+        (hang.kind, hang.took, hang.rule) = (Kind::Hang, 5_000_000_000, rule.name.into());
+        Report { process, rank, events: vec![hang], ..Report::default() }
+    }
+
+    fn said_of(reports: Vec<Report>, least: usize) -> String {
+        let (processes, run) = (with_names(reports), HowRun::default());
+        let text = Together::find(&processes, &run, least).map(|together| together.to_string());
+        text.unwrap_or_default()
+            .lines()
+            .take_while(|line| !line.starts_with(' '))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// Two programs that one command runs can have nothing to do with each other.
+    #[test]
+    fn only_ranks_are_said_to_hang_together() {
+        let (load, waits) = (&rules::LOAD, &rules::SYNCHRONIZE);
+        let both = |ranks: [Option<u32>; 2], rules: [&rules::Rule; 2]| {
+            said_of(vec![hanging(7, ranks[0], rules[0]), hanging(8, ranks[1], rules[1])], 1)
+        };
+        assert_eq!(
+            both([Some(0), Some(1)], [waits, load]),
+            "HANG across 2 processes: rank 1 cannot go on before its device is idle, and the others may wait for it."
+        );
+        assert_eq!(
+            both([None, None], [load, load]),
+            "HANG in 2 processes at the same time: process 7, process 8 cannot go on before their device is idle."
+        );
+        // One of two programs was started by a launcher, or both are rank 0 of different jobs.
+        for ranks in [[Some(0), None], [Some(0), Some(0)]] {
+            let said = both(ranks, [load, waits]);
+            assert!(said.starts_with("HANG in 2 processes at the same time: rank 0"), "{said}");
+            assert!(said.ends_with("and others may wait for it if they work together."), "{said}");
+        }
+        assert!(
+            both([None, None], [waits, waits])
+                .ends_with("which may wait for one another if they work together.")
+        );
+        let launches = Report { process: 9, activity: vec![Default::default()], ..Report::default() };
+        let said = said_of(vec![hanging(7, None, load), launches], 1);
+        assert!(said.starts_with("HANG in 1 of 2 processes: process 7 cannot go on"), "{said}");
+        let said = said_of(vec![hanging(7, Some(0), load)], 0);
+        assert_eq!(said, "HANG in 1 process: rank 0 cannot go on before its device is idle.");
+    }
 
     #[test]
     fn a_record_is_found_in_the_memory_of_its_process() {
