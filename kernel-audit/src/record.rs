@@ -22,8 +22,10 @@ mod trim;
 
 pub use layout::LARGEST;
 #[cfg(feature = "watch")]
-pub(crate) use layout::{Layout, MAGIC, MOST, RawEvent, SAMPLES, SLOTS, Sample, Text, VERSION, size, write};
-pub use model::{Activity, BAKED, Event, Kind, PTX, Report};
+pub(crate) use layout::{
+    Layout, LongCall, MAGIC, MOST, RawEvent, SAMPLES, SLOTS, Sample, Text, VERSION, size, write,
+};
+pub use model::{Activity, BAKED, CallInProgress, Event, Kind, PTX, Report};
 pub use read::{NotRead, read};
 #[cfg(feature = "watch")]
 pub(crate) use slot::{Entry, InProgress, Slot};

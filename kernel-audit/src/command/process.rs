@@ -11,7 +11,7 @@ use crate::causes::is_preloadable;
 use crate::command::failure::Failure;
 use crate::command::how_run::HowRun;
 use crate::command::symbols;
-use crate::record::{Event, Kind, LARGEST, Report, SharedText, open_plain, read};
+use crate::record::{CallInProgress, Event, Kind, LARGEST, Report, SharedText, Time, open_plain, read};
 use crate::{Cause, causes};
 
 /// The name of the folder beside records in which processes keep copies of images.
@@ -175,6 +175,21 @@ impl Process {
     /// Returns when the process was ready, in nanoseconds since the first process began.
     pub(crate) fn ready_at(&self) -> Option<u64> {
         Some(self.on_axis(self.report.ready?))
+    }
+
+    /// Returns the calls in progress when a process was killed, in words. A call that hangs is told as such, and a process that ended by itself
+    /// may have left a thread in a call.
+    pub(crate) fn last_calls(&self) -> Vec<String> {
+        let Report { events, in_progress, ended, .. } = &self.report;
+        let hangs = |thread: u32| events.iter().any(|event| event.is_endless() && event.thread == thread);
+        let last = in_progress.iter().filter(|last| !ended && !hangs(last.thread));
+        let in_words = |CallInProgress { call, thread, took, .. }: &CallInProgress| {
+            let since = if *took > 0 { format!(" for {}", Time(*took)) } else { String::new() };
+            // A record without room for texts has no names.
+            let call = if call.is_empty() { "a call".to_owned() } else { format!("`{call}`") };
+            format!("last seen in {call}{since}, in thread {thread}")
+        };
+        last.map(in_words).collect()
     }
 
     /// Returns a sentence for each kind of data that the record had no room for.

@@ -11,7 +11,7 @@ use super::texts::LONGEST;
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses other versions.
-pub(crate) const VERSION: u32 = 11;
+pub(crate) const VERSION: u32 = 12;
 
 /// The number of threads that can have a slot.
 pub(crate) const SLOTS: usize = 1024;
@@ -52,6 +52,8 @@ pub(crate) struct Header {
     pub(crate) strings: AtomicU64,
     /// The program's name and arguments.
     pub(crate) command: Text,
+    /// The names of the functions in the table of hooks, a line for each. By them a reader names the call of a slot.
+    pub(crate) functions: Text,
     /// The process's rank among the processes of its job, plus one; 0 if it has no rank.
     pub(crate) rank: AtomicU32,
     /// How the process ended: 0 if it did not say so, for instance because it was killed.
@@ -76,6 +78,16 @@ pub(crate) struct Header {
 pub(crate) struct Text(pub(crate) AtomicU32);
 
 const _: () = assert!(size_of::<Slot>() == 64);
+
+/// How long a thread's call has been in progress, once that is long. The process's own thread writes it, so a call needs no clock. It is about
+/// the call in the thread's slot if thread and number of calls are the same.
+#[repr(C)]
+pub(crate) struct LongCall {
+    pub(crate) thread: AtomicU32,
+    pub(crate) sequence: AtomicU64,
+    /// The time in nanoseconds.
+    pub(crate) took: AtomicU64,
+}
 
 /// A sample: the number of kernels that were launched in a stream since the sample before.
 #[repr(C)]
@@ -122,6 +134,7 @@ pub(crate) struct RawEvent {
 pub(crate) struct Layout {
     pub(crate) header: Header,
     pub(crate) slots: [Slot; SLOTS],
+    pub(crate) long_calls: [LongCall; SLOTS],
     pub(crate) samples: [Sample; SAMPLES],
     pub(crate) strings: [u8; STRINGS],
 }

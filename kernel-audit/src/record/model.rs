@@ -62,10 +62,22 @@ pub struct Report {
     pub unwatched_threads: u64,
     /// The number of launches in streams that found no room for samples.
     pub unsampled_launches: u64,
-    /// The calls in progress when the record was read, or when the process was killed: each as its number in the table
-    /// of hooks, with its thread.
-    #[cfg_attr(feature = "serde", serde(skip))]
-    pub in_progress: Vec<(u32, u32)>,
+    /// The calls in progress when the record was read, or when the process ended.
+    pub in_progress: Vec<CallInProgress>,
+}
+
+/// A call in progress when the record was read, or when the process ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct CallInProgress {
+    /// The driver's function.
+    pub call: SharedText,
+    /// The thread, by its number in the operating system.
+    pub thread: u32,
+    /// How long the call had been in progress, in nanoseconds: 0 if that was less than 0.2 seconds.
+    #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "json::milliseconds"))]
+    pub took: u64,
 }
 
 /// Launches in a stream between two samples. Samples are 50 ms apart, and later one second.

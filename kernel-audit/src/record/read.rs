@@ -4,8 +4,8 @@ use std::fmt;
 use std::mem::offset_of;
 
 use super::collected;
-use super::layout::{Header, Layout, MAGIC, RawEvent, SAMPLES, SLOTS, Sample, VERSION};
-use super::model::{Activity, Event, Kind, Report};
+use super::layout::{Header, Layout, LongCall, MAGIC, RawEvent, SAMPLES, SLOTS, Sample, VERSION};
+use super::model::{Activity, CallInProgress, Event, Kind, Report};
 use super::slot::Slot;
 use super::texts::Texts;
 
@@ -45,8 +45,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
     let preloaded = others.into_iter().filter(|event| event.kind == Kind::Preload).collect();
     let slots = || (0..SLOTS).map(|index| offset_of!(Layout, slots) + index * size_of::<Slot>());
     let of_slots = |offset| slots().map(|at| u64_at(bytes, at + offset)).fold(0_u64, u64::wrapping_add);
-    let in_progress = slots()
-        .map(|at| (u32_at(bytes, at + offset_of!(Slot, call)), u32_at(bytes, at + offset_of!(Slot, thread))));
+    let functions = texts.at(u32_at(bytes, offset_of!(Header, functions)));
     Ok(Report {
         process: u32_at(bytes, offset_of!(Header, process)),
         rank: u32_at(bytes, offset_of!(Header, rank)).checked_sub(1),
@@ -69,7 +68,24 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         unwatched_threads: header(offset_of!(Header, unwatched_threads)),
         unsampled_launches: header(offset_of!(Header, unsampled_launches)),
         texts_dropped: texts.dropped,
-        in_progress: in_progress.filter(|(call, _)| *call > 0).collect(),
+        in_progress: (0..SLOTS).filter_map(|index| in_progress(bytes, index, &functions)).collect(),
+    })
+}
+
+/// Returns the call in progress of a slot. `functions` has the name of a function in each line.
+fn in_progress(bytes: &[u8], index: usize, functions: &str) -> Option<CallInProgress> {
+    let slot = offset_of!(Layout, slots) + index * size_of::<Slot>();
+    let long = offset_of!(Layout, long_calls) + index * size_of::<LongCall>();
+    let number = u32_at(bytes, slot + offset_of!(Slot, call)).checked_sub(1)?;
+    let thread = u32_at(bytes, slot + offset_of!(Slot, thread));
+    let is_long = u32_at(bytes, long + offset_of!(LongCall, thread)) == thread
+        && u64_at(bytes, long + offset_of!(LongCall, sequence))
+            == u64_at(bytes, slot + offset_of!(Slot, sequence));
+    let took = if is_long { u64_at(bytes, long + offset_of!(LongCall, took)) } else { 0 };
+    Some(CallInProgress {
+        call: functions.lines().nth(number as usize).unwrap_or_default().into(),
+        thread,
+        took,
     })
 }
 

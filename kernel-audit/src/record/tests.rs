@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use std::{env, fs, process};
 
 use super::layout::*;
+use super::slot::Slot;
 use super::texts::LONGEST;
 use super::*;
 
@@ -179,4 +180,33 @@ fn what_a_stretch_was_spent_on_is_read_with_it() {
     let [stretch] = &report.stretches[..] else { panic!("{report:?}") };
     let spent: Vec<_> = stretch.spent.iter().map(|spent| (spent.took, spent.what)).collect();
     assert_eq!((stretch.took, spent), (9, vec![(5, Spending::Code), (2, Spending::Waiting)]));
+}
+
+#[test]
+fn a_call_in_progress_has_a_name_and_the_time_that_is_its_own() {
+    let mut bytes = empty_record();
+    let mut set = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    let (slot, long) = (offset_of!(Layout, slots), offset_of!(Layout, long_calls));
+    let (call, sequence) = (slot + offset_of!(Slot, call), long + offset_of!(LongCall, sequence));
+    let strings = offset_of!(Layout, strings) + 1;
+    set(offset_of!(Header, functions), &1_u32.to_le_bytes());
+    set(strings, &7_u32.to_le_bytes());
+    set(strings + 4, b"cuA\ncuB");
+    set(call, &2_u32.to_le_bytes());
+    for of_thread in [slot + offset_of!(Slot, thread), long + offset_of!(LongCall, thread)] {
+        set(of_thread, &4711_u32.to_le_bytes());
+    }
+    for of_call in [slot + offset_of!(Slot, sequence), sequence] {
+        set(of_call, &5_u64.to_le_bytes());
+    }
+    set(long + offset_of!(LongCall, took), &9_u64.to_le_bytes());
+    let last = |bytes: &[u8]| {
+        let calls = read(bytes).expect("a record").in_progress;
+        calls.iter().map(|last| (last.call.to_string(), last.thread, last.took)).collect::<Vec<_>>()
+    };
+    assert_eq!(last(&bytes), [("cuB".to_owned(), 4711, 9)]);
+    // The time is that of an earlier call, and no function has this number.
+    bytes[sequence] = 4;
+    bytes[call] = 3;
+    assert_eq!(last(&bytes), [(String::new(), 4711, 0)]);
 }

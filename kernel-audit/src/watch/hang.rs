@@ -25,7 +25,7 @@ use crate::watch::process::say::say_hang;
 use crate::watch::process::threads;
 use crate::watch::record::launches::{self, Stream};
 use crate::watch::record::recording::{
-    self, NewEvent, nanoseconds, now, samples_run_short, write_event, write_sample,
+    self, NewEvent, nanoseconds, now, samples_run_short, write_event, write_long_call, write_sample,
 };
 use crate::watch::record::slots;
 use crate::watch::record::{call, ready};
@@ -34,7 +34,7 @@ use explanation::HangingCall;
 /// How often the watching thread looks at the calls in progress.
 const STEP: Duration = Duration::from_millis(50);
 
-/// The time after which the watching thread asks what a call waits for.
+/// The time after which the watching thread asks what a call waits for, and records how long it has been in progress.
 const LONG: Duration = Duration::from_millis(200);
 
 /// The number of looks between two samples once room for samples runs short: together one second.
@@ -122,9 +122,12 @@ fn watch(timeout: Duration) {
                 *its = Watched::new(call);
                 continue;
             }
-            if !its.is_asked && its.since.elapsed() >= LONG {
-                its.is_asked = true;
-                waits::look(call);
+            if its.since.elapsed() >= LONG {
+                write_long_call(index, call, nanoseconds(its.since.elapsed()));
+                if !its.is_asked {
+                    its.is_asked = true;
+                    waits::look(call);
+                }
             }
             if !its.is_explained && its.since.elapsed() >= timeout {
                 its.is_explained = true;

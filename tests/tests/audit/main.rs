@@ -155,6 +155,38 @@ assert launch(library, b'late') == 0
     assert!(ended == [Some(true), Some(false)] || ended == [Some(false), Some(true)], "{report:#}");
 }
 
+/// A supervisor kills a worker before its call counts as one that hangs.
+#[test]
+fn a_killed_process_was_last_seen_in_its_call() {
+    needs_python!();
+    let killed = |seconds: u32, hang_after: &str| {
+        let kill =
+            format!("threading.Timer({seconds}, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()");
+        let wait = "assert cuda.cuStreamSynchronize(stream) == 0";
+        let program = python(&format!("{}\nimport threading\nspin()\n{kill}\n{wait}", preload::SPINNING));
+        audit(&["--hang-after", hang_after], &["python3", "-c", &program])
+    };
+    let (output, report) = killed(1, "60");
+    let (said, process) = (text(&output.stderr), &report["processes"][0]);
+    assert_eq!((output.status.code(), &report["findings"]), (Some(128 + 9), &0.into()), "no finding: {said}");
+    let last = &process["in_progress"][0];
+    assert_eq!(
+        (&process["ended"], &last["call"]),
+        (&false.into(), &"cuStreamSynchronize".into()),
+        "{process:#}"
+    );
+    assert!(last["took_ms"].as_f64() > Some(500.0), "{last}");
+    assert!(said.contains("  last seen in `cuStreamSynchronize` for "), "{said}");
+
+    // A call that hangs is said to hang, and a process that ended by itself is in none.
+    let (output, _) = killed(3, "0.5");
+    let said = text(&output.stderr);
+    assert!(said.contains("! HANG at ") && !said.contains("last seen in"), "{said}");
+    let (output, report) = audit(&[], &["python3", "-c", &python("assert launch(library, b'late') == 0")]);
+    assert_eq!(report["processes"][0]["in_progress"], Value::Array(Vec::new()), "{report:#}");
+    assert!(!text(&output.stderr).contains("last seen in"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn functions_from_cu_get_proc_address_are_watched() {
     needs_python!();

@@ -6,6 +6,7 @@ mod timeline;
 
 use std::cmp::Reverse;
 use std::fmt::{self, Write as _};
+use std::iter;
 
 use kernel_registry_image::readable;
 
@@ -261,6 +262,13 @@ fn write_timelines(page: &mut String, audit: &Audit) -> fmt::Result {
     )
 }
 
+/// Returns how a process ended, and in which calls it was last seen.
+fn end(audit: &Audit, process: &Process) -> String {
+    let end = audit.end_of(process).unwrap_or("ended").to_owned();
+    let all: Vec<_> = iter::once(end).chain(process.last_calls().into_iter().take(HANGS)).collect();
+    all.join("; ").replace('`', "")
+}
+
 fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
     page.write_str("<h2>Processes compared</h2>\n")?;
     let first_ready = audit.processes.iter().filter_map(Process::ready_at).min().unwrap_or(0);
@@ -276,7 +284,7 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
             Cell::number(loads.times as f64, loads.times),
             Cell::number(loads.late as f64, loads.late),
             time(loads.total),
-            Cell::text(audit.end_of(process).unwrap_or("ended").replace('`', "")),
+            Cell::text(end(audit, process)),
         ]
     };
     let rows = audit.processes.iter().map(row).collect();

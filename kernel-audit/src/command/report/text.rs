@@ -26,7 +26,7 @@ const PROCESSES: usize = 8;
 /// The most events that are listed for all processes together, and the least for which each process has room.
 const LISTED: usize = 40;
 const LISTED_OF_EACH: usize = 4;
-/// The most hangs of each process that are explained.
+/// The most hangs of each process that are explained, and the most calls in which it was last seen.
 const HANGS: usize = 5;
 /// The most lines of a table.
 const LINES: usize = 10;
@@ -99,6 +99,11 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
         report.launches,
         report.calls
     )?;
+    let last = process.last_calls();
+    last.iter().take(HANGS).try_for_each(|last| writeln!(f, "  {last}"))?;
+    if last.len() > HANGS {
+        writeln!(f, "  and in {}; `--json` has all", many(last.len() - HANGS, "more call"))?;
+    }
     for event in hangs.iter().take(HANGS) {
         write_hang(f, audit, process, event)?;
     }

@@ -17,10 +17,13 @@ use std::time::{Duration, Instant, SystemTime};
 use kernel_registry_cuda::rules::Rule;
 
 use crate::options::Audit;
-use crate::record::{self, Kind, Layout, MAGIC, MOST, RawEvent, SAMPLES, Sample, Text, VERSION, size};
+use crate::record::{
+    self, InProgress, Kind, Layout, LongCall, MAGIC, MOST, RawEvent, SAMPLES, Sample, Text, VERSION, size,
+};
 use crate::watch::process::fork;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::say::{self, say};
+use crate::watch::record::call;
 
 /// Variables in which launchers tell a process its rank.
 const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
@@ -110,6 +113,10 @@ fn make() -> *mut Layout {
     // SAFETY: the record was mapped above.
     let command = unsafe { record::write(record, &command.join(" ")) };
     header.command.0.store(command, Ordering::Relaxed);
+    let functions: Vec<_> = call::list_hooks().iter().map(|hook| hook.name).collect();
+    // SAFETY: as above.
+    let functions = unsafe { record::write(record, &functions.join("\n")) };
+    header.functions.0.store(functions, Ordering::Relaxed);
     say::count_in(Some(&header.unsaid));
     header.lacks_thread.store(LACKS_THREAD.load(Ordering::Relaxed).into(), Ordering::Relaxed);
     header.magic.store(MAGIC, Ordering::Release);
@@ -378,6 +385,20 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     }
     event.kind.store(new.kind as u16, Ordering::Release);
     Some(event)
+}
+
+/// Records how long the call in this slot has been in progress.
+pub(crate) fn write_long_call(slot: usize, call: InProgress, took: u64) {
+    let Some(LongCall { thread, sequence, took: written }) = record().long_calls.get(slot) else { return };
+    let is_same =
+        (thread.load(Ordering::Relaxed), sequence.load(Ordering::Relaxed)) == (call.thread, call.sequence);
+    if !is_same {
+        // A process can be killed between two of these lines: then there is no time.
+        written.store(0, Ordering::Release);
+        thread.store(call.thread, Ordering::Release);
+        sequence.store(call.sequence, Ordering::Release);
+    }
+    written.store(took, Ordering::Release);
 }
 
 /// Records how many kernels were launched in a stream.
