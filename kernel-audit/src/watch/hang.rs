@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys::CUresult;
 
 use crate::options::{Audit, OnHang};
-use crate::record::{InProgress, Kind, RawEvent, Slot};
+use crate::record::{InProgress, Kind, PTX, RawEvent, Slot};
 use crate::watch::caller::Caller;
 use crate::watch::known::handles;
 use crate::watch::process::end;
 use crate::watch::process::locked::Locked;
-use crate::watch::process::say::say_hang;
+use crate::watch::process::say::{say, say_hang};
 use crate::watch::process::threads;
 use crate::watch::record::launches::{self, Stream};
 use crate::watch::record::recording::{
@@ -58,9 +58,8 @@ pub(crate) fn prepare() {
 /// Starts the thread that watches this process.
 pub(crate) fn start() {
     STARTED.store(true, Ordering::Relaxed);
-    let timeout = Audit::chosen().hang_after;
     // Without the thread the record still has the calls in progress.
-    if let Err(error) = threads::start(move || watch(timeout)) {
+    if let Err(error) = threads::start(watch) {
         recording::mark_thread_lacking(
             &error,
             "hangs are not explained, and a file that says ready is not seen",
@@ -74,12 +73,26 @@ struct Watched {
     since: Instant,
     /// Whether the streams were asked what runs beside the call.
     is_asked: bool,
-    is_explained: bool,
+    /// How long the call may take until it is explained. `None` if it was explained.
+    patience: Option<Duration>,
 }
 
 impl Watched {
     fn new(call: InProgress) -> Self {
-        Watched { call, since: Instant::now(), is_asked: false, is_explained: false }
+        Watched { call, since: Instant::now(), is_asked: false, patience: Some(Audit::chosen().hang_after) }
+    }
+
+    /// Explains the call if it takes too long. The driver may compile for many seconds, which is said once; only a call that takes longer than
+    /// [`Audit::patience`] may be a hang then.
+    fn explain_if_long(&mut self, slot: &'static Slot) {
+        let (waited, most) = (self.since.elapsed(), Audit::chosen().patience());
+        let Some(patience) = self.patience.filter(|patience| waited >= *patience) else { return };
+        if patience < most && says_that_it_compiles(self.call, waited) {
+            self.patience = Some(most);
+        } else {
+            self.patience = None;
+            explain(slot, self.call, self.since);
+        }
     }
 }
 
@@ -107,7 +120,7 @@ fn look_again() {
     });
 }
 
-fn watch(timeout: Duration) {
+fn watch() {
     let mut watched = HashMap::<usize, Watched>::new();
     let child = process::id();
     let mut steps = 0_u32;
@@ -129,10 +142,7 @@ fn watch(timeout: Duration) {
                     waits::look(call);
                 }
             }
-            if !its.is_explained && its.since.elapsed() >= timeout {
-                its.is_explained = true;
-                explain(slot, call, its.since);
-            }
+            its.explain_if_long(slot);
             if its.since.elapsed() >= Audit::chosen().patience() {
                 abort_if_chosen();
             }
@@ -168,6 +178,23 @@ fn sample() {
         let launches = u32::try_from(launches).unwrap_or(u32::MAX);
         write_sample(now, stream, launches, &handles::name_of(kernel).unwrap_or_default());
     }
+}
+
+/// Says that a call compiles, if it loads PTX and no stream that was used is busy: then there is nothing that the load could wait for.
+fn says_that_it_compiles(call: InProgress, waited: Duration) -> bool {
+    let InProgress { thread, call, .. } = call;
+    let Some(image) = handles::find_loading(thread).filter(|image| image.kind == PTX) else { return false };
+    let is_idle = busy::find_beside_hang().is_some_and(|busy| busy.is_empty());
+    if is_idle {
+        say(&format!(
+            "COMPILING for {:.1} s: `{}` of a PTX of {} bytes, in thread {thread}; no stream that was used is busy. `--record FILE` keeps \
+             the machine code, and `--preload FILE` loads it",
+            waited.as_secs_f64(),
+            call::name(call - 1),
+            image.bytes
+        ));
+    }
+    is_idle
 }
 
 /// Writes to the standard error output and the record what a call waits for.

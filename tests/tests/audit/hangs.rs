@@ -1,5 +1,6 @@
 //! Tests of hangs and slow calls: the report explains which kernel a call waits for, and a hang ends the program if that is asked for.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +11,7 @@ use tests::{cargo_kernels_command, scratch_folder};
 
 use super::neighbours::{PROGRAM, beside_driver, compiled, said};
 use super::preload::options;
-use crate::{audit, events, has_open_python, has_python, simulated, text};
+use crate::{audit, events, has_open_python, has_python, python, simulated, text};
 
 #[test]
 fn a_program_runs_unchanged_and_its_hang_is_explained() {
@@ -100,6 +101,29 @@ fn a_slow_call_names_the_kernel_that_it_waited_for() {
     let free = free.unwrap_or_else(|| panic!("a slow call: {report:#}"));
     assert_eq!((&free["resident"], &free["rule"]), (&"spin".into(), &"free".into()), "{free:#}");
     assert!(said.contains("while `spin` was resident"), "{said}");
+}
+
+/// The driver compiles a large module for many seconds, as it does candle's, while nothing runs that the load could wait for.
+#[test]
+fn a_driver_that_compiles_does_not_hang() {
+    needs_python!();
+    let script = scratch_folder().join("compiles.py");
+    let load = "assert cuda.cuModuleLoadData(ctypes.byref(ctypes.c_void_p()), PTX) == 0\n";
+    fs::write(&script, python(load)).expect("a file");
+    let script = script.to_str().expect("UTF-8");
+    let delayed = |hang_after, time| {
+        let fault = format!("KERNEL_REGISTRY_SIM_FAULTS=cuModuleLoadData=+{time}ms");
+        let (output, report) = audit(&["--hang-after", hang_after], &["env", &fault, "python3", script]);
+        (output.status.code(), text(&output.stderr).to_owned(), events(&report, "hang").len())
+    };
+    let (code, said, hangs) = delayed("1", 3000);
+    assert_eq!((code, hangs), (Some(0), 0), "{said}");
+    assert!(said.contains("COMPILING for ") && said.contains("`cuModuleLoadData` of a PTX of"), "{said}");
+    assert!(!said.contains("HANG") && said.matches("COMPILING").count() == 1, "{said}");
+    // After ten times as long, it may be a hang.
+    let (code, said, hangs) = delayed("0.2", 4000);
+    assert_eq!((code, hangs), (Some(12), 1), "{said}");
+    assert!(said.contains("COMPILING for ") && said.contains("HANG for "), "{said}");
 }
 
 /// Where the audit does not read the lines of all threads, Python writes these itself.
