@@ -202,6 +202,7 @@ fn links_of_other_users_are_not_followed() {
     assert!(fails(output, 1).contains("another user made it"));
     // Links of the user and of the folder's owner are followed.
     lchown(&link, Some(0), None).expect("root may");
+    fs::write(&victim, "").expect("a file");
     let output = packed().arg("--json").arg(&link).arg("true").output().expect("the tool runs");
     assert!(output.status.success() && link.is_symlink(), "{}", text(&output.stderr));
     assert!(fs::read_to_string(&victim).expect("a file").contains("processes"));
