@@ -8,7 +8,6 @@ pub(crate) mod waits;
 
 use std::collections::{BTreeMap, HashMap};
 use std::process;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
