@@ -3,8 +3,8 @@
 //!
 //! `cli` parses the command line; `program`, `merge`, `watching`, `bake`, `pack` and `demo` each run one mode of the command. Processes
 //! write records: `process` reads the records, `symbols` names functions in them, `together` finds hangs that several
-//! processes share. `report` writes the report, and `preload` writes a file of what was late; `replace` replaces only files of this
-//! command.
+//! processes share. `report` writes the report, and `preload` writes a file of what was late; `replace` replaces only
+//! files that this command wrote.
 
 mod bake;
 mod cli;

@@ -19,7 +19,7 @@ pub const RELOCATABLE_SECTION: &str = "__nv_relfatbin";
 /// variants. Containers after a container with a damaged length are not found.
 pub fn read_linked(sections: &[&[u8]]) -> Image {
     let mut all = Image::new(ImageKind::Fatbin, Vec::new());
-    for (_, image) in read_each(sections) {
+    for image in read_each(sections) {
         match image {
             Ok(image) => {
                 all.variants.extend(image.variants);
@@ -31,9 +31,9 @@ pub fn read_linked(sections: &[&[u8]]) -> Image {
     all
 }
 
-/// Reads each container of these sections, on all cores. Returns the containers with their images, in their order. What is behind a
-/// container with a damaged length is one container that cannot be read.
-pub fn read_each<'a>(sections: &[&'a [u8]]) -> Vec<(&'a [u8], Result<Image, Error>)> {
+/// Reads each container of these sections as an image of its own, on all cores. Returns the images in the order of the containers. If a
+/// container has a damaged length, the last image of its section is an error.
+pub fn read_each(sections: &[&[u8]]) -> Vec<Result<Image, Error>> {
     let containers: Vec<_> = sections.iter().flat_map(|section| containers(section)).collect();
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
@@ -41,13 +41,7 @@ pub fn read_each<'a>(sections: &[&'a [u8]]) -> Vec<(&'a [u8], Result<Image, Erro
             let number = next.fetch_add(1, Ordering::Relaxed);
             containers.get(number).map(|container| (number, container))
         } {
-            let image = match container {
-                Ok(bytes) => (*bytes, read(bytes)),
-                Err(rest) => {
-                    let why = "there is something else behind one".to_owned();
-                    (*rest, Err(Error::malformed("a section of fatbins", why)))
-                }
-            };
+            let image = container.as_ref().map_err(Error::clone).and_then(|container| read(container));
             results.lock().unwrap_or_else(PoisonError::into_inner).push((number, image));
         }
     };
@@ -63,14 +57,15 @@ pub fn read_each<'a>(sections: &[&'a [u8]]) -> Vec<(&'a [u8], Result<Image, Erro
     results.into_iter().map(|(_, read)| read).collect()
 }
 
-/// Splits a section into its containers, and what is behind them and is none.
-fn containers(section: &[u8]) -> Vec<Result<&[u8], &[u8]>> {
+/// Splits a section into its containers. Behind a container with a damaged length no other is found: the last result is then an error.
+fn containers(section: &[u8]) -> Vec<Result<&[u8], Error>> {
     let (mut found, mut rest) = (Vec::new(), section);
     while let Some(start) = rest.iter().position(|byte| *byte != 0) {
         rest = &rest[start..];
         let Some((container, behind)) = container_len(rest).and_then(|length| rest.split_at_checked(length))
         else {
-            found.push(Err(rest));
+            let why = "there is something else behind one".to_owned();
+            found.push(Err(Error::malformed("a section of fatbins", why)));
             break;
         };
         found.push(Ok(container));

@@ -187,7 +187,7 @@ impl<'a> Report<'a> {
     /// Adds the kernels that nvcc linked and drivers compile. Kernels that run on none of the architectures are meant for others, unless
     /// that holds for all.
     fn add_compiled_linked(&mut self, binary: &Contents<'_>, archs: &[Target]) {
-        let images = read_each(&binary.linked.sections).into_iter().filter_map(|(_, image)| image.ok());
+        let images = read_each(&binary.linked.sections).into_iter().flatten();
         let images: Vec<_> = images.filter(|image| !image.variants.is_empty()).collect();
         let mut compiled = BTreeMap::<String, BTreeSet<&str>>::new();
         for image in &images {
