@@ -1,13 +1,13 @@
-//! Writes a list of the source files of `kernel-registry-sim` and `kernel-audit`, which the command embeds. The command
-//! builds both as shared libraries, also where its checkout is gone, because Cargo installs no libraries.
+//! Writes a list of the source files of `kernel-registry-sim`, `kernel-audit` and `kernel-audit-rtld`, which the command
+//! embeds. The command builds them as shared libraries, also where its checkout is gone, because Cargo installs no
+//! libraries.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The two packages that become shared libraries, `kernel-registry-sim` and `kernel-audit`, and their dependencies in
-/// this repository.
-const CRATES: [&str; 9] = [
+/// The packages that become shared libraries, and their dependencies in this repository.
+const CRATES: [&str; 10] = [
     "kernel-registry-format",
     "kernel-registry-cuda",
     "kernel-registry-image",
@@ -16,6 +16,7 @@ const CRATES: [&str; 9] = [
     "kernel-registry-sim",
     "kernel-registry-cudarc",
     "kernel-registry-command",
+    "kernel-audit-rtld",
     "kernel-audit",
 ];
 

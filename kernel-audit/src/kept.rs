@@ -1,7 +1,7 @@
-//! Results of NVRTC in files: what one process compiled, no other process compiles again.
+//! A cache of NVRTC's results in files, so that what one process has compiled no other process compiles again.
 //!
-//! Code from such a file runs on the GPU with the process's data. So a file is read only if nobody but its owner can have written it, and used only if
-//! its bytes have the digest that the preload names, and it names the key that was looked for.
+//! Code from the cache runs on the GPU with the process's data. So a file is trusted only if no other user could have
+//! written it, and used only if it has the digest that the preload names and the key that was looked up.
 
 mod digest;
 #[cfg(any(feature = "watch", feature = "command"))]
@@ -19,4 +19,4 @@ pub(crate) use files::{nobody_else_writes, nobody_else_writes_in};
 #[cfg(any(feature = "watch", feature = "command"))]
 pub(crate) use result::Kept;
 #[cfg(feature = "watch")]
-pub(crate) use result::{Looked, Part, Was};
+pub(crate) use result::{Dependency, Part, Was};

@@ -68,37 +68,6 @@ pub const FIRST: &str = "KERNEL_REGISTRY_AUDIT_FIRST";
 /// environment may lack.
 pub const CONSTANT: &str = "kernel_registry_audit_variables";
 
-/// The library that `kernel-audit` puts before all others where results of NVRTC are recorded or preloaded.
-pub const NVRTC_LIBRARY: &str = "libkernel_registry_nvrtc.so";
-
-/// The table of functions to which those of that library jump.
-pub const NVRTC_TABLE: &str = "KERNEL_REGISTRY_NVRTC_TABLE";
-
-/// The functions of that library, in the order of the table.
-pub const NVRTC_FUNCTIONS: [&str; 21] = [
-    "dlsym",
-    "nvrtcCreateProgram",
-    "nvrtcDestroyProgram",
-    "nvrtcCompileProgram",
-    "nvrtcAddNameExpression",
-    "nvrtcGetLoweredName",
-    "nvrtcSetFlowCallback",
-    "nvrtcGetPTXSize",
-    "nvrtcGetPTX",
-    "nvrtcGetCUBINSize",
-    "nvrtcGetCUBIN",
-    "nvrtcGetLTOIRSize",
-    "nvrtcGetLTOIR",
-    "nvrtcGetNVVMSize",
-    "nvrtcGetNVVM",
-    "nvrtcGetOptiXIRSize",
-    "nvrtcGetOptiXIR",
-    "nvrtcGetTileIRSize",
-    "nvrtcGetTileIR",
-    "nvrtcGetProgramLogSize",
-    "nvrtcGetProgramLog",
-];
-
 /// The prefix of all names.
 const PREFIX: &[u8] = b"KERNEL_REGISTRY_AUDIT_";
 

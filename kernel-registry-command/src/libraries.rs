@@ -1,4 +1,4 @@
-//! Builds the simulated driver and the audit's hooks as shared libraries. Each is built from a package of one line in
+//! Builds the simulated driver, the audit's hooks and its part in the loader as shared libraries. Each is built from a package of one line in
 //! the user's target directory.
 //!
 //! Cargo installs programs but no libraries, so the command builds the libraries: from the checkout that the command
@@ -29,6 +29,8 @@ pub struct Shared {
     /// Crates whose speed matters, each with its `opt-level`. Other crates are not optimized, which halves the build
     /// time.
     fast: &'static [(&'static str, u8)],
+    /// Whether the library needs no other, not even the C library.
+    is_freestanding: bool,
 }
 
 /// The simulated driver. This library has the real driver's soname. Its functions bind to each other, and not to
@@ -38,8 +40,9 @@ pub const SIM: Shared = Shared {
     version: "0.1.0",
     words: "the simulated driver",
     library: "cuda",
-    linking: &["-soname,libcuda.so.1", "-Bsymbolic", "-z,nodelete"],
+    linking: &["-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", "-Wl,-z,nodelete"],
     fast: &[("kernel-registry-cuda", 3), ("kernel-registry-image", 1), ("kernel-registry-ptx", 3)],
+    is_freestanding: false,
 };
 
 /// The hooks of the audit. They are never unloaded either, because they have a thread.
@@ -48,8 +51,20 @@ pub const AUDIT: Shared = Shared {
     version: "0.1.0",
     words: "the hooks",
     library: "kernel_registry_hooks",
-    linking: &["-Bsymbolic", "-z,nodelete"],
+    linking: &["-Wl,-Bsymbolic", "-Wl,-z,nodelete"],
     fast: &[("kernel-registry-cuda", 3), ("kernel-audit", 3), ("memchr", 3), ("sha2", 3)],
+    is_freestanding: false,
+};
+
+/// The audit's part in the loader. Undefined symbols are an error of the linker.
+pub const AUDITOR: Shared = Shared {
+    crate_name: "kernel-audit-rtld",
+    version: "0.1.0",
+    words: "the audit's part in the loader",
+    library: "kernel_registry_auditor",
+    linking: &["-nostdlib", "-nostartfiles", "-Wl,-z,defs"],
+    fast: &[("kernel-audit-rtld", 2)],
+    is_freestanding: true,
 };
 
 /// The compilation target of this process, because this process opens the library. The user's packages may have another
@@ -105,9 +120,10 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
         SOURCES.iter().try_for_each(|(name, bytes)| crate::write(&unpacked.join(name), bytes))?;
     }
     crate::write(&folder.join("Cargo.toml"), manifest.as_bytes())?;
+    let no_std = if shared.is_freestanding { "#![no_std]\n" } else { "" };
     crate::write(
         &folder.join("src/lib.rs"),
-        format!("extern crate {} as _;\n", crate_name.replace('-', "_")).as_bytes(),
+        format!("{no_std}extern crate {} as _;\n", crate_name.replace('-', "_")).as_bytes(),
     )?;
     let lock = sources.map(|sources| sources.with_file_name("Cargo.lock")).filter(|lock| lock.is_file());
     if let (Some(lock), false) = (lock, folder.join("Cargo.lock").exists()) {
@@ -125,7 +141,7 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     command.env("CUDARC_CUDA_VERSION", "12000");
     command.args(["rustc", "--lib", "--release", "--target", TARGET, "--target-dir", "target"]);
     command.args(is_there.then_some("--quiet")).args(offline.then_some("--offline")).arg("--");
-    command.args(linking.iter().map(|flag| format!("-Clink-arg=-Wl,{flag}")));
+    command.args(linking.iter().map(|flag| format!("-Clink-arg={flag}")));
     let status = command.status().map_err(Failure::of_cargo)?;
     if status.success() {
         Ok(Built { folder, library })
@@ -167,7 +183,8 @@ fn has_files(folder: &Path, files: &[(&str, &[u8])]) -> bool {
 }
 
 fn manifest(shared: &Shared, sources: Option<&Path>) -> String {
-    let Shared { crate_name, version, library, fast, .. } = shared;
+    let Shared { crate_name, version, library, fast, is_freestanding, .. } = shared;
+    let abort = if *is_freestanding { "\n[profile.release]\npanic = \"abort\"\n" } else { "" };
     let path = sources.map(|path| format!("path = {:?}\n", path.display().to_string())).unwrap_or_default();
     let fast = { fast.iter() }
         .map(|(name, level)| format!("\n[profile.release.package.{name}]\nopt-level = {level}\n"));
@@ -179,7 +196,7 @@ fn manifest(shared: &Shared, sources: Option<&Path>) -> String {
          # Of no workspace around it.\n\
          [workspace]\n\n\
          [dependencies.{crate_name}]\nversion = \"={version}\"\n{path}features = [\"export\"]\n\n\
-         [profile.release.package.\"*\"]\nopt-level = 0\n{fast}"
+         [profile.release.package.\"*\"]\nopt-level = 0\n{fast}{abort}"
     )
 }
 
@@ -200,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_checkout_has_the_versions_that_are_built() {
-        for Shared { crate_name, version, .. } in [SIM, AUDIT] {
+        for Shared { crate_name, version, .. } in [SIM, AUDIT, AUDITOR] {
             let manifest =
                 Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(crate_name).join("Cargo.toml");
             let text = fs::read_to_string(manifest).unwrap();

@@ -33,6 +33,6 @@ mod target;
 mod version;
 
 pub use sections::{OnWait, stream_mark};
-pub use shared_object::{Jumps, SharedObject};
+pub use shared_object::SharedObject;
 pub use target::{InvalidTarget, Portability, Target};
 pub use version::CudaVersion;

@@ -1,11 +1,11 @@
-//! Finds or builds the libraries that a program gets: the hooks, and the driver behind them.
+//! Finds or builds the libraries that a program gets: the hooks, their part in the loader, and the driver behind them.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use kernel_registry_command::driver::{Library, mapped_driver};
-use kernel_registry_command::libraries::{AUDIT, SIM, beside, built};
+use kernel_registry_command::libraries::{AUDIT, AUDITOR, SIM, Shared, beside, built};
 use kernel_registry_command::simulator::prepare;
 
 use super::failure::Failure;
@@ -15,9 +15,18 @@ pub(crate) const PACKED_SIM: &str = "sim/libcuda.so.1";
 
 /// Returns the library of the hooks.
 pub(crate) fn hooks(offline: bool) -> Result<PathBuf, Failure> {
-    match beside(&AUDIT) {
-        Some(hooks) => Ok(hooks),
-        None => Ok(built(&AUDIT, offline)?.library),
+    beside_or_built(&AUDIT, offline)
+}
+
+/// Returns the hooks' part in the loader.
+pub(crate) fn auditor(offline: bool) -> Result<PathBuf, Failure> {
+    beside_or_built(&AUDITOR, offline)
+}
+
+fn beside_or_built(library: &Shared, offline: bool) -> Result<PathBuf, Failure> {
+    match beside(library) {
+        Some(file) => Ok(file),
+        None => Ok(built(library, offline)?.library),
     }
 }
 

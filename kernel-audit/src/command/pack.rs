@@ -12,14 +12,14 @@ use super::cli::Pack;
 use super::failure::Failure;
 use super::libraries;
 
-/// Copies this command and the hooks to a folder, and with `--sim` the simulated driver, too. In that folder the
-/// command finds the hooks beside itself.
+/// Copies this command and its libraries to a folder, and with `--sim` the simulated driver, too. In that folder the
+/// command finds the libraries beside itself.
 pub(crate) fn pack(options: &Pack, words: &str) -> Result<(), Failure> {
     let folder = &options.folder;
-    let hooks = libraries::hooks(options.offline)?;
+    let (hooks, auditor) = (libraries::hooks(options.offline)?, libraries::auditor(options.offline)?);
     let command = env::current_exe().map_err(Failure::of_io(Path::new("/proc/self/exe")))?;
     fs::create_dir_all(folder).map_err(Failure::of_io(folder))?;
-    for file in [&command, &hooks] {
+    for file in [&command, &hooks, &auditor] {
         let copy = folder.join(file.file_name().unwrap_or_default());
         fs::copy(file, &copy).map_err(Failure::of_io(&copy))?;
     }

@@ -109,8 +109,8 @@ pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
     }
     let records_compiled = options.reports.record.is_some() || options.records.is_some();
     if records_compiled || given.as_ref().is_some_and(|given| !given.compiled.is_empty()) {
-        command.env("LD_PRELOAD", front.put_before_all(&needed[..1])?);
-        command.env("ASAN_OPTIONS", Front::asan_options());
+        let auditor = libraries::auditor(options.offline)?;
+        command.env("LD_AUDIT", front.put_auditor(&auditor, &hooks)?);
     }
     if options.on_hang == "abort" && !python::all_frames_are_read(program) && !python::chooses_itself() {
         command.env(python::FAULTHANDLER, "1");

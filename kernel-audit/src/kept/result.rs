@@ -5,7 +5,7 @@ use std::io;
 use super::digest::Digest;
 
 /// The first bytes of a file. The number is that of its format.
-const MAGIC: &[u8; 8] = b"KRNVRTC2";
+const MAGIC: &[u8; 8] = b"KRNVRTC3";
 
 /// The most parts and names that a file can have.
 const MOST: u32 = 1 << 16;
@@ -21,18 +21,24 @@ pub(crate) struct Kept {
     pub(crate) parts: Vec<Part>,
     /// Names in the program, and how the compiler has lowered them.
     pub(crate) names: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The paths at which the compiler looked. The result holds as long as there is the same.
-    pub(crate) looked: Vec<Looked>,
+    /// What the compiler asked for. The result holds as long as the answers are the same.
+    pub(crate) dependencies: Vec<Dependency>,
 }
 
-/// A path at which the compiler looked.
+/// Something that the compiler asked for, and the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Looked {
-    /// The path, as the compiler named it.
-    pub(crate) path: Vec<u8>,
-    /// Whether the path is one in the folder of the program's name, which may be another folder in the next run.
-    pub(crate) in_folder: bool,
-    pub(crate) was: Was,
+pub(crate) enum Dependency {
+    Path {
+        /// The path, as the compiler named it.
+        path: Vec<u8>,
+        /// Whether the path is relative to the folder of the program's name, which the next run may choose anew.
+        in_folder: bool,
+        was: Was,
+    },
+    /// A variable of the environment. The digest is that of its value, or none if it isn't set.
+    Variable { name: Vec<u8>, value: Option<Digest> },
+    /// The working directory.
+    Directory(Digest),
 }
 
 /// What was at a path.
@@ -80,19 +86,17 @@ impl Kept {
             add(&mut bytes, name);
             add(&mut bytes, lowered);
         }
-        bytes.extend((self.looked.len() as u32).to_le_bytes());
-        for Looked { path, in_folder, was } in &self.looked {
-            add(&mut bytes, path);
-            bytes.push((*in_folder).into());
-            match was {
-                Was::Missing => bytes.push(0),
-                Was::Folder => bytes.push(1),
-                Was::File => bytes.push(2),
-                Was::Content(digest) => {
-                    bytes.push(3);
-                    bytes.extend(digest.0);
+        bytes.extend((self.dependencies.len() as u32).to_le_bytes());
+        for dependency in &self.dependencies {
+            let (kind, digest) = dependency.code();
+            bytes.push(kind);
+            match dependency {
+                Dependency::Path { path: text, .. } | Dependency::Variable { name: text, .. } => {
+                    add(&mut bytes, text);
                 }
+                Dependency::Directory(_) => {}
             }
+            bytes.extend(digest.iter().flat_map(|digest| digest.0));
         }
         bytes
     }
@@ -107,7 +111,7 @@ impl Kept {
             }
             let key = Digest(*rest.array()?);
             let name = String::from_utf8(rest.text()?.to_vec()).ok()?;
-            let (mut parts, mut names, mut looked) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut parts, mut names, mut dependencies) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..rest.count()? {
                 parts.push(Part { answer: rest.number()?, bytes: rest.text()?.to_vec() });
             }
@@ -115,22 +119,36 @@ impl Kept {
                 names.push((rest.text()?.to_vec(), rest.text()?.to_vec()));
             }
             for _ in 0..rest.count()? {
-                let (path, [in_folder, kind]) = (rest.text()?.to_vec(), *rest.array()?);
-                let was = match kind {
-                    0 => Was::Missing,
-                    1 => Was::Folder,
-                    2 => Was::File,
-                    3 => Was::Content(Digest(*rest.array()?)),
-                    _ => return None,
-                };
-                let in_folder = [false, true].into_iter().nth(in_folder.into())?;
-                looked.push(Looked { path, in_folder, was });
+                dependencies.push(rest.dependency()?);
             }
-            rest.0.is_empty().then_some(Kept { key, name, parts, names, looked })
+            rest.0.is_empty().then_some(Kept { key, name, parts, names, dependencies })
         };
         read().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, DAMAGED))
     }
 }
+
+impl Dependency {
+    /// Returns the byte that tells the variant and what was there, and the digest in the file, if any.
+    fn code(&self) -> (u8, Option<Digest>) {
+        match self {
+            Dependency::Path { in_folder, was, .. } => {
+                let (kind, digest) = match was {
+                    Was::Missing => (0, None),
+                    Was::Folder => (1, None),
+                    Was::File => (2, None),
+                    Was::Content(digest) => (3, Some(*digest)),
+                };
+                (kind + if *in_folder { IN_FOLDER } else { 0 }, digest)
+            }
+            Dependency::Variable { value: None, .. } => (4, None),
+            Dependency::Variable { value, .. } => (5, *value),
+            Dependency::Directory(digest) => (6, Some(*digest)),
+        }
+    }
+}
+
+/// Added to the byte of a path that is relative to the program's folder.
+const IN_FOLDER: u8 = 16;
 
 /// The bytes of a file that were not read yet.
 struct Bytes<'a>(&'a [u8]);
@@ -154,6 +172,32 @@ impl<'a> Bytes<'a> {
         self.number().filter(|count| *count <= MOST)
     }
 
+    fn digest(&mut self) -> Option<Digest> {
+        self.array().copied().map(Digest)
+    }
+
+    fn dependency(&mut self) -> Option<Dependency> {
+        let [kind] = *self.array()?;
+        let (in_folder, kind) = (kind >= IN_FOLDER, if kind >= IN_FOLDER { kind - IN_FOLDER } else { kind });
+        if in_folder && kind > 3 {
+            return None;
+        }
+        if kind == 6 {
+            return Some(Dependency::Directory(self.digest()?));
+        }
+        let text = self.text()?.to_vec();
+        let path = |was| Dependency::Path { path: text.clone(), in_folder, was };
+        Some(match kind {
+            0 => path(Was::Missing),
+            1 => path(Was::Folder),
+            2 => path(Was::File),
+            3 => path(Was::Content(self.digest()?)),
+            4 => Dependency::Variable { name: text, value: None },
+            5 => Dependency::Variable { name: text, value: Some(self.digest()?) },
+            _ => return None,
+        })
+    }
+
     /// Bytes behind their length.
     fn text(&mut self) -> Option<&'a [u8]> {
         let length = self.number()?;
@@ -170,14 +214,18 @@ mod tests {
         let part = |answer, bytes: &[u8]| Part { answer, bytes: bytes.to_vec() };
         let mut hasher = Hasher::new("test");
         hasher.add(b"program");
+        let digest = Digest::new(b"x");
         Kept {
             key: hasher.digest(),
             name: "saxpy".to_owned(),
             parts: vec![part(0, b"ptx"), part(7, b"")],
             names: vec![(b"k<int>".to_vec(), b"_Z1kIiEvv".to_vec())],
-            looked: [Was::Missing, Was::Folder, Was::File, Was::Content(Digest::new(b"x"))]
-                .map(|was| Looked { path: b"x.h".to_vec(), in_folder: was == Was::File, was })
-                .into(),
+            dependencies: [Was::Missing, Was::Folder, Was::File, Was::Content(digest)]
+                .map(|was| Dependency::Path { path: b"x.h".to_vec(), in_folder: was == Was::File, was })
+                .into_iter()
+                .chain([None, Some(digest)].map(|value| Dependency::Variable { name: b"X".to_vec(), value }))
+                .chain([Dependency::Directory(digest)])
+                .collect(),
         }
     }
 

@@ -37,21 +37,6 @@ pub(crate) fn find(hook: *const c_void) -> Caller {
     find_from(Registers::here(), hook).in_python(&python::frames())
 }
 
-/// The load bias of the file that called a hook: the first on the stack that has none of the audit's functions.
-pub(crate) fn base_of_caller() -> Option<u64> {
-    let base = |address: u64| {
-        let mut base = None;
-        mapped::each(&mut |file| {
-            base = file.segment_at(address, 1).is_some().then_some(file.base);
-            base.is_some()
-        });
-        base
-    };
-    let own = base(base_of_caller as *const () as u64);
-    let frames = found().frames(Registers::here());
-    frames.iter().map(|(address, _)| base(*address)).find(|base| *base != own).flatten()
-}
-
 impl Caller {
     /// Adds the thread's Python frames to the stack. If one of the frames is the user's, that function is the caller.
     pub(crate) fn in_python(self, frames: &[Frame]) -> Caller {

@@ -2,8 +2,6 @@
 
 pub(crate) mod build_id;
 pub(crate) mod library;
-pub(crate) mod link_map;
 pub(crate) mod mapped;
 pub(crate) mod real;
-pub(crate) mod slots;
 pub(crate) mod symbols;

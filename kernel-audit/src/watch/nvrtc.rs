@@ -1,42 +1,38 @@
-//! NVRTC, which compiles CUDA in the process: what it compiles is recorded and kept, and what was kept is given back in its place.
+//! The cache in front of NVRTC, which compiles CUDA in the process. NVRTC keeps nothing across processes, so we do.
 //!
-//! Programs call NVRTC by functions that the loader has linked, or that `dlsym` has returned. Where results are recorded or preloaded, `kernel-audit` puts
-//! a library before all others (`LD_PRELOAD`) that has functions of these names, and `dlsym`. They jump to those in the [table](KERNEL_REGISTRY_NVRTC_TABLE).
+//! `kernel-audit-rtld` binds NVRTC to these hooks, in both directions: `functions` has those that programs call, `imports`
+//! those by which NVRTC asks for files, variables and the time. A recorded run compiles everything as it would alone and
+//! records the result with its `key` and all that NVRTC asked for; `shadow` compiles once more, at another time and place,
+//! to see whether the result depends on these. A preloaded run gets the result back if all answers are still the same
+//! (`observed`).
 
-mod clocks;
 mod functions;
+mod imports;
 mod key;
 mod library;
-mod looking;
-mod lookup;
+mod observed;
 mod programs;
 mod record;
 mod results;
+mod shadow;
 
-use std::ffi::c_void;
+use kernel_audit_rtld::{Library, Targets};
 
-use functions::{LINKED, hooks_of};
-use library::FUNCTIONS;
+use crate::watch::process::fork;
 
-/// How many functions the library before all others has.
-const COUNT: usize = 1 + FUNCTIONS;
-
-/// The addresses of `dlsym`, and of NVRTC's functions in the order of their names.
-#[repr(transparent)]
-pub struct Table([*const c_void; COUNT]);
-
-// SAFETY: the addresses are those of functions, and are never changed.
-unsafe impl Sync for Table {}
-
-/// The addresses to which the functions of that library jump.
+/// Binds an NVRTC to the hooks. The auditor calls this when a function of NVRTC is first called, or when NVRTC first calls
+/// out. Returns whether it's bound.
+///
+/// # Safety
+///
+/// The library of this number is mapped, and its stubs jump to the targets.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
-pub static KERNEL_REGISTRY_NVRTC_TABLE: Table = {
-    let mut all = [lookup::dlsym as *const c_void; COUNT];
-    let hooks = hooks_of::<LINKED>();
-    let mut index = 0;
-    while index < FUNCTIONS {
-        all[1 + index] = hooks[index];
-        index += 1;
-    }
-    Table(all)
-};
+pub unsafe extern "C" fn kernel_registry_nvrtc_bind(
+    number: usize,
+    library: *const Library,
+    targets: *const Targets,
+) -> bool {
+    // SAFETY: as the caller promises; both are in the auditor, which is never unloaded.
+    let (library, targets) = unsafe { (&*library, &*targets) };
+    !fork::is_divided() && library::bind(number, library, targets).is_some()
+}

@@ -3,27 +3,31 @@
 //! folder is inside one that only this user can write to, and that remains.
 
 use std::env;
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::ffi::{CString, OsString};
+use std::fs::{self, File, Permissions};
+use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kernel_registry_command::folder;
 use kernel_registry_command::libraries;
-use kernel_registry_cuda::{Jumps, SharedObject};
 use tempfile::{Builder, TempDir};
 
 use crate::command::failure::Failure;
 use crate::command::program::trust::{own_folder, user};
 use crate::kept::Digest;
-use crate::variables::{NVRTC_FUNCTIONS, NVRTC_LIBRARY, NVRTC_TABLE};
 
 /// The name of the parent folder, which remains.
 const NAME: &str = "kernel-registry-front";
 
 /// The prefix of folders that remain, too. A digest of the library in it follows.
-const REMAINS: &str = "nvrtc-";
+const REMAINS: &str = "loader-";
+
+/// The file in them.
+const AUDITOR: &str = "libkernel_registry_auditor.so";
 
 /// The age below which a folder remains, because its command may not have locked it yet.
 const YOUNG: Duration = Duration::from_secs(3600);
@@ -49,13 +53,10 @@ impl Front {
     }
 
     fn inside(parent: &Path) -> Result<Self, String> {
-        let in_words = |error: std::io::Error| error.to_string();
+        let in_words = |error: io::Error| error.to_string();
         let parent = own_folder(parent)?;
         if let Some(separator) = libraries::separator(&parent) {
             return Err(format!("`{separator}` ends the name of a folder in `LD_LIBRARY_PATH`"));
-        }
-        if parent.to_string_lossy().contains(char::is_whitespace) {
-            return Err("a space ends the name of a library in `LD_PRELOAD`".to_owned());
         }
         // Several machines can share a network folder without knowing each other's locks, so each folder's name begins
         // with its machine's.
@@ -84,35 +85,35 @@ impl Front {
         Ok(folder::put(self.path(), stub)?)
     }
 
-    /// Adds the library that finds NVRTC's functions in the hooks, to a folder that remains: the loader complains in each program where it is missing,
-    /// and programs can outlive this command. Returns the value of `LD_PRELOAD` that puts it before all others: behind those that are named there
-    /// already, because some of these must be the first.
-    pub(crate) fn put_before_all(&self, needed: &[&str]) -> Result<OsString, Failure> {
-        let jumps = Some(Jumps { table: NVRTC_TABLE, functions: &NVRTC_FUNCTIONS });
-        let object = SharedObject { name: NVRTC_LIBRARY, needed, jumps, ..SharedObject::default() };
-        let bytes = object.bytes();
-        let parent = self.path().parent().unwrap_or(self.path());
-        let folder = parent.join(format!("{REMAINS}{}", Digest::new(&bytes)));
-        let refused = |why| Failure::NoFront { refused: format!("`{}`: {why}", folder.display()) };
-        let path = own_folder(&folder).map_err(refused)?.join(NVRTC_LIBRARY);
-        kernel_registry_command::write(&path, &bytes)?;
-        let mut libraries = env::var_os("LD_PRELOAD").unwrap_or_default();
-        if !libraries.is_empty() {
-            libraries.push(":");
+    /// Writes the part in the loader, which loads these hooks where a process maps NVRTC. Returns the value of `LD_AUDIT`.
+    ///
+    /// The loader complains in each program for which the file is missing, and programs can outlive this command, so the
+    /// file remains. Its folder is one that processes of other users can read, if there is one.
+    pub(crate) fn put_auditor(&self, auditor: &Path, hooks: &Path) -> Result<OsString, Failure> {
+        let mut bytes = fs::read(auditor).map_err(Failure::of_io(auditor))?;
+        kernel_audit_rtld::set_hooks(&mut bytes, hooks.as_os_str().as_bytes())
+            .ok_or_else(|| Failure::of_io(auditor)(ErrorKind::InvalidData.into()))?;
+        let name = format!("{REMAINS}{}", Digest::new(&bytes));
+        let is_open = |parent: &Path| {
+            parent.ancestors().all(|folder| folder.metadata().is_ok_and(|its| its.mode() & 0o1 != 0))
+        };
+        let mut all: Vec<_> = parents().collect();
+        all.sort_by_key(|parent| !parent.parent().is_some_and(is_open));
+        let mut refused = Vec::new();
+        for parent in all {
+            match put_remaining(&parent, &name, &bytes) {
+                Ok(path) => {
+                    let mut libraries = env::var_os("LD_AUDIT").unwrap_or_default();
+                    if !libraries.is_empty() {
+                        libraries.push(":");
+                    }
+                    libraries.push(path);
+                    return Ok(libraries);
+                }
+                Err(why) => refused.push(format!("`{}`: {why}", parent.display())),
+            }
         }
-        libraries.push(path);
-        Ok(libraries)
-    }
-
-    /// Returns the value of `ASAN_OPTIONS` with which a program runs behind such a library: a shared AddressSanitizer wants to be the first in
-    /// `LD_PRELOAD`, though it works behind a library that has none of its functions.
-    pub(crate) fn asan_options() -> OsString {
-        let mut options = env::var_os("ASAN_OPTIONS").unwrap_or_default();
-        if !options.is_empty() {
-            options.push(":");
-        }
-        options.push("verify_asan_link_order=0");
-        options
+        Err(Failure::NoFront { refused: refused.join("; ") })
     }
 
     /// Creates a link in the folder, which no other user can replace, and returns its path.
@@ -120,6 +121,38 @@ impl Front {
         let link = self.path().join("records");
         symlink(to, &link).map_err(Failure::not_written(&link))?;
         Ok(link)
+    }
+}
+
+/// Writes the part in the loader to a folder that remains. Returns its path, or why it can't be there.
+fn put_remaining(parent: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
+    let in_words = |error: io::Error| error.to_string();
+    let parent = own_folder(parent)?;
+    if let Some(separator) = libraries::separator(&parent) {
+        return Err(format!("`{separator}` ends the name of a library in `LD_AUDIT`"));
+    }
+    if !may_execute(&parent).map_err(in_words)? {
+        return Err("no program can be executed there (`noexec`)".to_owned());
+    }
+    let folder = own_folder(&parent.join(name))?;
+    let file = folder.join(AUDITOR);
+    kernel_registry_command::write(&file, bytes).map_err(|error| error.to_string())?;
+    for (path, mode) in [(&file, 0o644), (&folder, 0o755), (&parent, 0o755)] {
+        fs::set_permissions(path, Permissions::from_mode(mode)).map_err(in_words)?;
+    }
+    Ok(file)
+}
+
+/// Returns whether the file system of a folder lets code run.
+fn may_execute(folder: &Path) -> io::Result<bool> {
+    let path = CString::new(folder.as_os_str().as_bytes())?;
+    let mut its = MaybeUninit::uninit();
+    // SAFETY: the path ends with a zero, and the call fills in the structure if it succeeds.
+    unsafe {
+        match libc::statvfs(path.as_ptr(), its.as_mut_ptr()) {
+            0 => Ok(its.assume_init().f_flag & libc::ST_NOEXEC == 0),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 

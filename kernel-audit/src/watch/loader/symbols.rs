@@ -3,6 +3,9 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kernel_audit_rtld::LIBRARIES;
 
 use crate::watch::loader::mapped::{self, Mapped};
 
@@ -11,8 +14,6 @@ const HASH: u64 = 4;
 const NAMES: u64 = 5;
 const TABLE: u64 = 6;
 const SONAME: u64 = 14;
-/// The tables of addresses that the loader fills in: at start, and at the first call of a function.
-const FILLED: [(u64, u64); 2] = [(7, 8), (23, 2)];
 const GNU_HASH: u64 = 0x6fff_fef5;
 
 /// Returns the address of a function that a file in this process exports: the program, or else the first library that
@@ -108,7 +109,7 @@ impl<'a> Symbols<'a> {
         Some(Symbols {
             base: file.base,
             dynamic,
-            table: table_of(TABLE)?,
+            table: table_of(TABLE).or_else(|| original(file))?,
             names: table_of(NAMES)?,
             gnu: table_of(GNU_HASH).and_then(GnuHash::read),
             count: table_of(HASH).and_then(|hash| u32_at(hash, 1)).unwrap_or(0),
@@ -178,25 +179,6 @@ impl<'a> Symbols<'a> {
     /// The names of all symbols.
     pub(crate) fn names_defined(&self) -> impl Iterator<Item = &'a [u8]> {
         self.symbols().filter_map(|symbol| self.name(symbol.name.into()))
-    }
-
-    /// The offsets at which the loader puts the address of a symbol into this file, each with the symbol's name.
-    pub(crate) fn slots(&self, file: &'a Mapped<'_>) -> impl Iterator<Item = (u64, &'a [u8])> {
-        /// Tells the processor how to fill in an address: a function's slot, a symbol's slot, or a pointer in data.
-        const KINDS: [u64; 3] = if cfg!(target_arch = "aarch64") { [1026, 1025, 257] } else { [7, 6, 1] };
-        const SIZE: usize = 24;
-        let table_of = |(tag, size)| {
-            let size = value(self.dynamic, size)?;
-            table(file, self.dynamic, tag)?.get(..size as usize)
-        };
-        let entries = FILLED.into_iter().filter_map(table_of).flat_map(|table| table.chunks_exact(SIZE));
-        entries.filter_map(|entry| {
-            let (offset, info) = (u64_at(entry, 0)?, u64_at(entry, 1)?);
-            // The name is that of a symbol which another file defines, too.
-            let symbol = self.table.get((info >> 32) as usize * SIZE..)?;
-            let is_slot = info >> 32 != 0 && KINDS.contains(&(info & 0xffff_ffff));
-            is_slot.then_some((offset, self.name(u32_at(symbol, 0)?.into())?))
-        })
     }
 
     fn symbols(&self) -> impl Iterator<Item = Symbol> {
@@ -270,6 +252,22 @@ impl<'a> GnuHash<'a> {
             Some((index, hash))
         })
     }
+}
+
+/// The load biases of libraries whose symbol tables the audit's part of the loader has replaced, and their own tables.
+static ORIGINALS: [[AtomicU64; 2]; LIBRARIES] = [const { [const { AtomicU64::new(0) }; 2] }; LIBRARIES];
+
+/// Remembers the own symbol table of a library.
+pub(crate) fn set_original(number: usize, base: u64, table: u64) {
+    let [its_base, its_table] = &ORIGINALS[number];
+    its_table.store(table, Ordering::Relaxed);
+    its_base.store(base, Ordering::Release);
+}
+
+/// Returns the own symbol table of a file, if that was replaced.
+fn original<'a>(file: &'a Mapped<'_>) -> Option<&'a [u8]> {
+    let mut all = ORIGINALS.iter().filter(|[base, _]| base.load(Ordering::Acquire) == file.base);
+    file.rest(all.next()?[1].load(Ordering::Relaxed))
 }
 
 /// Returns the bytes from the table with this tag on, to the end of their segment.

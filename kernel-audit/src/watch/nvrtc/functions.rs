@@ -1,36 +1,39 @@
-//! The functions that stand for NVRTC's, for each library of their own. What they do not know, NVRTC answers.
+//! The hooks of NVRTC's functions, for each NVRTC of the process. Anything that isn't kept is forwarded to NVRTC.
+//!
+//! A program that was given a kept result has no result in NVRTC itself. It gets its first compilation after all as soon as
+//! it's used for anything but reading results.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::slice;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use super::key::Parts;
+use kernel_audit_rtld::{EXPORTS, LIBRARIES};
+
+use super::imports::{self, Asked, Shadow};
+use super::key::{Parts, Source};
 use super::library::{
-    self, ADD_NAME, AddName, COMPILE, CREATE, Compile, Create, DESTROY, Data, Destroy, FUNCTIONS, LIBRARIES,
+    self, ADD_NAME, AddName, COMPILE, CREATE, CREATE_EX, Compile, Create, CreateEx, DESTROY, Data, Destroy,
     LOWERED, Lowered, Nvrtc, PARTS, RESULTS, SET_CALLBACK, SetCallback, Size, Texts,
 };
-use super::programs::{self, Given, Handle, Program};
-use super::record::{Compilation, record};
-use super::results::{self, Found};
+use super::observed::{dependencies, place};
+use super::programs::{self, Given, Handle, Program, State};
+use super::record::{Call, Outcome};
+use super::results;
+use super::shadow::{self, Depends};
 use crate::kept::{Kept, Part};
 use crate::watch::hooks;
 use crate::watch::record::recording::now;
 
-/// The number of hooks that the loader has linked: the caller tells whose they are.
-pub(super) const LINKED: usize = LIBRARIES;
-
 /// Answers of NVRTC.
 const SUCCESS: c_int = 0;
-const INVALID_INPUT: c_int = 3;
-const TOO_LATE_TO_ADD_NAMES: c_int = 8;
-const NO_SUCH_NAME: c_int = 10;
 const INTERNAL_ERROR: c_int = 11;
 
-/// What stands for a function that an NVRTC does not have.
+/// Marks a function that this NVRTC doesn't export.
 const MISSING: u32 = u32::MAX;
 
-/// The functions that stand for those of each NVRTC in the process.
+/// The hooks of each NVRTC in the process.
 pub(super) static HOOKS: [HooksOfLibrary; LIBRARIES] = [
     HooksOfLibrary(hooks_of::<0>()),
     HooksOfLibrary(hooks_of::<1>()),
@@ -38,15 +41,16 @@ pub(super) static HOOKS: [HooksOfLibrary; LIBRARIES] = [
     HooksOfLibrary(hooks_of::<3>()),
 ];
 
-pub(super) struct HooksOfLibrary(pub(super) [*const c_void; FUNCTIONS]);
+/// Hooks in the order of [`EXPORTS`].
+pub(super) struct HooksOfLibrary(pub(super) [*const c_void; EXPORTS.len()]);
 
 // SAFETY: the addresses are those of functions, and are never changed.
 unsafe impl Sync for HooksOfLibrary {}
 
-/// The addresses of the functions for the library of this number.
-pub(super) const fn hooks_of<const NUMBER: usize>() -> [*const c_void; FUNCTIONS] {
+const fn hooks_of<const NUMBER: usize>() -> [*const c_void; EXPORTS.len()] {
     [
         create::<NUMBER> as *const c_void,
+        create_ex::<NUMBER> as *const c_void,
         destroy::<NUMBER> as *const c_void,
         compile::<NUMBER> as *const c_void,
         add_name::<NUMBER> as *const c_void,
@@ -69,24 +73,14 @@ pub(super) const fn hooks_of<const NUMBER: usize>() -> [*const c_void; FUNCTIONS
     ]
 }
 
-/// The NVRTC that made a program, or that the caller means, and its number.
-fn behind<const NUMBER: usize>(program: Handle) -> Option<(&'static Nvrtc, usize)> {
-    let number = match programs::library_of(program) {
-        Some(library) => library,
-        None if NUMBER < LINKED => NUMBER,
-        None => library::number_for_caller()?,
-    };
-    Some((library::at(number)?, number))
-}
-
-/// A function of NVRTC itself.
+/// Returns NVRTC's own function.
 ///
 /// # Safety
 ///
-/// `F` is the type of a pointer to the function at this place in the list.
-unsafe fn real<const NUMBER: usize, F: Copy>(program: Handle, index: usize) -> Option<F> {
+/// `F` is the type of a pointer to the function at this place in [`EXPORTS`].
+unsafe fn real<F: Copy>(number: usize, index: usize) -> Option<F> {
     // SAFETY: as the caller promises.
-    behind::<NUMBER>(program).and_then(|(library, _)| unsafe { library.function(index) })
+    library::at(number).and_then(|nvrtc| unsafe { nvrtc.function(index) })
 }
 
 /// `nvrtcCreateProgram`
@@ -98,29 +92,51 @@ unsafe extern "C" fn create<const NUMBER: usize>(
     headers: Texts,
     names: Texts,
 ) -> c_int {
-    let Some((nvrtc, number)) = behind::<NUMBER>(ptr::null_mut()) else { return INTERNAL_ERROR };
     // SAFETY: this is its type.
-    let real: Option<Create> = unsafe { nvrtc.function(CREATE) };
+    let real: Option<Create> = unsafe { real(NUMBER, CREATE) };
     // SAFETY: the arguments are the caller's.
     let answer = real.map_or(INTERNAL_ERROR, |real| unsafe { real(out, text, name, count, headers, names) });
     if answer != SUCCESS || out.is_null() || text.is_null() {
         return answer;
     }
-    // SAFETY: NVRTC has read the same texts, each of which ends with a zero.
-    let parts = unsafe {
-        let headers = bytes_of(headers, count).into_iter().zip(bytes_of(names, count)).collect::<Vec<_>>();
-        let name = (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes());
-        Parts::new(CStr::from_ptr(text).to_bytes(), name, &headers)
-    };
-    // SAFETY: NVRTC has stored the handle there.
-    programs::add(
-        unsafe { *out },
-        Program { library: number, parts, has_callback: false, given: None, earlier: Vec::new() },
-    );
+    // SAFETY: NVRTC has read the same texts, each of which ends with a zero, and has stored the handle.
+    unsafe {
+        let headers = bytes_of(headers, count).into_iter().zip(bytes_of(names, count));
+        let source = Source {
+            text: CStr::from_ptr(text).to_bytes().to_vec(),
+            name: (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes().to_vec()),
+            headers: headers.map(|(text, name)| [text.to_vec(), name.to_vec()]).collect(),
+        };
+        programs::add(*out, Ok(Parts { source: Arc::new(source), names: Vec::new() }));
+    }
     answer
 }
 
-/// The texts of an array.
+/// `__nvrtcCPEx`, with which cuDNN creates programs. It takes three more arguments, whose meaning isn't public.
+unsafe extern "C" fn create_ex<const NUMBER: usize>(
+    out: *mut Handle,
+    text: *const c_char,
+    name: *const c_char,
+    count: c_int,
+    headers: Texts,
+    names: Texts,
+    one: usize,
+    two: usize,
+    three: usize,
+) -> c_int {
+    // SAFETY: this is its type, as far as observed: a function with fewer arguments doesn't read the others.
+    let real: Option<CreateEx> = unsafe { real(NUMBER, CREATE_EX) };
+    // SAFETY: the arguments are the caller's.
+    let call = |real: CreateEx| unsafe { real(out, text, name, count, headers, names, one, two, three) };
+    let answer = real.map_or(INTERNAL_ERROR, call);
+    if answer == SUCCESS && !out.is_null() {
+        // SAFETY: NVRTC has stored the handle.
+        programs::add(unsafe { *out }, Err("it was created by `__nvrtcCPEx`, whose arguments aren't public"));
+    }
+    answer
+}
+
+/// Returns the texts of an array.
 ///
 /// # Safety
 ///
@@ -139,119 +155,175 @@ unsafe extern "C" fn destroy<const NUMBER: usize>(program: *mut Handle) -> c_int
     // SAFETY: programs pass the address of a handle, or null.
     let handle = unsafe { program.as_ref() }.copied().unwrap_or(ptr::null_mut());
     // SAFETY: this is its type.
-    let real: Option<Destroy> = unsafe { real::<NUMBER, _>(handle, DESTROY) };
+    let real: Option<Destroy> = unsafe { real(NUMBER, DESTROY) };
     let _given = programs::remove(handle);
     // SAFETY: the argument is the caller's.
     real.map_or(INTERNAL_ERROR, |real| unsafe { real(program) })
 }
 
-/// `nvrtcAddNameExpression`
-unsafe extern "C" fn add_name<const NUMBER: usize>(program: Handle, name: *const c_char) -> c_int {
-    // NVRTC itself has compiled nothing, and would take it.
-    if programs::given(program).is_some() {
-        return TOO_LATE_TO_ADD_NAMES;
-    }
+/// Compiles a program that was given a kept result, so that NVRTC has it, too.
+fn make_up_for(number: usize, handle: Handle) {
+    let Some(given) = programs::given(handle) else { return };
     // SAFETY: this is its type.
-    let real: Option<AddName> = unsafe { real::<NUMBER, _>(program, ADD_NAME) };
+    if let Some(real) = unsafe { real::<Compile>(number, COMPILE) } {
+        let options: Vec<_> = given.options.iter().map(|option| option.as_ptr()).collect();
+        // SAFETY: the handle is the caller's, and the options are those that the program passed before.
+        unsafe { real(handle, options.len() as c_int, options.as_ptr()) };
+    }
+    programs::change(handle, |program| {
+        program.earlier = Some(given);
+        program.state = State::Compiled;
+    });
+}
+
+/// `nvrtcAddNameExpression`
+unsafe extern "C" fn add_name<const NUMBER: usize>(handle: Handle, name: *const c_char) -> c_int {
+    make_up_for(NUMBER, handle);
+    // SAFETY: this is its type.
+    let real: Option<AddName> = unsafe { real(NUMBER, ADD_NAME) };
     // SAFETY: the arguments are the caller's.
-    let answer = real.map_or(INTERNAL_ERROR, |real| unsafe { real(program, name) });
+    let answer = real.map_or(INTERNAL_ERROR, |real| unsafe { real(handle, name) });
     if answer == SUCCESS && !name.is_null() {
         // SAFETY: NVRTC has read it, up to a zero.
         let name = unsafe { CStr::from_ptr(name) }.to_bytes().to_vec();
-        programs::change(program, |program| program.parts.names.push(name));
+        programs::change(handle, |program| {
+            if let Ok(parts) = &mut program.parts {
+                parts.names.push(name);
+            }
+        });
     }
     answer
 }
 
 /// `nvrtcSetFlowCallback`, after which the program itself can end its compilation.
 unsafe extern "C" fn set_callback<const NUMBER: usize>(
-    program: Handle,
+    handle: Handle,
     callback: *const c_void,
     payload: *mut c_void,
 ) -> c_int {
-    programs::change(program, |program| program.has_callback = !callback.is_null());
+    const WHY: &str = "a function of the program can end the compilation";
+    make_up_for(NUMBER, handle);
+    programs::change(handle, |program| program.why_not = (!callback.is_null()).then_some(WHY));
     // SAFETY: this is its type.
-    let real: Option<SetCallback> = unsafe { real::<NUMBER, _>(program, SET_CALLBACK) };
+    let real: Option<SetCallback> = unsafe { real(NUMBER, SET_CALLBACK) };
     // SAFETY: the arguments are the caller's.
-    real.map_or(INTERNAL_ERROR, |real| unsafe { real(program, callback, payload) })
+    real.map_or(INTERNAL_ERROR, |real| unsafe { real(handle, callback, payload) })
 }
 
 /// `nvrtcCompileProgram`. A thread that is cancelled meanwhile unwinds through it.
 #[inline(never)]
 unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
-    program: Handle,
+    handle: Handle,
     count: c_int,
     options: Texts,
 ) -> c_int {
     let hook = compile::<NUMBER> as *const c_void;
-    let Some((nvrtc, _)) = behind::<NUMBER>(program) else { return INTERNAL_ERROR };
+    let Some(nvrtc) = library::at(NUMBER) else { return INTERNAL_ERROR };
     // SAFETY: this is its type.
     let Some(real) = (unsafe { nvrtc.function::<Compile>(COMPILE) }) else { return INTERNAL_ERROR };
+    make_up_for(NUMBER, handle);
     // SAFETY: the arguments are the caller's.
-    let real = || unsafe { real(program, count, options) };
-    let known = programs::find(program).filter(|_| hooks::prepare());
-    let Some(Program { parts, has_callback, given: before, .. }) = known else { return real() };
-    let real = || {
-        programs::change(program, |program| program.earlier.extend(program.given.take()));
-        let answer = real();
-        if answer == INVALID_INPUT {
-            // It has changed nothing.
-            programs::change(program, |program| program.given = before);
-        }
-        answer
-    };
-    let begun = now();
+    let real = || unsafe { real(handle, count, options) };
+    if !hooks::prepare() {
+        return real();
+    }
+    let program = programs::find(handle);
     // SAFETY: the program passes so many options.
     let options = unsafe { bytes_of(options, count) };
-    let compilation = Compilation { nvrtc, parts: &parts, options: &options, begun, hook };
-    let keys = match has_callback {
-        true => Err("a function of the program can end the compilation".to_owned()),
-        false => nvrtc.identity().and_then(|compiler| parts.keys(&options, compiler)),
-    };
-    let keys = match keys {
-        Ok(keys) => keys,
-        Err(why) => {
-            let answer = real();
-            record(&compilation, Err(&why), answer, 0);
-            return answer;
+    let call = Call { nvrtc, program: program.as_ref(), options: &options, begun: now(), hook };
+    let parts = parts_of(program.as_ref());
+    let mut why = String::new();
+    if results::are_preloaded() {
+        match parts.clone().and_then(|parts| find(nvrtc, parts, &options)) {
+            Ok(kept) => {
+                call.record_now(&Outcome::Given(&kept), SUCCESS);
+                give(handle, kept, &options);
+                return SUCCESS;
+            }
+            Err(reason) => why = reason,
         }
-    };
-    let mut compiling = match results::find(keys, parts.folder()) {
-        Found::Kept(kept) => {
-            let lowered =
-                kept.names.iter().filter_map(|(_, lowered)| CString::new(lowered.clone()).ok()).collect();
-            record(&compilation, Ok(&kept), SUCCESS, kept.size());
-            programs::change(program, |program| {
-                let given = Arc::new(Given { kept, lowered });
-                program.earlier.extend(program.given.replace(given));
-            });
-            return SUCCESS;
-        }
-        Found::Missing(compiling) => compiling,
-    };
-    let looking = nvrtc.look();
-    let answer = real();
-    let looked = looking.and_then(|looking| looking.end(parts.folder()));
-    let (mut size, mut words) = (0, looked.as_ref().err().cloned().unwrap_or_default());
-    if answer == SUCCESS
-        && let Some((results, names)) = result(nvrtc, program, &parts.names)
-        && let Ok(looked) = looked
-    {
-        let key = keys.anywhere.filter(|_| !depends_on_folder(parts.folder(), &results, &names));
-        let key = key.unwrap_or(keys.exact);
-        let kept = Kept { key, name: compilation.name(), parts: results, names, looked };
-        (size, words) = (kept.size(), format!("key {key}"));
-        compiling.keep(kept);
     }
-    drop(compiling);
-    record(&compilation, Err(&words), answer, size);
+    programs::change(handle, |program| program.state = State::Compiled);
+    if !results::are_recorded() {
+        let answer = real();
+        call.record_now(&Outcome::Compiled(&why), answer);
+        return answer;
+    }
+    let (started, watching) = (SystemTime::now(), imports::begin(Shadow::None));
+    let answer = real();
+    let (ended, asked) = (now(), watching.end());
+    let kept = match answer {
+        SUCCESS => parts.and_then(|parts| keep(&call, handle, parts, asked, started)),
+        _ => Err(String::new()),
+    };
+    let outcome = match &kept {
+        Ok(kept) => Outcome::Kept(kept.key, kept.size()),
+        Err(why) => Outcome::Compiled(why),
+    };
+    call.record(&outcome, answer, ended);
     answer
 }
 
-/// What NVRTC has made of a program: its results, and how it has lowered the names.
-type Names = Vec<(Vec<u8>, Vec<u8>)>;
+/// Returns what a program is made of, if its next result can be kept.
+fn parts_of(program: Option<&Program>) -> Result<&Parts, String> {
+    let program = program.ok_or("it was created by a function that isn't known here")?;
+    let parts = program.parts.as_ref().map_err(|why| (*why).to_owned())?;
+    match (program.why_not, &program.state) {
+        (Some(why), _) => Err(why.to_owned()),
+        (None, State::New) => Ok(parts),
+        (None, _) => Err("it was compiled before, and NVRTC keeps some of that".to_owned()),
+    }
+}
 
-fn result(nvrtc: &Nvrtc, program: Handle, names: &[Vec<u8>]) -> Option<(Vec<Part>, Names)> {
+fn find(nvrtc: &Nvrtc, parts: &Parts, options: &[&[u8]]) -> Result<Kept, String> {
+    results::find(&parts.keys(options, nvrtc.identity()?)?, parts.folder())
+}
+
+/// Gives a program a kept result.
+fn give(handle: Handle, kept: Kept, options: &[&[u8]]) {
+    let c =
+        |texts: &mut dyn Iterator<Item = &[u8]>| texts.filter_map(|text| CString::new(text).ok()).collect();
+    let lowered = c(&mut kept.names.iter().map(|(_, lowered)| &**lowered));
+    let given = Arc::new(Given { lowered, options: c(&mut options.iter().copied()), kept });
+    programs::change(handle, |program| program.state = State::Given(given));
+}
+
+/// Keeps the result of a program that NVRTC has just compiled, for the recording.
+fn keep(
+    call: &Call<'_>,
+    handle: Handle,
+    parts: &Parts,
+    asked: Asked,
+    started: SystemTime,
+) -> Result<Kept, String> {
+    let keys = parts.keys(call.options, call.nvrtc.identity()?)?;
+    if let Some(kept) = results::find_recorded(&keys, parts.folder()) {
+        return Ok(kept);
+    }
+    let answer = answer_of(call.nvrtc, handle, &parts.names).ok_or("its result can't be read")?;
+    let mut dependencies = dependencies(asked, started, parts.folder())?;
+    let key = match shadow::depends(call.nvrtc, parts, call.options, &answer) {
+        Depends::Nothing => keys.anywhere.unwrap_or(keys.exact),
+        Depends::Place => {
+            dependencies.extend(place()?);
+            keys.exact
+        }
+        Depends::Time => return Err("another compilation of it gave another result".to_owned()),
+    };
+    let kept = Kept { key, name: call.name(), parts: answer.parts, names: answer.names, dependencies };
+    results::keep(&kept);
+    Ok(kept)
+}
+
+/// What NVRTC has made of a program: its results, and how it has lowered the names.
+#[derive(PartialEq)]
+pub(super) struct Answer {
+    parts: Vec<Part>,
+    names: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Reads the results of a program.
+pub(super) fn answer_of(nvrtc: &Nvrtc, program: Handle, names: &[Vec<u8>]) -> Option<Answer> {
     let mut parts = Vec::with_capacity(PARTS);
     for index in 0..PARTS {
         // SAFETY: these are their types.
@@ -286,83 +358,68 @@ fn result(nvrtc: &Nvrtc, program: Handle, names: &[Vec<u8>]) -> Option<(Vec<Part
         };
         pairs.push((name.clone(), found?));
     }
-    Some((parts, pairs))
-}
-
-/// Whether a result may depend on the folder of the program's name: the result has the folder in it, or a number that is made of the whole name, or it
-/// is of a form that hides texts.
-fn depends_on_folder(folder: &[u8], parts: &[Part], names: &Names) -> bool {
-    const PLAIN: [&str; 3] = ["nvrtcGetPTXSize", "nvrtcGetCUBINSize", "nvrtcGetProgramLogSize"];
-    // Such a name goes on with a number of eight digits, which is zero if it is made of nothing.
-    const NUMBERED: [&[u8]; 2] = [b"_INTERNAL_", b"_GLOBAL__N__"];
-    let has_number = |text: &[u8], before: &[u8]| {
-        let mut places = text.windows(before.len() + 8).filter(|place| place.starts_with(before));
-        places.any(|place| !place.ends_with(b"00000000"))
-    };
-    let has = |text: &[u8]| {
-        text.windows(folder.len().max(1)).any(|place| place == folder)
-            || NUMBERED.iter().any(|before| has_number(text, before))
-    };
-    let in_part = |(index, part): (usize, &Part)| {
-        let is_plain = PLAIN.contains(&library::names()[RESULTS + 2 * index]);
-        // One byte is the zero of an empty text.
-        part.bytes.len() > 1 && (!is_plain || has(&part.bytes))
-    };
-    parts.iter().enumerate().any(in_part) || names.iter().any(|(_, lowered)| has(lowered))
+    Some(Answer { parts, names: pairs })
 }
 
 /// `nvrtcGetLoweredName`
 unsafe extern "C" fn lowered_name<const NUMBER: usize>(
-    program: Handle,
+    handle: Handle,
     name: *const c_char,
     lowered: *mut *const c_char,
 ) -> c_int {
-    let Some(given) = programs::given(program).filter(|_| !name.is_null() && !lowered.is_null()) else {
-        // SAFETY: this is its type.
-        let real: Option<Lowered> = unsafe { real::<NUMBER, _>(program, LOWERED) };
-        // SAFETY: the arguments are the caller's.
-        return real.map_or(INTERNAL_ERROR, |real| unsafe { real(program, name, lowered) });
-    };
-    // SAFETY: the name ends with a zero.
-    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-    let found = given.kept.names.iter().position(|(its, _)| its == name);
-    let found = found.and_then(|index| given.lowered.get(index));
-    // SAFETY: the program has room for a pointer there. The text stays until the program is destroyed.
-    unsafe { *lowered = found.map_or(ptr::null(), |found| found.as_ptr()) };
-    if found.is_some() { SUCCESS } else { NO_SUCH_NAME }
+    if let Some(given) = programs::given(handle).filter(|_| !name.is_null() && !lowered.is_null()) {
+        // SAFETY: the name ends with a zero.
+        let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+        let found = given.kept.names.iter().position(|(its, _)| its == name);
+        if let Some(found) = found.and_then(|index| given.lowered.get(index)) {
+            // SAFETY: the program has room for a pointer there. The text stays until the program is destroyed.
+            unsafe { *lowered = found.as_ptr() };
+            return SUCCESS;
+        }
+    }
+    make_up_for(NUMBER, handle);
+    // SAFETY: this is its type.
+    let real: Option<Lowered> = unsafe { real(NUMBER, LOWERED) };
+    // SAFETY: the arguments are the caller's.
+    real.map_or(INTERNAL_ERROR, |real| unsafe { real(handle, name, lowered) })
+}
+
+/// Returns a part of the result that a program was given, if NVRTC has the function of that part.
+fn with_part<T>(handle: Handle, part: usize, act: impl FnOnce(&Part) -> T) -> Option<T> {
+    let given = programs::given(handle)?;
+    given.kept.parts.get(part).filter(|part| part.answer != MISSING).map(act)
 }
 
 /// The function that returns the size of a result, such as `nvrtcGetPTXSize`.
-unsafe extern "C" fn size<const NUMBER: usize, const PART: usize>(program: Handle, out: *mut usize) -> c_int {
-    let part = programs::given(program).filter(|_| !out.is_null());
-    let Some(part) =
-        part.as_ref().and_then(|given| given.kept.parts.get(PART)).filter(|part| part.answer != MISSING)
-    else {
-        // SAFETY: this is its type.
-        let real: Option<Size> = unsafe { real::<NUMBER, _>(program, RESULTS + 2 * PART) };
-        // SAFETY: the arguments are the caller's.
-        return real.map_or(INTERNAL_ERROR, |real| unsafe { real(program, out) });
+unsafe extern "C" fn size<const NUMBER: usize, const PART: usize>(handle: Handle, out: *mut usize) -> c_int {
+    let give = |part: &Part| {
+        // SAFETY: the program has room for a number there.
+        unsafe { *out = part.bytes.len() };
+        part.answer as c_int
     };
-    // SAFETY: the program has room for a number there.
-    unsafe { *out = part.bytes.len() };
-    part.answer as c_int
+    if let Some(answer) = (!out.is_null()).then(|| with_part(handle, PART, give)).flatten() {
+        return answer;
+    }
+    make_up_for(NUMBER, handle);
+    // SAFETY: this is its type.
+    let real: Option<Size> = unsafe { real(NUMBER, RESULTS + 2 * PART) };
+    // SAFETY: the arguments are the caller's.
+    real.map_or(INTERNAL_ERROR, |real| unsafe { real(handle, out) })
 }
 
 /// The function that returns the bytes of a result, such as `nvrtcGetPTX`.
-unsafe extern "C" fn data<const NUMBER: usize, const PART: usize>(
-    program: Handle,
-    out: *mut c_char,
-) -> c_int {
-    let part = programs::given(program).filter(|_| !out.is_null());
-    let Some(part) =
-        part.as_ref().and_then(|given| given.kept.parts.get(PART)).filter(|part| part.answer != MISSING)
-    else {
-        // SAFETY: this is its type.
-        let real: Option<Data> = unsafe { real::<NUMBER, _>(program, RESULTS + 2 * PART + 1) };
-        // SAFETY: the arguments are the caller's.
-        return real.map_or(INTERNAL_ERROR, |real| unsafe { real(program, out) });
+unsafe extern "C" fn data<const NUMBER: usize, const PART: usize>(handle: Handle, out: *mut c_char) -> c_int {
+    let give = |part: &Part| {
+        // SAFETY: the program has room for as many bytes as the function before has said.
+        unsafe { ptr::copy_nonoverlapping(part.bytes.as_ptr().cast(), out, part.bytes.len()) };
+        part.answer as c_int
     };
-    // SAFETY: the program has room for as many bytes as the function before has said.
-    unsafe { ptr::copy_nonoverlapping(part.bytes.as_ptr().cast(), out, part.bytes.len()) };
-    part.answer as c_int
+    if let Some(answer) = (!out.is_null()).then(|| with_part(handle, PART, give)).flatten() {
+        return answer;
+    }
+    make_up_for(NUMBER, handle);
+    // SAFETY: this is its type.
+    let real: Option<Data> = unsafe { real(NUMBER, RESULTS + 2 * PART + 1) };
+    // SAFETY: the arguments are the caller's.
+    real.map_or(INTERNAL_ERROR, |real| unsafe { real(handle, out) })
 }

@@ -1,23 +1,29 @@
-//! The keys of a program's result: digests of all that the result depends on, except files that the compiler reads.
+//! The key of a program's result: a digest of everything that the program hands to NVRTC.
 
-use std::env;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::c_int;
+use std::sync::Arc;
 
-use super::clocks::{option_tells_time, tells_time};
+use memchr::memmem;
+
+use super::observed::tells_time;
 use crate::kept::{Digest, Hasher};
 
-/// What a program is made of, before it is compiled. The texts themselves are not kept.
+/// What a program is made of, before it's compiled.
 #[derive(Clone)]
 pub(super) struct Parts {
-    hasher: Hasher,
-    /// The name that its author gave it, if any.
-    pub(super) name: Option<Vec<u8>>,
-    /// The length of the text.
-    pub(super) length: u64,
+    /// Text, name and headers.
+    pub(super) source: Arc<Source>,
     /// Names that the program will ask for.
     pub(super) names: Vec<Vec<u8>>,
-    /// Why its results cannot be kept.
-    why_not: Option<String>,
+}
+
+/// The arguments of `nvrtcCreateProgram`.
+pub(super) struct Source {
+    pub(super) text: Vec<u8>,
+    /// The name that its author gave the program, if any.
+    pub(super) name: Option<Vec<u8>>,
+    /// The contents and the name of each header.
+    pub(super) headers: Vec<[Vec<u8>; 2]>,
 }
 
 /// The keys of a result.
@@ -25,90 +31,100 @@ pub(super) struct Parts {
 pub(super) struct Keys {
     /// The key of the program with its name.
     pub(super) exact: Digest,
-    /// The key of the program with its name in any folder, if the name has a folder. Python's packages put programs into a new folder each time.
+    /// The key of the program with its name in any folder, if the name has a folder that only NVRTC may use. CuPy puts programs
+    /// into a new folder each time.
     pub(super) anywhere: Option<Digest>,
 }
 
-impl Parts {
-    pub(super) fn new(text: &[u8], name: Option<&[u8]>, headers: &[(&[u8], &[u8])]) -> Self {
-        let mut hasher = Hasher::new("NVRTC program");
-        hasher.add(text);
-        hasher.add(&(headers.len() as u64).to_le_bytes());
-        for (content, name) in headers {
-            hasher.add(content);
-            hasher.add(name);
-        }
-        let why_not =
-            [text].into_iter().chain(headers.iter().map(|(content, _)| *content)).find_map(tells_time);
-        Parts {
-            hasher,
-            name: name.map(<[u8]>::to_vec),
-            length: text.len() as u64,
-            names: Vec::new(),
-            why_not,
-        }
+impl Keys {
+    /// Returns the keys, the better one first.
+    pub(super) fn all(&self) -> impl Iterator<Item = Digest> + use<> {
+        [Some(self.exact), self.anywhere].into_iter().flatten()
     }
+}
 
-    /// The folder in the program's name, if the name is an absolute path.
+impl Parts {
+    /// Returns the folder in the program's name, if the name is an absolute path.
     pub(super) fn folder(&self) -> &[u8] {
-        let name = self.name.as_deref().filter(|name| name.starts_with(b"/")).unwrap_or_default();
+        let name = self.source.name.as_deref().filter(|name| name.starts_with(b"/")).unwrap_or_default();
         name.iter().rposition(|byte| *byte == b'/').map_or(b"", |end| &name[..end])
     }
 
-    /// The keys of the result with these options, by this compiler.
+    /// Returns the keys of the result with these options, by this compiler. Or why the result may depend on something else.
     pub(super) fn keys(&self, options: &[&[u8]], compiler: Digest) -> Result<Keys, String> {
-        if let Some(why) = &self.why_not {
-            return Err(why.clone());
+        let Source { text, name, headers } = &*self.source;
+        let texts = || {
+            let headers = headers.iter().flatten().map(|text| &**text);
+            let names = self.names.iter().map(|name| &**name);
+            [&**text].into_iter().chain(headers).chain(names).chain(options.iter().copied())
+        };
+        if let Some(why) = texts().find_map(tells_time) {
+            return Err(why);
         }
-        if let Some(option) = options.iter().find(|option| option_tells_time(option)) {
-            return Err(format!("its option `{}` may tell the time", String::from_utf8_lossy(option)));
+        if let Some(option) = options.iter().find(|option| memmem::find(option, b"pch").is_some()) {
+            return Err(format!(
+                "its option `{}` shares headers with other compilations",
+                String::from_utf8_lossy(option)
+            ));
         }
-        let mut hasher = self.hasher.clone();
-        for texts in [self.names.iter().map(|name| &**name).collect(), options.to_vec()] {
+        let mut hasher = Hasher::new("NVRTC program");
+        for texts in [&headers.concat(), &self.names, &options.iter().map(|option| option.to_vec()).collect()]
+        {
             hasher.add(&(texts.len() as u64).to_le_bytes());
-            texts.into_iter().for_each(|text| hasher.add(text));
+            texts.iter().for_each(|text| hasher.add(text));
         }
-        // Line numbers have the path of the program, which is that of the folder where it is compiled.
-        let has_lines = options.iter().any(|option| has_lines(option));
-        if has_lines {
-            let folder =
-                env::current_dir().map_err(|error| format!("the working directory is not known: {error}"))?;
-            hasher.add(folder.as_os_str().as_bytes());
-        }
-        let mut variables: Vec<_> =
-            env::vars_os().filter(|(name, _)| is_compilers(name.as_bytes())).collect();
-        variables.sort();
-        for (name, value) in variables {
-            hasher.add(name.as_bytes());
-            hasher.add(value.as_bytes());
-        }
+        hasher.add(text);
         hasher.add(compiler.to_string().as_bytes());
+        hasher.add(arithmetic().as_bytes());
         let key = |kind: &[u8], name: &[u8]| {
             let mut hasher = hasher.clone();
             hasher.add(kind);
             hasher.add(name);
             hasher.digest()
         };
-        let name = self.name.as_deref();
-        let (folder, kind) = (self.folder(), if name.is_some() { b"named".as_slice() } else { b"" });
-        let in_any = (!folder.is_empty() && !has_lines).then(|| &name.unwrap_or_default()[folder.len()..]);
-        Ok(Keys {
-            exact: key(kind, name.unwrap_or_default()),
-            anywhere: in_any.map(|name| key(b"in any folder", name)),
-        })
+        let folder = self.folder();
+        let kind = if name.is_some() { b"named".as_slice() } else { b"" };
+        let name = name.as_deref().unwrap_or_default();
+        let in_any = (!folder.is_empty() && !texts().any(names_its_file)).then(|| &name[folder.len()..]);
+        Ok(Keys { exact: key(kind, name), anywhere: in_any.map(|name| key(b"in any folder", name)) })
     }
 }
 
-/// Whether an option may ask for line numbers, alone or among others.
-fn has_lines(option: &[u8]) -> bool {
-    const WORDS: [&str; 4] = ["-G", "device-debug", "lineinfo", "line-info"];
-    let option = String::from_utf8_lossy(option);
-    WORDS.iter().any(|word| option.contains(word))
+/// Returns whether a text has a part of a name such as `__FILE__`, `__builtin_FILE` or `source_location`. It may compare the
+/// length of the file's name with a number, which no second compilation tells.
+fn names_its_file(text: &[u8]) -> bool {
+    ["FILE", "source_location"].iter().any(|word| memmem::find(text, word.as_bytes()).is_some())
 }
 
-/// Whether a variable of this name may change what the compiler does.
-fn is_compilers(name: &[u8]) -> bool {
-    ["NVRTC", "NVVM", "PTXAS"].iter().any(|prefix| name.starts_with(prefix.as_bytes()))
+/// Describes how the thread computes, because NVRTC computes constants with its numbers. The program's language doesn't
+/// matter: NVRTC chooses its own.
+fn arithmetic() -> String {
+    format!("{} {:x}", fegetround(), control())
+}
+
+unsafe extern "C" {
+    /// The direction in which the thread rounds.
+    safe fn fegetround() -> c_int;
+}
+
+/// Returns the bits of the processor that say what becomes of tiny numbers.
+fn control() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        const TINY: u32 = 1 << 15 | 1 << 6;
+        let mut control = 0_u32;
+        // SAFETY: the instruction stores four bytes.
+        unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut control, options(nostack)) };
+        u64::from(control & TINY)
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        const TINY: u64 = 1 << 24 | 1 << 19;
+        let control: u64;
+        // SAFETY: the instruction reads a register.
+        unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) control, options(nomem, nostack)) };
+        control & TINY
+    }
 }
 
 #[cfg(test)]
@@ -116,6 +132,12 @@ mod tests {
     use super::*;
 
     const TEXT: &[u8] = b"__global__ void k() {}";
+
+    fn parts(text: &[u8], name: Option<&[u8]>, headers: &[(&[u8], &[u8])]) -> Parts {
+        let headers = headers.iter().map(|(text, name)| [text.to_vec(), name.to_vec()]).collect();
+        let source = Source { text: text.to_vec(), name: name.map(<[u8]>::to_vec), headers };
+        Parts { source: Arc::new(source), names: Vec::new() }
+    }
 
     fn keys(parts: &Parts, options: &[&[u8]]) -> Result<Keys, String> {
         parts.keys(options, Digest::new(b"compiler"))
@@ -127,9 +149,9 @@ mod tests {
             parts.names.push(name.to_vec());
             parts
         };
-        let named = |text: &[u8], name: &[u8]| Parts::new(text, Some(name), &[]);
+        let named = |text: &[u8], name: &[u8]| parts(text, Some(name), &[]);
         let plain = || named(TEXT, b"/tmp/1/a.cu");
-        let header = |text: &[u8], name: &[u8]| Parts::new(TEXT, Some(b"/tmp/1/a.cu"), &[(text, name)]);
+        let header = |text: &[u8], name: &[u8]| parts(TEXT, Some(b"/tmp/1/a.cu"), &[(text, name)]);
         let all = [
             keys(&plain(), &[]),
             keys(&named(b"__global__ void l() {}", b"/tmp/1/a.cu"), &[]),
@@ -147,13 +169,10 @@ mod tests {
         let mut digests: Vec<_> = all.iter().flat_map(|keys| [keys.exact, keys.anywhere.unwrap()]).collect();
         let without_folder: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"a.cu"), Some(b"/a.cu")];
         for name in without_folder {
-            let keys = keys(&Parts::new(TEXT, name, &[]), &[]).unwrap();
+            let keys = keys(&parts(TEXT, name, &[]), &[]).unwrap();
             assert!(keys.anywhere.is_none());
             digests.push(keys.exact);
         }
-        let lines = keys(&plain(), &[b"-lineinfo"]).unwrap();
-        assert!(lines.anywhere.is_none());
-        digests.push(lines.exact);
         let count = digests.len();
         digests.sort();
         digests.dedup();
@@ -162,28 +181,39 @@ mod tests {
 
     #[test]
     fn a_name_in_another_folder_has_the_same_second_key() {
-        let named = |name: &[u8]| keys(&Parts::new(TEXT, Some(name), &[]), &[]).unwrap();
+        let named = |name: &[u8]| keys(&parts(TEXT, Some(name), &[]), &[]).unwrap();
         let (one, two) = (named(b"/tmp/1/a.cu"), named(b"/tmp/2/a.cu"));
         assert_ne!(one.exact, two.exact);
         assert_eq!(one.anywhere, two.anywhere);
         assert_eq!(named(b"/tmp/1/a.cu").exact, one.exact);
-    }
-
-    #[test]
-    fn options_that_ask_for_line_numbers_are_found() {
-        for option in ["-G", " -G ", "--device-debug", "-lineinfo", "-lineinfo ", "--generate-line-info"] {
-            assert!(has_lines(option.as_bytes()), "{option}");
-        }
-        assert!(!has_lines(b"-w"));
+        let file = parts(b"char x[sizeof(__FILE__)];", Some(b"/tmp/1/a.cu"), &[]);
+        assert!(keys(&file, &[]).unwrap().anywhere.is_none());
     }
 
     #[test]
     fn a_program_that_may_tell_the_time_has_no_key() {
         let why = |text: &[u8], header: &[u8], option: &[u8]| {
-            keys(&Parts::new(text, None, &[(header, b"x.h")]), &[option]).map(|_| ()).unwrap_err()
+            keys(&parts(text, None, &[(header, b"x.h")]), &[option]).map(|_| ()).unwrap_err()
         };
         assert!(why(b"__TIME__", b"", b"-w").contains("`__TIME__`"));
         assert!(why(TEXT, b"__DATE__", b"-w").contains("`__DATE__`"));
-        assert!(why(TEXT, b"", b"-DX=__TIME__").contains("`-DX=__TIME__` may tell the time"));
+        assert!(why(TEXT, b"", b"-DX=__TIME__").contains("`__TIME__`"));
+        assert!(why(TEXT, b"", b"--create-pch=x").contains("--create-pch=x"));
+    }
+
+    #[test]
+    fn a_thread_that_rounds_otherwise_has_other_keys() {
+        let key = || keys(&parts(TEXT, None, &[]), &[]).unwrap().exact;
+        let before = key();
+        assert_eq!(before, key());
+        unsafe extern "C" {
+            safe fn fesetround(direction: c_int) -> c_int;
+        }
+        let nearest = fegetround();
+        let zero = if cfg!(target_arch = "aarch64") { 0xc0_0000 } else { 0xc00 };
+        assert_eq!(fesetround(zero), 0);
+        let other = key();
+        assert_eq!(fesetround(nearest), 0);
+        assert_ne!(before, other);
     }
 }

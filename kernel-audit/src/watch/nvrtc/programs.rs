@@ -1,4 +1,4 @@
-//! The programs that NVRTC has made and not destroyed: what each is made of, and the result that was given back for it.
+//! The programs that NVRTC has made and not destroyed: what each is made of, and the result that it was given.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -14,52 +14,62 @@ pub(super) type Handle = *mut c_void;
 /// A program.
 #[derive(Clone)]
 pub(super) struct Program {
-    /// The number of the NVRTC that made it.
-    pub(super) library: usize,
-    pub(super) parts: Parts,
-    /// Whether a function of the program can end its compilation.
-    pub(super) has_callback: bool,
-    /// What was given back in place of compiling it. NVRTC itself has no result then.
-    pub(super) given: Option<Arc<Given>>,
-    /// What was given back before: names stay until the program is destroyed.
-    pub(super) earlier: Vec<Arc<Given>>,
+    /// What it's made of, or why that isn't known.
+    pub(super) parts: Result<Parts, &'static str>,
+    /// Why its next result can't be kept.
+    pub(super) why_not: Option<&'static str>,
+    pub(super) state: State,
+    /// What it was given before. Names stay until the program is destroyed.
+    pub(super) earlier: Option<Arc<Given>>,
 }
 
-/// A result, with the names as C has them: the program gets pointers to these.
+/// What became of a program.
+#[derive(Clone)]
+pub(super) enum State {
+    New,
+    /// NVRTC has compiled it.
+    Compiled,
+    /// It was given a kept result. NVRTC hasn't compiled it.
+    Given(Arc<Given>),
+}
+
+/// A kept result that a program was given.
 pub(super) struct Given {
-    pub(super) kept: Arc<Kept>,
+    pub(super) kept: Kept,
+    /// The lowered names as C has them: the program gets pointers to these.
     pub(super) lowered: Vec<CString>,
+    /// The options with which it would have been compiled.
+    pub(super) options: Vec<CString>,
 }
 
-/// All programs, by their handles. A forked child has them, too.
+/// All programs, by their handles.
 static ALL: Locked<HashMap<usize, Program>> = Locked::new();
 
 /// Adds a program.
-pub(super) fn add(handle: Handle, program: Program) {
-    ALL.lock_inherited().insert(handle.addr(), program);
+pub(super) fn add(handle: Handle, parts: Result<Parts, &'static str>) {
+    let program = Program { parts, why_not: None, state: State::New, earlier: None };
+    ALL.with(|all| all.insert(handle.addr(), program));
 }
 
 /// Removes a program, before NVRTC destroys it: another thread may get the same handle right afterwards.
 pub(super) fn remove(handle: Handle) -> Option<Program> {
-    ALL.lock_inherited().remove(&handle.addr())
+    ALL.with(|all| all.remove(&handle.addr()))
 }
 
-/// Finds a program, unless it was made before NVRTC's functions were found here.
+/// Returns a program, unless it was made by a function that isn't known here.
 pub(super) fn find(handle: Handle) -> Option<Program> {
-    ALL.lock_inherited().get(&handle.addr()).cloned()
+    ALL.with(|all| all.get(&handle.addr()).cloned())
 }
 
-/// The number of the NVRTC that made a program.
-pub(super) fn library_of(handle: Handle) -> Option<usize> {
-    Some(ALL.lock_inherited().get(&handle.addr())?.library)
-}
-
-/// What was given back for a program.
+/// Returns what a program was given instead of compiling it.
 pub(super) fn given(handle: Handle) -> Option<Arc<Given>> {
-    ALL.lock_inherited().get(&handle.addr())?.given.clone()
+    ALL.with(|all| match &all.get(&handle.addr())?.state {
+        State::Given(given) => Some(given.clone()),
+        State::New | State::Compiled => None,
+    })
 }
 
-/// Changes a program, if it is known.
+/// Changes a program, if it's known.
 pub(super) fn change(handle: Handle, act: impl FnOnce(&mut Program)) {
-    ALL.lock_inherited().get_mut(&handle.addr()).map(act);
+    ALL.with(|all| all.get_mut(&handle.addr()).map(act));
 }

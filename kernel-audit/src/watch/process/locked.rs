@@ -25,6 +25,11 @@ impl<T: Default + 'static> Locked<T> {
         Locked(AtomicPtr::new(ptr::null_mut()))
     }
 
+    /// Passes the value to `act`. A forked child has its parent's value, whole: no fork divides `act`.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
+        fork::undivided(|| act(&mut self.lock_inherited()))
+    }
+
     /// Waits for the lock. A forked child has the value of its parent, unless another thread of the parent was changing it.
     pub(crate) fn lock_inherited(&self) -> impl DerefMut<Target = T> {
         let (value, generation) = (self.0.load(Ordering::Acquire), fork::generation());

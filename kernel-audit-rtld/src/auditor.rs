@@ -1,0 +1,258 @@
+//! What the loader calls, and what the stubs call before the hooks are there.
+
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use core::mem;
+use core::panic::PanicInfo;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use crate::link_map::{ABSOLUTE, LinkMap, Symbol, UNDEFINED};
+use crate::stubs::{stub, targets, unbound};
+use crate::{BIND, Bind, ENTRIES, EXPORTS, IMPORTS, LIBRARIES, Library, MARK, OLDEST_SYMBOLS, ROOM};
+
+/// The oldest version of the loader's interface. Before it, in glibc 2.35, an auditor made all calls between libraries slow.
+const OLDEST: c_uint = 2;
+
+/// The program's namespace.
+const BASE: c_long = 0;
+
+const LAZY: c_int = 1;
+
+/// The most symbols of a library. NVRTC 13.5 has 440.
+const MOST: usize = 2048;
+
+/// A copy of a library's symbol table, with the addresses of the stubs.
+struct Copy(UnsafeCell<[Symbol; MOST]>);
+
+// SAFETY: only the loader's functions below write to it, while they hold the loader's lock.
+unsafe impl Sync for Copy {}
+
+static COPIES: [Copy; LIBRARIES] = [const { Copy(UnsafeCell::new([Symbol::NONE; MOST])) }; LIBRARIES];
+
+static ALL: [Library; LIBRARIES] = [const {
+    Library {
+        base: AtomicUsize::new(0),
+        generation: AtomicUsize::new(0),
+        symbols: AtomicUsize::new(0),
+        real: [const { AtomicUsize::new(0) }; EXPORTS.len()],
+    }
+}; LIBRARIES];
+
+/// The loader's description of a library, from which it leads to all others.
+static MAPS: [AtomicPtr<LinkMap>; LIBRARIES] = [const { AtomicPtr::new(ptr::null_mut()) }; LIBRARIES];
+
+/// How many libraries were found.
+static FOUND: AtomicUsize = AtomicUsize::new(0);
+
+/// The path of the hooks, which the command writes into this library's file.
+#[repr(C)]
+struct Hooks {
+    mark: [u8; MARK.len()],
+    path: [u8; ROOM],
+}
+
+#[used]
+static HOOKS: Hooks = Hooks { mark: *MARK, path: [0; ROOM] };
+
+/// Accepts the loader, unless it's too old.
+#[unsafe(no_mangle)]
+extern "C" fn la_version(version: c_uint) -> c_uint {
+    if version < OLDEST { 0 } else { version }
+}
+
+/// Called for each library once it's mapped and before anything of it is bound. Asks for no further calls: zero.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn la_objopen(map: *mut LinkMap, namespace: c_long, cookie: *mut usize) -> c_uint {
+    // SAFETY: the loader passes the description of a library that it has just mapped, and room for a number.
+    unsafe {
+        if namespace == BASE
+            && is_nvrtc((*map).file())
+            && let Some(library) = ALL.iter().position(|its| its.generation.load(Ordering::Relaxed) == 0)
+            && interpose(&*map, library).is_some()
+        {
+            MAPS[library].store(map, Ordering::Relaxed);
+            *cookie = library;
+        }
+    }
+    0
+}
+
+/// Called before a library is unmapped.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn la_objclose(cookie: *mut usize) -> c_uint {
+    // SAFETY: the loader passes the number that `la_objopen` left there, or else an address.
+    if let Some(library) = ALL.get(unsafe { *cookie }) {
+        library.generation.store(0, Ordering::Relaxed);
+    }
+    0
+}
+
+/// Returns whether a file is named as NVRTC: `libnvrtc.so.13`, `libnvrtc.alt.so.13`, or `libnvrtc-672ee683.so.11.2` of old
+/// wheels; not `libnvrtc-builtins.so.13.0`.
+fn is_nvrtc(file: &[u8]) -> bool {
+    file.strip_prefix(b"libnvrtc")
+        .is_some_and(|rest| matches!(rest, [b'.' | b'-', ..]) && !rest.starts_with(b"-builtins"))
+}
+
+/// Gives a library a symbol table that leads to the stubs. Returns `None` for a library that isn't NVRTC, or that has too
+/// many symbols.
+///
+/// # Safety
+///
+/// The loader has mapped the library, and bound nothing of it.
+unsafe fn interpose(map: &LinkMap, library: usize) -> Option<()> {
+    let (of_library, to) = (&ALL[library], COPIES[library].0.get().cast::<Symbol>());
+    of_library.real.iter().for_each(|real| real.store(0, Ordering::Relaxed));
+    // SAFETY: the library is mapped. Nobody else uses the copy: this library has no other.
+    unsafe {
+        let table = map.table().filter(|table| table.count <= MOST)?;
+        for index in 0..table.count {
+            let mut symbol = table.symbol(index);
+            let names: &[&CStr] = if symbol.section == UNDEFINED { &IMPORTS } else { &EXPORTS };
+            match table.index_in(&symbol, names) {
+                Some(import) if symbol.section == UNDEFINED => {
+                    // The loader binds a hidden symbol to the library itself, and finds it for no other library.
+                    symbol.section = ABSOLUTE;
+                    symbol.other = 2;
+                    symbol.value = stub(library, EXPORTS.len() + import);
+                }
+                Some(export) => {
+                    let real = map.base.wrapping_add(symbol.value);
+                    of_library.real[export].store(real, Ordering::Relaxed);
+                    symbol.value = stub(library, export).wrapping_sub(map.base);
+                }
+                None => {}
+            }
+            to.add(index).write(symbol);
+        }
+        let has = |name: &CStr| {
+            let index = EXPORTS.iter().position(|its| its.to_bytes() == name.to_bytes());
+            index.is_some_and(|index| of_library.real[index].load(Ordering::Relaxed) != 0)
+        };
+        if !has(c"nvrtcCreateProgram") || !has(c"nvrtcCompileProgram") || !has(c"nvrtcDestroyProgram") {
+            return None;
+        }
+        for (entry, target) in targets(library).iter().enumerate() {
+            target.store(unbound(library, entry), Ordering::Relaxed);
+        }
+        of_library.base.store(map.base, Ordering::Relaxed);
+        of_library.symbols.store(table.symbols.addr(), Ordering::Relaxed);
+        of_library.generation.store(FOUND.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
+        table.replace(to);
+    }
+    Some(())
+}
+
+/// Binds the library of an entry to the hooks, or else this entry to the real function. Returns where the entry leads.
+///
+/// # Safety
+///
+/// A stub calls this, whose library is mapped.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn kernel_audit_rtld_target(index: usize) -> usize {
+    let (library, entry) = (index / ENTRIES, index % ENTRIES);
+    let target = &targets(library)[entry];
+    // SAFETY: as the caller promises.
+    let loader = unsafe { Loader::find(library) };
+    // SAFETY: as above.
+    if unsafe { loader.as_ref().is_some_and(|loader| loader.bind(library)) } {
+        return target.load(Ordering::Acquire);
+    }
+    let real = match entry.checked_sub(EXPORTS.len()) {
+        None => ALL[library].real[entry].load(Ordering::Relaxed),
+        // SAFETY: as above.
+        Some(import) => unsafe { loader.map_or(0, |loader| loader.symbol(IMPORTS[import])) },
+    };
+    target.store(real, Ordering::Release);
+    real
+}
+
+/// The functions of the loader, in the program's namespace.
+struct Loader {
+    open: Open,
+    symbol: Find,
+    version: FindVersion,
+}
+
+/// The types of `dlmopen`, `dlsym` and `dlvsym`.
+type Open = unsafe extern "C" fn(c_long, *const c_char, c_int) -> *mut c_void;
+type Find = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+type FindVersion = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+
+impl Loader {
+    /// Finds the functions in the program's C library.
+    ///
+    /// # Safety
+    ///
+    /// The library of this number is mapped.
+    unsafe fn find(library: usize) -> Option<Loader> {
+        // SAFETY: the program's C library is never unmapped, and others that are opened or closed meanwhile are behind it in
+        // the list or were opened before NVRTC. The functions have these types.
+        unsafe {
+            let map = MAPS[library].load(Ordering::Relaxed).as_ref()?;
+            let libc = map.all().find(|map| map.file() == b"libc.so.6")?;
+            let table = libc.table()?;
+            let function = |name| Some(ptr::with_exposed_provenance::<c_void>(table.find(name, libc.base)?));
+            Some(Loader {
+                open: mem::transmute::<*const c_void, Open>(function(c"dlmopen")?),
+                symbol: mem::transmute::<*const c_void, Find>(function(c"dlsym")?),
+                version: mem::transmute::<*const c_void, FindVersion>(function(c"dlvsym")?),
+            })
+        }
+    }
+
+    /// Loads the hooks, and lets them bind a library. Returns whether they did.
+    unsafe fn bind(&self, library: usize) -> bool {
+        // SAFETY: the file of the hooks has this function, of this type. Loading it does what any library does that the
+        // program loads.
+        unsafe {
+            let hooks = (self.open)(BASE, (&raw const HOOKS.path).cast(), LAZY);
+            if hooks.is_null() {
+                return false;
+            }
+            let bind = (self.symbol)(hooks, BIND.as_ptr());
+            !bind.is_null()
+                && mem::transmute::<*mut c_void, Bind>(bind)(library, &ALL[library], targets(library))
+        }
+    }
+
+    /// Finds a function as the program's libraries do.
+    unsafe fn symbol(&self, name: &CStr) -> usize {
+        // SAFETY: without a name, this is the program with all of its libraries.
+        unsafe {
+            let program = (self.open)(BASE, ptr::null(), LAZY);
+            let found = (self.symbol)(program, name.as_ptr());
+            if !found.is_null() {
+                return found.addr();
+            }
+            // New programs get no `__xstat`: they'd find it by its version only.
+            (self.version)(program, name.as_ptr(), OLDEST_SYMBOLS.as_ptr()).addr()
+        }
+    }
+}
+
+/// The C library's function, for comparisons of slices.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, count: usize) -> c_int {
+    for index in 0..count {
+        // SAFETY: the compiler passes the addresses of so many bytes.
+        let (one, other) = unsafe { (one.add(index).read(), other.add(index).read()) };
+        if one != other {
+            return c_int::from(one) - c_int::from(other);
+        }
+    }
+    0
+}
+
+/// Core's tables for unwinding name this function. Nothing here unwinds.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}
+
+/// Called if the loader's tables are wrong.
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    loop {
+        core::hint::spin_loop();
+    }
+}

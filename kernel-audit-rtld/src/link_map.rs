@@ -1,0 +1,214 @@
+//! The loader's description of a mapped library, and its symbol table.
+
+use core::ffi::{CStr, c_char};
+use core::ptr;
+
+/// The beginning of glibc's `struct link_map`.
+#[repr(C)]
+pub(crate) struct LinkMap {
+    pub(crate) base: usize,
+    name: *const c_char,
+    dynamic: *mut [usize; 2],
+    next: *const LinkMap,
+    previous: *const LinkMap,
+}
+
+/// An entry of a symbol table, `Elf64_Sym`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Symbol {
+    name: u32,
+    pub(crate) info: u8,
+    pub(crate) other: u8,
+    pub(crate) section: u16,
+    pub(crate) value: usize,
+    size: u64,
+}
+
+impl Symbol {
+    /// A symbol of nothing.
+    pub(crate) const NONE: Symbol = Symbol { name: 0, info: 0, other: 0, section: 0, value: 0, size: 0 };
+}
+
+/// The section number of a symbol that's defined in another library.
+pub(crate) const UNDEFINED: u16 = 0;
+/// The section number of a symbol whose value isn't relative to the library.
+pub(crate) const ABSOLUTE: u16 = 0xfff1;
+
+const STRINGS: usize = 5;
+const SYMBOLS: usize = 6;
+const HASH: usize = 4;
+const GNU_HASH: usize = 0x6fff_fef5;
+
+/// The symbol table of a library, as its dynamic section describes it.
+pub(crate) struct Table {
+    pub(crate) symbols: *const Symbol,
+    pub(crate) count: usize,
+    strings: *const c_char,
+    /// The entry of the dynamic section that has the address of the symbols.
+    entry: *mut [usize; 2],
+}
+
+impl LinkMap {
+    /// Returns the name of the file, without its folder.
+    ///
+    /// # Safety
+    ///
+    /// The library is mapped.
+    pub(crate) unsafe fn file(&self) -> &[u8] {
+        if self.name.is_null() {
+            return &[];
+        }
+        // SAFETY: the loader's names end with a zero.
+        let path = unsafe { text(self.name) };
+        let start = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        path.get(start..).unwrap_or_default()
+    }
+
+    /// Returns all libraries of this namespace, in the loader's order.
+    ///
+    /// # Safety
+    ///
+    /// No other thread opens or closes a library until the last is returned.
+    pub(crate) unsafe fn all(&self) -> impl Iterator<Item = &LinkMap> {
+        let mut first = self;
+        // SAFETY: the list's pointers are null or those of libraries, as the caller promises.
+        while let Some(before) = unsafe { first.previous.as_ref() } {
+            first = before;
+        }
+        let mut next = Some(first);
+        core::iter::from_fn(move || {
+            let this = next?;
+            // SAFETY: as above.
+            next = unsafe { this.next.as_ref() };
+            Some(this)
+        })
+    }
+
+    /// Reads where the symbol table is. Returns `None` for a library without a hash table, which tells the number of symbols.
+    ///
+    /// # Safety
+    ///
+    /// The library is mapped.
+    pub(crate) unsafe fn table(&self) -> Option<Table> {
+        let (mut symbols, mut strings, mut found) = (0, 0, ptr::null_mut());
+        let (mut hash, mut gnu_hash) = (0, 0);
+        let mut entry = self.dynamic;
+        // SAFETY: the dynamic section ends with a tag of zero, and the loader relies on the tables that it names.
+        unsafe {
+            while !entry.is_null() && (*entry)[0] != 0 {
+                let [tag, value] = *entry;
+                // The loader has made addresses of these, except where it can't write.
+                let address = if value < self.base { value + self.base } else { value };
+                match tag {
+                    SYMBOLS => (symbols, found) = (address, entry),
+                    STRINGS => strings = address,
+                    HASH => hash = address,
+                    GNU_HASH => gnu_hash = address,
+                    _ => {}
+                }
+                entry = entry.add(1);
+            }
+            if symbols == 0 || strings == 0 {
+                return None;
+            }
+            let count = match (hash, gnu_hash) {
+                (0, 0) => return None,
+                (0, gnu) => count(ptr::with_exposed_provenance(gnu)),
+                (hash, _) => ptr::with_exposed_provenance::<u32>(hash).add(1).read() as usize,
+            };
+            Some(Table {
+                symbols: ptr::with_exposed_provenance(symbols),
+                count,
+                strings: ptr::with_exposed_provenance(strings),
+                entry: found,
+            })
+        }
+    }
+}
+
+/// Returns the number of symbols of which a `DT_GNU_HASH` knows: up to the end of the chain that begins last.
+///
+/// # Safety
+///
+/// There is such a table.
+unsafe fn count(table: *const u32) -> usize {
+    // SAFETY: it begins with the numbers of buckets, of symbols that aren't hashed, and of words of a filter. The last hash of
+    // a chain is odd.
+    unsafe {
+        let [buckets, first, filters] = [0, 1, 2].map(|index| table.add(index).read() as usize);
+        let buckets_at = table.add(4 + 2 * filters);
+        let last = (0..buckets).map(|bucket| buckets_at.add(bucket).read() as usize).max().unwrap_or(0);
+        if last < first {
+            return first;
+        }
+        let chains = buckets_at.add(buckets);
+        let length = (last - first..).take_while(|at| chains.add(*at).read() & 1 == 0).count();
+        last + length + 1
+    }
+}
+
+impl Table {
+    /// Returns the symbol at an index below `count`.
+    ///
+    /// # Safety
+    ///
+    /// The library is mapped.
+    pub(crate) unsafe fn symbol(&self, index: usize) -> Symbol {
+        // SAFETY: the table has that many symbols.
+        unsafe { self.symbols.add(index).read() }
+    }
+
+    /// Returns the index of a symbol's name in a list.
+    ///
+    /// # Safety
+    ///
+    /// The library is mapped.
+    pub(crate) unsafe fn index_in(&self, symbol: &Symbol, names: &[&CStr]) -> Option<usize> {
+        // SAFETY: the library's names end with a zero.
+        let name = unsafe { text(self.strings.add(symbol.name as usize)) };
+        names.iter().position(|its| its.to_bytes() == name)
+    }
+
+    /// Returns the address of a function that the library defines.
+    ///
+    /// # Safety
+    ///
+    /// The library is mapped.
+    pub(crate) unsafe fn find(&self, name: &CStr, base: usize) -> Option<usize> {
+        // SAFETY: as the caller promises.
+        let mut symbols = (0..self.count).map(|index| unsafe { self.symbol(index) });
+        // SAFETY: as above.
+        let is_it =
+            |its: &Symbol| its.section != UNDEFINED && unsafe { self.index_in(its, &[name]) }.is_some();
+        symbols.find(is_it).map(|symbol| base.wrapping_add(symbol.value))
+    }
+
+    /// Makes the loader use another symbol table.
+    ///
+    /// # Safety
+    ///
+    /// The library is mapped and nothing of it was looked up yet. The symbols have the same names in the same order, and
+    /// stay as long as the library.
+    pub(crate) unsafe fn replace(&self, symbols: *const Symbol) {
+        // SAFETY: the loader itself has written to the dynamic section, and makes it read-only only after it has bound the
+        // library.
+        unsafe { (*self.entry)[1] = symbols.addr() };
+    }
+}
+
+/// Returns a text without its zero. `CStr::from_ptr` would call the C library.
+///
+/// # Safety
+///
+/// There is a zero, and the text stays.
+unsafe fn text<'a>(from: *const c_char) -> &'a [u8] {
+    let mut length = 0;
+    // SAFETY: as the caller promises.
+    unsafe {
+        while from.add(length).read() != 0 {
+            length += 1;
+        }
+        core::slice::from_raw_parts(from.cast(), length)
+    }
+}

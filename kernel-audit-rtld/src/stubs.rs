@@ -1,0 +1,139 @@
+//! The stubs that NVRTC's symbols lead to, and the table of their targets, in assembly: a stub changes no register but the
+//! one that the calling convention leaves to linkers, so it needs to know nothing of the function.
+
+use core::arch::global_asm;
+
+use crate::{ENTRIES, LIBRARIES, Targets};
+
+const COUNT: usize = LIBRARIES * ENTRIES;
+
+/// The distance between two stubs, in bytes.
+const STRIDE: usize = 16;
+
+unsafe extern "C" {
+    /// A stub for each entry of each library. It jumps to its target.
+    static kernel_audit_rtld_stubs: [[u8; STRIDE]; COUNT];
+    /// The targets before a library is bound. Each calls `kernel_audit_rtld_target`, then jumps to what that returns.
+    static kernel_audit_rtld_unbound: [[u8; STRIDE]; COUNT];
+    static kernel_audit_rtld_targets: [Targets; LIBRARIES];
+}
+
+/// Returns the address of the stub of an entry.
+pub(crate) fn stub(library: usize, entry: usize) -> usize {
+    (&raw const kernel_audit_rtld_stubs).addr() + (library * ENTRIES + entry) * STRIDE
+}
+
+/// Returns the target of an entry before its library is bound.
+pub(crate) fn unbound(library: usize, entry: usize) -> usize {
+    (&raw const kernel_audit_rtld_unbound).addr() + (library * ENTRIES + entry) * STRIDE
+}
+
+/// Returns the targets of a library.
+pub(crate) fn targets(library: usize) -> &'static Targets {
+    // SAFETY: the table is in this library's data, has that size, and is only read and written as atomics.
+    unsafe { &kernel_audit_rtld_targets[library] }
+}
+
+#[cfg(target_arch = "x86_64")]
+global_asm!(
+    ".section .bss.kernel_audit_rtld, \"aw\", @nobits",
+    ".balign 64",
+    ".hidden kernel_audit_rtld_targets",
+    ".globl kernel_audit_rtld_targets",
+    "kernel_audit_rtld_targets: .skip {count} * 8",
+    ".text",
+    ".balign 16",
+    ".hidden kernel_audit_rtld_stubs",
+    ".globl kernel_audit_rtld_stubs",
+    "kernel_audit_rtld_stubs:",
+    ".set index, 0",
+    ".rept {count}",
+    // jmp [rip + target]
+    ".byte 0xff, 0x25",
+    ".long kernel_audit_rtld_targets + index * 8 - . - 4",
+    ".balign 16, 0xcc",
+    ".set index, index + 1",
+    ".endr",
+    ".hidden kernel_audit_rtld_unbound",
+    ".globl kernel_audit_rtld_unbound",
+    "kernel_audit_rtld_unbound:",
+    ".set index, 0",
+    ".rept {count}",
+    // push index; jmp 2f
+    ".byte 0x68",
+    ".long index",
+    ".byte 0xe9",
+    ".long 2f - . - 4",
+    ".balign 16, 0xcc",
+    ".set index, index + 1",
+    ".endr",
+    "2:",
+    // The stack is aligned again with the return address, the index and six registers.
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "push rcx",
+    "push r8",
+    "push r9",
+    "mov rdi, [rsp + 48]",
+    "call kernel_audit_rtld_target",
+    "mov r11, rax",
+    "pop r9",
+    "pop r8",
+    "pop rcx",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "lea rsp, [rsp + 8]",
+    "jmp r11",
+    count = const COUNT,
+);
+
+#[cfg(target_arch = "aarch64")]
+global_asm!(
+    ".section .bss.kernel_audit_rtld, \"aw\", @nobits",
+    ".balign 64",
+    ".hidden kernel_audit_rtld_targets",
+    ".globl kernel_audit_rtld_targets",
+    "kernel_audit_rtld_targets: .skip {count} * 8",
+    ".text",
+    ".balign 16",
+    ".hidden kernel_audit_rtld_stubs",
+    ".globl kernel_audit_rtld_stubs",
+    "kernel_audit_rtld_stubs:",
+    ".set index, 0",
+    ".rept {count}",
+    "adrp x16, kernel_audit_rtld_targets + index * 8",
+    "ldr x16, [x16, :lo12:kernel_audit_rtld_targets + index * 8]",
+    "br x16",
+    ".balign 16",
+    ".set index, index + 1",
+    ".endr",
+    ".hidden kernel_audit_rtld_unbound",
+    ".globl kernel_audit_rtld_unbound",
+    "kernel_audit_rtld_unbound:",
+    ".set index, 0",
+    ".rept {count}",
+    "mov w17, #index",
+    "b 2f",
+    ".balign 16",
+    ".set index, index + 1",
+    ".endr",
+    "2:",
+    "stp x29, x30, [sp, #-80]!",
+    "mov x29, sp",
+    "stp x0, x1, [sp, #16]",
+    "stp x2, x3, [sp, #32]",
+    "stp x4, x5, [sp, #48]",
+    "stp x6, x7, [sp, #64]",
+    "mov w0, w17",
+    "bl kernel_audit_rtld_target",
+    "mov x16, x0",
+    "ldp x6, x7, [sp, #64]",
+    "ldp x4, x5, [sp, #48]",
+    "ldp x2, x3, [sp, #32]",
+    "ldp x0, x1, [sp, #16]",
+    "ldp x29, x30, [sp], #80",
+    "br x16",
+    count = const COUNT,
+);

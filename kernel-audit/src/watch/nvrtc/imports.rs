@@ -1,0 +1,334 @@
+//! The functions that NVRTC imports to learn of files, variables, the time and the machine. Each calls the real one and
+//! notes the answer for the compilation of its thread. In a [shadow](super::shadow) compilation, some answer differently.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use kernel_audit_rtld::{IMPORTS, OLDEST_SYMBOLS};
+
+use super::observed::{Entry, File, tells_time};
+use crate::kept::Digest;
+use crate::watch::process::locked::Locked;
+use crate::watch::process::system::thread_number;
+
+/// The most arguments of such a function. Those beyond its own are in registers that it doesn't read.
+type Arguments = [usize; 4];
+
+/// A thread that is cancelled meanwhile unwinds through it.
+type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize) -> usize;
+
+/// What a call of a function tells NVRTC.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// The value of the variable that is its first argument.
+    Variable,
+    /// The time.
+    Time,
+    /// The time in another form.
+    TimeAgain,
+    Directory,
+    /// Whether there is something at the path that is the argument of this number.
+    Asks(usize),
+    /// The descriptor of a path, opened with flags.
+    Opens,
+    /// The stream of a path, opened with flags in words.
+    OpensStream,
+    /// Something that isn't noted, or it changes something.
+    Other,
+}
+
+/// Returns the meaning of the function at an index of [`IMPORTS`].
+const fn meaning(index: usize) -> Meaning {
+    match IMPORTS[index].to_bytes() {
+        b"getenv" => Meaning::Variable,
+        b"time" => Meaning::Time,
+        b"ctime" | b"localtime_r" => Meaning::TimeAgain,
+        b"getcwd" => Meaning::Directory,
+        b"fopen" | b"fopen64" => Meaning::OpensStream,
+        b"open" | b"open64" => Meaning::Opens,
+        b"access" | b"stat" | b"stat64" | b"lstat" | b"lstat64" => Meaning::Asks(0),
+        b"__xstat" | b"__xstat64" | b"__lxstat" | b"__lxstat64" => Meaning::Asks(1),
+        _ => Meaning::Other,
+    }
+}
+
+/// The real functions.
+static REAL: [AtomicPtr<()>; IMPORTS.len()] = [const { AtomicPtr::new(ptr::null_mut()) }; IMPORTS.len()];
+
+/// The functions here, in the order of [`IMPORTS`].
+struct Hooks([*const c_void; IMPORTS.len()]);
+
+// SAFETY: the addresses are those of functions, and are never changed.
+unsafe impl Sync for Hooks {}
+
+macro_rules! hooks {
+    ($($index:literal)*) => { Hooks([$(hook::<$index> as *const c_void),*]) };
+}
+
+static HOOKS: Hooks = hooks!(
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37
+    38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53
+);
+
+/// Finds the real functions. Returns the functions here.
+pub(super) fn resolve() -> &'static [*const c_void] {
+    for (real, name) in REAL.iter().zip(IMPORTS) {
+        // SAFETY: the names end with a zero. A function that isn't found leaves a message, which is taken away.
+        let found = unsafe {
+            let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
+            if found.is_null() {
+                libc::dlvsym(libc::RTLD_DEFAULT, name.as_ptr(), OLDEST_SYMBOLS.as_ptr())
+            } else {
+                found
+            }
+        };
+        if !found.is_null() {
+            real.store(found.cast(), Ordering::Release);
+        }
+    }
+    // SAFETY: the call takes this thread's message away, if there is one.
+    unsafe { libc::dlerror() };
+    &HOOKS.0
+}
+
+/// What a compilation has asked for so far.
+#[derive(Default)]
+pub(super) struct Asked {
+    pub(super) paths: HashMap<Vec<u8>, Entry>,
+    /// Why the result can't be kept.
+    pub(super) why_not: Option<String>,
+    pub(super) shadow: Shadow,
+}
+
+/// What a shadow compilation is told.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Shadow {
+    /// It's no shadow: the truth.
+    #[default]
+    None,
+    /// Another time.
+    Time,
+    /// Another time, and another working directory.
+    TimeAndPlace,
+}
+
+/// The compilations in progress, by their threads.
+static ASKED: Locked<HashMap<u32, Asked>> = Locked::new();
+
+/// The variables that any NVRTC has asked for, since it was loaded: some are asked for only once. `None` is the value of a variable
+/// that had several.
+static VARIABLES: Locked<HashMap<Vec<u8>, Option<Value>>> = Locked::new();
+
+/// The digest of a variable's value, or none if it isn't set.
+pub(super) type Value = Option<Digest>;
+
+/// The variable with the working directory.
+pub(super) const PWD: &[u8] = b"PWD";
+
+/// The working directory of a shadow. It's longer than most.
+const ELSEWHERE: &CStr =
+    c"/kernel-registry/another/working/directory/with/a/longer/path/than/most/programs/have";
+
+/// How much earlier it is for a shadow: every digit of the time differs, and so do year, month and day.
+const EARLIER: i64 = 4 * 365 * 86_400 + 100 * 86_400 + (11 * 60 + 11) * 60 + 11;
+
+/// Begins to note what the current thread's compilation asks for.
+pub(super) fn begin(shadow: Shadow) -> Watching {
+    let thread = thread_number();
+    ASKED.with(|all| all.insert(thread, Asked { shadow, ..Asked::default() }));
+    Watching(thread)
+}
+
+/// A compilation whose questions are noted until this is dropped.
+pub(super) struct Watching(u32);
+
+impl Watching {
+    pub(super) fn end(self) -> Asked {
+        ASKED.with(|all| all.remove(&self.0)).unwrap_or_default()
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        ASKED.with(|all| drop(all.remove(&self.0)));
+    }
+}
+
+/// Returns the variables that NVRTC has asked for, or the name of one that had several values.
+pub(super) fn variables() -> Result<Vec<(Vec<u8>, Value)>, Vec<u8>> {
+    VARIABLES.with(|all| {
+        let known =
+            |(name, value): (&Vec<u8>, &Option<Value>)| Ok((name.clone(), value.ok_or(name.clone())?));
+        all.iter().map(known).collect()
+    })
+}
+
+/// Returns the value of a variable for NVRTC: that of the environment, or the one that NVRTC was told before.
+pub(super) fn variable(name: &[u8]) -> Option<Value> {
+    let before = VARIABLES.with(|all| all.get(name).copied());
+    before.unwrap_or_else(|| Some(value_of(name)))
+}
+
+fn value_of(name: &[u8]) -> Value {
+    let value = std::env::var_os(std::ffi::OsStr::from_bytes(name));
+    value.map(|value| Digest::new(value.as_bytes()))
+}
+
+unsafe extern "C-unwind" fn hook<const INDEX: usize>(
+    one: usize,
+    two: usize,
+    three: usize,
+    four: usize,
+) -> usize {
+    let real = REAL[INDEX].load(Ordering::Acquire);
+    // SAFETY: the stubs lead here only when the real functions are known, and NVRTC calls only those that there are.
+    let mut answer = unsafe { mem::transmute::<*mut (), Function>(real)(one, two, three, four) };
+    // SAFETY: `errno` is the thread's own.
+    let (errno, error) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
+    let arguments = [one, two, three, four];
+    // SAFETY: the arguments and the answer are those of this function.
+    if let Some(other) = unsafe { note(INDEX, const { meaning(INDEX) }, arguments, answer) } {
+        answer = other;
+    }
+    // SAFETY: as above.
+    unsafe { *errno = error };
+    answer
+}
+
+/// Notes a call for the compilation of its thread. A thread of NVRTC's own works for any of them. Returns the answer of a
+/// shadow, if that is another one.
+///
+/// # Safety
+///
+/// The arguments and the answer are those of the function at this index.
+unsafe fn note(index: usize, meaning: Meaning, arguments: Arguments, answer: usize) -> Option<usize> {
+    // SAFETY: as the caller promises, such an argument is a text that ends with a zero.
+    let text = |argument: usize| unsafe {
+        CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(arguments[argument])).to_bytes()
+    };
+    let own = thread_number();
+    let shadow = ASKED.with(|all| all.get(&own).map(|asked| asked.shadow)).unwrap_or_default();
+    if shadow != Shadow::None {
+        // SAFETY: as the caller promises.
+        return unsafe { answer_to_shadow(meaning, shadow, arguments, answer) };
+    }
+    let (path, entry) = match meaning {
+        Meaning::Time | Meaning::TimeAgain | Meaning::Directory => return None,
+        Meaning::Variable => {
+            note_variable(text(0), answer);
+            return None;
+        }
+        _ if ASKED.with(|all| all.is_empty()) => return None,
+        Meaning::Other => (None, Err(format!("NVRTC calls `{}` for it", IMPORTS[index].to_string_lossy()))),
+        Meaning::Asks(at) if arguments[at] == 0 => return None,
+        Meaning::Asks(at) => (Some(text(at)), Ok(Entry::at(path_of(text(at))))),
+        Meaning::Opens | Meaning::OpensStream if arguments[0] == 0 => return None,
+        Meaning::Opens => {
+            let flags = arguments[1] as c_int & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC);
+            (Some(text(0)), opened(text(0), flags != libc::O_RDONLY, answer as RawFd))
+        }
+        Meaning::OpensStream => {
+            let writes = text(1).iter().any(|flag| b"wa+".contains(flag));
+            let stream = ptr::with_exposed_provenance_mut::<libc::FILE>(answer);
+            // SAFETY: the function has returned this stream, or null.
+            let descriptor = if stream.is_null() { -1 } else { unsafe { libc::fileno(stream) } };
+            (Some(text(0)), opened(text(0), writes, descriptor))
+        }
+    };
+    ASKED.with(|all| {
+        let is_own = all.contains_key(&own);
+        for (_, asked) in all.iter_mut().filter(|(thread, _)| !is_own || **thread == own) {
+            let entry = match (&entry, path) {
+                (Ok(entry), Some(path)) => asked.paths.entry(path.to_vec()).or_insert(*entry).add(*entry),
+                (Ok(_), None) => Ok(()),
+                (Err(why), _) => Err(why.clone()),
+            };
+            if let Err(why) = entry {
+                asked.why_not.get_or_insert(why);
+            }
+        }
+    });
+    None
+}
+
+fn path_of(text: &[u8]) -> &Path {
+    Path::new(std::ffi::OsStr::from_bytes(text))
+}
+
+/// Notes a file that was opened, or that there is none: a negative descriptor.
+fn opened(path: &[u8], writes: bool, descriptor: RawFd) -> Result<Entry, String> {
+    let path = path_of(path);
+    if writes {
+        return Err(format!("NVRTC writes the file `{}` for it", path.display()));
+    }
+    if descriptor < 0 {
+        return match Entry::at(path) {
+            Entry::File(_) => Err(format!("NVRTC can't open `{}`", path.display())),
+            entry => Ok(entry),
+        };
+    }
+    // SAFETY: NVRTC has just opened it, and closes it later.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    let failed = |why: String| format!("it reads `{}`, {why}", path.display());
+    let (file, bytes) =
+        File::read(descriptor).map_err(|error| failed(format!("which can't be read again: {error}")))?;
+    match tells_time(&bytes) {
+        Some(why) => Err(failed(format!("and {why}"))),
+        None => Ok(Entry::Opened(file, Digest::new(&bytes))),
+    }
+}
+
+/// Notes the value of a variable, unless it's the working directory, which is noted only where a result depends on it.
+fn note_variable(name: &[u8], answer: usize) {
+    if name == PWD {
+        return;
+    }
+    let value = ptr::with_exposed_provenance::<c_char>(answer);
+    // SAFETY: a value ends with a zero.
+    let value = (!value.is_null()).then(|| Digest::new(unsafe { CStr::from_ptr(value) }.to_bytes()));
+    VARIABLES.with(|all| {
+        let known = all.entry(name.to_vec()).or_insert(Some(value));
+        *known = known.filter(|known| *known == value);
+    });
+}
+
+/// # Safety
+///
+/// The arguments and the answer are those of a function with this meaning.
+unsafe fn answer_to_shadow(
+    meaning: Meaning,
+    shadow: Shadow,
+    arguments: Arguments,
+    answer: usize,
+) -> Option<usize> {
+    let [out, room, ..] = arguments;
+    match meaning {
+        Meaning::Time => {
+            let earlier = answer as i64 - EARLIER;
+            let out = ptr::with_exposed_provenance_mut::<i64>(out);
+            // SAFETY: `time` stores its answer there, too, if there is room.
+            unsafe { out.as_mut().into_iter().for_each(|out| *out = earlier) };
+            Some(earlier as usize)
+        }
+        _ if shadow != Shadow::TimeAndPlace => None,
+        Meaning::Directory if out != 0 && answer != 0 && room > ELSEWHERE.count_bytes() => {
+            let text = ELSEWHERE.to_bytes_with_nul();
+            let out = ptr::with_exposed_provenance_mut::<u8>(out);
+            // SAFETY: there's room for it.
+            unsafe { out.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+            None
+        }
+        Meaning::Variable if answer != 0 => {
+            // SAFETY: the name ends with a zero.
+            let name = unsafe { CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(out)) };
+            (name.to_bytes() == PWD).then(|| ELSEWHERE.as_ptr().expose_provenance())
+        }
+        _ => None,
+    }
+}
