@@ -33,6 +33,8 @@ enum Meaning {
     /// The time in another form.
     TimeAgain,
     Directory,
+    /// The number of the process.
+    Process,
     /// Whether there is something at the path that is the argument of this number.
     Asks(usize),
     /// The descriptor of a path, opened with flags.
@@ -50,6 +52,7 @@ const fn meaning(index: usize) -> Meaning {
         b"time" => Meaning::Time,
         b"ctime" | b"localtime_r" => Meaning::TimeAgain,
         b"getcwd" => Meaning::Directory,
+        b"getpid" => Meaning::Process,
         b"fopen" | b"fopen64" => Meaning::OpensStream,
         b"open" | b"open64" => Meaning::Opens,
         b"access" | b"stat" | b"stat64" | b"lstat" | b"lstat64" => Meaning::Asks(0),
@@ -112,9 +115,9 @@ pub(super) enum Shadow {
     /// It's no shadow: the truth.
     #[default]
     None,
-    /// Another time.
+    /// Another time, in another process.
     Time,
-    /// Another time, and another working directory.
+    /// Another time, in another process, and another working directory.
     TimeAndPlace,
 }
 
@@ -219,7 +222,7 @@ unsafe fn note(index: usize, meaning: Meaning, arguments: Arguments, answer: usi
         return unsafe { answer_to_shadow(meaning, shadow, arguments, answer) };
     }
     let (path, entry) = match meaning {
-        Meaning::Time | Meaning::TimeAgain | Meaning::Directory => return None,
+        Meaning::Time | Meaning::TimeAgain | Meaning::Directory | Meaning::Process => return None,
         Meaning::Variable => {
             note_variable(text(0), answer);
             return None;
@@ -316,6 +319,7 @@ unsafe fn answer_to_shadow(
             unsafe { out.as_mut().into_iter().for_each(|out| *out = earlier) };
             Some(earlier as usize)
         }
+        Meaning::Process => Some(answer ^ 0x5555),
         _ if shadow != Shadow::TimeAndPlace => None,
         Meaning::Directory if out != 0 && answer != 0 && room > ELSEWHERE.count_bytes() => {
             let text = ELSEWHERE.to_bytes_with_nul();

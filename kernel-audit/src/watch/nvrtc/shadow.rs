@@ -1,5 +1,5 @@
-//! Shadow compilations: whether a result depends on the time or the place is found out by compiling the program once more,
-//! at another time and in another place, and comparing. NVRTC asks for both in every compilation, so the questions alone
+//! Shadow compilations: whether a result depends on the time, the process or the place is found out by compiling the program
+//! once more with others, and comparing. NVRTC asks for them in every compilation, so the questions alone
 //! tell nothing, and a search of the text for `__TIME__` or `__FILE__` wouldn't find names that are pasted, or numbers that
 //! are computed.
 //!
@@ -19,7 +19,7 @@ pub(super) enum Depends {
     Nothing,
     /// The working directory, and the folder of the program's name.
     Place,
-    /// The time, or chance.
+    /// The time, the process, or chance.
     Time,
 }
 
