@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use kernel_audit_rtld::{EXPORTS, LIBRARIES};
 
-use super::imports::{self, Asked, Shadow};
+use super::imports::{self, Asked};
 use super::key::{Parts, Source};
 use super::library::{
     self, ADD_NAME, AddName, COMPILE, CREATE, CREATE_EX, Compile, Create, CreateEx, DESTROY, Data, Destroy,
@@ -249,7 +249,7 @@ unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
         call.record_now(&Outcome::Compiled(&why), answer);
         return answer;
     }
-    let (started, watching) = (SystemTime::now(), imports::begin(Shadow::None));
+    let (started, watching) = (SystemTime::now(), imports::begin(None));
     let answer = real();
     let (ended, asked) = (now(), watching.end());
     let kept = match answer {
@@ -301,8 +301,10 @@ fn keep(
         return Ok(kept);
     }
     let answer = answer_of(call.nvrtc, handle, &parts.names).ok_or("its result can't be read")?;
+    // A compilation that isn't told the time is told none either.
+    let before = asked.time.unwrap_or_default();
     let mut dependencies = dependencies(asked, started, parts.folder())?;
-    let key = match shadow::depends(call.nvrtc, parts, call.options, &answer) {
+    let key = match shadow::depends(call.nvrtc, parts, call.options, &answer, before) {
         Depends::Nothing => keys.anywhere.unwrap_or(keys.exact),
         Depends::Place => {
             dependencies.extend(place()?);

@@ -106,19 +106,19 @@ pub(super) struct Asked {
     pub(super) paths: HashMap<Vec<u8>, Entry>,
     /// Why the result can't be kept.
     pub(super) why_not: Option<String>,
-    pub(super) shadow: Shadow,
+    /// The first time that it was told.
+    pub(super) time: Option<i64>,
+    shadow: Option<Shadow>,
 }
 
 /// What a shadow compilation is told.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Shadow {
-    /// It's no shadow: the truth.
-    #[default]
-    None,
-    /// Another time, in another process.
-    Time,
-    /// Another time, in another process, and another working directory.
-    TimeAndPlace,
+#[derive(Clone, Copy)]
+pub(super) struct Shadow {
+    /// The time that the first compilation was told, from which the shadow's differs. The time that it is now may end with the
+    /// digits of both.
+    pub(super) before: i64,
+    /// Whether the working directory is another one, too.
+    pub(super) is_elsewhere: bool,
 }
 
 /// The compilations in progress, by their threads.
@@ -142,7 +142,7 @@ const ELSEWHERE: &CStr =
 const EARLIER: i64 = 4 * 365 * 86_400 + 100 * 86_400 + (11 * 60 + 11) * 60 + 11;
 
 /// Begins to note what the current thread's compilation asks for.
-pub(super) fn begin(shadow: Shadow) -> Watching {
+pub(super) fn begin(shadow: Option<Shadow>) -> Watching {
     let thread = thread_number();
     ASKED.with(|all| all.insert(thread, Asked { shadow, ..Asked::default() }));
     Watching(thread)
@@ -216,13 +216,17 @@ unsafe fn note(index: usize, meaning: Meaning, arguments: Arguments, answer: usi
         CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(arguments[argument])).to_bytes()
     };
     let own = thread_number();
-    let shadow = ASKED.with(|all| all.get(&own).map(|asked| asked.shadow)).unwrap_or_default();
-    if shadow != Shadow::None {
+    if let Some(shadow) = ASKED.with(|all| all.get(&own).and_then(|asked| asked.shadow)) {
         // SAFETY: as the caller promises.
         return unsafe { answer_to_shadow(meaning, shadow, arguments, answer) };
     }
     let (path, entry) = match meaning {
-        Meaning::Time | Meaning::TimeAgain | Meaning::Directory | Meaning::Process => return None,
+        Meaning::TimeAgain | Meaning::Directory | Meaning::Process => return None,
+        Meaning::Time => {
+            let note = |asked: &mut Asked| drop(asked.time.get_or_insert(answer as i64));
+            ASKED.with(|all| all.get_mut(&own).map(note));
+            return None;
+        }
         Meaning::Variable => {
             note_variable(text(0), answer);
             return None;
@@ -313,14 +317,14 @@ unsafe fn answer_to_shadow(
     let [out, room, ..] = arguments;
     match meaning {
         Meaning::Time => {
-            let earlier = answer as i64 - EARLIER;
+            let earlier = shadow.before - EARLIER;
             let out = ptr::with_exposed_provenance_mut::<i64>(out);
             // SAFETY: `time` stores its answer there, too, if there is room.
             unsafe { out.as_mut().into_iter().for_each(|out| *out = earlier) };
             Some(earlier as usize)
         }
         Meaning::Process => Some(answer ^ 0x5555),
-        _ if shadow != Shadow::TimeAndPlace => None,
+        _ if !shadow.is_elsewhere => None,
         Meaning::Directory if out != 0 && answer != 0 && room > ELSEWHERE.count_bytes() => {
             let text = ELSEWHERE.to_bytes_with_nul();
             let out = ptr::with_exposed_provenance_mut::<u8>(out);

@@ -32,11 +32,20 @@ const WITH_CACHE: (c_int, c_int) = (12, 9);
 const NO_CACHE: &[u8] = b"--no-cache";
 
 /// Finds out what a result depends on.
-pub(super) fn depends(nvrtc: &Nvrtc, parts: &Parts, options: &[&[u8]], answer: &Answer) -> Depends {
-    let is_same = |shadow| compile(nvrtc, parts, options, shadow).is_some_and(|other| other == *answer);
-    if is_same(Shadow::TimeAndPlace) {
+pub(super) fn depends(
+    nvrtc: &Nvrtc,
+    parts: &Parts,
+    options: &[&[u8]],
+    answer: &Answer,
+    before: i64,
+) -> Depends {
+    let is_same = |is_elsewhere| {
+        let shadow = Shadow { before, is_elsewhere };
+        compile(nvrtc, parts, options, shadow).is_some_and(|other| other == *answer)
+    };
+    if is_same(true) {
         Depends::Nothing
-    } else if is_same(Shadow::Time) {
+    } else if is_same(false) {
         Depends::Place
     } else {
         Depends::Time
@@ -47,9 +56,7 @@ pub(super) fn depends(nvrtc: &Nvrtc, parts: &Parts, options: &[&[u8]], answer: &
 fn compile(nvrtc: &Nvrtc, parts: &Parts, options: &[&[u8]], shadow: Shadow) -> Option<Answer> {
     let Source { text, name, headers } = &*parts.source;
     let name = name.as_deref().map(|name| match parts.folder() {
-        folder if !folder.is_empty() && shadow == Shadow::TimeAndPlace => {
-            [ELSEWHERE, &name[folder.len()..]].concat()
-        }
+        folder if !folder.is_empty() && shadow.is_elsewhere => [ELSEWHERE, &name[folder.len()..]].concat(),
         _ => name.to_vec(),
     });
     let text = CString::new(text.clone()).ok()?;
@@ -75,7 +82,7 @@ fn compile(nvrtc: &Nvrtc, parts: &Parts, options: &[&[u8]], shadow: Shadow) -> O
         if names.iter().any(|name| add(program.1, name.as_ptr()) != 0) {
             return None;
         }
-        let watching = imports::begin(shadow);
+        let watching = imports::begin(Some(shadow));
         let code = compile(program.1, options.len() as c_int, options.as_ptr());
         drop(watching);
         if code == 0 { answer_of(nvrtc, program.1, &parts.names) } else { None }
