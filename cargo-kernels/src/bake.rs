@@ -39,8 +39,9 @@ pub(crate) fn run(options: &Bake) -> Result<(), Failure> {
         [] => archs_here().ok_or(Failure::NoArch)?,
         archs => archs.iter().copied().collect(),
     };
-    let compiler = Compiler::find().map_err(|source| Failure::NoCompiler { source })?;
     let output = options.output.clone().unwrap_or_else(|| ptx_images::beside(path));
+    bake::can_be_written(&output)?;
+    let compiler = Compiler::find().map_err(|source| Failure::NoCompiler { source })?;
     let mut entries = bake::read_earlier(&output)?;
     entries.retain(|entry| images.iter().any(|image| image.key == entry.key));
 

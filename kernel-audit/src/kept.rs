@@ -14,8 +14,6 @@ pub use digest::Digest;
 pub use digest::Hasher;
 #[cfg(any(feature = "watch", feature = "command"))]
 pub(crate) use files::{file_name, keep, read};
-#[cfg(feature = "watch")]
-pub(crate) use files::{nobody_else_writes, nobody_else_writes_in};
 #[cfg(any(feature = "watch", feature = "command"))]
 pub(crate) use result::Kept;
 #[cfg(feature = "watch")]

@@ -35,8 +35,6 @@ use crate::record::open_plain;
 
 pub use compiled::Compiled;
 pub use copies::keep_copy;
-#[cfg(any(feature = "watch", feature = "command"))]
-pub(crate) use copies::place;
 #[cfg(feature = "command")]
 pub(crate) use origin::BEGIN;
 use origin::HEADER;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use kernel_registry_cuda::Target;
+use kernel_registry_files::Untrusted;
 use kernel_registry_format::baked::{self, Code};
 use sha2::{Digest, Sha256};
 
@@ -104,12 +105,18 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
         .map_err(damaged)
 }
 
-/// Reads a file that is about to be replaced: no entries if it is missing, or, with a warning, if it is damaged.
+/// Reads a file that is about to be replaced: no entries if it is missing, or, with a warning, if it is damaged or others may have written it.
 ///
 /// # Errors
 ///
 /// The file cannot be read.
 pub fn read_earlier(path: &Path) -> Result<Vec<Entry>, Failure> {
+    if let Err(error) = kernel_registry_files::open(path)
+        && let Some(why) = Untrusted::of(&error)
+    {
+        terminal::say(format_args!("warning: what was baked before is left out: {why}"));
+        return Ok(Vec::new());
+    }
     match read(path) {
         Err(Failure::Missing { .. }) => Ok(Vec::new()),
         Err(failure @ Failure::Baked { .. }) => {
@@ -126,15 +133,25 @@ pub fn put(entries: &mut Vec<Entry>, entry: Entry) {
     entries.push(entry);
 }
 
+/// Fails if a program wouldn't trust a file of this path. The check comes before something is compiled, which can take minutes.
+///
+/// # Errors
+///
+/// Others could exchange the file.
+pub fn can_be_written(path: &Path) -> Result<(), Failure> {
+    kernel_registry_files::check(path).map_err(Failure::not_written(path))
+}
+
 /// Writes a file, and replaces the one that is there as a whole.
 ///
 /// # Errors
 ///
-/// It cannot be written.
+/// It cannot be written, or others could exchange it.
 pub fn write(path: &Path, entries: &[Entry]) -> Result<(), Failure> {
     let codes =
         entries.iter().map(|Entry { key, arch, compiler, code }| Code { key: *key, arch, compiler, code });
-    crate::write(path, &baked::write(&codes.collect::<Vec<_>>(), sha256))
+    let bytes = baked::write(&codes.collect::<Vec<_>>(), sha256);
+    kernel_registry_files::write_trusted(path, &bytes).map_err(Failure::not_written(path))
 }
 
 /// The key of PTX, or of a fatbin, compiled with these options. Of PTX, `image` has only the bytes that [count](baked::text).

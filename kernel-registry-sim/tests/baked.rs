@@ -179,6 +179,12 @@ fn what_others_can_write_is_not_used() -> Outcome {
     fs::set_permissions(&folder, Permissions::from_mode(0o777))?;
     assert_eq!(compiled(&path)?, [NotBaked::Writable { path: of(&folder) }]);
     fs::set_permissions(&folder, Permissions::from_mode(0o755))?;
+    // A group that isn't the user's private one is other users.
+    fs::set_permissions(&path, Permissions::from_mode(0o664))?;
+    if chown(&path, None, Some(12_345)).is_ok() {
+        assert_eq!(compiled(&path)?, [NotBaked::Writable { path: of(&path) }]);
+    }
+    fs::set_permissions(&path, Permissions::from_mode(0o644))?;
     // Only root can give a file to another user.
     match chown(&path, Some(12_345), None) {
         Ok(()) => assert_eq!(compiled(&path)?, [NotBaked::OtherUser { path: of(&path), user: 12_345 }]),

@@ -95,6 +95,23 @@ fn only_what_is_missing_is_compiled() {
 }
 
 #[test]
+fn nothing_is_baked_where_or_from_what_others_may_write() {
+    let folder = scratch_folder();
+    let (program, toolkit) = (program(&folder), toolkit(&folder, "13.0.88"));
+    let file = folder.join("program.baked");
+    text(&bake(&program, &toolkit, &["--arch", "sm_90"]));
+    fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+    let output = bake(&program, &toolkit, &["--arch", "sm_90"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("others may write it"), "{output:?}");
+    assert!(text(&output).contains(", 1 compiled now"));
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+    fs::remove_file(&file).unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+    let said = fails(bake(&program, &toolkit, &["--arch", "sm_90"]), 1);
+    assert!(said.contains("others may write it") && !file.exists(), "{said}");
+}
+
+#[test]
 fn what_is_not_compiled_is_said() {
     let folder = scratch_folder();
     let (program, toolkit) = (program(&folder), toolkit(&folder, "13.0.88"));

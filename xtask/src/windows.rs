@@ -20,8 +20,9 @@ pub(crate) struct Options {
 const TARGET: &str = "x86_64-pc-windows-gnu";
 
 /// The packages that work on Windows.
-const PACKAGES: [&str; 8] = [
+const PACKAGES: [&str; 9] = [
     "kernel-registry-format",
+    "kernel-registry-files",
     "kernel-registry-cuda",
     "kernel-registry-image",
     "kernel-registry-macros",

@@ -33,6 +33,7 @@ pub(super) fn bake(options: &Bake) -> Result<(), Failure> {
     if images.is_empty() {
         return Err(Failure::WithoutPtx { path: path.clone() });
     }
+    baked::can_be_written(&baked_file(path))?;
     let compiler = Compiler::find().map_err(|source| Failure::NoCompiler { source })?;
     let mut entries = entries(path, &images)?;
     let mut failed = 0;
@@ -78,6 +79,10 @@ pub(super) fn bake(options: &Bake) -> Result<(), Failure> {
 /// Compiles what is missing with the linker of the driver in this file, for the first of its GPUs. What fails is said, and changes nothing: the driver
 /// compiles the PTX when the program loads it.
 pub(super) fn bake_with_driver(path: &Path, driver: &Path) {
+    // A warning has said so before the program ran.
+    if baked::can_be_written(&baked_file(path)).is_err() {
+        return;
+    }
     match try_with_driver(path, driver) {
         Ok(()) => {}
         Err(why) => terminal::say(format_args!(

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use kernel_registry_command::terminal;
+use kernel_registry_files::Folder;
 
 use super::cli::Reports;
 use super::failure::Failure;
@@ -61,9 +62,7 @@ pub(crate) fn is_output(path: &Path) -> bool {
 /// Fails if a file cannot be written. Creates no file.
 fn can_be_written(path: &Path, format: Format) -> Result<(), Failure> {
     let opens = || match fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            tempfile::tempfile_in(std::path::absolute(path)?.parent().unwrap_or(path)).map(drop)
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Folder::of(path)?.0.new_file().map(drop),
         Err(error) => Err(error),
         // A pipe is not opened: that waits for its reader, and the reader would then see the end of the pipe.
         Ok(its) if its.file_type().is_fifo() => Ok(()),

@@ -14,16 +14,17 @@ use std::path::{Path, PathBuf};
 
 use kernel_registry_command::{many, terminal};
 use kernel_registry_cuda::rules;
+use kernel_registry_files::Folder;
 use kernel_registry_format::Needs;
 use kernel_registry_image::{newest_variant, read as read_image, readable};
 
 use crate::command::failure::Failure;
 use crate::command::process::{Audit, Process, is_finding};
-use crate::command::program::trust::{absolute, followed};
+use crate::command::program::trust::absolute;
 use crate::command::replace::{Format, replace, replaceable, successor};
 use crate::command::report::words::{Time, paragraph, short, subject};
 use crate::kept::file_name;
-use crate::preload::{Digest, How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
+use crate::preload::{How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
 use crate::record::{BAKED, Event, Kind, PTX, open_plain};
 
 /// Reads a preload. Finds the copies of images also if they were moved together with the preload.
@@ -45,10 +46,15 @@ pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
 
 /// Fails if a preload cannot be written. The check comes before the program runs, which can take hours.
 pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
-    replaceable(file, Format::Preload)
-        .and_then(|path| successor(&path))
-        .map(drop)
-        .map_err(Failure::not_written(file))
+    let (folder, name) = replaceable(file, Format::Preload).map_err(Failure::not_written(file))?;
+    successor(&folder, &name).map_err(Failure::not_written(file))?;
+    if let Err(why) = folder.trusted() {
+        terminal::say(format_args!(
+            "warning: `{}` is recorded without results of NVRTC and machine code, which the next run would not trust there: {why}",
+            file.display()
+        ));
+    }
+    Ok(())
 }
 
 /// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images go to the folder
@@ -97,13 +103,14 @@ pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result
             .collect()
     };
     // The file that was there before can name any path, so only copies in this folder are deleted.
-    let is_ours = |path: &&PathBuf| path.parent() == Some(&folder) && followed(&folder).is_ok();
-    for path in copies(&before).difference(&copies(&preload)).filter(is_ours) {
-        let _ = fs::remove_file(path);
-    }
-    let is_gone = |key: &&Digest| !preload.compiled.contains_key(key) && followed(&folder).is_ok();
-    for key in before.compiled.keys().filter(is_gone) {
-        let _ = fs::remove_file(folder.join(file_name(key)));
+    if let Ok(open) = Folder::open(&folder) {
+        let is_ours = |path: &&PathBuf| path.parent() == Some(&folder);
+        for path in copies(&before).difference(&copies(&preload)).filter(is_ours) {
+            let _ = open.remove(path.file_name().unwrap_or_default());
+        }
+        for key in before.compiled.keys().filter(|key| !preload.compiled.contains_key(key)) {
+            let _ = open.remove(file_name(key).as_ref());
+        }
     }
     // `remove_dir` removes only an empty folder.
     let _ = fs::remove_dir(&folder);
@@ -117,7 +124,7 @@ fn keep(origin: &Origin, copies: &BTreeSet<PathBuf>, folder: &Path) -> Result<St
     let content = iter::once(path.to_owned()).chain(moved).find_map(|path| content(&path, origin));
     let content = content.ok_or("this copy is not there")?;
     let no_copy = |error| format!("no copy can be kept in `{}`: {error}", folder.display());
-    let kept = followed(folder).and_then(|_| keep_copy(folder, &content, origin.hash)).map_err(no_copy)?;
+    let kept = keep_copy(folder, &content, origin.hash).map_err(no_copy)?;
     kept.into_os_string().into_string().map_err(|path| format!("{path:?} is not UTF-8"))
 }
 

@@ -1,16 +1,13 @@
 //! Replaces files that this command wrote before, each as a whole. A file that holds something else stays as it is: whoever writes
 //! `--json ./program` by mistake keeps the program.
 
-use std::fs::{self, Permissions};
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use tempfile::{Builder, NamedTempFile};
+use kernel_registry_files::{Folder, NewFile};
 
-use crate::command::program::trust::followed;
 use crate::preload::BEGIN;
-use crate::record::open_plain;
 
 /// The formats of the files that this command writes.
 #[derive(Clone, Copy)]
@@ -33,28 +30,29 @@ impl Format {
     }
 }
 
-/// Follows the links at a path. Fails if a file is there that is neither empty nor begins as files of this format do.
-pub(crate) fn replaceable(file: &Path, format: Format) -> io::Result<PathBuf> {
-    let path = followed(file)?;
-    if path.exists() {
-        let (what, expected) = format.words();
-        let (file, _) = open_plain(&path)?;
-        let mut begin = Vec::new();
-        file.take(expected.len() as u64).read_to_end(&mut begin)?;
-        if !begin.is_empty() && begin != expected.as_bytes() {
-            let why = format!("it holds something else than {what}: name another file");
-            return Err(io::Error::other(why));
-        }
+/// Returns the folder of a file, and its name there, with links followed. Fails if a file is there that is neither empty nor begins as files of this
+/// format do.
+pub(crate) fn replaceable(file: &Path, format: Format) -> io::Result<(Folder, OsString)> {
+    let (folder, name) = Folder::of(file)?;
+    let old = match folder.open_file(&name) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((folder, name)),
+        old => old?,
+    };
+    let (what, expected) = format.words();
+    let mut begin = Vec::new();
+    old.take(expected.len() as u64).read_to_end(&mut begin)?;
+    if !begin.is_empty() && begin != expected.as_bytes() {
+        let why = format!("it holds something else than {what}: name another file");
+        return Err(io::Error::other(why));
     }
-    Ok(path)
+    Ok((folder, name))
 }
 
-/// Creates a new file in the folder of `path`. The new file is deleted unless it replaces the one at `path`, whose permissions it has.
-pub(crate) fn successor(path: &Path) -> io::Result<NamedTempFile> {
-    let permissions = Permissions::from_mode(0o666);
-    let new = Builder::new().permissions(permissions).tempfile_in(path.parent().unwrap_or(path))?;
-    if let Ok(old) = path.metadata() {
-        new.as_file().set_permissions(old.permissions())?;
+/// Creates a new file in a folder, with the permissions of the file that has this name. The new file is deleted unless it replaces that one.
+pub(crate) fn successor<'a>(folder: &'a Folder, name: &OsString) -> io::Result<NewFile<'a>> {
+    let mut new = folder.new_file()?;
+    if let Ok(old) = folder.metadata(name) {
+        new.file().set_permissions(old.permissions())?;
     }
     Ok(new)
 }
@@ -65,21 +63,25 @@ pub(crate) fn replace(file: &Path, format: Format, text: &str) -> io::Result<()>
     /// The folder takes no new file, or the file is a mount of its own, as containers have them.
     const STAYS: [ErrorKind; 3] =
         [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem, ErrorKind::ResourceBusy];
-    let path = replaceable(file, format)?;
+    let (folder, name) = replaceable(file, format)?;
     let replaced = || -> io::Result<()> {
-        let mut new = successor(&path)?;
-        new.write_all(text.as_bytes())?;
-        new.persist(&path)?;
-        Ok(())
+        let mut new = successor(&folder, &name)?;
+        new.file().write_all(text.as_bytes())?;
+        new.replace(&name)
     };
     match replaced() {
-        Err(error) if STAYS.contains(&error.kind()) && path.exists() => fs::write(&path, text),
+        Err(error) if STAYS.contains(&error.kind()) && folder.metadata(&name).is_ok() => {
+            folder.overwrite(&name, text.as_bytes())
+        }
         done => done,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::command::process::Audit;
     use crate::command::report::{html, json, trace};

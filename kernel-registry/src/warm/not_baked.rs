@@ -1,7 +1,10 @@
 //! Why baked code was not used.
 
 use std::fmt;
+use std::io;
+use std::path::Path;
 
+use kernel_registry_files::Untrusted;
 use kernel_registry_format::Printable;
 
 use crate::driver::DriverCallError;
@@ -25,14 +28,14 @@ pub enum NotBaked {
         /// What is wrong with it.
         reason: String,
     },
-    /// The file or its folder belongs to another user, and not to root.
+    /// The file or a folder that leads to it belongs to another user, and not to root.
     OtherUser {
         /// The path of that.
         path: String,
         /// The user's number.
         user: u32,
     },
-    /// All users can write to the file or its folder, or those of another group.
+    /// Others can write to the file or to a folder that leads to it.
     Writable {
         /// The path of that.
         path: String,
@@ -44,6 +47,20 @@ pub enum NotBaked {
         /// The driver's error.
         error: DriverCallError,
     },
+}
+
+impl NotBaked {
+    /// Returns the reason in an error of opening this file.
+    pub(super) fn unreadable(file: &Path, error: &io::Error) -> Self {
+        let words = |path: &Path| path.display().to_string();
+        match Untrusted::of(error) {
+            Some(Untrusted::OtherUser { path, user } | Untrusted::Planted { path, user }) => {
+                NotBaked::OtherUser { path: words(path), user: *user }
+            }
+            Some(Untrusted::Writable { path }) => NotBaked::Writable { path: words(path) },
+            None => NotBaked::Unreadable { file: words(file), reason: error.to_string() },
+        }
+    }
 }
 
 impl fmt::Display for NotBaked {

@@ -145,6 +145,22 @@ fn machine_code_that_cannot_be_trusted_or_used_changes_nothing() {
 }
 
 #[test]
+fn no_machine_code_is_written_where_the_next_run_would_not_trust_it() {
+    needs_python!();
+    let file = scratch_folder().join("ptx.preload");
+    fs::set_permissions(file.parent().unwrap(), Permissions::from_mode(0o777)).unwrap();
+    let (output, _) = run("--record", &file);
+    let said = text(&output.stderr);
+    assert!(said.contains("without results of NVRTC and machine code"), "{said}");
+    assert!(!said.contains("has machine code of") && !baked_file(&file).exists(), "{said}");
+    assert!(!Preload::read(&file).unwrap().ptx.is_empty());
+    let mut command = tests::cargo_kernels_command();
+    let output = command.args(["audit", "bake", "--arch", "sm_90"]).arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("others may write it"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn baking_for_other_gpus_says_what_it_needs() {
     needs_python!();
     let file = record();

@@ -1,7 +1,7 @@
 //! Tests that what NVRTC has compiled is not compiled again, and that programs notice nothing of that. A stand-in for NVRTC counts what it compiles.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -519,6 +519,36 @@ fn what_somebody_else_may_have_written_is_compiled_again() {
     fs::write(&file, &whole).unwrap();
     client.is_same_with_preload();
     assert_eq!(client.compiled(), 0, "it is used once it is as it was");
+}
+
+/// Another user has made a link in a folder of records where all may.
+#[test]
+fn results_do_not_go_where_another_user_says() {
+    let client = Client::new(&[KERNEL]);
+    let (records, elsewhere) = (client.folder.join("records"), client.folder.join("elsewhere"));
+    fs::create_dir(&records).unwrap();
+    fs::create_dir(&elsewhere).unwrap();
+    fs::set_permissions(&records, Permissions::from_mode(0o1777)).unwrap();
+    symlink(&elsewhere, records.join("images")).unwrap();
+    // Only root gives links away.
+    if lchown(records.join("images"), Some(65_534), None).is_ok() {
+        let (output, _) = client.audited(&["--records", records.to_str().unwrap()]);
+        assert_eq!(text(&output.stdout), client.plain());
+        assert!(text(&output.stderr).contains("another user made it"), "{}", text(&output.stderr));
+        assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_folder_that_the_next_run_would_not_trust_gets_no_results() {
+    let client = Client::new(&[KERNEL]);
+    fs::set_permissions(&client.folder, Permissions::from_mode(0o777)).unwrap();
+    let (output, _) = client.record();
+    let said = text(&output.stderr);
+    assert!(said.contains("without results of NVRTC") && said.contains("others may write it"), "{said}");
+    assert_eq!(text(&output.stdout), client.plain(), "{said}");
+    assert!(!images(&client.file()).exists());
+    assert_eq!(Preload::read(&client.file()).unwrap().compiled.len(), 0);
 }
 
 #[test]

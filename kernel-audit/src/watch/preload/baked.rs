@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kernel_registry_cuda::Target;
 use kernel_registry_format::baked;
 
-use crate::kept::{nobody_else_writes, nobody_else_writes_in};
 use crate::options::Audit;
 use crate::preload::{How, baked_file, baked_key, sha256};
 use crate::watch::known::{contexts, devices};
@@ -98,18 +97,9 @@ fn open() -> Option<&'static Baked> {
 
 impl Baked {
     fn read(path: &Path) -> io::Result<Self> {
-        let refused = |why| io::Error::new(io::ErrorKind::PermissionDenied, why);
-        // Without the flag, opening a pipe would wait for its writer.
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-        let its = file.metadata()?;
-        if !its.is_file() {
-            return Err(io::Error::other("it is no plain file"));
-        }
-        nobody_else_writes(&file).map_err(refused)?;
-        let folder = path.canonicalize()?;
-        nobody_else_writes_in(folder.parent().unwrap_or(&folder))
-            .map_err(|why| refused(format!("of its folder: {why}")))?;
-        let mut baked = Baked { file, len: its.len(), start: Vec::new() };
+        let file = kernel_registry_files::open(path)?;
+        let len = file.metadata()?.len();
+        let mut baked = Baked { file, len, start: Vec::new() };
         let damaged = |damage: baked::Damage| io::Error::new(io::ErrorKind::InvalidData, damage.to_string());
         baked.start = baked.part(0, baked.len.min(baked::HEAD_LEN as u64))?;
         let needed = baked::needed(&baked.start).map_err(damaged)?;

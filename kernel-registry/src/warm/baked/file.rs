@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,27 +27,11 @@ pub(super) struct Baked {
 
 impl Baked {
     pub(super) fn open(path: &Path) -> Result<Self, NotBaked> {
-        let unreadable = |error: io::Error| NotBaked::Unreadable {
-            file: path.display().to_string(),
-            reason: error.to_string(),
-        };
-        if !fs::metadata(path).map_err(unreadable)?.is_file() {
-            // Opening a pipe would wait for its writer.
-            return Err(unreadable(io::Error::other("it is no file")));
-        }
-        let file = File::open(path).map_err(unreadable)?;
-        let folder = fs::canonicalize(path).map_err(unreadable)?;
-        let folder = folder.parent().unwrap_or(&folder);
-        let its = file.metadata().map_err(unreadable)?;
-        for (path, its) in [(path, &its), (folder, &fs::metadata(folder).map_err(unreadable)?)] {
-            check_owner(path, its)?;
-        }
-        let mut baked = Baked {
-            path: path.display().to_string(),
-            file: Mutex::new(file),
-            len: its.len(),
-            start: Vec::new(),
-        };
+        let unreadable = |error: io::Error| NotBaked::unreadable(path, &error);
+        let file = kernel_registry_files::open(path).map_err(unreadable)?;
+        let len = file.metadata().map_err(unreadable)?.len();
+        let path = path.display().to_string();
+        let mut baked = Baked { path, file: Mutex::new(file), len, start: Vec::new() };
         baked.start = baked.part(0, baked.len.min(HEAD_LEN as u64)).map_err(unreadable)?;
         let needed = baked::needed(&baked.start).map_err(|damage| baked.damaged(damage))?;
         baked.start = baked.part(0, needed.min(baked.len)).map_err(unreadable)?;
@@ -121,33 +105,4 @@ fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));
     hash.finalize().into()
-}
-
-/// Fails if others than this user and root can write to a file or folder: they would choose what runs as this user.
-#[cfg(unix)]
-fn check_owner(path: &Path, its: &fs::Metadata) -> Result<(), NotBaked> {
-    use std::os::unix::fs::MetadataExt;
-
-    // SAFETY: both only return a number, as POSIX says.
-    unsafe extern "C" {
-        safe fn geteuid() -> u32;
-        safe fn getegid() -> u32;
-    }
-
-    const GROUP_WRITES: u32 = 0o020;
-    const ALL_WRITE: u32 = 0o002;
-    if ![0, geteuid()].contains(&its.uid()) {
-        return Err(NotBaked::OtherUser { path: path.display().to_string(), user: its.uid() });
-    }
-    // Where users have a group of their own, as on Ubuntu, the group may write to all of their files, so that is allowed.
-    let by_group = its.mode() & GROUP_WRITES != 0 && ![0, getegid()].contains(&its.gid());
-    match by_group || its.mode() & ALL_WRITE != 0 {
-        true => Err(NotBaked::Writable { path: path.display().to_string() }),
-        false => Ok(()),
-    }
-}
-
-#[cfg(not(unix))]
-fn check_owner(_: &Path, _: &fs::Metadata) -> Result<(), NotBaked> {
-    Ok(())
 }

@@ -1,0 +1,232 @@
+//! An open folder, and the files in it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::owner::{check_file, check_folder, is_trusted, others_write};
+use crate::system::{entry_at, link_at, open_at, remove_at, rename_at, root};
+use crate::untrusted::Untrusted;
+
+/// An open folder. It stays the same folder when its path comes to lead elsewhere.
+#[derive(Debug)]
+pub struct Folder {
+    file: File,
+    path: PathBuf,
+    /// The first part of the path that another user can exchange.
+    pub(crate) untrusted: Option<Untrusted>,
+    /// Whether others may create files here.
+    pub(crate) is_shared: bool,
+    pub(crate) its: Metadata,
+}
+
+impl Folder {
+    /// Returns the folder's path, without links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the folder if no other user can exchange it, or a file of this user in it.
+    ///
+    /// # Errors
+    ///
+    /// The folder is [`Untrusted`].
+    pub fn trusted(self) -> io::Result<Self> {
+        self.check().map(|()| self)
+    }
+
+    /// Returns the folder if it's trusted and no other user can create a file in it, either.
+    ///
+    /// # Errors
+    ///
+    /// The folder is [`Untrusted`].
+    pub fn exclusive(self) -> io::Result<Self> {
+        match self.is_shared {
+            true => Err(Untrusted::Writable { path: self.path }.into()),
+            false => self.trusted(),
+        }
+    }
+
+    pub(crate) fn check(&self) -> io::Result<()> {
+        self.untrusted.clone().map_or(Ok(()), |why| Err(why.into()))
+    }
+
+    /// Opens a plain file. A link isn't followed.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be opened, or is no plain file.
+    pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
+        self.open_plain(name, libc::O_RDONLY)
+    }
+
+    /// Opens a plain file that only this user and root can have written. A link isn't followed.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be opened, is no plain file, or is [`Untrusted`].
+    pub fn open_trusted(&self, name: &OsStr) -> io::Result<File> {
+        let file = self.open_file(name)?;
+        self.check()?;
+        check_file(&self.path.join(name), &file.metadata()?)?;
+        Ok(file)
+    }
+
+    fn open_plain(&self, name: &OsStr, flags: i32) -> io::Result<File> {
+        // Without the flag, opening a pipe of this name would wait.
+        let file = open_at(&self.file, name, flags | libc::O_NONBLOCK, 0)?;
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::other("it is no plain file")),
+        }
+    }
+
+    /// Returns whether there's a plain file of this name with this content.
+    pub fn has(&self, name: &OsStr, content: &[u8]) -> bool {
+        let Ok(file) = self.open_file(name) else { return false };
+        let mut there = Vec::new();
+        file.metadata().is_ok_and(|its| its.len() == content.len() as u64)
+            && file.take(content.len() as u64).read_to_end(&mut there).is_ok()
+            && there == content
+    }
+
+    /// Returns what's known of an entry, without following a link.
+    ///
+    /// # Errors
+    ///
+    /// There's no such entry.
+    pub fn metadata(&self, name: &OsStr) -> io::Result<Metadata> {
+        entry_at(&self.file, name)?.metadata()
+    }
+
+    /// Writes a file as a whole: a new file replaces the one of this name.
+    ///
+    /// # Errors
+    ///
+    /// The folder can't be written to.
+    pub fn write(&self, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
+        let mut new = self.new_file()?;
+        new.file().write_all(bytes)?;
+        new.replace(name)
+    }
+
+    /// Writes into the plain file of this name, for folders that take no new file.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be written, or is no plain file.
+    pub fn overwrite(&self, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.open_plain(name, libc::O_WRONLY)?;
+        file.set_len(0)?;
+        file.write_all(bytes)
+    }
+
+    /// Creates a file of a name that nobody can guess. It's removed unless it's given its name.
+    ///
+    /// # Errors
+    ///
+    /// The folder can't be written to.
+    pub fn new_file(&self) -> io::Result<NewFile<'_>> {
+        // Others may not write it, whatever `umask` allows them.
+        const MODE: u32 = 0o644;
+        loop {
+            let name: OsString = format!(".{:016x}.part", RandomState::new().build_hasher().finish()).into();
+            match open_at(&self.file, &name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, MODE) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                file => return Ok(NewFile { folder: self, name, file: file? }),
+            }
+        }
+    }
+
+    /// Removes a file. Of a link, that is the link itself.
+    ///
+    /// # Errors
+    ///
+    /// There's no such file, or the folder can't be written to.
+    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+        remove_at(&self.file, name)
+    }
+
+    pub(crate) fn root() -> io::Result<Self> {
+        let file = root()?;
+        let its = file.metadata()?;
+        Ok(Folder::new(PathBuf::from("/"), file, its, None))
+    }
+
+    /// Returns the root. Who could exchange a link can still do so.
+    pub(crate) fn back_to_root(self) -> io::Result<Self> {
+        let root = Folder::root()?;
+        Ok(Folder { untrusted: self.untrusted.or(root.untrusted), ..root })
+    }
+
+    /// Goes into a folder of this folder.
+    pub(crate) fn enter(self, name: &OsStr, file: File, its: Metadata) -> Self {
+        let mut path = self.path;
+        if name == ".." {
+            path.pop();
+        } else {
+            path.push(name);
+        }
+        let mut untrusted = self.untrusted;
+        if self.is_shared && name != ".." && !is_trusted(its.uid()) {
+            untrusted.get_or_insert(Untrusted::OtherUser { path: path.clone(), user: its.uid() });
+        }
+        Folder::new(path, file, its, untrusted)
+    }
+
+    fn new(path: PathBuf, file: File, its: Metadata, untrusted: Option<Untrusted>) -> Self {
+        let untrusted = untrusted.or_else(|| check_folder(&path, &its).err());
+        Folder { is_shared: others_write(&path, &its), path, file, its, untrusted }
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// A new file in a folder, of a name that nobody can guess.
+#[derive(Debug)]
+pub struct NewFile<'a> {
+    folder: &'a Folder,
+    name: OsString,
+    file: File,
+}
+
+impl NewFile<'_> {
+    /// Returns the open file.
+    pub fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Gives the file its name, in place of a file that has it.
+    ///
+    /// # Errors
+    ///
+    /// The folder can't be written to, or has a folder of this name.
+    pub fn replace(self, name: &OsStr) -> io::Result<()> {
+        rename_at(&self.folder.file, &self.name, name)
+    }
+
+    /// Gives the file its name, unless a file has it.
+    ///
+    /// # Errors
+    ///
+    /// There is a file of this name, or the folder can't be written to.
+    pub fn place(self, name: &OsStr) -> io::Result<()> {
+        match link_at(&self.folder.file, &self.name, name) {
+            // Not all file systems have hard links.
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => self.replace(name),
+            linked => linked,
+        }
+    }
+}
+
+impl Drop for NewFile<'_> {
+    /// Removes the name that nobody can guess, if the file still has it.
+    fn drop(&mut self) {
+        let _ = self.folder.remove(&self.name);
+    }
+}

@@ -1,0 +1,35 @@
+//! How the crates of kernel-registry write files, and which files they trust. An internal crate: use
+//! `cargo kernels` or `kernel-audit`.
+//!
+//! Code in a file that a later process loads must be out of reach of other users. So the file is trusted only if
+//! each part of its path is:
+//!
+//! - The file and each folder belong to this user or to root.
+//! - Nobody else may write to them. A group may, if it's the user's private one, which has the user's number, and
+//!   if no access control list grants more.
+//! - A folder on the way may be open to all if it's sticky, as `/tmp` is, and if the next part of the path belongs
+//!   to this user or to root.
+//!
+//! A file is written under a random name first, and then replaces the one at the path: it's whole or not there,
+//! and never written through a link that another user planted. [`Folder`] is an open folder, so exchanging a part
+//! of its path doesn't redirect the write.
+//!
+//! On Windows every file is trusted.
+
+#[cfg(target_os = "linux")]
+mod folder;
+#[cfg(target_os = "linux")]
+mod owner;
+#[cfg(target_os = "linux")]
+mod system;
+#[cfg(target_os = "linux")]
+mod walk;
+
+#[cfg_attr(not(target_os = "linux"), path = "other.rs")]
+mod paths;
+mod untrusted;
+
+#[cfg(target_os = "linux")]
+pub use folder::{Folder, NewFile};
+pub use paths::{check, open, write, write_trusted};
+pub use untrusted::Untrusted;
