@@ -103,10 +103,13 @@ fn try_with_driver(path: &Path, driver: &Path) -> Result<(), String> {
     let begun = Instant::now();
     let made = link_missing(&library, &images, &entries).map_err(|refused| refused.to_string())?;
     let (compiler, arch) = (&made.compiler, made.arch);
-    let count = made.codes.len();
+    let mut count = 0;
     for (image, code) in made.codes {
         match code {
-            Ok(code) => add(&mut entries, image, arch, compiler, code),
+            Ok(code) => {
+                count += 1;
+                add(&mut entries, image, arch, compiler, code);
+            }
             Err(why) => terminal::say(format_args!("warning: {} gets no machine code: {why}", image.name)),
         }
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tests::scratch_folder;
 
 use super::preload::options;
-use super::{audit, events, python, text};
+use super::{audit, events, python, simulated, text};
 
 /// Loads the same PTX as a module, as a module with options, and as a library, and prints what its kernel stores.
 const PROGRAM: &str = r"
@@ -142,6 +142,21 @@ fn machine_code_that_cannot_be_trusted_or_used_changes_nothing() {
     fs::remove_file(&baked).unwrap();
     let (output, _) = run("--preload", &file);
     assert_eq!(text(&output.stdout), "1 1 1 1 1", "{}", text(&output.stderr));
+}
+
+/// One of three images gets no machine code: the driver's linker refuses it.
+#[test]
+fn only_images_that_were_compiled_are_counted() {
+    needs_python!();
+    let file = scratch_folder().join("ptx.preload");
+    let mut command = simulated();
+    command.env("KERNEL_REGISTRY_SIM_FAULTS", "cuLinkComplete:1=CUDA_ERROR_INVALID_PTX").arg("--record").arg(&file);
+    let output = command.args(["--", "python3", "-c", &python(PROGRAM)]).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("gets no machine code") && said.contains("has machine code of 2 PTX images"),
+        "{said}"
+    );
 }
 
 #[test]
