@@ -60,19 +60,21 @@ impl<T: fmt::Display> fmt::Display for Text<T> {
     }
 }
 
-/// A writer that escapes the characters that mean something in HTML.
+/// A writer that escapes the characters that mean something in HTML, and those that a terminal obeys: pages are also
+/// read by `cat`, and HTML allows no control characters.
 struct Escaped<'a, 'f>(&'a mut fmt::Formatter<'f>);
 
 impl fmt::Write for Escaped<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for piece in text.split_inclusive(['&', '<', '>', '"', '\'', '\0']) {
+        let is_obeyed = |c: char| c.is_control() && !"\n\t".contains(c);
+        for piece in text.split_inclusive(|c| "&<>\"'".contains(c) || is_obeyed(c)) {
             let (plain, escaped) = match piece.char_indices().next_back() {
                 Some((at, '&')) => (&piece[..at], "&amp;"),
                 Some((at, '<')) => (&piece[..at], "&lt;"),
                 Some((at, '>')) => (&piece[..at], "&gt;"),
                 Some((at, '"')) => (&piece[..at], "&quot;"),
                 Some((at, '\'')) => (&piece[..at], "&#39;"),
-                Some((at, '\0')) => (&piece[..at], "\u{fffd}"),
+                Some((at, last)) if is_obeyed(last) => (&piece[..at], "\u{fffd}"),
                 _ => (piece, ""),
             };
             self.0.write_str(plain)?;
@@ -97,10 +99,10 @@ mod tests {
 
     #[test]
     fn markup_in_text_is_escaped() {
-        let text = Text("</title><script>alert(\"1\")</script> & 'x'\0").to_string();
+        let text = Text("</title><script>alert(\"1\")</script> & 'x'\0\u{1b}[2J\u{9b}\r\n\t").to_string();
         assert_eq!(
             text,
-            "&lt;/title&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;x&#39;\u{fffd}"
+            "&lt;/title&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;x&#39;\u{fffd}\u{fffd}[2J\u{fffd}\u{fffd}\n\t"
         );
         assert_eq!(Text(1.5).to_string(), "1.5");
     }
