@@ -46,6 +46,11 @@ pub enum Failure {
         "there is no folder `{folder}`, so nobody can make the file of `--ready-file`: make it first, or name another"
     )]
     NoFolderOfMark { folder: PathBuf },
+    #[error(
+        "`{path}` cannot be recorded: the preload names files beside it, one on a line, and this path has a line break or another control \
+         character; name another file"
+    )]
+    NoLine { path: PathBuf },
     #[error("`{path}` cannot be preloaded")]
     NoPreload { path: PathBuf, source: io::Error },
     #[error("`{path}` names no PTX: record it again, with a program that loads some")]
@@ -83,7 +88,7 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Failure::Shared(failure) => failure.code(),
-            Failure::WatchesFile { .. } | Failure::MergedNowhere { .. } => 2,
+            Failure::WatchesFile { .. } | Failure::MergedNowhere { .. } | Failure::NoLine { .. } => 2,
             Failure::NoFolderOfMark { .. } => 3,
             Failure::NothingToMerge { .. } | Failure::NoPreload { .. } => 6,
             Failure::WithoutPtx { .. } => 7,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use kernel_registry_command::{many, terminal};
 use kernel_registry_cuda::rules;
 use kernel_registry_files::Folder;
-use kernel_registry_format::Needs;
+use kernel_registry_format::{Needs, is_control};
 use kernel_registry_image::{newest_variant, read as read_image, readable};
 
 use crate::command::failure::Failure;
@@ -46,6 +46,10 @@ pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
 
 /// Fails if a preload cannot be written. The check comes before the program runs, which can take hours.
 pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
+    let path = absolute(file)?;
+    if path.to_string_lossy().contains(is_control) {
+        return Err(Failure::NoLine { path });
+    }
     let (folder, name) = replaceable(file, Format::Preload).map_err(Failure::not_written(file))?;
     successor(&folder, &name).map_err(Failure::not_written(file))?;
     if let Err(why) = folder.trusted() {

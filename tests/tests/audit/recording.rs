@@ -64,6 +64,25 @@ fn an_image_whose_copy_cannot_be_kept_is_not_recorded() {
     );
 }
 
+/// Copies of images are named in the preload, one on a line.
+#[test]
+fn a_name_that_fits_no_line_is_refused_before_the_program_runs() {
+    let folder = scratch_folder();
+    for name in ["new\nline.preload", "escape\u{1b}[2J.preload", "folder\n/late.preload"] {
+        let file = folder.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let output = simulated().arg("--record").arg(&file).args(["echo", "it ran"]).output().unwrap();
+        assert_eq!((text(&output.stdout), output.status.code()), ("", Some(2)), "{name:?}");
+        assert!(text(&output.stderr).contains("name another file"), "{}", text(&output.stderr));
+        assert!(!file.exists() && !text(&output.stderr).contains('\u{1b}'));
+        // Where the command is run counts, too.
+        let mut command = simulated();
+        command.current_dir(file.parent().unwrap()).args(["--record", "late.preload", "echo", "it ran"]);
+        let is_refused = command.output().unwrap().status.code() == Some(2);
+        assert_eq!(is_refused, name.starts_with("folder"));
+    }
+}
+
 #[test]
 fn a_record_is_as_large_as_the_page_says() {
     needs_python!();
