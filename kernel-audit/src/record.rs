@@ -23,7 +23,7 @@ mod trim;
 pub use layout::LARGEST;
 #[cfg(feature = "watch")]
 pub(crate) use layout::{
-    Layout, LongCall, MAGIC, MOST, RawEvent, SAMPLES, SLOTS, Sample, Text, VERSION, size, write,
+    Layout, LongCall, MAGIC, MOST, RawEvent, SAMPLES, SLOTS, STRINGS, Sample, Text, VERSION, size, write,
 };
 pub use model::{Activity, BAKED, CallInProgress, Event, Kind, PTX, Report};
 pub use read::{NotRead, read};

@@ -68,8 +68,9 @@ pub(crate) struct Header {
     pub(crate) unsaid: AtomicU64,
     /// Whether a thread of the audit could not be started.
     pub(crate) lacks_thread: AtomicU64,
-    /// The number of slow calls that were left out, so that there is room for other events.
-    pub(crate) dropped_slow: AtomicU64,
+    /// The number of events that were left out although their number is below `room`: slow calls, so that there is room
+    /// for other events, and what the disk had no room for.
+    pub(crate) left_out: AtomicU64,
 }
 
 /// A string in the record: the offset of its length, which its bytes follow. 0 means no string.
@@ -145,13 +146,13 @@ pub(crate) const fn size(room: usize) -> usize {
 }
 
 /// Writes a text into a record, cut off if it is very long. Returns the text's offset among the strings, or 0 if the
-/// text is empty or there is no room.
+/// text is empty or there is no room. `has_room` says whether the strings can have so many bytes.
 ///
 /// # Safety
 ///
 /// `record` is a mapped record of this process.
 #[cfg(feature = "watch")]
-pub(crate) unsafe fn write(record: *const Layout, text: &str) -> u32 {
+pub(crate) unsafe fn write(record: *const Layout, text: &str, has_room: impl Fn(usize) -> bool) -> u32 {
     if text.is_empty() {
         return 0;
     }
@@ -161,7 +162,7 @@ pub(crate) unsafe fn write(record: *const Layout, text: &str) -> u32 {
     // SAFETY: the caller's promise; the header is made of atomics.
     let header = unsafe { &(*record).header };
     let at = header.strings.fetch_add(whole, Ordering::Relaxed);
-    if at.saturating_add(whole) > STRINGS as u64 {
+    if at.saturating_add(whole) > STRINGS as u64 || !has_room((at + whole) as usize) {
         return 0;
     }
     // SAFETY: these bytes are inside the strings of the record, and no other thread was given them.

@@ -59,7 +59,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         events: events_read,
         preloaded,
         stretches,
-        dropped: events.saturating_sub(room).saturating_add(header(offset_of!(Header, dropped_slow))),
+        dropped: events.saturating_sub(room).saturating_add(header(offset_of!(Header, left_out))),
         dropped_findings: header(offset_of!(Header, dropped_findings)),
         unsaid: header(offset_of!(Header, unsaid)),
         lacks_thread: header(offset_of!(Header, lacks_thread)) != 0,

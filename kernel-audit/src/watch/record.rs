@@ -5,4 +5,5 @@ pub(crate) mod events;
 pub(crate) mod launches;
 pub(crate) mod ready;
 pub(crate) mod recording;
+mod room;
 pub(crate) mod slots;

@@ -150,7 +150,10 @@ fn only_images_that_were_compiled_are_counted() {
     needs_python!();
     let file = scratch_folder().join("ptx.preload");
     let mut command = simulated();
-    command.env("KERNEL_REGISTRY_SIM_FAULTS", "cuLinkComplete:1=CUDA_ERROR_INVALID_PTX").arg("--record").arg(&file);
+    command
+        .env("KERNEL_REGISTRY_SIM_FAULTS", "cuLinkComplete:1=CUDA_ERROR_INVALID_PTX")
+        .arg("--record")
+        .arg(&file);
     let output = command.args(["--", "python3", "-c", &python(PROGRAM)]).output().unwrap();
     let said = text(&output.stderr);
     assert!(

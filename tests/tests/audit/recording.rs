@@ -104,6 +104,25 @@ fn a_record_is_as_large_as_the_page_says() {
     assert!(page.contains(&events), "{events}");
 }
 
+/// As long as the process runs, too: a job of a hundred processes would need a gigabyte.
+#[test]
+fn a_record_takes_the_disk_space_that_it_needs() {
+    needs_python!();
+    let folder = scratch_folder();
+    let blocks = "import glob, os\nprint(*[os.stat(path).st_blocks // 2 for path in glob.glob(os.environ['FOLDER'] + '/*.rec')])";
+    let mut command = simulated();
+    command.env("FOLDER", &folder).args(options("--records", &folder));
+    let output =
+        command.args(["--", "python3", "-c", &python(&format!("{LATE}\n{blocks}"))]).output().unwrap();
+    let taken = text(&output.stdout).lines().last().and_then(|line| line.parse::<u64>().ok());
+    assert!(
+        taken.is_some_and(|kibibytes| kibibytes < 512),
+        "{}: {}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+}
+
 /// Loads before the program is ready use preloaded copies too, so the preload must have enough copies.
 #[test]
 fn loads_before_ready_are_counted() {

@@ -18,12 +18,13 @@ use kernel_registry_cuda::rules::Rule;
 
 use crate::options::Audit;
 use crate::record::{
-    self, InProgress, Kind, Layout, LongCall, MAGIC, MOST, RawEvent, SAMPLES, Sample, Text, VERSION, size,
+    self, InProgress, Kind, Layout, LongCall, MAGIC, MOST, RawEvent, SAMPLES, STRINGS, Sample, Text, VERSION,
+    size,
 };
 use crate::watch::process::fork;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::say::{self, say};
-use crate::watch::record::call;
+use crate::watch::record::{call, room};
 
 /// Variables in which launchers tell a process its rank.
 const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
@@ -97,6 +98,7 @@ fn make() -> *mut Layout {
     if record.is_null() {
         return record;
     }
+    room::begin();
     // SAFETY: a mapping of a record's size, aligned to a page; zeros are valid there.
     let Layout { header, .. } = unsafe { &*record };
     let since_start = start().elapsed();
@@ -110,13 +112,9 @@ fn make() -> *mut Layout {
     let rank = RANKS.iter().find_map(|name| env::var(name).ok()?.parse::<u32>().ok());
     header.rank.store(rank.map_or(0, |rank| rank.saturating_add(1)), Ordering::Relaxed);
     let command: Vec<_> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    // SAFETY: the record was mapped above.
-    let command = unsafe { record::write(record, &command.join(" ")) };
-    header.command.0.store(command, Ordering::Relaxed);
+    write(record, &header.command, &command.join(" "));
     let functions: Vec<_> = call::list_hooks().iter().map(|hook| hook.name).collect();
-    // SAFETY: as above.
-    let functions = unsafe { record::write(record, &functions.join("\n")) };
-    header.functions.0.store(functions, Ordering::Relaxed);
+    write(record, &header.functions, &functions.join("\n"));
     say::count_in(Some(&header.unsaid));
     header.lacks_thread.store(LACKS_THREAD.load(Ordering::Relaxed).into(), Ordering::Relaxed);
     header.magic.store(MAGIC, Ordering::Release);
@@ -208,25 +206,31 @@ fn free(folder: &Path) -> PathBuf {
     names.map(|name| folder.join(name)).find(|path| !path.exists()).unwrap_or_default()
 }
 
-/// Makes a file of the record's size and reserves its disk space now, because a full disk would end the program later.
-/// If there is no space, the file stays empty, which tells readers why.
+/// Makes a file of the record's size, and reserves disk space for its beginnings. If there is no space, the file stays
+/// empty, which tells readers why.
 fn file(path: &Path, size: usize) -> io::Result<File> {
     // The command has made its folder. If the folder is missing here, this process has another root folder.
     if let Some(folder) = path.parent().filter(|_| !say::has_command()) {
         fs::create_dir_all(folder)?;
     }
     let file = File::options().read(true).write(true).create_new(true).mode(0o644).open(path)?;
-    let allocated = if may_be(size) {
+    let reserve = |(offset, length): (usize, usize)| {
         // SAFETY: the descriptor is open.
-        unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size as libc::off_t) }
-    } else {
-        libc::EFBIG
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), offset as libc::off_t, length as libc::off_t) }
+        {
+            0 => Ok(()),
+            why => Err(io::Error::from_raw_os_error(why)),
+        }
     };
-    if allocated == 0 {
-        return Ok(file);
+    let made = match may_be(size) {
+        true => room::first(size).into_iter().try_for_each(reserve).and_then(|()| file.set_len(size as u64)),
+        false => Err(io::Error::from_raw_os_error(libc::EFBIG)),
+    };
+    if let Err(error) = made {
+        let _ = file.set_len(0);
+        return Err(error);
     }
-    let _ = file.set_len(0);
-    Err(io::Error::from_raw_os_error(allocated))
+    Ok(file)
 }
 
 /// Returns whether a file of this process may have this size. A signal ends a process that writes a larger file.
@@ -350,11 +354,14 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     // A service that waits for the GPU in each request fills a record in hours. What it loads later, and a hang, need room.
     let is_common = new.kind == Kind::Slow && !new.is_finding;
     if is_common && record.header.events.load(Ordering::Relaxed) >= room / 2 {
-        record.header.dropped_slow.fetch_add(1, Ordering::Relaxed);
+        record.header.left_out.fetch_add(1, Ordering::Relaxed);
         return None;
     }
     let index = record.header.events.fetch_add(1, Ordering::Relaxed);
-    if index >= room {
+    // SAFETY: the record has room for as many events as it says.
+    let has_room = index < room && unsafe { room::EVENTS.has(record, index as usize + 1, room as usize) };
+    if !has_room {
+        record.header.left_out.fetch_add((index < room).into(), Ordering::Relaxed);
         record.header.dropped_findings.fetch_add(new.is_finding.into(), Ordering::Relaxed);
         return None;
     }
@@ -408,6 +415,10 @@ pub(crate) fn write_sample(at: u64, stream: u64, launches: u32, kernel: &str) {
     let Some(sample) = usize::try_from(index).ok().and_then(|index| record.samples.get(index)) else {
         return;
     };
+    // SAFETY: the record has room for so many samples.
+    if !unsafe { room::SAMPLED.has(record, index as usize + 1, SAMPLES) } {
+        return;
+    }
     let Sample { at: written, stream: of, launches: count, kernel: last } = sample;
     of.store(stream, Ordering::Relaxed);
     count.store(launches, Ordering::Relaxed);
@@ -431,7 +442,7 @@ fn write(record: *const Layout, field: &Text, text: &str) {
     let mut texts = TEXTS.lock();
     let at = texts.get(text).copied().unwrap_or_else(|| {
         // SAFETY: `record` is the mapped record of this process.
-        let at = unsafe { record::write(record, text) };
+        let at = unsafe { record::write(record, text, |bytes| room::TEXTS.has(record, bytes, STRINGS)) };
         texts.insert(text.to_owned(), at);
         at
     });
