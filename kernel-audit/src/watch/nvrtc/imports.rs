@@ -223,7 +223,7 @@ unsafe fn note(index: usize, meaning: Meaning, arguments: Arguments, answer: usi
     let (path, entry) = match meaning {
         Meaning::TimeAgain | Meaning::Directory | Meaning::Process => return None,
         Meaning::Time => {
-            let note = |asked: &mut Asked| drop(asked.time.get_or_insert(answer as i64));
+            let note = |asked: &mut Asked| asked.time = asked.time.or(Some(answer as i64));
             ASKED.with(|all| all.get_mut(&own).map(note));
             return None;
         }
