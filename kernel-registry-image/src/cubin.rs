@@ -81,7 +81,21 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
         toolkit: target::toolkit(&elf),
         entries,
         separable: false,
+        variable: variable(&elf),
     })
+}
+
+/// The sections that take device memory and that no program can write: code, and constants that the compiler makes for each kernel. Shared
+/// and local memory lasts as long as a block or thread. Mercury's sections describe the others again.
+const UNWRITTEN: [&str; 7] =
+    [".text.", ".nv.constant0.", ".nv.constant2.", ".nv.constant4", ".nv.shared.", ".nv.local.", ".nv.merc."];
+
+/// Returns a section with variables, or a texture. Machine code doesn't tell which of its variables are constants.
+fn variable(elf: &Elf<'_>) -> Option<String> {
+    let is_unwritten = |section: &&Section<'_>| UNWRITTEN.iter().any(|known| section.name.starts_with(known));
+    let written = elf.sections.iter().find(|section| section.is_allocated && !is_unwritten(section));
+    let texture = || elf.has_textures.then(|| "a texture".to_owned());
+    written.map(|section| section.name.to_owned()).or_else(texture)
 }
 
 /// Reads the attributes in `.nv.info.<kernel>`.

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use kernel_registry_format::is_control;
 use object::LittleEndian;
 use object::elf::{
-    ELFCLASS64, EM_CUDA, ET_REL, FileHeader64, Machine, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB, STT_FUNC,
-    SectionHeader64, SectionType, Sym64,
+    ELFCLASS64, EM_CUDA, ET_REL, FileHeader64, Machine, SHF_ALLOC, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB,
+    STT_FUNC, SectionHeader64, SectionType, Sym64, SymbolType,
 };
 use object::read::SymbolIndex;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym, SymbolTable};
@@ -27,6 +27,9 @@ const STO_CUDA_ENTRY: u8 = 0x10;
 /// The section types of variables in code that is not linked yet: global variables without a value, and shared variables.
 const SHT_CUDA_GLOBAL: SectionType = SectionType(0x7000_0007);
 const SHT_CUDA_SHARED: SectionType = SectionType(0x7000_000a);
+
+/// The symbol types of textures and surfaces.
+const TEXTURES: [SymbolType; 2] = [SymbolType(10), SymbolType(11)];
 
 /// The prefix of Mercury's sections: since sm_100 a cubin describes its code a second time. These sections may overlap the others, and are not
 /// read.
@@ -103,6 +106,8 @@ pub(crate) struct Elf<'a> {
     pub(crate) is_object: bool,
     pub(crate) sections: Vec<Section<'a>>,
     pub(crate) functions: Vec<Function<'a>>,
+    /// Whether a symbol is a texture or a surface.
+    pub(crate) has_textures: bool,
     symbols: SymbolTable<'a, Header>,
 }
 
@@ -122,6 +127,8 @@ pub(crate) struct Section<'a> {
     pub(crate) size: u64,
     /// `sh_info`.
     pub(crate) info: u32,
+    /// Whether the section takes device memory while the cubin is loaded.
+    pub(crate) is_allocated: bool,
 }
 
 /// A symbol that is a function.
@@ -171,7 +178,14 @@ impl<'a> Elf<'a> {
             // A name that is not text becomes empty: no section with such a name is read.
             let name =
                 str::from_utf8(name).ok().filter(|name| !name.contains(is_control)).unwrap_or_default();
-            sections.push(Section { name, data, size: section.sh_size(LE), info: section.sh_info(LE) });
+            let is_allocated = section.sh_flags(LE).0 & SHF_ALLOC.0 != 0;
+            sections.push(Section {
+                name,
+                data,
+                size: section.sh_size(LE),
+                info: section.sh_info(LE),
+                is_allocated,
+            });
         }
         Ok(Elf {
             abi: header.e_ident().abi_version,
@@ -179,6 +193,7 @@ impl<'a> Elf<'a> {
             version: header.e_version(LE),
             is_object: header.e_type(LE) == ET_REL,
             functions: functions(&symbols, Room::for_image(image), sections.len())?,
+            has_textures: symbols.iter().any(|symbol| TEXTURES.contains(&symbol.st_type())),
             sections,
             symbols,
         })

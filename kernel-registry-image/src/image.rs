@@ -69,6 +69,12 @@ impl Image {
         self.kind == ImageKind::Ptx && matches!(self.variants.as_slice(), [variant] if variant.separable)
     }
 
+    /// Returns a [variable](Variant::variable) of any variant. An unread variant counts as one.
+    pub fn variable(&self) -> Option<&str> {
+        let unread = || (!self.unread.is_empty()).then_some("a variant that cannot be read");
+        self.variants.iter().find_map(|variant| variant.variable.as_deref()).or_else(unread)
+    }
+
     /// Returns the stack frames of a kernel that the driver does not report: the largest in any variant.
     pub fn stack_frames(&self, symbol: &str) -> StackFrames {
         self.named(symbol).into_iter().fold(StackFrames::KNOWN, |most, entry| StackFrames {

@@ -145,7 +145,7 @@ impl<'a> Parser<'a> {
         let target = target.ok_or_else(|| self.malformed("the module has no `.target`"))?;
 
         let Functions { numbers, locals, calls, sharing, shapes: _ } = functions;
-        let shares_nothing = !sharing.is_found() && !calls.has_pointers();
+        let shares_nothing = !sharing.keeps_together() && !calls.has_pointers();
         let stacks =
             calls.stacks(|function| locals.get(&function).map_or(SAVED, |bytes| bytes.saturating_add(SAVED)));
         let largest = stacks.values().map(|stack| stack.bytes).chain(locals.values().copied()).max();
@@ -161,7 +161,8 @@ impl<'a> Parser<'a> {
         // A vector with one entry has room for four, and there can be a module for every few bytes.
         entries.shrink_to_fit();
         let separable = shares_nothing && !entries.iter().any(|entry| entry.needs.device_launch);
-        Ok(Variant { kind: VariantKind::Ptx { version }, target, toolkit, entries, separable })
+        let variable = sharing.found().map(str::to_owned);
+        Ok(Variant { kind: VariantKind::Ptx { version }, target, toolkit, entries, separable, variable })
     }
 
     fn version(&mut self) -> Result<(u8, u8), Error> {

@@ -17,6 +17,9 @@ pub struct Variant {
     /// Whether each of its kernels can be compiled without the others: it is a PTX text of its own, and the kernels share no
     /// variable, no texture and no address of a function. False if that is not certain.
     pub separable: bool,
+    /// A variable that a kernel may write or the host may set, or a texture: launches leave values in it, and each load of the image has
+    /// one of its own. In machine code it's the section. `None` if there is certainly none; an unknown form counts as one.
+    pub variable: Option<String>,
 }
 
 /// Whether a variant is PTX or machine code.

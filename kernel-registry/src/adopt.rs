@@ -4,6 +4,8 @@
 //! `calls` defines the driver's functions for modules in this crate. In a program that is linked with the driver's library, the linker
 //! takes these and not the library's, so cudarc's calls come here. `bytes` finds the image of a call, `modules` is the table of adopted
 //! modules, `probe` checks that calls come here, and `real` calls the driver. Whatever is not adopted goes to the driver unchanged.
+//!
+//! Images with variables are never adopted: two loads of one image would share them.
 
 mod bytes;
 mod calls;
@@ -14,7 +16,7 @@ mod real;
 
 use std::cell::Cell;
 
-pub(crate) use bytes::{add, is_adopted};
+pub(crate) use bytes::{add, is_adopted, refused};
 pub(crate) use modules::{enter, forget};
 pub(crate) use probe::is_in_place;
 

@@ -120,7 +120,7 @@
 //! | read a kernel's record | [`Signature`], [`Params`], [`Param`], [`Pass`], [`SliceLength`], [`RustType`], [`Needs`] | |
 //! | get a context | [`context()`], [`contexts()`], [`borrow_context`], [`CudaVersion`], [`cudarc`] | [`DriverUnavailable`], [`DriverCallError`] |
 //! | warm | [`warm_all`], [`Warmup`], [`Warm`], [`Progress`] | [`WarmError`] with [`Failure`], [`Cause`] and [`FrozenLimit`]; [`RecheckError`] |
-//! | read the report | [`Report`], [`KernelReport`], [`HookReport`], [`Stage`], [`Unavailable`] | |
+//! | read the report | [`Report`], [`KernelReport`], [`HookReport`], [`NotAdopted`], [`Stage`], [`Unavailable`] | |
 //! | warm other libraries | [`macro@warmup`], [`WarmContext`] | [`LoadError`], [`HookFailure`], [`HookCause`] |
 //! | refuse late loads | [`Late`], [`LateLoad`], [`Warm::seal`] | |
 //! | launch | [`LaunchConfig`], [`Dim3`], [`Prepared`], [`launch_dyn`] with [`DynArg`] and [`Untyped`] | [`LaunchError`] with [`LaunchLimit`] |
@@ -212,8 +212,8 @@ pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 pub use runtime::{RuntimeImage, RuntimeImageError};
 pub use sections::WouldWait;
 pub use warm::{
-    Cause, Failure, FrozenLimit, HookCause, HookFailure, HookReport, KernelReport, MachineCode, NotBaked,
-    Progress, RecheckError, Report, Stage, Unavailable, Warm, WarmError, Warmup, warm_all,
+    Cause, Failure, FrozenLimit, HookCause, HookFailure, HookReport, KernelReport, MachineCode, NotAdopted,
+    NotBaked, Progress, RecheckError, Report, Stage, Unavailable, Warm, WarmError, Warmup, warm_all,
 };
 
 pub use kernel_registry_macros::KernelParam;

@@ -66,6 +66,8 @@ struct Registered {
     bytes: &'static [u8],
     declared: Vec<(String, Declared)>,
     kernels: Vec<&'static KernelInfo>,
+    /// A variable of the image.
+    variable: Option<String>,
 }
 
 /// The registered images, in the order of registration.
@@ -119,6 +121,10 @@ impl RuntimeImage {
     /// Every other load goes to the driver, also one before the warm-up. A kernel that the warm-up left out is loaded as at a late launch,
     /// when the other code asks for it. If the policy of the context does not allow that, the whole image is loaded.
     ///
+    /// An image with variables is not adopted, because two loads of it would share them: a `.global` or `.const` variable that a kernel uses or
+    /// that the host can set, a texture, and in machine code any variable, also the text of a `printf`. The other code loads such an image as
+    /// if it were not registered, and [`Report::not_adopted`](crate::Report::not_adopted) names the variable.
+    ///
     /// This works in programs in which cudarc is linked with the driver (its feature `dynamic-linking`, which candle turns on), on Linux.
     /// In others, [`register`](Self::register) fails.
     #[cfg(feature = "adopt")]
@@ -156,7 +162,7 @@ impl RuntimeImage {
             return Ok(kernels);
         }
         // Threads may register large images at the same time.
-        let records = self.records().map_err(|reason| self.error(reason))?;
+        let (records, variable) = self.records().map_err(|reason| self.error(reason))?;
         let mut registered = lock(&REGISTERED);
         if let Some(kernels) = self.find(&registered)? {
             return Ok(kernels);
@@ -164,10 +170,16 @@ impl RuntimeImage {
         let RuntimeImage { name, bytes, declared, adopt, .. } = self;
         let bytes: &'static [u8] = bytes.leak();
         let kernels: Vec<_> = records.into_iter().map(|record| record::info(record, bytes)).collect();
-        registered.push(Registered { name: name.leak(), bytes, declared, kernels: kernels.clone() });
         if adopt {
-            adopt::add(bytes, &kernels);
+            adopt::add(bytes, &kernels, variable.as_deref());
         }
+        registered.push(Registered {
+            name: name.leak(),
+            bytes,
+            declared,
+            kernels: kernels.clone(),
+            variable,
+        });
         Ok(kernels)
     }
 
@@ -180,7 +192,7 @@ impl RuntimeImage {
             );
         }
         if self.adopt {
-            adopt::add(image.bytes, &image.kernels);
+            adopt::add(image.bytes, &image.kernels, image.variable.as_deref());
         }
         Ok(Some(image.kernels.clone()))
     }
@@ -189,8 +201,8 @@ impl RuntimeImage {
         RuntimeImageError { image: self.name.clone(), reason }
     }
 
-    /// Writes the records of the image's kernels.
-    fn records(&self) -> Result<Vec<Vec<u8>>, String> {
+    /// Writes the records of the image's kernels. Returns also a variable of the image.
+    fn records(&self) -> Result<(Vec<Vec<u8>>, Option<String>), String> {
         let image = read(&self.bytes).map_err(|error| error.to_string())?;
         let mut declared = Vec::new();
         for (kernel, what) in &self.declared {
@@ -209,7 +221,7 @@ impl RuntimeImage {
             let declared = declared.iter().filter(|(symbol, _)| *symbol == entry.symbol);
             record::record(&image, entry, &file, declared.map(|(_, what)| *what))
         };
-        Ok(entries.iter().map(record).collect())
+        Ok((entries.iter().map(record).collect(), image.variable().map(str::to_owned)))
     }
 }
 

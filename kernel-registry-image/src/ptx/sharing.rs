@@ -1,8 +1,8 @@
-//! Finds out whether the kernels of a module share anything, so that they must be compiled together.
+//! Finds variables through which kernels, or the host, may exchange values: kernels that share one must be compiled together, and a
+//! module that has one can't be used in place of another load of the same text.
 //!
-//! An obstacle is a variable through which kernels, or the host, may exchange values. A variable is no obstacle if only this module
-//! can name it, and either no code names it, or it is a constant that compilers make, such as the text of a `printf`. Unknown forms
-//! count as obstacles.
+//! A variable is harmless if only this module can name it, and either no code names it, or it is a constant that compilers make, such
+//! as the text of a `printf`. Unknown forms count as variables.
 
 use std::collections::HashSet;
 
@@ -10,12 +10,19 @@ use kernel_registry_cuda::ptx::lexer::Shapes;
 
 use super::lexer::{Token, number};
 
-/// The search for obstacles, token by token.
+/// The search for variables, token by token.
 #[derive(Default)]
 pub(super) struct Sharing<'a> {
-    found: bool,
+    /// The first variable, or the word of an unknown form.
+    found: Option<&'a str>,
+    /// Whether there is an array that pieces of the module should not repeat.
+    has_large: bool,
     variables: HashSet<&'a str>,
     statement: Statement,
+    /// The name in the current declaration.
+    name: Option<&'a str>,
+    /// Whether the current declaration makes its name known outside of the module.
+    is_public: bool,
     /// Whether the token before the current token makes a name known outside of the module.
     is_linked: bool,
 }
@@ -35,7 +42,7 @@ enum Statement {
 /// mathematical functions.
 const CONSTANTS: [&str; 3] = ["$str", "__unnamed_", "__cudart_"];
 
-/// The most elements of an array that is no obstacle: every piece of the module has a copy of the array.
+/// The most elements of an array in a module that is cut: every piece has a copy of the array.
 const LARGEST: u32 = 4096;
 
 impl<'a> Sharing<'a> {
@@ -45,17 +52,25 @@ impl<'a> Sharing<'a> {
         match token {
             Token::Word(".visible" | ".weak" | ".extern") => self.is_linked = true,
             Token::Word(".global" | ".const") => {
-                self.found |= is_linked;
-                self.statement = Statement::Variable;
+                (self.statement, self.is_public, self.name) = (Statement::Variable, is_linked, None);
             }
-            Token::Word(word) if word.starts_with('.') => self.found |= !is_harmless(word),
+            Token::Word(word) if word.starts_with('.') => {
+                if !is_harmless(word) {
+                    self.find(word);
+                }
+            }
             Token::Word(word) => self.word(word, shapes),
             Token::Punct(b'=') if self.statement == Statement::Variable => {
                 self.statement = Statement::Initialiser;
             }
             Token::Punct(b';') => self.statement = Statement::Other,
-            Token::Punct(punct) => self.found |= punct == b'@',
+            Token::Punct(b'@') => self.find("@"),
+            Token::Punct(_) => {}
         }
+    }
+
+    fn find(&mut self, word: &'a str) {
+        self.found.get_or_insert(word);
     }
 
     /// Reads a name or a number.
@@ -63,27 +78,36 @@ impl<'a> Sharing<'a> {
         let is_number = word.starts_with(|first: char| first.is_ascii_digit());
         match self.statement {
             Statement::Variable if is_number => {
-                self.found |= number(word).is_none_or(|number| number > LARGEST);
+                self.has_large |= number(word).is_none_or(|number| number > LARGEST);
             }
+            Statement::Variable if self.is_public => self.find(word),
             Statement::Variable if CONSTANTS.iter().any(|prefix| word.starts_with(prefix)) => {}
             Statement::Variable => {
+                self.name = Some(word);
                 self.variables.insert(word);
                 shapes.insert(word);
             }
             // A name in an initialiser is an address.
-            Statement::Initialiser => self.found |= !is_number,
-            Statement::Other => {}
+            Statement::Initialiser if !is_number => self.find(self.name.unwrap_or(word)),
+            Statement::Initialiser | Statement::Other => {}
         }
     }
 
     /// Reads a word in the body of a function or a kernel.
-    pub(super) fn mention(&mut self, word: &str) {
-        self.found |= matches!(word, ".global" | ".const") || self.variables.contains(word);
+    pub(super) fn mention(&mut self, word: &'a str) {
+        if matches!(word, ".global" | ".const") || self.variables.contains(word) {
+            self.find(word);
+        }
     }
 
-    /// Returns whether an obstacle was found.
-    pub(super) fn is_found(&self) -> bool {
+    /// Returns the first variable that was found.
+    pub(super) fn found(&self) -> Option<&'a str> {
         self.found
+    }
+
+    /// Returns whether the kernels must be compiled together.
+    pub(super) fn keeps_together(&self) -> bool {
+        self.found.is_some() || self.has_large
     }
 }
 

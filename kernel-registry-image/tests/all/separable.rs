@@ -7,6 +7,8 @@ use std::{env, fs};
 use kernel_registry_cuda::ptx::{Kernel, cut, kernels};
 use kernel_registry_image::read;
 
+use crate::common::image;
+
 const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";
 const KERNELS: &str = ".visible .entry a() { ret; }\n.weak .entry b() { ret; }\n";
 
@@ -85,6 +87,45 @@ fn variables_that_could_be_shared_keep_kernels_together() {
     assert!(!is_separable("", inside));
 }
 
+/// Returns the variable that an image with a kernel that names `v` has.
+fn variable(declarations: &str) -> Option<String> {
+    let kernel = ".visible .entry a() { mov.u64 %rd1, v; ret; }";
+    read(format!("{HEAD}{declarations}\n{kernel}").as_bytes()).unwrap().variable().map(str::to_owned)
+}
+
+#[test]
+fn variables_of_ptx_are_named() {
+    for (declaration, name) in [
+        (".visible .global .align 4 .u32 counter = 5;", "counter"),
+        (".global .align 4 .u32 unused; .global .align 4 .u32 v = 7;", "v"),
+        (".visible .const .align 4 .b8 weights[8];", "weights"),
+        (".weak .global .align 1 .b8 $str[3];", "$str"),
+        (".global .align 8 .u64 table[1] = {generic(w)};", "table"),
+        (".global .texref v;", ".texref"),
+    ] {
+        assert_eq!(variable(declaration).as_deref(), Some(name), "{declaration}");
+    }
+    // An array that is too large for every piece to have it keeps nothing from one launch to the next.
+    for harmless in
+        ["", ".global .align 1 .b8 begin[1048576];", ".global .align 1 .b8 $str[3] = {37, 117, 0};"]
+    {
+        assert_eq!(variable(harmless), None, "{harmless}");
+    }
+}
+
+#[test]
+fn sections_with_variables_of_machine_code_are_named() {
+    for (name, section) in [
+        ("blas1.sm_90.cubin", None),
+        ("half.sm_75.cubin", None),
+        // The text of a `printf` looks like any other variable there.
+        ("diagnose.sm_90.cubin", Some(".nv.global.init")),
+        ("cluster.sm_90a.cuda12.cubin", Some(".nv.global.init")),
+    ] {
+        assert_eq!(read(&image(name)).unwrap().variable(), section, "{name}");
+    }
+}
+
 #[test]
 fn textures_keep_kernels_together() {
     for declaration in [
@@ -145,7 +186,7 @@ fn only_text_is_separable() {
 fn damaged_modules() {
     let step = if cfg!(debug_assertions) { 997 } else { 7 };
     for name in ["diagnose.nvcc13.ptx", "reduce.nvrtc12.ptx"] {
-        let mut bytes = crate::common::image(name);
+        let mut bytes = image(name);
         let mut count = 0;
         for at in (0..bytes.len()).step_by(step) {
             for byte in *b"{}();\"/*.\\\n\0\xe9" {

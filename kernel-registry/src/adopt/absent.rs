@@ -14,6 +14,10 @@ pub(crate) fn is_adopted(_: &'static [u8]) -> bool {
     false
 }
 
+pub(crate) fn refused(_: &'static [u8]) -> Option<String> {
+    None
+}
+
 pub(crate) fn enter(
     _: &Current<'_>,
     _: ContextId,
@@ -26,7 +30,7 @@ pub(crate) fn enter(
 pub(crate) fn forget(_: ContextId) {}
 
 #[cfg(feature = "runtime")]
-pub(crate) fn add(_: &'static [u8], _: &[&'static KernelInfo]) {}
+pub(crate) fn add(_: &'static [u8], _: &[&'static KernelInfo], _: Option<&str>) {}
 
 #[cfg(feature = "runtime")]
 pub(crate) fn is_in_place() -> bool {

@@ -13,16 +13,33 @@ struct Adoptable {
     kernels: Vec<&'static KernelInfo>,
 }
 
+/// The images that were to be adopted, but have variables.
+static REFUSED: RwLock<Vec<(&'static [u8], String)>> = RwLock::new(Vec::new());
+
 /// The images that may be adopted, by length.
 static IMAGES: RwLock<Option<HashMap<usize, Vec<Adoptable>>>> = RwLock::new(None);
 
-/// Lets an image be adopted. PTX ends before its first zero.
-pub(crate) fn add(bytes: &'static [u8], kernels: &[&'static KernelInfo]) {
+/// Lets an image be adopted, unless it has a variable. Each load of such an image has variables of its own, which begin with their
+/// initial values, and all loads of an adopted image share one module. PTX ends before its first zero.
+pub(crate) fn add(bytes: &'static [u8], kernels: &[&'static KernelInfo], variable: Option<&str>) {
+    if let Some(variable) = variable {
+        let mut refused = REFUSED.write().unwrap_or_else(PoisonError::into_inner);
+        if refused.iter().all(|(other, _)| !ptr::eq(*other, bytes)) {
+            refused.push((bytes, variable.to_owned()));
+        }
+        return;
+    }
     let mut images = IMAGES.write().unwrap_or_else(PoisonError::into_inner);
     let same_length = images.get_or_insert_default().entry(bytes.len()).or_default();
     if same_length.iter().all(|other| !ptr::eq(other.bytes, bytes)) {
         same_length.push(Adoptable { bytes, kernels: kernels.to_vec() });
     }
+}
+
+/// Returns the variable because of which an image is not adopted, although it was to be.
+pub(crate) fn refused(image: &'static [u8]) -> Option<String> {
+    let refused = REFUSED.read().unwrap_or_else(PoisonError::into_inner);
+    refused.iter().find(|(other, _)| ptr::eq(*other, image)).map(|(_, variable)| variable.clone())
 }
 
 /// Returns whether an image may be adopted.
@@ -116,8 +133,8 @@ mod tests {
         for image in [PTX, cubin.leak(), fatbin.leak()] {
             let mut other = [image, b"\0"].concat();
             assert!(found(&other).is_empty(), "before it may be adopted");
-            add(image, &[]);
-            add(image, &[]);
+            add(image, &[], None);
+            add(image, &[], None);
             assert!(is_adopted(image));
             assert_eq!(found(&other), [image]);
             other[image.len() - 1] ^= 1;

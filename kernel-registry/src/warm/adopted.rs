@@ -1,9 +1,17 @@
 //! Lets other code of the program have the warm kernels of adopted images.
 
 use super::code::Route;
+use super::report::NotAdopted;
 use super::work::Work;
 use crate::adopt;
 use crate::contexts::Libraries;
+
+/// Returns the images that were to be adopted, but have variables.
+pub(super) fn refused(work: &Work<'_>) -> Vec<NotAdopted> {
+    let images = work.job.plan.images.iter();
+    let refused = images.filter_map(|image| Some((image.file, adopt::refused(image.bytes)?)));
+    refused.map(|(image, variable)| NotAdopted { image, variable }).collect()
+}
 
 /// Enters the warm kernels of each adopted image.
 pub(super) fn enter(work: &Work<'_>) {

@@ -45,6 +45,8 @@ pub struct Report {
     pub baked: Option<String>,
     /// Why it used no baked code, or not for some images. Empty if there is no such file.
     pub not_baked: Vec<NotBaked>,
+    /// The images that other code was to get by `RuntimeImage::adopt` and loads by itself, because they have variables. Usually empty.
+    pub not_adopted: Vec<NotAdopted>,
     /// The context's stack limit, in bytes per thread. 0 if the warm-up stopped early.
     #[cfg_attr(feature = "serde", serde(rename = "stack_bytes"))]
     pub stack: u64,
@@ -151,6 +153,30 @@ pub struct Unavailable {
     pub min_arch: u32,
 }
 
+/// An image that was not adopted by `RuntimeImage::adopt`, because launches leave values in a variable of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct NotAdopted {
+    /// The image.
+    pub image: &'static str,
+    /// The first such variable, or the section of machine code with variables.
+    pub variable: String,
+}
+
+impl fmt::Display for NotAdopted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotAdopted { image, variable } = self;
+        write!(
+            f,
+            "`{}` has the variable `{}`, and each load of an image has variables of its own, so other code loads it by itself; let that \
+             code load it before the program is ready, or pass memory to its kernels instead",
+            Printable(image),
+            Printable(variable)
+        )
+    }
+}
+
 impl Report {
     /// Returns the warm kernels whose launches may still wait, because their stack is unbounded: their calls are recursive,
     /// and their declarations have no `stack = ..`.
@@ -210,6 +236,9 @@ impl fmt::Display for Report {
         }
         for why in &self.not_baked {
             writeln!(f, "NOT BAKED: {why}")?;
+        }
+        for image in &self.not_adopted {
+            writeln!(f, "NOT ADOPTED: {image}")?;
         }
         for group in groups(failures) {
             writeln!(f, "NOT WARM: {group}")?;
@@ -319,6 +348,7 @@ mod tests {
             images_loaded: 1,
             baked: Some("/usr/bin/app.baked".to_owned()),
             not_baked: vec![NotBaked::Writable { path: "/usr/bin".to_owned() }],
+            not_adopted: Vec::new(),
             stack: 2048,
             device_memory: 300 << 20,
             verified: false,

@@ -118,6 +118,7 @@ impl Work<'_> {
     fn report(self, done: Done) -> Report {
         let Done { hooks, images_loaded, stack, device_memory, verified } = done;
         Report {
+            not_adopted: adopted::refused(&self),
             device: self.device.name.clone(),
             arch: self.device.arch,
             driver: self.job.driver.version,

@@ -71,6 +71,9 @@ pub(super) fn report(report: &Report) {
         for copy in report.other_copies.iter().filter(|copy| !copy.kernels.is_empty()) {
             tracing::warn!(version = copy.version, "not warm: {copy}");
         }
+        for image in &report.not_adopted {
+            tracing::warn!(image = image.image, "not adopted: {image}");
+        }
         for why in &report.not_baked {
             tracing::warn!("not baked: {why}");
         }

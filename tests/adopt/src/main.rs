@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use images::{CUT, SMALL, cut, small};
+use images::{COUNTING, CUT, SMALL, counting, cut, small};
 use kernel_registry::cudarc::driver::{CudaContext, CudaFunction, LaunchConfig, PushKernelArg, result, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::{KernelInfo, Late, RuntimeImage, Warmup, warm_all};
@@ -26,6 +26,7 @@ fn main() -> Outcome {
     other_context(&kernels)?;
     pieces(&context)?;
     whole(&other()?)?;
+    variables(&context)?;
     println!("adopted");
     Ok(())
 }
@@ -182,5 +183,21 @@ fn whole(context: &Arc<CudaContext>) -> Outcome {
     // SAFETY: the name ends with a zero.
     let result = unsafe { sys::cuModuleGetGlobal_v2(&mut address, &mut bytes, module, name.as_ptr()) };
     assert_eq!(result, CUresult::CUDA_ERROR_NOT_FOUND);
+    Ok(())
+}
+
+/// Each load of an image has variables of its own, so an image with variables is loaded again.
+fn variables(context: &Arc<CudaContext>) -> Outcome {
+    let image = counting();
+    RuntimeImage::new(COUNTING, &*image).adopt().register()?;
+    let warm = warm_all(context)?;
+    let [not_adopted] = &warm.report().not_adopted[..] else { panic!("{}", warm.report()) };
+    assert_eq!((not_adopted.image, &*not_adopted.variable), (COUNTING, "counter"));
+    assert!(warm.report().to_string().contains("NOT ADOPTED: `counting.ptx` has the variable `counter`"));
+    let two = [load(context, &image, "k0")?, load(context, &image, "k0")?];
+    let counts = [0, 0, 1].map(|module: usize| run(context, &two[module]));
+    assert_eq!(counts.into_iter().collect::<Outcome<Vec<_>>>()?, [6, 7, 6]);
+    drop(two);
+    assert_eq!(run(context, &load(context, &image, "k0")?)?, 6, "loaded again");
     Ok(())
 }

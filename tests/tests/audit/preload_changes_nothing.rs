@@ -55,6 +55,52 @@ print(store(b'2'), store(b'1'))
     assert_eq!(printed, "2 1");
 }
 
+/// Each load of an image has variables of its own, also if it gets a copy that was preloaded: two at a time, one after the other, more
+/// than there are copies, as a library, and in the next primary context.
+#[test]
+fn each_copy_begins_with_its_own_variables() {
+    needs_python!();
+    let printed = same(
+        r"
+code = b'.version 8.0\n.target sm_75\n.address_size 64\n.global .u32 counter = 5;\n.visible .entry count(.param .u64 out) { .reg .b64 %a; .reg .b32 %n; ld.global.u32 %n, [counter]; add.u32 %n, %n, 1; st.global.u32 [counter], %n; ld.param.u64 %a, [out]; st.global.u32 [%a], %n; ret; }\n'
+host = ctypes.c_void_p()
+assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(4), 2) == 0
+def load():
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuModuleLoadData(ctypes.byref(module), code) == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'count') == 0
+    return module, function
+def load_library():
+    library, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuLibraryLoadData(ctypes.byref(library), code, None, None, 0, None, None, 0) == 0
+    assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b'count') == 0
+    return library, kernel
+def count(image):
+    args = (ctypes.c_void_p * 1)(ctypes.addressof(host))
+    assert cuda.cuLaunchKernel(image[1], 1, 1, 1, 1, 1, 1, 0, None, args, None) == 0
+    assert cuda.cuCtxSynchronize() == 0
+    return ctypes.c_uint32.from_address(host.value).value
+two = [load(), load()]
+print(count(two[0]), count(two[0]), count(two[1]))
+for module, _ in two:
+    assert cuda.cuModuleUnload(module) == 0
+kept = [load() for _ in range(66)]
+print({count(image) for image in kept}, count(kept[0]))
+two = [load_library(), load_library()]
+print(count(two[0]), count(two[0]), count(two[1]))
+assert cuda.cuLibraryUnload(two[0][0]) == 0
+print(count(load_library()))
+assert cuda.cuMemFreeHost(host) == 0
+assert cuda.cuDevicePrimaryCtxReset_v2(0) == 0 and cuda.cuDevicePrimaryCtxRelease_v2(0) == 0
+start()
+assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(4), 2) == 0
+print(count(load()))
+",
+        |_| {},
+    );
+    assert_eq!(printed, "6 7 6\n{6} 7\n6 7 6\n6\n6");
+}
+
 #[test]
 fn a_preload_does_not_freeze_limits() {
     needs_python!();
