@@ -180,6 +180,8 @@ pub(crate) struct Check {
 pub(crate) enum Deny {
     /// Kernels of images that nothing declares
     Unused,
+    /// Parameters with other names than in the CUDA source
+    Names,
     /// Kernels that nvcc linked and no `warm_all` warms
     Unwarmed,
     /// Images of which the driver compiles PTX, because neither they nor the file of baked code have machine code

@@ -1,17 +1,19 @@
-//! Reads the types of `extern "C"` kernels, which symbols do not tell, and the fields of structs, from the text of the source.
+//! Reads the types of `extern "C"` kernels, which symbols do not tell, the fields of structs, and the names of parameters, from the text of the
+//! source.
 //! Macros of headers and options can change the meaning of the text; the build script knows these macros. A preprocessor would tell
 //! more, but would have to run for every source, and machines with prebuilt images may have none.
 
 use std::fs;
 use std::path::Path;
 
+use kernel_registry_format::index;
 use kernel_registry_image::source;
 
 use crate::Image;
 use crate::includes::Includes;
 use crate::options::Options;
 
-/// Returns a source's structs and the signatures of its `extern "C"` kernels, in the form of the index. Returns an empty text if
+/// Returns a source's structs, the names of its kernels' parameters, and the signatures of its `extern "C"` kernels, in the form of the index. Returns an empty text if
 /// the source is not UTF-8.
 pub(crate) fn read(package: &Path, image: &Image, options: &Options) -> String {
     let text = fs::read_to_string(package.join(&image.source)).unwrap_or_default();
@@ -20,12 +22,17 @@ pub(crate) fn read(package: &Path, image: &Image, options: &Options) -> String {
         let structs = Some(source::certain_structs(&text, is_macro)).filter(|structs| !structs.is_empty());
         structs.into_iter().chain(signatures.iter().map(ToString::to_string)).collect::<Vec<_>>()
     };
-    // Most sources have neither structs nor `extern "C"` kernels, and their headers need not be read.
-    if image.file.is_none() || told(&|_| false).is_empty() {
+    if image.file.is_none() {
         return String::new();
     }
-    let macros = Includes::follow(package, &image.source, options).macros;
-    told(&|name| macros.contains(name)).join("\t")
+    let names = Some(source::param_names(&text)).filter(|names| !names.is_empty());
+    let mut fields: Vec<_> = names.into_iter().map(|names| index::NAMES.to_owned() + &names).collect();
+    // Most sources have neither structs nor `extern "C"` kernels, and their headers need not be read.
+    if !told(&|_| false).is_empty() {
+        let macros = Includes::follow(package, &image.source, options).macros;
+        fields.extend(told(&|name| macros.contains(name)));
+    }
+    fields.join("\t")
 }
 
 #[cfg(test)]
@@ -50,7 +57,7 @@ mod tests {
         };
         assert_eq!(
             read(folder.path(), &image(Some("a.ptx")), &options),
-            "struct Pair { double a; double b; };\tk(?, ?, double*, ?)"
+            "names k(n, x, y, z)\tstruct Pair { double a; double b; };\tk(?, ?, double*, ?)"
         );
         assert_eq!(read(folder.path(), &image(None), &options), "");
     }

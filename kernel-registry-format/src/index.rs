@@ -1,8 +1,8 @@
 //! The index of the build step: which image was compiled from which source. The build step writes it, the macro reads it.
 //!
 //! The index is the text file [`FILE`] in the folder [`FOLDER`] of `$OUT_DIR`. Each line describes one source, with tabs
-//! between these fields: the source, its image, the image's origin, the structs that the source defines, and the signature of
-//! each `extern "C"` kernel.
+//! between these fields: the source, its image, the image's origin, the structs that the source defines, the names of
+//! its kernels' parameters, and the signature of each `extern "C"` kernel.
 //!
 //! ```
 //! use kernel_registry_format::index::{Entry, entries, find};
@@ -11,7 +11,7 @@
 //!     source: "cuda/blas1.cu",
 //!     image: Some("cuda__blas1.cu.fatbin"),
 //!     origin: "nvcc 13.0.88",
-//!     signatures: "struct Pair { int a; };\tscale(unsigned int, float*)\tfill(?, float*)",
+//!     signatures: "struct Pair { int a; };\tnames scale(n, x)\tscale(unsigned int, float*)\tfill(?, float*)",
 //! };
 //! let none = Entry { source: "cuda/none.cu", image: None, origin: "there is no CUDA compiler", signatures: "" };
 //! let index = format!("{blas1}{none}");
@@ -22,6 +22,7 @@
 //! assert_eq!(entries(&index).collect::<Result<Vec<_>, _>>(), Ok(vec![blas1, none]));
 //! assert_eq!(blas1.each_signature().count(), 2);
 //! assert_eq!(blas1.structs(), "struct Pair { int a; };");
+//! assert_eq!(blas1.param_names(), "scale(n, x)");
 //! assert!(find("cuda/x.cu\tx\u{1b}[2J.ptx\tnvcc 13\n", "cuda/x.cu").is_err());
 //! ```
 
@@ -44,6 +45,9 @@ pub const NO_IMAGE: &str = "-";
 /// The beginning of the field with structs. No signature begins with this.
 const STRUCT: &str = "struct ";
 
+/// The beginning of the field with the names of parameters. No signature begins with this.
+pub const NAMES: &str = "names ";
+
 /// One line of the index. `Display` writes that line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
@@ -53,8 +57,8 @@ pub struct Entry<'a> {
     pub image: Option<&'a str>,
     /// The compiler that made the image, or why there is no image.
     pub origin: &'a str,
-    /// The structs that the source defines, in one C++ text (`struct A { int a; }; struct B { int b; };`), and the signatures of
-    /// `extern "C"` kernels, separated by tabs. Readers ignore what they cannot parse.
+    /// The structs that the source defines, in one C++ text (`struct A { int a; }; struct B { int b; };`), the names of parameters after
+    /// [`NAMES`], and the signatures of `extern "C"` kernels, separated by tabs. Readers ignore what they cannot parse.
     pub signatures: &'a str,
 }
 
@@ -95,7 +99,14 @@ fn entry(line: &str) -> Result<Entry<'_>, OtherVersion> {
 impl<'a> Entry<'a> {
     /// Returns the signatures one by one.
     pub fn each_signature(&self) -> impl Iterator<Item = &'a str> {
-        self.signatures.split('\t').filter(|text| !text.is_empty() && !text.starts_with(STRUCT))
+        self.signatures
+            .split('\t')
+            .filter(|text| !text.is_empty() && !text.starts_with(STRUCT) && !text.starts_with(NAMES))
+    }
+
+    /// Returns the names of the kernels' parameters, or an empty string.
+    pub fn param_names(&self) -> &'a str {
+        self.signatures.split('\t').find_map(|text| text.strip_prefix(NAMES)).unwrap_or_default()
     }
 
     /// Returns the text with the structs, or an empty string.

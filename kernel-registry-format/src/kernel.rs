@@ -25,6 +25,8 @@ pub struct KernelRecord<'a> {
     pub summary: &'a str,
     /// The parameters, in the order in which the kernel takes them.
     pub params: Params<'a>,
+    /// The names of the parameters in the CUDA source, such as `m, n, k`, if that tells them and they differ from the declared names.
+    pub source_names: &'a str,
     /// The least architecture that the declaration asks for: 80 for `arch = ">=80"`.
     pub min_arch: Option<u32>,
     /// The threads of a block in x, y and z, if the declaration fixes them, or if the kernel was compiled for this block only.
@@ -178,6 +180,7 @@ impl<'a> KernelRecord<'a> {
         column: 0,
         summary: "",
         params: Params::new(&[]),
+        source_names: "",
         min_arch: None,
         block: None,
         shared: None,

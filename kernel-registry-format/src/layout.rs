@@ -65,6 +65,9 @@ pub(crate) mod kernel {
     /// Present if the kernel's image is separable; has no bytes.
     pub(crate) const IMAGE_SEPARABLE: u8 = 19;
 
+    /// The names of the parameters in the source, separated by commas, if they differ from the declared names.
+    pub(crate) const SOURCE_NAMES: u8 = 20;
+
     /// The fields that every kernel must have.
     pub(crate) const NEEDED: [u8; 8] = [PATH, SYMBOL, PACKAGE, VERSION, FILE, POSITION, LAUNCH, LAYOUTS];
 }

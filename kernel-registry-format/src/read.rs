@@ -168,6 +168,7 @@ fn kernel(payload: &[u8]) -> Result<KernelRecord<'_>, Problem> {
                 params += 1;
                 continue;
             }
+            layout::kernel::SOURCE_NAMES => kernel.source_names = text(bytes)?,
             layout::kernel::MIN_ARCH => kernel.min_arch = Some(number(bytes)?),
             layout::kernel::LAUNCH => {
                 let [x, y, z, shared] = numbers(bytes)?;

@@ -34,6 +34,9 @@ pub fn fixed_fields(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
             bytes(layout::param::LENGTH, &[length.code()], out);
         }
     }
+    if !kernel.source_names.is_empty() {
+        text(layout::kernel::SOURCE_NAMES, kernel.source_names, out);
+    }
     if let Some(arch) = kernel.min_arch {
         numbers(layout::kernel::MIN_ARCH, &[arch], out);
     }

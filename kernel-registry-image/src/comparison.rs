@@ -17,6 +17,7 @@
 //! # Ok::<(), kernel_registry_image::Error>(())
 //! ```
 
+mod names;
 mod params;
 
 use std::fmt;
@@ -27,6 +28,7 @@ use crate::cuda_type::layout_of;
 use crate::source::{CSignature, PlacedField};
 use crate::{CudaType, Entry, ParamLayout, Scalar, stable_symbol};
 
+pub use self::names::{OtherNames, compare_names};
 pub use self::params::{Compared, compare_params, other_lengths};
 
 /// Size and alignment of an address among the arguments of a kernel.
@@ -113,6 +115,8 @@ pub enum About {
     Type,
     /// The size or alignment of a parameter.
     Layout,
+    /// The order of the parameters, by their names.
+    Names,
     /// The threads of a block.
     Block,
 }
@@ -126,6 +130,7 @@ impl About {
             About::Direction => "direction",
             About::Type => "type",
             About::Layout => "layout",
+            About::Names => "names",
             About::Block => "block",
         }
     }

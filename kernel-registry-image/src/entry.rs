@@ -18,6 +18,9 @@ pub struct Entry {
     /// The types of an `extern "C"` kernel's parameters, if a source tells them: see
     /// [`Image::add_c_signatures`](crate::Image::add_c_signatures). Otherwise empty.
     pub c_params: Vec<Option<CudaType>>,
+    /// The names of the kernel's parameters, if a source tells them: see [`Image::add_param_names`](crate::Image::add_param_names).
+    /// Otherwise empty.
+    pub param_names: Vec<String>,
     /// The limits of its launches.
     pub limits: Limits,
     /// The resources that it takes. `None` for PTX, which the driver has yet to compile.

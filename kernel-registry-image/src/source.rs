@@ -20,6 +20,7 @@ mod c_signature;
 mod functions;
 mod layouts;
 mod nesting;
+mod param_names;
 mod records;
 mod tokens;
 mod types;
@@ -27,6 +28,7 @@ mod types;
 pub use c_signature::{CSignature, c_signatures};
 pub use functions::Function;
 pub use layouts::certain_structs;
+pub use param_names::param_names;
 pub use records::{Field, PlacedField};
 pub use types::Parameter;
 

@@ -244,7 +244,9 @@ pub use kernel_registry_macros::KernelParam;
 /// The declaration is compared with the image at compile time. The image has to contain a kernel with the function's name (for C++
 /// kernels without namespaces), or with the name in `name`. The kernel has to take as many parameters, of the same types. If the
 /// kernel's symbol does not contain the types (`extern "C"`, structs), the sizes have to be the same. The types of an `extern "C"`
-/// kernel are compared, too, if `file` names its source and the source spells them out. A block written in numbers has to fit
+/// kernel are compared, too, if `file` names its source and the source spells them out. Then parameters also need the source's order, by
+/// their names; names that only differ are a warning of the lint `deprecated`, which `#[allow(deprecated)]` on the declaration turns off and
+/// `#[deny(deprecated)]` makes an error. A block written in numbers has to fit
 /// `__launch_bounds__`:
 ///
 /// ```compile_fail
@@ -270,7 +272,7 @@ pub use kernel_registry_macros::KernelParam;
 /// | `type = Saxpy` | the name of the generated type |
 /// | `crate = path` | the path of kernel-registry, if this crate knows it under another name |
 ///
-/// Documentation, visibility, `#[cfg]` and lint attributes apply to the generated type.
+/// Documentation, visibility, `#[cfg]` and lint attributes apply to the generated type, and lint attributes to the names of parameters.
 ///
 /// # On a generic declaration
 ///

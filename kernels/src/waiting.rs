@@ -21,13 +21,13 @@ pub struct Task {
 #[gpu_kernel(file = "cuda/worker.cu")]
 pub unsafe fn worker(control: *mut Control, queue: *mut Queue<Task>);
 
-/// Smooths a vector in rounds; all blocks of the grid wait for each other between rounds.
+/// Smooths a vector in sweeps, from `a` to `b` and back; all blocks of the grid wait for each other between sweeps.
 #[gpu_kernel(file = "cuda/cooperative.cu", arch = ">=60")]
 pub unsafe fn smooth(
     n: u32,
-    rounds: u32,
-    x: &mut [f32],
-    scratch: &mut [f32],
+    sweeps: u32,
+    a: &mut [f32],
+    b: &mut [f32],
     arrivals: &mut [u32],
     status: &mut [u32],
     limit_ns: u64,

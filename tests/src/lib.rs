@@ -318,7 +318,7 @@ pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
         while [ $# -gt 0 ]; do\n\
         case $1 in -o) out=$2; shift ;; *.cu) src=$1 ;; esac; shift\n\
         done\n\
-        sed '/^extern/d; /^struct/d' \"$src\" > \"$out\"\n";
+        sed '/^extern/d; /^struct/d; /^__global__/d' \"$src\" > \"$out\"\n";
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
     let write = |path: &str, text: &str| {
         let path = package.join(path);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use tests::{cargo, package, with_sources, with_toolkit};
+use tests::{build_alike, cargo, cargo_kernels_command, package, with_sources, with_toolkit};
 
 const MAIN: &str = "#[kernel_registry::gpu_kernel(file = \"cuda/twice.cu\")]\n\
                     unsafe fn twice(x: &mut [f32]);\n\
@@ -113,6 +113,50 @@ fn the_types_of_a_c_kernel_are_those_of_its_source() {
     fs::write(package.join("cuda/scale.cu"), SOURCE.replace("const float*", "const int*")).unwrap();
     let (compiled, message) = check();
     assert!(!compiled && message.contains("`x` is `&[f32]` here, and `const int*` in"), "{message}");
+}
+
+#[test]
+fn parameters_have_the_order_and_the_names_of_the_source() {
+    const SOURCE: &str = "__global__ void gemm(const float* a, const float* b, float* c, unsigned m, unsigned n);\n\
+                          .version 7.0 .target sm_60 .visible .entry _Z4gemmPKfS0_Pfjj(\n\
+                          .param .u64 a, .param .u64 b, .param .u64 c, .param .u32 m, .param .u32 n) { ret; }\n";
+    let package = package("");
+    let toolkit = with_sources(&package, &[("cuda/gemm.cu", SOURCE)]);
+    let check = |lint: &str, [a, b, c, m, n]: [&str; 5]| {
+        let kernel =
+            format!("{lint}\nunsafe fn gemm({a}: &[f32], {b}: &[f32], {c}: &mut [f32], {m}: u32, {n}: u32);");
+        let main =
+            format!("#[kernel_registry::gpu_kernel(file = \"cuda/gemm.cu\")]\n{kernel}\nfn main() {{}}\n");
+        fs::write(package.join("src/main.rs"), main).unwrap();
+        check(&package, &toolkit)
+    };
+    assert_eq!(check("", ["a", "b", "c", "m", "n"]), (true, String::new()));
+
+    let (compiled, message) = check("", ["b", "a", "c", "n", "m"]);
+    let swapped = "error: `gemm` takes `(a, b, c, m, n)` in `cuda/gemm.cu`, and `(b, a, c, n, m)` is declared: declare the parameters in the order \
+                   of the source\n";
+    assert!(!compiled && message.contains(swapped), "{message}");
+    // Two names suffice, whatever the others are.
+    let (compiled, message) = check("", ["b", "a", "c", "rows", "n"]);
+    assert!(!compiled && message.contains("and `(b, a, c, rows, n)` is declared"), "{message}");
+
+    let differ = "`gemm` takes `(a, b, c, m, n)` in `cuda/gemm.cu`, and `(a, b, c, rows, n)` is declared: use the source's names, by which \
+                  swapped parameters are found";
+    for (lint, compiles, warns) in
+        [("", true, true), ("#[deny(deprecated)]", false, true), ("#[allow(deprecated)]", true, false)]
+    {
+        let (compiled, message) = check(lint, ["a", "b", "c", "rows", "n"]);
+        assert_eq!((compiled, message.contains(differ)), (compiles, warns), "{lint}: {message}");
+    }
+    for (deny, code) in [(&[][..], 0), (&["--deny", "names"], 10)] {
+        let mut command = cargo_kernels_command();
+        build_alike(&mut command);
+        with_toolkit(command.args([&["check", "--quiet"], deny].concat()).current_dir(&package), &toolkit);
+        let output = command.env("KERNEL_REGISTRY_COMPILER", "nvcc").output().unwrap();
+        let found = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{found}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(found.contains(&format!(": {differ}\n1 declaration against 1 image: ")), "{found}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use kernel_registry_command::bake::Entry;
 use kernel_registry_command::many;
 use kernel_registry_format::KernelRecord;
-use kernel_registry_image::comparison::About;
+use kernel_registry_image::comparison::{About, OtherNames, compare_names};
 use kernel_registry_image::linked::read_each;
 use kernel_registry_image::readable;
 use kernel_registry_image::{FindError, Image, Target, VariantKind};
@@ -53,6 +53,8 @@ pub(super) enum FindingKind {
     Unwarmed,
     /// The driver compiles the image.
     Jit,
+    /// The parameters have other names than in the source.
+    Names,
     /// Only some variants of the image have the kernel, and the declaration does not say so.
     Partial,
     /// Variants of the image cannot be read.
@@ -81,6 +83,7 @@ impl FindingKind {
             FindingKind::Unused => "unused",
             FindingKind::Unwarmed => "unwarmed",
             FindingKind::Jit => "jit",
+            FindingKind::Names => "names",
             FindingKind::Partial => "note",
             FindingKind::Unread => "unread",
         }
@@ -90,6 +93,7 @@ impl FindingKind {
     pub(super) fn is_denied(self, options: &Check) -> bool {
         match self {
             FindingKind::Partial => false,
+            FindingKind::Names => options.deny.contains(&Deny::Names),
             FindingKind::Unused => options.deny.contains(&Deny::Unused),
             FindingKind::Unwarmed => options.deny.contains(&Deny::Unwarmed),
             FindingKind::Jit => options.deny.contains(&Deny::Jit),
@@ -107,6 +111,7 @@ impl<'a> Report<'a> {
         let embedded = Embedded::find(binary, |_| true);
         let linked = Alone::from_linked(binary);
         for kernel in &binary.kernels {
+            self.add_names(binary, kernel);
             let file = kernel.image.map_or("code that nvcc linked", |image| image.file);
             let image = match (kernel.image, &linked) {
                 (None, Some(linked)) => Some(Some(&linked.image)),
@@ -144,6 +149,16 @@ impl<'a> Report<'a> {
                 self.add_unread(image, recorded.file);
                 self.add_unused(image, recorded.file, |symbol| found.symbols.contains(symbol));
             }
+        }
+    }
+
+    /// Adds a finding if the parameters have other names than in the source, as the macro recorded.
+    fn add_names(&mut self, binary: &'a Contents<'a>, kernel: &'a KernelRecord<'a>) {
+        let file = kernel.image.map_or("", |image| image.file);
+        let declared: Vec<_> = kernel.params.iter().map(|param| param.name).collect();
+        let source: Vec<_> = kernel.source_names.split(", ").filter(|name| !name.is_empty()).collect();
+        if let Some(OtherNames::Differ(message)) = compare_names(kernel.name(), &declared, &source, file) {
+            self.add_about(binary, kernel, FindingKind::Names, &[file], message);
         }
     }
 

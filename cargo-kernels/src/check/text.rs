@@ -30,6 +30,10 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     if unchecked > 0 {
         counts.push(format!("{unchecked} unchecked"));
     }
+    let names = count(|what| what == FindingKind::Names);
+    if names > 0 {
+        counts.push(format!("{names} with other names"));
+    }
     let unwarmed = count(|what| what == FindingKind::Unwarmed);
     if unwarmed > 0 {
         counts.push(format!("{unwarmed} unwarmed"));

@@ -10,9 +10,9 @@ mod record;
 use kernel_registry_format::{NOT_FIXED, Pass, SliceLength};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
-use syn::Expr;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
+use syn::{Attribute, Expr};
 
 use super::checked::{Checked, Kernel};
 use super::declaration::block::Block;
@@ -41,9 +41,11 @@ fn expand_kernel(kernel: &Kernel) -> TokenStream {
             false => generic(kernel),
         },
     );
+    let lint = names_lint(kernel);
     quote! {
         #(#attrs)*
         #name
+        #lint
         #rest
     }
 }
@@ -249,6 +251,26 @@ fn registered_as(
         register #ident #tokens: #has_info, #path
         #fixed #fixed_len [#(#layouts,)*] #param_count #block, #shared, #stack, #image;
     }
+}
+
+/// Writes a use of a deprecated constant if names of parameters are not those of the source: macros have no other way to warn. Like any
+/// lint it can be allowed or denied on the declaration.
+fn names_lint(kernel: &Kernel) -> Option<TokenStream> {
+    let (_, message) = kernel.verdicts.first()?.other_names.as_ref()?;
+    let is_level = |attr: &&Attribute| {
+        ["allow", "warn", "deny", "forbid"].iter().any(|level| attr.path().is_ident(level))
+    };
+    let levels = kernel.declaration.attrs.iter().filter(is_level);
+    let Name { function, cfgs, .. } = &kernel.name;
+    Some(quote_spanned! {function.span()=>
+        #(#cfgs)*
+        #(#levels)*
+        const _: () = {
+            #[deprecated(note = #message)]
+            const PARAMETER_NAMES: () = ();
+            PARAMETER_NAMES
+        };
+    })
 }
 
 /// Writes the checks of an instance. Each check is in a separate constant, so that a failed check causes no further errors.

@@ -67,7 +67,7 @@ fn compiled(declared: &str) -> Result<Image, String> {
             "`{declared}` is CUDA source: write `file = {declared:?}`; `image` takes what a compiler made of it"
         ));
     }
-    read(declared, path, Vec::new(), "")
+    read(declared, path, Vec::new(), "", "")
 }
 
 /// Reads the image of `file = ..`: finds the image of a source file in the index that kernel-registry-build has written.
@@ -88,7 +88,7 @@ fn read_source_image(declared: &str) -> Result<Image, String> {
     match entry.image {
         Some(image) => {
             let signatures = entry.each_signature().filter_map(CSignature::parse).collect();
-            read(declared, folder.join(image), signatures, entry.structs())
+            read(declared, folder.join(image), signatures, entry.structs(), entry.param_names())
         }
         // The build script has printed why there is no image.
         None => Ok(Image { file: declared.to_owned(), content: None, is_linked: false }),
@@ -127,14 +127,21 @@ fn unlisted(declared: &str, index: &str) -> String {
 const LISTED: usize = 4;
 
 /// Reads an image. `signatures` are the signatures of its `extern "C"` kernels in the index, and `structs` are the structs that its
-/// source defines.
-fn read(declared: &str, path: PathBuf, signatures: Vec<CSignature>, structs: &str) -> Result<Image, String> {
+/// source defines, and `names` those of its kernels' parameters.
+fn read(
+    declared: &str,
+    path: PathBuf,
+    signatures: Vec<CSignature>,
+    structs: &str,
+    names: &str,
+) -> Result<Image, String> {
     let metadata = fs::metadata(&path).map_err(|error| unreadable(declared, &path, &error))?;
     let Some(name) = path.to_str().map(str::to_owned) else {
         return Err("the folder of this package has a name that is not UTF-8".to_owned());
     };
-    let (len, modified, structs) = (metadata.len(), metadata.modified().ok(), structs.to_owned());
-    let version = Version { path, len, modified, signatures, structs };
+    let (len, modified) = (metadata.len(), metadata.modified().ok());
+    let (structs, names) = (structs.to_owned(), names.to_owned());
+    let version = Version { path, len, modified, signatures, structs, names };
     let facts = version.facts(declared)?;
     let content = Content { path: name, len: version.len, facts };
     Ok(Image { file: declared.to_owned(), content: Some(content), is_linked: false })
@@ -150,6 +157,8 @@ struct Version {
     signatures: Vec<CSignature>,
     /// The structs that the source defines.
     structs: String,
+    /// The names of the parameters of the source's kernels.
+    names: String,
 }
 
 impl Version {
@@ -172,6 +181,7 @@ impl Version {
         })?;
         facts.add_c_signatures(&self.signatures);
         facts.add_structs(&self.structs);
+        facts.add_param_names(&self.names);
         let facts = Rc::new(facts);
         KNOWN.with_borrow_mut(|known| known.insert(self.clone(), facts.clone()));
         Ok(facts)

@@ -3,7 +3,9 @@
 
 use kernel_registry_cuda::fit::Device;
 use kernel_registry_format::{RustType, SliceLength};
-use kernel_registry_image::comparison::{self, BlockRule, Compared, Expected, compare_block, compare_params};
+use kernel_registry_image::comparison::{
+    self, BlockRule, Compared, Expected, OtherNames, compare_block, compare_names, compare_params,
+};
 use kernel_registry_image::{Entry, Needs, StackFrames};
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -24,6 +26,8 @@ pub(crate) struct Verdict {
     pub(crate) layouts: Vec<Layout>,
     /// Where the kernel finds the lengths of slices, if it takes lengths.
     pub(crate) length: Option<SliceLength>,
+    /// The names of the parameters in the source, if they differ, and the text of the lint.
+    pub(crate) other_names: Option<(String, String)>,
     /// The blocks that the kernel allows, and the error message for other blocks, to which the compiler appends their threads.
     pub(crate) block: Option<(BlockRule, String)>,
     /// The only block that the kernel can be launched with, if it was compiled for one block size.
@@ -87,6 +91,7 @@ fn judge(
     };
     let (layouts, length) = layouts(&instance.params, name, entry, file, &mut own);
     let verdict = Verdict {
+        other_names: other_names(&instance.params, entry, file, &mut own),
         symbol: entry.symbol.clone(),
         layouts,
         length,
@@ -111,6 +116,7 @@ fn without_image(declaration: &Declaration, instance: &Instance) -> Verdict {
         symbol: format!("{}{}", declaration.wanted.name, instance.args.spelled),
         layouts: instance.params.iter().map(|_| Layout::Any).collect(),
         length: None,
+        other_names: None,
         block: None,
         default_block: None,
         shared: None,
@@ -155,6 +161,19 @@ fn layouts(
             }
         };
     (verdicts.into_iter().zip(&declared).zip(params).map(layout).collect(), length)
+}
+
+/// Compares the names of parameters with those of the source. Swapped parameters are an error.
+fn other_names(params: &[Param], entry: &Entry, file: &str, errors: &mut Errors) -> Option<(String, String)> {
+    let declared: Vec<&str> = params.iter().map(|param| &*param.name).collect();
+    let source: Vec<&str> = entry.param_names.iter().map(String::as_str).collect();
+    match compare_names(entry.name(), &declared, &source, file)? {
+        OtherNames::Swapped(index, mismatch) => {
+            errors.at(&params[index].ident, mismatch.message);
+            None
+        }
+        OtherNames::Differ(message) => Some((source.join(", "), message)),
+    }
 }
 
 /// Compares a block that is written in numbers with the kernel's launch bounds.

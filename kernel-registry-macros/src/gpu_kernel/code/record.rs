@@ -39,6 +39,7 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
             column: declaration.position.column,
             summary: &declaration.summary,
             params: format::Params::new(&params),
+            source_names: verdict.other_names.as_ref().map_or("", |(names, _)| names),
             min_arch: declaration.min_arch,
             frames: verdict.frames,
             needs: verdict.needs,
