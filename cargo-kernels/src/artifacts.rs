@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cargo_metadata::{Artifact, CrateType, Message, Metadata, MetadataCommand, PackageId};
+use cargo_metadata::{Artifact, CrateType, Message, Metadata, MetadataCommand, PackageId, Target};
 use kernel_registry_command::cargo;
 
 use crate::cli::{Build, Package};
@@ -59,6 +60,39 @@ pub(crate) fn build(options: &Build) -> Result<Built, Failure> {
     } else {
         Ok(Built { binaries, libraries, graph: graph(options) })
     }
+}
+
+/// Returns what cargo built before: these binaries of packages in the current folder, with the libraries in the folder `deps` beside each.
+pub(crate) fn built_before(paths: impl Iterator<Item = PathBuf>) -> Result<Built, Failure> {
+    let graph = MetadataCommand::new().cargo_path(cargo()).exec().map_err(Failure::of_cargo)?;
+    let (mut binaries, mut libraries) = (Vec::new(), Vec::new());
+    for path in paths {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = stem.strip_prefix("lib").filter(|_| path.extension().is_some()).unwrap_or(&stem);
+        let same = |target: &Target| target.name.replace('-', "_") == name.replace('-', "_");
+        let is_its = |package: &&&cargo_metadata::Package| {
+            package.targets.iter().any(|target| (target.is_bin() || target.is_cdylib()) && same(target))
+        };
+        let members = graph.workspace_packages();
+        let package =
+            members.iter().find(is_its).ok_or_else(|| Failure::NotOfPackage { path: path.clone() })?;
+        let there = fs::read_dir(path.with_file_name("deps")).into_iter().flatten().flatten();
+        let there: Vec<_> = there.map(|entry| entry.path()).collect();
+        for library in &graph.packages {
+            let Some(target) = library.targets.iter().find(|target| target.is_lib()) else { continue };
+            let prefix = format!("lib{}-", target.name.replace('-', "_"));
+            let is_its = |file: &&PathBuf| {
+                let name = file.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with(&prefix) && name.ends_with(".rlib")
+            };
+            libraries.extend(there.iter().filter(is_its).map(|file| (library.id.clone(), file.clone())));
+        }
+        if libraries.is_empty() {
+            return Err(Failure::NotOfPackage { path });
+        }
+        binaries.push(Binary { path, package: package.id.clone(), is_linked: true });
+    }
+    Ok(Built { binaries, libraries, graph: Some(graph) })
 }
 
 /// Runs the build scripts of the package and its dependencies. Returns the output folder of each script, and whether

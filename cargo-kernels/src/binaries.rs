@@ -14,18 +14,38 @@ use crate::cli::Build;
 use crate::failure::Failure;
 use crate::linked::Fatbins;
 use crate::ptx_images::baked_beside;
-use crate::unlinked;
+use crate::unlinked::{self, Unlinked};
 
 /// The files to read.
 pub(crate) struct Files {
     mapped: Vec<(PathBuf, Mapped)>,
     /// The result of the build. `None` if the files were given by path.
     built: Option<Built>,
+    /// Whether lost crates are findings of the command, and no warnings.
+    finds_unlinked: bool,
+}
+
+impl Files {
+    /// Finds the crates with kernels that the binaries lack.
+    ///
+    /// # Errors
+    ///
+    /// The graph of dependencies is not known.
+    pub(crate) fn unlinked(&mut self) -> Result<Vec<Unlinked>, Failure> {
+        if self.built.is_none() {
+            let paths = self.mapped.iter().map(|(path, _)| path.clone());
+            self.built = Some(artifacts::built_before(paths)?);
+        }
+        let built = self.built.as_ref().filter(|built| built.graph.is_some()).ok_or(Failure::NoGraph)?;
+        self.finds_unlinked = true;
+        let contents = self.mapped.iter().filter_map(|(path, mapped)| Contents::read(path, mapped).ok());
+        Ok(unlinked::find(built, &contents.collect::<Vec<_>>()))
+    }
 }
 
 /// Opens this file.
 pub(crate) fn open_file(path: &Path) -> Result<Files, Failure> {
-    Ok(Files { mapped: vec![(path.to_owned(), Mapped::open(path)?)], built: None })
+    Ok(Files { mapped: vec![(path.to_owned(), Mapped::open(path)?)], built: None, finds_unlinked: false })
 }
 
 /// Opens this file, or builds the package and opens the files that were built.
@@ -37,7 +57,7 @@ pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Files, Failure>
     let paths = built.binaries.iter().map(|binary| &binary.path);
     let mapped: Result<_, _> =
         paths.map(|path| Mapped::open(path).map(|mapped| (path.clone(), mapped))).collect();
-    Ok(Files { mapped: mapped?, built: Some(built) })
+    Ok(Files { mapped: mapped?, built: Some(built), finds_unlinked: false })
 }
 
 /// Reads the binaries that have declared kernels, and fails if none has any. Warns of dependencies whose kernels were not linked.
@@ -89,7 +109,8 @@ fn read_where(files: &Files, also: impl Fn(&Contents<'_>) -> bool) -> Result<Vec
             Err(failure) => return Err(failure),
         }
     }
-    for unlinked in files.built.iter().flat_map(|built| unlinked::find(built, &binaries)) {
+    let warns = files.built.iter().filter(|_| !files.finds_unlinked || binaries.is_empty());
+    for unlinked in warns.flat_map(|built| unlinked::find(built, &binaries)) {
         terminal::say(format_args!("warning: {unlinked}"));
     }
     // A package may have binaries with kernels and others without.

@@ -20,7 +20,8 @@ use findings::{Finding, FindingKind, Report};
 
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     let images = options.image.iter().map(|path| read_image(path)).collect::<Result<Vec<_>, _>>()?;
-    let files = binaries::open(options.binaries.path.as_deref(), &options.binaries.build)?;
+    let mut files = binaries::open(options.binaries.path.as_deref(), &options.binaries.build)?;
+    let unlinked = if options.deny.contains(&Deny::Unlinked) { files.unlinked()? } else { Vec::new() };
     let checked =
         binaries::keep_package(binaries::read_with_registry(&files)?, options.binaries.package.as_deref())?;
     let declarations = checked.iter().map(|binary| binary.kernels.len()).sum();
@@ -40,6 +41,7 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
             report.add_compiled(binary, &baked, &options.arch);
         }
     }
+    unlinked.iter().for_each(|unlinked| report.add_unlinked(unlinked));
     binaries::print(|out| match options.json {
         true => crate::json::write(&json::document(&report, options), out),
         false => text::write(&report, out),

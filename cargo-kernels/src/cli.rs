@@ -180,6 +180,9 @@ pub(crate) struct Check {
 pub(crate) enum Deny {
     /// Kernels of images that nothing declares
     Unused,
+    /// Crates with kernels that the binary depends on and lacks, because no code names them. With a path: the binary of a package in the
+    /// current folder, as cargo built it
+    Unlinked,
     /// Parameters with other names than in the CUDA source
     Names,
     /// Kernels that nvcc linked and no `warm_all` warms

@@ -168,6 +168,15 @@ pub(crate) enum Failure {
          a container of Linux"
     )]
     OnLinux { command: &'static str },
+    #[error(
+        "`cargo metadata` fails, so nothing tells which crates the package depends on: run it to see why"
+    )]
+    NoGraph,
+    #[error(
+        "nothing tells which crates `{path}` depends on: run this in the folder of its package, on the file where cargo built it, or \
+         without a path"
+    )]
+    NotOfPackage { path: PathBuf },
     #[error("the package did not build")]
     BuildFailed,
     #[error("the package has no binary or library to read")]

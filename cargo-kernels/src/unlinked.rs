@@ -107,7 +107,12 @@ impl Libraries<'_> {
                 let mapped = Mapped::open(path).ok()?;
                 Some(Contents::read(path, &mapped).ok()?.kernels.iter().map(identity).collect::<Vec<_>>())
             });
-            kernels.flatten().collect()
+            // Libraries that were found by their names may be those of another version.
+            let package = &graph[package];
+            let is_its = |(name, version, _): &Identity| {
+                *name == *package.name && *version == package.version.to_string()
+            };
+            kernels.flatten().filter(is_its).collect()
         })
     }
 }

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
-use kernel_registry::{Late, Warm, Warmup, find, warm_all};
+use kernel_registry::{Late, Warm, WarmError, Warmup, find, warm_all};
 use kernel_registry_sim::Config;
 use kernels::diagnose::check_finite;
 use serial::Turn;
@@ -46,6 +46,24 @@ fn a_warm_up_of_no_kernel_says_so() -> Result<(), Box<dyn Error>> {
     assert!(!said(
         &Warmup::new().only(|kernel| kernel == check_finite::INFO).late(Late::Allow).warm(&context)?
     ));
+    Ok(())
+}
+
+#[test]
+fn a_crate_that_was_not_linked_is_an_error() -> Result<(), Box<dyn Error>> {
+    let (_turn, context) = device()?;
+    let warm = |crates: &[&str]| {
+        Warmup::new().only(|_| false).late(Late::Allow).expect(crates.iter().copied()).warm(&context)
+    };
+    assert!(warm(&[]).is_ok() && warm(&["kernels"]).is_ok());
+    let error = warm(&["kernels", "attention-kernels"]).unwrap_err();
+    let WarmError::NotRegistered { missing, registered } = &error else { panic!("{error}") };
+    assert_eq!((&**missing, &**registered), (&["attention-kernels".to_owned()][..], &["kernels"][..]));
+    assert_eq!(
+        error.to_string(),
+        "no kernel of `attention-kernels` is registered, kernels of `kernels` are: rustc links no crate that the code never names, so \
+         write `kernel_registry::link_kernels!(attention_kernels);` in the program, or correct the name in `Warmup::expect`"
+    );
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod bar;
 mod causes;
 mod code;
 mod error;
+mod expected;
 mod failure;
 mod handle;
 mod hooks;
@@ -135,6 +136,7 @@ pub fn warm_all(context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
 pub struct Warmup<'a> {
     only: Option<Filter<'a>>,
     skip: Vec<&'static KernelInfo>,
+    expected: Vec<String>,
     /// Options that also apply to late loads.
     policy: Policy,
     /// Whether this is a late load. Then `policy` is already the context's policy.
@@ -157,6 +159,7 @@ impl<'a> Warmup<'a> {
         Warmup {
             only: None,
             skip: Vec::new(),
+            expected: Vec::new(),
             policy: Policy::default(),
             is_late: false,
             sizes: Sizes::default(),
@@ -175,6 +178,21 @@ impl<'a> Warmup<'a> {
     /// Leaves out these kernels.
     pub fn skip(mut self, kernels: impl IntoIterator<Item = &'static KernelInfo>) -> Self {
         self.skip.extend(kernels);
+        self
+    }
+
+    /// States crates whose kernels must be registered. If one has none, the warm-up fails with [`WarmError::NotRegistered`] and warms
+    /// nothing. Without this, a crate that was not linked, because no code names it, goes unnoticed.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), kernel_registry::MainError> {
+    /// # let context = kernel_registry::context(0)?;
+    /// let warm = kernel_registry::Warmup::new().expect(["kernels", "attention-kernels"]).warm(&context)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn expect<C: Into<String>>(mut self, crates: impl IntoIterator<Item = C>) -> Self {
+        self.expected.extend(crates.into_iter().map(Into::into));
         self
     }
 
@@ -311,6 +329,7 @@ impl<'a> Warmup<'a> {
         if let Some(file) = self.policy.baked.as_deref().filter(|file| !self.is_late && !file.exists()) {
             return Err(WarmError::NoBakedFile { file: file.to_owned() });
         }
+        expected::check(&self.expected)?;
         let driver = Driver::get()?;
         let plan = Plan::get()?;
         let selected = plan.kernels.iter().filter(|planned| self.selects(planned.info)).collect();

@@ -10,7 +10,8 @@ use kernel_registry_format::{MAGIC, section};
 use object::{Object, ObjectSection};
 use serde_json::{Value, json};
 use tests::{
-    Build, are_documented, cargo_kernels, cargo_kernels_command, fails, file, listed, package, scratch_folder,
+    Build, are_documented, cargo_kernels, cargo_kernels_command, copied, fails, file, listed, package,
+    scratch_folder,
 };
 
 fn linked() -> PathBuf {
@@ -336,6 +337,36 @@ fn without_a_path_the_package_is_built() {
     assert_eq!(paths(&list_package(&fixtures.join("twin-b"), &["--json"])).len(), 2);
     let from_elsewhere = ["--json", "--release", "-p", "joined", "--crate", "joined"];
     assert_eq!(paths(&list_package(&fixtures, &from_elsewhere)), ["joined::own"]);
+}
+
+/// All binaries of the fixture have the same dependencies; `half` names one of them.
+#[test]
+fn a_dependency_whose_kernels_are_not_linked_can_be_denied() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/unnamed");
+    let deny = |args: &[&str]| {
+        let output = in_package("check", &folder, &[args, &["--deny", "unlinked"]].concat());
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let lost = "unlinked: `twin-a 1.2.3` declares 4 kernels, and `half` has none of them, because rustc links no crate that the code never \
+                names: write `kernel_registry::link_kernels!(twin_a);` in `unnamed`\n";
+    let built = ["--quiet", "--locked", "--offline", "--bin"];
+    for (bin, code) in [("half", 10), ("remedied", 0)] {
+        // Cargo builds it there before it is named by its path.
+        let file = tests::target().join("debug").join(bin);
+        for args in [&[&built[..], &[bin]].concat()[..], &[file.to_str().unwrap()]] {
+            let (status, said) = deny(args);
+            assert_eq!((status, said.contains(lost)), (Some(code), code != 0), "{said}");
+            assert!(!said.contains("warning"), "{said}");
+        }
+        let moved = copied(&file, &scratch_folder());
+        let (status, said) = deny(&[moved.to_str().unwrap()]);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(
+            said.contains("run this in the folder of its package, on the file where cargo built it"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ use crate::compare;
 use crate::embedded::Embedded;
 use crate::linked::{HandedOver, sentence};
 use crate::ptx_images::{PtxImage, runs};
+use crate::unlinked::Unlinked;
 use crate::unread::{Unread, UnreadVariant};
 
 /// The result of the comparison.
@@ -53,6 +54,8 @@ pub(super) enum FindingKind {
     Unwarmed,
     /// The driver compiles the image.
     Jit,
+    /// The binary lacks a crate with kernels.
+    Unlinked,
     /// The parameters have other names than in the source.
     Names,
     /// Only some variants of the image have the kernel, and the declaration does not say so.
@@ -83,6 +86,7 @@ impl FindingKind {
             FindingKind::Unused => "unused",
             FindingKind::Unwarmed => "unwarmed",
             FindingKind::Jit => "jit",
+            FindingKind::Unlinked => "unlinked",
             FindingKind::Names => "names",
             FindingKind::Partial => "note",
             FindingKind::Unread => "unread",
@@ -100,6 +104,7 @@ impl FindingKind {
             FindingKind::Mismatch(_)
             | FindingKind::Missing
             | FindingKind::Unchecked
+            | FindingKind::Unlinked
             | FindingKind::Unread => true,
         }
     }
@@ -150,6 +155,11 @@ impl<'a> Report<'a> {
                 self.add_unused(image, recorded.file, |symbol| found.symbols.contains(symbol));
             }
         }
+    }
+
+    /// Adds a crate with kernels that the binary lacks.
+    pub(super) fn add_unlinked(&mut self, unlinked: &Unlinked) {
+        self.add(FindingKind::Unlinked, Subject::Image, &[], unlinked.to_string());
     }
 
     /// Adds a finding if the parameters have other names than in the source, as the macro recorded.

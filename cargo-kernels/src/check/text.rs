@@ -34,6 +34,10 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     if names > 0 {
         counts.push(format!("{names} with other names"));
     }
+    let unlinked = count(|what| what == FindingKind::Unlinked);
+    if unlinked > 0 {
+        counts.push(format!("{} not linked", many(unlinked, "crate")));
+    }
     let unwarmed = count(|what| what == FindingKind::Unwarmed);
     if unwarmed > 0 {
         counts.push(format!("{unwarmed} unwarmed"));

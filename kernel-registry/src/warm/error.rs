@@ -23,6 +23,13 @@ pub enum WarmError {
     DriverUnavailable(DriverUnavailable),
     /// The registry could not be read.
     Registry(RegistryError),
+    /// Crates that [`Warmup::expect`](crate::Warmup::expect) names have no kernels in this program.
+    NotRegistered {
+        /// These crates.
+        missing: Vec<String>,
+        /// The packages that have kernels.
+        registered: Vec<&'static str>,
+    },
     /// The file that [`Warmup::baked`](crate::Warmup::baked) names is missing.
     NoBakedFile {
         /// Its path.
@@ -96,6 +103,24 @@ impl fmt::Display for WarmError {
         match self {
             WarmError::DriverUnavailable(error) => write!(f, "{error}"),
             WarmError::Registry(error) => write!(f, "{error}"),
+            WarmError::NotRegistered { missing, registered } => {
+                let listed = |names: &[&str]| {
+                    let quoted: Vec<_> = names.iter().map(|name| format!("`{}`", Printable(name))).collect();
+                    quoted.join(", ")
+                };
+                let missing: Vec<_> = missing.iter().map(String::as_str).collect();
+                let there = match &registered[..] {
+                    [] => "no crate has any".to_owned(),
+                    there => format!("kernels of {} are", listed(there)),
+                };
+                write!(
+                    f,
+                    "no kernel of {} is registered, {there}: rustc links no crate that the code never names, so write \
+                     `kernel_registry::link_kernels!({});` in the program, or correct the name in `Warmup::expect`",
+                    listed(&missing),
+                    missing[0].replace('-', "_")
+                )
+            }
             WarmError::NoBakedFile { file } => write!(
                 f,
                 "there is no file of baked code `{}`: make it with `cargo kernels bake`",
