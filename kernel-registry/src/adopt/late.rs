@@ -2,6 +2,7 @@
 //! it were not adopted.
 
 use std::ffi::{CStr, CString};
+use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 use std::sync::Mutex;
 
@@ -29,9 +30,13 @@ pub(super) fn function(module: CUmodule, symbol: &CStr) -> Option<CUfunction> {
 }
 
 /// Warms a kernel, if the policy of the context allows it.
+///
+/// The function of `Warmup::on_late` may panic. Unwinding into the driver's C function would abort the process, so the panic, which the
+/// panic hook has printed, ends here, and the whole image is loaded.
 fn warm(kernel: &'static KernelInfo, adopted: &Module) -> Option<CUfunction> {
     let context = KnownContext::find(adopted.id)?.home()?;
-    let ready = late::load(kernel, &context, adopted.id).ok()?;
+    let load = || late::load(kernel, &context, adopted.id).ok();
+    let ready = panic::catch_unwind(AssertUnwindSafe(load)).ok()??;
     Some(ready.function.0).filter(|function| !function.is_null())
 }
 

@@ -27,6 +27,7 @@ fn main() -> Outcome {
     pieces(&context)?;
     whole(&other()?)?;
     variables(&context)?;
+    panics(&other()?)?;
     println!("adopted");
     Ok(())
 }
@@ -199,5 +200,16 @@ fn variables(context: &Arc<CudaContext>) -> Outcome {
     assert_eq!(counts.into_iter().collect::<Outcome<Vec<_>>>()?, [6, 7, 6]);
     drop(two);
     assert_eq!(run(context, &load(context, &image, "k0")?)?, 6, "loaded again");
+    Ok(())
+}
+
+/// A panic in the function of `on_late` doesn't unwind into a function of C, which would abort.
+fn panics(context: &Arc<CudaContext>) -> Outcome {
+    let image = cut();
+    RuntimeImage::new(CUT, &*image).adopt().register()?;
+    let some = Warmup::new().only(|kernel| kernel.path() == "cut.ptx::k0");
+    some.on_late(|late| panic!("late: {}", late.kernel.path())).warm(context)?;
+    let function = load(context, &image, "k1")?;
+    assert_eq!(run(context, &function)?, 3001);
     Ok(())
 }
