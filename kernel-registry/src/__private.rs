@@ -185,7 +185,7 @@ macro_rules! __kernel {
 
             #[doc = " A grid that covers `n` threads, with the `block` and `shared` of the declaration."]
             #[inline]
-            pub fn over(n: ::core::primitive::u32) -> $crate::LaunchConfig {
+            pub fn over(n: impl ::core::convert::TryInto<::core::primitive::u64>) -> $crate::LaunchConfig {
                 <Self as $crate::Kernel>::INFO.over(n)
             }
 

@@ -37,7 +37,7 @@ pub struct LaunchConfig {
     /// Whether all blocks have to run on the device at once, so that they can wait for each other.
     pub cooperative: bool,
     /// The number of threads that the grid covers, if the grid's size is computed from the block.
-    covers: Option<u32>,
+    covers: Option<u64>,
 }
 
 impl LaunchConfig {
@@ -48,7 +48,11 @@ impl LaunchConfig {
 
     /// Creates the configuration of a grid with as many blocks along the x axis as `n` threads need. It has at least one block,
     /// because a grid cannot be empty.
-    pub const fn over(n: u32, block: [u32; 3]) -> Self {
+    ///
+    /// `n` may have any integer type: the length of a vector is a `usize`. No number is cut. A negative `n`, or one that needs more blocks
+    /// than a grid can have, gives a grid of `u32::MAX` blocks, which every launch refuses.
+    pub fn over(n: impl TryInto<u64>, block: [u32; 3]) -> Self {
+        let n = n.try_into().unwrap_or(u64::MAX);
         LaunchConfig { covers: Some(n), ..Self::new(covering(n, block), block) }
     }
 
@@ -81,11 +85,11 @@ impl LaunchConfig {
 }
 
 /// Returns the grid that covers `n` threads.
-const fn covering(n: u32, block: [u32; 3]) -> [u32; 3] {
+fn covering(n: u64, block: [u32; 3]) -> [u32; 3] {
     // The product is computed in 64 bits, so that a block that is too large does not overflow. The launch refuses such a block.
-    let threads = (block[0] as u64 * block[1] as u64).saturating_mul(block[2] as u64);
-    let blocks = if n == 0 || threads == 0 { 1 } else { (n as u64).div_ceil(threads) };
-    [blocks as u32, 1, 1]
+    let threads = (u64::from(block[0]) * u64::from(block[1])).saturating_mul(block[2].into());
+    let blocks = if n == 0 || threads == 0 { 1 } else { n.div_ceil(threads) };
+    [u32::try_from(blocks).unwrap_or(u32::MAX), 1, 1]
 }
 
 /// Two configurations are equal if they have the same grid, block, shared memory, cluster and cooperation.
@@ -144,10 +148,11 @@ impl From<[u32; 3]> for Dim3 {
 }
 
 impl KernelInfo {
-    /// Returns a grid that covers `n` threads, with the `block` and `shared` of the declaration. If the declaration has no
-    /// `block`, set one with [`LaunchConfig::block`], unless the kernel was compiled for one block size only.
+    /// Returns a grid that covers `n` threads, an integer of any type, with the `block` and `shared` of the declaration. If the
+    /// declaration has no `block`, set one with [`LaunchConfig::block`], unless the kernel was compiled for one block size only. A launch
+    /// refuses more threads than a grid can have.
     #[inline]
-    pub fn over(&self, n: u32) -> LaunchConfig {
+    pub fn over(&self, n: impl TryInto<u64>) -> LaunchConfig {
         LaunchConfig::over(n, self.block().unwrap_or_default()).shared(self.shared().unwrap_or(0))
     }
 
@@ -155,7 +160,7 @@ impl KernelInfo {
     /// set one with [`LaunchConfig::block`].
     #[inline]
     pub fn config(&self, grid: impl Into<Dim3>) -> LaunchConfig {
-        self.over(0).grid(grid)
+        self.over(0_u32).grid(grid)
     }
 }
 
@@ -165,7 +170,7 @@ mod tests {
 
     #[test]
     fn grids_cover_their_threads() {
-        let grid = |n, block| LaunchConfig::over(n, block).grid;
+        let grid = |n: u32, block| LaunchConfig::over(n, block).grid;
         assert_eq!(grid(0, [256, 1, 1]), [1, 1, 1]);
         assert_eq!(grid(1, [256, 1, 1]), [1, 1, 1]);
         assert_eq!(grid(256, [256, 1, 1]), [1, 1, 1]);
@@ -174,6 +179,14 @@ mod tests {
         assert_eq!(grid(u32::MAX, [1, 1, 1]), [u32::MAX, 1, 1]);
         assert_eq!(grid(7, [0, 1, 1]), [1, 1, 1]);
         assert_eq!(grid(7, [u32::MAX; 3]), [1, 1, 1]);
+
+        let over = |n: usize| LaunchConfig::over(n, [256, 1, 1]);
+        assert_eq!(over(vec![0; 257].len()).grid, [2, 1, 1]);
+        assert_eq!(over((1 << 32) + 1).grid, [(1 << 24) + 1, 1, 1], "more than a `u32` holds");
+        assert_eq!(over(1 << 32).block(1024).grid, [1 << 22, 1, 1]);
+        for too_many in [over(usize::MAX), LaunchConfig::over(-1, [256, 1, 1])] {
+            assert_eq!(too_many.grid, [u32::MAX, 1, 1], "which a launch refuses");
+        }
     }
 
     #[test]
