@@ -39,6 +39,12 @@ pub(crate) fn run(options: &Bake) -> Result<(), Failure> {
         [] => archs_here().ok_or(Failure::NoArch)?,
         archs => archs.iter().copied().collect(),
     };
+    let is_ptx = |image: &PtxImage<'_>| archs.iter().any(|arch| matches!(image.need(*arch), Need::Ptx(..)));
+    if !images.iter().any(is_ptx) {
+        let archs = archs.iter().map(Target::to_string).collect::<Vec<_>>().join(" and ");
+        let why = "each image has machine code for it, or no PTX that runs there; no file is written";
+        return binaries::print(|out| writeln!(out, "there is nothing to compile for {archs}: {why}"));
+    }
     let output = options.output.clone().unwrap_or_else(|| ptx_images::beside(path));
     bake::can_be_written(&output)?;
     let compiler = Compiler::find().map_err(|source| Failure::NoCompiler { source })?;

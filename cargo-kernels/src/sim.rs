@@ -7,7 +7,10 @@
 mod about;
 
 use std::env;
+use std::ffi::OsStr;
+use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use kernel_registry_command::driver::Refused;
@@ -23,6 +26,11 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     let mut command = Command::new(program);
     command.args(arguments);
 
+    // The first use builds the driver for half a minute, so a mistyped name is found before.
+    if !is_there(program) {
+        let source = io::ErrorKind::NotFound.into();
+        return Err(Shared::NotRun { program: program.clone(), source }.into());
+    }
     let built = libraries::built(&SIM, options.offline)?;
     for (name, value) in variables(options) {
         // SAFETY: this process has only had one thread so far, so no other thread reads the environment.
@@ -42,6 +50,16 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
 
     let error = command.env("LD_LIBRARY_PATH", first(&folder)).exec();
     Err(Shared::NotRun { program: program.clone(), source: error }.into())
+}
+
+/// Returns whether there is a file of this name: on the path, unless the name has a slash.
+fn is_there(program: &OsStr) -> bool {
+    if Path::new(program).components().count() > 1 {
+        return Path::new(program).exists();
+    }
+    // Without the variable, the system has a path of its own.
+    let Some(path) = env::var_os("PATH") else { return true };
+    env::split_paths(&path).any(|folder| folder.join(program).exists())
 }
 
 /// Variables that affect driver calls. Only the program gets them, so that they do not affect the calls that describe the driver

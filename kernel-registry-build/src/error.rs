@@ -83,6 +83,8 @@ pub enum Error {
     NoImages {
         /// Each source, with the reason.
         sources: Vec<(String, String)>,
+        /// Whether there is an NVRTC, which lacks headers that these sources include.
+        has_nvrtc: bool,
     },
     /// A compiler cannot be started or loaded.
     Unusable {
@@ -233,7 +235,9 @@ impl fmt::Display for Error {
                      install it and set `CUDA_HOME` to where it is"
                 )
             }
-            Error::NoImages { sources } => write!(f, "{}: {REMEDY}", missing(sources)),
+            Error::NoImages { sources, has_nvrtc } => {
+                write!(f, "{}: {}", missing(sources), remedy(*has_nvrtc))
+            }
             Error::Unusable { compiler, why } => write!(
                 f,
                 "`{}` cannot be used: {why}; mend its installation, or choose another compiler by \
@@ -262,11 +266,9 @@ impl fmt::Display for Error {
                 f,
                 "{source} includes `{header}`, which NVRTC does not have: `pip install \"{wheel}\"` brings it, and nvcc has it"
             ),
-            Error::NeedsHeader { source, header, wheel: None } => write!(
-                f,
-                "{source} includes `{header}`, which NVRTC does not have: \
-                 put `#ifndef __CUDACC_RTC__` around it, or compile with nvcc"
-            ),
+            Error::NeedsHeader { source, header, wheel: None } => {
+                write!(f, "{source} includes `{header}`, which NVRTC does not have: {WITHOUT_HEADER}")
+            }
             Error::NoNvrtc => {
                 write!(f, "prebuilt images are made with NVRTC, and there is none: {NVRTC_12_0}")
             }
@@ -307,9 +309,19 @@ const NVRTC_12_0: &str = "install NVRTC 12.0 by `pip install --no-deps --target 
 /// The hint if no virtual environment is active: a virtual environment could have a compiler.
 pub(crate) const NO_PYTHON: &str = ", nor an active virtual environment (`VIRTUAL_ENV`) that could have one";
 
+/// The remedy for a header that no wheel of NVRTC's has: a header of the host.
+pub(crate) const WITHOUT_HEADER: &str = "put `#ifndef __CUDACC_RTC__` around it, as kernels need no header for `printf` or `assert`, or compile with nvcc";
+
+/// Returns the remedy if there is no image. With NVRTC, installing it is none.
+pub(crate) fn remedy(has_nvrtc: bool) -> &'static str {
+    const WITH_NVRTC: &str = "change the sources so, or install nvcc and set `CUDA_HOME` to its toolkit, commit prebuilt \
+         images made by `cargo kernels prebuild`, or set `KERNEL_REGISTRY_COMPILER=none` to build without images";
+    if has_nvrtc { WITH_NVRTC } else { REMEDY }
+}
+
 /// The remedy if there is neither a compiler nor a prebuilt image. The remedy names NVRTC 12.0, because every
 /// driver from CUDA 12.0 on takes its PTX.
-pub(crate) const REMEDY: &str = "install a CUDA toolkit no newer than your oldest driver and set `CUDA_HOME` to it (into a \
+const REMEDY: &str = "install a CUDA toolkit no newer than your oldest driver and set `CUDA_HOME` to it (into a \
      virtual environment, `pip install nvidia-cuda-nvrtc-cu12==12.0.140` is enough for most sources), commit prebuilt \
      images made by `cargo kernels prebuild`, or set `KERNEL_REGISTRY_COMPILER=none` to build without images";
 

@@ -11,7 +11,7 @@ use kernel_registry_format::index::{ANNOUNCED, Entry, FOLDER, VARIABLE};
 use crate::choice::{self, Chosen};
 use crate::compile_source::{Compiler, SourceImage};
 use crate::environment::{Environment, LEADING, PYTHON, WATCHED};
-use crate::error::{REMEDY, doubtful, missing};
+use crate::error::{WITHOUT_HEADER, doubtful, missing, remedy};
 use crate::index;
 use crate::job::Job;
 use crate::source::{self, Source};
@@ -95,9 +95,11 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
                 .zip(&sources)
                 .map(|(made, source)| match made {
                     Err(Error::NeedsHeader { header, wheel, .. }) => {
-                        let wheel = wheel.map(|wheel| format!(" (`pip install \"{wheel}\"` brings it)"));
-                        let wheel = wheel.unwrap_or_default();
-                        let reason = format!("it includes `{header}`, which NVRTC does not have{wheel}");
+                        let remedy = match wheel {
+                            Some(wheel) => format!("`pip install \"{wheel}\"` brings it"),
+                            None => WITHOUT_HEADER.to_owned(),
+                        };
+                        let reason = format!("it includes `{header}`, which NVRTC does not have ({remedy})");
                         committed(build, package, folder, source, &reason, notes)
                     }
                     made => made,
@@ -121,10 +123,12 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
     if !without.is_empty() && !matches!(chosen, Chosen::Nothing(_)) {
         // If one of these variables changes, a compiler may be found.
         notes.variables.extend(LEADING);
+        let has_nvrtc = matches!(chosen, Chosen::Compiler(_));
         if environment.is_release() {
-            return Err(Error::NoImages { sources: without });
+            return Err(Error::NoImages { sources: without, has_nvrtc });
         }
-        notes.warnings.push(format!("{}; a release build would fail: {REMEDY}", missing(&without)));
+        let remedy = remedy(has_nvrtc);
+        notes.warnings.push(format!("{}; a release build would fail: {remedy}", missing(&without)));
     }
     let signatures: Vec<String> =
         report.images.iter().map(|image| source_types::read(package, image, &build.options)).collect();

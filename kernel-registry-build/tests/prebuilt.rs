@@ -69,7 +69,7 @@ fn a_stale_image_says_what_changed_since() {
     assert!(said.contains("`cuda/a.cu` changed since it was made"), "{said}");
     assert!(matches!(
         package.bare().env("PROFILE", "release").try_compile(),
-        Err(Error::NoImages { sources }) if sources.len() == 1
+        Err(Error::NoImages { sources, has_nvrtc: false }) if sources.len() == 1
     ));
     let watched = |path: &str| report.watched.contains(&package.folder().join(path));
     assert!(["prebuilt", "cuda/a.cu", "cuda/h.cuh"].into_iter().all(watched), "{:?}", report.watched);

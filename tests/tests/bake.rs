@@ -134,6 +134,17 @@ fn what_is_not_compiled_is_said() {
     );
 }
 
+#[test]
+fn nothing_to_compile_needs_no_compiler_and_writes_no_file() {
+    let folder = scratch_folder();
+    let program = program(&folder);
+    // The PTX is for sm_75 and newer.
+    let output = bake(&program, &folder.join("no toolkit"), &["--arch", "sm_50"]);
+    let printed = text(&output);
+    assert!(printed.starts_with("there is nothing to compile for sm_50: "), "{printed}");
+    assert!(!folder.join("program.baked").exists());
+}
+
 /// With a real ptxas, and declared kernels.
 #[test]
 fn a_program_with_baked_code_needs_no_compiler() {

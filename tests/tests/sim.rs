@@ -117,6 +117,19 @@ fn exit_codes_and_signals_are_those_of_the_program() {
     assert_eq!(sim(&[], &[env!("CARGO_MANIFEST_DIR")]).status.code(), Some(126));
 }
 
+/// Building the driver takes half a minute. Here it can't be built.
+#[test]
+fn a_program_that_is_missing_is_found_before_the_driver_is_built() {
+    let mut command = command(&[], &["no-such-program"]);
+    let output = command.env("CARGO", "/no/such/cargo").output().unwrap();
+    assert_eq!(output.status.code(), Some(127), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).starts_with("error: `no-such-program` cannot be run: "),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
 /// Outside of packages the command builds in the cache directory. Here that is the target directory, to avoid another build.
 #[test]
 fn without_a_package_the_driver_is_built_in_the_cache() {

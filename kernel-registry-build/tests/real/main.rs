@@ -407,6 +407,26 @@ fn warnings_of_both_come_once() {
     }
 }
 
+/// The wheel that is recommended brings no header of the host.
+#[test]
+fn a_header_of_the_host_has_its_own_remedy() {
+    let Some(nvrtc) = place("NVRTC_12_0") else { return };
+    let library = if nvrtc.is_dir() { nvrtc.as_path() } else { nvrtc.parent().unwrap() };
+    let package =
+        Package::new(&[("cuda/a.cu", "#include <cstdio>\n__global__ void k() { printf(\"k\\n\"); }\n")]);
+    let build = || build(&package, library.parent().unwrap(), "nvrtc");
+    let said = refusal(&build().env("PROFILE", "release"));
+    let remedy = "it includes `cstdio`, which NVRTC does not have (put `#ifndef __CUDACC_RTC__` around it, as kernels need no header for `printf`";
+    assert!(said.contains(remedy) && !said.contains("pip install"), "{said}");
+    let warnings = build().try_compile().unwrap().warnings;
+    assert!(warnings[0].contains(remedy) && !warnings[0].contains("pip install"), "{warnings:?}");
+    package.write(
+        "cuda/a.cu",
+        "#ifndef __CUDACC_RTC__\n#include <cstdio>\n#endif\n__global__ void k() { printf(\"k\\n\"); }\n",
+    );
+    assert!(build().try_compile().unwrap().images[0].file.is_some());
+}
+
 #[test]
 fn an_error_of_the_last_stage_and_a_missing_header() {
     let Some(cuda) = place("CUDA_HOME") else { return };
@@ -426,7 +446,9 @@ fn an_error_of_the_last_stage_and_a_missing_header() {
     build(&package, &cuda, "nvrtc").try_compile().unwrap();
     let index = package.index();
     assert!(
-        index.contains("\t-\tit includes `vector`, which NVRTC does not have, and there is no prebuilt"),
+        index.contains(
+            "\t-\tit includes `vector`, which NVRTC does not have (put `#ifndef __CUDACC_RTC__` around it"
+        ),
         "{index}"
     );
     package.write("cuda/host.cu", "#include \"absent.cuh\"\n");

@@ -82,7 +82,11 @@ impl fmt::Display for NotBaked {
                 write!(f, "others can write to `{}`; forbid that with `chmod go-w`", Printable(path))
             }
             NotBaked::Refused { image, error } => {
-                write!(f, "the driver refused the code of `{image}`, {}; {AGAIN}", error.in_short())
+                write!(
+                    f,
+                    "the driver refused the code of `{image}`, {}; {AGAIN}, unless the driver is simulated, which runs PTX only",
+                    error.in_short()
+                )
             }
         }
     }
