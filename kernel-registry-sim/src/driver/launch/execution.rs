@@ -1,6 +1,7 @@
 //! Runs launches on the PTX interpreter, and turns the interpreter's faults into driver errors.
 
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kernel_registry_image::Signature;
 use kernel_registry_ptx::{Fault, FaultKind, Grid, LaunchParameters, Status};
@@ -8,6 +9,7 @@ use kernel_registry_ptx::{Fault, FaultKind, Grid, LaunchParameters, Status};
 use super::shape::Launch;
 use crate::driver::memory::blocks::{Block, Kind, Shared};
 use crate::driver::memory::view::View;
+use crate::driver::report::failures::report_at_once;
 use crate::driver::result::Code;
 
 /// Returns the most blocks of a grid that run at once. The memory and the speed of this machine limit the number.
@@ -17,6 +19,29 @@ fn most_blocks(launch: &Launch) -> u64 {
     let threads = launch.threads_of_block().max(1);
     let stack = u64::from(launch.kernel().frame) * threads;
     (MOST_THREADS / threads).min(MOST_STACK / stack.max(1)).min(launch.blocks()).max(1)
+}
+
+/// Returns what to say of a launch that keeps the interpreter busy for minutes or longer. Without a word it would look like a hang.
+fn about_length(kernel: &str, blocks: u64, threads_of_block: u64) -> Option<String> {
+    /// About a minute of a kernel with a few instructions.
+    const MANY_THREADS: u64 = 1 << 28;
+    (blocks.saturating_mul(threads_of_block) > MANY_THREADS).then(|| {
+        format!(
+            "the launch of `{kernel}` has {blocks} blocks of {threads_of_block} threads, which take minutes or hours here, where a GPU \
+             takes milliseconds; launch a smaller grid in tests"
+        )
+    })
+}
+
+/// Says once in the process that a launch is long.
+fn say_if_long(launch: &Launch) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    let words = about_length(launch.source_name(), launch.blocks(), launch.threads_of_block());
+    if let Some(words) = words
+        && !SAID.swap(true, Ordering::Relaxed)
+    {
+        report_at_once(&words);
+    }
 }
 
 /// A running kernel.
@@ -83,6 +108,7 @@ impl Execution {
         let grid = Grid::new(&launch.code.0, &launch.kernel().name, parameters);
         let most = (!shape.cooperative).then(|| most_blocks(launch));
         let grid = grid.map_err(|error| error.to_string())?;
+        say_if_long(launch);
         Ok(Execution { grid, order, most, budget: BUDGET, _barrier: barrier })
     }
 
@@ -135,5 +161,22 @@ fn error_code(fault: &FaultKind) -> Code {
         FaultKind::Assertion { .. } => Code::ASSERT,
         FaultKind::Call { .. } => Code::INVALID_PC,
         _ => Code::LAUNCH_FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_launch_that_takes_minutes_is_announced() {
+        assert_eq!(about_length("saxpy", 65_536, 256), None);
+        // What `over(u32::MAX)` asks for.
+        let words = about_length("saxpy", (1 << 24) + 1, 256).unwrap();
+        assert!(
+            words.starts_with("the launch of `saxpy` has 16777217 blocks of 256 threads, which take minutes"),
+            "{words}"
+        );
+        assert!(about_length("saxpy", u64::MAX, 1024).is_some());
     }
 }
