@@ -18,7 +18,7 @@ use std::cell::Cell;
 
 pub(crate) use bytes::{add, is_adopted, refused};
 pub(crate) use modules::{enter, forget};
-pub(crate) use probe::is_in_place;
+pub(crate) use probe::why_not_in_place;
 
 thread_local! {
     /// Whether this thread is in a call of kernel-registry itself.

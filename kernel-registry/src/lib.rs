@@ -84,7 +84,8 @@
 //! - **Arguments.** There are as many arguments as the kernel has parameters, and each is, or points to, a value of the parameter's
 //!   type.
 //! - **Memory.** All memory that the kernel reaches through its arguments, including addresses inside of them, is allocated, large
-//!   enough and aligned, and can be accessed from the stream's device. Memory that the kernel reads was written before.
+//!   enough and aligned, and can be accessed from the stream's device. Memory that the kernel reads was written before. A slice of another
+//!   context isn't refused: peer access may allow it, and only a call of the driver at each launch could tell.
 //! - **Lifetime.** The memory stays allocated until the kernel has ended. If the launch was captured into a graph, each replay launches
 //!   the kernel again, so the memory stays until the last replay has ended. cudarc frees a slice after the work of the streams that
 //!   used the slice, but knows nothing of replays. Dropping a `Mapped`, a `Control` or a `Queue` waits for the running kernels of its

@@ -83,11 +83,6 @@ pub(crate) fn count() -> usize {
     lock(&REGISTERED).iter().map(|image| image.kernels.len()).sum()
 }
 
-/// Why no module is adopted in this program.
-const NOT_IN_PLACE: &str = "no module can be adopted in this program, because calls of the driver do not come to kernel-registry: this \
-    works in programs for Linux that are linked with the driver, by cudarc's feature `dynamic-linking`; \
-    `kernel-audit --preload` does it from outside, for any program";
-
 const CONTROL_CHARACTER: &str =
     "its name has an invisible character, such as a line break, which a terminal may obey: leave it out";
 
@@ -155,8 +150,10 @@ impl RuntimeImage {
         if self.name.contains(is_control) {
             return Err(self.error(CONTROL_CHARACTER.to_owned()));
         }
-        if self.adopt && !adopt::is_in_place() {
-            return Err(self.error(NOT_IN_PLACE.to_owned()));
+        if self.adopt
+            && let Some(why) = adopt::why_not_in_place()
+        {
+            return Err(self.error(why.to_owned()));
         }
         if let Some(kernels) = self.find(&lock(&REGISTERED))? {
             return Ok(kernels);

@@ -33,6 +33,6 @@ pub(crate) fn forget(_: ContextId) {}
 pub(crate) fn add(_: &'static [u8], _: &[&'static KernelInfo], _: Option<&str>) {}
 
 #[cfg(feature = "runtime")]
-pub(crate) fn is_in_place() -> bool {
-    false
+pub(crate) fn why_not_in_place() -> Option<&'static str> {
+    Some("modules can be adopted on Linux only")
 }
