@@ -231,6 +231,14 @@ hooks! {
         |call, real| get_kernel(call, kernel, library, name, real);
     unbound 12040 cuLibraryEnumerateKernels => cuLibraryEnumerateKernels(kernels: *mut CUkernel, count: c_uint, library: CUlibrary)
         |call, real| enumerate(call, kernels, count, library, real);
+    6050 cuLinkAddData => cuLinkAddData_v2(
+        state: CUlinkState, kind: CUjitInputType, data: *mut c_void, size: usize, name: *const c_char, count: c_uint,
+        options: *mut CUjit_option, values: Params,
+    ) |call, real| timed(call, real);
+    6050 cuLinkAddFile => cuLinkAddFile_v2(
+        state: CUlinkState, kind: CUjitInputType, path: *const c_char, count: c_uint, options: *mut CUjit_option,
+        values: Params,
+    ) |call, real| timed(call, real);
     5050 cuLinkComplete => cuLinkComplete(state: CUlinkState, cubin: Params, bytes: *mut usize) |call, real| timed(call, real);
     12000 cuLibraryGetModule => cuLibraryGetModule(module: *mut CUmodule, library: CUlibrary)
         |call, real| image::get_module(call, module, library, real);

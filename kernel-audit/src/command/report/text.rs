@@ -127,6 +127,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
         (Kind::Refused, "call refused"),
         (Kind::Deferred, "call deferred"),
         (Kind::Waits, "call that waited"),
+        (Kind::Slow, "other call that took long"),
     ] {
         let events: Vec<_> = process.of_kind(kind).collect();
         if events.is_empty() {
