@@ -1,7 +1,7 @@
 //! Measures the time that the audit's hooks add to a launch of a loaded kernel, with a driver that does nothing. The hooks are part of
 //! the process, or `cargo kernels audit` loads them from a library. Also measures the time that a section adds to calls that it lets pass.
 //!
-//! Run `cargo run --release -p benches --bin audit`. On a machine without cargo, add `--command PATH/TO/cargo-kernels`. The program needs
+//! Run `cargo run --release -p benches --bin audit`. On a machine without cargo, add `--command PATH/TO/kernel-audit`. The program needs
 //! `cc`. If `valgrind` is installed, the program also counts instructions, whose number does not depend on the machine.
 
 use std::env;
@@ -55,11 +55,11 @@ fn main() -> ExitCode {
         ["count", driver, which, launches] => {
             verdict::exit_code(count(Path::new(driver), *which == "hooked", launches))
         }
-        _ => verdict::exit_code(Err("usage: audit [--command PATH/TO/cargo-kernels]".into())),
+        _ => verdict::exit_code(Err("usage: audit [--command PATH/TO/kernel-audit]".into())),
     }
 }
 
-/// Compares calls with and without the hooks. Cargo builds the command, unless `command` is given.
+/// Compares calls with and without the hooks. Cargo builds the command, unless a `kernel-audit` is given.
 fn compare(command: Option<&str>) -> Result<Vec<Requirement>> {
     let stub = Stub::build()?;
     let driver = stub.library();
@@ -71,9 +71,19 @@ fn compare(command: Option<&str>) -> Result<Vec<Requirement>> {
         words[1..].iter().fold(child, |child, word| child.arg(word)).output(Duration::from_secs(600))
     };
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let built = [&cargo, "run", "--quiet", "--release", "--package", "cargo-kernels", "--"];
-    let command = command.as_ref().map_or(built.as_slice(), std::slice::from_ref);
-    let outside = [command, &["kernels", "audit", "--"]].concat();
+    let built = [
+        &*cargo,
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "cargo-kernels",
+        "--",
+        "kernels",
+        "audit",
+        "--",
+    ];
+    let outside = command.map_or(built.to_vec(), |command| vec![command, "--"]);
     let has_valgrind = Command::new("valgrind").arg("--version").output().is_ok();
 
     let mut requirements = Vec::new();
