@@ -349,3 +349,31 @@ int main(void) {
     let (output, said) = run(&[], program, &[], &[]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "1, then 2"), "{said}");
 }
+
+/// The hooks and the handler of the signal by which threads are looked at need some of a thread's stack.
+#[test]
+fn a_thread_with_the_smallest_stack_loads_and_is_looked_at() {
+    let program = "
+static volatile int ended;
+static void *loads(void *none) { load(); uint64_t at; cuMemAlloc(&at, 8); cuCtxSynchronize(); return none; }
+static void *works(void *none) { while (!ended) {} return none; }
+int main(void) {
+    pthread_t threads[2];
+    pthread_attr_t small;
+    start();
+    ((void (*)(const char *))dlsym(dlopen(\"libcuda.so.1\", RTLD_NOW), \"kernel_registry_audit_mark\"))(\"works\");
+    pthread_attr_init(&small);
+    if (pthread_attr_setstacksize(&small, 16384)) return 5;
+    pthread_create(&threads[0], &small, works, 0);
+    pthread_create(&threads[1], &small, loads, 0);
+    pthread_join(threads[1], 0);
+    usleep(300000);
+    ended = 1;
+    pthread_join(threads[0], 0);
+    puts(\"done\");
+}
+";
+    let (output, said) = run(&["--first", "10"], program, &["-lpthread", "-ldl", "-rdynamic"], &[]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "done"), "{said}");
+    assert!(said.contains("program works"), "{said}");
+}

@@ -51,12 +51,11 @@ pub(crate) struct Rule {
     pub(crate) returns: i64,
 }
 
-/// Keeps gimli's rules for registers on the stack, so that gimli allocates nothing. There is room for more rules than
-/// compilers write.
-struct OnStack;
+/// Keeps gimli's rules for registers in its context. There is room for more rules than compilers write.
+struct Inline;
 
-impl UnwindContextStorage<usize> for OnStack {
-    type Rules = [(Register, RegisterRule<usize>); 32];
+impl UnwindContextStorage<usize> for Inline {
+    type Rules = [(Register, RegisterRule<usize>); 24];
     type Stack = [UnwindTableRow<usize, Self>; 4];
 }
 
@@ -87,7 +86,8 @@ pub(crate) fn rule(file: &Mapped<'_>, address: u64) -> Option<Rule> {
     {
         return None;
     }
-    let mut context = UnwindContext::<usize, OnStack>::new_in();
+    // Some threads have a small stack.
+    let mut context = Box::new(UnwindContext::<usize, Inline>::new_in());
     let row = entry.unwind_info_for_address(&frames, &bases, &mut context, address).ok()?;
     let frame = match row.cfa() {
         CfaRule::RegisterAndOffset { register, offset } => Sum::new(*register, *offset)?,
