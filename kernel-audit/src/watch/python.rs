@@ -2,20 +2,34 @@
 //! the interpreter's lock. For other versions, and for interpreters without a lock, `locked` asks for the frames of a
 //! thread that may run Python.
 
+mod code;
+pub(crate) mod copied;
 mod interpreter;
 mod layout;
 mod locked;
+mod pages;
 pub(crate) mod structures;
 
-pub(crate) use interpreter::Frame;
+use crate::watch::process::system::{processor_time, thread_number};
+pub(crate) use interpreter::{Frame, Texts};
 use structures::Structures;
 
 /// Returns the frames of this thread, the innermost first.
 pub(crate) fn frames() -> Vec<Frame> {
     match Structures::find() {
-        Some(python) => python.frames(python.state()),
+        Some(python) => python.frames(python.state(), &mut Texts::default()),
         None => locked::frames().unwrap_or_default(),
     }
+}
+
+/// Returns what `read` reads of a thread. Returns `None` if the thread has run in between: it may have freed what was read.
+pub(crate) fn while_it_stands_still<T>(thread: u32, read: impl FnOnce() -> T) -> Option<T> {
+    let times = || (processor_time(thread), processor_time(thread_number()));
+    let (before, own_before) = times();
+    let its = read();
+    let (after, own_after) = times();
+    // This thread has run, so its own time tells whether the clock is fine enough to see that.
+    (before.is_some() && after == before && own_after > own_before).then_some(its)
 }
 
 /// Finds the frame of the user: the innermost frame that is neither of a package nor of Python's own library; or else

@@ -33,6 +33,9 @@ const STEP: Duration = Duration::from_millis(1);
 /// How many times longer than the work of a look the time to the next one is at least.
 const REST: u32 = 4;
 
+/// How many times longer than the interruption of a thread the time to the next one is at least.
+const UNDISTURBED: u32 = 25;
+
 /// How long the end of the process waits until stretches are recorded.
 const AT_EXIT: Duration = Duration::from_secs(2);
 
@@ -156,7 +159,8 @@ fn look() {
         samples.look(&mut reader, &mut threads);
         let took = begun.elapsed();
         let worked = took.saturating_sub(reader.waited - waited);
-        thread::sleep(STEP.saturating_sub(took).max(worked * REST));
+        let undisturbed = mem::take(&mut reader.interrupted) * UNDISTURBED;
+        thread::sleep(STEP.saturating_sub(took).max(worked * REST).max(undisturbed));
     }
 }
 

@@ -255,32 +255,41 @@ int main(void) {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "0"), "{said}");
 }
 
-/// A program can use the audit's signal itself, also after the audit has begun to use it.
+/// A program can use the audit's signal itself, also after the audit has begun to use it. A signal that was sent before has to arrive before,
+/// so it's sent only to threads that take it at once. A few can still come late: a thread may lose its processor just then.
 #[test]
-fn a_program_that_handles_the_signal_gets_none_of_the_audits() {
+fn a_program_that_handles_the_signal_gets_hardly_any_of_the_audits() {
     let program = r#"
-static volatile int got;
+static volatile int got, ended;
 static void handle(int signal) { got++; }
+static void *works(void *none) { while (!ended) burn(1); return 0; }
 int main(void) {
+    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART}, before;
+    pthread_t threads[4];
     start();
-    mark("before");
-    burn(100);
-    signal(SIGURG, handle);
-    usleep(50000);
-    got = 0;
-    burn(100);
-    printf("%d\n", got);
+    mark("works");
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, works, 0);
+    usleep(100000);
+    int late = 0, audits = 0;
+    for (int round = 0; round < 20; round++) {
+        got = 0;
+        sigaction(SIGURG, &action, &before);
+        audits += before.sa_handler != SIG_DFL;
+        usleep(20000);
+        late += got;
+        sigaction(SIGURG, &before, 0);
+        usleep(20000);
+    }
+    ended = 1;
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
     mark("");
+    printf("%d %d\n", late, audits);
 }"#;
-    // On a busy machine the audit's thread can be late for what ran before, so the measurement is repeated.
-    let named = (0..5).any(|_| {
-        let (output, said, stretches) = run(&["--first", "30"], program, &["-rdynamic"]);
-        assert_eq!(text(&output.stdout), "0", "{said}");
-        let burnt = spent(&stretches[0], "code", "program");
-        assert!(burnt < 160.0, "what runs afterwards is not named: {burnt}: {said}");
-        burnt > 0.0
-    });
-    assert!(named, "what ran before is named");
+    let (output, said, stretches) = run(&["--first", "30"], program, &["-rdynamic", "-lpthread"]);
+    let (late, audits) = text(&output.stdout).split_once(' ').expect("two numbers");
+    assert_eq!(audits, "20", "the audit uses the signal: {said}");
+    assert!(late.parse::<u32>().expect("a number") <= 3, "{late}: {said}");
+    assert!(spent(&stretches[0], "code", "program") > 0.0, "what works is named: {said}");
 }
 
 /// What is asked of the program takes less than 5 % of its time. Other programs on this machine disturb the measurement, so it is repeated.

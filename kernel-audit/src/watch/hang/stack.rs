@@ -1,16 +1,16 @@
 //! Finds the stack of another thread, which hangs. The thread's slot says from where it called the driver. The thread
-//! itself says where its Python frames begin, in the handler of a signal.
+//! itself copies its Python frames, in the handler of a signal.
 
 use std::ffi::{c_int, c_void};
 use std::fs;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::record::Slot;
 use crate::watch::asked::{self, Taken};
 use crate::watch::caller::{self, Caller};
-use crate::watch::python::Frame;
 use crate::watch::python::structures::Structures;
+use crate::watch::python::{Frame, Texts, copied};
 use crate::watch::record::slots;
 
 /// How long a thread may take to answer.
@@ -26,14 +26,15 @@ pub(crate) fn capture(slot: &Slot, hook: *const c_void) -> Caller {
 fn python_frames(thread: u32) -> Option<Vec<Frame>> {
     let python = Structures::find();
     Structures::keep(python);
-    let python = python?;
+    python?;
     let signal = signal()?;
     // In a thread that blocks the signal, it would stay pending, and end the program that the process executes next.
     if is_blocked(signal, thread)? {
         return None;
     }
-    let state = asked::ask(signal, thread, write_down, MOMENT, || STATE.load(Ordering::Relaxed))?;
-    Some(python.frames(state))
+    // SAFETY: the thread has answered, and nobody else is asked meanwhile.
+    let read = || unsafe { copied::read(&mut Texts::default()) };
+    asked::ask(signal, thread, write_down, MOMENT, read).map(|(_, frames)| frames)
 }
 
 /// Returns whether a thread of this process blocks a signal, if that can be known.
@@ -43,9 +44,6 @@ fn is_blocked(signal: c_int, thread: u32) -> Option<bool> {
     Some(u64::from_str_radix(blocked.trim(), 16).ok()? >> (signal - 1) & 1 == 1)
 }
 
-/// The Python state of the thread that was asked last, or 0.
-static STATE: AtomicU64 = AtomicU64::new(0);
-
 /// Returns a signal that the program does not use.
 fn signal() -> Option<c_int> {
     static TAKEN: Taken = Taken::new();
@@ -53,5 +51,6 @@ fn signal() -> Option<c_int> {
 }
 
 fn write_down(_: &libc::ucontext_t) {
-    STATE.store(Structures::kept().map_or(0, |python| python.state()), Ordering::Relaxed);
+    // SAFETY: this thread was asked, and no other thread uses the copy before it is done.
+    unsafe { copied::copy() };
 }

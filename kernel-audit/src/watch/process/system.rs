@@ -14,7 +14,7 @@ pub(crate) fn thread_number() -> u32 {
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
-/// Returns how long a thread of this process has been on a processor. While it is on one, the time grows with each call.
+/// Returns how long a thread of this process has been on a processor. While it is on one, the time grows with each call. May be called in the handler of a signal.
 pub(crate) fn processor_time(thread: u32) -> Option<Duration> {
     // Linux makes the number of a thread's clock so. glibc makes the same from its own handle of a thread.
     const OF_THREAD: libc::clockid_t = 6;

@@ -1,6 +1,6 @@
 //! Finds the functions and the data of the Python interpreter in this process.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_int, c_void};
 use std::mem;
 use std::ptr;
@@ -18,6 +18,26 @@ pub(crate) struct Frame {
     pub(crate) file: Arc<str>,
     pub(crate) function: Arc<str>,
     pub(crate) line: u32,
+}
+
+/// The texts of frames, each once: many frames have the same.
+#[derive(Default)]
+pub(crate) struct Texts(HashSet<Arc<str>>);
+
+impl Texts {
+    pub(super) fn keep(&mut self, text: String) -> Arc<str> {
+        /// More texts than a program's frames have at a time.
+        const MOST: usize = 1 << 16;
+        if let Some(kept) = self.0.get(&*text) {
+            return kept.clone();
+        }
+        if self.0.len() >= MOST {
+            self.0.clear();
+        }
+        let text = Arc::<str>::from(text);
+        self.0.insert(text.clone());
+        text
+    }
 }
 
 /// Returns whether there is an interpreter that has begun and is not ending.

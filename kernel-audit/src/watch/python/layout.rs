@@ -4,8 +4,9 @@
 
 use crate::watch::process::memory;
 
-/// The words that are read of a frame.
+/// The words that are read of a frame, and of a code object.
 pub(super) const FRAME: usize = 10;
+pub(super) const CODE: usize = 32;
 
 /// The offsets of members, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +96,10 @@ fn published(version: u64, at: u64) -> Option<Layout> {
     let [current] = small(&table[words.current..])?;
     let frame = [code, previous, instruction];
     let is_inside = frame.iter().all(|offset| offset % 8 == 0 && *offset / 8 < FRAME) && owner < 8 * FRAME;
-    let code = [first, file, function, lines, begin].map(|offset| offset as u64);
+    let code = [first, file, function, lines, begin];
+    // The word before the last one tells from which instruction on the code can be traced.
+    let is_inside = is_inside && code.iter().all(|offset| *offset < 8 * CODE) && begin >= 16;
+    let code = code.map(|offset| offset as u64);
     /// What an object for other characters has more: their length and place in UTF-8.
     const MORE: usize = 16;
     let text = [ascii as u64, (ascii + MORE) as u64];

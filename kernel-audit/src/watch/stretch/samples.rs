@@ -2,9 +2,10 @@
 //! before.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::answer::{Position, Reader};
-use super::threads::Threads;
+use super::threads::{SOON, Threads};
 use crate::record::{InProgress, PTX, Slot, Spending};
 use crate::watch::known::handles;
 use crate::watch::record::call;
@@ -17,6 +18,9 @@ const SAMPLES: usize = 1 << 20;
 
 /// The most threads that are asked in a tick.
 const THREADS: usize = 128;
+
+/// How long a tick may get because no look tells what runs. A thread that waits for a processor goes on where it is.
+const LONGEST: u64 = 10_000_000;
 
 /// A stretch of time that is looked at.
 pub(super) struct Stretch {
@@ -75,6 +79,10 @@ impl Samples {
         let seen = look_at_threads(reader, threads);
         let time = now();
         let length = u32::try_from(time.saturating_sub(self.last)).unwrap_or(u32::MAX);
+        let tells_nothing = !seen.is_empty() && !seen.iter().any(Doing::is_known);
+        if tells_nothing && u64::from(length) < LONGEST {
+            return;
+        }
         (self.last, self.count) = (time, self.count + seen.len().max(1));
         let tick = self.ticks.len() as u32;
         self.ticks.push(length);
@@ -100,12 +108,22 @@ fn look_at_threads(reader: &mut Reader, threads: &mut Threads) -> Vec<Doing> {
     let running = threads.running(signal);
     let mut calls: HashMap<u32, &Slot> =
         slots::slots().filter_map(|(_, slot)| Some((slot.in_progress()?.thread, slot))).collect();
+    let mut ask = |thread, within| signal.and_then(|signal| reader.ask(signal, thread, within));
+    let running = running.iter().take(THREADS);
+    let mut looked_at: Vec<_> = running
+        .map(|thread| {
+            let call = calls.remove(&thread.number).and_then(InCall::find);
+            (thread, call, ask(thread, Duration::ZERO))
+        })
+        .collect();
+    // The only thread that runs may share a processor with this thread. Once it comes to that, it takes the signal first, so no other thread can
+    // set a handler before.
+    if let [(thread, _, answer @ None)] = &mut looked_at[..] {
+        *answer = ask(thread, SOON);
+    }
     let mut seen = Vec::new();
-    for thread in running.iter().take(THREADS) {
-        let slot = calls.remove(&thread.number);
-        let call = slot.and_then(InCall::find);
-        let answer = signal.and_then(|signal| reader.ask(signal, thread));
-        let position = answer.unwrap_or_else(|| reader.read_python(thread.number));
+    for (thread, call, answer) in looked_at {
+        let position = answer.unwrap_or_else(|| reader.read_still(thread));
         // If the thread has left the call meanwhile, its stack is not that of the call.
         seen.push(doing(call.filter(InCall::goes_on), position));
     }

@@ -6,8 +6,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::watch::caller::unwind::Registers;
 use crate::watch::process::system::processor_time;
 
 /// A thread that runs, or waits for a disk.
@@ -18,22 +19,36 @@ pub(super) struct Running {
     pub(super) waits: bool,
     /// Whether it may be sent a signal.
     may_be_asked: bool,
-    /// The number of times that it had slept, if it has run since.
-    has_run: Option<u64>,
 }
 
 impl Running {
-    /// Returns whether the thread may be sent the signal, still runs, and does not block it.
-    pub(super) fn takes(&self, signal: c_int) -> bool {
-        if !self.may_be_asked {
-            return false;
-        }
-        let now = read(self.number).filter(|_| {
-            // Asked after the state was read: while this number is the same, the thread was in no call such as `sigwait`.
-            self.waits || self.has_run.is_some() && times_slept(self.number) == self.has_run
-        });
-        now.or_else(|| read_on_processor(self.number)).is_some_and(|now| now.runs() && !now.blocks(signal))
+    /// Returns whether the thread takes the signal at once: it comes to a processor within this time, and doesn't block the signal.
+    ///
+    /// A thread that waits for a processor or a disk would take it later. By then the program may have a handler of its own for the signal, or
+    /// the thread may be in a call such as `sigwait`: one that took a signal there counts as one that runs and doesn't block it until a
+    /// processor is free for it, and only then leaves the call.
+    pub(super) fn takes(&self, signal: c_int, within: Duration) -> bool {
+        self.may_be_asked
+            && is_on_processor(self.number, within)
+            && read(self.number).is_some_and(|now| now.runs() && !now.blocks(signal))
     }
+}
+
+/// Returns whether a thread is on a processor, or has run within this time and not slept.
+fn is_on_processor(thread: u32, within: Duration) -> bool {
+    /// The time in which a thread that has come to a processor leaves the call in which it slept.
+    const LEAVES: Duration = Duration::from_micros(20);
+    let time = || processor_time(thread).unwrap_or_default();
+    let before = time();
+    if time() > before {
+        return true;
+    }
+    if within.is_zero() {
+        return false;
+    }
+    let (slept, before) = (times_slept(thread), time());
+    thread::sleep(within);
+    time().saturating_sub(before) > LEAVES && slept.is_some() && times_slept(thread) == slept
 }
 
 /// The threads that were there at the last look.
@@ -63,17 +78,14 @@ impl Known {
         self.ran - self.blocked > FEW && !self.waits_for_signals && self.blocked <= 1 + self.ran / SELDOM
     }
 
-    /// Returns how many times the thread had slept, if it has run since. It runs at this look, so it has left the call in
-    /// which it slept.
-    fn has_run(&mut self, number: u32) -> Option<u64> {
-        let (slept, time) = (times_slept(number)?, processor_time(number)?);
-        match self.awake.filter(|(before, _)| *before == slept) {
-            Some((_, before)) => (time.saturating_sub(before) > SOON).then_some(slept),
-            None => {
-                self.awake = Some((slept, time));
-                None
-            }
+    /// Returns whether the thread has run since it slept. It runs at this look, so it has left the call in which it slept.
+    fn has_run(&mut self, number: u32) -> bool {
+        let Some(now) = times_slept(number).zip(processor_time(number)) else { return false };
+        let (slept, since) = *self.awake.get_or_insert(now);
+        if slept != now.0 {
+            self.awake = Some(now);
         }
+        slept == now.0 && now.1.saturating_sub(since) > SOON
     }
 
     /// Returns whether the thread's system call is read at this look, at which it sleeps.
@@ -110,13 +122,12 @@ impl Threads {
                 thread.slept = thread.slept.saturating_add(1);
             }
             if seen.runs() {
-                let has_run = thread.has_run(number);
-                if let Some(seen) = has_run.map(|_| seen).or_else(|| read_on_processor(number)) {
+                if thread.has_run(number) {
                     thread.ran = thread.ran.saturating_add(1);
                     thread.blocked += u32::from(signal.is_some_and(|signal| seen.blocks(signal)));
                 }
                 let (waits, may_be_asked) = (seen.state == b'D', thread.may_be_asked());
-                running.push(Running { number, waits, may_be_asked, has_run });
+                running.push(Running { number, waits, may_be_asked });
             }
             known.insert(number, thread);
         }
@@ -171,26 +182,23 @@ fn times_slept(number: u32) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// Reads the state of a thread that was on a processor a moment ago.
-///
-/// A thread that took a signal by `sigwait` counts as one that runs and does not block it until a processor is free for
-/// it, and only then leaves the call. So a thread is asked only if it is on a processor, or has run since it slept last.
-fn read_on_processor(number: u32) -> Option<Seen> {
-    let begun = Instant::now();
-    let before = processor_time(number)?;
-    let is_on_it = || processor_time(number).is_some_and(|now| now > before);
-    // The processor may be the one that this thread is on.
-    if !is_on_it() {
-        thread::sleep(SOON);
-        if !is_on_it() {
-            return None;
-        }
-    }
-    read(number).filter(|_| begun.elapsed() < 3 * SOON)
+/// How long a thread has to come to a processor that it shares with this thread.
+pub(super) const SOON: Duration = Duration::from_micros(100);
+
+/// Returns the registers of a thread that waits, as far as Linux tells them.
+pub(super) fn registers_of_waiting(thread: u32) -> Option<Registers> {
+    registers(&fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?)
 }
 
-/// How long a thread has to come to a processor.
-const SOON: Duration = Duration::from_micros(100);
+/// Parses the line of a thread that waits. The last words are the stack pointer and the address of the next instruction.
+fn registers(line: &str) -> Option<Registers> {
+    let mut words = line
+        .split_ascii_whitespace()
+        .rev()
+        .map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+    let (pc, sp) = (words.next()??, words.next()??);
+    Some(Registers { pc: pc.wrapping_add(1), sp, fp: 0 })
+}
 
 /// Parses the line of a thread: its number, its name in brackets, its state, and numbers.
 fn parse(line: &[u8]) -> Option<Seen> {
@@ -225,12 +233,21 @@ mod tests {
     }
 
     #[test]
+    fn the_registers_of_a_thread_that_waits_are_read() {
+        for line in ["-1 0x7ffd0 0x7f10\n", "7 0x1 0x2 0x3 0x4 0x5 0x6 0x7ffd0 0x7f10\n"] {
+            let its = registers(line).expect("registers");
+            assert_eq!((its.pc, its.sp, its.fp), (0x7f11, 0x7ffd0, 0), "{line}");
+        }
+        assert!(registers("running\n").is_none() && registers("").is_none());
+    }
+
+    #[test]
     fn a_thread_is_asked_after_a_few_looks() {
         let (mut threads, own, signal) = (Threads::default(), thread_number(), libc::SIGURG);
         let mut is_asked = || {
             let running = threads.running(Some(signal));
             let this = running.iter().find(|thread| thread.number == own).expect("it runs");
-            this.takes(signal)
+            this.takes(signal, SOON)
         };
         for _ in 0..FEW {
             assert!(!is_asked());
@@ -241,6 +258,8 @@ mod tests {
         assert!(known.may_be_asked() && !Known { blocked: 3, ..known }.may_be_asked());
         assert!(!Known { slept: 90, ran: 2, blocked: 0, ..known }.may_be_asked());
         threads.0.insert(own, Known { waits_for_signals: true, ..known });
-        assert!(threads.running(None).iter().all(|thread| thread.number != own || !thread.takes(signal)));
+        assert!(
+            threads.running(None).iter().all(|thread| thread.number != own || !thread.takes(signal, SOON))
+        );
     }
 }

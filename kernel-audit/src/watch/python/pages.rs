@@ -1,0 +1,72 @@
+//! Copies memory by pages, and keeps some: the frames of a thread, and the names of a file's functions, are near each other, and each copy is a
+//! call of the system.
+
+use crate::watch::process::memory::{self, PAGE};
+
+/// The number of pages that are kept.
+const PAGES: usize = 16;
+const WORDS: usize = PAGE as usize / size_of::<u64>();
+
+/// Pages of this process's memory, as they were when each was first read. Zeros are none: the first page is never there.
+pub(super) struct Pages {
+    numbers: [u64; PAGES],
+    /// How many words could be read of each.
+    counts: [usize; PAGES],
+    words: [[u64; WORDS]; PAGES],
+}
+
+impl Pages {
+    pub(super) const NEW: Pages =
+        Pages { numbers: [0; PAGES], counts: [0; PAGES], words: [[0; WORDS]; PAGES] };
+
+    /// Forgets all pages.
+    pub(super) fn clear(&mut self) {
+        (self.numbers, self.counts) = ([0; PAGES], [0; PAGES]);
+    }
+
+    /// Copies words from the address of a word on, as far as they are mapped. Returns the number of words.
+    pub(super) fn read(&mut self, at: u64, into: &mut [u64]) -> usize {
+        const WORD: u64 = size_of::<u64>() as u64;
+        let mut done = 0;
+        while done < into.len() && at.is_multiple_of(WORD) {
+            let Some(at) = at.checked_add(done as u64 * WORD) else { break };
+            let page = self.page(at / PAGE);
+            let Some(there) = page.get((at % PAGE / WORD) as usize..).filter(|there| !there.is_empty())
+            else {
+                break;
+            };
+            let count = there.len().min(into.len() - done);
+            into[done..done + count].copy_from_slice(&there[..count]);
+            done += count;
+        }
+        done
+    }
+
+    fn page(&mut self, number: u64) -> &[u64] {
+        let index = (number % PAGES as u64) as usize;
+        if self.numbers[index] != number {
+            self.numbers[index] = number;
+            self.counts[index] = memory::read(number * PAGE, &mut self.words[index]);
+        }
+        &self.words[index][..self.counts[index]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_mapped_is_read_over_the_ends_of_pages() {
+        let memory: Vec<u64> = (0..WORDS as u64 * 40).collect();
+        let mut pages = Pages::NEW;
+        for from in [0, 1, WORDS - 3, WORDS * 17 - 5, WORDS * 16 + 2, 3] {
+            let mut words = [0; 700];
+            assert_eq!(pages.read(memory[from..].as_ptr().addr() as u64, &mut words), 700);
+            assert_eq!(words, memory[from..from + 700]);
+        }
+        for at in [0, 8, 9, u64::MAX, u64::MAX - 7] {
+            assert_eq!(pages.read(at, &mut [0; 4]), 0);
+        }
+    }
+}
