@@ -11,7 +11,7 @@ mod pages;
 pub(crate) mod structures;
 
 use crate::watch::process::system::{processor_time, thread_number};
-pub(crate) use interpreter::{Frame, Texts};
+pub(crate) use interpreter::{Frame, Texts, is_ending};
 use structures::Structures;
 
 /// Returns the frames of this thread, the innermost first.

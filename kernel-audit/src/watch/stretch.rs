@@ -19,6 +19,7 @@ use crate::options::Audit;
 use crate::watch::process::fork;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::threads as own_threads;
+use crate::watch::python;
 use crate::watch::record::recording::{self, nanoseconds, now};
 use answer::Reader;
 use samples::{Samples, Stretch};
@@ -139,10 +140,12 @@ fn look() {
     let mut looked = None::<(Arc<Stretch>, Samples)>;
     loop {
         let (begun, waited) = (Instant::now(), reader.waited);
+        // A request doesn't include what Python frees at its end.
+        let is_ending = python::is_ending() == Some(true);
         let (current, ended) = {
             let mut state = STATE.lock();
             let time = now();
-            if state.current.as_ref().is_some_and(|stretch| time >= stretch.ends) {
+            if state.current.as_ref().is_some_and(|stretch| is_ending || time >= stretch.ends) {
                 state.end(time);
             }
             let ended = mem::take(&mut state.ended);

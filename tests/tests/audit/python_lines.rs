@@ -151,3 +151,27 @@ fn python_frames_of_what_was_freed_are_not_invented() {
     let invented: Vec<_> = frames.iter().filter(|frame| !is_possible(frame)).collect();
     assert!(invented.is_empty(), "of {}: {invented:#?}", frames.len());
 }
+
+/// What Python frees when it ends can take longer than a request.
+#[test]
+fn a_stretch_ends_when_python_begins_to_end() {
+    needs_python!();
+    let program = python(
+        "
+import time
+def burn(seconds, now=time.monotonic):
+    end = now() + seconds
+    while now() < end: pass
+class Freed:
+    def __del__(self, burn=burn): burn(1)
+freed = Freed()
+cuda.kernel_registry_audit_ready()
+burn(0.2)
+print('done')
+",
+    );
+    let (output, report) = audit(&["--first", "60"], &["python3", "-c", &program]);
+    assert_eq!(text(&output.stdout), "done", "{}", text(&output.stderr));
+    let took = report["processes"][0]["stretches"][0]["took_ms"].as_f64().expect("a time");
+    assert!((200.0..600.0).contains(&took), "{took}: {}", text(&output.stderr));
+}

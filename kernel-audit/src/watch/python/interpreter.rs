@@ -42,11 +42,17 @@ impl Texts {
 
 /// Returns whether there is an interpreter that has begun and is not ending.
 pub(super) fn runs() -> bool {
-    type Ask = unsafe extern "C" fn() -> c_int;
-    // SAFETY: this is the type of the three functions, which only answer.
-    let ask = |name| unsafe { function::<Ask>(name).map(|ask| ask() != 0) };
-    let is_ending = || ask(c"Py_IsFinalizing").or_else(|| ask(c"_Py_IsFinalizing"));
     ask(c"Py_IsInitialized") == Some(true) && is_ending() == Some(false)
+}
+
+/// Returns whether the interpreter is ending, if there is one: it has called the functions of `atexit`, and frees what is left.
+pub(crate) fn is_ending() -> Option<bool> {
+    ask(c"Py_IsFinalizing").or_else(|| ask(c"_Py_IsFinalizing"))
+}
+
+fn ask(name: &'static CStr) -> Option<bool> {
+    // SAFETY: this is the type of the three functions, which only answer.
+    unsafe { function::<unsafe extern "C" fn() -> c_int>(name).map(|ask| ask() != 0) }
 }
 
 /// A cache of addresses by name. It is valid as long as the same files are mapped.
