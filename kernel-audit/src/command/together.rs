@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::command::report::comparison::names;
 use crate::command::report::hang;
 use crate::command::report::words::{self, Time, brief, caller, paragraph, subject};
 use crate::hang::Lines;
-use crate::record::{Event, Report, Tail, trim};
+use crate::record::{Event, Report, Tail, open_plain, trim};
 use crate::rules;
 
 /// How often the records of running processes are read.
@@ -115,7 +116,8 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
     write!(f, "  {}: ", process.name)?;
     let Some(hang) = worst_hang(process) else {
         let last = process.report.activity.last().map_or(String::new(), |last| brief(&last.kernel));
-        return writeln!(f, "in no call that hangs; launched `{last}` last");
+        let place = place(&process.report.main_thread).map(|place| format!(", at {place}"));
+        return writeln!(f, "in no call that hangs{}; launched `{last}` last", place.unwrap_or_default());
     };
     write!(f, "in `{}`", hang.call)?;
     if !hang.subject.is_empty() {
@@ -129,6 +131,36 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
         write!(f, ", by {}", caller(&hang.caller))?;
     }
     writeln!(f)
+}
+
+/// Returns where a thread is, of which these are the innermost frame and that of the user: `tp.py:25 rank_main, in store.wait`.
+fn place(frames: &str) -> Option<String> {
+    let mut lines = frames.lines();
+    let (innermost, user) = (lines.next()?, lines.next()?);
+    let short = |frame: &str| caller(frame.rsplit('/').next().unwrap_or_default());
+    let called = if innermost == user { only_call(user) } else { Some(short(innermost)) };
+    Some(format!("{}{}", short(user), called.map(|called| format!(", in {called}")).unwrap_or_default()))
+}
+
+/// Returns the function that the line of a frame calls, if the line calls only one and can be read.
+fn only_call(frame: &str) -> Option<String> {
+    const LARGEST: u64 = 4 << 20;
+    let (path, line) = frame.rsplit_once(' ')?.0.rsplit_once(':')?;
+    let (mut file, length) = open_plain(Path::new(path)).ok().filter(|(_, length)| *length <= LARGEST)?;
+    let mut source = String::with_capacity(length as usize);
+    file.read_to_string(&mut source).ok()?;
+    let line = source.lines().nth(line.parse::<usize>().ok()?.checked_sub(1)?)?;
+    let is_name = |character: char| character.is_alphanumeric() || matches!(character, '_' | '.');
+    let called = line.match_indices('(').filter_map(|(at, _)| {
+        let before = &line[..at];
+        let name = &before[before.trim_end_matches(is_name).len()..];
+        (!name.is_empty()).then_some(name)
+    });
+    let called: Vec<_> = called.collect();
+    match called[..] {
+        [name] => Some(name.to_owned()),
+        _ => None,
+    }
 }
 
 /// The key of a hang: the number and the start of its process, its thread, and when the hang began.
@@ -345,6 +377,25 @@ mod tests {
         assert!(said.starts_with("HANG in 1 of 2 processes: process 7 cannot go on"), "{said}");
         let said = said_of(vec![hanging(7, Some(0), load)], 0);
         assert_eq!(said, "HANG in 1 process: rank 0 cannot go on before its device is idle.");
+    }
+
+    #[test]
+    fn a_thread_is_at_the_users_line_and_in_what_it_calls() {
+        let folder = std::env::temp_dir().join(format!("kernel-registry-place-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("tp.py");
+        fs::write(&path, "store.wait(['x'])\nx = y\ncheck(store.wait(b))\nprint('a (b)')\n").unwrap();
+        let at = |line: u32| {
+            let frame = format!("{}:{line} rank_main\n", path.display());
+            place(&frame.repeat(2)).unwrap()
+        };
+        assert_eq!(at(1), "tp.py:1 rank_main, in store.wait");
+        assert_eq!([at(2), at(3), at(5)], [2, 3, 5].map(|line| format!("tp.py:{line} rank_main")));
+        assert_eq!(at(4), "tp.py:4 rank_main, in print");
+        fs::remove_dir_all(&folder).unwrap();
+        let frames = "/lib/store.py:7 Store.wait\n/gone/tp.py:1 rank_main\n";
+        assert_eq!(place(frames).unwrap(), "tp.py:1 rank_main, in store.py:7 Store.wait");
+        assert_eq!((place(""), place("/gone/tp.py:1 f\n")), (None, None));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::texts::LONGEST;
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses other versions.
-pub(crate) const VERSION: u32 = 12;
+pub(crate) const VERSION: u32 = 13;
 
 /// The number of threads that can have a slot.
 pub(crate) const SLOTS: usize = 1024;
@@ -71,6 +71,8 @@ pub(crate) struct Header {
     /// The number of events that were left out although their number is below `room`: slow calls, so that there is room
     /// for other events, and what the disk had no room for.
     pub(crate) left_out: AtomicU64,
+    /// The Python frames of the main thread while the process makes no calls: the innermost, and the user's.
+    pub(crate) main_thread: Text,
 }
 
 /// A string in the record: the offset of its length, which its bytes follow. 0 means no string.

@@ -64,6 +64,9 @@ pub struct Report {
     pub unsampled_launches: u64,
     /// The calls in progress when the record was read, or when the process ended.
     pub in_progress: Vec<CallInProgress>,
+    /// The Python frames of the main thread while the process makes no calls, a line for each: the innermost, and the user's.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) main_thread: SharedText,
 }
 
 /// A call in progress when the record was read, or when the process ended.

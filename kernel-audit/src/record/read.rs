@@ -46,6 +46,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
     let slots = || (0..SLOTS).map(|index| offset_of!(Layout, slots) + index * size_of::<Slot>());
     let of_slots = |offset| slots().map(|at| u64_at(bytes, at + offset)).fold(0_u64, u64::wrapping_add);
     let functions = texts.at(u32_at(bytes, offset_of!(Header, functions)));
+    let main_thread = texts.at(u32_at(bytes, offset_of!(Header, main_thread)));
     Ok(Report {
         process: u32_at(bytes, offset_of!(Header, process)),
         rank: u32_at(bytes, offset_of!(Header, rank)).checked_sub(1),
@@ -68,6 +69,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         unwatched_threads: header(offset_of!(Header, unwatched_threads)),
         unsampled_launches: header(offset_of!(Header, unsampled_launches)),
         texts_dropped: texts.dropped,
+        main_thread,
         in_progress: (0..SLOTS).filter_map(|index| in_progress(bytes, index, &functions)).collect(),
     })
 }

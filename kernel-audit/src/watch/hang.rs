@@ -2,6 +2,7 @@
 
 pub(crate) mod busy;
 mod explanation;
+mod quiet;
 mod stack;
 pub(crate) mod unloaded;
 pub(crate) mod waits;
@@ -29,6 +30,7 @@ use crate::watch::record::recording::{
 use crate::watch::record::slots;
 use crate::watch::record::{call, ready};
 use explanation::HangingCall;
+use quiet::Quiet;
 
 /// How often the watching thread looks at the calls in progress.
 const STEP: Duration = Duration::from_millis(50);
@@ -122,7 +124,7 @@ fn look_again() {
 fn watch() {
     let mut watched = HashMap::<usize, Watched>::new();
     let child = process::id();
-    let mut steps = 0_u32;
+    let (mut steps, mut quiet) = (0_u32, Quiet::new());
     while process::id() == child {
         for (index, slot) in slots::slots() {
             let Some(call) = slot.in_progress() else {
@@ -147,6 +149,7 @@ fn watch() {
             }
         }
         look_again();
+        quiet.look();
         steps = steps.wrapping_add(1);
         if !samples_run_short() || steps.is_multiple_of(SPARSE) {
             sample();

@@ -10,16 +10,36 @@ mod locked;
 mod pages;
 pub(crate) mod structures;
 
+use std::process;
+
+use crate::watch::process::locked::Locked;
 use crate::watch::process::system::{processor_time, thread_number};
 pub(crate) use interpreter::{Frame, Texts, is_ending};
 use structures::Structures;
 
+/// The Python state of the main thread, or 0, since its frames were last read.
+static MAIN_THREAD: Locked<u64> = Locked::new();
+
 /// Returns the frames of this thread, the innermost first.
 pub(crate) fn frames() -> Vec<Frame> {
     match Structures::find() {
-        Some(python) => python.frames(python.state(), &mut Texts::default()),
+        Some(python) => {
+            let state = python.state();
+            if thread_number() == process::id() {
+                *MAIN_THREAD.lock() = state;
+            }
+            python.frames(state, &mut Texts::default())
+        }
         None => locked::frames().unwrap_or_default(),
     }
+}
+
+/// Returns the frames of the main thread, the innermost first, if it stands still and its frames were read before.
+pub(crate) fn frames_of_main_thread() -> Option<Vec<Frame>> {
+    let python = Structures::find()?;
+    let state = *MAIN_THREAD.lock();
+    while_it_stands_still(process::id(), || python.frames(state, &mut Texts::default()))
+        .filter(|frames| !frames.is_empty())
 }
 
 /// Returns what `read` reads of a thread. Returns `None` if the thread has run in between: it may have freed what was read.

@@ -292,3 +292,62 @@ fn ranks_that_hang_are_explained_together_while_they_do() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(report["findings"], 0, "{}", text(&output.stderr));
 }
+
+/// In this program rank 1 loads a kernel late beside a resident kernel, and rank 0 waits for rank 1 without the driver.
+#[test]
+fn the_rank_that_waits_without_the_driver_is_named_with_its_line() {
+    needs_python!();
+    let program = r#"
+import ctypes, os, socket, sys
+ours, theirs = socket.socketpair()
+rank = 0 if os.fork() else 1
+os.environ['RANK'] = str(rank)
+cuda = ctypes.CDLL('libcuda.so.1')
+HEAD = b'.version 8.0\n.target sm_75\n.address_size 64\n'
+SPIN = HEAD + b""".visible .entry spin(.param .u64 flag) {
+.reg .pred %p; .reg .b32 %r; .reg .b64 %a;
+ld.param.u64 %a, [flag];
+again: ld.volatile.global.u32 %r, [%a];
+setp.eq.u32 %p, %r, 0;
+@%p bra again;
+ret; }
+"""
+LATE = HEAD + b'.visible .entry late(.param .u64 flag) { ret; }'
+def new(function, *arguments):
+    handle = ctypes.c_void_p()
+    assert function(ctypes.byref(handle), *arguments) == 0
+    return handle
+def launch(library, name, stream):
+    arguments = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.pointer(argument), ctypes.c_void_p))
+    kernel = new(cuda.cuLibraryGetKernel, library, name)
+    assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, None) == 0
+assert cuda.cuInit(0) == 0
+assert cuda.cuCtxSetCurrent(new(cuda.cuDevicePrimaryCtxRetain, 0)) == 0
+spins, late = (new(cuda.cuLibraryLoadData, image, None, None, 0, None, None, 0) for image in (SPIN, LATE))
+flag = new(cuda.cuMemHostAlloc, ctypes.c_size_t(4), 2)
+ctypes.c_uint32.from_address(flag.value).value = 0
+argument = ctypes.c_uint64(flag.value)
+streams = [new(cuda.cuStreamCreate, 1) for _ in range(2)]
+def rank_main():
+    if rank == 0:
+        launch(late, b'late', streams[0])
+        ours.recv(1)
+    else:
+        launch(spins, b'spin', streams[0])
+        launch(late, b'late', streams[1])
+        cuda.cuStreamSynchronize(streams[1])
+rank_main()
+"#;
+    let script = scratch_folder().join("tp.py");
+    fs::write(&script, program).expect("a file");
+    let line = program.lines().position(|line| line.contains("ours.recv(1)")).expect("a line") + 1;
+    let mut running = simulated();
+    running.args(["--hang-after", "2", "timeout", "-k", "1", "20", "python3"]).arg(script);
+    let output = running.output().expect("it runs");
+    let said = text(&output.stderr);
+    assert!(said.contains("HANG across 2 processes: rank 1 cannot go on"), "{said}");
+    let named = format!(
+        "  rank 0: in no call that hangs, at tp.py:{line} rank_main, in ours.recv; launched `late` last"
+    );
+    assert!(!has_open_python() || said.contains(&named), "{named}: {said}");
+}

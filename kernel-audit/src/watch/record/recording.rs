@@ -394,6 +394,12 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     Some(event)
 }
 
+/// Records the frames of the main thread while the process makes no calls, or none.
+pub(crate) fn write_main_thread(frames: &str) {
+    let record = record();
+    write(record, &record.header.main_thread, frames);
+}
+
 /// Records how long the call in this slot has been in progress.
 pub(crate) fn write_long_call(slot: usize, call: InProgress, took: u64) {
     let Some(LongCall { thread, sequence, took: written }) = record().long_calls.get(slot) else { return };
