@@ -39,8 +39,8 @@ static ALL: [Library; LIBRARIES] = [const {
     }
 }; LIBRARIES];
 
-/// The loader's description of a library, from which it leads to all others.
-static MAPS: [AtomicPtr<LinkMap>; LIBRARIES] = [const { AtomicPtr::new(ptr::null_mut()) }; LIBRARIES];
+/// The loader's description of the program's C library, which is never unmapped.
+static LIBC: AtomicPtr<LinkMap> = AtomicPtr::new(ptr::null_mut());
 
 /// How many libraries were found.
 static FOUND: AtomicUsize = AtomicUsize::new(0);
@@ -66,12 +66,13 @@ extern "C" fn la_version(version: c_uint) -> c_uint {
 unsafe extern "C" fn la_objopen(map: *mut LinkMap, namespace: c_long, cookie: *mut usize) -> c_uint {
     // SAFETY: the loader passes the description of a library that it has just mapped, and room for a number.
     unsafe {
-        if namespace == BASE
+        if namespace == BASE && (*map).file() == b"libc.so.6" {
+            LIBC.store(map, Ordering::Relaxed);
+        } else if namespace == BASE
             && is_nvrtc((*map).file())
             && let Some(library) = ALL.iter().position(|its| its.generation.load(Ordering::Relaxed) == 0)
             && interpose(&*map, library).is_some()
         {
-            MAPS[library].store(map, Ordering::Relaxed);
             *cookie = library;
         }
     }
@@ -154,7 +155,7 @@ unsafe extern "C" fn kernel_audit_rtld_target(index: usize) -> usize {
     let (library, entry) = (index / ENTRIES, index % ENTRIES);
     let target = &targets(library)[entry];
     // SAFETY: as the caller promises.
-    let loader = unsafe { Loader::find(library) };
+    let loader = unsafe { Loader::find() };
     // SAFETY: as above.
     if unsafe { loader.as_ref().is_some_and(|loader| loader.bind(library)) } {
         return target.load(Ordering::Acquire);
@@ -173,11 +174,13 @@ struct Loader {
     open: Open,
     symbol: Find,
     version: FindVersion,
+    error: TakeError,
 }
 
-/// The types of `dlmopen`, `dlsym` and `dlvsym`.
+/// The types of `dlmopen`, `dlsym`, `dlvsym` and `dlerror`.
 type Open = unsafe extern "C" fn(c_long, *const c_char, c_int) -> *mut c_void;
 type Find = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+type TakeError = unsafe extern "C" fn() -> *const c_char;
 type FindVersion = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
 
 impl Loader {
@@ -185,19 +188,18 @@ impl Loader {
     ///
     /// # Safety
     ///
-    /// The library of this number is mapped.
-    unsafe fn find(library: usize) -> Option<Loader> {
-        // SAFETY: the program's C library is never unmapped, and others that are opened or closed meanwhile are behind it in
-        // the list or were opened before NVRTC. The functions have these types.
+    /// The loader has mapped the program's C library, and relocated it.
+    unsafe fn find() -> Option<Loader> {
+        // SAFETY: as the caller promises. The functions have these types.
         unsafe {
-            let map = MAPS[library].load(Ordering::Relaxed).as_ref()?;
-            let libc = map.all().find(|map| map.file() == b"libc.so.6")?;
+            let libc = LIBC.load(Ordering::Relaxed).as_ref()?;
             let table = libc.table()?;
             let function = |name| Some(ptr::with_exposed_provenance::<c_void>(table.find(name, libc.base)?));
             Some(Loader {
                 open: mem::transmute::<*const c_void, Open>(function(c"dlmopen")?),
                 symbol: mem::transmute::<*const c_void, Find>(function(c"dlsym")?),
                 version: mem::transmute::<*const c_void, FindVersion>(function(c"dlvsym")?),
+                error: mem::transmute::<*const c_void, TakeError>(function(c"dlerror")?),
             })
         }
     }
@@ -209,6 +211,8 @@ impl Loader {
         unsafe {
             let hooks = (self.open)(BASE, (&raw const HOOKS.path).cast(), LAZY);
             if hooks.is_null() {
+                // The program shall not find this message instead of its own.
+                (self.error)();
                 return false;
             }
             let bind = (self.symbol)(hooks, BIND.as_ptr());

@@ -9,8 +9,6 @@ pub(crate) struct LinkMap {
     pub(crate) base: usize,
     name: *const c_char,
     dynamic: *mut [usize; 2],
-    next: *const LinkMap,
-    previous: *const LinkMap,
 }
 
 /// An entry of a symbol table, `Elf64_Sym`.
@@ -65,26 +63,6 @@ impl LinkMap {
         path.get(start..).unwrap_or_default()
     }
 
-    /// Returns all libraries of this namespace, in the loader's order.
-    ///
-    /// # Safety
-    ///
-    /// No other thread opens or closes a library until the last is returned.
-    pub(crate) unsafe fn all(&self) -> impl Iterator<Item = &LinkMap> {
-        let mut first = self;
-        // SAFETY: the list's pointers are null or those of libraries, as the caller promises.
-        while let Some(before) = unsafe { first.previous.as_ref() } {
-            first = before;
-        }
-        let mut next = Some(first);
-        core::iter::from_fn(move || {
-            let this = next?;
-            // SAFETY: as above.
-            next = unsafe { this.next.as_ref() };
-            Some(this)
-        })
-    }
-
     /// Reads where the symbol table is. Returns `None` for a library without a hash table, which tells the number of symbols.
     ///
     /// # Safety
@@ -109,7 +87,9 @@ impl LinkMap {
                 }
                 entry = entry.add(1);
             }
-            if symbols == 0 || strings == 0 {
+            // The loader leaves offsets where it can't write, and nothing can be replaced there.
+            let is_written = !found.is_null() && (*found)[1] == symbols;
+            if symbols == 0 || strings == 0 || !is_written {
                 return None;
             }
             let count = match (hash, gnu_hash) {

@@ -101,6 +101,16 @@ static void forks(Program program) {
     printf("of 200 children %zu are wrong\n", wrong);
 }
 
+// A cancellation is pending while NVRTC is called, which is no point where a thread ends.
+static void *cancels(void *unused) {
+    pthread_cancel(pthread_self());
+    Program program = compiled(1, (const char *[]){"-arch=sm_80"});
+    parts(program);
+    nvrtc.nvrtcDestroyProgram(&program);
+    fflush(stdout);
+    return NULL;
+}
+
 static void looks_up(void) {
     const char *names[] = {"nvrtcVersion", "nvrtcCreateProgram", "nvrtcCompileProgram", "__nvrtcCPEx", "nvrtcNothing"};
     for (int i = 0; i < 5; i++) {
@@ -128,6 +138,13 @@ int main(int count, char **arguments) {
     if (!library) return puts(dlerror()), 3;
 #endif
     FUNCTIONS(FIND)
+    if (!strcmp(way, "cancelled")) {
+        pthread_t thread;
+        // The first output allocates a buffer.
+        puts("a thread is cancelled");
+        pthread_create(&thread, NULL, cancels, NULL);
+        pthread_join(thread, NULL);
+    }
     Program program = compiled(count, options);
     parts(program);
     if (!strcmp(way, "global")) looks_up();

@@ -90,7 +90,7 @@ class Round:
     def write(self):
         for name in ["one", "other", "v1", "v2", "early"]:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        for name in ["v1/h.h", "v2/h.h", "early/h.h", "v1/other.h"]:
+        for name in ["v1/h.h", "v2/h.h", "early/h.h", "v1/other.h", "one/h.h"]:
             path, value = self.folder / name, self.headers.get(name)
             if value is None:
                 path.unlink(missing_ok=True)
@@ -106,11 +106,15 @@ class Round:
     def changed(self, choose):
         """Returns the round with something changed, and what."""
         it = copy.deepcopy(self)
-        change = choose.choice(["nothing", "header", "early header", "other header", "link", "directory", "pwd", "variable", "names", "option", "text", "history"])
+        change = choose.choice(["nothing", "header", "early header", "own header", "rounding", "other header", "link", "directory", "pwd", "variable", "names", "option", "text", "history"])
         if change == "header":
             it.headers["v1/h.h"] += choose.choice([1, 1000])
         elif change == "early header":
             it.headers["early/h.h"] = 77
+        elif change == "own header":
+            it.headers["one/h.h"] = 88
+        elif change == "rounding":
+            it.variables["ROUNDING"] = str(choose.choice([0x400, 0x800, 0xC00]))
         elif change == "other header":
             it.headers["v1/other.h"] = 1
         elif change == "link":

@@ -63,6 +63,8 @@ class Gauntlet:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
         )
         texts = [file.read_text(errors="replace") if file.exists() else "MISSING" for file in [output, errors, code]]
+        if env.get("EXPECT") == "a line of the loader":
+            texts[1] = "".join(line for line in texts[1].splitlines(True) if "cannot be loaded as audit interface" not in line)
         return texts, done.stdout
 
     def compare(self, name, command, env={}, expect_kept=True):
@@ -93,6 +95,7 @@ def of_nvrtc(g):
         yield f"LTO code with {version}", lambda: f"{g.opens()} plain {nvrtc} {ARCH} -dlto", {}
     one, two = g.nvrtcs
     yield "two NVRTCs in a process", lambda: f"{g.opens()} two {one} {ARCH}", {"OTHER": str(two)}
+    yield "a cancelled thread", lambda: f"{g.opens()} cancelled {one} {ARCH}", {}
     yield "linked, bound lazily", lambda: f"{g.linked('-Wl,-z,lazy')} plain {one} {ARCH}", {}
     yield "linked, bound at start", lambda: f"{g.linked('-Wl,-z,now')} plain {one} {ARCH}", {}
     yield "linked, without a PLT", lambda: f"{g.linked('-fno-plt', '-O1')} plain {one} {ARCH}", {}
@@ -135,8 +138,14 @@ def without_nvrtc(g):
             raise Missing("only root runs a child as another user")
         return f"setpriv --reuid=65534 --regid=65534 --clear-groups {g.cc('hello', 'hello.c')}"
 
+    def thread_local():
+        library = g.cc("libtls.so", "tls.c", "-shared", "-fPIC")
+        return str(g.cc("tls", "tls.c", "-DPROGRAM", str(library), f"-Wl,-rpath,{g.scratch}"))
+
+    yield "a library with thread-local variables", thread_local, {}
     yield "a setuid program", setuid, {}
-    yield "a child of another user", other_user, {}
+    # Where the user's home is closed, the child can't read the part in the loader.
+    yield "a child of another user", other_user, {"EXPECT": "a line of the loader"}
     script = "import ctypes; print(hasattr(ctypes.CDLL(None), 'nvrtcCreateProgram'), hasattr(ctypes.CDLL(None), 'puts'))"
     pythons = sorted({path for folder in os.environ["PATH"].split(":") for path in Path(folder).glob("python3.*") if path.name[8:].isdigit()})
     for python in pythons:

@@ -97,6 +97,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "WHEN", value_parser = ["context", "call"], default_value = "context", requires = "preload")]
     pub(crate) preload_at: String,
 
+    /// Leave NVRTC alone: for programs that don't start otherwise, such as those with a ThreadSanitizer
+    #[arg(long)]
+    pub(crate) no_nvrtc: bool,
+
     /// Keep the records of the processes in this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) records: Option<PathBuf>,

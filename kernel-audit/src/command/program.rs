@@ -108,9 +108,18 @@ pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
         command.env(variables::READY_FILE, absolute(file)?);
     }
     let records_compiled = options.reports.record.is_some() || options.records.is_some();
-    if records_compiled || given.as_ref().is_some_and(|given| !given.compiled.is_empty()) {
-        let auditor = libraries::auditor(options.offline)?;
-        command.env("LD_AUDIT", front.put_auditor(&auditor, &hooks)?);
+    if !options.no_nvrtc
+        && (records_compiled || given.as_ref().is_some_and(|given| !given.compiled.is_empty()))
+    {
+        match libraries::auditor(options.offline).and_then(|auditor| front.put_auditor(&auditor, &hooks)) {
+            Ok(auditor) => drop(command.env("LD_AUDIT", auditor).env("GLIBC_TUNABLES", Front::tunables())),
+            Err(why) => {
+                let why = with_causes(&why);
+                terminal::say(format_args!(
+                    "warning: results of NVRTC are neither recorded nor given back: {why}"
+                ));
+            }
+        }
     }
     if options.on_hang == "abort" && !python::all_frames_are_read(program) && !python::chooses_itself() {
         command.env(python::FAULTHANDLER, "1");

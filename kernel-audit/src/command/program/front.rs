@@ -8,7 +8,7 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -88,19 +88,16 @@ impl Front {
     /// Writes the part in the loader, which loads these hooks where a process maps NVRTC. Returns the value of `LD_AUDIT`.
     ///
     /// The loader complains in each program for which the file is missing, and programs can outlive this command, so the
-    /// file remains. Its folder is one that processes of other users can read, if there is one.
+    /// file remains. It's in the user's own folders if there are any, though processes of other users can't read it there
+    /// and get the loader's line: in a folder of all, such as `/var/tmp`, another user could take the place of a folder that
+    /// a cleaner has removed.
     pub(crate) fn put_auditor(&self, auditor: &Path, hooks: &Path) -> Result<OsString, Failure> {
         let mut bytes = fs::read(auditor).map_err(Failure::of_io(auditor))?;
         kernel_audit_rtld::set_hooks(&mut bytes, hooks.as_os_str().as_bytes())
             .ok_or_else(|| Failure::of_io(auditor)(ErrorKind::InvalidData.into()))?;
         let name = format!("{REMAINS}{}", Digest::new(&bytes));
-        let is_open = |parent: &Path| {
-            parent.ancestors().all(|folder| folder.metadata().is_ok_and(|its| its.mode() & 0o1 != 0))
-        };
-        let mut all: Vec<_> = parents().collect();
-        all.sort_by_key(|parent| !parent.parent().is_some_and(is_open));
         let mut refused = Vec::new();
-        for parent in all {
+        for parent in parents() {
             match put_remaining(&parent, &name, &bytes) {
                 Ok(path) => {
                     let mut libraries = env::var_os("LD_AUDIT").unwrap_or_default();
@@ -114,6 +111,19 @@ impl Front {
             }
         }
         Err(Failure::NoFront { refused: refused.join("; ") })
+    }
+
+    /// Returns the value of `GLIBC_TUNABLES` with which libraries have as much room for thread-local variables as without an
+    /// auditor. With one, glibc lays the variables out before it knows of the program's libraries. More room would take too
+    /// much of small stacks.
+    pub(crate) fn tunables() -> OsString {
+        let mut tunables = OsString::from("glibc.rtld.optional_static_tls=4096");
+        // Those of the user come last, and win.
+        if let Some(own) = env::var_os("GLIBC_TUNABLES").filter(|own| !own.is_empty()) {
+            tunables.push(":");
+            tunables.push(own);
+        }
+        tunables
     }
 
     /// Creates a link in the folder, which no other user can replace, and returns its path.

@@ -12,18 +12,19 @@ use std::time::SystemTime;
 use kernel_audit_rtld::{EXPORTS, LIBRARIES};
 
 use super::imports::{self, Asked};
-use super::key::{Parts, Source};
+use super::key::{Parts, Source, has_lines};
 use super::library::{
     self, ADD_NAME, AddName, COMPILE, CREATE, CREATE_EX, Compile, Create, CreateEx, DESTROY, Data, Destroy,
     LOWERED, Lowered, Nvrtc, PARTS, RESULTS, SET_CALLBACK, SetCallback, Size, Texts,
 };
-use super::observed::{dependencies, place};
+use super::observed::{dependencies, place, relative_to};
 use super::programs::{self, Given, Handle, Program, State};
 use super::record::{Call, Outcome};
 use super::results;
 use super::shadow::{self, Depends};
 use crate::kept::{Kept, Part};
 use crate::watch::hooks;
+use crate::watch::process::system::NoCancel;
 use crate::watch::record::recording::now;
 
 /// Answers of NVRTC.
@@ -101,7 +102,11 @@ unsafe extern "C" fn create<const NUMBER: usize>(
     }
     // SAFETY: NVRTC has read the same texts, each of which ends with a zero, and has stored the handle.
     unsafe {
-        let headers = bytes_of(headers, count).into_iter().zip(bytes_of(names, count));
+        let (Some(headers), Some(names)) = (bytes_of(headers, count), bytes_of(names, count)) else {
+            programs::add(*out, Err("its headers have no text or no name"));
+            return answer;
+        };
+        let headers = headers.into_iter().zip(names);
         let source = Source {
             text: CStr::from_ptr(text).to_bytes().to_vec(),
             name: (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes().to_vec()),
@@ -136,17 +141,20 @@ unsafe extern "C" fn create_ex<const NUMBER: usize>(
     answer
 }
 
-/// Returns the texts of an array.
+/// Returns the texts of an array, or `None` if it isn't one: what becomes of that is NVRTC's to say.
 ///
 /// # Safety
 ///
 /// The array has so many pointers, or is null. Each is that of a text that ends with a zero, and which is not changed meanwhile.
-unsafe fn bytes_of<'a>(texts: Texts, count: c_int) -> Vec<&'a [u8]> {
-    let count = if texts.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
+unsafe fn bytes_of<'a>(texts: Texts, count: c_int) -> Option<Vec<&'a [u8]>> {
+    let count = usize::try_from(count).ok()?;
+    if count > 0 && texts.is_null() {
+        return None;
+    }
     // SAFETY: as the caller promises.
     unsafe {
         let texts = if count == 0 { &[] } else { slice::from_raw_parts(texts, count) };
-        texts.iter().filter(|text| !text.is_null()).map(|text| CStr::from_ptr(*text).to_bytes()).collect()
+        texts.iter().map(|text| (!text.is_null()).then(|| CStr::from_ptr(*text).to_bytes())).collect()
     }
 }
 
@@ -224,12 +232,13 @@ unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
     make_up_for(NUMBER, handle);
     // SAFETY: the arguments are the caller's.
     let real = || unsafe { real(handle, count, options) };
+    // SAFETY: the program passes so many options.
+    let Some(options) = (unsafe { bytes_of(options, count) }) else { return real() };
+    let kept = NoCancel::new();
     if !hooks::prepare() {
-        return real();
+        return kept.except(real).0;
     }
     let program = programs::find(handle);
-    // SAFETY: the program passes so many options.
-    let options = unsafe { bytes_of(options, count) };
     let call = Call { nvrtc, program: program.as_ref(), options: &options, begun: now(), hook };
     let parts = parts_of(program.as_ref());
     let mut why = String::new();
@@ -245,12 +254,12 @@ unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
     }
     programs::change(handle, |program| program.state = State::Compiled);
     if !results::are_recorded() {
-        let answer = real();
+        let (answer, _kept) = kept.except(real);
         call.record_now(&Outcome::Compiled(&why), answer);
         return answer;
     }
     let (started, watching) = (SystemTime::now(), imports::begin(None));
-    let answer = real();
+    let (answer, _kept) = kept.except(real);
     let (ended, asked) = (now(), watching.end());
     let kept = match answer {
         SUCCESS => parts.and_then(|parts| keep(&call, handle, parts, asked, started)),
@@ -303,9 +312,15 @@ fn keep(
     let answer = answer_of(call.nvrtc, handle, &parts.names).ok_or("its result can't be read")?;
     // A compilation that isn't told the time is told none either.
     let before = asked.time.unwrap_or_default();
-    let mut dependencies = dependencies(asked, started, parts.folder())?;
+    let has_lines = call.options.iter().any(|option| has_lines(option));
+    let mut dependencies = dependencies(asked, started, has_lines)?;
     let key = match shadow::depends(call.nvrtc, parts, call.options, &answer, before) {
-        Depends::Nothing => keys.anywhere.unwrap_or(keys.exact),
+        Depends::Nothing(elsewhere) => {
+            if keys.anywhere.is_some() {
+                relative_to(parts.folder(), &mut dependencies, &elsewhere);
+            }
+            keys.anywhere.unwrap_or(keys.exact)
+        }
         Depends::Place => {
             dependencies.extend(place()?);
             keys.exact

@@ -15,7 +15,7 @@ use kernel_audit_rtld::{IMPORTS, OLDEST_SYMBOLS};
 use super::observed::{Entry, File, tells_time};
 use crate::kept::Digest;
 use crate::watch::process::locked::Locked;
-use crate::watch::process::system::thread_number;
+use crate::watch::process::system::{NoCancel, thread_number};
 
 /// The most arguments of such a function. Those beyond its own are in registers that it doesn't read.
 type Arguments = [usize; 4];
@@ -135,7 +135,7 @@ pub(super) type Value = Option<Digest>;
 pub(super) const PWD: &[u8] = b"PWD";
 
 /// The working directory of a shadow. It's longer than most.
-const ELSEWHERE: &CStr =
+pub(super) const ELSEWHERE: &CStr =
     c"/kernel-registry/another/working/directory/with/a/longer/path/than/most/programs/have";
 
 /// How much earlier it is for a shadow: every digit of the time differs, and so do year, month and day.
@@ -172,13 +172,14 @@ pub(super) fn variables() -> Result<Vec<(Vec<u8>, Value)>, Vec<u8>> {
     })
 }
 
-/// Returns the value of a variable for NVRTC: that of the environment, or the one that NVRTC was told before.
-pub(super) fn variable(name: &[u8]) -> Option<Value> {
+/// Returns whether NVRTC is told this value of a variable: it has been, if it has asked before, and would be now.
+pub(super) fn is_told(name: &[u8], value: Value) -> bool {
     let before = VARIABLES.with(|all| all.get(name).copied());
-    before.unwrap_or_else(|| Some(value_of(name)))
+    before.is_none_or(|before| before == Some(value)) && value_of(name) == value
 }
 
-fn value_of(name: &[u8]) -> Value {
+/// Returns the value of a variable of the environment.
+pub(super) fn value_of(name: &[u8]) -> Value {
     let value = std::env::var_os(std::ffi::OsStr::from_bytes(name));
     value.map(|value| Digest::new(value.as_bytes()))
 }
@@ -195,6 +196,7 @@ unsafe extern "C-unwind" fn hook<const INDEX: usize>(
     // SAFETY: `errno` is the thread's own.
     let (errno, error) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
     let arguments = [one, two, three, four];
+    let _kept = NoCancel::new();
     // SAFETY: the arguments and the answer are those of this function.
     if let Some(other) = unsafe { note(INDEX, const { meaning(INDEX) }, arguments, answer) } {
         answer = other;
@@ -217,6 +219,14 @@ unsafe fn note(index: usize, meaning: Meaning, arguments: Arguments, answer: usi
     };
     let own = thread_number();
     if let Some(shadow) = ASKED.with(|all| all.get(&own).and_then(|asked| asked.shadow)) {
+        let path = match meaning {
+            Meaning::Asks(at) => Some(at),
+            Meaning::Opens | Meaning::OpensStream => Some(0),
+            _ => None,
+        };
+        if let Some(path) = path.filter(|at| arguments[*at] != 0).map(text) {
+            ASKED.with(|all| all.get_mut(&own)?.paths.insert(path.to_vec(), Entry::Missing));
+        }
         // SAFETY: as the caller promises.
         return unsafe { answer_to_shadow(meaning, shadow, arguments, answer) };
     }

@@ -36,6 +36,12 @@ pub(super) struct Keys {
     pub(super) anywhere: Option<Digest>,
 }
 
+/// Returns whether an option may ask for line numbers, alone or among others. The machine code then has the times of headers.
+pub(super) fn has_lines(option: &[u8]) -> bool {
+    let words: [&[u8]; 4] = [b"-G", b"device-debug", b"lineinfo", b"line-info"];
+    words.into_iter().any(|word| memmem::find(option, word).is_some())
+}
+
 impl Keys {
     /// Returns the keys, the better one first.
     pub(super) fn all(&self) -> impl Iterator<Item = Digest> + use<> {
@@ -90,10 +96,10 @@ impl Parts {
     }
 }
 
-/// Returns whether a text has a part of a name such as `__FILE__`, `__builtin_FILE` or `source_location`. It may compare the
+/// Returns whether a text has a part of a name such as `__FILE__`, `__builtin_FILE` or `source_location`, or pastes names. It may compare the
 /// length of the file's name with a number, which no second compilation tells.
 fn names_its_file(text: &[u8]) -> bool {
-    ["FILE", "source_location"].iter().any(|word| memmem::find(text, word.as_bytes()).is_some())
+    ["FILE", "source_location", "##"].iter().any(|word| memmem::find(text, word.as_bytes()).is_some())
 }
 
 /// Describes how the thread computes, because NVRTC computes constants with its numbers. The program's language doesn't
@@ -107,15 +113,19 @@ unsafe extern "C" {
     safe fn fegetround() -> c_int;
 }
 
-/// Returns the bits of the processor that say what becomes of tiny numbers.
+/// Returns the bits of the processor that say how vector and x87 instructions round, and what becomes of tiny numbers.
 fn control() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        const TINY: u32 = 1 << 15 | 1 << 6;
-        let mut control = 0_u32;
-        // SAFETY: the instruction stores four bytes.
-        unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut control, options(nostack)) };
-        u64::from(control & TINY)
+        const VECTORS: u32 = 1 << 15 | 3 << 13 | 1 << 6;
+        const X87: u16 = 0xf00;
+        let (mut vectors, mut x87) = (0_u32, 0_u16);
+        // SAFETY: the instructions store four and two bytes.
+        unsafe {
+            std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut vectors, options(nostack));
+            std::arch::asm!("fnstcw [{}]", in(reg) &raw mut x87, options(nostack));
+        }
+        u64::from(vectors & VECTORS) << 16 | u64::from(x87 & X87)
     }
     #[cfg(target_arch = "aarch64")]
     {

@@ -179,8 +179,10 @@ fn open_builtins(name: &str) -> Result<Option<String>, String> {
 /// Describes the functions by which NVRTC computes constants. The C library chooses variants of them for the processor, and
 /// these don't round alike.
 fn mathematics() -> Result<String, String> {
-    const FUNCTIONS: [&CStr; 12] = [
-        c"sin", c"cos", c"tan", c"asin", c"atan", c"atan2", c"exp", c"exp2", c"log", c"log2", c"pow", c"fma",
+    const FUNCTIONS: [&CStr; 26] = [
+        c"sin", c"cos", c"tan", c"asin", c"acos", c"atan", c"atan2", c"sinh", c"cosh", c"tanh", c"exp",
+        c"exp2", c"expf", c"log", c"log2", c"log2f", c"log10", c"log1p", c"logb", c"pow", c"fmod", c"sqrt",
+        c"floor", c"ceil", c"erf", c"strtod",
     ];
     let mut text = String::new();
     for name in FUNCTIONS {

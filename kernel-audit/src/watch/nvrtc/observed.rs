@@ -1,6 +1,6 @@
 //! What was at the paths that NVRTC asked for, and whether it's still there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -132,17 +132,32 @@ impl Entry {
     }
 }
 
-/// Returns what a compilation depends on that began at this time and has just ended, for a program whose name has this
-/// folder. Or why that isn't known.
+/// Returns what a compilation depends on that began at this time and has just ended. Or why that isn't known. `has_lines`
+/// tells whether it was asked for line numbers.
 pub(super) fn dependencies(
     asked: Asked,
     begun: SystemTime,
-    folder: &[u8],
+    has_lines: bool,
 ) -> Result<Vec<Dependency>, String> {
     if let Some(why) = asked.why_not {
         return Err(why);
     }
     let mut all = Vec::with_capacity(asked.paths.len());
+    let opened = asked.paths.values().filter_map(|entry| match entry {
+        Entry::Opened(_, digest) => Some(*digest),
+        _ => None,
+    });
+    let opened: Vec<_> = opened.collect();
+    let files: Vec<_> = asked.paths.values().filter_map(Entry::file).map(|file| file.file).collect();
+    // `#pragma once` asks whether two paths are one file, which may change without their contents.
+    let differ = opened.iter().collect::<BTreeSet<_>>().len() == opened.len()
+        && files.iter().collect::<BTreeSet<_>>().len() == files.len();
+    if !differ {
+        return Err("two of its headers are the same".to_owned());
+    }
+    if has_lines && !opened.is_empty() {
+        return Err("its line numbers have the times of its headers".to_owned());
+    }
     for (path, entry) in asked.paths {
         let (there, is_old) = (Entry::at(as_path(&path)), |file: File| file.is_older_than(begun));
         let is_as_it_was = match entry.file() {
@@ -153,12 +168,7 @@ pub(super) fn dependencies(
             let path = as_path(&path).display();
             return Err(format!("`{path}` changes while NVRTC compiles"));
         }
-        let inside = path.strip_prefix(folder).filter(|_| !folder.is_empty());
-        let inside =
-            inside.and_then(|rest| if rest.is_empty() { Some(rest) } else { rest.strip_prefix(b"/") });
-        let inside = inside.map(<[u8]>::to_vec);
-        let in_folder = inside.is_some();
-        all.push(Dependency::Path { path: inside.unwrap_or(path), in_folder, was: entry.was() });
+        all.push(Dependency::Path { path, in_folder: false, was: entry.was() });
     }
     let variables = imports::variables()
         .map_err(|name| format!("the variable `{}` changes", String::from_utf8_lossy(&name)))?;
@@ -166,10 +176,29 @@ pub(super) fn dependencies(
     Ok(all)
 }
 
+/// Makes the paths in the folder of a program's name relative to it. A path that a compilation asked for whose program was in
+/// another folder stays what it is, too.
+pub(super) fn relative_to(folder: &[u8], all: &mut Vec<Dependency>, elsewhere: &HashSet<Vec<u8>>) {
+    let mut absolute = Vec::new();
+    for dependency in all.iter_mut() {
+        let Dependency::Path { path, in_folder, .. } = &dependency else { continue };
+        let rest =
+            path.strip_prefix(folder).filter(|rest| !in_folder && (rest.is_empty() || rest[0] == b'/'));
+        let Some(rest) = rest.map(|rest| rest.strip_prefix(b"/").unwrap_or(rest).to_vec()) else { continue };
+        if elsewhere.contains(path) {
+            absolute.push(dependency.clone());
+        }
+        if let Dependency::Path { path, in_folder, .. } = dependency {
+            (*path, *in_folder) = (rest, true);
+        }
+    }
+    all.extend(absolute);
+}
+
 /// Returns what tells the place of a process: its working directory, and the variable for it.
 pub(super) fn place() -> Result<[Dependency; 2], String> {
     let directory = directory().map_err(|error| format!("the working directory isn't known: {error}"))?;
-    let value = imports::variable(imports::PWD).ok_or("`PWD` changes")?;
+    let value = imports::value_of(imports::PWD);
     Ok([Dependency::Directory(directory), Dependency::Variable { name: imports::PWD.to_vec(), value }])
 }
 
@@ -191,9 +220,9 @@ pub(super) fn check(dependencies: &[Dependency], folder: &[u8]) -> Result<(), St
             };
             if is_same { Ok(()) } else { Err(format!("`{}` is another one", path.display())) }
         }
-        Dependency::Variable { name, value } => match imports::variable(name) {
-            Some(its) if its == *value => Ok(()),
-            _ => Err(format!("the variable `{}` has another value", String::from_utf8_lossy(name))),
+        Dependency::Variable { name, value } => match imports::is_told(name, *value) {
+            true => Ok(()),
+            false => Err(format!("the variable `{}` has another value", String::from_utf8_lossy(name))),
         },
         Dependency::Directory(digest) => match directory() {
             Ok(its) if its == *digest => Ok(()),
@@ -211,7 +240,10 @@ fn digest_of(path: &Path, file: File) -> io::Result<Digest> {
         return Ok(digest);
     }
     let digest = Digest::new(&read_at_beginning(&open_plain(path)?.0)?);
-    DIGESTS.lock().insert(path.to_owned(), (file, digest));
+    // A younger file may change without changing its times.
+    if file.is_older_than(SystemTime::now()) {
+        DIGESTS.lock().insert(path.to_owned(), (file, digest));
+    }
     Ok(digest)
 }
 

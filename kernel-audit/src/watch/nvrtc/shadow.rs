@@ -5,18 +5,20 @@
 //!
 //! Only a recorded run does this.
 
+use std::collections::HashSet;
 use std::ffi::{CString, c_int};
 use std::ptr;
 
 use super::functions::{Answer, answer_of};
-use super::imports::{self, Shadow};
+use super::imports::{self, Asked, Shadow};
 use super::key::{Parts, Source};
 use super::library::{ADD_NAME, AddName, COMPILE, CREATE, Compile, Create, DESTROY, Destroy, Nvrtc};
 use super::programs::Handle;
 
 /// What a result depends on, besides what NVRTC was asked to compile.
 pub(super) enum Depends {
-    Nothing,
+    /// Nothing else. The paths are those that a program in another folder asks for.
+    Nothing(HashSet<Vec<u8>>),
     /// The working directory, and the folder of the program's name.
     Place,
     /// The time, the process, or chance.
@@ -39,21 +41,21 @@ pub(super) fn depends(
     answer: &Answer,
     before: i64,
 ) -> Depends {
-    let is_same = |is_elsewhere| {
-        let shadow = Shadow { before, is_elsewhere };
-        compile(nvrtc, parts, options, shadow).is_some_and(|other| other == *answer)
+    let same = |is_elsewhere| {
+        let (other, asked) = compile(nvrtc, parts, options, Shadow { before, is_elsewhere })?;
+        (other == *answer).then(|| asked.paths.into_keys().collect::<HashSet<_>>())
     };
-    if is_same(true) {
-        Depends::Nothing
-    } else if is_same(false) {
-        Depends::Place
-    } else {
-        Depends::Time
+    // NVRTC 13.5 makes its paths absolute by the working directory.
+    let is_here = |path: &Vec<u8>| path.starts_with(imports::ELSEWHERE.to_bytes());
+    match same(true) {
+        Some(paths) if !paths.iter().any(is_here) => Depends::Nothing(paths),
+        _ if same(false).is_some() => Depends::Place,
+        _ => Depends::Time,
     }
 }
 
-/// Compiles a program once more. Returns its result.
-fn compile(nvrtc: &Nvrtc, parts: &Parts, options: &[&[u8]], shadow: Shadow) -> Option<Answer> {
+/// Compiles a program once more. Returns its result, and what it asked for.
+fn compile(nvrtc: &Nvrtc, parts: &Parts, options: &[&[u8]], shadow: Shadow) -> Option<(Answer, Asked)> {
     let Source { text, name, headers } = &*parts.source;
     let name = name.as_deref().map(|name| match parts.folder() {
         folder if !folder.is_empty() && shadow.is_elsewhere => [ELSEWHERE, &name[folder.len()..]].concat(),
@@ -84,8 +86,8 @@ fn compile(nvrtc: &Nvrtc, parts: &Parts, options: &[&[u8]], shadow: Shadow) -> O
         }
         let watching = imports::begin(Some(shadow));
         let code = compile(program.1, options.len() as c_int, options.as_ptr());
-        drop(watching);
-        if code == 0 { answer_of(nvrtc, program.1, &parts.names) } else { None }
+        let asked = watching.end();
+        (code == 0).then(|| Some((answer_of(nvrtc, program.1, &parts.names)?, asked))).flatten()
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
 use crate::watch::process::fork;
+use crate::watch::process::system::NoCancel;
 
 /// A value with a lock. The value is created when it is first needed, and again in a forked child: another thread of
 /// the parent may have locked the value in the middle of a change. So the child neither uses nor frees the parent's
@@ -27,6 +28,7 @@ impl<T: Default + 'static> Locked<T> {
 
     /// Passes the value to `act`. A forked child has its parent's value, whole: no fork divides `act`.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
+        let _kept = NoCancel::new();
         fork::undivided(|| act(&mut self.lock_inherited()))
     }
 

@@ -8,6 +8,37 @@ use std::mem::MaybeUninit;
 use std::os::fd::FromRawFd;
 use std::time::Duration;
 
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Keeps a thread from being cancelled until this is dropped. The program's function may not be one that a pending cancellation
+/// ends, and a Rust function that can't unwind would abort.
+pub(crate) struct NoCancel(c_int);
+
+impl NoCancel {
+    pub(crate) fn new() -> Self {
+        const DISABLE: c_int = 1;
+        let mut before = 0;
+        // SAFETY: the call stores a number.
+        unsafe { pthread_setcancelstate(DISABLE, &mut before) };
+        NoCancel(before)
+    }
+
+    /// Calls `act`, in which the thread can be cancelled if it could be before.
+    pub(crate) fn except<T>(self, act: impl FnOnce() -> T) -> (T, Self) {
+        drop(self);
+        (act(), NoCancel::new())
+    }
+}
+
+impl Drop for NoCancel {
+    fn drop(&mut self) {
+        // SAFETY: the state is the one that the thread had.
+        unsafe { pthread_setcancelstate(self.0, &mut 0) };
+    }
+}
+
 /// Returns the number of this thread. May be called in the handler of a signal.
 pub(crate) fn thread_number() -> u32 {
     // SAFETY: the call returns a number.
