@@ -45,8 +45,11 @@ pub(super) fn depends(
         let (other, asked) = compile(nvrtc, parts, options, Shadow { before, is_elsewhere })?;
         (other == *answer).then(|| asked.paths.into_keys().collect::<HashSet<_>>())
     };
-    // NVRTC 13.5 makes its paths absolute by the working directory.
-    let is_here = |path: &Vec<u8>| path.starts_with(imports::ELSEWHERE.to_bytes());
+    // NVRTC 13.5 makes its paths absolute by the working directory. Each NVRTC asks for the directory itself.
+    let is_here = |path: &Vec<u8>| {
+        let inside = path.strip_prefix(imports::ELSEWHERE.to_bytes());
+        inside.is_some_and(|rest| !matches!(rest, [] | [b'/']))
+    };
     match same(true) {
         Some(paths) if !paths.iter().any(is_here) => Depends::Nothing(paths),
         _ if same(false).is_some() => Depends::Place,
