@@ -3,7 +3,9 @@
 //! A program that was given a kept result has no result in NVRTC itself. It gets its first compilation after all as soon as
 //! it's used for anything but reading results.
 
+use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 use std::slice;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use super::library::{
     self, ADD_NAME, AddName, COMPILE, CREATE, CREATE_EX, Compile, Create, CreateEx, DESTROY, Data, Destroy,
     LOWERED, Lowered, Nvrtc, PARTS, RESULTS, SET_CALLBACK, SetCallback, Size, Texts,
 };
-use super::observed::{dependencies, place, relative_to};
+use super::observed::{Moved, dependencies, place, relative_to};
 use super::programs::{self, Given, Handle, Program, State};
 use super::record::{Call, Outcome};
 use super::results;
@@ -315,10 +317,17 @@ fn keep(
     let has_lines = call.options.iter().any(|option| has_lines(option));
     let mut dependencies = dependencies(asked, started, has_lines)?;
     let key = match shadow::depends(call.nvrtc, parts, call.options, &answer, before) {
-        Depends::Nothing(elsewhere) => {
+        Depends::Nothing(asked) => {
+            let directory = env::current_dir().map_err(|error| error.to_string())?;
+            // NVRTC 13.5 makes its paths absolute by the working directory.
+            let directory = directory.as_os_str().as_bytes();
+            let directory = directory.strip_suffix(b"/").unwrap_or(directory);
+            let mut moved =
+                vec![Moved { from: directory, to: imports::ELSEWHERE.to_bytes(), is_of_name: false }];
             if keys.anywhere.is_some() {
-                relative_to(parts.folder(), &mut dependencies, &elsewhere);
+                moved.push(Moved { from: parts.folder(), to: shadow::ELSEWHERE, is_of_name: true });
             }
+            dependencies = relative_to(&moved, dependencies, &asked);
             keys.anywhere.unwrap_or(keys.exact)
         }
         Depends::Place => {

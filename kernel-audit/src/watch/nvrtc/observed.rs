@@ -176,23 +176,42 @@ pub(super) fn dependencies(
     Ok(all)
 }
 
-/// Makes the paths in the folder of a program's name relative to it. A path that a compilation asked for whose program was in
-/// another folder stays what it is, too.
-pub(super) fn relative_to(folder: &[u8], all: &mut Vec<Dependency>, elsewhere: &HashSet<Vec<u8>>) {
-    let mut absolute = Vec::new();
-    for dependency in all.iter_mut() {
-        let Dependency::Path { path, in_folder, .. } = &dependency else { continue };
-        let rest =
-            path.strip_prefix(folder).filter(|rest| !in_folder && (rest.is_empty() || rest[0] == b'/'));
-        let Some(rest) = rest.map(|rest| rest.strip_prefix(b"/").unwrap_or(rest).to_vec()) else { continue };
-        if elsewhere.contains(path) {
-            absolute.push(dependency.clone());
+/// A folder from which NVRTC made paths, and the folder that it had instead in a shadow compilation.
+pub(super) struct Moved<'a> {
+    pub(super) from: &'a [u8],
+    pub(super) to: &'a [u8],
+    /// Whether it's the folder of the program's name, and not the working directory.
+    pub(super) is_of_name: bool,
+}
+
+/// Makes paths relative to the folders from which NVRTC made them: those for which a shadow compilation asked in the other
+/// folder. A path for which the shadow asked, too, stays what it is as well: NVRTC had it from an option.
+pub(super) fn relative_to(
+    folders: &[Moved<'_>],
+    dependencies: Vec<Dependency>,
+    asked: &HashSet<Vec<u8>>,
+) -> Vec<Dependency> {
+    let mut all = Vec::with_capacity(dependencies.len());
+    for dependency in dependencies {
+        let Dependency::Path { path, was, .. } = &dependency else {
+            all.push(dependency);
+            continue;
+        };
+        let before = all.len();
+        for Moved { from, to, is_of_name } in folders {
+            let Some(rest) = path.strip_prefix(*from).filter(|rest| matches!(rest, [] | [b'/', ..])) else {
+                continue;
+            };
+            if asked.contains(&[*to, rest].concat()) && (*is_of_name || rest.len() > 1) {
+                let rest = rest.strip_prefix(b"/").unwrap_or(rest).to_vec();
+                all.push(Dependency::Path { path: rest, in_folder: *is_of_name, was: *was });
+            }
         }
-        if let Dependency::Path { path, in_folder, .. } = dependency {
-            (*path, *in_folder) = (rest, true);
+        if all.len() == before || asked.contains(path) {
+            all.push(dependency);
         }
     }
-    all.extend(absolute);
+    all
 }
 
 /// Returns what tells the place of a process: its working directory, and the variable for it.
@@ -257,4 +276,44 @@ pub(super) fn tells_time(text: &[u8]) -> Option<String> {
     const CLOCKS: [&str; 3] = ["__DATE__", "__TIME__", "__TIMESTAMP__"];
     let word = CLOCKS.into_iter().find(|word| memmem::find(text, word.as_bytes()).is_some())?;
     Some(format!("its text has `{word}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_relative_to_the_folders_from_which_they_were_made() {
+        let path = |path: &str, in_folder| Dependency::Path {
+            path: path.as_bytes().to_vec(),
+            in_folder,
+            was: Was::Missing,
+        };
+        let relative = |from: &'static str, paths: &[&str], asked: &[&str]| {
+            let moved = [
+                Moved { from: b"/work/f", to: b"/other/folder", is_of_name: true },
+                Moved { from: from.as_bytes(), to: b"/other/directory", is_of_name: false },
+            ];
+            let asked = asked.iter().map(|path| path.as_bytes().to_vec()).collect();
+            relative_to(&moved, paths.iter().map(|its| path(its, false)).collect(), &asked)
+        };
+        assert_eq!(relative("/work", &["/work/f/h.h"], &["/other/folder/h.h"]), [path("h.h", true)]);
+        // An option names the folder, too.
+        assert_eq!(
+            relative("/work", &["/work/f/h.h"], &["/other/folder/h.h", "/work/f/h.h"]),
+            [path("h.h", true), path("/work/f/h.h", false)]
+        );
+        assert_eq!(relative("/work", &["/work/f/h.h"], &["/work/f/h.h"]), [path("/work/f/h.h", false)]);
+        // The program's folder is the working directory.
+        assert_eq!(
+            relative("/work/f", &["/work/f/h.h"], &["/other/folder/h.h", "/other/directory/h.h"]),
+            [path("h.h", true), path("h.h", false)]
+        );
+        // The working directory is the root.
+        assert_eq!(relative("", &["/h.h"], &["/other/directory/h.h"]), [path("h.h", false)]);
+        // NVRTC asks for the directories themselves.
+        assert_eq!(relative("/work", &["/work/f"], &["/other/folder"]), [path("", true)]);
+        assert_eq!(relative("/work", &["/work"], &["/other/directory"]), [path("/work", false)]);
+        assert_eq!(relative("/work", &["/work/fine"], &[]), [path("/work/fine", false)]);
+    }
 }

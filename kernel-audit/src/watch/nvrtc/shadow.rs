@@ -17,7 +17,7 @@ use super::programs::Handle;
 
 /// What a result depends on, besides what NVRTC was asked to compile.
 pub(super) enum Depends {
-    /// Nothing else. The paths are those that a program in another folder asks for.
+    /// Nothing else. The paths are those for which NVRTC asked in the other place.
     Nothing(HashSet<Vec<u8>>),
     /// The working directory, and the folder of the program's name.
     Place,
@@ -26,7 +26,8 @@ pub(super) enum Depends {
 }
 
 /// The folder of a shadow's name. It's longer than most.
-const ELSEWHERE: &[u8] = b"/kernel-registry/another/folder/with/a/longer/path/than/most/programs/have";
+pub(super) const ELSEWHERE: &[u8] =
+    b"/kernel-registry/another/folder/with/a/longer/path/than/most/programs/have";
 
 /// The first version of NVRTC that has a cache of its own, which may answer without compiling, and the option that it has for
 /// that.
@@ -45,15 +46,10 @@ pub(super) fn depends(
         let (other, asked) = compile(nvrtc, parts, options, Shadow { before, is_elsewhere })?;
         (other == *answer).then(|| asked.paths.into_keys().collect::<HashSet<_>>())
     };
-    // NVRTC 13.5 makes its paths absolute by the working directory. Each NVRTC asks for the directory itself.
-    let is_here = |path: &Vec<u8>| {
-        let inside = path.strip_prefix(imports::ELSEWHERE.to_bytes());
-        inside.is_some_and(|rest| !matches!(rest, [] | [b'/']))
-    };
     match same(true) {
-        Some(paths) if !paths.iter().any(is_here) => Depends::Nothing(paths),
-        _ if same(false).is_some() => Depends::Place,
-        _ => Depends::Time,
+        Some(paths) => Depends::Nothing(paths),
+        None if same(false).is_some() => Depends::Place,
+        None => Depends::Time,
     }
 }
 
