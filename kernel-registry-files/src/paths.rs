@@ -40,7 +40,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     folder.write(&name, bytes)
 }
 
-/// Writes a file as [`write`] does, to a place where it can be trusted later.
+/// Writes a file as [`write()`] does, to a place where it can be trusted later.
 ///
 /// # Errors
 ///
