@@ -13,8 +13,8 @@ use processor_time::fastest;
 kernel_registry::link_kernels!(kernels);
 
 const N: usize = 1 << 20;
-/// The longest time allowed. Builds for tests check arithmetic and bounds, and were measured at 75 ms.
-const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 100 });
+/// The longest time allowed. Builds for tests check arithmetic and bounds, and took 75 ms on one machine, 230 ms on another.
+const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 600 } else { 300 });
 
 #[test]
 fn saxpy_over_a_million_elements() -> Result<(), Box<dyn Error>> {
