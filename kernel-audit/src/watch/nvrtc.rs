@@ -6,6 +6,8 @@
 //! to see whether the result depends on these. A preloaded run gets the result back if all answers are still the same
 //! (`observed`).
 
+mod answer;
+mod entry;
 mod functions;
 mod imports;
 mod key;
@@ -34,5 +36,7 @@ pub unsafe extern "C" fn kernel_registry_nvrtc_bind(
 ) -> bool {
     // SAFETY: as the caller promises; both are in the auditor, which is never unloaded.
     let (library, targets) = unsafe { (&*library, &*targets) };
-    !fork::is_divided() && library::bind(number, library, targets).is_some()
+    let Some(exports) = functions::HOOKS.get(number).filter(|_| !fork::is_divided()) else { return false };
+    let hooks = exports.0.iter().chain(imports::resolve());
+    library::bind(number, library, targets, hooks).is_some()
 }

@@ -13,11 +13,12 @@ use std::time::SystemTime;
 
 use kernel_audit_rtld::{EXPORTS, LIBRARIES};
 
+use super::answer::{MISSING, answer_of};
 use super::imports::{self, Asked};
 use super::key::{Parts, Source, has_lines};
 use super::library::{
     self, ADD_NAME, AddName, COMPILE, CREATE, CREATE_EX, Compile, Create, CreateEx, DESTROY, Data, Destroy,
-    LOWERED, Lowered, Nvrtc, PARTS, RESULTS, SET_CALLBACK, SetCallback, Size, Texts,
+    LOWERED, Lowered, Nvrtc, RESULTS, SET_CALLBACK, SetCallback, Size, Texts,
 };
 use super::observed::{Moved, dependencies, place, relative_to};
 use super::programs::{self, Given, Handle, Program, State};
@@ -32,9 +33,6 @@ use crate::watch::record::recording::now;
 /// Answers of NVRTC.
 const SUCCESS: c_int = 0;
 const INTERNAL_ERROR: c_int = 11;
-
-/// Marks a function that this NVRTC doesn't export.
-const MISSING: u32 = u32::MAX;
 
 /// The hooks of each NVRTC in the process.
 pub(super) static HOOKS: [HooksOfLibrary; LIBRARIES] = [
@@ -339,52 +337,6 @@ fn keep(
     let kept = Kept { key, name: call.name(), parts: answer.parts, names: answer.names, dependencies };
     results::keep(&kept);
     Ok(kept)
-}
-
-/// What NVRTC has made of a program: its results, and how it has lowered the names.
-#[derive(PartialEq)]
-pub(super) struct Answer {
-    parts: Vec<Part>,
-    names: Vec<(Vec<u8>, Vec<u8>)>,
-}
-
-/// Reads the results of a program.
-pub(super) fn answer_of(nvrtc: &Nvrtc, program: Handle, names: &[Vec<u8>]) -> Option<Answer> {
-    let mut parts = Vec::with_capacity(PARTS);
-    for index in 0..PARTS {
-        // SAFETY: these are their types.
-        let functions = unsafe {
-            nvrtc.function::<Size>(RESULTS + 2 * index).zip(nvrtc.function::<Data>(RESULTS + 2 * index + 1))
-        };
-        let Some((get_size, get)) = functions else {
-            parts.push(Part { answer: MISSING, bytes: Vec::new() });
-            continue;
-        };
-        let mut size = 0;
-        // SAFETY: it stores a number.
-        let mut answer = unsafe { get_size(program, &mut size) };
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(size).ok()?;
-        bytes.resize(size, 0);
-        if answer == SUCCESS && size > 0 {
-            // SAFETY: there is room for so many bytes.
-            answer = unsafe { get(program, bytes.as_mut_ptr().cast()) };
-        }
-        parts.push(Part { answer: answer as u32, bytes });
-    }
-    // SAFETY: this is its type.
-    let lowered = unsafe { nvrtc.function::<Lowered>(LOWERED) }?;
-    let mut pairs = Vec::with_capacity(names.len());
-    for name in names {
-        let (text, mut found) = (CString::new(name.clone()).ok()?, ptr::null());
-        // SAFETY: the name ends with a zero, as the text does that is stored, which is valid until the program is destroyed.
-        let found = unsafe {
-            let answer = lowered(program, text.as_ptr(), &mut found);
-            (answer == SUCCESS && !found.is_null()).then(|| CStr::from_ptr(found).to_bytes().to_vec())
-        };
-        pairs.push((name.clone(), found?));
-    }
-    Some(Answer { parts, names: pairs })
 }
 
 /// `nvrtcGetLoweredName`

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use kernel_audit_rtld::{IMPORTS, OLDEST_SYMBOLS};
 
-use super::observed::{Entry, File, tells_time};
+use super::entry::{Entry, File, tells_time};
 use crate::kept::Digest;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::system::{NoCancel, thread_number};

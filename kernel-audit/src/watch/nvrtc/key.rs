@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
-use super::observed::tells_time;
+use super::entry::tells_time;
 use crate::kept::{Digest, Hasher};
 
 /// What a program is made of, before it's compiled.

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use kernel_audit_rtld::{EXPORTS, LIBRARIES, Library, Targets};
 
 use super::programs::Handle;
-use super::{functions, imports};
 use crate::kept::{Digest, Hasher};
 use crate::watch::loader::build_id;
 use crate::watch::loader::library::Library as Opened;
@@ -68,9 +67,13 @@ pub(super) fn at(number: usize) -> Option<&'static Nvrtc> {
 }
 
 /// Makes the stubs of a library jump to the hooks.
-pub(super) fn bind(number: usize, library: &Library, targets: &Targets) -> Option<()> {
+pub(super) fn bind<'a>(
+    number: usize,
+    library: &Library,
+    targets: &Targets,
+    hooks: impl Iterator<Item = &'a *const c_void>,
+) -> Option<()> {
     let generation = library.generation.load(Ordering::Acquire);
-    let imports = imports::resolve();
     if at(number).is_none_or(|its| its.generation != generation) {
         let base = library.base.load(Ordering::Relaxed) as u64;
         let functions = library.real.each_ref().map(|real| real.load(Ordering::Relaxed));
@@ -78,7 +81,6 @@ pub(super) fn bind(number: usize, library: &Library, targets: &Targets) -> Optio
         let new = Nvrtc { base, generation, functions, identity: OnceLock::new() };
         ALL.get(number)?.store(Box::into_raw(Box::new(new)), Ordering::Release);
     }
-    let hooks = functions::HOOKS.get(number)?.0.iter().chain(imports);
     let set = |(target, hook): (&AtomicUsize, &*const c_void)| {
         target.store(hook.expose_provenance(), Ordering::Release)
     };

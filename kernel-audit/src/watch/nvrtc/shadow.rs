@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::ffi::{CString, c_int};
 use std::ptr;
 
-use super::functions::{Answer, answer_of};
+use super::answer::{Answer, answer_of};
 use super::imports::{self, Asked, Shadow};
 use super::key::{Parts, Source};
 use super::library::{ADD_NAME, AddName, COMPILE, CREATE, Compile, Create, DESTROY, Destroy, Nvrtc};
