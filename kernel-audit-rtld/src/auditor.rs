@@ -3,7 +3,6 @@
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use core::mem;
-use core::panic::PanicInfo;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -233,30 +232,5 @@ impl Loader {
             // New programs get no `__xstat`: they'd find it by its version only.
             (self.version)(program, name.as_ptr(), OLDEST_SYMBOLS.as_ptr()).addr()
         }
-    }
-}
-
-/// The C library's function, for comparisons of slices.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, count: usize) -> c_int {
-    for index in 0..count {
-        // SAFETY: the compiler passes the addresses of so many bytes.
-        let (one, other) = unsafe { (one.add(index).read(), other.add(index).read()) };
-        if one != other {
-            return c_int::from(one) - c_int::from(other);
-        }
-    }
-    0
-}
-
-/// Core's tables for unwinding name this function. Nothing here unwinds.
-#[unsafe(no_mangle)]
-extern "C" fn rust_eh_personality() {}
-
-/// Called if the loader's tables are wrong.
-#[panic_handler]
-fn panic(_: &PanicInfo<'_>) -> ! {
-    loop {
-        core::hint::spin_loop();
     }
 }

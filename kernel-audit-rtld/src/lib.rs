@@ -27,8 +27,8 @@ mod stubs;
 use core::ffi::CStr;
 use core::sync::atomic::AtomicUsize;
 
-/// The functions of NVRTC that lead to the hooks. Those that return a result are the last, in pairs: the first of a pair
-/// returns the size.
+/// The functions of NVRTC that are bound to the hooks. The getters of results come last, in pairs: one returns a result's
+/// size, the next its bytes.
 pub const EXPORTS: [&CStr; 21] = [
     c"nvrtcCreateProgram",
     c"__nvrtcCPEx",

@@ -29,8 +29,6 @@ pub struct Shared {
     /// Crates whose speed matters, each with its `opt-level`. Other crates are not optimized, which halves the build
     /// time.
     fast: &'static [(&'static str, u8)],
-    /// Whether the library needs no other, not even the C library.
-    is_freestanding: bool,
 }
 
 /// The simulated driver. This library has the real driver's soname. Its functions bind to each other, and not to
@@ -42,7 +40,6 @@ pub const SIM: Shared = Shared {
     library: "cuda",
     linking: &["-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", "-Wl,-z,nodelete"],
     fast: &[("kernel-registry-cuda", 3), ("kernel-registry-image", 1), ("kernel-registry-ptx", 3)],
-    is_freestanding: false,
 };
 
 /// The hooks of the audit. They are never unloaded either, because they have a thread.
@@ -53,7 +50,6 @@ pub const AUDIT: Shared = Shared {
     library: "kernel_registry_hooks",
     linking: &["-Wl,-Bsymbolic", "-Wl,-z,nodelete"],
     fast: &[("kernel-registry-cuda", 3), ("kernel-audit", 3), ("memchr", 3), ("sha2", 3)],
-    is_freestanding: false,
 };
 
 /// The audit's part in the loader. Undefined symbols are an error of the linker.
@@ -64,13 +60,22 @@ pub const AUDITOR: Shared = Shared {
     library: "kernel_registry_auditor",
     linking: &["-nostdlib", "-nostartfiles", "-Wl,-z,defs"],
     fast: &[("kernel-audit-rtld", 2)],
-    is_freestanding: true,
 };
+
+impl Shared {
+    /// Returns whether the library needs no other, not even the C library.
+    fn is_freestanding(&self) -> bool {
+        self.linking.contains(&"-nostdlib")
+    }
+}
 
 /// The compilation target of this process, because this process opens the library. The user's packages may have another
 /// target.
 const TARGET: &str =
     if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
+
+/// The beginning of the root module of a freestanding library.
+const FREESTANDING: &str = include_str!("libraries/freestanding.rs");
 
 /// The sources of the crates that both libraries need, by their paths in the checkout. There are none if this crate was
 /// built from a package of a registry.
@@ -120,10 +125,10 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
         SOURCES.iter().try_for_each(|(name, bytes)| crate::write(&unpacked.join(name), bytes))?;
     }
     crate::write(&folder.join("Cargo.toml"), manifest.as_bytes())?;
-    let no_std = if shared.is_freestanding { "#![no_std]\n" } else { "" };
+    let root = if shared.is_freestanding() { FREESTANDING } else { "" };
     crate::write(
         &folder.join("src/lib.rs"),
-        format!("{no_std}extern crate {} as _;\n", crate_name.replace('-', "_")).as_bytes(),
+        format!("{root}extern crate {} as _;\n", crate_name.replace('-', "_")).as_bytes(),
     )?;
     let lock = sources.map(|sources| sources.with_file_name("Cargo.lock")).filter(|lock| lock.is_file());
     if let (Some(lock), false) = (lock, folder.join("Cargo.lock").exists()) {
@@ -183,8 +188,8 @@ fn has_files(folder: &Path, files: &[(&str, &[u8])]) -> bool {
 }
 
 fn manifest(shared: &Shared, sources: Option<&Path>) -> String {
-    let Shared { crate_name, version, library, fast, is_freestanding, .. } = shared;
-    let abort = if *is_freestanding { "\n[profile.release]\npanic = \"abort\"\n" } else { "" };
+    let Shared { crate_name, version, library, fast, .. } = shared;
+    let abort = if shared.is_freestanding() { "\n[profile.release]\npanic = \"abort\"\n" } else { "" };
     let path = sources.map(|path| format!("path = {:?}\n", path.display().to_string())).unwrap_or_default();
     let fast = { fast.iter() }
         .map(|(name, level)| format!("\n[profile.release.package.{name}]\nopt-level = {level}\n"));
