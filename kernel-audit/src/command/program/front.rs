@@ -42,28 +42,17 @@ pub(crate) struct Front {
 impl Front {
     /// Creates the folder in the first parent folder that can be used.
     pub(crate) fn new() -> Result<Self, Failure> {
-        let mut refused = Vec::new();
-        for parent in parents() {
-            match Front::inside(&parent) {
-                Ok(front) => return Ok(front),
-                Err(why) => refused.push(format!("`{}`: {why}", parent.display())),
-            }
-        }
-        Err(Failure::NoFront { refused: refused.join("; ") })
+        in_first_parent("the name of a folder in `LD_LIBRARY_PATH`", Front::inside)
     }
 
     fn inside(parent: &Path) -> Result<Self, String> {
         let in_words = |error: io::Error| error.to_string();
-        let parent = own_folder(parent)?;
-        if let Some(separator) = libraries::separator(&parent) {
-            return Err(format!("`{separator}` ends the name of a folder in `LD_LIBRARY_PATH`"));
-        }
         // Several machines can share a network folder without knowing each other's locks, so each folder's name begins
         // with its machine's.
         let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let prefix = machine.replace(|c: char| !c.is_ascii_alphanumeric(), "") + "-";
-        remove_left(&parent, &prefix);
-        let folder = Builder::new().prefix(&prefix).rand_bytes(12).tempdir_in(&parent).map_err(in_words)?;
+        remove_left(parent, &prefix);
+        let folder = Builder::new().prefix(&prefix).rand_bytes(12).tempdir_in(parent).map_err(in_words)?;
         let lock = File::open(&folder).map_err(in_words)?;
         // An error does not matter: where nothing can be locked, nothing is removed either.
         let _ = lock.try_lock();
@@ -96,21 +85,15 @@ impl Front {
         kernel_audit_rtld::set_hooks(&mut bytes, hooks.as_os_str().as_bytes())
             .ok_or_else(|| Failure::of_io(auditor)(ErrorKind::InvalidData.into()))?;
         let name = format!("{REMAINS}{}", Digest::new(&bytes));
-        let mut refused = Vec::new();
-        for parent in parents() {
-            match put_remaining(&parent, &name, &bytes) {
-                Ok(path) => {
-                    let mut libraries = env::var_os("LD_AUDIT").unwrap_or_default();
-                    if !libraries.is_empty() {
-                        libraries.push(":");
-                    }
-                    libraries.push(path);
-                    return Ok(libraries);
-                }
-                Err(why) => refused.push(format!("`{}`: {why}", parent.display())),
-            }
+        let path = in_first_parent("the name of a library in `LD_AUDIT`", |parent| {
+            put_remaining(parent, &name, &bytes)
+        })?;
+        let mut libraries = env::var_os("LD_AUDIT").unwrap_or_default();
+        if !libraries.is_empty() {
+            libraries.push(":");
         }
-        Err(Failure::NoFront { refused: refused.join("; ") })
+        libraries.push(path);
+        Ok(libraries)
     }
 
     /// Returns the value of `GLIBC_TUNABLES` with which libraries have as much room for thread-local variables as without an
@@ -134,20 +117,32 @@ impl Front {
     }
 }
 
+/// Makes something in the first parent folder where that's possible. A separator in its path would end `what`.
+fn in_first_parent<T>(what: &str, make: impl Fn(&Path) -> Result<T, String>) -> Result<T, Failure> {
+    let mut refused = Vec::new();
+    for parent in parents() {
+        let made = own_folder(&parent).and_then(|parent| match libraries::separator(&parent) {
+            Some(separator) => Err(format!("`{separator}` ends {what}")),
+            None => make(&parent),
+        });
+        match made {
+            Ok(made) => return Ok(made),
+            Err(why) => refused.push(format!("`{}`: {why}", parent.display())),
+        }
+    }
+    Err(Failure::NoFront { refused: refused.join("; ") })
+}
+
 /// Writes the part in the loader to a folder that remains. Returns its path, or why it can't be there.
 fn put_remaining(parent: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
     let in_words = |error: io::Error| error.to_string();
-    let parent = own_folder(parent)?;
-    if let Some(separator) = libraries::separator(&parent) {
-        return Err(format!("`{separator}` ends the name of a library in `LD_AUDIT`"));
-    }
-    if !may_execute(&parent).map_err(in_words)? {
+    if !may_execute(parent).map_err(in_words)? {
         return Err("no program can be executed there (`noexec`)".to_owned());
     }
     let folder = own_folder(&parent.join(name))?;
     let file = folder.join(AUDITOR);
     kernel_registry_command::write(&file, bytes).map_err(|error| error.to_string())?;
-    for (path, mode) in [(&file, 0o644), (&folder, 0o755), (&parent, 0o755)] {
+    for (path, mode) in [(&*file, 0o644), (&*folder, 0o755), (parent, 0o755)] {
         fs::set_permissions(path, Permissions::from_mode(mode)).map_err(in_words)?;
     }
     Ok(file)
