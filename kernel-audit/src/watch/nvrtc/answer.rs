@@ -1,6 +1,6 @@
 //! What NVRTC returns for a program that it has compiled.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
 use super::library::{Data, LOWERED, Lowered, Nvrtc, PARTS, RESULTS, Size};
@@ -8,7 +8,7 @@ use super::programs::Handle;
 use crate::kept::Part;
 
 /// NVRTC's answer for success.
-const SUCCESS: i32 = 0;
+pub(super) const SUCCESS: c_int = 0;
 
 /// Marks a function that this NVRTC doesn't export.
 pub(super) const MISSING: u32 = u32::MAX;
@@ -39,7 +39,7 @@ pub(super) fn answer_of(nvrtc: &Nvrtc, program: Handle, names: &[Vec<u8>]) -> Op
         bytes.try_reserve_exact(size).ok()?;
         bytes.resize(size, 0);
         if answer == SUCCESS && size > 0 {
-            // SAFETY: there is room for so many bytes.
+            // SAFETY: the buffer has `size` bytes.
             answer = unsafe { get(program, bytes.as_mut_ptr().cast()) };
         }
         parts.push(Part { answer: answer as u32, bytes });

@@ -1,4 +1,4 @@
-//! What is at a path, told from everything else that may be there later.
+//! Snapshots of what is at a path, which differ if it changes.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -17,21 +17,17 @@ const LARGEST: u64 = 64 << 20;
 /// The clock of files may be this much behind.
 const CLOCK: Duration = Duration::from_millis(20);
 
-/// Tells a version of a file from all others: device, number, size, and the times of its last changes.
+/// Tells a version of a file from all others. Whatever changes a file changes the last of its times, too.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct File {
-    pub(super) file: (u64, u64, u64),
-    modified: (i64, i64),
+    /// Device, number and size.
+    pub(super) identity: (u64, u64, u64),
     changed: (i64, i64),
 }
 
 impl File {
-    fn of(its: &Metadata) -> Self {
-        File {
-            file: (its.dev(), its.ino(), its.size()),
-            modified: (its.mtime(), its.mtime_nsec()),
-            changed: (its.ctime(), its.ctime_nsec()),
-        }
+    fn from_metadata(its: &Metadata) -> Self {
+        File { identity: (its.dev(), its.ino(), its.size()), changed: (its.ctime(), its.ctime_nsec()) }
     }
 
     /// Reads an open file from its beginning, without moving its position.
@@ -41,7 +37,7 @@ impl File {
         if !its.is_file() {
             return Err(io::Error::other("it's no plain file"));
         }
-        Ok((File::of(&its), read_at_beginning(&file)?))
+        Ok((File::from_metadata(&its), read_at_beginning(&file)?))
     }
 
     /// Whether the file is older than this time, so that every later change changes its times.
@@ -93,7 +89,7 @@ impl Entry {
         match fs::metadata(path) {
             Err(_) => Entry::Missing,
             Ok(its) if its.is_dir() => Entry::Folder,
-            Ok(its) => Entry::File(File::of(&its)),
+            Ok(its) => Entry::File(File::from_metadata(&its)),
         }
     }
 

@@ -5,7 +5,6 @@
 
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 use std::slice;
 use std::sync::Arc;
@@ -13,14 +12,14 @@ use std::time::SystemTime;
 
 use kernel_audit_rtld::{EXPORTS, LIBRARIES};
 
-use super::answer::{MISSING, answer_of};
+use super::answer::{MISSING, SUCCESS, answer_of};
 use super::imports::{self, Asked};
 use super::key::{Parts, Source, has_lines};
 use super::library::{
     self, ADD_NAME, AddName, COMPILE, CREATE, CREATE_EX, Compile, Create, CreateEx, DESTROY, Data, Destroy,
     LOWERED, Lowered, Nvrtc, RESULTS, SET_CALLBACK, SetCallback, Size, Texts,
 };
-use super::observed::{Moved, dependencies, place, relative_to};
+use super::observed::{dependencies, place, relative_to};
 use super::programs::{self, Given, Handle, Program, State};
 use super::record::{Call, Outcome};
 use super::results;
@@ -30,8 +29,7 @@ use crate::watch::hooks;
 use crate::watch::process::system::NoCancel;
 use crate::watch::record::recording::now;
 
-/// Answers of NVRTC.
-const SUCCESS: c_int = 0;
+/// NVRTC's answer for a function that it doesn't have.
 const INTERNAL_ERROR: c_int = 11;
 
 /// The hooks of each NVRTC in the process.
@@ -218,7 +216,7 @@ unsafe extern "C" fn set_callback<const NUMBER: usize>(
     real.map_or(INTERNAL_ERROR, |real| unsafe { real(handle, callback, payload) })
 }
 
-/// `nvrtcCompileProgram`. A thread that is cancelled meanwhile unwinds through it.
+/// `nvrtcCompileProgram`. Cancelling the thread in it unwinds through this frame.
 #[inline(never)]
 unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
     handle: Handle,
@@ -317,15 +315,8 @@ fn keep(
     let key = match shadow::depends(call.nvrtc, parts, call.options, &answer, before) {
         Depends::Nothing(asked) => {
             let directory = env::current_dir().map_err(|error| error.to_string())?;
-            // NVRTC 13.5 makes its paths absolute by the working directory.
-            let directory = directory.as_os_str().as_bytes();
-            let directory = directory.strip_suffix(b"/").unwrap_or(directory);
-            let mut moved =
-                vec![Moved { from: directory, to: imports::ELSEWHERE.to_bytes(), is_of_name: false }];
-            if keys.anywhere.is_some() {
-                moved.push(Moved { from: parts.folder(), to: shadow::ELSEWHERE, is_of_name: true });
-            }
-            dependencies = relative_to(&moved, dependencies, &asked);
+            let folder = keys.anywhere.is_some().then(|| parts.folder());
+            dependencies = relative_to(&shadow::moved(&directory, folder), dependencies, &asked);
             keys.anywhere.unwrap_or(keys.exact)
         }
         Depends::Place => {

@@ -20,10 +20,10 @@ use crate::watch::process::system::{NoCancel, thread_number};
 /// The most arguments of such a function. Those beyond its own are in registers that it doesn't read.
 type Arguments = [usize; 4];
 
-/// A thread that is cancelled meanwhile unwinds through it.
+/// One of these functions. Cancelling the thread in it unwinds through the hook.
 type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize) -> usize;
 
-/// What a call of a function tells NVRTC.
+/// What NVRTC learns from a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     /// The value of the variable that is its first argument.
@@ -79,6 +79,11 @@ static HOOKS: Hooks = hooks!(
     38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53
 );
 
+unsafe extern "C" {
+    /// `dlsym` for a version of a function. Older versions of the crate `libc` lack it.
+    fn dlvsym(library: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
+}
+
 /// Finds the real functions. Returns the functions here.
 pub(super) fn resolve() -> &'static [*const c_void] {
     for (real, name) in REAL.iter().zip(IMPORTS) {
@@ -86,7 +91,7 @@ pub(super) fn resolve() -> &'static [*const c_void] {
         let found = unsafe {
             let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
             if found.is_null() {
-                libc::dlvsym(libc::RTLD_DEFAULT, name.as_ptr(), OLDEST_SYMBOLS.as_ptr())
+                dlvsym(libc::RTLD_DEFAULT, name.as_ptr(), OLDEST_SYMBOLS.as_ptr())
             } else {
                 found
             }
@@ -218,7 +223,9 @@ unsafe fn note(index: usize, meaning: Meaning, arguments: Arguments, answer: usi
         CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(arguments[argument])).to_bytes()
     };
     let own = thread_number();
-    if let Some(shadow) = ASKED.with(|all| all.get(&own).and_then(|asked| asked.shadow)) {
+    let (is_watched, shadow) =
+        ASKED.with(|all| (!all.is_empty(), all.get(&own).and_then(|asked| asked.shadow)));
+    if let Some(shadow) = shadow {
         let path = match meaning {
             Meaning::Asks(at) => Some(at),
             Meaning::Opens | Meaning::OpensStream => Some(0),
@@ -241,7 +248,7 @@ unsafe fn note(index: usize, meaning: Meaning, arguments: Arguments, answer: usi
             note_variable(text(0), answer);
             return None;
         }
-        _ if ASKED.with(|all| all.is_empty()) => return None,
+        _ if !is_watched => return None,
         Meaning::Other => (None, Err(format!("NVRTC calls `{}` for it", IMPORTS[index].to_string_lossy()))),
         Meaning::Asks(at) if arguments[at] == 0 => return None,
         Meaning::Asks(at) => (Some(text(at)), Ok(Entry::at(path_of(text(at))))),

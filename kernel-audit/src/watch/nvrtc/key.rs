@@ -60,7 +60,7 @@ impl Parts {
     pub(super) fn keys(&self, options: &[&[u8]], compiler: Digest) -> Result<Keys, String> {
         let Source { text, name, headers } = &*self.source;
         let texts = || {
-            let headers = headers.iter().flatten().map(|text| &**text);
+            let headers = headers.as_flattened().iter().map(|text| &**text);
             let names = self.names.iter().map(|name| &**name);
             [&**text].into_iter().chain(headers).chain(names).chain(options.iter().copied())
         };
@@ -74,11 +74,13 @@ impl Parts {
             ));
         }
         let mut hasher = Hasher::new("NVRTC program");
-        for texts in [&headers.concat(), &self.names, &options.iter().map(|option| option.to_vec()).collect()]
-        {
+        let mut add_all = |texts: &mut dyn ExactSizeIterator<Item = &[u8]>| {
             hasher.add(&(texts.len() as u64).to_le_bytes());
-            texts.iter().for_each(|text| hasher.add(text));
-        }
+            texts.for_each(|text| hasher.add(text));
+        };
+        add_all(&mut headers.as_flattened().iter().map(|text| &**text));
+        add_all(&mut self.names.iter().map(|name| &**name));
+        add_all(&mut options.iter().copied());
         hasher.add(text);
         hasher.add(compiler.to_string().as_bytes());
         hasher.add(arithmetic().as_bytes());

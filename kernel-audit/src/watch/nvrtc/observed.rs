@@ -29,7 +29,7 @@ pub(super) fn dependencies(
         _ => None,
     });
     let opened: Vec<_> = opened.collect();
-    let files: Vec<_> = asked.paths.values().filter_map(Entry::file).map(|file| file.file).collect();
+    let files: Vec<_> = asked.paths.values().filter_map(Entry::file).map(|file| file.identity).collect();
     // `#pragma once` asks whether two paths are one file, which may change without their contents.
     let differ = opened.iter().collect::<BTreeSet<_>>().len() == opened.len()
         && files.iter().collect::<BTreeSet<_>>().len() == files.len();
@@ -164,29 +164,29 @@ mod tests {
         };
         let relative = |from: &'static str, paths: &[&str], asked: &[&str]| {
             let moved = [
-                Moved { from: b"/work/f", to: b"/other/folder", is_of_name: true },
+                Moved { from: b"/src/f", to: b"/other/folder", is_of_name: true },
                 Moved { from: from.as_bytes(), to: b"/other/directory", is_of_name: false },
             ];
             let asked = asked.iter().map(|path| path.as_bytes().to_vec()).collect();
             relative_to(&moved, paths.iter().map(|its| path(its, false)).collect(), &asked)
         };
-        assert_eq!(relative("/work", &["/work/f/h.h"], &["/other/folder/h.h"]), [path("h.h", true)]);
+        assert_eq!(relative("/src", &["/src/f/h.h"], &["/other/folder/h.h"]), [path("h.h", true)]);
         // An option names the folder, too.
         assert_eq!(
-            relative("/work", &["/work/f/h.h"], &["/other/folder/h.h", "/work/f/h.h"]),
-            [path("h.h", true), path("/work/f/h.h", false)]
+            relative("/src", &["/src/f/h.h"], &["/other/folder/h.h", "/src/f/h.h"]),
+            [path("h.h", true), path("/src/f/h.h", false)]
         );
-        assert_eq!(relative("/work", &["/work/f/h.h"], &["/work/f/h.h"]), [path("/work/f/h.h", false)]);
+        assert_eq!(relative("/src", &["/src/f/h.h"], &["/src/f/h.h"]), [path("/src/f/h.h", false)]);
         // The program's folder is the working directory.
         assert_eq!(
-            relative("/work/f", &["/work/f/h.h"], &["/other/folder/h.h", "/other/directory/h.h"]),
+            relative("/src/f", &["/src/f/h.h"], &["/other/folder/h.h", "/other/directory/h.h"]),
             [path("h.h", true), path("h.h", false)]
         );
         // The working directory is the root.
         assert_eq!(relative("", &["/h.h"], &["/other/directory/h.h"]), [path("h.h", false)]);
         // NVRTC asks for the directories themselves.
-        assert_eq!(relative("/work", &["/work/f"], &["/other/folder"]), [path("", true)]);
-        assert_eq!(relative("/work", &["/work"], &["/other/directory"]), [path("/work", false)]);
-        assert_eq!(relative("/work", &["/work/fine"], &[]), [path("/work/fine", false)]);
+        assert_eq!(relative("/src", &["/src/f"], &["/other/folder"]), [path("", true)]);
+        assert_eq!(relative("/src", &["/src"], &["/other/directory"]), [path("/src", false)]);
+        assert_eq!(relative("/src", &["/src/fine"], &[]), [path("/src/fine", false)]);
     }
 }

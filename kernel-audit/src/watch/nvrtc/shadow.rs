@@ -7,12 +7,15 @@
 
 use std::collections::HashSet;
 use std::ffi::{CString, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 
 use super::answer::{Answer, answer_of};
 use super::imports::{self, Asked, Shadow};
 use super::key::{Parts, Source};
 use super::library::{ADD_NAME, AddName, COMPILE, CREATE, Compile, Create, DESTROY, Destroy, Nvrtc};
+use super::observed::Moved;
 use super::programs::Handle;
 
 /// What a result depends on, besides what NVRTC was asked to compile.
@@ -26,8 +29,7 @@ pub(super) enum Depends {
 }
 
 /// The folder of a shadow's name. It's longer than most.
-pub(super) const ELSEWHERE: &[u8] =
-    b"/kernel-registry/another/folder/with/a/longer/path/than/most/programs/have";
+const ELSEWHERE: &[u8] = b"/kernel-registry/another/folder/with/a/longer/path/than/most/programs/have";
 
 /// The first version of NVRTC that has a cache of its own, which may answer without compiling, and the option that it has for
 /// that.
@@ -51,6 +53,16 @@ pub(super) fn depends(
         None if same(false).is_some() => Depends::Place,
         None => Depends::Time,
     }
+}
+
+/// Returns the folders that are others in a shadow: the working directory, by which NVRTC 13.5 makes its paths absolute, and that
+/// of the program's name, if the result is to hold in any.
+pub(super) fn moved<'a>(directory: &'a Path, folder: Option<&'a [u8]>) -> Vec<Moved<'a>> {
+    let directory = directory.as_os_str().as_bytes();
+    let directory = directory.strip_suffix(b"/").unwrap_or(directory);
+    let directory = Moved { from: directory, to: imports::ELSEWHERE.to_bytes(), is_of_name: false };
+    let folder = folder.map(|from| Moved { from, to: ELSEWHERE, is_of_name: true });
+    [directory].into_iter().chain(folder).collect()
 }
 
 /// Compiles a program once more. Returns its result, and what it asked for.

@@ -33,7 +33,7 @@ impl<T: Default + 'static> Locked<T> {
     }
 
     /// Waits for the lock. A forked child has the value of its parent, unless another thread of the parent was changing it.
-    pub(crate) fn lock_inherited(&self) -> impl DerefMut<Target = T> {
+    fn lock_inherited(&self) -> impl DerefMut<Target = T> {
         let (value, generation) = (self.0.load(Ordering::Acquire), fork::generation());
         // SAFETY: the pointer is null, or came from a box that is never freed.
         if let Some(parents) = unsafe { value.as_ref() }.filter(|value| value.generation != generation) {

@@ -421,7 +421,7 @@ pub(crate) fn write_sample(at: u64, stream: u64, launches: u32, kernel: &str) {
     let Some(sample) = usize::try_from(index).ok().and_then(|index| record.samples.get(index)) else {
         return;
     };
-    // SAFETY: the record has room for so many samples.
+    // SAFETY: `index` is below `SAMPLES`, for which the record is mapped.
     if !unsafe { room::SAMPLED.has(record, index as usize + 1, SAMPLES) } {
         return;
     }
