@@ -1,160 +1,20 @@
 //! Tests that what NVRTC has compiled is not compiled again, and that programs notice nothing of that. A stand-in for NVRTC counts what it compiles.
 
+mod client;
+mod loader;
+
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel_audit::preload::{Preload, images};
-use serde_json::Value;
 use tests::scratch_folder;
 
 use super::{events, simulated, text};
-
-const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/audit/nvrtc");
-
-/// Runs the C compiler.
-fn cc(arguments: &[&str]) {
-    let output = Command::new("cc").args(arguments).output().expect("a C compiler");
-    assert!(output.status.success(), "{}", text(&output.stderr));
-}
-
-/// Builds the stand-in of a major version in a folder, with its builtins. `build` makes builds of one version differ.
-fn build(folder: &Path, major: u32, build: &str) -> PathBuf {
-    fs::create_dir_all(folder).unwrap();
-    let path = |name: String| folder.join(name).to_str().unwrap().to_owned();
-    let (library, builtins) =
-        (path(format!("libnvrtc.so.{major}")), path(format!("libnvrtc-builtins.so.{major}.0")));
-    // Its slots cannot be written to.
-    let soname = format!("-Wl,-soname,libnvrtc.so.{major},--build-id,-z,now,-z,relro");
-    let source = format!("{SOURCES}/nvrtc.c");
-    cc(&["-shared", "-fPIC", "-w", &soname, &format!("-DMAJOR={major}"), "-o", &library, &source]);
-    let empty = path("builtins.c".to_owned());
-    fs::write(&empty, format!("const char *build = \"{build}\";")).unwrap();
-    cc(&["-shared", "-fPIC", "-Wl,--build-id", "-o", &builtins, &empty]);
-    library.into()
-}
-
-/// The stand-in of version 13, and clients that open it and that are linked with it.
-fn programs() -> &'static [PathBuf; 3] {
-    static BUILT: OnceLock<[PathBuf; 3]> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let folder = scratch_folder();
-        let nvrtc = build(&folder, 13, "one");
-        let path = |name: &str| folder.join(name);
-        let client = format!("{SOURCES}/client.c");
-        let (opens, linked) = (path("opens"), path("linked"));
-        cc(&["-o", opens.to_str().unwrap(), &client, "-ldl", "-lpthread"]);
-        let rpath = format!("-Wl,-rpath,{}", folder.display());
-        cc(&[
-            "-DLINKED",
-            "-o",
-            linked.to_str().unwrap(),
-            &client,
-            nvrtc.to_str().unwrap(),
-            &rpath,
-            "-lpthread",
-        ]);
-        [nvrtc, opens, linked]
-    })
-}
-
-/// A client to run: by default the one that opens the stand-in.
-struct Client {
-    folder: PathBuf,
-    program: PathBuf,
-    nvrtc: PathBuf,
-    way: &'static str,
-    texts: Vec<String>,
-    option: Option<String>,
-    /// The name that the client gives its programs.
-    name: Option<PathBuf>,
-    variables: Vec<(&'static str, &'static str)>,
-    /// The working directory.
-    directory: Option<PathBuf>,
-}
-
-impl Client {
-    fn new(texts: &[&str]) -> Self {
-        let [nvrtc, program, _] = programs().clone();
-        let texts = texts.iter().map(|text| (*text).to_owned()).collect();
-        Client {
-            folder: scratch_folder(),
-            program,
-            nvrtc,
-            way: "plain",
-            texts,
-            option: None,
-            name: None,
-            variables: Vec::new(),
-            directory: None,
-        }
-    }
-
-    fn file(&self) -> PathBuf {
-        self.folder.join("late.preload")
-    }
-
-    fn configure(&self, command: &mut Command) {
-        let count = self.folder.join("count");
-        let _ = fs::remove_file(&count);
-        command.env("COUNT", count).arg(&self.program).arg(&self.nvrtc).arg(self.way).args(&self.texts);
-        command.envs(self.option.iter().map(|option| ("OPTION", option)));
-        command.envs(self.name.iter().map(|name| ("NAME", name))).envs(self.variables.iter().copied());
-        if let Some(directory) = &self.directory {
-            command.current_dir(directory).env("PWD", directory);
-        }
-    }
-
-    /// How often the stand-in compiled for the program in the last run.
-    fn compiled(&self) -> usize {
-        let lines = fs::read_to_string(self.folder.join("count")).unwrap_or_default();
-        lines.lines().filter(|line| *line == "compiled").count()
-    }
-
-    /// Runs it without an audit. Returns what it prints.
-    fn plain(&self) -> String {
-        let mut command = Command::new("env");
-        self.configure(&mut command);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout).to_owned()
-    }
-
-    /// Runs it behind the audit with these options.
-    fn audited(&self, options: &[&str]) -> (Output, Value) {
-        let json = self.folder.join("report.json");
-        let mut command = simulated();
-        command.arg("--json").arg(&json).args(options).arg("--");
-        self.configure(&mut command);
-        let output = command.output().unwrap();
-        let report = fs::read(&json).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
-        (output, serde_json::from_slice(&report).unwrap())
-    }
-
-    fn record(&self) -> (Output, Value) {
-        self.audited(&["--record", self.file().to_str().unwrap()])
-    }
-
-    fn preload(&self) -> (Output, Value) {
-        self.audited(&["--preload", self.file().to_str().unwrap()])
-    }
-
-    /// Runs it with a preload, in which something was changed. Checks that it prints what it prints without, and returns what the audit said.
-    fn is_same_with_preload(&self) -> String {
-        let (output, _) = self.preload();
-        let compiled = self.compiled();
-        assert_eq!(text(&output.stdout), self.plain(), "{}", text(&output.stderr));
-        // The plain run has counted, too.
-        fs::write(self.folder.join("count"), "compiled\n".repeat(compiled)).unwrap();
-        text(&output.stderr).to_owned()
-    }
-}
-
-const KERNEL: &str = "__global__ void k() {}";
+use client::{Client, KERNEL, build, programs};
 
 #[test]
 fn what_was_compiled_once_is_given_back() {
@@ -451,33 +311,6 @@ fn cancelled_threads_and_callbacks_end_compilations_as_without() {
     assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));
 }
 
-#[test]
-fn libraries_that_stand_in_front_of_the_same_functions_work() {
-    let client = Client::new(&[KERNEL]);
-    // Sanitizers ask for the functions behind their own when these are called first.
-    let source = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <link.h>\n#include <pthread.h>\n\
-        int dl_iterate_phdr(int (*see)(struct dl_phdr_info *, size_t, void *), void *data) {\n\
-        static int (*next)(int (*)(struct dl_phdr_info *, size_t, void *), void *);\n\
-        if (!next) next = dlsym(RTLD_NEXT, \"dl_iterate_phdr\");\n return next(see, data); }\n\
-        int pthread_mutex_lock(pthread_mutex_t *lock) { static int (*next)(pthread_mutex_t *);\n\
-        if (!next) next = dlsym(RTLD_NEXT, \"pthread_mutex_lock\");\n return next(lock); }\n\
-        int nvrtcCompileProgram(void *program, int count, const char **options) {\n\
-        int (*next)(void *, int, const char **) = dlsym(RTLD_NEXT, \"nvrtcCompileProgram\");\n\
-        return next ? next(program, count, options) : -1; }\n";
-    let (path, library) = (client.folder.join("front.c"), client.folder.join("front.so"));
-    fs::write(&path, source).unwrap();
-    cc(&["-shared", "-fPIC", "-w", "-o", library.to_str().unwrap(), path.to_str().unwrap(), "-ldl"]);
-    for program in &programs()[1..] {
-        let client = Client { program: program.clone(), ..Client::new(&[KERNEL, KERNEL]) };
-        let plain = client.plain();
-        let mut command = simulated();
-        command.env("LD_PRELOAD", &library).arg("--record").arg(client.file()).arg("--");
-        client.configure(&mut command);
-        let output = command.output().unwrap();
-        assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));
-    }
-}
-
 /// The file of the only result that a client has recorded.
 fn kept_file(client: &Client) -> PathBuf {
     let files = fs::read_dir(images(&client.file())).unwrap().map(|entry| entry.unwrap().path());
@@ -582,81 +415,4 @@ fn many_processes_that_are_killed_leave_whole_files() {
     assert_eq!(Preload::read(&client.file()).unwrap().compiled.len(), 4, "{}", text(&output.stderr));
     client.is_same_with_preload();
     assert_eq!(client.compiled(), 0);
-}
-
-#[test]
-fn the_loader_is_asked_only_where_results_are_kept() {
-    let client = Client::new(&[KERNEL]);
-    let audits = |options: &[&str]| {
-        let mut command = simulated();
-        command.env("LD_AUDIT", "").args(options).args(["--", "sh", "-c", "echo $LD_AUDIT"]);
-        text(&command.output().unwrap().stdout).to_owned()
-    };
-    let file = client.file();
-    assert_eq!(audits(&[]), "");
-    let value = audits(&["--record", file.to_str().unwrap()]);
-    assert!(value.starts_with('/') && value.ends_with("/libkernel_registry_auditor.so"), "{value}");
-    fs::write(&file, "kernel-registry preload 1\nstack 1024\n").unwrap();
-    assert_eq!(audits(&["--preload", file.to_str().unwrap()]), "");
-    let (output, report) = client.audited(&[]);
-    assert_eq!((client.compiled(), events(&report, "compile").len()), (1, 0), "{}", text(&output.stderr));
-}
-
-#[test]
-fn other_names_are_found_as_without_the_library() {
-    let folder = scratch_folder();
-    let source = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n\
-        int puts(const char *text) { int (*next)(const char *) = dlsym(RTLD_NEXT, \"puts\"); return next && next != puts ? next(text) : 9; }\n\
-        int main(void) { int (*own)(const char *) = dlsym(RTLD_DEFAULT, \"puts\"); puts(\"found\"); char *none = dlsym(RTLD_DEFAULT, \"n\");\n\
-        return own != puts || none || !dlerror() || dlsym(RTLD_DEFAULT, \"nvrtcNothing\") || dlsym(RTLD_DEFAULT, \"nvrtcCompileProgram\"); }\n";
-    let (path, program) = (folder.join("next.c"), folder.join("next"));
-    fs::write(&path, source).unwrap();
-    cc(&["-rdynamic", "-w", "-o", program.to_str().unwrap(), path.to_str().unwrap(), "-ldl"]);
-    let mut command = simulated();
-    command.arg("--record").arg(folder.join("x.preload")).arg("--").arg(&program);
-    let output = command.output().unwrap();
-    assert_eq!(text(&output.stdout), "found", "{}", text(&output.stderr));
-    assert!(!text(&output.stderr).contains("exit code"), "{}", text(&output.stderr));
-}
-
-#[test]
-fn a_program_with_a_shared_address_sanitizer_starts() {
-    let mut client = Client::new(&[KERNEL, KERNEL]);
-    client.program = client.folder.join("sanitized");
-    let program = client.program.to_str().unwrap();
-    let source = format!("{SOURCES}/client.c");
-    let compiler =
-        Command::new("cc").args(["-fsanitize=address", "-o", program, &source, "-ldl", "-lpthread"]).output();
-    if !compiler.unwrap().status.success() {
-        eprintln!("left out: the C compiler has no AddressSanitizer");
-        return;
-    }
-    let plain = client.plain();
-    let (recorded, _) = client.record();
-    assert_eq!((text(&recorded.stdout), client.compiled()), (&*plain, 2), "{}", text(&recorded.stderr));
-}
-
-#[test]
-fn children_that_outlive_the_command_find_the_library() {
-    let client = Client::new(&[]);
-    let said = client.folder.join("said");
-    let child = format!(
-        "(while kill -0 $PPID; do sleep 0.1; done; sh -c 'echo $LD_AUDIT'; echo done) >{} 2>&1 &",
-        said.display()
-    );
-    let mut command = simulated();
-    command.arg("--record").arg(client.file()).args(["--", "sh", "-c", &child]);
-    let output = command.output().unwrap();
-    let said = || fs::read_to_string(&said).unwrap_or_default();
-    for _ in 0..100 {
-        if said().ends_with("done\n") {
-            break;
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
-    assert!(!said().contains("ld.so"), "{} {}", said(), text(&output.stderr));
-    let lines = said();
-    let library = lines.lines().find(|line| line.ends_with("libkernel_registry_auditor.so")).expect(&lines);
-    let mode = Path::new(library).parent().unwrap().metadata().unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o755, "{library}");
 }

@@ -293,7 +293,7 @@ fn ranks_that_hang_are_explained_together_while_they_do() {
     assert_eq!(report["findings"], 0, "{}", text(&output.stderr));
 }
 
-/// In this program rank 1 loads a kernel late beside a resident kernel, and rank 0 waits for rank 1 without the driver.
+/// Two ranks: rank 1 loads a kernel late while another is resident, and rank 0 blocks on rank 1 outside of the driver.
 #[test]
 fn the_rank_that_waits_without_the_driver_is_named_with_its_line() {
     needs_python!();

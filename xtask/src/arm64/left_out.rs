@@ -71,12 +71,12 @@ pub(super) const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("kernel-registry-ptx", "saxpy_over_a_million_elements", TIME),
     (
         "tests/audit",
-        "compiled::a_program_with_a_shared_address_sanitizer_starts",
+        "compiled::loader::a_program_with_a_shared_address_sanitizer_starts",
         "the arm64 root has no libasan",
     ),
     (
         "tests/audit",
-        "compiled::children_that_outlive_the_command_find_the_library",
+        "compiled::loader::children_that_outlive_the_command_find_the_library",
         "its shell is one for x86-64, which cannot load the library",
     ),
     ("tests/audit", "compiled::what_was_compiled_once_is_given_back", TIME),
