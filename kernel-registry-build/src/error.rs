@@ -312,7 +312,7 @@ pub(crate) const NO_PYTHON: &str = ", nor an active virtual environment (`VIRTUA
 /// The remedy for a header that no wheel of NVRTC's has: a header of the host.
 pub(crate) const WITHOUT_HEADER: &str = "put `#ifndef __CUDACC_RTC__` around it, as kernels need no header for `printf` or `assert`, or compile with nvcc";
 
-/// Returns the remedy if there is no image. With NVRTC, installing it is none.
+/// Returns the remedy for a missing image. Where NVRTC is installed already, it doesn't suggest that.
 pub(crate) fn remedy(has_nvrtc: bool) -> &'static str {
     const WITH_NVRTC: &str = "change the sources so, or install nvcc and set `CUDA_HOME` to its toolkit, commit prebuilt \
          images made by `cargo kernels prebuild`, or set `KERNEL_REGISTRY_COMPILER=none` to build without images";

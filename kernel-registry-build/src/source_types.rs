@@ -1,5 +1,5 @@
-//! Reads the types of `extern "C"` kernels, which symbols do not tell, the fields of structs, and the names of parameters, from the text of the
-//! source.
+//! Parses CUDA sources for what symbols don't encode: the types of `extern "C"` kernels, the fields of structs, and the names of parameters.
+//!
 //! Macros of headers and options can change the meaning of the text; the build script knows these macros. A preprocessor would tell
 //! more, but would have to run for every source, and machines with prebuilt images may have none.
 

@@ -112,7 +112,7 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
 /// The file cannot be read.
 pub fn read_earlier(path: &Path) -> Result<Vec<Entry>, Failure> {
     if let Err(error) = kernel_registry_files::open(path)
-        && let Some(why) = Untrusted::of(&error)
+        && let Some(why) = Untrusted::in_error(&error)
     {
         terminal::say(format_args!("warning: what was baked before is left out: {why}"));
         return Ok(Vec::new());

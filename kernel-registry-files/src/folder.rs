@@ -124,7 +124,7 @@ impl Folder {
         file.write_all(bytes)
     }
 
-    /// Creates a file of a name that nobody can guess. It's removed unless it's given its name.
+    /// Creates a temporary file with a random name. It's removed unless it's renamed.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl Folder {
     }
 }
 
-/// A new file in a folder, of a name that nobody can guess.
+/// A temporary file in a folder, with a random name.
 #[derive(Debug)]
 pub struct NewFile<'a> {
     folder: &'a Folder,
@@ -225,7 +225,7 @@ impl NewFile<'_> {
 }
 
 impl Drop for NewFile<'_> {
-    /// Removes the name that nobody can guess, if the file still has it.
+    /// Removes the temporary file, unless it was renamed.
     fn drop(&mut self) {
         let _ = self.folder.remove(&self.name);
     }

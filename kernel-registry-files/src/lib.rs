@@ -5,8 +5,8 @@
 //! each part of its path is:
 //!
 //! - The file and each folder belong to this user or to root.
-//! - Nobody else may write to them. A group may, if it's the user's private one, which has the user's number, and
-//!   if no access control list grants more.
+//! - No other user may write to them. Group write access is fine for the user's private group, whose number is the
+//!   user's, unless an access control list (ACL) grants more.
 //! - A folder on the way may be open to all if it's sticky, as `/tmp` is, and if the next part of the path belongs
 //!   to this user or to root.
 //!

@@ -12,7 +12,7 @@ use crate::folder::Folder;
 ///
 /// The file can't be opened, is no plain file, or is [`Untrusted`](crate::Untrusted).
 pub fn open(path: &Path) -> io::Result<File> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = Folder::containing(path)?;
     folder.open_trusted(&name)
 }
 
@@ -22,7 +22,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 ///
 /// The folder is [`Untrusted`](crate::Untrusted). A folder that's missing is no error here.
 pub fn check(path: &Path) -> io::Result<()> {
-    match Folder::of(path).and_then(|(folder, _)| folder.trusted()) {
+    match Folder::containing(path).and_then(|(folder, _)| folder.trusted()) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -36,7 +36,7 @@ pub fn check(path: &Path) -> io::Result<()> {
 /// The folder can't be written to, or another user planted a link on the way.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Folder::create(&folder(path)?)?;
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = Folder::containing(path)?;
     folder.write(&name, bytes)
 }
 
@@ -47,7 +47,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// The folder can't be written to, or is [`Untrusted`](crate::Untrusted).
 pub fn write_trusted(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Folder::create_trusted(&folder(path)?, 0o755)?;
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = Folder::containing(path)?;
     folder.trusted()?.write(&name, bytes)
 }
 

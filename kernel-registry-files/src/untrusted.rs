@@ -33,7 +33,7 @@ pub enum Untrusted {
 
 impl Untrusted {
     /// Returns the reason in an error of this crate, if there is one.
-    pub fn of(error: &io::Error) -> Option<&Self> {
+    pub fn in_error(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 

@@ -62,7 +62,7 @@ impl Folder {
     /// # Errors
     ///
     /// There's no such folder, or another user planted the file, or a link on the way.
-    pub fn of(file: &Path) -> io::Result<(Self, OsString)> {
+    pub fn containing(file: &Path) -> io::Result<(Self, OsString)> {
         walk(file, End::File)
     }
 }

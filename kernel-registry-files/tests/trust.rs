@@ -32,7 +32,7 @@ fn set(path: &Path, mode: u32) {
 /// Returns why a file isn't trusted.
 fn why(file: &Path) -> Option<Untrusted> {
     let error = open(file).err()?;
-    Some(Untrusted::of(&error).unwrap_or_else(|| panic!("{error}")).clone())
+    Some(Untrusted::in_error(&error).unwrap_or_else(|| panic!("{error}")).clone())
 }
 
 fn is_root() -> bool {
@@ -132,7 +132,7 @@ fn links_are_followed_to_their_end_and_checked_on_the_way() {
     let mut text = String::new();
     open(&path.join("absolute/../absolute/link")).unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, "code");
-    let (folder, name) = Folder::of(&path.join("absolute/link")).unwrap();
+    let (folder, name) = Folder::containing(&path.join("absolute/link")).unwrap();
     assert_eq!((folder.path(), &*name), (file.parent().unwrap(), OsStr::new("file")));
     let error = open(&path.join("circle")).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ELOOP));
@@ -145,8 +145,8 @@ fn links_are_followed_to_their_end_and_checked_on_the_way() {
         );
         set(&path.join(part), 0o755);
     }
-    assert!(Folder::of(Path::new("/")).is_err() && Folder::of(&path.join("..")).is_err());
-    assert_eq!(Folder::of(&path.join("missing/file")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert!(Folder::containing(Path::new("/")).is_err() && Folder::containing(&path.join("..")).is_err());
+    assert_eq!(Folder::containing(&path.join("missing/file")).unwrap_err().kind(), io::ErrorKind::NotFound);
 }
 
 /// A link that another user made in a folder where all may write is not followed, not by reading, not by
@@ -164,7 +164,7 @@ fn a_planted_link_is_not_followed() {
             return;
         }
         let planted = Some(Untrusted::Planted { path: link.clone(), user: NOBODY });
-        let of = |result: io::Result<()>| Untrusted::of(&result.unwrap_err()).cloned();
+        let of = |result: io::Result<()>| Untrusted::in_error(&result.unwrap_err()).cloned();
         assert_eq!(of(open(&link).map(drop)), planted);
         assert_eq!(of(write(&link.join("new"), b"")), planted);
         assert_eq!(of(write(&link, b"")), planted);
@@ -226,7 +226,7 @@ fn files_are_whole_and_leave_nothing_else() {
     assert!(folder.new_file().unwrap().place("file".as_ref()).is_err(), "one that is there stays");
     assert!(folder.has("file".as_ref(), there.as_bytes()) && !folder.has("file".as_ref(), b"other"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    // A pipe is refused, and nobody waits for its writer.
+    // Opening a pipe would block until it has a writer.
     let pipe = CString::new(path.join("pipe").as_os_str().as_bytes()).unwrap();
     // SAFETY: the name ends with a zero.
     assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);

@@ -62,7 +62,7 @@ pub(crate) fn is_output(path: &Path) -> bool {
 /// Fails if a file cannot be written. Creates no file.
 fn can_be_written(path: &Path, format: Format) -> Result<(), Failure> {
     let opens = || match fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Folder::of(path)?.0.new_file().map(drop),
+        Err(error) if error.kind() == ErrorKind::NotFound => Folder::containing(path)?.0.new_file().map(drop),
         Err(error) => Err(error),
         // A pipe is not opened: that waits for its reader, and the reader would then see the end of the pipe.
         Ok(its) if its.file_type().is_fifo() => Ok(()),

@@ -33,7 +33,7 @@ impl Format {
 /// Returns the folder of a file, and its name there, with links followed. Fails if a file is there that is neither empty nor begins as files of this
 /// format do.
 pub(crate) fn replaceable(file: &Path, format: Format) -> io::Result<(Folder, OsString)> {
-    let (folder, name) = Folder::of(file)?;
+    let (folder, name) = Folder::containing(file)?;
     let old = match folder.open_file(&name) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok((folder, name)),
         old => old?,

@@ -133,7 +133,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
     writeln!(f)
 }
 
-/// Returns where a thread is, of which these are the innermost frame and that of the user: `tp.py:25 rank_main, in store.wait`.
+/// Returns the position of a thread from its innermost frame and the user's frame: `tp.py:25 rank_main, in store.wait`.
 fn place(frames: &str) -> Option<String> {
     let mut lines = frames.lines();
     let (innermost, user) = (lines.next()?, lines.next()?);

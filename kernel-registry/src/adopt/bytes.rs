@@ -36,7 +36,7 @@ pub(crate) fn add(bytes: &'static [u8], kernels: &[&'static KernelInfo], variabl
     }
 }
 
-/// Returns the variable because of which an image is not adopted, although it was to be.
+/// Returns the variable that keeps an image from being adopted.
 pub(crate) fn refused(image: &'static [u8]) -> Option<String> {
     let refused = REFUSED.read().unwrap_or_else(PoisonError::into_inner);
     refused.iter().find(|(other, _)| ptr::eq(*other, image)).map(|(_, variable)| variable.clone())

@@ -53,7 +53,7 @@ impl NotBaked {
     /// Returns the reason in an error of opening this file.
     pub(super) fn unreadable(file: &Path, error: &io::Error) -> Self {
         let words = |path: &Path| path.display().to_string();
-        match Untrusted::of(error) {
+        match Untrusted::in_error(error) {
             Some(Untrusted::OtherUser { path, user } | Untrusted::Planted { path, user }) => {
                 NotBaked::OtherUser { path: words(path), user: *user }
             }

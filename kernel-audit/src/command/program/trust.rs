@@ -15,7 +15,7 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 
 /// Follows the links at a path. Fails if another user planted one of them, or the file.
 pub(crate) fn followed(path: &Path) -> io::Result<PathBuf> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = Folder::containing(path)?;
     Ok(folder.path().join(name))
 }
 
