@@ -19,6 +19,7 @@ mod memory;
 mod notices;
 mod package;
 mod prebuilt;
+mod prose;
 mod pythons;
 mod release;
 mod run;

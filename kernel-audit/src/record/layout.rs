@@ -11,7 +11,7 @@ use super::texts::LONGEST;
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses other versions.
-pub(crate) const VERSION: u32 = 13;
+pub(crate) const VERSION: u32 = 14;
 
 /// The number of threads that can have a slot.
 pub(crate) const SLOTS: usize = 1024;
@@ -118,18 +118,20 @@ pub(crate) struct RawEvent {
     pub(crate) took: AtomicU64,
     pub(crate) stream: AtomicU64,
     pub(crate) context: AtomicU64,
-    pub(crate) bytes: AtomicU64,
     pub(crate) result: AtomicU32,
+    /// The [`Subject`](super::Subject)'s fields.
+    pub(crate) subject: AtomicU16,
+    pub(crate) code: AtomicU16,
+    pub(crate) numbers: [AtomicU64; 2],
+    pub(crate) texts: [Text; 3],
     pub(crate) call: Text,
-    pub(crate) subject: Text,
-    pub(crate) image: Text,
-    pub(crate) origin: Text,
     pub(crate) resident: Text,
     pub(crate) rule: Text,
-    pub(crate) remedy: Text,
     pub(crate) library: Text,
     pub(crate) caller: Text,
-    pub(crate) text: Text,
+    pub(crate) stack: Text,
+    /// Of a hang the bytes of its [`Explanation`](super::Explanation), of other events the text `reason`.
+    pub(crate) details: Text,
 }
 
 /// The part of the file before its events, which follow as an array.
@@ -154,11 +156,11 @@ pub(crate) const fn size(room: usize) -> usize {
 ///
 /// `record` is a mapped record of this process.
 #[cfg(feature = "watch")]
-pub(crate) unsafe fn write(record: *const Layout, text: &str, has_room: impl Fn(usize) -> bool) -> u32 {
+pub(crate) unsafe fn write(record: *const Layout, text: &[u8], has_room: impl Fn(usize) -> bool) -> u32 {
     if text.is_empty() {
         return 0;
     }
-    let text = &text.as_bytes()[..text.len().min(LONGEST)];
+    let text = &text[..text.len().min(LONGEST)];
     let length = (text.len() as u32).to_le_bytes();
     let whole = (length.len() + text.len()) as u64;
     // SAFETY: the caller's promise; the header is made of atomics.

@@ -18,6 +18,7 @@ use cudarc::driver::sys::{CUlimit, CUresult};
 
 use crate::options::{Audit, PreloadAt};
 use crate::preload::{How, Origin, Preload};
+use crate::record::Subject;
 use crate::watch::known::handles::{self, Content};
 use crate::watch::known::{contexts, limits};
 use crate::watch::process::fork;
@@ -141,8 +142,9 @@ pub(crate) fn answer_to_limit(which: CUlimit, bytes: usize, answer: CUresult) ->
     if its >= bytes {
         return CUresult::CUDA_SUCCESS;
     }
-    if let (Some(name), Some(_)) = (limits::name_of(which), plan().filter(|plan| !plan.prime.is_nothing())) {
-        let line = name.split(' ').next().unwrap_or(name);
+    if let (Some(limit), Some(_)) = (limits::limit_of(which), plan().filter(|plan| !plan.prime.is_nothing()))
+    {
+        let (name, line) = (limit.as_str(), crate::preload::word_of(limit));
         say(&format!(
             "the {name} has {its} bytes since it was preloaded, and cannot get {bytes}: write `{line} {bytes}` into the preload, or record again"
         ));
@@ -161,7 +163,7 @@ fn within<T>(context: u64, act: impl FnOnce() -> T) -> Option<T> {
     };
     let result = contexts::within(context, uncaptured);
     if result.is_none() {
-        failed("everything", "", "the driver does not make the context current");
+        failed(Subject::Rest, "the driver does not make the context current");
     }
     result
 }

@@ -63,8 +63,8 @@ fn run(option: &str, file: &Path) -> (std::process::Output, Value) {
 
 /// What was loaded: PTX, or machine code in its place.
 fn loaded(report: &Value) -> Vec<&str> {
-    let loaded = events(report, "image").into_iter().filter(|event| event["bytes"] == 153);
-    loaded.map(|event| event["subject"].as_str().unwrap()).collect()
+    let loaded = events(report, "image").into_iter().filter(|event| event["subject"]["bytes"] == 153);
+    loaded.map(|event| event["subject"]["format"].as_str().unwrap()).collect()
 }
 
 /// Changes the machine code beside a preload: it stores 7.

@@ -102,7 +102,7 @@ fn what_failed_or_is_not_known_to_be_the_same_is_compiled_each_time() {
         assert!(is_same && client.compiled() >= 2, "{}", text(&output.stderr));
         let compilations = events(&report, "compile");
         assert_eq!(compilations.len(), 2);
-        assert_eq!(compilations[0]["remedy"], why.unwrap_or_default(), "{}", text(&output.stderr));
+        assert_eq!(compilations[0]["reason"], why.unwrap_or_default(), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains(why.unwrap_or_default()));
         client.preload();
         assert_eq!(client.compiled(), 2);
@@ -172,7 +172,7 @@ fn a_header_that_tells_the_time_is_read_each_time() {
     let (client, header) = including("int when = __TIME__;");
     let (output, report) = client.record();
     let why = format!("it reads `{}`, and its text has `__TIME__`", header.display());
-    assert_eq!(events(&report, "compile")[1]["remedy"], why, "{}", text(&output.stderr));
+    assert_eq!(events(&report, "compile")[1]["reason"], why, "{}", text(&output.stderr));
     assert_eq!(client.compiled(), 2);
 }
 

@@ -67,7 +67,8 @@ pub(super) fn copy(
 /// The keys of what NVRTC has compiled, with the names of the programs.
 fn compilations(audit: &Audit) -> impl Iterator<Item = (Digest, &str)> {
     let compiled = audit.events().filter(|event| event.kind == Kind::Compile && event.result == 0);
-    compiled.filter_map(|event| Some((event.origin.parse().ok()?, &*event.subject)))
+    let programs = compiled.filter_map(|event| event.subject.program());
+    programs.filter_map(|program| Some((program.key.parse().ok()?, &*program.name)))
 }
 
 /// The result with this key, in one of these folders.

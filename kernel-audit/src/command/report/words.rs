@@ -5,18 +5,26 @@ use std::fmt;
 use kernel_registry_image::readable;
 use serde::Serializer;
 
+use crate::command::report::streams;
 pub(crate) use crate::record::Time;
-use crate::record::{Event, Kind};
+use crate::record::{Event, Image, Subject};
 use crate::wrapped::wrapped_for_terminal;
 
 /// Returns what an event is about: a kernel, a limit, or an image with its size.
 pub(crate) fn subject(event: &Event) -> String {
-    match event.bytes {
-        _ if matches!(event.kind, Kind::Compile | Kind::Kept) => {
-            format!("{} ({})", readable(&event.subject), event.image)
-        }
-        0 => readable(&event.subject),
-        bytes => format!("{} of {bytes} bytes", event.subject),
+    match &event.subject {
+        Subject::Kernel { symbol, .. } => readable(symbol),
+        Subject::Program(program) => format!("{} ({program})", readable(&program.name)),
+        Subject::Stream => streams::name(event.stream),
+        other => other.to_string(),
+    }
+}
+
+/// Returns a description of the image that an event's kernel is of.
+pub(crate) fn image_of_kernel(event: &Event) -> Option<String> {
+    match &event.subject {
+        Subject::Kernel { image, .. } => image.as_ref().map(Image::in_words),
+        _ => None,
     }
 }
 

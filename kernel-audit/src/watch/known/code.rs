@@ -6,14 +6,14 @@ use std::fmt;
 use std::{fs, io, ptr, slice};
 
 use crate::options::Audit;
-use crate::record::PTX;
+use crate::record::Format;
 use crate::watch::loader::mapped;
 use crate::watch::process::memory;
 
 /// An image, as its first bytes describe it.
 #[derive(Clone, Copy)]
 pub(crate) struct Image {
-    pub(crate) kind: &'static str,
+    pub(crate) format: Format,
     pub(crate) bytes: u64,
     /// The address of the image's bytes, or the name of its file.
     content: Content,
@@ -26,9 +26,9 @@ enum Content {
 }
 
 impl Image {
-    /// Returns this image with another name in messages and events.
-    pub(crate) fn called(self, kind: &'static str) -> Self {
-        Image { kind, ..self }
+    /// Returns this image as machine code that's loaded in its place.
+    pub(crate) fn baked(self) -> Self {
+        Image { format: Format::Baked, ..self }
     }
 
     /// Returns the image's bytes.
@@ -53,8 +53,8 @@ impl Image {
 impl fmt::Display for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bytes {
-            0 => f.write_str(self.kind),
-            bytes => write!(f, "{} of {bytes} bytes", self.kind),
+            0 => f.write_str(self.format.as_str()),
+            bytes => write!(f, "{} of {bytes} bytes", self.format.as_str()),
         }
     }
 }
@@ -107,9 +107,9 @@ pub(crate) fn image_at(image: *const c_void) -> Image {
         let (header, rest) = unsafe { (u16::from_le_bytes(at(image, 6)), u64::from_le_bytes(at(image, 8))) };
         rest.saturating_add(header.into())
     }
-    let known = |kind, bytes, begin| Image { kind, bytes, content: Content::At(begin) };
+    let known = |format, bytes, begin| Image { format, bytes, content: Content::At(begin) };
     if image.is_null() {
-        return known("nothing", 0, image);
+        return known(Format::Null, 0, image);
     }
     // SAFETY: every image has four bytes, and then the header of its kind.
     unsafe {
@@ -121,25 +121,25 @@ pub(crate) fn image_at(image: *const c_void) -> Image {
                         [size, size + 2].map(|offset| u64::from(u16::from_le_bytes(at(image, offset))));
                     u64::from_le_bytes(at(image, begin)).saturating_add(size * count)
                 });
-                known("cubin", ends[0].max(ends[1]), image)
+                known(Format::Cubin, ends[0].max(ends[1]), image)
             }
-            [0x50, 0xed, 0x55, 0xba] => known("fatbin", fatbin(image), image),
+            [0x50, 0xed, 0x55, 0xba] => known(Format::Fatbin, fatbin(image), image),
             // This is the wrapper around a fatbin, as nvcc embeds it. The fatbin's address comes after two words.
             [0xb1, 0x43, 0x62, 0x46] => {
                 let inside = image.byte_add(8).cast::<*const c_void>().read_unaligned();
-                known("fatbin", if inside.is_null() { 0 } else { fatbin(inside) }, inside)
+                known(Format::Fatbin, if inside.is_null() { 0 } else { fatbin(inside) }, inside)
             }
             [first, ..] if first.is_ascii_graphic() || first.is_ascii_whitespace() => {
-                known(PTX, libc::strlen(image.cast()) as u64, image)
+                known(Format::Ptx, libc::strlen(image.cast()) as u64, image)
             }
-            _ => known("code", 0, image),
+            _ => known(Format::Unknown, 0, image),
         }
     }
 }
 
 /// Returns whether these bytes are PTX, and not machine code or a fatbin.
 pub(crate) fn is_ptx(image: &[u8]) -> bool {
-    image.len() >= 4 && image_at(image.as_ptr().cast()).kind == PTX
+    image.len() >= 4 && image_at(image.as_ptr().cast()).format == Format::Ptx
 }
 
 /// Returns whether these bytes are an image of their length. PTX contains no zero, because the driver reads PTX up to a
@@ -158,9 +158,9 @@ pub(crate) fn is_whole_image(image: &[u8]) -> bool {
 
 /// Returns the image in a file.
 pub(crate) fn image_in_file(name: *const c_char) -> Image {
-    let kind = "file";
+    let format = Format::File;
     if name.is_null() {
-        return Image { kind, bytes: 0, content: Content::At(ptr::null()) };
+        return Image { format, bytes: 0, content: Content::At(ptr::null()) };
     }
     // SAFETY: a path ends with a zero.
     let path = unsafe { CStr::from_ptr(name) };
@@ -170,7 +170,7 @@ pub(crate) fn image_in_file(name: *const c_char) -> Image {
         .and_then(|path| fs::metadata(path).ok())
         .filter(fs::Metadata::is_file)
         .map_or(0, |file| file.len());
-    Image { kind, bytes, content: Content::InFile(name) }
+    Image { format, bytes, content: Content::InFile(name) }
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //! costs a launch a few reads; only calls that load something lock and allocate.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 
 use crate::preload::How;
+use crate::record;
 use crate::watch::known::contexts;
 use crate::watch::known::table::Table;
 use crate::watch::process::locked::Locked;
@@ -64,9 +64,8 @@ struct Handles {
 /// An image: a module or a library.
 #[derive(Default)]
 struct Image {
-    words: Arc<str>,
-    /// The origin of the image, as a preload writes it; or nothing.
-    origin: Arc<str>,
+    /// The image as events name it, if its load was seen.
+    described: Option<record::Image>,
     content: Option<Content>,
     /// The handles of the image's kernels, by the kernels' names. A library's kernel has several handles.
     kernels: HashMap<String, Vec<u64>>,
@@ -129,18 +128,10 @@ impl Handles {
 }
 
 /// The images that threads are loading, by the numbers of the threads.
-static LOADING: Locked<HashMap<u32, Loading>> = Locked::new();
-
-/// An image that is being loaded.
-#[derive(Clone, Default)]
-pub(crate) struct Loading {
-    pub(crate) kind: &'static str,
-    pub(crate) bytes: u64,
-    pub(crate) origin: Arc<str>,
-}
+static LOADING: Locked<HashMap<u32, record::Image>> = Locked::new();
 
 /// Makes a call that loads an image. Meanwhile `find_loading` returns the image.
-pub(crate) fn while_loading<T>(thread: u32, image: Loading, load: impl FnOnce() -> T) -> T {
+pub(crate) fn while_loading<T>(thread: u32, image: record::Image, load: impl FnOnce() -> T) -> T {
     LOADING.lock().insert(thread, image);
     let result = load();
     LOADING.lock().remove(&thread);
@@ -148,7 +139,7 @@ pub(crate) fn while_loading<T>(thread: u32, image: Loading, load: impl FnOnce() 
 }
 
 /// Returns the image that a thread is loading.
-pub(crate) fn find_loading(thread: u32) -> Option<Loading> {
+pub(crate) fn find_loading(thread: u32) -> Option<record::Image> {
     LOADING.lock().get(&thread).cloned()
 }
 
@@ -182,16 +173,15 @@ pub(crate) fn name_of(handle: u64) -> Option<String> {
     HANDLES.lock().kernels.get(&handle).map(|kernel| kernel.name.clone())
 }
 
-/// Returns the description of a kernel's image, and the image's origin.
-pub(crate) fn image_of(kernel: u64) -> Option<(Arc<str>, Arc<str>)> {
+/// Returns the image of a kernel.
+pub(crate) fn image_of(kernel: u64) -> Option<record::Image> {
     let handles = HANDLES.lock();
-    let Image { words, origin, .. } = handles.images.get(&handles.kernels.get(&kernel)?.image)?;
-    Some((words.clone(), origin.clone()))
+    handles.images.get(&handles.kernels.get(&kernel)?.image)?.described.clone()
 }
 
-/// Returns the origin of an image.
-pub(crate) fn origin_of(image: u64) -> Option<Arc<str>> {
-    HANDLES.lock().images.get(&image).map(|image| image.origin.clone())
+/// Returns an image by its handle.
+pub(crate) fn image_at(image: u64) -> Option<record::Image> {
+    HANDLES.lock().images.get(&image)?.described.clone()
 }
 
 /// Returns the handles of loaded images with this content, as far as `fits` accepts them.
@@ -202,14 +192,14 @@ pub(crate) fn find_images(content: Content, fits: impl Fn(u64) -> bool) -> Vec<u
 
 /// Remembers an image that was loaded, with its description and its origin. The handle may have been that of another
 /// image, whose context is gone.
-pub(crate) fn add_image(handle: u64, words: &str, origin: &str, content: Option<Content>) {
+pub(crate) fn add_image(handle: u64, described: record::Image, content: Option<Content>) {
     let contexts = contexts::list();
     let mut handles = HANDLES.lock();
     handles.remove(handle, &contexts);
     if let Some(content) = content {
         handles.contents.entry(content).or_default().insert(handle);
     }
-    let image = Image { words: words.into(), origin: origin.into(), content, ..Image::default() };
+    let image = Image { described: Some(described), content, ..Image::default() };
     handles.images.insert(handle, image);
 }
 
@@ -267,12 +257,12 @@ pub(crate) fn is_loaded_in(module: u64, kernel: &str) -> bool {
 pub(crate) fn add_module(module: u64, library: u64) {
     let mut handles = HANDLES.lock();
     let its = handles.image(library);
-    let (words, origin) = (its.words.clone(), its.origin.clone());
+    let described = its.described.clone();
     if handles.image(module).library != library {
         handles.image(library).modules.push(module);
     }
     let image = handles.image(module);
-    (image.words, image.origin, image.library) = (words, origin, library);
+    (image.described, image.library) = (described, library);
 }
 
 /// Forgets an image that was unloaded, and the modules of a library: their handles may soon stand for other kernels.
@@ -332,7 +322,7 @@ mod tests {
         let content = |image| (How::Module, image as usize);
         let begun = computed();
         for image in images() {
-            add_image(image, "image", "", Some(content(image)));
+            add_image(image, record::Image::default(), Some(content(image)));
             add_name(image + 1, "kernel", image);
             add_function(image, "kernel", image + 1);
             mark_library_loaded(image, 7);
@@ -357,9 +347,9 @@ mod tests {
         add_function(41, "kernel", 0x4000);
         mark_loaded(0x4000);
         // The context of module 41 is gone, and nobody has seen that.
-        add_image(41, "another", "", None);
+        add_image(41, record::Image::default(), None);
         assert_eq!((find_function(41, "kernel"), is_loaded_in(41, "kernel")), (None, false));
         forget_image(4);
-        assert_eq!(origin_of(41).as_deref(), Some(""), "it is no module of that library any more");
+        assert!(image_at(41).is_some(), "it is no module of that library any more");
     }
 }

@@ -5,15 +5,16 @@ use std::ffi::c_int;
 
 use cudarc::driver::sys::{CUdevice, CUfunction, CUfunction_attribute, CUkernel, CUlimit, CUresult};
 
+use crate::record::Limit;
 use crate::watch::known::contexts;
 use crate::watch::loader::real::{driver_function, stored};
 
-/// Returns the name of a limit that waits for the device, or that can be set only before a kernel needs it.
-pub(crate) fn name_of(limit: CUlimit) -> Option<&'static str> {
+/// Returns a limit that waits for the device, or that can be set only before a kernel needs it.
+pub(crate) fn limit_of(limit: CUlimit) -> Option<Limit> {
     match limit {
-        CUlimit::CU_LIMIT_STACK_SIZE => Some("stack"),
-        CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE => Some("printf buffer"),
-        CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE => Some("heap"),
+        CUlimit::CU_LIMIT_STACK_SIZE => Some(Limit::Stack),
+        CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE => Some(Limit::Printf),
+        CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE => Some(Limit::Heap),
         _ => None,
     }
 }

@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_void};
 
 use super::library::Nvrtc;
-use super::programs::Program;
+use super::programs::Program as Handed;
 use crate::kept::{Digest, Kept};
-use crate::record::Kind;
+use crate::record::{Kind, Program, Subject};
 use crate::watch::caller;
 use crate::watch::record::recording::{self, NewEvent, now, write_event};
 use crate::watch::record::slots::thread;
@@ -14,7 +14,7 @@ use crate::watch::record::slots::thread;
 pub(super) struct Call<'a> {
     pub(super) nvrtc: &'a Nvrtc,
     /// The program, if it is known.
-    pub(super) program: Option<&'a Program>,
+    pub(super) program: Option<&'a Handed>,
     pub(super) options: &'a [&'a [u8]],
     pub(super) begun: u64,
     pub(super) hook: *const c_void,
@@ -40,23 +40,18 @@ impl Call<'_> {
         String::from_utf8_lossy(name.unwrap_or(b"default_program")).into_owned()
     }
 
-    /// Returns the compiler, and the options that say for what it compiles.
-    fn describe(&self) -> String {
-        let version =
-            self.nvrtc.version().map_or(String::new(), |(major, minor)| format!(" {major}.{minor}"));
-        let options = self.options.iter().map(|option| String::from_utf8_lossy(option));
-        let architecture = options.into_iter().find(|option| option.contains("arch="));
-        let architecture =
-            architecture.and_then(|option| Some(format!(" for {}", option.split_once('=')?.1)));
-        let parts = self.program.and_then(|program| program.parts.as_ref().ok());
-        let text = parts.map(|parts| format!(", text of {} bytes", parts.source.text.len()));
-        format!("NVRTC{version}{}{}", architecture.unwrap_or_default(), text.unwrap_or_default())
+    /// Returns the architecture that the program is compiled for, if an option names it.
+    fn architecture(&self) -> String {
+        let mut options = self.options.iter().map(|option| String::from_utf8_lossy(option));
+        let option = options.find(|option| option.contains("arch="));
+        option.and_then(|option| Some(option.split_once('=')?.1.to_owned())).unwrap_or_default()
     }
 
     /// Records the call, which took until `ended`.
     pub(super) fn record(&self, outcome: &Outcome<'_>, answer: c_int, ended: u64) {
         let caller = caller::find(self.hook);
-        let (kind, key, bytes, remedy) = match *outcome {
+        let parts = self.program.and_then(|program| program.parts.as_ref().ok());
+        let (kind, key, result_bytes, reason) = match *outcome {
             Outcome::Given(kept) => (Kind::Kept, Some(kept.key), kept.size(), ""),
             Outcome::Kept(key, bytes) => (Kind::Compile, Some(key), bytes, ""),
             Outcome::Compiled(why) => (Kind::Compile, None, 0, why),
@@ -65,18 +60,22 @@ impl Call<'_> {
             kind,
             call: "nvrtcCompileProgram",
             thread: thread(),
-            subject: &self.name(),
-            image: &self.describe(),
-            origin: &key.map(|key| key.to_string()).unwrap_or_default(),
-            bytes,
+            subject: Subject::Program(Program {
+                name: &*self.name(),
+                key: &*key.map(|key| key.to_string()).unwrap_or_default(),
+                architecture: &*self.architecture(),
+                nvrtc: self.nvrtc.version().map_or(0, |(major, minor)| (major * 100 + minor) as u16),
+                text_bytes: parts.map_or(0, |parts| parts.source.text.len() as u64),
+                result_bytes,
+            }),
             begun: self.begun,
             took: ended - self.begun,
             result: answer as u32,
             is_finding: kind == Kind::Compile && recording::is_ready(),
-            remedy,
+            reason,
             library: &caller.library,
             caller: &caller.name,
-            text: &caller.stack,
+            stack: &caller.stack,
             ..NewEvent::default()
         });
     }

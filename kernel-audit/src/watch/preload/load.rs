@@ -10,10 +10,11 @@ use cudarc::driver::sys::{
 };
 use kernel_registry_cuda::prime::Primed;
 
-use super::outcome::{IMAGE, done, failed, image_done};
+use super::outcome::{done, failed};
 use super::state::{STATE, STEP, State, TIMEOUT, content_of, context_of, wait_a_step};
 use super::{baked, file};
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Prime, Sizes};
+use crate::record::{self, Format, Subject};
 use crate::watch::hang::busy;
 use crate::watch::known::owners::{self, Owner};
 use crate::watch::known::{code, contexts, handles, limits};
@@ -67,11 +68,8 @@ pub(super) fn load_all(plan: &Preload) -> (usize, bool) {
         let uses_too_much_memory =
             |(free, total): (usize, usize)| free_before.saturating_sub(free) > total / 8;
         if copy > 0 && memory().is_some_and(uses_too_much_memory) {
-            failed(
-                IMAGE,
-                &describe(origin),
-                &format!("{copy} of {} copies take much memory already", wanted.times),
-            );
+            let why = format!("{copy} of {} copies take much memory already", wanted.times);
+            failed(Subject::Image(image_of(origin, &origin.to_string())), &why);
             continue;
         }
         count += load_copy(origin, &wanted.kernels, copy, &mut stack);
@@ -101,9 +99,9 @@ fn memory() -> Option<(usize, usize)> {
     Some((free, total))
 }
 
-/// Describes an image in events.
-fn describe(origin: &Origin) -> String {
-    format!("{} bytes of {}", origin.bytes, origin.path)
+/// Returns an image as events name it. `as_text` is its origin as text. What its bytes are is known once they're read.
+fn image_of<'a>(origin: &Origin, as_text: &'a str) -> record::Image<&'a str> {
+    record::Image::unloaded(Format::Unknown, origin.bytes, as_text)
 }
 
 /// Returns whether loading would wait for nothing on the device. If it would wait, records why.
@@ -111,7 +109,7 @@ fn may_load() -> bool {
     let section = section::find_in_context(contexts::current());
     let runs = section.map(|section| format!("`{}` is resident", section.kernel)).or_else(find_running);
     if let Some(runs) = &runs {
-        failed("what is left", "", &format!("{runs}, and loading would wait for it; preload before that"));
+        failed(Subject::Rest, &format!("{runs}, and loading would wait for it; preload before that"));
     }
     runs.is_none()
 }
@@ -122,7 +120,7 @@ fn find_running() -> Option<String> {
     loop {
         let stream = *busy::find_others(None).first()?;
         if begun.elapsed() > BUSY_TIMEOUT {
-            return Some(busy::in_words(&stream, "waits", "runs"));
+            return Some(busy::running(&stream).to_string());
         }
         thread::sleep(STEP);
     }
@@ -130,16 +128,17 @@ fn find_running() -> Option<String> {
 
 /// Loads one copy of an image, and these kernels of it. Returns how many kernels were loaded, and raises `stack` to what they need.
 fn load_copy(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &mut usize) -> usize {
-    let words = &describe(origin);
+    let as_text = origin.to_string();
+    let described = image_of(origin, &as_text);
     let begun = now();
     slots::mark_progress(begun);
     match image(origin, copy) {
         Ok(image) => {
-            image_done(origin, words, begun);
-            load_kernels(origin.how, image.0, words, kernels, stack)
+            done(Subject::Image(described), begun);
+            load_kernels(origin.how, image.0, described, kernels, stack)
         }
         Err(why) => {
-            failed(IMAGE, words, &why);
+            failed(Subject::Image(described), &why);
             0
         }
     }
@@ -166,18 +165,25 @@ impl Drop for InUse {
 
 /// Loads these kernels of an image. Returns the number of kernels that were loaded, and raises `stack` to what they
 /// need.
-fn load_kernels(how: How, image: u64, words: &str, kernels: &BTreeSet<String>, stack: &mut usize) -> usize {
+fn load_kernels(
+    how: How,
+    image: u64,
+    described: record::Image<&str>,
+    kernels: &BTreeSet<String>,
+    stack: &mut usize,
+) -> usize {
     let mut count = 0;
     for name in kernels {
         let begun = now();
         slots::mark_progress(begun);
+        let subject = Subject::Kernel { symbol: &**name, image: Some(described) };
         match kernel(how, image, name) {
             Ok(frame) => {
                 *stack = frame.max(*stack);
                 count += 1;
-                done(name, words, begun);
+                done(subject, begun);
             }
-            Err(why) => failed(name, words, &why),
+            Err(why) => failed(subject, &why),
         }
     }
     count
@@ -220,8 +226,9 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
     let mut state = STATE.lock();
     state.loading.retain(|other| *other != this);
     let handle = loaded?;
-    let words = format!("{}, preloaded", describe(origin));
-    handles::add_image(handle, &words, &origin.to_string(), Some(content));
+    let format = code::image_at(code.as_ptr().cast()).format;
+    let described = record::Image { format, ..image_of(origin, &origin.to_string()) }.to_shared();
+    handles::add_image(handle, described, Some(content));
     if origin.how == How::Module {
         owners::add(handle);
     }
@@ -310,15 +317,15 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
 
 /// Raises a limit to `bytes`, if the limit is lower.
 fn raise(which: CUlimit, bytes: usize) {
-    let (Some(set), Some(name)) = (SET_LIMIT.get(), limits::name_of(which)) else { return };
-    if limits::limit(which).is_none_or(|limit| limit >= bytes) {
+    let (Some(set), Some(limit)) = (SET_LIMIT.get(), limits::limit_of(which)) else { return };
+    if limits::limit(which).is_none_or(|now| now >= bytes) {
         return;
     }
-    let (subject, begun) = (format!("{name} of {bytes} bytes"), now());
+    let (subject, begun) = (Subject::Limit { limit, bytes: bytes as u64, kernel: "" }, now());
     // SAFETY: the call takes two numbers.
     match checked((), |()| unsafe { set(which, bytes) }) {
-        Ok(()) => done(&subject, "", begun),
-        Err(why) => failed(&subject, "", &why),
+        Ok(()) => done(subject, begun),
+        Err(why) => failed(subject, &why),
     }
 }
 
@@ -327,12 +334,11 @@ fn raise(which: CUlimit, bytes: usize) {
 fn set_up(Prime { printf, assert, heap }: Prime) {
     let wanted = Primed::new(printf, assert, heap);
     let Some(image) = wanted.image() else { return };
-    let begun = now();
+    let (subject, begun) = (Subject::Buffers { printf, assert, heap }, now());
     let names: Vec<_> = wanted.kernels().collect();
-    let words = names.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ");
     match library_of_ours(image).and_then(|image| launch_each(image, &names)) {
-        Ok(()) => done(&words, "", begun),
-        Err(why) => failed(&words, "", &why),
+        Ok(()) => done(subject, begun),
+        Err(why) => failed(subject, &why),
     }
 }
 

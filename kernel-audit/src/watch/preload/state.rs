@@ -29,7 +29,7 @@ pub(super) struct State {
     /// The libraries of our own kernels, by their images.
     pub(super) primes: HashMap<usize, u64>,
     /// The number of events that found no room in the record.
-    pub(super) unrecorded: usize,
+    pub(super) unrecorded: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

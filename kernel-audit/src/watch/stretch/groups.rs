@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use super::names::{self, Named};
 use super::samples::{self, Doing, Samples, Stretch};
-use crate::record::{Kind, Spending};
+use crate::record::{Fields, Kind, Spending};
 use crate::watch::python::{self, Frame};
 use crate::watch::record::call::{self, Hook};
-use crate::watch::record::recording::{NewEvent, write_event};
+use crate::watch::record::recording::{NewEvent, write_with};
 
 /// The most groups that are recorded. The rest is one.
 const MOST: usize = 100;
@@ -59,28 +59,23 @@ pub(super) fn write(stretch: &Stretch, end: u64, samples: &Samples) {
     }
 
     let event = NewEvent { begun: stretch.begun, context: stretch.number.into(), ..NewEvent::default() };
-    write_event(NewEvent {
-        kind: Kind::Stretch,
-        subject: &stretch.name,
-        took: end.saturating_sub(stretch.begun),
-        bytes: samples.ticks.len() as u64,
-        stream: samples.lost,
-        ..event
-    });
+    let fields = Fields {
+        numbers: [samples.ticks.len() as u64, samples.lost],
+        texts: [&*stretch.name, "", ""],
+        ..Fields::default()
+    };
+    write_with(&fields, NewEvent { kind: Kind::Stretch, took: end.saturating_sub(stretch.begun), ..event });
     for ((what, function), group) in groups {
         let doing = group.most.map(|(doing, _)| doing);
         let stack = doing.map(|doing| stack(doing, &names)).unwrap_or_default();
         let user = doing.and_then(|doing| user(&doing.position.python)).unwrap_or_default();
-        write_event(NewEvent {
-            kind: Kind::Spent,
-            result: what as u32,
-            caller: &function,
-            image: &user,
-            took: group.took,
-            bytes: group.ticks.len() as u64,
-            text: &stack,
-            ..event
-        });
+        let fields = Fields {
+            code: what as u16,
+            numbers: [group.ticks.len() as u64, 0],
+            texts: [&*function, &*user, ""],
+            ..Fields::default()
+        };
+        write_with(&fields, NewEvent { kind: Kind::Spent, took: group.took, stack: &stack, ..event });
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::answer::{Position, Reader};
 use super::threads::{SOON, Threads};
-use crate::record::{InProgress, PTX, Slot, Spending};
+use crate::record::{Image, InProgress, Slot, Spending};
 use crate::watch::known::handles;
 use crate::watch::record::call;
 use crate::watch::record::recording::now;
@@ -163,12 +163,15 @@ impl<'a> InCall<'a> {
 
 /// Returns what a call spends its time on.
 fn spending_of(call: InProgress) -> Spending {
-    let compiles = |kind: &str| if kind.starts_with(PTX) { Spending::Compiling } else { Spending::Loading };
+    let compiles = |image: Image| match image.format.is_compiled() {
+        true => Spending::Compiling,
+        false => Spending::Loading,
+    };
     if call.loads {
         let image = handles::image_of(call.subject);
-        image.map_or(Spending::Loading, |(image, _)| compiles(&image))
+        image.map_or(Spending::Loading, compiles)
     } else if let Some(loading) = handles::find_loading(call.thread) {
-        compiles(loading.kind)
+        compiles(loading)
     } else {
         kind_of(call::name(call.call - 1))
     }
