@@ -37,7 +37,7 @@ use clap::Parser;
 enum Chore {
     /// Build a program whose modules are adopted, with several profiles and linkers, and run it on the simulated driver
     Adopt,
-    /// Write the public API of each library to docs/api, or compare it with the committed text
+    /// Write the public APIs that have a text in docs/api, or compare them with the committed texts
     Api(api::Options),
     /// Make the wheel, and a tarball for each command that `cargo binstall` installs
     Archives(archive::Options),
