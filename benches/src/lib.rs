@@ -1,7 +1,6 @@
 //! The shared parts of the benchmarks: generated crates, repeated measurements, a driver that does nothing, and verdicts.
 
 pub mod child;
-pub mod registration;
 pub mod sample;
 pub mod stub;
 pub mod verdict;

@@ -4,7 +4,7 @@
 //! simulated driver, and watches their driver calls.
 //!
 //! `cli` parses the command line. The commands are `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `bake`, `new`,
-//! `doctor`, `sim`, `audit` and `completions`. The commands share these modules, none of which imports a command:
+//! `doctor`, `sim` and `audit`. The commands share these modules, none of which imports a command:
 //!
 //! - binaries: `artifacts` (builds with cargo), `binary` (its records), `binaries` (several files),
 //!   `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `kernel_name` (how people name kernels);
@@ -24,7 +24,6 @@ mod binary;
 mod check;
 mod cli;
 mod compare;
-mod completions;
 mod copies;
 mod declare;
 mod diff;
@@ -79,7 +78,6 @@ fn main() -> ExitCode {
         Command::Sim(_) => Err(Failure::OnLinux { command: "sim" }),
         #[cfg(not(target_os = "linux"))]
         Command::Audit(_) => Err(Failure::OnLinux { command: "audit" }),
-        Command::Completions(options) => completions::run(&options),
     };
     finish(outcome, Failure::code)
 }

@@ -18,9 +18,9 @@ pub(crate) struct Options {
 /// The packages whose programs are packed, in running order.
 const PACKAGES: [&str; 3] = ["examples", "tests", "benches"];
 
-/// Programs that are left out: the first three build other programs, which needs Rust, and the others read files that were
+/// Programs that are left out: the first two build other programs, which needs Rust, and the others read files that were
 /// made for one GPU, or that are in the repository.
-const LEFT_OUT: [&str; 5] = ["compile", "registration", "warm", "baked", "read_ptx"];
+const LEFT_OUT: [&str; 4] = ["compile", "warm", "baked", "read_ptx"];
 
 /// A program that builds another program. The built program is packed instead, and takes the same options.
 const GENERATOR: &str = "first_launches";

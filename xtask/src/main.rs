@@ -3,7 +3,6 @@
 mod api;
 mod archive;
 mod arm64;
-mod book;
 mod bundle;
 mod candle;
 mod check;
@@ -38,14 +37,12 @@ use clap::Parser;
 enum Chore {
     /// Build a program whose modules are adopted, with several profiles and linkers, and run it on the simulated driver
     Adopt,
-    /// Write the public API of each library to docs/api, or compare it with the committed text
+    /// Write the public APIs that have a text in docs/api, or compare them with the committed texts
     Api(api::Options),
     /// Make the wheel, and a tarball for each command that `cargo binstall` installs
     Archives(archive::Options),
     /// Build for arm64 Linux, and run the tests there by qemu
     Arm64(arm64::Options),
-    /// Write the README and the pages as a book (mdBook) to target/book/html, and check its links
-    Book,
     /// Pack the programs and tests that need a GPU, with a script, for a machine with a GPU and without Rust
     Bundle(bundle::Options),
     /// Check kernel-registry-candle, and a program with kernel-registry and candle, which decides how cudarc is built
@@ -86,7 +83,6 @@ fn main() -> ExitCode {
         Chore::Api(options) => api::api(&options),
         Chore::Archives(options) => archive::archives(&options.target),
         Chore::Arm64(options) => arm64::arm64(&options),
-        Chore::Book => book::book(),
         Chore::Bundle(options) => bundle::bundle(&options),
         Chore::Candle(options) => candle::candle(&options),
         Chore::Check(options) => check::check(&options),

@@ -18,12 +18,11 @@ pub(crate) struct Options {
 
 type Step = (&'static str, fn() -> Outcome);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 9] = [
     ("everything is committed", committed),
     ("what is tagged is a release", tagged),
     ("what CI runs, with nothing left out", ci),
     ("documentation, as docs.rs makes it", crate::docs_rs::document),
-    ("the book and its links", crate::book::book),
     ("the oldest compiler", oldest_compiler),
     ("crates, as crates.io takes them", crates),
     ("the wheel and the tarballs", || archive::archives(HOST)),
