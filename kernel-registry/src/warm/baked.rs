@@ -13,8 +13,8 @@ use self::file::Baked;
 use super::code::Route;
 use super::not_baked::NotBaked;
 use super::plan::Planned;
-use super::report::MachineCode;
 use super::work::Work;
+use crate::contexts::MachineCode;
 use crate::driver::Code;
 
 /// Names the file, if it is not beside the program. `0` or nothing turns baked code off.

@@ -108,7 +108,7 @@ pub(crate) fn forget(id: ContextId) {
 }
 
 /// Removes an adopted module whose handle the driver has given to another module: its context no longer exists.
-pub(super) fn forget_handle(module: sys::CUmodule) {
+pub(crate) fn forget_handle(module: sys::CUmodule) {
     let is_it = |adopted: &Adopted| adopted.modules.contains(&module.addr());
     if is_any() && read().iter().any(is_it) {
         write().retain(|adopted| !is_it(adopted));
@@ -116,7 +116,7 @@ pub(super) fn forget_handle(module: sys::CUmodule) {
 }
 
 /// Counts a load of an image in a context. Returns the module if the image is warm there.
-pub(super) fn load(id: ContextId, images: &[&'static [u8]]) -> Option<sys::CUmodule> {
+pub(crate) fn load(id: ContextId, images: &[&'static [u8]]) -> Option<sys::CUmodule> {
     let is_it = |adopted: &&mut Adopted| {
         adopted.id == id && images.iter().any(|image| ptr::eq(*image, adopted.image))
     };
@@ -127,7 +127,7 @@ pub(super) fn load(id: ContextId, images: &[&'static [u8]]) -> Option<sys::CUmod
 }
 
 /// Counts that others unload a module. Returns whether they had loaded it, or `None` if the module is not adopted.
-pub(super) fn unload(module: sys::CUmodule) -> Option<bool> {
+pub(crate) fn unload(module: sys::CUmodule) -> Option<bool> {
     if !is_any() || find(module, |_| ()).is_none() {
         return None;
     }
@@ -146,14 +146,14 @@ fn find<T>(module: sys::CUmodule, read_one: impl FnOnce(&Adopted) -> T) -> Optio
 }
 
 /// A kernel of an adopted module.
-pub(super) enum Found {
+pub(crate) enum Found {
     Warm(sys::CUfunction),
     /// The kernel is not warm, or not in the image.
     Not,
 }
 
 /// Returns the kernel of this symbol, or `None` if the module is not adopted.
-pub(super) fn function(module: sys::CUmodule, symbol: &[u8]) -> Option<Found> {
+pub(crate) fn function(module: sys::CUmodule, symbol: &[u8]) -> Option<Found> {
     find(module, |adopted| match adopted.functions.get(symbol) {
         Some(function) => Found::Warm(function.0),
         None => Found::Not,
@@ -161,17 +161,17 @@ pub(super) fn function(module: sys::CUmodule, symbol: &[u8]) -> Option<Found> {
 }
 
 /// What an adopted module is.
-pub(super) struct Module {
-    pub(super) id: ContextId,
-    pub(super) image: &'static [u8],
+pub(crate) struct Module {
+    pub(crate) id: ContextId,
+    pub(crate) image: &'static [u8],
     /// The module of the whole image, if there is one.
-    pub(super) whole: Option<sys::CUmodule>,
+    pub(crate) whole: Option<sys::CUmodule>,
     /// The modules of all warm kernels.
-    pub(super) modules: Vec<sys::CUmodule>,
+    pub(crate) modules: Vec<sys::CUmodule>,
 }
 
 /// Returns what a module is, or `None` if it is not adopted.
-pub(super) fn module(module: sys::CUmodule) -> Option<Module> {
+pub(crate) fn module(module: sys::CUmodule) -> Option<Module> {
     find(module, |adopted| {
         let whole = adopted.whole.or_else(|| adopted.is_whole.then_some(adopted.handle));
         Module {
@@ -184,7 +184,7 @@ pub(super) fn module(module: sys::CUmodule) -> Option<Module> {
 }
 
 /// Enters the module of the whole image.
-pub(super) fn set_whole(module: sys::CUmodule, whole: sys::CUmodule) {
+pub(crate) fn set_whole(module: sys::CUmodule, whole: sys::CUmodule) {
     let mut all = write();
     if let Some(adopted) = all.iter_mut().find(|adopted| adopted.handle == module.addr()) {
         adopted.whole = Some(whole.expose_provenance());

@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
 
+use super::Launch;
 use crate::address::PointerTo;
-use crate::launch::Launch;
 
 /// The address of a slice, its number of elements, and the guard that tracks its use. A kernel that takes a slice as a single parameter
 /// of 16 bytes reads the first two fields as they are.
