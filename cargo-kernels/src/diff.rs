@@ -4,7 +4,6 @@
 
 mod comparison;
 mod figure;
-mod growth;
 mod json;
 mod limits;
 mod markdown;
@@ -19,8 +18,6 @@ use crate::failure::Failure;
 use comparison::Comparison;
 use report::Report;
 use snapshot::Snapshot;
-
-pub(crate) use growth::Growth;
 
 pub(crate) fn run(options: &Diff) -> Result<(), Failure> {
     let (old, new) = (Snapshot::read(&options.old)?, Snapshot::read(&options.new)?);

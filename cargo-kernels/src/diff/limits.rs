@@ -2,9 +2,8 @@
 
 use super::comparison::Comparison;
 use super::figure::{Change, Figure};
-use super::growth::Growth;
 use super::snapshot::Kernel;
-use crate::cli::DiffLimits;
+use crate::cli::{DiffLimits, Growth};
 use crate::document::Variant;
 
 /// A change that exceeds a limit.
