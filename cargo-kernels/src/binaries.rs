@@ -1,20 +1,22 @@
-//! Steps that the commands share: open binaries, read their kernels, filter them, print.
+//! Opens binaries, or builds those of the package, reads their kernels and filters them.
+
+pub(crate) mod artifacts;
+pub(crate) mod unlinked;
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, StdoutLock};
 use std::path::{Path, PathBuf};
 
 use kernel_registry_command::Failure as Shared;
 use kernel_registry_command::Mapped;
-use kernel_registry_command::terminal::{self, Terminal};
+use kernel_registry_command::terminal;
 
-use crate::artifacts::{self, Built};
 use crate::binary::Contents;
+use crate::binary::fatbins::Fatbins;
 use crate::cli::Build;
 use crate::failure::Failure;
-use crate::linked::Fatbins;
-use crate::ptx_images::baked_beside;
-use crate::unlinked::{self, Unlinked};
+use crate::images::ptx::baked_beside;
+use artifacts::Built;
+use unlinked::Unlinked;
 
 /// The files to read.
 pub(crate) struct Files {
@@ -148,11 +150,4 @@ pub(crate) fn all_read(binaries: &[Contents<'_>]) -> Result<(), Failure> {
         Some((binary, version)) => Err(Failure::Newer { path: binary.path.clone(), version }),
         None => Ok(()),
     }
-}
-
-/// Writes to the standard output.
-pub(crate) fn print(
-    write: impl FnOnce(&mut Terminal<BufWriter<StdoutLock<'static>>>) -> io::Result<()>,
-) -> Result<(), Failure> {
-    Ok(terminal::print(write)?)
 }

@@ -4,6 +4,7 @@
 //! Members that are not always needed have defaults, because files of earlier versions lack some.
 
 mod describe;
+pub(crate) mod unread;
 
 pub(crate) use describe::hex;
 
@@ -11,7 +12,7 @@ use kernel_registry_image::Signature;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
-use crate::unread::{Unread, UnreadVariant};
+use unread::{Unread, UnreadVariant};
 
 /// The version of the JSON. Every change that could break a reader raises it.
 pub(crate) const SCHEMA: u32 = 2;

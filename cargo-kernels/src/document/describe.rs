@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use kernel_registry_format::{self as format, KernelRecord, Needs, SliceLength, StackFrames};
 use kernel_registry_image::{self as image, Entry, ParamLayout, Target};
 
+use super::unread::UnreadVariant;
 use super::{
     Declaration, Frames, Image, ImageKind, ImageParam, Limits, Param, Place, RecordedImage, Resources,
     Variant, VariantKind,
 };
 use crate::binary::Contents;
-use crate::recorded::Recorded;
-use crate::unread::UnreadVariant;
+use crate::binary::declared_image::Recorded;
 
 impl Image {
     /// Describes an image in a file of its own. `in_binary` completes the description of an image in a binary.
