@@ -15,7 +15,7 @@ use object::{FileKind, Object, ObjectSection};
 
 use crate::failure::Failure;
 use copies::Copy;
-use declared_image::Recorded;
+use declared_image::DeclaredImage;
 use fatbins::Fatbins;
 
 /// The kernels that a binary's records describe.
@@ -34,7 +34,7 @@ pub(crate) struct Contents<'data> {
     /// The kernels that nvcc linked.
     pub(crate) linked: Fatbins<'data>,
     /// The architectures of images' baked code, in the file beside the binary.
-    pub(crate) baked: BTreeMap<Recorded<'data>, Vec<Target>>,
+    pub(crate) baked: BTreeMap<DeclaredImage<'data>, Vec<Target>>,
 }
 
 impl<'data> Contents<'data> {

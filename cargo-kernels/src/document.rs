@@ -66,7 +66,7 @@ pub(crate) enum ImageKind {
 #[serde(untagged)]
 pub(crate) enum Kernel {
     Declared(Box<DeclaredKernel>),
-    Alone(ImageKernel),
+    Undeclared(ImageKernel),
 }
 
 /// A declared kernel, with its image if the binary has it.
@@ -247,7 +247,7 @@ impl<'de> Deserialize<'de> for Kernel {
         let value = Value::deserialize(deserializer)?;
         let kernel = match value["path"].is_string() {
             true => serde_json::from_value(value).map(Kernel::Declared),
-            false => serde_json::from_value(value).map(Kernel::Alone),
+            false => serde_json::from_value(value).map(Kernel::Undeclared),
         };
         kernel.map_err(de::Error::custom)
     }

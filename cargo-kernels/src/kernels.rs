@@ -1,4 +1,4 @@
-//! Describes the kernels of binaries and images, each with the variants of its image that have it.
+//! Describes the kernels of binaries and images, each with the variants of the image that have it.
 
 pub(crate) mod names;
 pub(crate) mod undeclared;
@@ -14,13 +14,13 @@ use crate::cli::Build;
 use crate::document::{self, Declaration, DeclaredKernel, Document, Kernel};
 use crate::failure::Failure;
 use crate::images::compare;
-use crate::images::embedded::Embedded;
-use undeclared::Alone;
+use crate::images::embedded::EmbeddedImages;
+use undeclared::UndeclaredImage;
 
 /// Describes all kernels in a binary or an image.
 pub(crate) fn describe_file(path: &Path) -> Result<Document, Failure> {
-    match Alone::read(path)? {
-        Some(alone) => Ok(alone.describe(&alone.kernels()?)),
+    match UndeclaredImage::read(path)? {
+        Some(image) => Ok(image.describe(&image.kernels()?)),
         None => describe_all(&binaries::open_file(path)?),
     }
 }
@@ -43,7 +43,7 @@ pub(crate) fn describe(
 ) -> Document {
     let (mut kernels, mut images) = (Vec::new(), Vec::new());
     for binary in binaries {
-        let embedded = Embedded::find(binary, is_shown);
+        let embedded = EmbeddedImages::find(binary, is_shown);
         kernels.extend(
             binary
                 .kernels
@@ -62,7 +62,7 @@ pub(crate) fn describe(
 fn describe_kernel(
     binary: &Contents<'_>,
     kernel: &KernelRecord<'_>,
-    embedded: &Embedded<'_>,
+    embedded: &EmbeddedImages<'_>,
 ) -> DeclaredKernel {
     let found = embedded.image_of(kernel);
     let image = found.and_then(|found| found.image.as_ref());
@@ -82,7 +82,7 @@ fn describe_kernel(
     }
 }
 
-/// Returns the types of a kernel's parameters in PTX, if its symbol does not tell those of C++.
+/// Returns the PTX types of a kernel's parameters, unless the symbol has their C++ types.
 fn ptx_types(entry: &Entry) -> Option<Vec<String>> {
     let untyped = entry.typed_signature().is_none() && !entry.params.is_empty();
     let params = untyped.then_some(&entry.params)?;

@@ -6,17 +6,18 @@
 //! Each module imports only those below it:
 //!
 //! - `commands`: the commands;
-//! - `kernels`: describes the kernels of files, finds them by name, and reads images that no record describes;
-//! - `binaries`: opens binaries, or has cargo build them (`artifacts`), and finds dependencies that weren't linked (`unlinked`);
-//! - `images`: the images of declared kernels, in their binary (`embedded`), against their declarations (`compare`), and those with
-//!   PTX and its baked code (`ptx`);
+//! - `kernels`: describes the kernels of files, finds them by name, and reads images without declarations;
+//! - `binaries`: opens binaries, or has cargo build them (`artifacts`), and finds dependencies that rustc
+//!   didn't link (`unlinked`);
+//! - `images`: the images of declared kernels: finds them in the binary (`embedded`), compares them with the
+//!   declarations (`compare`), and reads their PTX and its baked code (`ptx`);
 //! - `document`: the model that text and JSON are written from;
-//! - `binary`: the records of one binary, its copies of kernel-registry, and the fatbins that nvcc linked into it;
+//! - `binary`: the records in a binary, its copies of kernel-registry, and the fatbins that nvcc linked;
 //! - `cli`: the command line, parsed by clap;
 //! - `output`: tables and JSON;
 //! - `failure`: errors and exit codes.
 //!
-//! The crate kernel-registry-command has what this command shares with kernel-audit.
+//! kernel-registry-command is shared with kernel-audit.
 
 mod binaries;
 mod binary;

@@ -1,4 +1,4 @@
-//! Runs cargo on the package, and collects what cargo reports: files, and the folders of build scripts.
+//! Runs cargo on the package, and collects the artifacts and build script folders that it reports.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -27,7 +27,7 @@ pub(crate) struct Built {
 pub(crate) struct Binary {
     pub(crate) path: PathBuf,
     pub(crate) package: PackageId,
-    /// Whether the file contains its dependencies, as executables and shared libraries do.
+    /// Whether its dependencies are linked into it: true for executables and shared libraries.
     pub(crate) is_linked: bool,
 }
 
@@ -62,7 +62,8 @@ pub(crate) fn build(options: &Build) -> Result<Built, Failure> {
     }
 }
 
-/// Returns what cargo built before: these binaries of packages in the current folder, with the libraries in the folder `deps` beside each.
+/// Returns the artifacts of an earlier build: these binaries of packages in the current folder, and the libraries
+/// in the folder `deps` at their side.
 pub(crate) fn built_before(paths: impl Iterator<Item = PathBuf>) -> Result<Built, Failure> {
     let graph = MetadataCommand::new().cargo_path(cargo()).exec().map_err(Failure::of_cargo)?;
     let (mut binaries, mut libraries) = (Vec::new(), Vec::new());
@@ -107,7 +108,7 @@ pub(crate) fn build_scripts(options: &Package) -> Result<(Vec<(PackageId, PathBu
     Ok((folders, ok))
 }
 
-/// Runs cargo, calls `each` with each of its messages, and returns whether cargo succeeded.
+/// Runs cargo, passes its messages to `each`, and returns whether it succeeded.
 fn run(command: &str, arguments: Vec<OsString>, mut each: impl FnMut(Message)) -> Result<bool, Failure> {
     let mut cargo = Command::new(cargo());
     cargo.args([command, "--message-format=json-render-diagnostics"]).args(arguments);
@@ -147,10 +148,10 @@ pub(crate) fn members(options: &Package) -> Result<Metadata, Failure> {
     metadata(options).no_deps().exec().map_err(Failure::of_cargo)
 }
 
-/// Returns the graph of dependencies, or `None` if cargo fails: only warnings need the graph.
+/// Returns the dependency graph. `None` if cargo fails: the graph only serves warnings.
 fn graph(options: &Build) -> Option<Metadata> {
     let mut more = network(&options.package);
-    // Leaves out packages of other platforms: cargo may not have downloaded them.
+    // Cargo may not have downloaded the packages of other platforms.
     more.extend(["--filter-platform".to_owned(), options.target.clone().or_else(host)?]);
     more.extend(features(&options.package));
     metadata(&options.package).other_options(more).exec().ok()
@@ -165,7 +166,7 @@ fn metadata(options: &Package) -> MetadataCommand {
     command
 }
 
-/// Returns the target triple that cargo builds for by default.
+/// Returns cargo's default target triple.
 fn host() -> Option<String> {
     let output = Command::new(cargo()).arg("-vV").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

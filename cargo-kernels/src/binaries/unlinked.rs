@@ -1,4 +1,4 @@
-//! Finds dependencies whose kernels a program lacks: rustc links no crate that the code never names.
+//! Finds dependencies whose kernels aren't in the program, because rustc drops crates that the code never names.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -11,18 +11,19 @@ use kernel_registry_format::KernelRecord;
 use super::artifacts::{Binary, Built};
 use crate::binary::Contents;
 
-/// A crate with kernels that is not in a binary.
+/// A crate with kernels that a binary lacks.
 pub(crate) struct Unlinked {
     /// The name of the binary.
     binary: String,
     /// Name and version of the package.
     package: String,
     kernels: usize,
-    /// The path from the binary to the package: the name of each crate on it, and the package that has to name that crate.
+    /// The dependency path from the binary: each crate's name, and the package that has to name it in code.
     way: Vec<(String, String)>,
 }
 
-/// Finds the crates with kernels that the built binaries lack. `with_kernels` are the contents of the binaries with kernels.
+/// Finds the crates with kernels that the built binaries lack. `with_kernels` has the contents of binaries with
+/// kernels.
 pub(crate) fn find(built: &Built, with_kernels: &[Contents<'_>]) -> Vec<Unlinked> {
     let Some(graph) = &built.graph else { return Vec::new() };
     let mut libraries = Libraries { built, known: HashMap::new() };
@@ -54,14 +55,14 @@ fn identity(kernel: &KernelRecord<'_>) -> Identity {
     (kernel.package.to_owned(), kernel.version.to_owned(), kernel.path.to_owned())
 }
 
-/// A package that a binary depends on, directly or not.
+/// A direct or indirect dependency of a binary.
 struct Used<'a> {
     package: &'a PackageId,
-    /// The shortest path to the package: the name of each crate on it, and the package that uses this name.
+    /// The shortest dependency path: each crate's name, and the package that uses this name.
     way: Vec<(String, &'a PackageId)>,
 }
 
-/// Returns the packages that a binary depends on, and the library of its own package, which the binary has to name as well.
+/// Returns the dependencies of a binary. The library of its own package is one: the binary has to name that, too.
 fn used<'a>(graph: &'a Metadata, binary: &'a Binary, built: &Built) -> Vec<Used<'a>> {
     let nodes: HashMap<_, _> =
         graph.resolve.iter().flat_map(|resolve| &resolve.nodes).map(|node| (&node.id, node)).collect();
@@ -98,7 +99,7 @@ impl Libraries<'_> {
     fn kernels(&mut self, graph: &Metadata, package: &PackageId) -> &BTreeSet<Identity> {
         let libraries = &self.built.libraries;
         self.known.entry(package.clone()).or_insert_with(|| {
-            // A package that does not depend on kernel-registry declares no kernels.
+            // Only dependents of kernel-registry declare kernels.
             if !graph[package].dependencies.iter().any(|dependency| dependency.name == "kernel-registry") {
                 return BTreeSet::new();
             }
@@ -107,7 +108,7 @@ impl Libraries<'_> {
                 let mapped = Mapped::open(path).ok()?;
                 Some(Contents::read(path, &mapped).ok()?.kernels.iter().map(identity).collect::<Vec<_>>())
             });
-            // Libraries that were found by their names may be those of another version.
+            // A library found by its file name may be another version's.
             let package = &graph[package];
             let is_its = |(name, version, _): &Identity| {
                 *name == *package.name && *version == package.version.to_string()

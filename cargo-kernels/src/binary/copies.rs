@@ -1,5 +1,5 @@
-//! Tells apart several copies of kernel-registry in one binary. Cargo builds two if packages ask for two
-//! versions, or for one version from two sources.
+//! Copies of kernel-registry in one binary. Cargo links several if packages depend on different versions, or on one
+//! version from different sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -7,17 +7,17 @@ use std::io::{self, Write};
 use kernel_registry_command::many;
 use kernel_registry_format::{KernelRecord, LibraryRecord};
 
-/// One copy of kernel-registry. It finds and warms only the kernels that are registered with it.
+/// A copy of kernel-registry. It only finds and warms the kernels registered with it.
 #[derive(Default)]
 pub(crate) struct Copy<'data> {
-    /// `None` if the file has kernels of this copy but not the copy itself.
+    /// `None` if the file only has kernels of this copy.
     version: Option<&'data str>,
     kernels: usize,
-    /// The packages that declare these kernels, with their versions.
+    /// Names and versions of the packages that declare these kernels.
     packages: BTreeSet<(&'data str, &'data str)>,
 }
 
-/// Groups kernels and libraries by copy, ordered by version. Returns an empty list if there is only one copy.
+/// Groups kernels and libraries by copy, ordered by version. Returns nothing if there's only one copy.
 pub(crate) fn several<'data>(
     kernels: &[KernelRecord<'data>],
     libraries: &[LibraryRecord<'data>],

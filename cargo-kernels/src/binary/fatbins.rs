@@ -1,21 +1,20 @@
-//! Finds the kernels that nvcc linked into a binary. Their fatbins are in an ELF section of their own, and no record describes
-//! them.
+//! Finds the kernels that nvcc linked into a binary. Their fatbins have an ELF section of their own, and no records.
 
 use kernel_registry_command::many;
 use kernel_registry_image::linked::{RELOCATABLE_SECTION, SECTION};
 use object::read::archive::ArchiveFile;
 use object::{FileKind, Object, ObjectSection, SectionKind};
 
-/// The fatbins in a binary.
+/// The fatbins that nvcc linked into a binary.
 #[derive(Default)]
 pub(crate) struct Fatbins<'a> {
     pub(crate) sections: Vec<&'a [u8]>,
-    /// Whether there is device code that the device linker has not yet linked.
+    /// Whether there's device code that `nvcc -dlink` hasn't linked yet.
     is_relocatable: bool,
     handed_over: HandedOver,
 }
 
-/// Which of these kernels the program hands to kernel-registry, which then warms them.
+/// Which of these kernels the program hands to kernel-registry to be warmed.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum HandedOver {
     #[default]
@@ -26,15 +25,15 @@ pub(crate) enum HandedOver {
     All,
 }
 
-/// Bytes in the functions by which a program hands kernels to kernel-registry, and which kernels each function hands over.
+/// Markers in the functions that hand kernels to kernel-registry, each with the kernels that its function hands over.
 const MARKS: [(&[u8], HandedOver); 2] = [
     (b"kernel-registry linked v1 program\0", HandedOver::All),
     (b"kernel-registry linked v1 archive\0", HandedOver::OfArchives),
 ];
 
 impl<'a> Fatbins<'a> {
-    /// Finds the fatbins in an ELF file, or in the object files of an archive. Damage is passed over: it is reported when the
-    /// records are read.
+    /// Finds the fatbins in an ELF file, or in the object files of an archive. Ignores damage: reading the records
+    /// reports it.
     pub(crate) fn find(data: &'a [u8]) -> Self {
         let mut found = Fatbins::default();
         match FileKind::parse(data) {
@@ -80,7 +79,7 @@ impl<'a> Fatbins<'a> {
         self.handed_over
     }
 
-    /// Returns a sentence about device code that is not linked yet, if there is such code and no kernel.
+    /// Returns why there are no kernels, if the device code isn't linked yet.
     pub(crate) fn not_linked(&self) -> Option<&'static str> {
         let only = self.is_relocatable && self.sections.is_empty();
         only.then_some(
@@ -89,19 +88,21 @@ impl<'a> Fatbins<'a> {
     }
 }
 
-/// Says how many kernels nvcc linked into a program with kernel-registry, and which of them are warmed.
-pub(crate) fn sentence(count: usize, handed_over: HandedOver) -> String {
-    let kernels = many(count, "kernel");
-    match handed_over {
-        HandedOver::All => format!("{kernels} that nvcc linked, which `warm_all` warms"),
-        HandedOver::OfArchives => format!(
-            "{kernels} that nvcc linked: `warm_all` warms those of libraries that call `kernel_registry_build::linked_archive`, and the \
-             file does not tell whether there are others; call `kernel_registry_build::linked()` in the program's build script, too, \
-             which hands over all kernels, each once"
-        ),
-        HandedOver::None => format!(
-            "{kernels} that nvcc linked, which no `warm_all` warms: call `kernel_registry_build::linked()` in the program's build script"
-        ),
+impl HandedOver {
+    /// Returns a sentence about this number of kernels that nvcc linked, and which of them are warmed.
+    pub(crate) fn describe(self, count: usize) -> String {
+        let kernels = many(count, "kernel");
+        match self {
+            HandedOver::All => format!("{kernels} that nvcc linked, which `warm_all` warms"),
+            HandedOver::OfArchives => format!(
+                "{kernels} that nvcc linked: `warm_all` warms those of libraries that call `kernel_registry_build::linked_archive`, and the \
+                 file does not tell whether there are others; call `kernel_registry_build::linked()` in the program's build script, too, \
+                 which hands over all kernels, each once"
+            ),
+            HandedOver::None => format!(
+                "{kernels} that nvcc linked, which no `warm_all` warms: call `kernel_registry_build::linked()` in the program's build script"
+            ),
+        }
     }
 }
 

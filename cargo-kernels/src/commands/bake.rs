@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Bake) -> Result<(), Failure> {
                 bake::put(&mut entries, Entry { key: image.key, arch, compiler, code });
             }
             // Text that nothing declares may be no PTX that is ever loaded.
-            Err(error) if image.recorded.is_empty() => {
+            Err(error) if image.declared_as.is_empty() => {
                 terminal::say(format_args!("warning: {}: {error}", image.name));
             }
             Err(error) => {

@@ -12,24 +12,24 @@ use crate::document::Document;
 use crate::failure::Failure;
 use crate::kernels;
 use crate::kernels::names::{is_cuda_name, is_path, nearest};
-use crate::kernels::undeclared::Alone;
+use crate::kernels::undeclared::UndeclaredImage;
 use crate::output;
 
 pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     let (name, path) = options.name_and_path();
     if let Some(path) = path
-        && let Some(alone) = Alone::read(path)?
+        && let Some(image) = UndeclaredImage::read(path)?
     {
-        return show_image(&alone, name, options);
+        return show_image(&image, name, options);
     }
     let files = binaries::open(path, &options.build)?;
     let mut binaries = binaries::read_with_linked(&files)?;
     let whole = binaries::all_read(&binaries);
     let Some(is_called) = called(name, &binaries) else {
         // nvcc may have linked the kernel.
-        let linked = binaries.iter().filter_map(Alone::from_linked);
-        if let Some((alone, name)) = linked.zip(name).find(|(alone, name)| alone.named(name).is_ok()) {
-            return show_image(&alone, Some(name), options);
+        let linked = binaries.iter().filter_map(UndeclaredImage::from_linked);
+        if let Some((image, name)) = linked.zip(name).find(|(image, name)| image.named(name).is_ok()) {
+            return show_image(&image, Some(name), options);
         }
         // The kernel's record may be newer than this tool.
         whole?;
@@ -38,8 +38,8 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     };
     if name.is_none() && binaries.iter().all(|binary| binary.kernels.is_empty()) {
         // The package has no declared kernels: nvcc linked all kernels of its programs.
-        let mut linked = binaries.iter().filter_map(Alone::from_linked);
-        return linked.try_for_each(|alone| show_image(&alone, None, options)).and(whole);
+        let mut linked = binaries.iter().filter_map(UndeclaredImage::from_linked);
+        return linked.try_for_each(|image| show_image(&image, None, options)).and(whole);
     }
     // Only the images of matches are searched for.
     let is_shown = |kernel: &KernelRecord<'_>| is_called(kernel, name.unwrap_or_default());
@@ -49,12 +49,12 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
 }
 
 /// Prints the kernels with a name, or all kernels, of an image that no record describes.
-fn show_image(alone: &Alone<'_>, name: Option<&str>, options: &Show) -> Result<(), Failure> {
+fn show_image(image: &UndeclaredImage<'_>, name: Option<&str>, options: &Show) -> Result<(), Failure> {
     let kernels = match name {
-        Some(name) => alone.named(name)?,
-        None => alone.kernels()?,
+        Some(name) => image.named(name)?,
+        None => image.kernels()?,
     };
-    print(&alone.describe(&kernels), &[], name.is_none(), options.json)
+    print(&image.describe(&kernels), &[], name.is_none(), options.json)
 }
 
 fn print(

@@ -1,4 +1,4 @@
-//! Variants of images that could not be read: sentences about them, and the error that the command ends with.
+//! Variants of images that couldn't be read.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
-/// The most sentences about one image.
+/// How many sentences a command writes about one image at most.
 const MOST: usize = 8;
 
-/// A variant that could not be read.
+/// A variant that couldn't be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UnreadVariant {
     pub(crate) target: String,
     pub(crate) reason: String,
 }
 
-/// The variants that a command could not read: their number, and sentences about them.
+/// Counts the variants that a command couldn't read, and describes them.
 #[derive(Clone, Default)]
 pub(crate) struct Unread {
     images: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Unread {
 }
 
 impl UnreadVariant {
-    /// Lists the variants of an image that could not be read.
+    /// Returns the unreadable variants of an image.
     pub(crate) fn in_image(image: &Image) -> Vec<Self> {
         let variants = image.unread.iter();
         variants
@@ -51,7 +51,7 @@ impl Unread {
         self.sentences.extend(other.sentences);
     }
 
-    /// Fails if a variant could not be read.
+    /// Fails if there are any.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match *self {
             Unread { variants: 0, .. } => Ok(()),
@@ -60,7 +60,7 @@ impl Unread {
     }
 }
 
-/// Returns a sentence for each architecture, with the first reason of its variants.
+/// Returns one sentence for each architecture, with the reason of its first variant.
 fn sentences(file: &str, variants: &[UnreadVariant]) -> Vec<String> {
     let mut targets = BTreeMap::<&str, (usize, &str)>::new();
     for UnreadVariant { target, reason } in variants {

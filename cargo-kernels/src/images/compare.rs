@@ -1,17 +1,16 @@
-//! Compares one declaration with one image, by the rules of `#[gpu_kernel]`.
+//! Compares a declaration with an image, by the rules of `#[gpu_kernel]`.
 
 use kernel_registry_format::KernelRecord;
 use kernel_registry_image::comparison::{self, Mismatch, Param, Verdict};
 use kernel_registry_image::{Entry, FindError, Image, Partial, Signature};
 
-/// The kernel in the image that a declaration names, and how the two differ.
+/// The kernel that a declaration names in an image, with the differences.
 pub(crate) struct Compared<'a> {
     pub(crate) entry: &'a Entry,
     pub(crate) mismatches: Vec<Mismatch>,
 }
 
-/// Compares a declaration with the kernel of its symbol, or else of its C++ name. `file` is the image's name in
-/// messages.
+/// Compares a declaration with the kernel of its symbol, or else of its C++ name. Messages call the image `file`.
 pub(crate) fn compare<'a>(
     kernel: &KernelRecord<'_>,
     image: &'a Image,
@@ -19,14 +18,14 @@ pub(crate) fn compare<'a>(
 ) -> Result<Compared<'a>, FindError> {
     let entry = find(kernel.symbol, image, file)?;
     let mut mismatches = mismatches(kernel, entry, file);
-    // If parameters differ, the symbol differs too: report only the parameters.
+    // Other parameters mean another symbol, so that would report the difference twice.
     if mismatches.is_empty() {
         mismatches.extend(comparison::compare_symbol(kernel.symbol, entry, file).err());
     }
     Ok(Compared { entry, mismatches })
 }
 
-/// Returns which variants have the kernel, if others lack the kernel and the declaration does not say so.
+/// Returns the variants with the kernel, if some unexpectedly lack it.
 pub(crate) fn partial(kernel: &KernelRecord<'_>, symbol: &str, image: &Image) -> Option<Partial> {
     image.partial(symbol).filter(|partial| !partial.is_declared(kernel.min_arch))
 }
@@ -38,7 +37,7 @@ fn find<'a>(symbol: &str, image: &'a Image, file: &str) -> Result<&'a Entry, Fin
     };
     let unread = unread.clone();
     image.find(&signature.name, file).map_err(|error| match error {
-        // The image has overloads of this name, but not the declared one.
+        // The image has overloads of the name, but not the declared one.
         FindError::Ambiguous { file, names, .. } => {
             FindError::Missing { name: signature.to_string(), file, near: Vec::new(), there: names, unread }
         }

@@ -1,7 +1,7 @@
-//! Finds the image of a kernel's record in the same binary.
+//! Finds the images of declared kernels in their binary.
 //!
-//! A record holds the image's length, but not its offset in the file: a pointer in a record would read as zero in some files. So
-//! the image is found by its length and its kernels.
+//! A record has the image's length but not its offset, because linkers write zeros for pointers in records. So we
+//! search for images of this length, and pick the one with the declared kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -12,31 +12,31 @@ use kernel_registry_image::embedded::Search;
 
 use super::compare;
 use crate::binary::Contents;
-use crate::binary::declared_image::Recorded;
+use crate::binary::declared_image::DeclaredImage;
 
-/// An image and the symbols of the kernels declared with it.
+/// The image that was found for some declarations, and the symbols of their kernels.
 pub(crate) struct Found<'a> {
-    /// The image, if it is in the binary.
+    /// `None` if the binary doesn't contain it.
     pub(crate) image: Option<Rc<Image>>,
-    /// Whether no other image in the binary fits.
+    /// Whether only this image fits.
     pub(crate) is_certain: bool,
     pub(crate) symbols: BTreeSet<&'a str>,
 }
 
 /// The images of a binary's kernels.
-pub(crate) struct Embedded<'a>(BTreeMap<Recorded<'a>, Found<'a>>);
+pub(crate) struct EmbeddedImages<'a>(BTreeMap<DeclaredImage<'a>, Found<'a>>);
 
-impl<'a> Embedded<'a> {
+impl<'a> EmbeddedImages<'a> {
     /// Finds the images of these kernels.
     pub(crate) fn find(binary: &Contents<'a>, is_wanted: impl Fn(&KernelRecord<'a>) -> bool) -> Self {
-        let mut declared: BTreeMap<Recorded<'a>, Vec<KernelRecord<'a>>> = BTreeMap::new();
+        let mut declared: BTreeMap<DeclaredImage<'a>, Vec<KernelRecord<'a>>> = BTreeMap::new();
         for kernel in &binary.kernels {
-            if let Some(recorded) = Recorded::from_kernel(kernel) {
+            if let Some(recorded) = DeclaredImage::from_kernel(kernel) {
                 declared.entry(recorded).or_default().push(*kernel);
             }
         }
         declared.retain(|_, kernels| kernels.iter().any(&is_wanted));
-        let mut of_length: BTreeMap<usize, Vec<(Recorded<'a>, Vec<KernelRecord<'a>>)>> = BTreeMap::new();
+        let mut of_length: BTreeMap<usize, Vec<(DeclaredImage<'a>, Vec<KernelRecord<'a>>)>> = BTreeMap::new();
         for (recorded, kernels) in declared {
             let length = usize::try_from(recorded.len).unwrap_or(usize::MAX);
             of_length.entry(length).or_default().push((recorded, kernels));
@@ -49,21 +49,21 @@ impl<'a> Embedded<'a> {
                 declared.into_iter().map(|(recorded, kernels)| (recorded, Found::among(&images, &kernels))),
             );
         }
-        Embedded(found)
+        EmbeddedImages(found)
     }
 
-    /// Returns the image of a kernel, if the kernel was declared with one.
+    /// Returns the image of a kernel. `None` if the declaration has no image.
     pub(crate) fn image_of(&self, kernel: &KernelRecord<'a>) -> Option<&Found<'a>> {
-        self.0.get(&Recorded::from_kernel(kernel)?)
+        self.0.get(&DeclaredImage::from_kernel(kernel)?)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Recorded<'a>, &Found<'a>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&DeclaredImage<'a>, &Found<'a>)> {
         self.0.iter()
     }
 }
 
 impl<'a> Found<'a> {
-    /// Picks the image with most of these kernels. If several images have equally many, picks the image that matches most
+    /// Picks the image with most of these kernels. If several have equally many, the one that matches most
     /// declarations.
     fn among(candidates: &[Rc<Image>], kernels: &[KernelRecord<'a>]) -> Self {
         let there =

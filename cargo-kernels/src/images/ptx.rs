@@ -1,4 +1,4 @@
-//! The images of a binary that have PTX, which drivers compile, and their baked code.
+//! The images of a binary with PTX, which drivers compile, and their baked code.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,36 +15,36 @@ use kernel_registry_image::{
     Image, ImageKind, Portability, Target, Variant, VariantKind, ptx_of_fatbin, read,
 };
 
-use super::embedded::Embedded;
+use super::embedded::EmbeddedImages;
 use crate::binary::Contents;
-use crate::binary::declared_image::Recorded;
+use crate::binary::declared_image::DeclaredImage;
 
 /// An image with PTX.
 pub(crate) struct PtxImage<'a> {
-    /// The file that declarations name, or the place in the binary.
+    /// The file that declarations name, or else the offset in the binary.
     pub(crate) name: String,
-    /// What records say of it, if kernels are declared with it.
-    pub(crate) recorded: Vec<Recorded<'a>>,
-    /// By which its baked code is found.
+    /// The image as its kernels' declarations name it. Empty if nothing declares it.
+    pub(crate) declared_as: Vec<DeclaredImage<'a>>,
+    /// The key of its baked code.
     pub(crate) key: [u8; 32],
     pub(crate) kernels: usize,
     texts: Vec<(Target, Cow<'a, [u8]>)>,
-    /// The machine code in it.
+    /// The targets of its machine code.
     code: Vec<Target>,
 }
 
-/// What an architecture needs of an image.
+/// What it takes to run an image on an architecture.
 pub(crate) enum Need<'t> {
-    /// The image has machine code.
+    /// Nothing: the image has machine code.
     Code,
-    /// Nothing of it runs there.
+    /// The image has no variant for it.
     NotFor,
-    /// This PTX has to be compiled for this target: `sm_90a` for an sm_90, if the PTX is for that alone.
+    /// Compiling this PTX for this target. PTX that is for sm_90a only is compiled for sm_90a.
     Ptx(&'t [u8], Target),
 }
 
 impl<'a> PtxImage<'a> {
-    /// The images of declared kernels that have PTX, and then all other PTX texts, each once.
+    /// Returns the images of declared kernels with PTX, then all other PTX texts in the binary, each once.
     pub(crate) fn find(binary: &Contents<'a>) -> Vec<Self> {
         let mut images = Self::declared(binary);
         let mut keys: BTreeSet<_> = images.iter().map(|image| image.key).collect();
@@ -57,23 +57,23 @@ impl<'a> PtxImage<'a> {
         images
     }
 
-    /// Those of declared kernels.
+    /// Returns the images of declared kernels with PTX.
     pub(crate) fn declared(binary: &Contents<'a>) -> Vec<Self> {
-        let embedded = Embedded::find(binary, |_| true);
-        let length = |recorded: &Recorded<'_>| usize::try_from(recorded.len).unwrap_or(usize::MAX);
-        let search = Search::new(binary.data, embedded.iter().map(|(recorded, _)| length(recorded)));
+        let embedded = EmbeddedImages::find(binary, |_| true);
+        let length = |declared: &DeclaredImage<'_>| usize::try_from(declared.len).unwrap_or(usize::MAX);
+        let search = Search::new(binary.data, embedded.iter().map(|(declared, _)| length(declared)));
         let mut images: Vec<PtxImage<'a>> = Vec::new();
-        for (recorded, found) in embedded.iter() {
-            // What reads the same may have other code.
+        for (declared, found) in embedded.iter() {
+            // Images that read the same may differ in their bytes.
             let is_found = |image: &Image| found.image.as_deref() == Some(image);
-            for bytes in search.bytes(length(recorded)) {
+            for bytes in search.bytes(length(declared)) {
                 let image = read(bytes).ok().filter(is_found).and_then(|image| Self::new(bytes, &image));
                 let Some(image) = image else { continue };
                 match images.iter_mut().find(|other| other.key == image.key) {
-                    Some(other) => other.recorded.push(*recorded),
+                    Some(other) => other.declared_as.push(*declared),
                     None => {
-                        let name = recorded.file.to_owned();
-                        images.push(PtxImage { name, recorded: vec![*recorded], ..image });
+                        let name = declared.file.to_owned();
+                        images.push(PtxImage { name, declared_as: vec![*declared], ..image });
                     }
                 }
             }
@@ -81,7 +81,7 @@ impl<'a> PtxImage<'a> {
         images
     }
 
-    /// An image without a name, if it has PTX.
+    /// Returns the image without a name, or `None` if it has no PTX.
     fn new(bytes: &'a [u8], image: &Image) -> Option<Self> {
         let is_text = image.kind == ImageKind::Ptx;
         let counting = if is_text { baked::text(bytes) } else { bytes };
@@ -101,7 +101,7 @@ impl<'a> PtxImage<'a> {
         let kernels = entries.map(|entry| &entry.symbol).collect::<BTreeSet<_>>().len();
         (!texts.is_empty()).then(|| PtxImage {
             name: String::new(),
-            recorded: Vec::new(),
+            declared_as: Vec::new(),
             key: bake::key(counting, Options::default()),
             kernels,
             code: code.map(|variant| variant.target).collect(),
@@ -109,12 +109,12 @@ impl<'a> PtxImage<'a> {
         })
     }
 
-    /// Bytes of PTX.
+    /// Returns the number of bytes of PTX.
     pub(crate) fn len(&self) -> usize {
         self.texts.iter().map(|(_, text)| text.len()).sum()
     }
 
-    /// What devices of an architecture need. Of several texts drivers take the newest that fits.
+    /// Returns what devices of an architecture need. Of several texts, drivers take the newest that fits.
     pub(crate) fn need(&self, arch: Target) -> Need<'_> {
         if self.has_code(arch) {
             return Need::Code;
@@ -129,12 +129,12 @@ impl<'a> PtxImage<'a> {
         }
     }
 
-    /// Whether it has machine code for devices of an architecture, or for any.
+    /// Returns whether the image has machine code for an architecture, or for any if none is given.
     pub(crate) fn has_code(&self, arch: impl Into<Option<Target>>) -> bool {
         runs(&self.code, arch.into())
     }
 
-    /// The architectures of its baked code.
+    /// Returns the architectures of its baked code.
     pub(crate) fn baked(&self, entries: &[Entry]) -> Vec<Target> {
         let its = entries.iter().filter(|entry| entry.key == self.key);
         let mut targets: Vec<_> = its.filter_map(Entry::target).collect();
@@ -143,7 +143,8 @@ impl<'a> PtxImage<'a> {
     }
 }
 
-/// Whether code for one of these runs on devices of an architecture, or there is some at all.
+/// Returns whether code for one of these targets runs on an architecture, or whether there is any code if none is
+/// given.
 pub(crate) fn runs(code: &[Target], arch: Option<Target>) -> bool {
     match arch {
         None => !code.is_empty(),
@@ -151,14 +152,15 @@ pub(crate) fn runs(code: &[Target], arch: Option<Target>) -> bool {
     }
 }
 
-/// The file of baked code that programs look for beside themselves.
+/// Returns the path where a program looks for its baked code.
 pub(crate) fn beside(binary: &Path) -> PathBuf {
     let mut path: OsString = binary.into();
     path.push(baked::SUFFIX);
     path.into()
 }
 
-/// What is in the file beside a binary. Says so if that is damaged, and then it is as if it was not there.
+/// Reads the baked code of a binary from the file at its side. A damaged file only causes a warning, as programs
+/// ignore it, too.
 pub(crate) fn read_beside(binary: &Path) -> Vec<Entry> {
     match bake::read(&beside(binary)) {
         Err(Shared::Missing { .. }) => Vec::new(),
@@ -170,8 +172,8 @@ pub(crate) fn read_beside(binary: &Path) -> Vec<Entry> {
     }
 }
 
-/// The architectures for which images of a binary have code in the file beside it.
-pub(crate) fn baked_beside<'a>(binary: &Contents<'a>) -> BTreeMap<Recorded<'a>, Vec<Target>> {
+/// Returns the architectures of each image's baked code.
+pub(crate) fn baked_beside<'a>(binary: &Contents<'a>) -> BTreeMap<DeclaredImage<'a>, Vec<Target>> {
     let entries = read_beside(&binary.path);
     if entries.is_empty() {
         return BTreeMap::new();
@@ -179,7 +181,7 @@ pub(crate) fn baked_beside<'a>(binary: &Contents<'a>) -> BTreeMap<Recorded<'a>, 
     let images = PtxImage::declared(binary).into_iter();
     let targets = |image: PtxImage<'a>| {
         let baked = image.baked(&entries);
-        image.recorded.into_iter().map(move |recorded| (recorded, baked.clone()))
+        image.declared_as.into_iter().map(move |declared| (declared, baked.clone()))
     };
     images.flat_map(targets).collect()
 }

@@ -1,4 +1,4 @@
-//! Images that no record describes: a file of its own, or the fatbins that nvcc linked into a binary.
+//! Standalone image files, and fatbins linked by nvcc.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,55 +13,55 @@ use crate::document::unread::{Unread, UnreadVariant};
 use crate::document::{self, Document, ImageKernel, ImageParam};
 use crate::failure::Failure;
 
-/// The image in a file of its own.
-pub(crate) struct Alone<'a> {
+/// An image whose kernels no record declares. nvcc's fatbins in a binary count as one image.
+pub(crate) struct UndeclaredImage<'a> {
     pub(crate) file: &'a Path,
     pub(crate) bytes: usize,
     pub(crate) image: Image,
 }
 
-/// One kernel: its entry in each variant of the image that has the kernel.
+/// The entries of one kernel, each with the variant of the image that has it.
 pub(crate) type Kernel<'a> = Vec<(&'a Variant, &'a Entry)>;
 
-/// Returns whether the header of an ELF file names CUDA's machine.
-fn is_for_cuda(elf: &[u8]) -> bool {
+/// Returns whether an ELF file is a cubin.
+fn is_cubin(elf: &[u8]) -> bool {
     elf.get(18..20) == Some(&EM_CUDA.0.to_le_bytes())
 }
 
-impl<'a> Alone<'a> {
-    /// Reads the image in this file, or the kernels that nvcc linked into a program without declared kernels. Returns `None` for
-    /// other files.
+impl<'a> UndeclaredImage<'a> {
+    /// Reads an image file, or the kernels that nvcc linked into a program without declared kernels. Returns
+    /// `None` for other files.
     pub(crate) fn read(file: &'a Path) -> Result<Option<Self>, Failure> {
         let bytes = Mapped::open(file)?;
         if let Ok(contents) = Contents::read(file, &bytes)
             && contents.kernels.is_empty()
             && contents.newer.is_none()
-            && let Some(Alone { bytes, image, .. }) = Alone::from_linked(&contents)
+            && let Some(UndeclaredImage { bytes, image, .. }) = UndeclaredImage::from_linked(&contents)
         {
-            return Ok(Some(Alone { file, bytes, image }));
+            return Ok(Some(UndeclaredImage { file, bytes, image }));
         }
         match kernel_registry_image::read(&bytes) {
-            Ok(image) => Ok(Some(Alone { file, bytes: bytes.len(), image })),
+            Ok(image) => Ok(Some(UndeclaredImage { file, bytes: bytes.len(), image })),
             Err(Error::NotAnImage) => Ok(None),
-            // An ELF file that is no cubin is a binary. Its damage is reported when its records are read.
-            Err(_) if bytes.starts_with(b"\x7fELF") && !is_for_cuda(&bytes) => Ok(None),
+            // Any other ELF file is a binary. Reading its records reports the damage.
+            Err(_) if bytes.starts_with(b"\x7fELF") && !is_cubin(&bytes) => Ok(None),
             Err(error) => Err(Failure::Image { path: file.to_owned(), error }),
         }
     }
 
-    /// Returns the kernels that nvcc linked into a binary, as one image.
+    /// Returns the kernels that nvcc linked into a binary, as one image. `None` if there are none.
     pub(crate) fn from_linked(binary: &'a Contents<'_>) -> Option<Self> {
         let sections = &binary.linked.sections;
         let bytes = sections.iter().map(|section| section.len()).sum();
-        let alone = || Alone { file: &binary.path, bytes, image: read_linked(sections) };
-        (!sections.is_empty()).then(alone)
+        let image = || UndeclaredImage { file: &binary.path, bytes, image: read_linked(sections) };
+        (!sections.is_empty()).then(image)
     }
 }
 
-impl Alone<'_> {
+impl UndeclaredImage<'_> {
     /// Describes these kernels of the image.
     pub(crate) fn describe(&self, kernels: &[Kernel<'_>]) -> Document {
-        let describe = |kernel| document::Kernel::Alone(self.describe_kernel(kernel));
+        let describe = |kernel| document::Kernel::Undeclared(self.describe_kernel(kernel));
         let image = document::Image::new(self.file.display().to_string(), self.bytes as u64, &self.image);
         Document::new(kernels.iter().map(describe).collect(), vec![image])
     }
@@ -82,7 +82,7 @@ impl Alone<'_> {
         }
     }
 
-    /// Returns the variants of the image that could not be read.
+    /// Returns the variants of the image that couldn't be read.
     pub(crate) fn unread(&self) -> Unread {
         let mut unread = Unread::default();
         unread.add(&self.file.display().to_string(), &UnreadVariant::in_image(&self.image));
@@ -109,7 +109,7 @@ impl Alone<'_> {
         }
     }
 
-    /// Returns the kernels that have a wanted entry, in the order of their symbols.
+    /// Returns the kernels with a wanted entry, sorted by symbol.
     fn kernels_where(&self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Kernel<'_>> {
         let mut kernels = BTreeMap::<&str, Kernel<'_>>::new();
         for variant in &self.image.variants {
@@ -121,8 +121,8 @@ impl Alone<'_> {
     }
 }
 
-/// Returns the parameters of a kernel in its first variant. The types come from a variant in PTX, if there is one: machine
-/// code has no types.
+/// Returns the parameters of a kernel in its first variant. Machine code has no types, so these come from a PTX
+/// variant, if there is one.
 fn params(variants: &Kernel<'_>) -> Vec<ImageParam> {
     let has_types = |params: &&Vec<ParamLayout>| params.iter().all(|param| param.ptx_type.is_some());
     let first = &variants[0].1.params;

@@ -13,13 +13,13 @@ use kernel_registry_image::{FindError, Image, Target, VariantKind};
 
 use crate::binaries::unlinked::Unlinked;
 use crate::binary::Contents;
-use crate::binary::fatbins::{HandedOver, sentence};
+use crate::binary::fatbins::HandedOver;
 use crate::cli::{Check, Deny};
 use crate::document::unread::{Unread, UnreadVariant};
 use crate::images::compare;
-use crate::images::embedded::Embedded;
+use crate::images::embedded::EmbeddedImages;
 use crate::images::ptx::{PtxImage, runs};
-use crate::kernels::undeclared::Alone;
+use crate::kernels::undeclared::UndeclaredImage;
 
 /// The result of the comparison.
 pub(super) struct Report<'a> {
@@ -31,7 +31,7 @@ pub(super) struct Report<'a> {
     pub(super) linked: usize,
 }
 
-/// One thing that the check found.
+/// A disagreement between declarations and images, or a warning.
 pub(super) struct Finding<'a> {
     pub(super) kind: FindingKind,
     pub(super) subject: Subject<'a>,
@@ -42,15 +42,15 @@ pub(super) struct Finding<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FindingKind {
-    /// The kernel differs from the declaration. `None`: the name is ambiguous, or variants differ in the parameters.
+    /// The kernel differs from the declaration. `None` if the name is ambiguous, or the variants' parameters differ.
     Mismatch(Option<About>),
     /// The image does not have the kernel.
     Missing,
     /// There is no image to compare with.
     Unchecked,
-    /// The image has a kernel that nothing declares.
+    /// The image has an undeclared kernel.
     Unused,
-    /// Kernels that nvcc linked are not handed to kernel-registry.
+    /// The program doesn't hand the kernels that nvcc linked to kernel-registry.
     Unwarmed,
     /// The driver compiles the image.
     Jit,
@@ -58,9 +58,9 @@ pub(super) enum FindingKind {
     Unlinked,
     /// The parameters have other names than in the source.
     Names,
-    /// Only some variants of the image have the kernel, and the declaration does not say so.
+    /// Some variants of the image unexpectedly lack the kernel.
     Partial,
-    /// Variants of the image cannot be read.
+    /// Variants of the image can't be read.
     Unread,
 }
 
@@ -70,7 +70,7 @@ pub(super) enum Subject<'a> {
         binary: &'a Path,
         kernel: &'a KernelRecord<'a>,
     },
-    /// A kernel in an image that nothing declares.
+    /// An undeclared kernel of an image.
     Entry {
         symbol: String,
     },
@@ -113,8 +113,8 @@ impl FindingKind {
 impl<'a> Report<'a> {
     /// Compares every declaration with its image in the binary.
     pub(super) fn compare_with_own(&mut self, binary: &'a Contents<'a>) {
-        let embedded = Embedded::find(binary, |_| true);
-        let linked = Alone::from_linked(binary);
+        let embedded = EmbeddedImages::find(binary, |_| true);
+        let linked = UndeclaredImage::from_linked(binary);
         for kernel in &binary.kernels {
             self.add_names(binary, kernel);
             let file = kernel.image.map_or("code that nvcc linked", |image| image.file);
@@ -173,13 +173,13 @@ impl<'a> Report<'a> {
     }
 
     /// Adds a finding if kernels that nvcc linked are not warmed.
-    fn add_unwarmed(&mut self, binary: &'a Contents<'a>, linked: &Alone<'_>) {
+    fn add_unwarmed(&mut self, binary: &'a Contents<'a>, linked: &UndeclaredImage<'_>) {
         self.add_unread(&linked.image, &binary.path.display().to_string());
         let count = linked.kernels().map_or(0, |kernels| kernels.len());
         match binary.linked.handed_over() {
             HandedOver::All => self.linked += count,
             handed_over if count > 0 => {
-                let message = sentence(count, handed_over);
+                let message = handed_over.describe(count);
                 let file = binary.path.display().to_string();
                 self.add(FindingKind::Unwarmed, Subject::Image, &[&file], message);
             }
@@ -187,7 +187,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Adds the images of a binary that drivers compile, on these architectures or on all.
+    /// Adds the images without machine code for these architectures, or for any if none is given: drivers compile them.
     pub(super) fn add_compiled(&mut self, binary: &Contents<'_>, entries: &[Entry], archs: &[Target]) {
         for image in PtxImage::declared(binary) {
             let baked = image.baked(entries);
@@ -209,8 +209,8 @@ impl<'a> Report<'a> {
         self.add_compiled_linked(binary, archs);
     }
 
-    /// Adds the kernels that nvcc linked and drivers compile. Kernels that run on none of the architectures are meant for others, unless
-    /// that holds for all.
+    /// Adds the kernels that nvcc linked without machine code for the architectures. Skips kernels built only for other
+    /// architectures, unless that's every kernel.
     fn add_compiled_linked(&mut self, binary: &Contents<'_>, archs: &[Target]) {
         let images = read_each(&binary.linked.sections).into_iter().flatten();
         let images: Vec<_> = images.filter(|image| !image.variants.is_empty()).collect();

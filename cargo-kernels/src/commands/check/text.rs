@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use kernel_registry_command::many;
 
-use crate::binary::fatbins::{HandedOver, sentence};
+use crate::binary::fatbins::HandedOver;
 use crate::commands::check::findings::{FindingKind, Report, Subject};
 
 pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -54,7 +54,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
         counts.push(format!("{} unread", report.unread.variants));
     }
     if report.linked > 0 {
-        writeln!(out, "{}", sentence(report.linked, HandedOver::All))?;
+        writeln!(out, "{}", HandedOver::All.describe(report.linked))?;
     }
     writeln!(
         out,

@@ -114,7 +114,9 @@ fn image(kernel: &document::Kernel) -> Option<(ImageKey, u64)> {
             let image = image.as_ref()?;
             Some((key(place.package.clone(), place.version.clone(), image.file.clone()), image.bytes))
         }
-        document::Kernel::Alone(kernel) => Some((key(None, None, kernel.file.clone()), kernel.image_bytes?)),
+        document::Kernel::Undeclared(kernel) => {
+            Some((key(None, None, kernel.file.clone()), kernel.image_bytes?))
+        }
     }
 }
 
@@ -184,7 +186,7 @@ impl From<document::Kernel> for Kernel {
                     ..Kernel::default()
                 }
             }
-            document::Kernel::Alone(ImageKernel { symbol, cuda, params, variants, .. }) => {
+            document::Kernel::Undeclared(ImageKernel { symbol, cuda, params, variants, .. }) => {
                 let param = |param: document::ImageParam| Param {
                     size: param.size,
                     ptx: param.ptx,

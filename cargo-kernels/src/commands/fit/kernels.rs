@@ -87,7 +87,7 @@ impl From<document::Kernel> for Kernel {
                 let DeclaredKernel { declaration, variants, .. } = *kernel;
                 (declaration.place.path.clone(), declaration.symbol.clone(), variants, Some(declaration))
             }
-            document::Kernel::Alone(kernel) => (kernel.name(), kernel.symbol, kernel.variants, None),
+            document::Kernel::Undeclared(kernel) => (kernel.name(), kernel.symbol, kernel.variants, None),
         };
         Kernel {
             name,

@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use crate::binary::Contents;
 use crate::binary::fatbins::HandedOver;
 use crate::document::{Declaration, ImageKernel, hex};
-use crate::kernels::undeclared::Alone;
+use crate::kernels::undeclared::UndeclaredImage;
 
 /// The version of the JSON. Every change that could break a reader raises it.
 const SCHEMA: u32 = 1;
 
-pub(super) fn document(binaries: &[Contents<'_>], linked: &[Option<Alone<'_>>]) -> Value {
-    let linked_kernels = |alone: &Alone<'_>| {
-        let kernels = alone.kernels().unwrap_or_default();
-        kernels.iter().map(|kernel| alone.describe_kernel(kernel)).collect::<Vec<ImageKernel>>()
+pub(super) fn document(binaries: &[Contents<'_>], linked: &[Option<UndeclaredImage<'_>>]) -> Value {
+    let linked_kernels = |image: &UndeclaredImage<'_>| {
+        let kernels = image.kernels().unwrap_or_default();
+        kernels.iter().map(|kernel| image.describe_kernel(kernel)).collect::<Vec<ImageKernel>>()
     };
     json!({
         "schema": SCHEMA,

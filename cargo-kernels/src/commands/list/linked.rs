@@ -5,17 +5,21 @@ use std::io::{self, Write};
 
 use kernel_registry_image::{CudaType, Entry, VariantKind};
 
-use crate::kernels::undeclared::{Alone, Kernel};
+use crate::kernels::undeclared::{Kernel, UndeclaredImage};
 use crate::output::table;
 
 /// The kernel comes last, because names of templates can be very long, and need no padding there.
 const HEADINGS: [&str; 6] = ["VARIANTS", "REGISTERS", "STACK", "SHARED", "NEEDS", "KERNEL"];
 
-pub(super) fn write(alone: &Alone<'_>, kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(
+    image: &UndeclaredImage<'_>,
+    kernels: &[Kernel<'_>],
+    out: &mut impl Write,
+) -> io::Result<()> {
     let mut rows = vec![HEADINGS.map(str::to_owned)];
     rows.extend(kernels.iter().map(row));
     table::columns(&rows, "", out)?;
-    alone.unread().sentences.iter().try_for_each(|sentence| writeln!(out, "unread: {sentence}"))
+    image.unread().sentences.iter().try_for_each(|sentence| writeln!(out, "unread: {sentence}"))
 }
 
 fn row(variants: &Kernel<'_>) -> [String; HEADINGS.len()] {

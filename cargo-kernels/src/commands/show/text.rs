@@ -37,7 +37,7 @@ pub(super) fn write(
                     writeln!(out, "    The kernel is only {partial}")?;
                 }
             }
-            Kernel::Alone(kernel) => {
+            Kernel::Undeclared(kernel) => {
                 write_kernel(&kernel.name(), &kernel.file, image_facts(kernel), &kernel.variants, out)?;
             }
         }
