@@ -5,17 +5,17 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
-use super::order::Streams;
-use super::queue::{Doing, Stream, Work};
-use super::wait::{Seq, WaitReason, Waiting};
+use super::State;
+use super::current::CurrentContext;
+use super::simulator::{Locked, wait_for_change};
+use crate::driver::clock;
 use crate::driver::config::Deadlock;
 use crate::driver::handles::Handle;
-use crate::driver::process::clock;
-use crate::driver::process::current::CurrentContext;
-use crate::driver::process::simulator::{Locked, wait_for_change};
-use crate::driver::process::state::State;
 use crate::driver::report::failures::{report, report_at_once};
 use crate::driver::result::{Answer, Code};
+use crate::driver::stream::order::Streams;
+use crate::driver::stream::queue::{Doing, Stream, Work};
+use crate::driver::wait::{Seq, WaitReason, Waiting};
 use crate::driver::watched;
 
 /// How long, in simulated time, nothing may make progress before the wait counts as a deadlock. Another host thread may

@@ -4,10 +4,10 @@ use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use super::trace::{Call, Trace};
 use crate::driver::calls;
 use crate::driver::config::faults::{Fault, FaultError, Rule, parse};
 use crate::driver::hooks;
+use crate::driver::hooks::trace::{Call, Trace};
 use crate::driver::names::is_called;
 
 impl Fault {

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::code::{Function, Kernel, Loaded, Module};
-use super::image::Image;
+use super::State;
+use super::deadlock::wait_for_device;
+use super::simulator::Locked;
 use crate::driver::handles::Handle;
-use crate::driver::process::simulator::Locked;
-use crate::driver::process::state::State;
+use crate::driver::load::code::{Function, Kernel, Loaded, Module};
+use crate::driver::load::image::Image;
 use crate::driver::result::{Answer, Code};
-use crate::driver::stream::deadlock::wait_for_device;
-use crate::driver::stream::wait::WaitReason;
+use crate::driver::wait::WaitReason;
 
 /// The most bytes of shared memory of a block without an opt-in.
 const USUAL_SHARED: u32 = 48 << 10;

@@ -1,14 +1,27 @@
-//! Defines the state of the driver, under one lock: devices, contexts, and all objects in them.
+//! The state of the driver, under one lock: devices, contexts, and all objects in them.
+//!
+//! All methods of [`State`] are in this folder: those of contexts here, the others in `load`, `launch`, `rooms`,
+//! `capture` and `graph_launch`. `worker` is the thread that does the work of all streams, and `deadlock` waits for a
+//! device and reports waits that can't end.
+
+pub(crate) mod capture;
+pub(crate) mod context_lock;
+pub(crate) mod current;
+pub(crate) mod deadlock;
+pub(crate) mod graph_launch;
+pub(crate) mod launch;
+pub(crate) mod load;
+pub(crate) mod rooms;
+pub(crate) mod simulator;
+pub(crate) mod worker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::current::CurrentContext;
-use super::wakeup::Wakeup;
+use self::current::CurrentContext;
 use crate::driver::config::Config;
 use crate::driver::config::device;
-use crate::driver::graph::capture_state::{Capture, Part};
-use crate::driver::graph::nodes::Graphs;
+use crate::driver::graph::Graphs;
 use crate::driver::handles::{Handle, Handles};
 use crate::driver::launch::span::Span;
 use crate::driver::load::code::{Function, Kernel, Library, Link, Module};
@@ -17,9 +30,11 @@ use crate::driver::memory::pools::Pools;
 use crate::driver::report::failures::Failure;
 use crate::driver::report::texts::Launcher;
 use crate::driver::result::{Answer, Code};
+use crate::driver::stream::capture::{Capture, Part};
 use crate::driver::stream::order::Streams;
 use crate::driver::stream::queue::{Order, Stream, Work};
-use crate::driver::stream::wait::{Behind, Ready, Seq, Waiting};
+use crate::driver::stream::wakeup::Wakeup;
+use crate::driver::wait::{Behind, Ready, Seq, Waiting};
 
 pub(crate) struct State {
     pub(crate) config: Config,

@@ -4,19 +4,18 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::deadlock;
-use super::queue::{Doing, Item, Source, Stream, Work};
-use super::wait::Seq;
+use super::simulator::{Locked, Simulator, wait_for_change};
+use super::{State, deadlock};
 use crate::driver::caller::arguments::HostFunction;
+use crate::driver::clock;
 use crate::driver::handles::Handle;
 use crate::driver::launch::execution::{Execution, Step};
 use crate::driver::memory::blocks::Gone;
 use crate::driver::memory::view::View;
-use crate::driver::process::clock;
-use crate::driver::process::simulator::{Locked, Simulator, wait_for_change};
-use crate::driver::process::state::State;
 use crate::driver::report::texts::{self, Launcher, TIMEOUT};
 use crate::driver::result::{Answer, Code};
+use crate::driver::stream::queue::{Doing, Item, Source, Stream, Work};
+use crate::driver::wait::Seq;
 
 /// How long the worker thread sleeps when it has nothing to do. Nothing wakes it when a word in memory changes.
 const PAUSE: Duration = Duration::from_micros(200);
@@ -35,7 +34,7 @@ pub(crate) fn start(simulator: &'static Simulator) -> Answer {
     Ok(())
 }
 
-/// Loops for ever in the worker thread.
+/// The worker thread's endless loop.
 fn run() {
     let simulator = Simulator::get();
     let mut state = simulator.lock();

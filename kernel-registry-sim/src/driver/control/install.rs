@@ -12,11 +12,11 @@ use std::sync::{Mutex, PoisonError};
 
 use kernel_registry_cuda::SharedObject;
 
-use super::simulator::Simulator;
 use crate::driver::calls;
 use crate::driver::config::Config;
 use crate::driver::config::faults::{Fault, FaultError};
 use crate::driver::hooks;
+use crate::driver::state::simulator::Simulator;
 
 /// The symbol by which this library is told from NVIDIA's.
 const MARKER: &CStr = c"kernelRegistrySimulatedDriver";
@@ -73,7 +73,7 @@ impl Config {
             for file in &files {
                 drivers.push(open(file)?);
             }
-            // Another thread may have opened the real driver meanwhile.
+            // Another thread may have opened the real driver by now.
             for name in NAMES {
                 open_named(name, 0).ok_or(InstallError::AlreadyOpen)?.is_simulated()?;
             }

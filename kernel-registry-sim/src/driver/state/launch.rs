@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use kernel_registry_ptx::MOST_LOCAL;
 
-use super::shape::{Launch, Shape};
+use super::State;
+use super::deadlock::wait_for_device;
+use super::load::load;
+use super::simulator::{Locked, wait_for_change};
 use crate::driver::handles::Handle;
+use crate::driver::launch::shape::{Launch, Shape};
 use crate::driver::load::image::Kernel;
-use crate::driver::load::lazy::load;
-use crate::driver::process::simulator::{Locked, wait_for_change};
-use crate::driver::process::state::State;
 use crate::driver::report::failures;
 use crate::driver::result::{Answer, Code};
-use crate::driver::stream::deadlock::wait_for_device;
 use crate::driver::stream::queue::Work;
-use crate::driver::stream::wait::{Behind, WaitReason};
+use crate::driver::wait::{Behind, WaitReason};
 
 /// The first launch of a context waits if its image has a frame of more bytes than this. A frame of 8 KiB did not wait,
 /// one of 32 KiB did. Sizes between were not measured.

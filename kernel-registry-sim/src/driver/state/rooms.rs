@@ -3,10 +3,10 @@
 
 use kernel_registry_cuda::fit::{self, Processor};
 
-use super::shape::Launch;
-use super::span::Span;
+use super::State;
 use crate::driver::handles::Handle;
-use crate::driver::process::state::State;
+use crate::driver::launch::shape::Launch;
+use crate::driver::launch::span::Span;
 use crate::driver::stream::queue::{Doing, Item, Stream, Work};
 
 /// A running kernel with its multiprocessors.

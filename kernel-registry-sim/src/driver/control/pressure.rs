@@ -1,6 +1,6 @@
 //! Creates memory pressure: takes memory of a device, so that a program runs out of memory.
 
-use crate::driver::process::simulator::Simulator;
+use crate::driver::state::simulator::Simulator;
 
 /// Takes all free memory of a device except this many bytes, until the returned guard is dropped.
 ///

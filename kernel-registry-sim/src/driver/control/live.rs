@@ -1,6 +1,6 @@
 //! Counts the driver's objects that exist, for tests that look for leaks.
 
-use super::simulator::Simulator;
+use crate::driver::state::simulator::Simulator;
 
 /// The numbers of objects that were created and not destroyed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! Simulates the driver's lock of a context. A thread holds this lock while it loads a kernel, makes a stack grow or
 //! frees memory. Calls of other threads that need the lock then also wait, until nothing runs on the device.
 
+use super::State;
+use super::current::CurrentContext;
+use super::deadlock::wait_until;
+use super::simulator::Simulator;
 use crate::driver::handles::Handle;
 use crate::driver::names::is_called;
-use crate::driver::process::current::CurrentContext;
-use crate::driver::process::simulator::Simulator;
-use crate::driver::process::state::State;
-use crate::driver::stream::deadlock::wait_until;
-use crate::driver::stream::wait::{Seq, WaitReason, Waiting};
+use crate::driver::wait::{Seq, WaitReason, Waiting};
 
 /// Prefixes of the functions that take the lock. One function of each prefix was measured beside a launch that loads
 /// its kernel.

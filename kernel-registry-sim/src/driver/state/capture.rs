@@ -2,12 +2,12 @@
 
 use std::thread;
 
-use super::capture_state::{Capture, MODE, Mode, Part};
-use super::nodes::Node;
+use super::State;
+use crate::driver::graph::Node;
 use crate::driver::handles::Handle;
-use crate::driver::process::state::State;
 use crate::driver::report::failures;
 use crate::driver::result::{Answer, Code};
+use crate::driver::stream::capture::{Capture, MODE, Mode, Part};
 use crate::driver::stream::queue::{Order, Work};
 
 impl State {

@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
-use super::state::State;
+use super::State;
 use crate::driver::config::Config;
 use crate::driver::handles::Handle;
 use crate::driver::report::texts;

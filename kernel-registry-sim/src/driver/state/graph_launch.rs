@@ -1,12 +1,12 @@
 //! Launches graphs: their nodes become work in streams.
 
-use super::nodes::Node;
+use super::State;
+use crate::driver::graph::Node;
 use crate::driver::handles::Handle;
-use crate::driver::process::state::State;
 use crate::driver::report::failures;
 use crate::driver::result::{Answer, Code};
 use crate::driver::stream::queue::{Order, Stream, Work};
-use crate::driver::stream::wait::{Seq, WaitReason};
+use crate::driver::wait::{Seq, WaitReason};
 
 impl State {
     /// Launches an executable graph in a stream.
@@ -23,7 +23,7 @@ impl State {
         Ok(())
     }
 
-    /// Refuses a launch that would allocate memory again that an earlier launch has allocated and nobody has freed.
+    /// Refuses a launch that would allocate memory that an earlier launch allocated and that isn't freed.
     fn may_allocate(&self, nodes: &[Node]) -> Answer {
         let memory = self.memory.lock();
         let is_there = |node: &Node| match &node.work {
