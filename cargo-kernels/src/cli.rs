@@ -3,6 +3,7 @@
 mod bake;
 mod build;
 mod fit;
+mod growth;
 #[cfg(not(target_os = "linux"))]
 mod linux;
 #[cfg(target_os = "linux")]
@@ -15,12 +16,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use kernel_registry_image::Target;
 
 use self::build::OF_BUILDS;
-use crate::diff::Growth;
 use crate::failure::EXIT_CODES;
 
 pub(crate) use self::bake::Bake;
 pub(crate) use self::build::{Build, Package};
 pub(crate) use self::fit::Fit;
+pub(crate) use self::growth::Growth;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use self::linux::OnLinux;
 #[cfg(target_os = "linux")]

@@ -55,7 +55,7 @@ pub use progress::{Progress, Stage};
 pub use receipt::Warm;
 pub(crate) use recheck::MOMENT;
 pub use recheck::RecheckError;
-pub use report::{HookReport, KernelReport, MachineCode, NotAdopted, Report, Unavailable};
+pub use report::{HookReport, NotAdopted, Report, Unavailable};
 
 /// Makes every registered kernel ready in a context. After that, no launch of these kernels waits for loading or for a
 /// larger stack, whatever else runs on the device.

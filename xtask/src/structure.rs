@@ -147,6 +147,18 @@ mod tests {
     }
 
     #[test]
+    fn files_that_re_export_what_the_other_needs_are_found() {
+        let said = said_of_crate(&[
+            ("src/lib.rs", "mod a;\nmod b;"),
+            ("src/a.rs", "pub struct A;\nuse crate::b::Growth;"),
+            ("src/b.rs", "mod growth;\nuse crate::a::A;\npub use growth::Growth;"),
+            ("src/b/growth.rs", "pub struct Growth;"),
+        ]);
+        assert!(said.contains("src/a.rs:2 imports `crate::b::Growth` of src/b.rs"), "{said}");
+        assert!(said.contains("src/b.rs:2 imports `crate::a::A` of src/a.rs"), "{said}");
+    }
+
+    #[test]
     fn a_parent_that_only_declares_and_tests_are_no_circle() {
         let said = said_of_crate(&[
             (

@@ -16,8 +16,8 @@ use kernel_registry_format::baked::{self, Damage};
 use super::code::Route;
 use super::not_baked::NotBaked;
 use super::plan::Planned;
-use super::report::MachineCode;
 use super::work::Work;
+use crate::contexts::MachineCode;
 use crate::driver::Code;
 use crate::lock::lock;
 

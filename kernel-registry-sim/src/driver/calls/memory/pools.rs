@@ -7,9 +7,9 @@ use crate::driver::caller::arguments::{In, Out};
 use crate::driver::calls::device::device;
 use crate::driver::handles::Handle;
 use crate::driver::memory::blocks::{Block, Kind};
-use crate::driver::process::simulator::{begin, begin_with};
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
+use crate::driver::state::simulator::{begin, begin_with};
 use crate::driver::stream::queue::{Stream, Work};
 
 /// A `CUmemPoolProps`, the driver's description of a memory pool.
