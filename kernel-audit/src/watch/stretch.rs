@@ -141,7 +141,7 @@ fn look() {
     loop {
         let (begun, waited) = (Instant::now(), reader.waited);
         // A request doesn't include what Python frees at its end.
-        let is_ending = python::is_ending() == Some(true);
+        let is_ending = python::is_finalizing() == Some(true);
         let (current, ended) = {
             let mut state = STATE.lock();
             let time = now();

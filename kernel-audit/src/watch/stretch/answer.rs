@@ -87,7 +87,7 @@ impl Reader {
     pub(super) fn prepare(&mut self) {
         let found = Structures::find();
         if found != self.python {
-            Structures::keep(found);
+            Structures::set_current(found);
             self.python = found;
             self.states.clear();
         }
@@ -132,7 +132,7 @@ impl Reader {
     /// Reads the position of a thread that is not asked and does not run: the functions of one that waits for a disk, and the Python functions
     /// of one that has answered before. Returns none if it runs: it could free what it is in.
     pub(super) fn read_still(&mut self, thread: &Running) -> Position {
-        let still = python::while_it_stands_still(thread.number, || {
+        let still = python::while_stopped(thread.number, || {
             let registers = if thread.waits { threads::registers_of_waiting(thread.number) } else { None };
             let unwind = |registers| self.unwinder.functions(registers, Stack::new());
             let functions = registers.map_or(Vec::new(), unwind);
