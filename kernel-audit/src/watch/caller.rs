@@ -148,11 +148,11 @@ fn look_up(address: u64, sorted: &mut HashMap<u64, Option<Sorted>>) -> Option<Lo
     let inside = address.checked_sub(1)?;
     let mut known = None;
     mapped::each(&mut |file| {
-        let is_here = file.segment_at(inside, 1).is_some();
-        if is_here {
+        let contains = file.segment_at(inside, 1).is_some();
+        if contains {
             known = Some(describe(file, sorted, address, inside));
         }
-        is_here
+        contains
     });
     known
 }

@@ -51,7 +51,7 @@ impl Copied {
 
 struct Shared(UnsafeCell<(Copied, Scratch)>);
 
-// SAFETY: the thread that was asked writes to it, then the one that asked reads it. `asked` allows one at a time.
+// SAFETY: the asked thread writes to it, then the one that asked reads it. `asked` allows one at a time.
 unsafe impl Sync for Shared {}
 
 static COPIED: Shared = {

@@ -67,7 +67,7 @@ impl Structures {
         unsafe { mem::transmute::<usize, State>(self.state)().addr() as u64 }
     }
 
-    /// Visits the frames of the thread with this state, the innermost first, until `visit` returns false.
+    /// Visits a thread's frames, the innermost first, until `visit` returns false. Async-signal-safe.
     pub(super) fn each(
         &self,
         state: u64,
