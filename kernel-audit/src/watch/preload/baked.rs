@@ -1,4 +1,4 @@
-//! Machine code for PTX, from the file beside the preload: the driver loads it in place of the PTX, and compiles nothing.
+//! Machine code from the baked file next to the preload. It replaces PTX, so that the driver compiles nothing.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,20 +18,19 @@ use crate::watch::process::fork;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::say::say;
 
-/// The longest code that is read, in bytes.
+/// Longer code isn't read, in bytes.
 const LONGEST: u64 = 1 << 30;
 
-/// The file, and its index.
+/// The baked file. `start` has its index.
 struct Baked {
     file: File,
     len: u64,
     start: Vec<u8>,
 }
 
-/// Finds machine code for PTX that is loaded with these options: of a module for the device of the current context, of a library for all devices,
-/// because the program may use it on each.
+/// Finds machine code for PTX and JIT options that runs on the current device, or for a library, on all.
 pub(crate) fn find(how: How, ptx: &[u8], options: &str) -> Option<&'static [u8]> {
-    /// The code that was read, by its key and its hash. The driver may use the memory as long as the process runs.
+    /// Code by key and hash. It's never freed, because the driver may use it as long as the process runs.
     type Read = HashMap<([u8; 32], [u8; 32]), &'static [u8]>;
     static READ: Locked<Read> = Locked::new();
     let baked = open()?;
@@ -63,12 +62,12 @@ pub(crate) fn find(how: How, ptx: &[u8], options: &str) -> Option<&'static [u8]>
     Some(READ.lock().entry((key, entry.hash)).or_insert_with(|| code.leak()))
 }
 
-/// Says that the driver has refused machine code.
+/// Reports that the driver has refused machine code.
 pub(crate) fn refused() {
     say_once("the driver refuses machine code in it, which another version of CUDA may have made");
 }
 
-/// Says the first of the reasons why machine code is not used.
+/// Reports the first reason why machine code isn't used.
 fn say_once(why: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed)
@@ -78,7 +77,7 @@ fn say_once(why: &str) {
     }
 }
 
-/// The file, if there is one that can be used.
+/// Returns the baked file, if there's a usable one.
 fn open() -> Option<&'static Baked> {
     static OPEN: OnceLock<Option<Baked>> = OnceLock::new();
     let read = || {
@@ -114,9 +113,9 @@ impl Baked {
 
     fn part(&self, from: u64, len: u64) -> io::Result<Vec<u8>> {
         if len > LONGEST {
-            return Err(io::Error::other("no code is so long"));
+            return Err(io::Error::other("code in it is too long"));
         }
-        // The driver reads machine code by the lengths in it, and PTX up to a zero.
+        // Unlike PTX, machine code needs no zero at its end.
         let mut bytes = vec![0; len as usize];
         self.file.read_exact_at(&mut bytes, from)?;
         Ok(bytes)

@@ -1,4 +1,4 @@
-//! Records whether the images and kernels of a preload were loaded.
+//! Records the outcome of preloading: which images and kernels were loaded.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,10 +8,10 @@ use crate::record::Kind;
 use crate::watch::known::contexts;
 use crate::watch::record::recording::{self, NewEvent, now, write_event};
 
-/// The subject of events about images, among the events of a preload.
+/// The subject of events about images.
 pub(super) const IMAGE: &str = "image";
 
-/// Records that a kernel, or an image, was preloaded.
+/// Records that something other than an image was preloaded.
 pub(super) fn done(subject: &str, image: &str, begun: u64) {
     record(subject, image, NewEvent { begun, took: now() - begun, ..NewEvent::default() });
 }
@@ -22,12 +22,12 @@ pub(super) fn image_done(origin: &Origin, words: &str, begun: u64) {
     record(IMAGE, words, NewEvent { begun, took: now() - begun, origin, ..NewEvent::default() });
 }
 
-/// Records that something was not preloaded, and why.
+/// Records that something wasn't preloaded, and why.
 pub(super) fn failed(subject: &str, image: &str, why: &str) {
     record(subject, image, NewEvent { begun: now(), result: u32::MAX, text: why, ..NewEvent::default() });
 }
 
-/// Records an event, unless half of the record is used up: the other half is for events of the program.
+/// Records an event if less than half of the record is used: the other half is for the program's events.
 fn record(subject: &str, image: &str, event: NewEvent<'_>) {
     if recording::is_half_full() {
         STATE.lock().unrecorded += 1;
@@ -36,12 +36,12 @@ fn record(subject: &str, image: &str, event: NewEvent<'_>) {
     }
 }
 
-/// Records once how many events found no room.
+/// Records once how many events weren't recorded.
 pub(super) fn record_rest() {
     static ONCE: AtomicBool = AtomicBool::new(false);
     let unrecorded = STATE.lock().unrecorded;
     if unrecorded > 0 && !ONCE.swap(true, Ordering::Relaxed) {
-        let text = "the record has no room to say what became of it; `--events NUMBER` makes more";
+        let text = "the record is too full for the outcome; `--events NUMBER` makes more room";
         let event = NewEvent { begun: now(), result: u32::MAX, text, ..NewEvent::default() };
         write(&format!("{unrecorded} more"), "", event);
     }
