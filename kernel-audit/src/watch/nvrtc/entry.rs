@@ -35,7 +35,7 @@ impl File {
         let file = fs::File::from(descriptor.try_clone_to_owned()?);
         let its = file.metadata()?;
         if !its.is_file() {
-            return Err(io::Error::other("it's no plain file"));
+            return Err(io::Error::other("it isn't a plain file"));
         }
         Ok((File::from_metadata(&its), read_at_beginning(&file)?))
     }
