@@ -1,7 +1,7 @@
-//! A cache of NVRTC's results in files, so that what one process has compiled no other process compiles again.
+//! The cache of NVRTC's results on disk, so that processes don't compile the same program twice.
 //!
-//! Code from the cache runs on the GPU with the process's data. So a file is trusted only if no other user could have
-//! written it, and used only if it has the digest that the preload names and the key that was looked up.
+//! Code from the cache runs on the GPU with the process's data. So a file is trusted only if no other user
+//! could have written it, and used only if its key and its digest are the expected ones.
 
 mod digest;
 #[cfg(any(feature = "watch", feature = "command"))]
@@ -13,8 +13,8 @@ pub use digest::Digest;
 #[cfg(feature = "watch")]
 pub use digest::Hasher;
 #[cfg(any(feature = "watch", feature = "command"))]
-pub(crate) use files::{file_name, keep, read};
+pub(crate) use files::{file_name, read, store};
 #[cfg(any(feature = "watch", feature = "command"))]
-pub(crate) use result::Kept;
+pub(crate) use result::Cached;
 #[cfg(feature = "watch")]
-pub(crate) use result::{Dependency, Part, Was};
+pub(crate) use result::{Dependency, Part, PathState};

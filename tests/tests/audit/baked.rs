@@ -138,7 +138,7 @@ fn machine_code_that_cannot_be_trusted_or_used_changes_nothing() {
     fs::remove_file(&baked).unwrap();
     let made = Command::new("mkfifo").arg(&baked).status();
     assert!(made.unwrap().success());
-    unchanged("it is no plain file");
+    unchanged("it isn't a plain file");
     fs::remove_file(&baked).unwrap();
     let (output, _) = run("--preload", &file);
     assert_eq!(text(&output.stdout), "1 1 1 1 1", "{}", text(&output.stderr));

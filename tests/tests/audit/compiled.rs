@@ -345,7 +345,7 @@ fn what_somebody_else_may_have_written_is_compiled_again() {
         let mut damaged = whole.clone();
         damaged[at] ^= 1;
         fs::write(&file, &damaged).unwrap();
-        again("it is not the one that was recorded");
+        again("it isn't the file that was recorded");
     }
     fs::remove_file(&file).unwrap();
     again("No such file");
@@ -397,7 +397,7 @@ fn a_folder_without_room_fails_nothing() {
     client.configure(&mut command);
     let output = command.output().unwrap();
     assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("is not kept in"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("can't be cached in"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! The events of what NVRTC compiles, and of what programs are given instead.
+//! Events for compilations by NVRTC, and for results from the cache.
 
 use std::ffi::{c_int, c_void};
 
 use super::library::Nvrtc;
-use super::programs::Program as Handed;
-use crate::kept::{Digest, Kept};
+use super::programs;
+use crate::kept::{Cached, Digest};
 use crate::record::{Kind, Program, Subject};
 use crate::watch::caller;
 use crate::watch::record::recording::{self, NewEvent, now, write_event};
@@ -13,8 +13,8 @@ use crate::watch::record::slots::thread;
 /// A call of `nvrtcCompileProgram`.
 pub(super) struct Call<'a> {
     pub(super) nvrtc: &'a Nvrtc,
-    /// The program, if it is known.
-    pub(super) program: Option<&'a Handed>,
+    /// `None` if the program was created by a function without a hook.
+    pub(super) program: Option<&'a programs::Program>,
     pub(super) options: &'a [&'a [u8]],
     pub(super) begun: u64,
     pub(super) hook: *const c_void,
@@ -22,21 +22,20 @@ pub(super) struct Call<'a> {
 
 /// How a call ended.
 pub(super) enum Outcome<'a> {
-    /// The program was given a kept result.
-    Given(&'a Kept),
-    /// NVRTC compiled, and the result is kept.
-    Kept(Digest, u64),
-    /// NVRTC compiled. The words say why the result isn't kept, or why none was given.
+    Served(&'a Cached),
+    /// NVRTC compiled, and the result was stored: its key and size.
+    Cached(Digest, u64),
+    /// NVRTC compiled. Says why the result wasn't stored, or why none was served.
     Compiled(&'a str),
 }
 
 impl Call<'_> {
-    /// Returns what people know the program by: the name that its author gave it, or else the first that it was asked for.
+    /// Returns a name for people: the program's, or else its first name expression.
     pub(super) fn name(&self) -> String {
-        let parts = self.program.and_then(|program| program.parts.as_ref().ok());
-        let given = parts.and_then(|parts| parts.source.name.as_deref());
-        let given = given.filter(|name| !name.is_empty() && *name != b"default_program");
-        let name = given.or_else(|| parts.and_then(|parts| parts.names.first()).map(|name| &**name));
+        let input = self.program.and_then(|program| program.input.as_ref().ok());
+        let own = input.and_then(|input| input.source.name.as_deref());
+        let own = own.filter(|name| !name.is_empty() && *name != b"default_program");
+        let name = own.or_else(|| input.and_then(|input| input.names.first()).map(|name| &**name));
         String::from_utf8_lossy(name.unwrap_or(b"default_program")).into_owned()
     }
 
@@ -47,13 +46,13 @@ impl Call<'_> {
         option.and_then(|option| Some(option.split_once('=')?.1.to_owned())).unwrap_or_default()
     }
 
-    /// Records the call, which took until `ended`.
+    /// Records the call, which ended at `ended`.
     pub(super) fn record(&self, outcome: &Outcome<'_>, answer: c_int, ended: u64) {
         let caller = caller::find(self.hook);
-        let parts = self.program.and_then(|program| program.parts.as_ref().ok());
+        let input = self.program.and_then(|program| program.input.as_ref().ok());
         let (kind, key, result_bytes, reason) = match *outcome {
-            Outcome::Given(kept) => (Kind::Kept, Some(kept.key), kept.size(), ""),
-            Outcome::Kept(key, bytes) => (Kind::Compile, Some(key), bytes, ""),
+            Outcome::Served(cached) => (Kind::Kept, Some(cached.key), cached.size(), ""),
+            Outcome::Cached(key, bytes) => (Kind::Compile, Some(key), bytes, ""),
             Outcome::Compiled(why) => (Kind::Compile, None, 0, why),
         };
         write_event(NewEvent {
@@ -65,7 +64,7 @@ impl Call<'_> {
                 key: &*key.map(|key| key.to_string()).unwrap_or_default(),
                 architecture: &*self.architecture(),
                 nvrtc: self.nvrtc.version().map_or(0, |(major, minor)| (major * 100 + minor) as u16),
-                text_bytes: parts.map_or(0, |parts| parts.source.text.len() as u64),
+                text_bytes: input.map_or(0, |input| input.source.text.len() as u64),
                 result_bytes,
             }),
             begun: self.begun,
@@ -80,7 +79,7 @@ impl Call<'_> {
         });
     }
 
-    /// Records a call that ends now.
+    /// Records the call as ending now.
     pub(super) fn record_now(&self, outcome: &Outcome<'_>, answer: c_int) {
         self.record(outcome, answer, now());
     }

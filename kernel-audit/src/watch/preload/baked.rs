@@ -1,4 +1,4 @@
-//! Machine code for PTX, from the file beside the preload: the driver loads it in place of the PTX, and compiles nothing.
+//! Machine code from the baked file next to the preload. It replaces PTX, so that the driver compiles nothing.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,7 +18,7 @@ use crate::watch::process::say::say;
 /// Finds machine code for PTX that is loaded with these options: of a module for the device of the current context, of a library for all devices,
 /// because the program may use it on each.
 pub(crate) fn find(how: How, ptx: &[u8], options: &str) -> Option<&'static [u8]> {
-    /// The code that was read, by its key and its hash. The driver may use the memory as long as the process runs.
+    /// Code by key and hash. It's never freed, because the driver may use it as long as the process runs.
     type Read = HashMap<([u8; 32], [u8; 32]), &'static [u8]>;
     static READ: Locked<Read> = Locked::new();
     let baked = open()?;
@@ -51,12 +51,12 @@ pub(crate) fn find(how: How, ptx: &[u8], options: &str) -> Option<&'static [u8]>
     }
 }
 
-/// Says that the driver has refused machine code.
+/// Reports that the driver has refused machine code.
 pub(crate) fn refused() {
     say_once("the driver refuses machine code in it, which another version of CUDA may have made");
 }
 
-/// Says the first of the reasons why machine code is not used.
+/// Reports the first reason why machine code isn't used.
 fn say_once(why: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed)
@@ -66,7 +66,7 @@ fn say_once(why: &str) {
     }
 }
 
-/// The file, if there is one that can be used.
+/// Returns the baked file, if there's a usable one.
 fn open() -> Option<&'static Baked> {
     static OPEN: OnceLock<Option<Baked>> = OnceLock::new();
     let read = || {

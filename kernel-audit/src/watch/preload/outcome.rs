@@ -1,4 +1,4 @@
-//! Records whether the images, kernels and limits of a preload were loaded or set.
+//! Records the outcome of preloading: which images and kernels were loaded.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,7 +26,7 @@ fn record(event: NewEvent<'_>) {
     }
 }
 
-/// Records once how many events found no room.
+/// Records once how many events weren't recorded.
 pub(super) fn record_rest() {
     static ONCE: AtomicBool = AtomicBool::new(false);
     let count = STATE.lock().unrecorded;
