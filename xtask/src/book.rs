@@ -1,5 +1,5 @@
 //! `cargo xtask book`: makes a book of the README and the pages, in target/book/html, and checks its links. The book's table of contents
-//! begins with the README's table of guides.
+//! begins with the tables of docs/README.md.
 
 mod links;
 
@@ -22,6 +22,9 @@ git-repository-url = "https://github.com/kernel-registry/kernel-registry"
 [output.html.search]
 enable = true
 "#;
+
+/// The list of all guides.
+const GUIDES: &str = "docs/README.md";
 
 /// Where the files are that pages link to and the book does not have: sources, examples, licences.
 const FILES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main");
@@ -46,8 +49,8 @@ pub(crate) fn book() -> Outcome {
         }
     }
     let title = |page: &Path| Ok(title(&fs::read_to_string(workspace().join(page))?));
-    let readme = fs::read_to_string(workspace().join("README.md"))?;
-    fs::write(src.join("SUMMARY.md"), summary(&readme, &pages, title)?)?;
+    let guides = fs::read_to_string(workspace().join(GUIDES))?;
+    fs::write(src.join("SUMMARY.md"), summary(&guides, &pages, title)?)?;
     fs::write(book.join("book.toml"), CONFIGURATION)?;
     installed("mdbook")?;
     run(Command::new("mdbook").arg("build").arg(&book))?;
@@ -88,7 +91,7 @@ fn with_addresses(text: &str, page: &Path, is_there: impl Fn(&Path) -> bool) -> 
         let path = joined(page.parent().unwrap_or(page), Path::new(file));
         let (is_file, rest) = (!file.is_empty() && !file.contains("://"), &part[file.len()..]);
         replaced += "](";
-        if is_file && path == Path::new("README.md") {
+        if is_file && path.ends_with("README.md") && is_there(&path) {
             // mdBook makes it the page `index.html`, but does not change the links to it.
             let _ = write!(replaced, "{}{rest}", file.replace("README", "index"));
         } else if is_file && !is_there(&path) {
@@ -118,18 +121,18 @@ fn title(page: &str) -> String {
     page.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default().to_owned()
 }
 
-/// Writes the contents of the book: the README, the guides in the order of the README's table, the other pages, and those for
-/// contributors.
+/// Writes the contents of the book: the README, the guides in the order of their list, the other pages, and those for contributors.
 fn summary(
-    readme: &str,
+    list: &str,
     pages: &BTreeSet<PathBuf>,
     title: impl Fn(&Path) -> Outcome<String>,
 ) -> Outcome<String> {
-    let mut summary = "# Summary\n\n[kernel-registry](README.md)\n\n# Guides\n\n".to_owned();
-    let guides = readme.lines().filter_map(|line| line.strip_prefix("| [")?.split_once(')'));
+    let mut summary =
+        format!("# Summary\n\n[kernel-registry](README.md)\n\n# Guides\n\n- [All guides]({GUIDES})\n");
+    let guides = list.lines().filter_map(|line| line.strip_prefix("| [")?.split_once(')'));
     for (link, _) in guides {
         // Writing to a `String` does not fail.
-        let _ = writeln!(summary, "- [{link})");
+        let _ = writeln!(summary, "- [{})", link.replace("](", "](docs/"));
     }
     for (part, is_in_docs) in [("Reference", true), ("Project", false)] {
         let _ = write!(summary, "\n# {part}\n\n");
@@ -149,8 +152,8 @@ mod tests {
 
     #[test]
     fn each_page_is_in_the_contents_once_and_the_guides_are_first() {
-        let (pages, readme) = (pages().unwrap(), fs::read_to_string(workspace().join("README.md")).unwrap());
-        let summary = summary(&readme, &pages, |page| {
+        let (pages, list) = (pages().unwrap(), fs::read_to_string(workspace().join(GUIDES)).unwrap());
+        let summary = summary(&list, &pages, |page| {
             let title = title(&fs::read_to_string(workspace().join(page))?);
             assert!(!title.is_empty(), "{} has no title", page.display());
             Ok(title)
@@ -171,9 +174,12 @@ mod tests {
         let text =
             "[a](../resident.md#ten) [b](../../examples/build.rs#L1) [c](https://docs.rs/x) [d](#here)";
         let of_guide = |text: &str| {
-            with_addresses(text, Path::new("docs/guide/a.md"), |path| path == Path::new("docs/resident.md"))
+            with_addresses(text, Path::new("docs/guide/a.md"), |path| {
+                ["docs/resident.md", "docs/README.md", "README.md"].iter().any(|page| path == Path::new(page))
+            })
         };
         assert_eq!(of_guide("[a](../../README.md#start)"), "[a](../../index.md#start)");
+        assert_eq!(of_guide("[a](../README.md)"), "[a](../index.md)");
         let replaced = of_guide(text);
         let address = "https://github.com/kernel-registry/kernel-registry/blob/main/examples/build.rs#L1";
         assert_eq!(replaced, text.replace("../../examples/build.rs#L1", address));
