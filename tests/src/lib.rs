@@ -397,6 +397,8 @@ mod documents {
     struct ResidentHeader;
     #[doc = include_str!("../../docs/guide/services.md")]
     struct Services;
+    #[doc = include_str!("../../docs/guide/start.md")]
+    struct Start;
     #[doc = include_str!("../../docs/guide/troubleshooting.md")]
     struct Troubleshooting;
     #[doc = include_str!("../../docs/guide/versions.md")]

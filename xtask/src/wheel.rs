@@ -15,6 +15,10 @@ pub(crate) struct Options {
     #[arg(long)]
     test: bool,
 
+    /// Install the wheel for the `python3` on the path, in place of an earlier one
+    #[arg(long)]
+    install: bool,
+
     /// Another target of rustc, such as aarch64-unknown-linux-gnu. `kernel-audit` packs itself, so xtask must run where the target's
     /// programs start; `cargo xtask arm64 --only wheel` does so
     #[arg(long, value_name = "TRIPLE", default_value = TARGET)]
@@ -65,9 +69,14 @@ pub(crate) fn wheel(options: &Options) -> Outcome {
     run(make.arg(architecture).arg(&out).arg(&licences))?;
     let tarball = format!("kernel-audit-{}-{}.tar.gz", env!("CARGO_PKG_VERSION"), options.target);
     run(Command::new("tar").arg("-C").arg(&out).arg("-czf").arg(out.join(tarball)).arg("kernel-audit"))?;
-    if options.test {
-        for wheel in files_with("whl", &out)? {
-            run(Command::new("python3").arg(python.join("test_wheel.py")).arg(wheel))?;
+    for wheel in files_with("whl", &out)? {
+        if options.test {
+            run(Command::new("python3").arg(python.join("test_wheel.py")).arg(&wheel))?;
+        }
+        if options.install {
+            // Without the option, pip keeps an installed wheel of the same version.
+            let install = ["-m", "pip", "install", "--force-reinstall", "--no-deps"];
+            run(Command::new("python3").args(install).arg(&wheel))?;
         }
     }
     Ok(())
