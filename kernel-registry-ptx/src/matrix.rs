@@ -188,7 +188,7 @@ pub(crate) enum Together {
 }
 
 impl Together {
-    /// Returns the slots that the instruction reads, and those that it writes.
+    /// Returns the slots that the instruction reads and writes.
     pub(crate) fn touches(&self) -> (Vec<Slot>, Vec<Slot>) {
         let registers =
             |matrices: &[&Matrix]| matrices.iter().flat_map(|matrix| matrix.registers.to_vec()).collect();

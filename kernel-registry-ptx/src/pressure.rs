@@ -77,7 +77,7 @@ impl Program {
     }
 }
 
-/// Returns the registers that an instruction reads, and those that it writes.
+/// Returns the registers that an instruction reads and writes.
 fn touches(instruction: &Instruction) -> (Vec<usize>, Vec<usize>) {
     let registers = |slots: Vec<Slot>| -> Vec<usize> {
         let own = slots.into_iter().filter(|slot| matches!(slot.rows(), Rows::Register));

@@ -276,7 +276,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// Decodes extended-precision arithmetic. A register stands for the carry flag.
+    /// Decodes extended-precision arithmetic. The carry flag is kept in a register.
     fn with_carry(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let takes = opcode.name.len() == 4;
         let sets = !takes || opcode.take("cc");

@@ -52,7 +52,7 @@ impl Warp {
             return Ok(self.access_span(context, op, lanes, base, &addresses, &span));
         }
         if let (Op::Load { to, .. }, Space::Parameter) = (op, address.space) {
-            // All lanes read the same arguments.
+            // All lanes read the same arguments, so one read serves the row.
             for (part, to) in to.iter().enumerate() {
                 let lane = lanes.trailing_zeros() as usize;
                 let bytes = self.slice_at(context, lane, Place::Parameter(low), part as u64 * size, size);

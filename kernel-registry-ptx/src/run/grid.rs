@@ -42,9 +42,9 @@ pub enum Status {
     Done,
     /// Some threads have not ended.
     Running {
-        /// Whether any warp made progress. A warp makes no progress if it waits for another warp, or if it spins: it
-        /// writes no memory, and its registers repeat, except those that depend on a clock. Then only time or a change
-        /// of memory by others can end the loop.
+        /// Whether any warp made progress. A warp makes no progress while it waits for another warp, or while
+        /// it spins: it writes no memory, and all registers that don't depend on a clock repeat. Then only
+        /// time, or a write by someone else, can end the loop.
         ///
         /// A warp must have spun for some hundred instructions before this is noticed.
         progressed: bool,
@@ -234,7 +234,7 @@ impl Grid {
                 place: context.program.place(line),
             }));
         }
-        Ok((ran, ran > 0 && !warp.spin.found()))
+        Ok((ran, ran > 0 && !warp.spin.is_spinning()))
     }
 
     /// Starts a cluster if there is room for one. Returns whether it did.

@@ -344,7 +344,7 @@ fn unknown_instructions_and_names_are_refused() {
         ("add.u32 %r1, %r2;", "has operands that do not fit"),
         ("add.u32 %x1, %r2, %r3;", "names `%x1`, which is not declared"),
         ("bra nowhere;", "names `nowhere`"),
-        ("call nobody, ();", "names `nobody`"),
+        ("call missing, ();", "names `missing`"),
         ("ld.global.u32 %r1;", "has operands that do not fit"),
         ("add.u32 %r1, #;", "is not valid PTX"),
     ] {

@@ -11,7 +11,7 @@ const SEEDS: u64 = 184;
 /// The seed whose kernel inserts 32 bits at bit 28 with constant operands. The driver's compiler ignores such an
 /// instruction, which contradicts its manual.
 const DISPUTED: u64 = 66;
-/// The number of subjects. A kernel has many instructions of its own subject, and some of other subjects.
+/// The number of subjects. Most instructions of a kernel belong to its subject, some to others.
 const SUBJECTS: u64 = 8;
 /// The subject of atomic operations. Its kernels have several blocks.
 const ATOMICS: u64 = 6;

@@ -127,7 +127,7 @@ fn simulated(case: &Case) -> Result<Vec<u8>, String> {
     if let Some(lacking) = module.program().lacking(&case.kernel) {
         return Err(lacking.to_string());
     }
-    // Buffers have elements of 16 bytes, because memory of a device is aligned at least so.
+    // A device aligns memory to at least 16 bytes, so buffers are made of 16-byte elements.
     let mut buffers: Vec<Vec<u128>> = Vec::new();
     let mut arguments = Vec::new();
     for argument in &case.arguments {

@@ -261,8 +261,8 @@ fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// Applies an approximation of f64. With `.ftz` it reads and writes only the upper half of the f64, and returns a NaN
-/// of its own.
+/// Applies an approximation of f64. With `.ftz`, the operand and the result are the upper half of the f64,
+/// and NaN results have their own bit pattern.
 fn upper_half(how: How, a: f64, function: impl FnOnce(f64) -> f64) -> f64 {
     let upper = |value: f64| f64::from_bits(value.to_bits() & !0xffff_ffff);
     if !how.flush {
