@@ -31,7 +31,7 @@ pub struct Build {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) archs: Vec<String>,
     pub(crate) ptx: Vec<String>,
-    /// The architectures of single sources: path of the source, real architectures, virtual architectures.
+    /// Architectures of individual sources: path, real architectures, virtual architectures.
     pub(crate) special: Vec<(PathBuf, Vec<String>, Vec<String>)>,
     pub(crate) options: Options,
     pub(crate) package: Option<PathBuf>,

@@ -51,12 +51,12 @@
 //! 2. the file of its image in the same folder: `cuda__blas1.cu.fatbin`, `cuda__blas1.cu.ptx`; or `-`
 //!    ([`NO_IMAGE`]);
 //! 3. the origin of the image: `nvcc 13.0.88`, `NVRTC 12.0`, `prebuilt`; or why there is no image;
-//! 4. and further fields: the types of each `extern "C"` kernel that the source tells for certain:
+//! 4. and further fields: the types of each `extern "C"` kernel, as far as the source is unambiguous:
 //!    `scale(unsigned int, ?, float*)`.
 //!
-//! Read the names of images there; do not guess them. A file beside each image records its inputs: the image is not made again
-//! while source, included headers, options and compiler are the same. The file `builds` has the options of the build script,
-//! for `cargo kernels prebuild` ([`Build::recorded`]).
+//! Read the names of images from the index rather than guessing them. A file next to each image records its
+//! inputs: the image isn't made again while source, headers, options and compiler stay the same. The file
+//! `builds` has the options of the build script, for `cargo kernels prebuild` ([`Build::recorded`]).
 //!
 //! # The device header
 //!
@@ -66,8 +66,9 @@
 //!
 //! # Committed images
 //!
-//! A committed image is used while its bytes and all of its inputs are as recorded in `prebuilt/index`. The inputs are the
-//! source, the options, and all headers that source and headers include; conditions around `#include` are ignored.
+//! A committed image is used while its bytes and all inputs match `prebuilt/index`. The inputs are the
+//! source, the options, and all headers that are included, directly or not; conditions around `#include` are
+//! ignored.
 //!
 //! | changed | what happens |
 //! |---|---|
@@ -76,18 +77,18 @@
 //! | [the device header](#the-device-header), with a new version of this crate | the image is stale and not used, if the source includes the header |
 //! | a header in a folder that was given by an absolute path | the image is used with a warning |
 //! | a header of the compiler's own toolkit, like `cuda_fp16.h` | nothing: the header came with the compiler that made the image |
-//! | a header whose name is computed, like `#include STR(x)` | the change cannot be seen: each build warns of it. A macro that stands for a name is followed. |
+//! | a header whose name is computed, like `#include STR(x)` | the change goes unnoticed, and each build warns of that. A macro that expands to a name is followed. |
 //!
-//! So name folders of headers in the same repository by paths relative to the package.
+//! So use paths relative to the package for header folders of the same repository.
 //!
-//! # Kernels that nobody declares
+//! # Undeclared kernels
 //!
-//! A kernel of these images that the program does not declare is shipped, but neither listed nor warmed. A build script runs before
-//! declarations are compiled, so it cannot tell. `cargo kernels check --deny unused` compares the built program with its images, and
-//! fails where a kernel is declared nowhere.
+//! A kernel of these images that the program doesn't declare is shipped, but neither listed nor warmed. A
+//! build script can't detect that, because it runs before declarations are compiled. `cargo kernels check
+//! --deny unused` compares the built program with its images, and fails if a kernel isn't declared anywhere.
 
 #![warn(missing_docs)]
-// A build script is a whole program, and so are the examples.
+// A build script is a whole program, so the examples have `main`.
 #![allow(clippy::needless_doctest_main)]
 
 mod arch;
