@@ -1,7 +1,7 @@
 //! Reads the frames of functions, as `.debug_frame` describes them for debuggers.
 //!
-//! For kernels with recursive calls, `.nv.info` has only the frame of the kernel itself. Only `.debug_frame` has the frames of the
-//! functions that were compiled together with the kernel.
+//! `.nv.info` lacks the frames of functions that were compiled together with a kernel with recursive calls:
+//! it has the kernel's only. `.debug_frame` has them all.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ pub(super) fn frames(elf: &Elf<'_>) -> BTreeMap<CodeAddress, u32> {
     placed.collect()
 }
 
-/// Returns the code that each description is about, by the offset of the description's address field. A relocation tells the code.
-/// The addend is in the relocation, or up to sm_89 in the address field.
+/// Returns the code of each description, by the offset of the description's address field. A relocation
+/// refers to the code. The addend is in the relocation, or up to sm_89 in the address field.
 fn described_code(elf: &Elf<'_>, section: &[u8]) -> BTreeMap<u64, CodeAddress> {
     let relocations = |name: &str, size: usize| {
         let data = elf.section(name).map_or(&[][..], |section| section.data);

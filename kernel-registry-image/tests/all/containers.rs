@@ -1,4 +1,5 @@
-//! Tests files of many containers, as linkers join them: each has room to unpack, and all together stay within bounds.
+//! Tests files of many containers, as linkers join them: each may unpack to so much, and all together stay
+//! within bounds.
 
 use crate::packed::container;
 use kernel_registry_image::{Error, MAX_PLAIN_SIZE, read};

@@ -1,4 +1,4 @@
-//! Tests images of toolkits newer than this crate: readable parts are read, and others are reported.
+//! Tests images of toolkits newer than this crate: readable parts are read, and the others reported.
 
 use crate::common::image;
 use kernel_registry_image::{Error, Image, Needs, read};
