@@ -1,4 +1,4 @@
-//! The CUDA C++ header `kernel_registry.cuh`, which the sources of resident kernels include.
+//! The CUDA C++ header `kernel_registry.cuh`, for the sources of resident kernels.
 
 /// The file name in `#include` directives.
 pub const NAME: &str = "kernel_registry.cuh";

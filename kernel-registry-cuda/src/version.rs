@@ -35,8 +35,8 @@ impl CudaVersion {
     /// Returns the newest PTX version that drivers of this version accept and its compilers write, as major and minor
     /// version.
     ///
-    /// By NVIDIA's release notes, each version of CUDA since 11.0 except 12.6 came with a newer PTX. For CUDA before
-    /// 11.0, which had PTX 6.5 at most, the result is 6.0.
+    /// According to NVIDIA's release notes, each version of CUDA since 11.0 except 12.6 came with a newer
+    /// PTX. For CUDA before 11.0, which had PTX 6.5 at most, the result is 6.0.
     pub const fn newest_ptx(self) -> (u16, u16) {
         let (major, minor) = (self.major() as u16, self.minor() as u16);
         match (major, minor) {

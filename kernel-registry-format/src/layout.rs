@@ -1,4 +1,4 @@
-//! The layout of a record's bytes, shared by writer and reader.
+//! Defines the layout of a record's bytes, shared by writer and reader.
 //!
 //! A record is a header and a payload. The layout of the header never changes, so that any reader can skip records of newer
 //! versions:
@@ -17,7 +17,7 @@
 /// The first bytes of every record.
 pub const MAGIC: [u8; 8] = *b"KRNLREC\x1a";
 
-/// The version of the records that this crate writes, and the newest that it reads.
+/// The version of the records that this crate writes, and the newest that it can read.
 pub const VERSION: u16 = 1;
 
 /// The length of the header in front of every payload.
@@ -26,7 +26,7 @@ pub const HEADER_LEN: usize = 16;
 /// The length of a field's header: a tag of one byte, and a length of four bytes.
 pub(crate) const FIELD_HEADER_LEN: usize = 5;
 
-/// The value that a record has for a number that the declaration does not fix.
+/// The value of a number that the declaration doesn't fix.
 pub const NOT_FIXED: u32 = u32::MAX;
 
 pub(crate) mod kind {

@@ -1,4 +1,4 @@
-//! Describes a launch, and computes which resources of a device it takes.
+//! Describes a launch, and computes the resources that it takes.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ pub struct Launch {
     pub grid: u64,
     /// Threads of a block.
     pub threads: u32,
-    /// Registers of a thread, as the machine code for the device says.
+    /// Registers of a thread, from the machine code for the device.
     pub registers: u32,
     /// Bytes of shared memory of the kernel's own variables, without the bytes that CUDA reserves.
     pub static_shared: u32,
@@ -89,7 +89,8 @@ impl Launch {
                 most: device.thread_registers,
             });
         }
-        // The hardware counts as if every part of a multiprocessor ran equally many warps of the block, rounded up.
+        // The hardware counts as if each part of a multiprocessor ran equally many warps of the block,
+        // rounded up.
         let counted = self.warps().next_multiple_of(PARTITIONS);
         let registers = self.register_units() * REGISTER_UNIT * counted;
         if registers > device.block_registers {
@@ -103,7 +104,7 @@ impl Launch {
         if shared > device.block_shared {
             return Err(CannotRun::Shared { bytes: shared, most: device.block_shared });
         }
-        // Kernels that opt in may have clusters twice as large.
+        // Kernels that opt in can have clusters twice as large.
         let most = if device.cluster > 1 { 2 * device.cluster } else { 1 };
         if self.cluster > most {
             return Err(CannotRun::Cluster { blocks: self.cluster, most });
@@ -115,7 +116,7 @@ impl Launch {
     }
 }
 
-/// The reason why a device cannot run a launch, even alone.
+/// Why a device can't run a launch, even alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CannotRun {

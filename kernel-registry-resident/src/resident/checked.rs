@@ -37,7 +37,7 @@ pub struct Checked<K = Untyped> {
 }
 
 impl<K> Checked<K> {
-    /// Returns what fits beside the kernel.
+    /// Returns what fits next to the kernel.
     pub fn fit(&self) -> &Fit {
         &self.fit
     }

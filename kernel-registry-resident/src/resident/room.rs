@@ -6,7 +6,7 @@ use super::ResidentError;
 use super::fit::{Figures, Fit, Impossible};
 use crate::sections::{Processors, ResidentGrid};
 
-/// Returns what fits beside the kernel. Returns an error if not all blocks of the kernel itself fit at once.
+/// Returns what fits next to the kernel. Fails if not all of its own blocks fit at once.
 pub(super) fn fits(
     figures: &Figures,
     room: &Device,
