@@ -1,4 +1,5 @@
-//! Facts about an item that every macro needs: its position in the source file, and the attributes that can remove it.
+//! Finds what every macro needs about an item: its position in the source file, and the attributes that can
+//! remove it.
 
 use proc_macro2::Span;
 use syn::{Attribute, Meta};
