@@ -1,4 +1,5 @@
-//! `cargo xtask api`: writes the public API of each library as committed text, so that a change of the API is seen in review.
+//! `cargo xtask api`: writes the public API of each library as committed text, so that reviews show its
+//! changes.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use crate::run::{Outcome, published, run, unstable_cargo, workspace, write_or_co
 /// The folder of the texts.
 const FOLDER: &str = "docs/api";
 
-/// The version of rustdoc's JSON that this version of `public-api` reads: that of Rust 1.95.
+/// The version of rustdoc's JSON that this version of `public-api` can read, which is Rust 1.95's.
 const FORMAT: u64 = 57;
 
 #[derive(clap::Args)]
@@ -34,7 +35,8 @@ pub(crate) fn api(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// Returns the API as text, with a line for each public item. Returns `None` if this compiler's rustdoc writes another format.
+/// Returns the API as text, with a line for each public item. `None` if this compiler's rustdoc writes
+/// another format.
 fn text(package: &str, json: &Path) -> Outcome<Option<String>> {
     let rustdoc = ["rustdoc", "--quiet", "--lib", "--all-features", "--package", package, "--"];
     run(unstable_cargo("api", &[]).args(rustdoc).args(["-Zunstable-options", "--output-format=json"]))?;

@@ -1,5 +1,5 @@
-//! `cargo xtask book`: makes a book of the README and the pages, in target/book/html, and checks its links. The book's table of contents
-//! begins with the README's table of guides.
+//! `cargo xtask book`: makes a book of the README and the pages, in target/book/html, and checks its links.
+//! The book's contents start with the README's table of guides.
 
 mod links;
 
@@ -23,7 +23,7 @@ git-repository-url = "https://github.com/kernel-registry/kernel-registry"
 enable = true
 "#;
 
-/// Where the files are that pages link to and the book does not have: sources, examples, licences.
+/// Where pages link to for files that aren't in the book: sources, examples, licences.
 const FILES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main");
 
 pub(crate) fn book() -> Outcome {
@@ -54,7 +54,7 @@ pub(crate) fn book() -> Outcome {
     links::check(&book.join("html"))
 }
 
-/// Returns the pages of the book, by their paths in the workspace.
+/// Returns the pages of the book, as paths in the workspace.
 fn pages() -> Outcome<BTreeSet<PathBuf>> {
     let mut folders = vec![workspace().join("docs")];
     let mut pages = files_with("md", &workspace())?;
@@ -65,7 +65,7 @@ fn pages() -> Outcome<BTreeSet<PathBuf>> {
     pages.into_iter().map(|page| Ok(page.strip_prefix(workspace())?.to_owned())).collect()
 }
 
-/// Returns the pictures in a folder and its subfolders, by their paths in the workspace.
+/// Returns the pictures in a folder and its subfolders, as paths in the workspace.
 fn pictures(folder: &Path) -> Outcome<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     for path in entries(folder)? {
@@ -78,7 +78,7 @@ fn pictures(folder: &Path) -> Outcome<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// Changes the links of a page for the book. Those that lead out of the book become addresses in the repository.
+/// Rewrites the links of a page for the book. Links out of the book become addresses in the repository.
 fn with_addresses(text: &str, page: &Path, is_there: impl Fn(&Path) -> bool) -> String {
     let mut parts = text.split("](");
     let mut replaced = parts.next().unwrap_or_default().to_owned();
@@ -89,7 +89,7 @@ fn with_addresses(text: &str, page: &Path, is_there: impl Fn(&Path) -> bool) -> 
         let (is_file, rest) = (!file.is_empty() && !file.contains("://"), &part[file.len()..]);
         replaced += "](";
         if is_file && path == Path::new("README.md") {
-            // mdBook makes it the page `index.html`, but does not change the links to it.
+            // mdBook renames this page to `index.html`, but doesn't rewrite links to it.
             let _ = write!(replaced, "{}{rest}", file.replace("README", "index"));
         } else if is_file && !is_there(&path) {
             let _ = write!(replaced, "{FILES}/{}{rest}", path.display());
@@ -100,7 +100,7 @@ fn with_addresses(text: &str, page: &Path, is_there: impl Fn(&Path) -> bool) -> 
     replaced
 }
 
-/// Returns the path of a file that is named from a folder.
+/// Returns the path of a file relative to a folder.
 fn joined(folder: &Path, file: &Path) -> PathBuf {
     let mut path = folder.to_owned();
     for component in file.components() {
@@ -118,8 +118,8 @@ fn title(page: &str) -> String {
     page.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default().to_owned()
 }
 
-/// Writes the contents of the book: the README, the guides in the order of the README's table, the other pages, and those for
-/// contributors.
+/// Returns the book's contents: the README, the guides in the order of the README's table, the other pages,
+/// and the pages for contributors.
 fn summary(
     readme: &str,
     pages: &BTreeSet<PathBuf>,
@@ -128,7 +128,7 @@ fn summary(
     let mut summary = "# Summary\n\n[kernel-registry](README.md)\n\n# Guides\n\n".to_owned();
     let guides = readme.lines().filter_map(|line| line.strip_prefix("| [")?.split_once(')'));
     for (link, _) in guides {
-        // Writing to a `String` does not fail.
+        // Writing to a `String` can't fail.
         let _ = writeln!(summary, "- [{link})");
     }
     for (part, is_in_docs) in [("Reference", true), ("Project", false)] {

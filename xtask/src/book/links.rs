@@ -1,14 +1,15 @@
-//! Checks the links of a folder of HTML, and that the folder has an index for its search.
+//! Checks the links in a folder of HTML, and that its search index is complete.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::run::{Outcome, entries, files_with, stem};
 
-/// Pages that mdBook adds: all chapters on one page, and a page for addresses that do not exist, whose links begin at the root of a server.
+/// Pages that mdBook adds: all chapters on one page, and the page for unknown addresses, whose links are
+/// relative to the server's root.
 const ADDED: [&str; 2] = ["print", "404"];
 
-/// Fails if a link leads to a file or a place in a file that is not there, or if the folder cannot be searched.
+/// Fails if a link's target doesn't exist, or if the folder can't be searched.
 pub(super) fn check(folder: &Path) -> Outcome {
     let pages = pages(folder)?;
     let mut count = 0;
@@ -74,7 +75,7 @@ fn is_missing(page: &Path, folder: &Path, index: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns the error of a book with this page beside a page `b.html`, or an empty text.
+    /// Returns the error for a book with this page and a second page `b.html`, or an empty text.
     fn said(page: &str, index: &str) -> String {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
