@@ -1,9 +1,9 @@
 //! The build step's index, which maps each source to its compiled image. The build step writes it, and the
 //! macro reads it.
 //!
-//! The index is the text file [`FILE`] in the folder [`FOLDER`] of `$OUT_DIR`. Each line describes one source, with tabs
-//! between these fields: the source, its image, the image's origin, the structs that the source defines, the names of
-//! its kernels' parameters, and the signature of each `extern "C"` kernel.
+//! The index is the text file [`FILE`] in the folder [`FOLDER`] of `$OUT_DIR`. Each line describes one
+//! source, with tabs between these fields: the source, its image, the image's origin, the structs that the
+//! source defines, the names of its kernels' parameters, and the signature of each `extern "C"` kernel.
 //!
 //! ```
 //! use kernel_registry_format::index::{Entry, entries, find};

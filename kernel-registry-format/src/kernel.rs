@@ -30,7 +30,8 @@ pub struct KernelRecord<'a> {
     pub source_names: &'a str,
     /// The lowest architecture that the declaration asks for: 80 for `arch = ">=80"`.
     pub min_arch: Option<u32>,
-    /// The threads of a block in x, y and z, if the declaration fixes them, or if the kernel was compiled for this block only.
+    /// The threads of a block in x, y and z, if the declaration fixes them, or if the kernel was compiled for
+    /// this block only.
     pub block: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory, if the declaration fixes the number.
     pub shared: Option<u32>,
@@ -166,8 +167,8 @@ pub struct LibraryRecord<'a> {
     pub version: &'a str,
     /// The compiler that built the copy, such as `rustc 1.95.0`.
     pub compiler: &'a str,
-    /// A number that identifies this copy in a program with several copies: of two versions, or of one version from two
-    /// sources.
+    /// A number that identifies this copy in a program with several copies: of two versions, or of one
+    /// version from two sources.
     pub copy: u64,
 }
 
@@ -194,8 +195,8 @@ impl<'a> KernelRecord<'a> {
         copy: 0,
     };
 
-    /// Returns the last part of the path, which is the declared name. The name of an instance of a generic kernel
-    /// contains the generic arguments: `reduce::<f32, 256>`.
+    /// Returns the last part of the path, which is the declared name. The name of an instance of a generic
+    /// kernel contains the generic arguments: `reduce::<f32, 256>`.
     pub fn name(&self) -> &'a str {
         // C++ has no `::` before the arguments of a template.
         let generic = self.path.find("::<").or_else(|| self.path.find('<')).unwrap_or(self.path.len());

@@ -18,9 +18,9 @@
 //! bytes go into a separate link section ([`section`]). [`Records`] reads that section back, from a file on
 //! disk or from the running program. Writer and reader share one model, so they can't drift apart.
 //!
-//! The bytes hold no pointers: a `&str` in a link section is a relocation, and reads as zero in a file that lld has written.
-//! Records have alignment 1 and state their own length, so a linker may put them in any order, with zeros between them as
-//! padding.
+//! The bytes hold no pointers: a `&str` in a link section is a relocation, and reads as zero in a file that
+//! lld has written. Records have alignment 1 and state their own length, so a linker may put them in any
+//! order, with zeros between them as padding.
 //!
 //! ```
 //! use kernel_registry_format::{KernelRecord, Param, Params, Pass, Record, Records, write_kernel};

@@ -27,7 +27,8 @@ pub struct Param<'a> {
     pub align: u32,
     /// The size of an element that a slice or pointer points to. For a value, the size of the value.
     pub element_size: u32,
-    /// The alignment of an element that a slice or pointer points to. For a value, the alignment of the value.
+    /// The alignment of an element that a slice or pointer points to. For a value, the alignment of the
+    /// value.
     pub element_align: u32,
 }
 
@@ -202,8 +203,8 @@ pub struct Params<'a>(pub(crate) Repr<'a>);
 pub(crate) enum Repr<'a> {
     /// Parameters from a declaration.
     Declared(&'a [Param<'a>]),
-    /// Parameters from a record: the fields of the record, and the size and alignment of each parameter. The decoder has
-    /// checked both.
+    /// Parameters from a record: the fields of the record, and the size and alignment of each parameter. The
+    /// decoder has checked both.
     Recorded { fields: &'a [u8], layouts: &'a [[u8; 8]] },
 }
 

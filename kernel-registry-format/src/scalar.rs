@@ -130,7 +130,8 @@ impl RustType {
         })
     }
 
-    /// Returns the type's size in bytes, which is also its alignment. Returns `None` for a struct, whose size is not known.
+    /// Returns the type's size in bytes, which is also its alignment. Returns `None` for a struct, whose size
+    /// is not known.
     pub const fn size(self) -> Option<u32> {
         Some(match self {
             RustType::Bool | RustType::U8 | RustType::I8 => 1,
@@ -141,8 +142,8 @@ impl RustType {
         })
     }
 
-    /// Returns the names that CUDA's headers have for this type, such as `__half` for `half::f16`. Empty if they define no such
-    /// type.
+    /// Returns the names that CUDA's headers have for this type, such as `__half` for `half::f16`. Empty if
+    /// they define no such type.
     pub const fn cuda_names(self) -> &'static [&'static str] {
         match self {
             RustType::F16 => &["__half"],
