@@ -1,5 +1,5 @@
-//! Compares the cost of a kernel with `#[gpu_kernel]` and of a kernel written by hand, with a typed launch function
-//! and without.
+//! Compares the cost of a kernel with `#[gpu_kernel]` to one written by hand, with and without a typed launch
+//! function.
 
 pub mod crates;
 pub mod image;
@@ -11,27 +11,27 @@ use crate::Result;
 /// The number of kernels in each of the compared crates.
 pub const KERNELS: usize = 1000;
 
-/// The number of modules that contain these kernels, each in its own file: real programs do not have a thousand
-/// kernels in a file.
+/// The number of modules that these kernels are in, each in its own file, because real programs don't have a
+/// thousand kernels in a file.
 pub const MODULES: usize = 20;
 
 /// A value for each of the compared crates.
 #[derive(Default)]
 pub struct Each<T> {
-    /// The value for the program that declares each kernel with `#[gpu_kernel]`.
+    /// The program that declares each kernel with `#[gpu_kernel]`.
     pub annotated: T,
-    /// The value for the program that declares each kernel as a struct under `inventory::submit!`, with a typed launch
+    /// The program that declares each kernel as a struct under `inventory::submit!`, with a typed launch
     /// function.
     pub by_hand: T,
-    /// The value for the program with these structs alone.
+    /// The program with these structs alone.
     pub bare: T,
 }
 
-/// A value for a crate with kernels, and a value for the same crate without kernels.
+/// A value for a crate with kernels, and one for the same crate without.
 pub struct Kernels<T> {
-    /// The value for the crate with kernels.
+    /// The crate with kernels.
     pub with: T,
-    /// The value for the crate without kernels.
+    /// The crate without kernels.
     pub without: T,
 }
 

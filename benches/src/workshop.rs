@@ -8,12 +8,12 @@ use std::{env, fs, io};
 
 use crate::Result;
 
-/// The crates of one comparison, which share a target directory.
+/// The crates of a comparison, which share a target directory.
 pub struct Workshop {
     folder: PathBuf,
 }
 
-/// A generated crate, in its own workspace.
+/// A generated crate with its own workspace.
 pub struct Package {
     name: &'static str,
     folder: PathBuf,
@@ -35,7 +35,7 @@ pub enum Profile {
 pub type File = (String, Vec<u8>);
 
 impl Workshop {
-    /// Opens the folder of this name in this program's target directory.
+    /// Opens the folder with this name in the target directory of this program.
     pub fn open(name: &str) -> Result<Self> {
         let program = env::current_exe()?;
         // Cargo marks target directories with this file.
@@ -62,7 +62,7 @@ impl Workshop {
              [dependencies]\n{dependencies}\n\n[profile.stripped]\ninherits = \"release\"\nstrip = true\n"
         );
         package.write("Cargo.toml", manifest.as_bytes())?;
-        // The versions of this workspace, which are downloaded already.
+        // The versions of this workspace, which have already been downloaded.
         let lock = repository().join("Cargo.lock");
         fs::copy(&lock, package.folder.join("Cargo.lock")).map_err(|error| about(&lock, error))?;
         for (path, contents) in files {
@@ -87,14 +87,14 @@ impl Package {
         fs::write(&path, contents).map_err(|error| about(&path, error))
     }
 
-    /// Builds the crate. Returns the time that cargo took.
+    /// Builds the crate. Returns how long cargo took.
     pub fn build(&self, profile: Profile) -> Result<Duration> {
         let options = ["build", "--profile", profile.name()];
-        // A network access would be part of the time.
+        // A network access would count as build time.
         self.cargo(&options, Some("--offline")).or_else(|_| self.cargo(&options, None))
     }
 
-    /// Deletes the crate's build results, but not its dependencies' build results.
+    /// Deletes the crate's build results, but not those of its dependencies.
     pub fn clean(&self) -> Result<()> {
         self.cargo(&["clean", "--package", self.name], Some("--offline")).map(drop)
     }
@@ -104,7 +104,7 @@ impl Package {
         cargo.args(command).arg("--quiet").args(network);
         cargo.arg("--manifest-path").arg(self.folder.join("Cargo.toml"));
         cargo.arg("--target-dir").arg(&self.target);
-        // CI turns incremental builds off, but this measures them.
+        // CI turns incremental builds off, but they are what this measures.
         cargo.env_remove("CARGO_INCREMENTAL");
         let start = Instant::now();
         let output = cargo.output()?;

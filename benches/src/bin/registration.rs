@@ -1,5 +1,5 @@
-//! The cost of registration: rebuilds, start-up and size of a thousand annotated kernels, compared with the same by hand,
-//! and how often an image of sixty kernels is in the program.
+//! Measures the cost of registration: rebuilds, start-up and size with a thousand annotated kernels, compared
+//! with the same by hand; and how often a program contains an image that sixty of its kernels share.
 //!
 //! `cargo run --release -p benches --bin registration` takes some minutes; `-- --quick` repeats less.
 
@@ -15,7 +15,7 @@ use benches::sample::Sample;
 use benches::verdict::{self, Requirement};
 use benches::workshop::{Package, Profile, Workshop};
 
-/// How often to measure.
+/// How many rounds and runs to measure.
 struct Effort {
     rounds: usize,
     runs: usize,
@@ -49,7 +49,7 @@ fn measure(effort: &Effort) -> Result<Vec<Requirement>> {
     Ok(requirements)
 }
 
-/// Prints the times of builds. Debug builds after an edit have bounds. The times of other builds are only printed.
+/// Prints the times of builds. Only debug builds after an edit have bounds.
 fn rebuilds(crates: &Each<&Package>, effort: &Effort) -> Result<Vec<Requirement>> {
     let Effort { rounds, .. } = *effort;
     println!("\n{:48} {HEADS} {:>9}", "SECONDS OF CARGO BUILD, MEDIANS", "RATIO");
@@ -74,16 +74,16 @@ fn rebuilds(crates: &Each<&Package>, effort: &Effort) -> Result<Vec<Requirement>
     Ok(requirements)
 }
 
-/// The heads of the columns.
+/// The headings of the columns.
 const HEADS: &str = "ANNOTATED   BY HAND      BARE";
 
 fn columns(Each { annotated, by_hand, bare }: &Each<f64>, digits: usize) -> String {
     format!("{annotated:9.digits$} {by_hand:9.digits$} {bare:9.digits$}")
 }
 
-/// Prints the sizes of the programs. They have no bound.
+/// Prints the sizes of the programs, which have no bound.
 fn sizes(crates: &Each<Kernels<Package>>) -> Result<()> {
-    println!("\n{:48} {HEADS}", "BYTES OF THE PROGRAM, AND OF IT A KERNEL");
+    println!("\n{:48} {HEADS}", "BYTES: PROGRAM, AND PER KERNEL");
     for (what, profile) in
         [("debug", Profile::Debug), ("release", Profile::Release), ("release, stripped", Profile::Stripped)]
     {
@@ -119,7 +119,7 @@ fn startup(crates: &Each<Kernels<Package>>, effort: &Effort) -> Result<Requireme
             row("instructions before `main`".to_owned(), idle.map(Kernels::a_kernel));
             row("instructions, the first `kernels()` included".to_owned(), all.map(Kernels::a_kernel));
         }
-        _ => println!("INSTRUCTIONS ARE NOT COUNTED: there is no valgrind here, so that noise may decide"),
+        _ => println!("INSTRUCTIONS ARE NOT COUNTED: valgrind is not installed, so noise may decide"),
     }
     let instructions = instructions.map(|each| each.annotated.a_kernel());
     Ok(startup::requirement(&idle.annotated, instructions, 100.0))
@@ -129,7 +129,7 @@ fn startup(crates: &Each<Kernels<Package>>, effort: &Effort) -> Result<Requireme
 fn copies(workshop: &Workshop) -> Result<Requirement> {
     let copies = Copies::count(workshop, Profile::Debug)?;
     println!("\n{} KERNELS OF ONE IMAGE", image::KERNELS);
-    println!("{:48} {:9}", "bytes of the image, beside its kernels", image::LENGTH);
+    println!("{:48} {:9}", "bytes of the image, without its kernels", image::LENGTH);
     println!("{:48} {:9}", "bytes of the debug program", copies.program);
     println!("{:48} {:9}", "times that the image is in it", copies.count);
     Ok(Requirement::exactly("image of sixty kernels in the debug program", copies.count, 1, "times"))

@@ -1,5 +1,6 @@
-//! Generates the crates: a thousand kernels with `#[gpu_kernel]`, and the same kernels by hand with and without launch
-//! functions. Each of these crates also exists without kernels. One more crate has sixty kernels of one image.
+//! Generates the crates: a thousand kernels with `#[gpu_kernel]`, and the same kernels by hand, with and
+//! without launch functions. Each of these crates also exists without kernels. Another crate has sixty
+//! kernels of one image.
 
 use std::ops::Range;
 
@@ -7,7 +8,7 @@ use super::{Each, KERNELS, Kernels, MODULES};
 use crate::Result;
 use crate::workshop::{File, Package, Workshop, repository};
 
-/// Writes the compared crates. In each module are the kernels of one image.
+/// Writes the crates to compare. Each module has the kernels of one image.
 pub fn compared(workshop: &Workshop) -> Result<Each<Kernels<Package>>> {
     let annotated = |name, modules| {
         let mut files = files(modules, KERNELS / MODULES, annotated_module);
@@ -35,7 +36,8 @@ pub fn compared(workshop: &Workshop) -> Result<Each<Kernels<Package>>> {
     })
 }
 
-/// Generates a crate with this many kernels of one image. Each kernel has a module, and the image ends with `text`.
+/// Generates a crate with this many kernels of one image. Each kernel has a module, and the image ends with
+/// `text`.
 pub fn sharing(workshop: &Workshop, kernels: usize, text: &str) -> Result<Package> {
     let module = |module| (module_file(module), annotated_module("x.ptx", module..module + 1).into_bytes());
     let mut files: Vec<File> = (0..kernels).map(module).collect();
@@ -65,17 +67,17 @@ fn main(text: &str, modules: usize) -> File {
 }
 
 fn kernel_registry() -> String {
-    // The path is in single quotes, because TOML reads a backslash in double quotes as an escape.
+    // In single quotes, because TOML treats backslashes in double quotes as escapes.
     format!("kernel-registry = {{ path = '{}' }}", repository().join("kernel-registry").display())
 }
 
-/// A program that registers kernels by hand launches them with cudarc, so it links cudarc, too.
+/// A program that registers kernels by hand launches them with cudarc, so it links cudarc too.
 const INVENTORY: &str = r#"inventory = "0.3"
 cudarc = { version = "0.19", default-features = false, features = [
     "std", "driver", "nvrtc", "fallback-dynamic-loading", "cuda-version-from-build-system", "fallback-latest",
 ] }"#;
 
-/// The main function. With the task `idle` the program ends at once. The program's work until then is the cost of
+/// The main function. With the task `idle`, the program ends at once, so that its run time is the cost of
 /// registration in every program.
 const ANNOTATED_MAIN: &str = r#"
 fn main() {
@@ -109,7 +111,7 @@ fn main() {
 }
 "#;
 
-/// Returns a module as a person would write it without the attribute: every field that a `KernelInfo` has, and a typed
+/// Returns a module as one would write it without the attribute: every field of a `KernelInfo`, and a typed
 /// launch function for each kernel, but no record.
 fn module_by_hand(image: &str, numbers: Range<usize>) -> String {
     let launch = |number| {
@@ -136,7 +138,7 @@ pub unsafe fn k{number:04}(
     uses.to_owned() + &bare_module(image, numbers.clone()) + &numbers.map(launch).collect::<String>()
 }
 
-/// Returns a module as a person would write it without the attribute, but without launch functions.
+/// Returns such a module without launch functions.
 fn bare_module(image: &str, numbers: Range<usize>) -> String {
     let head = format!(
         r#"use crate::kernel::{{Image, Kernel, Param}};
@@ -178,8 +180,8 @@ inventory::submit! {{
     head + &numbers.map(kernel).collect::<String>()
 }
 
-/// The struct that corresponds to `KernelInfo`. Nothing reads its fields, as nothing reads the fields of `KernelInfo`
-/// in the other crates.
+/// The struct that corresponds to `KernelInfo`. Its fields are never read, just like those of `KernelInfo` in
+/// the other crates.
 const BY_HAND_TYPES: &str = r#"#![allow(dead_code)]
 
 pub struct Kernel {
@@ -243,7 +245,7 @@ impl Param {
 }
 "#;
 
-/// Returns an image with the kernels of these numbers, under the names that nvcc gives them. The kernels do nothing.
+/// Returns an image with the kernels of these numbers, under nvcc's names for them. The kernels do nothing.
 fn ptx(numbers: Range<usize>) -> String {
     let kernel = |number| {
         format!(

@@ -6,16 +6,16 @@ use crate::Result;
 use crate::sample::Sample;
 use crate::workshop::{Package, Profile};
 
-/// The edit. Neither kind changes the program's behaviour, but the compiler has to find that out.
+/// An edit that doesn't change the program's behaviour, which the compiler has to find out.
 #[derive(Clone, Copy, Debug)]
 pub enum Edit {
-    /// A comment at the end of `main.rs`, where no kernels are.
+    /// A comment at the end of `main.rs`, which has no kernels.
     Main,
-    /// A comment in the first line of a module: each of its kernels is declared one line further down.
+    /// A comment in the first line of a module, which moves each of its kernels down a line.
     Module,
 }
 
-/// Builds each crate once, from nothing but its dependencies.
+/// Builds each crate once, with only its dependencies built.
 pub fn first(crates: &Each<&Package>) -> Result<Each<Sample>> {
     crates.try_map(|package| {
         package.build(Profile::Debug)?;
@@ -26,9 +26,9 @@ pub fn first(crates: &Each<&Package>) -> Result<Each<Sample>> {
     })
 }
 
-/// Rebuilds the crates in turn, many times, so that other load of the machine affects all of them equally.
+/// Rebuilds the crates in turn, many times, so that other load affects all of them equally.
 pub fn after(edit: Edit, crates: &Each<&Package>, profile: Profile, rounds: usize) -> Result<Each<Sample>> {
-    // The first build after such an edit fills the incremental caches.
+    // The first build after an edit fills the incremental caches.
     crates.try_map(|package| {
         package.build(profile)?;
         edit.apply(package)?;

@@ -18,13 +18,14 @@ pub enum Task {
     Count,
 }
 
-/// The nanoseconds that an instruction takes on a slow processor: one instruction a cycle, at 2 GHz.
+/// The nanoseconds of an instruction on a slow processor: one instruction per cycle, at 2 GHz.
 pub const INSTRUCTION: f64 = 0.5;
 
 /// The paths of the programs, with kernels and without.
 pub type Programs = Each<Kernels<PathBuf>>;
 
-/// Counts the instructions that each program executes, dynamic linking included. Returns `None` without valgrind.
+/// Counts the instructions that each program executes, including dynamic linking. Returns `None` without
+/// valgrind.
 pub fn instructions(programs: &Programs, task: Task) -> Result<Option<Each<Kernels<f64>>>> {
     let valgrind = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
     match valgrind {
@@ -54,7 +55,7 @@ pub fn times(programs: &Programs, task: Task, runs: usize) -> Result<Each<Kernel
             (&programs.bare.with, &mut times.bare.with),
             (&programs.bare.without, &mut times.bare.without),
         ];
-        // The order rotates, because the program that ran before affects the caches.
+        // The order rotates, because the previous program affects the caches.
         turns.rotate_left(run % 6);
         for (program, sample) in turns {
             let mut command = Command::new(program);
@@ -78,8 +79,8 @@ pub fn nanoseconds(times: &Kernels<Sample>) -> (f64, f64) {
     (time.a_kernel(), uncertainty * 1e9 / KERNELS as f64)
 }
 
-/// Compares the time with its bound. If the difference is within the noise, compares the number of instructions
-/// instead, if they were counted.
+/// Compares the time with its bound. If the difference is within the noise, compares the number of
+/// instructions instead, if they were counted.
 pub fn requirement(times: &Kernels<Sample>, instructions: Option<f64>, bound: f64) -> Requirement {
     let (time, uncertainty) = nanoseconds(times);
     match instructions {
