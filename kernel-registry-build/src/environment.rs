@@ -8,7 +8,8 @@ use std::process::Command;
 
 use crate::{Error, Result};
 
-/// Variables that choose a compiler or change what it does. Cargo runs the build script again when one of these changes.
+/// Variables that choose a compiler or change what it does. Cargo runs the build script again when one of
+/// these changes.
 pub(crate) const WATCHED: &[&str] =
     &[CHOICE, "CUDA_HOME", "CUDA_PATH", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
 

@@ -9,13 +9,14 @@ use crate::environment::{Environment, PYTHON};
 /// Where distributions and NVIDIA's installer put the toolkit.
 const STANDARD: &str = "/usr/local/cuda";
 
-/// Finds a program of the CUDA toolkit, such as `ptxas`: in `CUDA_HOME`, `CUDA_PATH`, `PATH`, `/usr/local/cuda`, or the active Python
-/// environment.
+/// Finds a program of the CUDA toolkit, such as `ptxas`: in `CUDA_HOME`, `CUDA_PATH`, `PATH`,
+/// `/usr/local/cuda`, or the active Python environment.
 pub fn toolkit_program(name: &str) -> Option<PathBuf> {
     candidates(&Environment::default(), name).into_iter().find(|path| path.is_file())
 }
 
-/// Finds a library of the CUDA toolkit, such as `libnvJitLink.so`: in the same folders, the newest version in the first folder that has one.
+/// Finds a library of the CUDA toolkit, such as `libnvJitLink.so`: in the same folders, the newest version in
+/// the first folder that has one.
 pub fn toolkit_library(name: &str) -> Option<PathBuf> {
     library_folders(&Environment::default()).iter().find_map(|folder| named(folder, name).pop())
 }
@@ -78,7 +79,8 @@ pub(crate) fn nvrtc_in(folder: &Path) -> Option<PathBuf> {
     found.pop()
 }
 
-/// Returns the NVRTC library at a path: a folder with libraries, a toolkit, or a folder that `pip install --target` made.
+/// Returns the NVRTC library at a path: a folder with libraries, a toolkit, or a folder that
+/// `pip install --target` made.
 pub(crate) fn nvrtc_at(place: &Path) -> Option<PathBuf> {
     let wheels = named(&place.join("nvidia"), "cu");
     let below = iter::once(place.to_owned()).chain(wheels).flat_map(|root| libraries(&root));

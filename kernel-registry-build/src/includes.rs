@@ -243,7 +243,8 @@ fn relative(folder: &Path, file: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// Returns the includes of `pkg/cuda/a.cu` in a folder with these files: the files found, and includes that cannot be resolved.
+    /// Returns the includes of `pkg/cuda/a.cu` in a folder with these files: the files found, and includes
+    /// that cannot be resolved.
     fn found(files: &[(&str, &str)], options: Options) -> (Vec<String>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

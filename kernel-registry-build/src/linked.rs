@@ -33,8 +33,8 @@ use crate::{Error, Result};
 ///
 /// # Limits
 ///
-/// Only Linux on x86-64 and arm64; elsewhere it prints a warning. Kernels of closed shared libraries (cuBLAS, PyTorch) were linked
-/// elsewhere, so the linker does not see them.
+/// Only Linux on x86-64 and arm64; elsewhere it prints a warning. Kernels of closed shared libraries (cuBLAS,
+/// PyTorch) were linked elsewhere, so the linker does not see them.
 pub fn linked() {
     let target = |key: &str| env::var(format!("CARGO_CFG_TARGET_{key}")).unwrap_or_default();
     let (os, arch) = (target("OS"), target("ARCH"));

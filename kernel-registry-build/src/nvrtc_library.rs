@@ -132,7 +132,8 @@ impl Library {
         let (header_name, header_text) = header.unwrap_or_default();
         let (names, headers) = (&header_name.as_ptr(), &header_text.as_ptr());
         let count = c_int::from(header.is_some());
-        // SAFETY: the strings outlive the call, which copies them; there are `count` headers with as many names, one or none.
+        // SAFETY: the strings outlive the call, which copies them; there are `count` headers with as many
+        // names, one or none.
         let code =
             unsafe { (self.create)(&mut program, text.as_ptr(), name.as_ptr(), count, headers, names) };
         if code != SUCCESS {
@@ -175,7 +176,8 @@ impl Library {
     /// Returns an output of an NVRTC program: PTX, cubin or log.
     fn bytes(&self, program: Program, size: Size, get: Get) -> Result<Vec<u8>, c_int> {
         let mut length = 0;
-        // SAFETY: the callers pass an NVRTC program that is not yet destroyed, and the length outlives the call.
+        // SAFETY: the callers pass an NVRTC program that is not yet destroyed, and the length outlives the
+        // call.
         let code = unsafe { size(program, &mut length) };
         if code != SUCCESS {
             return Err(code);

@@ -28,8 +28,8 @@ pub(crate) const ORIGIN: &str = "prebuilt";
 
 const HEADING: &str = "# what the images of this folder were made of: cargo kernels prebuild";
 
-/// Compiles the sources of a package to files that are meant to be committed: `prebuilt/<image>.ptx` and `prebuilt/index`. `cargo
-/// kernels prebuild` calls this, with the builds of the package's build script.
+/// Compiles the sources of a package to files that are meant to be committed: `prebuilt/<image>.ptx` and
+/// `prebuilt/index`. `cargo kernels prebuild` calls this, with the builds of the package's build script.
 ///
 /// `builds` have to be those of the build script ([`Build::recorded`]), because their options decide whether
 /// an image is current. `nvrtc` is the library, or a folder that has it: its own, a toolkit, or one made by

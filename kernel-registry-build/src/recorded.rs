@@ -17,8 +17,9 @@ const FILE: &str = "builds";
 const VERSION: &str = "kernel-registry builds 1";
 
 impl Build {
-    /// Returns the builds of a build script, in their order, from its `OUT_DIR`: sources, architectures and compiler options,
-    /// without environment variables. The list is empty if the build script does not use this crate.
+    /// Returns the builds of a build script, in their order, from its `OUT_DIR`: sources, architectures and
+    /// compiler options, without environment variables. The list is empty if the build script does not use
+    /// this crate.
     ///
     /// # Errors
     ///

@@ -129,8 +129,8 @@ pub(crate) fn tidy(path: &Path) -> PathBuf {
     tidy
 }
 
-/// Parses the architectures that a source chooses for itself: `// kernel-registry: arch=sm_90
-/// ptx=compute_90`.
+/// Parses the architectures that a source chooses for itself:
+/// `// kernel-registry: arch=sm_90 ptx=compute_90`.
 pub(crate) fn directive(source: &str, text: &str) -> Result<Option<(Vec<String>, Vec<String>)>> {
     let line = text.lines().take(DIRECTIVE_LINES).enumerate().find_map(|(number, line)| {
         let words = line.trim().strip_prefix("//")?.trim_start().strip_prefix("kernel-registry:")?;

@@ -322,8 +322,8 @@ fn sha256(text: impl AsRef<[u8]>) -> String {
     hmac_sha256::Hash::hash(text.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the hash of texts, each after its length. The hash of options covers target, standard, and the lists of definitions and
-/// flags.
+/// Returns the hash of texts, each after its length. The hash of options covers target, standard, and the
+/// lists of definitions and flags.
 fn hash_all<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> String {
     let part = |text: T| [&(text.as_ref().len() as u64).to_le_bytes()[..], text.as_ref()].concat();
     sha256(texts.into_iter().map(part).collect::<Vec<_>>().concat())

@@ -1,7 +1,7 @@
 //! Reads the headers of fatbins, the containers of PTX and cubins, and writes whole fatbins.
 //!
-//! A file is a sequence of containers, with zeros between them. A container has a header of 16 bytes, followed by
-//! entries. The header of an entry gives the entry's kind, architecture and compression.
+//! A file is a sequence of containers, with zeros between them. A container has a header of 16 bytes,
+//! followed by entries. The header of an entry gives the entry's kind, architecture and compression.
 
 mod write;
 

@@ -9,8 +9,9 @@
 //!   the others forever: [`residency`].
 //! - Another kernel runs alongside the grid if some multiprocessor has room for one of its blocks:
 //!   [`beside`].
-//! - An empty multiprocessor divides its memory between shared memory and cache for its first block, and keeps that
-//!   *carve-out* while any block is on it. A kernel that [wants](Launch::wanted_carveout) a larger carve-out waits.
+//! - An empty multiprocessor divides its memory between shared memory and cache for its first block, and
+//!   keeps that *carve-out* while any block is on it. A kernel that [wants](Launch::wanted_carveout) a larger
+//!   carve-out waits.
 //!
 //! ```
 //! use kernel_registry_cuda::fit::{Device, Launch, Limit, beside, residency};

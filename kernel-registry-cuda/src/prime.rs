@@ -2,8 +2,8 @@
 //! kernels whose launch triggers that. The kernels are in `cuda/*.cu`. Each takes one `int`, and does nothing
 //! if it's 0.
 //!
-//! The images have machine code for sm_70, sm_80 and sm_90, and PTX for other architectures. To compile the smallest
-//! PTX, the driver needs 10 ms, or 75 ms in the first process after boot.
+//! The images have machine code for sm_70, sm_80 and sm_90, and PTX for other architectures. To compile the
+//! smallest PTX, the driver needs 10 ms, or 75 ms in the first process after boot.
 
 use core::ffi::CStr;
 

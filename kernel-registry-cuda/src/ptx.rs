@@ -209,8 +209,8 @@ impl<'a> Kernels<'a> {
     }
 }
 
-/// Returns the offset of the first byte that matters within braces. Searching chunk by chunk lets the compiler
-/// vectorize the loop.
+/// Returns the offset of the first byte that matters within braces. Searching chunk by chunk lets the
+/// compiler vectorize the loop.
 fn find_special(text: &[u8]) -> Option<usize> {
     let is_special = |byte: &u8| matches!(byte, b'{' | b'}' | b'"' | b'/' | 0);
     let mut chunks = text.chunks(32);

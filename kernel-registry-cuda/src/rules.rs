@@ -5,7 +5,8 @@ mod table;
 
 pub use table::*;
 
-/// A rule by which a call or a launch waits until nothing runs on the device, or until certain work has finished.
+/// A rule by which a call or a launch waits until nothing runs on the device, or until certain work has
+/// finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {

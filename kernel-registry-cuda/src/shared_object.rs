@@ -14,8 +14,8 @@ pub struct SharedObject<'a> {
     /// Symbols of bytes in the object.
     pub constants: &'a [(&'a str, &'a [u8])],
     /// Absolute paths of libraries to load with it. Symbol lookups continue in them, in order. The object is
-    /// then never unloaded, because the driver would stay loaded anyway, and a program that opens the driver
-    /// again would get it directly, by its name.
+    /// then never unloaded: the driver may stay loaded without it, and a program that opens the driver again
+    /// would get it directly, by its name.
     pub needed: &'a [&'a str],
 }
 

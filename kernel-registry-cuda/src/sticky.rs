@@ -1,4 +1,5 @@
-//! Lists sticky errors: results of the driver after which a process can no longer use CUDA until it is restarted.
+//! Lists sticky errors: results of the driver after which a process can no longer use CUDA until it is
+//! restarted.
 
 /// Each sticky result of the driver, with what happened.
 ///

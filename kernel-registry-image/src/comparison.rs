@@ -1,8 +1,8 @@
 //! Compares the parameters of a declaration in Rust with those of the kernel in an image.
 //!
-//! `#[gpu_kernel]` compares while a crate is compiled, when only the names of types are known. `cargo kernels
-//! check` compares a binary, when sizes are known, but not what aliases resolve to. Both use the same rules
-//! and messages.
+//! `#[gpu_kernel]` compares while a crate is compiled, when only the names of types are known.
+//! `cargo kernels check` compares a binary, when sizes are known, but not what aliases resolve to. Both use
+//! the same rules and messages.
 //!
 //! ```
 //! use kernel_registry_format::Pass;
@@ -219,7 +219,8 @@ pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
 }
 
 impl Param<'_> {
-    /// Compares this parameter with the kernel's parameter at the same index. `file` is the name of the image in messages.
+    /// Compares this parameter with the kernel's parameter at the same index. `file` is the name of the image
+    /// in messages.
     pub fn compare(&self, index: usize, entry: &Entry, file: &str) -> Verdict {
         let cuda = entry.cuda_type(index);
         let Some(layout) = entry.params.get(index) else { return Verdict::Meets };
@@ -270,7 +271,8 @@ impl Param<'_> {
         inside.filter(|_| self.is_nullable()).unwrap_or(self.spelled)
     }
 
-    /// Returns whether the declared type is a slice in an `Option`, which ends with `>`. A slice alone ends with `]`.
+    /// Returns whether the declared type is a slice in an `Option`, which ends with `>`. A slice alone ends
+    /// with `]`.
     fn is_nullable(&self) -> bool {
         matches!(self.pass, Pass::Slice | Pass::SliceMut) && self.spelled.ends_with('>')
     }

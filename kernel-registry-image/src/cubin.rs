@@ -236,8 +236,8 @@ impl Functions {
 
 /// Reads the call graph.
 ///
-/// A kernel's EXTERNS attribute names the undefined functions that its own code refers to. In code that was compiled
-/// separately and linked, calls between functions are in `.nv.callgraph`.
+/// A kernel's EXTERNS attribute names the undefined functions that its own code refers to. In code that was
+/// compiled separately and linked, calls between functions are in `.nv.callgraph`.
 fn calls(elf: &Elf<'_>, named: &BTreeMap<&str, &Section<'_>>) -> Result<Calls, Error> {
     let mut calls = Calls::default();
     let mut seen = BTreeSet::new();
@@ -261,7 +261,8 @@ fn calls(elf: &Elf<'_>, named: &BTreeMap<&str, &Section<'_>>) -> Result<Calls, E
     Ok(calls)
 }
 
-/// Reads pairs of symbol indices, in four tables. Each table begins with a pair of 0 and the table's negated number.
+/// Reads pairs of symbol indices, in four tables. Each table begins with a pair of 0 and the table's negated
+/// number.
 fn callgraph(data: &[u8], calls: &mut Calls) {
     let mut table = 0;
     for pair in data.chunks_exact(8) {

@@ -30,8 +30,8 @@ pub enum CudaType {
 const MAX_DEPTH: u32 = 32;
 
 impl CudaType {
-    /// Parses a type in the form of demanglers, with qualifiers after the type (`unsigned int const
-    /// volatile*`), or in that of `Display`.
+    /// Parses a type in the form of demanglers, with qualifiers after the type
+    /// (`unsigned int const volatile*`), or in that of `Display`.
     ///
     /// ```
     /// use kernel_registry_image::CudaType;

@@ -24,7 +24,8 @@ const LE: LittleEndian = LittleEndian;
 /// The bit of a function's `st_other` that marks a kernel.
 const STO_CUDA_ENTRY: u8 = 0x10;
 
-/// The section types of variables in code that is not linked yet: global variables without a value, and shared variables.
+/// The section types of variables in code that is not linked yet: global variables without a value, and
+/// shared variables.
 const SHT_CUDA_GLOBAL: SectionType = SectionType(0x7000_0007);
 const SHT_CUDA_SHARED: SectionType = SectionType(0x7000_000a);
 
@@ -44,8 +45,8 @@ pub(crate) fn is_cubin(image: &[u8]) -> bool {
     is_elf(image) && bytes::u16_at(image, 18).map(Machine) == Some(EM_CUDA)
 }
 
-/// Returns the offset at which the last table, section or segment ends. Subtracts the size of the header tables from `effort`, the
-/// work that is left to the reader.
+/// Returns the offset at which the last table, section or segment ends. Subtracts the size of the header
+/// tables from `effort`, the work that is left to the reader.
 pub(crate) fn end(image: &[u8], effort: &mut usize) -> Option<usize> {
     let header = Header::parse(image).ok()?;
     let tables = Tables::read(header, image).ok()?;
@@ -122,7 +123,8 @@ pub(crate) struct CodeAddress {
 /// A section of a cubin.
 pub(crate) struct Section<'a> {
     pub(crate) name: &'a str,
-    /// The section's bytes. Empty for sections that have no bytes in the file, and for sections of Mercury code.
+    /// The section's bytes. Empty for sections that have no bytes in the file, and for sections of Mercury
+    /// code.
     pub(crate) data: &'a [u8],
     /// The section's size in memory.
     pub(crate) size: u64,

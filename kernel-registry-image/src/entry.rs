@@ -89,8 +89,9 @@ impl Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ParamLayout {
-    /// Bytes from the first parameter to this parameter. In machine code the offset depends on the architecture if this or an
-    /// earlier parameter is aligned to more than 16 bytes: machine code aligns the address, not the offset.
+    /// Bytes from the first parameter to this parameter. In machine code the offset depends on the
+    /// architecture if this or an earlier parameter is aligned to more than 16 bytes: machine code aligns the
+    /// address, not the offset.
     pub offset: u32,
     /// The parameter's size in bytes.
     pub size: u32,
@@ -158,8 +159,8 @@ pub struct Resources {
     pub registers: u32,
     /// Shared memory of a block that its own variables take, as `ptxas -v` counts it.
     pub static_shared: u32,
-    /// Shared memory that CUDA reserves in a block: 1024 bytes, or none if the kernel uses no shared memory. From sm_90 on, the
-    /// size of the kernel's ELF section `.nv.shared` includes it.
+    /// Shared memory that CUDA reserves in a block: 1024 bytes, or none if the kernel uses no shared memory.
+    /// From sm_90 on, the size of the kernel's ELF section `.nv.shared` includes it.
     pub reserved_shared: u32,
     /// Constant memory of the kernel, which holds its parameters and what CUDA puts in front of them:
     /// `cmem[0]` of `ptxas -v`.

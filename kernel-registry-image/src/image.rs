@@ -11,8 +11,8 @@ pub struct Image {
     pub kind: ImageKind,
     /// The variants, in the order of the file. A fatbin can have no variant that this crate reads.
     pub variants: Vec<Variant>,
-    /// Variants of a fatbin that cannot be read, such as variants by newer CUDA toolkits. At least one other variant
-    /// can be read.
+    /// Variants of a fatbin that cannot be read, such as variants by newer CUDA toolkits. At least one other
+    /// variant can be read.
     pub unread: Vec<Unread>,
     pub(crate) index: Index,
 }

@@ -17,8 +17,8 @@ pub const SECTION: &str = ".nv_fatbin";
 /// image.
 pub const RELOCATABLE_SECTION: &str = "__nv_relfatbin";
 
-/// Reads all containers of these sections as one image, on all cores. Containers that cannot be read are among the image's unread
-/// variants. Containers after a container with a damaged length are not found.
+/// Reads all containers of these sections as one image, on all cores. Containers that cannot be read are
+/// among the image's unread variants. Containers after a container with a damaged length are not found.
 pub fn read_linked(sections: &[&[u8]]) -> Image {
     let mut all = Image::new(ImageKind::Fatbin, Vec::new());
     for image in read_each(sections) {

@@ -107,7 +107,8 @@ impl Signature {
         })
     }
 
-    /// Returns the full name, the name without template arguments, and the name without template arguments and namespaces.
+    /// Returns the full name, the name without template arguments, and the name without template arguments
+    /// and namespaces.
     pub fn names(&self) -> [&str; 3] {
         let unqualified = self.base_name.rsplit("::").next().unwrap_or_default();
         [&self.name, &self.base_name, unqualified]
@@ -115,7 +116,8 @@ impl Signature {
 }
 
 impl fmt::Display for Signature {
-    /// Writes the signature as in C++, without the return type: `saxpy(unsigned int, float, const float*, float*)`.
+    /// Writes the signature as in C++, without the return type:
+    /// `saxpy(unsigned int, float, const float*, float*)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}(", self.name)?;
         for (index, param) in self.params.iter().enumerate() {

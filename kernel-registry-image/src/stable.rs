@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-/// The texts that nvcc puts before a hash of the source's path, in the names of static functions and of anonymous namespaces.
+/// The texts that nvcc puts before a hash of the source's path, in the names of static functions and of
+/// anonymous namespaces.
 const PREFIXES: [&str; 2] = ["_INTERNAL_", "_GLOBAL__N_"];
 
 /// The text that nvcc puts before the symbol of a kernel with internal linkage, in code that is linked later.

@@ -126,8 +126,8 @@ impl<F: Fn(u32) -> u32> Search<'_, F> {
 mod tests {
     use super::*;
 
-    /// Returns the stack of function 0, given these calls. The frame of function 0 has 10 bytes, that of function 1 has 20, and so
-    /// on.
+    /// Returns the stack of function 0, given these calls. The frame of function 0 has 10 bytes, that of
+    /// function 1 has 20, and so on.
     fn stack(calls: &[(u32, u32)], pointer_calls: &[u32], addresses: &[u32]) -> (u32, bool) {
         let mut all = Calls::default();
         calls.iter().for_each(|(caller, callee)| all.call(*caller, *callee));

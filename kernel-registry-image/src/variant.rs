@@ -36,7 +36,8 @@ pub enum VariantKind {
 }
 
 impl Variant {
-    /// Returns whether a device of this compute capability (major, minor) can run the variant, as far as the target tells.
+    /// Returns whether a device of this compute capability (major, minor) can run the variant, as far as the
+    /// target tells.
     ///
     /// See [`Target::jit_runs_on`] and [`Target::binary_runs_on`] for the rules. The driver has the last
     /// word, because it may also be too old for the toolkit that made the variant.

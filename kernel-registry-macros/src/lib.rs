@@ -31,7 +31,8 @@ pub fn warmup(args: TokenStream, item: TokenStream) -> TokenStream {
     warmup::expand(args.into(), item.into()).into()
 }
 
-/// Implements `KernelParam` for a struct, so that kernels can take the struct. See `kernel_registry::KernelParam`.
+/// Implements `KernelParam` for a struct, so that kernels can take the struct. See
+/// `kernel_registry::KernelParam`.
 #[proc_macro_derive(KernelParam, attributes(kernel_param))]
 pub fn kernel_param(input: TokenStream) -> TokenStream {
     kernel_param::expand(input.into()).into()

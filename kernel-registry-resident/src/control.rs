@@ -83,7 +83,8 @@ const LATE_AND_LEFT: u32 = 4;
 pub enum Presence {
     /// No block is on the device yet.
     Absent,
-    /// At least one block has arrived, and the kernel has not ended. A kernel that was stopped ends when all of its blocks have left.
+    /// At least one block has arrived, and the kernel has not ended. A kernel that was stopped ends when all
+    /// of its blocks have left.
     There,
     /// The kernel has ended or is ending. Only its stream knows when its memory can be reused.
     Ended(Ended),
@@ -109,7 +110,8 @@ pub enum Ended {
     OtherType,
     /// The kernel was compiled with the device header of another version.
     OtherLayout,
-    /// The kernel's [`Queue`](crate::Queue) was made for another number of blocks, or lacks the lane that a block uses.
+    /// The kernel's [`Queue`](crate::Queue) was made for another number of blocks, or lacks the lane that a
+    /// block uses.
     OtherLanes,
 }
 
@@ -243,8 +245,8 @@ impl Control {
     }
 
     fn words(&self) -> &Words {
-        // SAFETY: the memory begins with `Words`, was zeroed, and exists as long as `self`, unless the program resets the context, by
-        // an `unsafe` call. The device accesses aligned words as a whole.
+        // SAFETY: the memory begins with `Words`, was zeroed, and exists as long as `self`, unless the
+        // program resets the context, by an `unsafe` call. The device accesses aligned words as a whole.
         unsafe { &*self.memory.at(0) }
     }
 

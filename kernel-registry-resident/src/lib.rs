@@ -56,8 +56,8 @@
 //!
 //! # Not settled
 //!
-//! This is the newest part of kernel-registry: any version of this crate may change or remove any item. kernel-registry does not depend
-//! on this crate.
+//! This is the newest part of kernel-registry: any version of this crate may change or remove any item.
+//! kernel-registry does not depend on this crate.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -80,6 +80,7 @@ pub use resident::{Checked, Companion, Fit, Resident, ResidentError, Section, Se
 
 /// The text of `kernel_registry.cuh`, the header for CUDA sources of resident kernels.
 ///
-/// Sources that kernel-registry-build compiles include the header without any preparation. If you call a compiler yourself, pass the
-/// text to NVRTC as a header of this name, or write it to a file on the include path.
+/// Sources that kernel-registry-build compiles include the header without any preparation. If you call a
+/// compiler yourself, pass the text to NVRTC as a header of this name, or write it to a file on the include
+/// path.
 pub const DEVICE_HEADER: &str = kernel_registry_cuda::device_header::TEXT;

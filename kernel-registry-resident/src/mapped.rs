@@ -50,7 +50,8 @@ use crate::sections;
 /// publish when a value is complete. Kernels only write [valid
 /// values](kernel_registry#the-contract-of-a-launch).
 ///
-/// CUDA code reads and writes the words with `kernel_registry::load` and `store` of the [device header](crate::DEVICE_HEADER).
+/// CUDA code reads and writes the words with `kernel_registry::load` and `store` of the [device
+/// header](crate::DEVICE_HEADER).
 ///
 /// The memory is for kernels of the context that it was created in, because dropping it only waits for those.
 /// So a launch in a stream of another context refuses a `Mapped`. A kernel of another context can take the
@@ -229,8 +230,9 @@ macro_rules! words {
                 type Target = [$atomic];
 
                 fn deref(&self) -> &[$atomic] {
-                    // SAFETY: the memory has room for this many words, was zeroed, and exists as long as `self`, unless the program
-                    // resets the context, by an `unsafe` call. The device accesses aligned words of this size as a whole.
+                    // SAFETY: the memory has room for this many words, was zeroed, and exists as long as
+                    // `self`, unless the program resets the context, by an `unsafe` call. The device accesses
+                    // aligned words of this size as a whole.
                     unsafe { slice::from_raw_parts(self.memory.at(0), self.count) }
                 }
             }

@@ -1,4 +1,5 @@
-//! Splits a device's multiprocessors into parts, so that a resident kernel leaves multiprocessors for other kernels.
+//! Splits a device's multiprocessors into parts, so that a resident kernel leaves multiprocessors for other
+//! kernels.
 
 mod error;
 mod part;
@@ -36,9 +37,11 @@ pub use part::Part;
 /// # Ok::<(), kernel_registry::MainError>(())
 /// ```
 ///
-/// A part is a green context of the driver. It has its own multiprocessors and streams, and shares everything else:
+/// A part is a green context of the driver. It has its own multiprocessors and streams, and shares everything
+/// else:
 ///
-/// - A kernel that is warm in the context is warm in every part. Memory, events and limits are those of the context.
+/// - A kernel that is warm in the context is warm in every part. Memory, events and limits are those of the
+///   context.
 /// - Only streams of [`Part::stream`] belong to a part. All others use the whole device, including those of
 ///   `stream.context().new_stream()` and `stream.fork()`.
 ///
@@ -52,9 +55,10 @@ pub use part::Part;
 /// - Memory, its bandwidth, the L2 cache and copy engines are shared.
 /// - Parts of two splits overlap. A part also overlaps with streams that use the whole device: if a kernel in
 ///   such a stream fills every multiprocessor, the part's are busy too.
-/// - According to NVIDIA's documentation, kernels in different parts may have to wait for each other for other reasons, such as the
-///   number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`). On sm_90, if a module is loaded whose kernels launch kernels, kernels
-///   in every part may use 2 more multiprocessors, which all parts share.
+/// - According to NVIDIA's documentation, kernels in different parts may have to wait for each other for
+///   other reasons, such as the number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`). On sm_90, if a
+///   module is loaded whose kernels launch kernels, kernels in every part may use 2 more multiprocessors,
+///   which all parts share.
 /// - cudarc's occupancy functions are about the whole device. [`Part::blocks_at_once`] is about a part.
 #[derive(Clone, Debug)]
 pub struct Partition {

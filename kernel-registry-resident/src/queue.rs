@@ -15,8 +15,8 @@ use kernel_registry::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 use crate::control::{Control, Ended, Presence, poll};
 use crate::mapped::Memory;
 
-/// A queue in mapped host memory: the host pushes values, and blocks of a kernel take the values. Kernels see the queue as a
-/// `kernel_registry::Queue<T>` of the [device header](crate::DEVICE_HEADER).
+/// A queue in mapped host memory: the host pushes values, and blocks of a kernel take the values. Kernels see
+/// the queue as a `kernel_registry::Queue<T>` of the [device header](crate::DEVICE_HEADER).
 ///
 /// Each block has a lane in the queue, and takes the values of this lane in order. The host pushes a value
 /// into the lane with the fewest unfinished values. It has to choose the lane, because without atomic
@@ -99,7 +99,8 @@ struct Line<T>(T);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Pushed {
-    /// The lane's number: the position of the lane's block in the grid, unless the kernel chooses lanes itself.
+    /// The lane's number: the position of the lane's block in the grid, unless the kernel chooses lanes
+    /// itself.
     pub lane: u32,
     /// How many values were pushed into this lane so far, including this value.
     pub count: u64,
@@ -178,8 +179,8 @@ impl<T: KernelParam> Queue<T> {
         let pushed = &self.lane(lane).pushed;
         let before = pushed.load(Ordering::Relaxed);
         let slot = (before % u64::from(self.per_block)) as usize;
-        // SAFETY: the slot is in the memory, and aligned. The device has done the slot's former value, and does not read the new value
-        // before `pushed` counts it.
+        // SAFETY: the slot is in the memory, and aligned. The device has done the slot's former value, and
+        // does not read the new value before `pushed` counts it.
         unsafe { self.slots(lane).wrapping_add(slot).write_volatile(value) };
         pushed.store(before + 1, Ordering::Release);
         self.pushed += 1;
@@ -279,8 +280,9 @@ impl<T: KernelParam> Queue<T> {
 
     fn lane(&self, lane: u32) -> &Lane {
         debug_assert!(lane < self.lanes);
-        // SAFETY: the lanes follow `Words` in the memory. The memory was zeroed, and exists as long as `self`, unless the program resets
-        // the context, by an `unsafe` call. The device accesses aligned words as a whole.
+        // SAFETY: the lanes follow `Words` in the memory. The memory was zeroed, and exists as long as
+        // `self`, unless the program resets the context, by an `unsafe` call. The device accesses aligned
+        // words as a whole.
         unsafe { &*self.memory.at(size_of::<Words>() + lane as usize * size_of::<Lane>()) }
     }
 

@@ -115,8 +115,8 @@ impl<K> Resident<K> {
         Resident { part: Some(part.processors()), ..self }
     }
 
-    /// Ends the kernel after this time, if the kernel uses the control block of its [`Starting`]. By default the kernel runs until its
-    /// section ends.
+    /// Ends the kernel after this time, if the kernel uses the control block of its [`Starting`]. By default
+    /// the kernel runs until its section ends.
     pub fn limit(self, time: Duration) -> Self {
         Resident { limit: Some(time), ..self }
     }
@@ -136,12 +136,13 @@ impl<K> Resident<K> {
     /// Checks that the kernel can be resident, without launching it:
     ///
     /// - the kernel and those that run alongside are [still warm](Warm::recheck) in the receipt's context;
-    /// - all blocks of the kernel fit on the device at once, together with the resident kernels that already run there;
+    /// - all blocks of the kernel fit on the device at once, together with the resident kernels that already
+    ///   run there;
     /// - a block of each kernel that runs alongside fits too;
     /// - nothing in the kernel's declaration or in the environment makes the host wait for the kernel.
     ///
-    /// The check takes less than a millisecond. `docs/resident.md` says how certain the answer is. The check does not know of kernels of
-    /// other programs on the device.
+    /// The check takes less than a millisecond. `docs/resident.md` says how certain the answer is. The check
+    /// does not know of kernels of other programs on the device.
     ///
     /// # Errors
     ///
@@ -177,7 +178,8 @@ impl<K> Resident<K> {
         if self.carveout.is_none() && fit.is_refused() {
             let mut carved = figures.clone();
             carved.launch.carveout = Some(100);
-            // If a larger carve-out does not help, the first answer is kept, which says why the kernels do not fit.
+            // If a larger carve-out does not help, the first answer is kept, which says why the kernels do
+            // not fit.
             if let Ok(better) = fits(&carved, &room, on, &residents)
                 && !better.is_refused()
             {

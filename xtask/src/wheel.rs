@@ -15,8 +15,8 @@ pub(crate) struct Options {
     #[arg(long)]
     test: bool,
 
-    /// Another target of rustc, such as aarch64-unknown-linux-gnu. `kernel-audit` packs itself, so xtask must run where the target's
-    /// programs start; `cargo xtask arm64 --only wheel` does so
+    /// Another target of rustc, such as aarch64-unknown-linux-gnu. `kernel-audit` packs itself, so xtask must
+    /// run where the target's programs start; `cargo xtask arm64 --only wheel` does so
     #[arg(long, value_name = "TRIPLE", default_value = TARGET)]
     target: String,
 }

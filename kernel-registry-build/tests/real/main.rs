@@ -1,6 +1,7 @@
 //! Compiles the sample sources with the real compilers, if `CUDA_HOME` names them.
 //!
-//! `REQUIRE_CUDA=1` makes it an error if a test is left out. `NVRTC_12_0` names the library of CUDA 12.0, or its folder.
+//! `REQUIRE_CUDA=1` makes it an error if a test is left out. `NVRTC_12_0` names the library of CUDA 12.0, or
+//! its folder.
 #![cfg(unix)]
 
 #[path = "../common/mod.rs"]

@@ -84,8 +84,8 @@ fn entry(part: &Part<'_>, out: &mut Vec<u8>) {
     out.resize(end, 0);
 }
 
-/// Returns the bytes between an entry's header and its payload: the offset of the compiler's options, the length of the
-/// compatibility section, the options (an empty text), and the compatibility section.
+/// Returns the bytes between an entry's header and its payload: the offset of the compiler's options, the
+/// length of the compatibility section, the options (an empty text), and the compatibility section.
 fn options(kind: Kind, compat: Option<&[u8]>) -> Vec<u8> {
     if kind != Kind::Ptx && compat.is_none() {
         return Vec::new();
@@ -161,7 +161,8 @@ mod tests {
         let said = *b"\x02\x09\0\0";
         let mut cubin = [0; 192];
         cubin[..9].copy_from_slice(b"\x7fELF\x02\x01\x01\x41\x08");
-        // The offset of the section headers, their size and count, then type, offset and length of the second section.
+        // The offset of the section headers, their size and count, then type, offset and length of the second
+        // section.
         cubin[40] = 64;
         (cubin[58], cubin[60]) = (60, 2);
         cubin[128..132].copy_from_slice(&SHT_CUDA_COMPAT.to_le_bytes());

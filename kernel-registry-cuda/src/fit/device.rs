@@ -46,8 +46,8 @@ pub struct Device {
     pub shared_unit: u32,
     /// The sizes of the carve-out in bytes, ascending.
     pub carveouts: &'static [u32],
-    /// The most blocks of a cluster without opting in, or 1 if there are no clusters. A kernel can opt in to more, but
-    /// not every device can run them.
+    /// The most blocks of a cluster without opting in, or 1 if there are no clusters. A kernel can opt in to
+    /// more, but not every device can run them.
     pub cluster: u32,
     /// The most groups (GPCs) that the multiprocessors may be in. A cluster runs within one group, so each
     /// group may have unused multiprocessors.

@@ -40,8 +40,8 @@ pub struct Room {
     pub limit: Limit,
     /// Blocks of a cluster. They run together, so there must be room for all of them.
     pub cluster: u32,
-    /// The carve-out in bytes that the resident kernel [wants](Launch::wanted_carveout), and that such a multiprocessor
-    /// therefore has. `None` if no block is resident there.
+    /// The carve-out in bytes that the resident kernel [wants](Launch::wanted_carveout), and that such a
+    /// multiprocessor therefore has. `None` if no block is resident there.
     pub carveout: Option<u32>,
     /// The resource that a block lacks on such a multiprocessor, if the kernel does not fit.
     pub shortage: Option<Shortage>,
@@ -122,7 +122,8 @@ pub fn beside(device: &Device, resident: &Launch, other: &Launch) -> Result<Room
     Ok(Room::new(other, at_once, space, &emptier))
 }
 
-/// Returns how many blocks in whole clusters run at once, if each multiprocessor has room for `per_processor` blocks.
+/// Returns how many blocks in whole clusters run at once, if each multiprocessor has room for `per_processor`
+/// blocks.
 pub(super) fn in_clusters(device: &Device, launch: &Launch, per_processor: u32) -> u64 {
     let cluster = launch.cluster.max(1);
     // The sizes of the groups (GPCs) are unknown, but even. Up to `left_over` multiprocessors of a group are

@@ -19,8 +19,8 @@ pub struct Launch {
     pub dynamic_shared: u32,
     /// Blocks of a cluster.
     pub cluster: u32,
-    /// The preferred carve-out in percent of the largest one: `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`.
-    /// `None` leaves the choice to the driver.
+    /// The preferred carve-out in percent of the largest one:
+    /// `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`. `None` leaves the choice to the driver.
     pub carveout: Option<u32>,
 }
 
@@ -45,15 +45,16 @@ impl Launch {
         self.threads.div_ceil(WARP)
     }
 
-    /// Returns the bytes of shared memory that a block takes of a multiprocessor, including the reserved bytes.
+    /// Returns the bytes of shared memory that a block takes of a multiprocessor, including the reserved
+    /// bytes.
     pub fn shared(&self, device: &Device) -> u32 {
         let asked = self.static_shared.saturating_add(self.dynamic_shared);
         let bytes = asked.saturating_add(device.reserved_shared);
         bytes.checked_next_multiple_of(device.shared_unit).unwrap_or(u32::MAX)
     }
 
-    /// Returns the carve-out in bytes that the launch prefers, enlarged if needed to hold one block. `None` without a
-    /// preference.
+    /// Returns the carve-out in bytes that the launch prefers, enlarged if needed to hold one block. `None`
+    /// without a preference.
     pub(super) fn preferred_carveout(&self, device: &Device) -> Option<u32> {
         let percent = u64::from(self.carveout?.min(100));
         let preferred = (percent * u64::from(device.shared) / 100) as u32;
@@ -74,7 +75,8 @@ impl Launch {
     ///
     /// # Errors
     ///
-    /// Fails if the launch asks for more than a block may have, or if the grid, the block or the cluster is empty.
+    /// Fails if the launch asks for more than a block may have, or if the grid, the block or the cluster is
+    /// empty.
     pub fn check(&self, device: &Device) -> Result<(), CannotRun> {
         if self.grid == 0 || self.threads == 0 || self.cluster == 0 {
             return Err(CannotRun::Empty);

@@ -6,8 +6,8 @@
 //! - Each launch has a [wanted carve-out](Launch::wanted_carveout). An empty multiprocessor takes the one
 //!   that its first block wants. From then on it accepts a block only if its carve-out is at least as large
 //!   as the block's launch wants, even if the block would fit a smaller one.
-//! - Warps are distributed evenly over the four parts of a multiprocessor: first the warps of the resident blocks, then
-//!   those of the new blocks.
+//! - Warps are distributed evenly over the four parts of a multiprocessor: first the warps of the resident
+//!   blocks, then those of the new blocks.
 
 use core::fmt;
 
@@ -187,8 +187,8 @@ impl Launch {
     /// one, or else the smallest that holds as many blocks as the multiprocessor's other resources allow. It
     /// always holds at least one block. The size of the grid doesn't matter.
     ///
-    /// This was measured on an H200 (driver 580.159). A preference of 100 percent is exact. With 50 percent and blocks
-    /// of 2 KiB the device had a larger carve-out than this function returns.
+    /// This was measured on an H200 (driver 580.159). A preference of 100 percent is exact. With 50 percent
+    /// and blocks of 2 KiB the device had a larger carve-out than this function returns.
     pub fn wanted_carveout(&self, device: &Device) -> u32 {
         self.preferred_carveout(device).unwrap_or_else(|| {
             let blocks = Processor::new(device).space(self).blocks.max(1);
@@ -214,8 +214,8 @@ mod tests {
         let block = |threads, registers| Launch { threads, registers, ..Launch::default() };
         assert_eq!(alone(90, block(256, 32)), (8, Limit::Threads));
         assert_eq!(alone(90, block(32, 32)), (32, Limit::Blocks));
-        // 33 registers of each thread become 40 in units: enough for 51 warps, but only 12 in each of the four parts,
-        // so 48.
+        // 33 registers of each thread become 40 in units: enough for 51 warps, but only 12 in each of the
+        // four parts, so 48.
         assert_eq!(alone(90, block(256, 33)), (6, Limit::Registers));
         assert_eq!(alone(90, block(256, 64)), (4, Limit::Registers));
         assert_eq!(alone(90, block(256, 65)), (3, Limit::Registers));

@@ -19,7 +19,8 @@ pub enum Shortage {
         needs: u32,
         /// How much of the resource is left.
         left: u32,
-        /// How much of the resource a multiprocessor has. For [`Limit::Carveout`], the bytes of its carve-out.
+        /// How much of the resource a multiprocessor has. For [`Limit::Carveout`], the bytes of its
+        /// carve-out.
         of: u32,
     },
     /// The carve-out isn't the wanted one of the launch; usually it's too small. It doesn't change while a
@@ -38,7 +39,8 @@ pub enum Shortage {
 }
 
 impl Processor<'_> {
-    /// Returns what a block of this launch lacks on the multiprocessor, if `limit` is the resource that runs out.
+    /// Returns what a block of this launch lacks on the multiprocessor, if `limit` is the resource that runs
+    /// out.
     pub(super) fn shortage(&self, launch: &Launch, limit: Limit) -> Shortage {
         let device = self.device();
         let left =

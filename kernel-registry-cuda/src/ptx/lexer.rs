@@ -18,7 +18,8 @@ pub struct Token {
 /// A kind of token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A directive (`.entry`), an opcode with its modifiers (`ld.shared::cta.u32`), a name, a register or a number.
+    /// A directive (`.entry`), an opcode with its modifiers (`ld.shared::cta.u32`), a name, a register or a
+    /// number.
     Word,
     /// A string with its quotes. A quote after a backslash belongs to the string.
     Text,

@@ -19,8 +19,9 @@ pub enum OtherNames {
     Differ(String),
 }
 
-/// Compares names of parameters: `declared` with those of the kernel in `file`. Letter case and underscores don't count: `rowCount` is
-/// `row_count`. A keyword of Rust, such as `in`, may have any new name. Returns `None` if the names agree, or if the source doesn't tell.
+/// Compares names of parameters: `declared` with those of the kernel in `file`. Letter case and underscores
+/// don't count: `rowCount` is `row_count`. A keyword of Rust, such as `in`, may have any new name. Returns
+/// `None` if the names agree, or if the source doesn't tell.
 ///
 /// ```
 /// use kernel_registry_image::comparison::{OtherNames, compare_names};

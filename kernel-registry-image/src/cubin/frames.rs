@@ -44,8 +44,8 @@ fn descriptions(section: &[u8]) -> impl Iterator<Item = (u64, u32)> {
             length => (at + 4, u64::from(length)),
         };
         let end = start.checked_add(usize::try_from(length).ok()?)?;
-        // The identifier of a description (FDE) is the offset of the common part (CIE) that it builds upon. In a CIE, all bits of
-        // the identifier are set.
+        // The identifier of a description (FDE) is the offset of the common part (CIE) that it builds upon.
+        // In a CIE, all bits of the identifier are set.
         let id_size = if start - at == 12 { 8 } else { 4 };
         let is_common = section.get(start..start + id_size)?.iter().all(|byte| *byte == 0xff);
         let address = start + id_size;

@@ -48,8 +48,8 @@ impl<'a> Attributes<'a> {
         Attributes { section, data }
     }
 
-    /// Reads one attribute: format, kind, and a 16-bit field, which is the value or the length of a value that follows.
-    /// Returns the attribute, and the data after it.
+    /// Reads one attribute: format, kind, and a 16-bit field, which is the value or the length of a value
+    /// that follows. Returns the attribute, and the data after it.
     fn read(&self) -> Result<(Attribute<'a>, &'a [u8]), Error> {
         let cut_off = || Error::malformed(self.section, "an attribute is cut off");
         let [format, kind, low, high] = bytes::array(self.data, 0).ok_or_else(cut_off)?;

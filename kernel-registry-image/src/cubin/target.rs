@@ -54,7 +54,8 @@ struct Tool<'a> {
 fn tools<'a>(elf: &Elf<'a>) -> Vec<Tool<'a>> {
     /// The length of a note's head: three numbers, and the owner's name, which is the same in every note.
     const OWNER: usize = 12 + "NVIDIA Corp\0".len();
-    /// The length of the numbers after the head: a version and the offsets of five strings. The strings follow.
+    /// The length of the numbers after the head: a version and the offsets of five strings. The strings
+    /// follow.
     const NUMBERS: usize = 6 * 4;
 
     let mut tools = Vec::new();

@@ -82,7 +82,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Walks up to the next module, and returns the offset of its `.version`. Adds the possible ends before that offset to `ends`.
+    /// Walks up to the next module, and returns the offset of its `.version`. Adds the possible ends before
+    /// that offset to `ends`.
     ///
     /// A text has zeros only at its end.
     fn module(&mut self, ends: &mut Vec<End>) -> Option<usize> {

@@ -120,8 +120,8 @@ impl<'a> Parser<'a> {
         Ok(ParamLayout { offset, size, align: Some(align), ptx_type, pointee_align, fields: Vec::new() })
     }
 
-    /// Parses a variable after its `.local`, and returns its size in bytes: `.align 16 .b8
-    /// __local_depot0[8192]`.
+    /// Parses a variable after its `.local`, and returns its size in bytes:
+    /// `.align 16 .b8 __local_depot0[8192]`.
     pub(super) fn variable(&mut self) -> u32 {
         let (mut size, mut count, mut length) = (1, 1u32, None);
         loop {

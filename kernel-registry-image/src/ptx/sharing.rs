@@ -46,7 +46,8 @@ const CONSTANTS: [&str; 3] = ["$str", "__unnamed_", "__cudart_"];
 const LARGEST: u32 = 4096;
 
 impl<'a> Sharing<'a> {
-    /// Reads a token outside of functions, kernels and their declarations. Adds the shapes of variables' names.
+    /// Reads a token outside of functions, kernels and their declarations. Adds the shapes of variables'
+    /// names.
     pub(super) fn token(&mut self, token: Token<'a>, shapes: &mut Shapes) {
         let is_linked = std::mem::take(&mut self.is_linked);
         match token {

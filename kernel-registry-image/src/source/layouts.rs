@@ -59,8 +59,8 @@ fn is_filler(name: &str) -> bool {
 impl Image {
     /// Adds the fields of structs that kernels take by value, as
     /// [`ParamLayout::fields`](crate::ParamLayout::fields). `text` is the result of [`certain_structs`].
-    /// Skips a struct if the parameter in the image has another size or alignment. Add the types of `extern
-    /// "C"` kernels first: see [`Image::add_c_signatures`].
+    /// Skips a struct if the parameter in the image has another size or alignment. Add the types of
+    /// `extern "C"` kernels first: see [`Image::add_c_signatures`].
     pub fn add_structs(&mut self, text: &str) {
         if text.is_empty() || text.contains(is_control) {
             return;

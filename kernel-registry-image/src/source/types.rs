@@ -172,8 +172,8 @@ fn name<'a>(words: &[&'a str]) -> Option<&'a str> {
     (is_name && before.iter().any(|word| !is_qualifier(word))).then_some(last)
 }
 
-/// Returns the type of these tokens in the form of demanglers, with qualifiers after the type: `unsigned int
-/// const*`.
+/// Returns the type of these tokens in the form of demanglers, with qualifiers after the type:
+/// `unsigned int const*`.
 fn resolve(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> String {
     let parts = split(words, "*");
     let pointers = parts[1..].iter().map(|pointer| format!("*{}", qualifiers(pointer)));
@@ -206,8 +206,8 @@ fn base_type(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> String {
     joined(&named)
 }
 
-/// Returns a built-in type in the form of mangled names, for words in any order: `unsigned long` for `long
-/// unsigned int`.
+/// Returns a built-in type in the form of mangled names, for words in any order: `unsigned long` for
+/// `long unsigned int`.
 fn built_in(words: &[&str]) -> String {
     let has = |word: &str| words.contains(&word);
     let longs = words.iter().filter(|word| **word == "long").count();

@@ -3,8 +3,8 @@
 use crate::common::image;
 use kernel_registry_image::{Error, Image, Needs, read};
 
-/// Reads reduce.none.fatbin after changing the header of one variant. The variants are PTX, a cubin for sm_75 and a cubin for
-/// sm_90a.
+/// Reads reduce.none.fatbin after changing the header of one variant. The variants are PTX, a cubin for sm_75
+/// and a cubin for sm_90a.
 fn changed(variant: usize, change: impl Fn(&mut [u8])) -> Result<Image, Error> {
     let mut bytes = image("reduce.none.fatbin");
     let mut at = 16;

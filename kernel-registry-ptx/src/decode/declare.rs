@@ -74,11 +74,13 @@ pub(crate) enum Place {
     Variable(usize),
     Shared(usize),
     DynamicShared,
-    /// A variable in the frame: offset, size, and whether its address is generic, as the addresses of parameters are.
+    /// A variable in the frame: offset, size, and whether its address is generic, as the addresses of
+    /// parameters are.
     Frame(u64, u64, bool),
     Parameter(u64),
     Register(Slot, Kind),
-    /// A range of registers such as `%r<9>`: the number of the range in the function, and how many registers it has.
+    /// A range of registers such as `%r<9>`: the number of the range in the function, and how many registers
+    /// it has.
     Registers {
         range: usize,
         count: u64,
@@ -86,8 +88,8 @@ pub(crate) enum Place {
     },
 }
 
-/// Lays out results, then parameters. For a kernel the offsets are in its arguments, for another function from the
-/// start of its frame.
+/// Lays out results, then parameters. For a kernel the offsets are in its arguments, for another function
+/// from the start of its frame.
 pub(crate) fn signature(function: &syntax::Function<'_>) -> Result<Signature, LoadError> {
     let mut signature = Signature { entry: function.entry, ..Signature::default() };
     for (variables, places) in

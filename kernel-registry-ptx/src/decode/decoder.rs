@@ -273,8 +273,8 @@ impl<'a, 'm> Decoder<'a, 'm> {
         })
     }
 
-    /// Returns the register of an operand that the instruction writes. For `_` this is a new register that nothing
-    /// reads.
+    /// Returns the register of an operand that the instruction writes. For `_` this is a new register that
+    /// nothing reads.
     pub(crate) fn target(&mut self, operand: &Operand<'a>) -> Decoding<Slot> {
         match operand {
             Operand::Name("_") => Ok(self.register()),

@@ -307,7 +307,8 @@ fn for_each_lane(lanes: u32, mut visit: impl FnMut(usize) -> Lane<()>) -> Lane<(
     Ok(())
 }
 
-/// Reads a number of 1, 2, 4 or 8 bytes. Each size has its own code, because copies of variable length are slow.
+/// Reads a number of 1, 2, 4 or 8 bytes. Each size has its own code, because copies of variable length are
+/// slow.
 pub(crate) fn read(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => u64::from(a),

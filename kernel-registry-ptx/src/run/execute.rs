@@ -152,7 +152,8 @@ impl Warp {
             }
             Op::Barrier { id, count, waits, vote } => {
                 let id = uniform(self, context, *id) as usize;
-                // A barrier with a count counts whole warps, including lanes that are no threads or have ended.
+                // A barrier with a count counts whole warps, including lanes that are no threads or have
+                // ended.
                 let expected = count.map(|count| uniform(self, context, count));
                 let arriving = if expected.is_some() && lanes == self.live { 32 } else { lanes.count_ones() };
                 let votes = vote.map_or(Votes::default(), |(_, _, from)| {

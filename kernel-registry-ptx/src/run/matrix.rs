@@ -175,7 +175,8 @@ fn multiply(
     }
 }
 
-/// Computes an element for each row of A and column of B. `combine` gets the element of C and the pairs of factors.
+/// Computes an element for each row of A and column of B. `combine` gets the element of C and the pairs of
+/// factors.
 fn products<T: Copy>(
     a: &Matrix,
     left: &[T],

@@ -16,7 +16,8 @@ pub(crate) struct Spin {
     limit: u32,
     /// Comparing pauses until `now` reaches this value.
     next: u64,
-    /// The value of `now` when the hash last repeated, and the number of instructions since its previous occurrence.
+    /// The value of `now` when the hash last repeated, and the number of instructions since its previous
+    /// occurrence.
     cycle: Option<(u64, u64)>,
 }
 

@@ -7,8 +7,8 @@ use crate::types::each;
 const TIMEOUT: u32 = 256;
 
 impl Warp {
-    /// Runs up to `budget` instructions, and returns how many were run. Returns early when all threads wait or have
-    /// ended.
+    /// Runs up to `budget` instructions, and returns how many were run. Returns early when all threads wait
+    /// or have ended.
     pub(crate) fn run(&mut self, context: &mut Context<'_>, budget: u64) -> (u64, Result<(), Stopped>) {
         let begun = self.spin.now;
         let end = begun + budget;

@@ -1,11 +1,12 @@
-//! Tests of single instructions with operands at the edges of their ranges, which compare the bits of the result.
+//! Tests of single instructions with operands at the edges of their ranges, which compare the bits of the
+//! result.
 
 use crate::common::results;
 
 /// Returns the lowest `bits` bits of an instruction's result.
 fn result(instruction: &str, operands: &[u64], bits: u32) -> u64 {
-    // Each operand is in a register of the width that the instruction takes. This tries all widths until the program
-    // loads.
+    // Each operand is in a register of the width that the instruction takes. This tries all widths until the
+    // program loads.
     let kinds = ["%r", "%d", "%h", "%p"];
     let count = operands.len() as u32 + 1;
     let mut refused = String::new();

@@ -1,8 +1,8 @@
-//! Compares the interpreter with a GPU. The results of each kernel on a GPU were recorded by `cargo run -p
-//! kernel-registry-ptx --example record -- kernel-registry-ptx/tests/differential`.
+//! Compares the interpreter with a GPU. The results of each kernel on a GPU were recorded by
+//! `cargo run -p kernel-registry-ptx --example record -- kernel-registry-ptx/tests/differential`.
 //!
-//! There are three recordings: of single instructions with operands at the edges of their ranges, of random kernels,
-//! and of the kernels of the sample crate.
+//! There are three recordings: of single instructions with operands at the edges of their ranges, of random
+//! kernels, and of the kernels of the sample crate.
 
 mod approximate;
 mod case;
@@ -69,7 +69,8 @@ fn instructions_that_a_gpu_refuses_are_refused() {
     }
 }
 
-/// Returns a line about the wrong results of an instruction, which shows the first operands with a wrong result.
+/// Returns a line about the wrong results of an instruction, which shows the first operands with a wrong
+/// result.
 fn differences(instruction: &Instruction, found: &[u8], expected: &[u8]) -> Option<String> {
     let size = instruction.result.size();
     let mut all = instruction

@@ -188,8 +188,8 @@ pub(crate) struct Green {
     calls: GreenCalls,
 }
 
-// SAFETY: the driver's handles may be used from any thread, and only one thread at a time makes a green context current: see
-// `new_stream`.
+// SAFETY: the driver's handles may be used from any thread, and only one thread at a time makes a green
+// context current: see `new_stream`.
 unsafe impl Send for Green {}
 // SAFETY: as above.
 unsafe impl Sync for Green {}
@@ -207,7 +207,8 @@ impl Green {
     pub(crate) unsafe fn new_stream(&self) -> Result<sys::CUstream, DriverCallError> {
         let (mut context, mut stream) = (ptr::null_mut(), ptr::null_mut());
         const FLAGS: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: the green context exists until `self` is dropped. The context is current only in this thread, until it is popped.
+        // SAFETY: the green context exists until `self` is dropped. The context is current only in this
+        // thread, until it is popped.
         unsafe {
             call("cuCtxFromGreenCtx", (self.calls.context_of)(&mut context, self.handle))?;
             call("cuCtxPushCurrent", sys::cuCtxPushCurrent_v2(context))?;

@@ -72,7 +72,8 @@ impl Part {
         *streams = mem::take(&mut *streams).into_iter().filter_map(still_used).collect();
         // SAFETY: the lock lets only one thread at a time create a stream.
         let stream = unsafe { self.green.new_stream() }?;
-        // SAFETY: the stream belongs to the context, and `still_used` destroys it only when nothing else refers to it.
+        // SAFETY: the stream belongs to the context, and `still_used` destroys it only when nothing else
+        // refers to it.
         let stream = unsafe { self.context.wrap_borrowed_stream(stream) };
         streams.push(stream.clone());
         Ok(stream)

@@ -1,4 +1,5 @@
-//! Checks whether a resident kernel fits on the device together with the resident kernels that already run there.
+//! Checks whether a resident kernel fits on the device together with the resident kernels that already run
+//! there.
 
 use kernel_registry_cuda::fit::Device;
 

@@ -119,8 +119,8 @@ impl Section {
         &self.control
     }
 
-    /// Waits until all blocks of the kernel are on the device, but no longer than `limit`, and not beyond the kernel's end. The kernel
-    /// must use the control block.
+    /// Waits until all blocks of the kernel are on the device, but no longer than `limit`, and not beyond the
+    /// kernel's end. The kernel must use the control block.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Defines the state of the sections, which one lock guards: the resident kernels of the process, and the delayed frees.
+//! Defines the state of the sections, which one lock guards: the resident kernels of the process, and the
+//! delayed frees.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};

@@ -1,4 +1,5 @@
-//! Unpacks qemu, a cross compiler and an arm64 root from Debian's packages. Nothing is installed on the machine.
+//! Unpacks qemu, a cross compiler and an arm64 root from Debian's packages. Nothing is installed on the
+//! machine.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

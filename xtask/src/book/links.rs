@@ -46,7 +46,8 @@ fn pages(folder: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Returns the values of an attribute in HTML. `name` includes the space before it and the opening quotation mark.
+/// Returns the values of an attribute in HTML. `name` includes the space before it and the opening quotation
+/// mark.
 fn values<'a>(html: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     html.split(name).skip(1).filter_map(|rest| rest.split('"').next())
 }
