@@ -13,7 +13,7 @@ impl Sample {
         self.0.insert(at, time);
     }
 
-    /// Returns the median in seconds. A few disturbed runs do not change the median.
+    /// Returns the median in seconds, which a few disturbed runs don't change.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }

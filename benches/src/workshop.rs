@@ -7,12 +7,12 @@ use std::{env, fs, io};
 
 use crate::Result;
 
-/// The crates of one comparison, which share a target directory.
+/// The crates of a comparison, which share a target directory.
 pub struct Workshop {
     folder: PathBuf,
 }
 
-/// A generated crate, in its own workspace.
+/// A generated crate with its own workspace.
 pub struct Package {
     name: &'static str,
     folder: PathBuf,
@@ -32,7 +32,7 @@ pub enum Profile {
 pub type File = (String, Vec<u8>);
 
 impl Workshop {
-    /// Opens the folder of this name in this program's target directory.
+    /// Opens the folder with this name in the target directory of this program.
     pub fn open(name: &str) -> Result<Self> {
         let program = env::current_exe()?;
         // Cargo marks target directories with this file.
@@ -59,7 +59,7 @@ impl Workshop {
              [dependencies]\n{dependencies}\n\n[profile.stripped]\ninherits = \"release\"\nstrip = true\n"
         );
         package.write("Cargo.toml", manifest.as_bytes())?;
-        // The versions of this workspace, which are downloaded already.
+        // The versions of this workspace, which have already been downloaded.
         let lock = repository().join("Cargo.lock");
         fs::copy(&lock, package.folder.join("Cargo.lock")).map_err(|error| about(&lock, error))?;
         for (path, contents) in files {

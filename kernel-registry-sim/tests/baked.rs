@@ -144,7 +144,7 @@ fn what_is_damaged_is_not_used() -> Outcome {
     let whole = fs::read(&path)?;
     let last = whole.len() - 1;
     let places = [
-        (0, "no file of baked code"),
+        (0, "not a file of baked code"),
         (8, "its version is"),
         (60, "index is damaged"),
         (last, "code in it is"),

@@ -9,7 +9,7 @@ use crate::run::{Outcome, files_with, run, stem, unstable_cargo, workspace, writ
 /// The folder of the texts. Its files say which crates have one.
 const FOLDER: &str = "docs/api";
 
-/// The version of rustdoc's JSON that this version of `public-api` reads: that of Rust 1.95.
+/// The version of rustdoc's JSON that this version of `public-api` can read, which is Rust 1.95's.
 const FORMAT: u64 = 57;
 
 #[derive(clap::Args)]
@@ -29,7 +29,8 @@ pub(crate) fn api(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// Returns the API as text, with a line for each public item. Returns `None` if this compiler's rustdoc writes another format.
+/// Returns the API as text, with a line for each public item. `None` if this compiler's rustdoc writes
+/// another format.
 fn text(package: &str, json: &Path) -> Outcome<Option<String>> {
     let rustdoc = ["rustdoc", "--quiet", "--lib", "--all-features", "--package", package, "--"];
     run(unstable_cargo("api", &[]).args(rustdoc).args(["-Zunstable-options", "--output-format=json"]))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask wheel`: packs the audit as a wheel for pip, in target/wheel, and as a tarball beside the wheel.
+//! `cargo xtask wheel`: packs the audit as a wheel for pip, and as a tarball, in target/wheel.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -36,7 +36,7 @@ pub(crate) fn wheel(options: &Options) -> Outcome {
     let folder = out.join("kernel-audit");
     fs::create_dir_all(&folder)?;
     let architecture = options.target.split('-').next().unwrap_or_default();
-    // Cargo does not notice that the linker changed, so this build has a target folder of its own.
+    // Cargo doesn't notice a changed linker, so this build has a separate target folder.
     let built = std::path::absolute(target())?.join("wheel-build");
     let variables = [
         ("CARGO_TARGET_DIR".to_owned(), built.clone()),
@@ -82,13 +82,13 @@ pub(crate) fn wheel(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// Returns the variable that names cargo's linker for a target.
+/// Returns the variable with cargo's linker for a target.
 fn linker_variable(target: &str) -> String {
     format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"))
 }
 
-/// Makes a linker for rustc: a script that calls zig, which knows the symbols of every glibc. The unwinder is this machine's
-/// `libgcc_s`, which may be newer than the target's.
+/// Makes a linker for rustc: a script that calls zig, which knows the symbols of every glibc. The unwinder is
+/// this machine's `libgcc_s`, which may be newer than the target's.
 fn linker(architecture: &str, folder: &Path) -> Outcome<PathBuf> {
     let unwinder = Command::new("cc").arg("-print-file-name=libgcc_s.so.1").output()?;
     let (zig, unwinder) = (zig()?, String::from_utf8(unwinder.stdout)?);

@@ -141,7 +141,7 @@ pub(crate) fn start() {
 /// Gives the current context of this thread a sticky error.
 fn break_current(call: &str, code: Code) {
     if let Some(CurrentContext { context, .. }) = CurrentContext::peek() {
-        let words = format!("{call} brings about {code}, as it was told to");
+        let words = format!("{call} was configured to fail with {code}");
         Simulator::get().lock().break_context(context, code, &words, Launcher::current());
     }
 }

@@ -27,9 +27,10 @@ impl State {
     fn may_allocate(&self, nodes: &[Node]) -> Answer {
         let memory = self.memory.lock();
         let is_there = |node: &Node| match &node.work {
-            Work::Appear(allocation, true) => {
-                memory.of_graphs.get(&allocation.address()).is_some_and(|known| known.will_be_there)
-            }
+            Work::Appear(allocation, true) => memory
+                .of_graphs
+                .get(&allocation.address())
+                .is_some_and(|known| known.allocated_after_pending_work),
             _ => false,
         };
         if nodes.iter().any(is_there) { Err(Code::INVALID_VALUE) } else { Ok(()) }
@@ -104,7 +105,7 @@ impl State {
                 self.sound(node.context)?.launched.get_or_insert(last);
             }
             Work::Appear(allocation, is_there) => {
-                self.memory.lock().will_be_there(allocation.address(), *is_there);
+                self.memory.lock().set_allocated_after_pending_work(allocation.address(), *is_there);
             }
             _ => {}
         }

@@ -163,7 +163,7 @@ fn upsample(t: &mut Try<'_>) -> Outcome {
     let [ow, oh] = [t.up_to(20), t.up_to(20)];
     let layout = t.layout(&[batch, channels, w, h]);
     let (count, x) = (batch * channels * ow * oh, t.numbers::<f32>(layout.span(), all()));
-    let [scale_w, scale_h] = [(w, ow), h, oh].map(|(from, to)| from as f64 / to as f64);
+    let [scale_w, scale_h] = [(w, ow), (h, oh)].map(|(from, to)| from as f64 / to as f64);
     let (info, device) = (t.copy(&info(&[&layout]))?, t.copy(&x)?);
     let (mut out, config) = (t.copy(&vec![0_f32; count])?, t.threads(count));
     t.launch(config, args![ow, oh, scale_w, scale_h, &info, &device, &mut out])?;

@@ -52,7 +52,7 @@ fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer
     let mut memory = state.memory.lock();
     memory.starting_at(address, is_kind)?;
     memory.may_free(address)?;
-    memory.will_be_there(address, false);
+    memory.set_allocated_after_pending_work(address, false);
     memory.free(address);
     drop(memory);
     after_turn(state);

@@ -70,7 +70,7 @@ calls! {
         }
         memory.starting_at(pointer, is_kind)?;
         memory.may_free(pointer)?;
-        memory.will_be_there(pointer, false);
+        memory.set_allocated_after_pending_work(pointer, false);
         drop(memory);
         state.submit(stream, Work::Free(pointer), None)?;
         Ok(())
