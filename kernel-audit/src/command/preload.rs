@@ -352,8 +352,10 @@ mod tests {
     #[test]
     fn a_call_that_hangs_because_of_another_load_loads_nothing() {
         let hang = |subject: &str| {
-            let (subject, rule) = (subject.into(), rules::LOAD.name.into());
-            Event { kind: Kind::Hang, subject, rule, ..Event::default() }
+            let mut event = Event::default();
+            (event.kind, event.subject) = (Kind::Hang, subject.into());
+            event.rule = rules::LOAD.name.into();
+            event
         };
         assert_eq!(why_not(&hang("")), None);
         assert!(why_not(&hang("late")).is_some_and(|why| why.starts_with("late: ")));
