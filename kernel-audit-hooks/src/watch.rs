@@ -2,13 +2,14 @@
 //!
 //! `front` puts the hooks in front of the driver. `hooks` has a function for each watched function of the driver. The
 //! hooks keep what is `known` of the driver's objects, obey a `section`, use what a `preload` loaded, and write the
-//! `record`; `hang` explains calls that do not return. `nvrtc` has hooks for NVRTC. `caller` and `python` read stacks. `loader` and `process` are
+//! `record` and its `events`; `hang` explains calls that do not return. `nvrtc` has hooks for NVRTC. `caller` and `python` read stacks. `loader` and `process` are
 //! used by all; of CUDA they know only the driver's functions.
 
 pub(crate) mod front;
 
 mod asked;
 mod caller;
+mod events;
 mod hang;
 mod hooks;
 mod known;

@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudarc::driver::sys::{self, *};
 use kernel_registry_cuda::rules;
 
+use crate::watch::events::timed;
 use crate::watch::hang::{busy, unloaded};
 use crate::watch::known::code::{image_at, image_in_file};
 use crate::watch::known::{devices, memory, stream_counts};
 use crate::watch::loader::real::{Function, c_name};
 use crate::watch::process::fork;
 use crate::watch::record::call::{self, Call, Hook};
-use crate::watch::record::events::timed;
 use crate::watch::record::launches;
 use crate::watch::record::slots::{self, during};
 use crate::watch::record::{ready, recording};

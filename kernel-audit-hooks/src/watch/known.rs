@@ -6,6 +6,7 @@ pub(crate) mod devices;
 pub(crate) mod handles;
 pub(crate) mod limits;
 pub(crate) mod memory;
+pub(crate) mod mode;
 pub(crate) mod origin;
 pub(crate) mod owners;
 pub(crate) mod stream_counts;

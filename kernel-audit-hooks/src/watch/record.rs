@@ -1,7 +1,6 @@
 //! Writes the record: calls in progress, launches, events, and when the program was ready.
 
 pub(crate) mod call;
-pub(crate) mod events;
 pub(crate) mod launches;
 pub(crate) mod ready;
 pub(crate) mod recording;

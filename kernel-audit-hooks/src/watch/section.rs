@@ -18,13 +18,13 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream};
 use kernel_registry_cuda::{OnWait, rules, stream_mark};
 
 use crate::record::Kind;
+use crate::watch::events;
 use crate::watch::known::contexts;
 use crate::watch::known::devices::Devices;
 use crate::watch::known::owners::Owner;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::say::say;
 use crate::watch::record::call::Call;
-use crate::watch::record::events;
 use crate::watch::record::recording::{NewEvent, now};
 use crate::watch::record::slots::during;
 pub(crate) use deferred::Free;

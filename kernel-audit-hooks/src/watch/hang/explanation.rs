@@ -9,7 +9,7 @@ use crate::causes::{self, reader};
 use crate::hang::Lines;
 use crate::options::{Audit, OnHang};
 use crate::watch::hang::{busy, unloaded};
-use crate::watch::hooks::load::is_eager;
+use crate::watch::known::mode::is_eager;
 use crate::watch::known::{contexts, handles};
 use crate::watch::record::launches::{Stream, WAIT};
 use crate::watch::record::recording;

@@ -7,12 +7,12 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
 use kernel_registry_cuda::rules;
 
 use super::guard;
+use crate::watch::events::timed;
 use crate::watch::hang::busy;
 use crate::watch::known::{contexts, handles, owners, stream_counts};
 use crate::watch::loader::real::driver_function;
 use crate::watch::preload;
 use crate::watch::record::call::{Call, with_handle};
-use crate::watch::record::events::timed;
 use crate::watch::record::slots::during;
 use crate::watch::section::{self, ActiveSection};
 

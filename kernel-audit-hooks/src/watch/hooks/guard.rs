@@ -6,12 +6,12 @@ use kernel_registry_cuda::rules::{self, Rule};
 
 use super::late::{self, refusal};
 use crate::record::Kind;
+use crate::watch::events::{self, timed};
 use crate::watch::known::devices::Devices;
 use crate::watch::known::owners::{self, Owner};
 use crate::watch::known::{contexts, memory, stream_counts};
 use crate::watch::process::say::say;
 use crate::watch::record::call::{Call, stored_handle, with_handle};
-use crate::watch::record::events::{self, timed};
 use crate::watch::record::recording::{NewEvent, now};
 use crate::watch::record::slots::during;
 use crate::watch::section::{self, ActiveSection, Free, Launch, Outcome, WaitingFrees};

@@ -7,19 +7,20 @@ use cudarc::driver::sys::{CUfunction, CUjit_option, CUlibrary, CUlibraryOption, 
 use kernel_registry_cuda::rules::{self, Rule};
 
 use super::jit::JitOptions;
-use super::load::{is_eager, is_loaded, kernel_name};
+use super::load::{is_loaded, kernel_name};
 use super::{guard, late};
 use crate::options::Audit;
 use crate::preload::{How, Ptx, hash};
 use crate::record::{BAKED, Kind, PTX};
 use crate::watch::caller::Caller;
+use crate::watch::events::timed;
 use crate::watch::hang::{busy, unloaded};
 use crate::watch::known::code::Image;
+use crate::watch::known::mode::is_eager;
 use crate::watch::known::{contexts, handles, origin, owners};
 use crate::watch::loader::real::driver_function;
 use crate::watch::preload::baked;
 use crate::watch::record::call::{Call, stored_handle, with_handle};
-use crate::watch::record::events::timed;
 use crate::watch::record::ready;
 use crate::watch::record::recording::{self, NewEvent, now};
 use crate::watch::record::slots;

@@ -1,6 +1,6 @@
 //! Hooks of calls that load kernels, or change limits.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::slice;
 
 use cudarc::driver::sys::{CUDA_LAUNCH_PARAMS, CUfunction, CUlimit, CUresult, CUstream};
@@ -10,14 +10,14 @@ use super::guard;
 use super::late;
 use crate::record::Kind;
 use crate::watch::caller::Caller;
+use crate::watch::events::timed;
 use crate::watch::hang::busy;
 use crate::watch::hang::unloaded::{self, UnloadedLaunch};
 use crate::watch::known::limits::{self, Missing};
+use crate::watch::known::mode::is_eager;
 use crate::watch::known::{contexts, handles};
 use crate::watch::loader::real::{Function, stored};
-use crate::watch::process::fork;
 use crate::watch::record::call::{Call, stored_handle};
-use crate::watch::record::events::timed;
 use crate::watch::record::recording::NewEvent;
 use crate::watch::record::slots::{self, count_launch, during};
 use crate::watch::{preload, section};
@@ -160,22 +160,6 @@ pub(super) fn set_limit(
 /// Returns the event of a limit that is set.
 fn resize(subject: &str) -> NewEvent<'_> {
     NewEvent { kind: Kind::Resize, subject, ..NewEvent::default() }
-}
-
-/// Returns whether kernels are loaded with their images. The driver reads the variable `CUDA_MODULE_LOADING` only
-/// once.
-pub(crate) fn is_eager() -> bool {
-    type GetMode = unsafe extern "C" fn(*mut c_int) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static GET_MODE: Function<GetMode> = unsafe { Function::new(c"cuModuleGetLoadingMode") };
-    static EAGER: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    let ask = || {
-        // A driver before CUDA 11.7 always loads kernels with their images.
-        let Some(get_mode) = GET_MODE.get() else { return true };
-        // SAFETY: the call stores a number.
-        stored(0, |mode| unsafe { get_mode(mode) }) == Some(1)
-    };
-    *fork::once(&EAGER, ask)
 }
 
 /// Returns whether a function, or a library's kernel in this context, is loaded.
