@@ -1,4 +1,4 @@
-//! Writes a list of the source files of `kernel-registry-sim`, `kernel-audit` and `kernel-audit-rtld`, which the command
+//! Writes a list of the source files of `kernel-registry-sim`, `kernel-audit-hooks` and `kernel-audit-rtld`, which the command
 //! embeds. The command builds them as shared libraries, also where its checkout is gone, because Cargo installs no
 //! libraries.
 
@@ -7,18 +7,17 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// The packages that become shared libraries, and their dependencies in this repository.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 10] = [
     "kernel-registry-format",
     "kernel-registry-files",
     "kernel-registry-cuda",
     "kernel-registry-image",
-    "kernel-registry-build",
     "kernel-registry-ptx",
     "kernel-registry-sim",
     "kernel-registry-cudarc",
-    "kernel-registry-command",
     "kernel-audit-rtld",
-    "kernel-audit",
+    "kernel-audit-record",
+    "kernel-audit-hooks",
 ];
 
 /// The files and folders that a package is built from.

@@ -44,12 +44,18 @@ pub const SIM: Shared = Shared {
 
 /// The hooks of the audit. They are never unloaded either, because they have a thread.
 pub const AUDIT: Shared = Shared {
-    crate_name: "kernel-audit",
+    crate_name: "kernel-audit-hooks",
     version: "0.1.0",
     words: "the hooks",
     library: "kernel_registry_hooks",
     linking: &["-Wl,-Bsymbolic", "-Wl,-z,nodelete"],
-    fast: &[("kernel-registry-cuda", 3), ("kernel-audit", 3), ("memchr", 3), ("sha2", 3)],
+    fast: &[
+        ("kernel-registry-cuda", 3),
+        ("kernel-audit-record", 3),
+        ("kernel-audit-hooks", 3),
+        ("memchr", 3),
+        ("sha2", 3),
+    ],
 };
 
 /// The audit's part in the loader. Undefined symbols are an error of the linker.

@@ -42,7 +42,7 @@ fn the_installed_command_builds_its_libraries_without_the_checkout() {
         let printed = lines(command.arg("kernels").args(args).arg("--offline").arg("--").arg(&program));
         assert!(printed.iter().any(|line| line.ends_with(": [2, 4, 6, 8]")), "{printed:?}");
     };
-    for name in ["kernel-registry-sim", "kernel-audit"] {
+    for name in ["kernel-registry-sim", "kernel-audit-hooks"] {
         fs::write(checkout.join(name).join("src/lib.rs"), "compile_error!(\"of another version\");").unwrap();
     }
     runs(&["audit", "--sim"]);

@@ -298,14 +298,14 @@ fn kernel(event: &Event) -> Option<&str> {
 /// Returns the sizes that an event set. The sizes of the printf buffer and of the heap count also if they were not
 /// late, because nobody can set them once the buffers are preloaded.
 fn sizes(event: &Event, is_late: bool) -> Sizes {
+    let mut sizes = Sizes::default();
     match event.subject {
-        Subject::Limit { limit: Limit::Stack, bytes, .. } if is_late => {
-            Sizes { stack: bytes, ..Sizes::default() }
-        }
-        Subject::Limit { limit: Limit::Printf, bytes, .. } => Sizes { printf: bytes, ..Sizes::default() },
-        Subject::Limit { limit: Limit::Heap, bytes, .. } => Sizes { heap: bytes, ..Sizes::default() },
-        _ => Sizes::default(),
+        Subject::Limit { limit: Limit::Stack, bytes, .. } if is_late => sizes.stack = bytes,
+        Subject::Limit { limit: Limit::Printf, bytes, .. } => sizes.printf = bytes,
+        Subject::Limit { limit: Limit::Heap, bytes, .. } => sizes.heap = bytes,
+        _ => {}
     }
+    sizes
 }
 
 /// Returns why a late load cannot be preloaded. Returns `None` for other events, also for a call that hangs because of
@@ -358,8 +358,12 @@ mod tests {
 
     #[test]
     fn a_call_that_hangs_because_of_another_load_loads_nothing() {
-        let hang =
-            |subject| Event { kind: Kind::Hang, subject, rule: rules::LOAD.name.into(), ..Event::default() };
+        let hang = |subject: Subject| {
+            let mut event = Event::default();
+            (event.kind, event.subject) = (Kind::Hang, subject);
+            event.rule = rules::LOAD.name.into();
+            event
+        };
         assert_eq!(why_not(&hang(Subject::Nothing)), None);
         assert!(why_not(&hang(Subject::of_kernel("late"))).is_some_and(|why| why.starts_with("late: ")));
     }

@@ -334,7 +334,9 @@ mod tests {
     fn hanging(process: u32, rank: Option<u32>, rule: &rules::Rule) -> Report {
         let mut hang = Event::default();
         (hang.kind, hang.took, hang.rule) = (Kind::Hang, 5_000_000_000, rule.name.into());
-        Report { process, rank, events: vec![hang], ..Report::default() }
+        let mut report = Report::default();
+        (report.process, report.rank, report.events) = (process, rank, vec![hang]);
+        report
     }
 
     fn said_of(reports: Vec<Report>, least: usize) -> String {
@@ -372,7 +374,8 @@ mod tests {
             both([None, None], [waits, waits])
                 .ends_with("which may wait for one another if they work together.")
         );
-        let launches = Report { process: 9, activity: vec![Default::default()], ..Report::default() };
+        let mut launches = Report::default();
+        (launches.process, launches.activity) = (9, vec![Default::default()]);
         let said = said_of(vec![hanging(7, None, load), launches], 1);
         assert!(said.starts_with("HANG in 1 of 2 processes: process 7 cannot go on"), "{said}");
         let said = said_of(vec![hanging(7, Some(0), load)], 0);

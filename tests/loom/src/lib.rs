@@ -7,7 +7,7 @@ mod calls;
 mod entries;
 #[path = "../../../kernel-registry/src/table/seqlock.rs"]
 mod seqlock;
-#[path = "../../../kernel-audit/src/record/slot.rs"]
+#[path = "../../../kernel-audit-record/src/record/slot.rs"]
 mod slot;
 
 /// The module from which these files import atomics.

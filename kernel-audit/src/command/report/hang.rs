@@ -123,8 +123,9 @@ mod tests {
             Some(Box::new(Explanation { rules, busy, is_loaded: true, ..Explanation::none() }));
         let mut sample = Activity::default();
         (sample.at, sample.stream, sample.launches) = (400_000_000, 0x20, 1);
-        let (activity, command) = (vec![sample], "python3 tp.py".to_owned());
-        let report = Report { events: vec![load, hang], activity, command, ..Report::default() };
+        let mut report = Report::default();
+        (report.activity, report.command) = (vec![sample], "python3 tp.py".to_owned());
+        report.events = vec![load, hang];
         let process = with_names(vec![report]).remove(0);
         lines(&process, &process.report.events[1], run)
     }

@@ -353,9 +353,9 @@ mod tests {
             (event.call, event.resident) = (call.into(), "spin".into());
             event
         };
-        let events =
+        let mut report = Report::default();
+        report.events =
             vec![event(Kind::Slow, "cuMemFree_v2", false), event(Kind::Waits, "cuMemHostRegister_v2", true)];
-        let report = Report { events, ..Report::default() };
         let audit = Audit { processes: with_names(vec![report]), ..Audit::default() };
         let mut body = String::new();
         write_body(&mut body, &audit).expect("a string has room");

@@ -303,7 +303,8 @@ mod tests {
             (event.kind, event.thread, event.begun, event.took) = (Kind::Hang, 1, number, 10);
             event
         };
-        let report = Report { events: (0..200_000).map(hang).collect(), ..Report::default() };
+        let mut report = Report::default();
+        report.events = (0..200_000).map(hang).collect();
         let start = Instant::now();
         let page = draw_process(&with_names(vec![report])[0]);
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());

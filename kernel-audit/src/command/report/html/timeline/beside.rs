@@ -67,7 +67,8 @@ mod tests {
         }));
         let mut sample = Activity::default();
         (sample.at, sample.stream) = (400, 0x20);
-        let report = Report { events: vec![hang], activity: vec![sample], ..Report::default() };
+        let mut report = Report::default();
+        (report.events, report.activity) = (vec![hang], vec![sample]);
         let found = beside(&with_names(vec![report])[0]);
         let mark = &found.streams[&0x20][0];
         assert_eq!((mark.from, mark.to, &*mark.title), (400, 1500, "`spin(int)` runs in stream 0x20"));

@@ -1,0 +1,8 @@
+//! Writes the record: calls in progress, launches, events, and when the program was ready.
+
+pub(crate) mod call;
+pub(crate) mod launches;
+pub(crate) mod ready;
+pub(crate) mod recording;
+mod room;
+pub(crate) mod slots;

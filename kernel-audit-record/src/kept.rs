@@ -1,0 +1,12 @@
+//! The cache of NVRTC's results on disk, so that processes don't compile the same program twice.
+//!
+//! Code from the cache runs on the GPU with the process's data. So a file is trusted only if no other user
+//! could have written it, and used only if its key and its digest are the expected ones.
+
+mod digest;
+mod files;
+mod result;
+
+pub use digest::{Digest, Hasher};
+pub use files::{file_name, read, store};
+pub use result::{Cached, Dependency, Part, PathState};
