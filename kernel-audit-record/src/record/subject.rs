@@ -4,7 +4,6 @@
 use std::fmt;
 
 use super::texts::SharedText;
-use crate::preload::Origin;
 
 /// What an event is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +73,7 @@ pub struct Image<T = SharedText> {
     pub format: Format,
     /// Its length, or 0 if that isn't known.
     pub bytes: u64,
-    /// Where its bytes are from, as a [preload](crate::preload) writes it: an [`Origin`] or a [`Ptx`](crate::preload::Ptx).
+    /// Where its bytes are from, as a [preload](crate::preload) writes it: an [`Origin`](crate::preload::Origin) or a [`Ptx`](crate::preload::Ptx).
     /// Empty if they are in no file.
     pub origin: T,
     /// The library that loaded it. Empty for a preloaded image, and while it's being loaded.
@@ -353,20 +352,6 @@ impl<T: AsRef<str>> fmt::Display for Image<T> {
     }
 }
 
-impl<T: AsRef<str>> Image<T> {
-    /// Returns what the image is, and which library loaded it or which file it is in.
-    pub fn in_words(&self) -> String {
-        if !self.library.as_ref().is_empty() {
-            let after = self.loaded_at / 1_000_000;
-            return format!("{self}, loaded by {} after {after} ms", self.library.as_ref());
-        }
-        match self.origin.as_ref().parse() {
-            Ok(Origin { path, .. }) => format!("{self} in {path}"),
-            Err(_) => self.to_string(),
-        }
-    }
-}
-
 /// Writes the subject in a few words, and nothing if there is none. The stream's handle is the event's.
 impl<T: AsRef<str>> fmt::Display for Subject<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -453,9 +438,7 @@ mod tests {
         assert_eq!(Subject::from_fields(unknown), Subject::Nothing);
         let odd = Fields { kind: IMAGE, ..unknown };
         assert_eq!(Subject::from_fields(odd).image().map(|image| image.format), Some(Format::Unknown));
-        assert_eq!(image.in_words(), "fatbin of 7 bytes, loaded by libdemo.so after 3 ms");
-        let preloaded = Image { library: "", ..image };
-        assert_eq!(preloaded.in_words(), "fatbin of 7 bytes in /a");
+        assert_eq!(image.to_string(), "fatbin of 7 bytes");
         assert_eq!(program.to_string(), "NVRTC 13.5 for sm_90, text of 5 bytes");
     }
 }

@@ -22,7 +22,7 @@ use crate::command::failure::Failure;
 use crate::command::process::{Audit, Process, is_finding};
 use crate::command::program::trust::absolute;
 use crate::command::replace::{Format, replace, replaceable, successor};
-use crate::command::report::words::{Time, image_of_kernel, paragraph, short, subject};
+use crate::command::report::words::{Time, described_image, image_of_kernel, paragraph, short, subject};
 use crate::kept::file_name;
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
 use crate::record::{self, Event, Kind, Limit, Subject, open_plain};
@@ -333,7 +333,7 @@ pub(crate) fn write(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Resul
     }
     for event in failed.iter().take(LISTED) {
         let what = match &event.subject {
-            Subject::Image(image) => image.in_words(),
+            Subject::Image(image) => described_image(image),
             _ => subject(event),
         };
         let image = image_of_kernel(event).map_or(String::new(), |image| format!(", {image}"));

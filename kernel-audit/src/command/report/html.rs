@@ -17,8 +17,10 @@ use crate::command::report::groups::{self, Group};
 use crate::command::report::hang;
 use crate::command::report::page::{Cell, Page, Table, Text};
 use crate::command::report::stretches;
-use crate::command::report::words::{self, Time, image_of_kernel, processes, short, subject};
-use crate::record::{Event, Image, Kind};
+use crate::command::report::words::{
+    self, Time, described_image, image_of_kernel, processes, short, subject,
+};
+use crate::record::{Event, Kind};
 
 /// The most processes whose timelines are drawn.
 const TIMELINES: usize = 8;
@@ -94,7 +96,7 @@ fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
         vec![
             Cell::text(&process.name),
             name(subject(event)),
-            Cell::text(event.subject.any_image().map(Image::in_words).unwrap_or_default()),
+            Cell::text(event.subject.any_image().map(described_image).unwrap_or_default()),
             if event.result == 0 { time(event.took) } else { Cell::text(&event.reason) },
         ]
     };
