@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kernel_registry_cuda::device_header;
+use sha2::{Digest, Sha256};
 
 use crate::{Result, files};
 
@@ -137,7 +138,7 @@ impl Stamp {
 /// Returns the hash of bytes, as text. Prebuilt images are trusted by this hash, so it is a cryptographic one.
 pub(crate) fn hash(bytes: &[u8]) -> String {
     let mut text = String::new();
-    for byte in hmac_sha256::Hash::hash(bytes) {
+    for byte in Sha256::digest(bytes) {
         let _ = write!(text, "{byte:02x}");
     }
     text

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use common::{Package, refusal};
 use kernel_registry_build::{Build, Error};
+use sha2::{Digest, Sha256};
 
 const SOURCE: &str = "#include \"h.cuh\"\n#include <cassert>\n__global__ void k() {}\n";
 
@@ -319,7 +320,7 @@ fn another_header_of_the_same_name_is_another_header() {
 }
 
 fn sha256(text: impl AsRef<[u8]>) -> String {
-    hmac_sha256::Hash::hash(text.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(text.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the hash of texts, each after its length. The hash of options covers target, standard, and the lists of definitions and
