@@ -39,8 +39,6 @@ pub use copies::keep_copy;
 pub(crate) use origin::BEGIN;
 use origin::HEADER;
 pub use origin::{How, Malformed, Origin};
-#[cfg(feature = "watch")]
-pub(crate) use ptx::sha256;
 pub use ptx::{Ptx, baked_file, baked_key};
 
 pub use crate::kept::Digest;

@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use kernel_registry_cuda::Target;
-use kernel_registry_files::Untrusted;
+use kernel_registry_files::{Untrusted, sha256};
 use kernel_registry_format::baked::{self, Code};
-use sha2::{Digest, Sha256};
 
 use crate::compiler::{Compiler, NotCompiled, Options};
 use crate::failure::{Failure, with_causes};
@@ -100,7 +99,7 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
     };
     index
         .entries()
-        .map(|found| entry(found).ok_or(baked::Damage::Hash))
+        .map(|found| entry(found).ok_or(baked::Damage::Code))
         .collect::<Result<_, _>>()
         .map_err(damaged)
 }
@@ -157,10 +156,4 @@ pub fn write(path: &Path, entries: &[Entry]) -> Result<(), Failure> {
 /// The key of PTX, or of a fatbin, compiled with these options. Of PTX, `image` has only the bytes that [count](baked::text).
 pub fn key(image: &[u8], options: Options) -> [u8; 32] {
     sha256(&baked::key_parts(image, &options.lines()))
-}
-
-fn sha256(parts: &[&[u8]]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    parts.iter().for_each(|part| hash.update(part));
-    hash.finalize().into()
 }

@@ -15,6 +15,8 @@
 //! of its path doesn't redirect the write.
 //!
 //! On Windows every file is trusted.
+//!
+//! [`Baked`] reads the machine code in such a file.
 
 #[cfg(target_os = "linux")]
 mod folder;
@@ -25,10 +27,12 @@ mod system;
 #[cfg(target_os = "linux")]
 mod walk;
 
+mod baked;
 #[cfg_attr(not(target_os = "linux"), path = "other.rs")]
 mod paths;
 mod untrusted;
 
+pub use baked::{Baked, NotUsed, sha256};
 #[cfg(target_os = "linux")]
 pub use folder::{Folder, NewFile};
 pub use paths::{check, open, write, write_trusted};

@@ -152,6 +152,8 @@ pub enum Damage {
     Hash,
     /// The index makes no sense, although its hash is right.
     Index,
+    /// Code is not the code that was written.
+    Code,
 }
 
 impl fmt::Display for Damage {
@@ -165,6 +167,7 @@ impl fmt::Display for Damage {
             Damage::TooLong => f.write_str("its index is too long"),
             Damage::Hash => f.write_str("its index is damaged"),
             Damage::Index => f.write_str("its index makes no sense"),
+            Damage::Code => f.write_str("code in it is damaged"),
         }
     }
 }
@@ -186,15 +189,15 @@ pub fn needed(head: &[u8]) -> Result<u64, Damage> {
 }
 
 /// Reads the index from the bytes at the start of a file of this length. It needs no more bytes than [`needed`] says.
-pub fn read(bytes: &[u8], file_len: u64, sha256: Hash) -> Result<Index<'_>, Damage> {
+pub fn read(bytes: &[u8], file_len: u64, sha256: Hash) -> Result<Index, Damage> {
     let end = needed(bytes)?;
     let bytes = bytes.get(..end as usize).filter(|_| end <= file_len).ok_or(Damage::Truncated)?;
     let (head, index) = bytes.split_at(HEAD_LEN);
     if sha256(&[&head[..HASHED], index]) != head[HASHED..] {
         return Err(Damage::Hash);
     }
-    let (index, mut count) = (Index(index), 0_u64);
-    let mut entries = index.entries();
+    let mut count = 0_u64;
+    let mut entries = Entries(index);
     for entry in &mut entries {
         match entry.offset.checked_add(entry.len) {
             Some(last) if entry.offset >= end && last <= file_len => count += 1,
@@ -203,17 +206,17 @@ pub fn read(bytes: &[u8], file_len: u64, sha256: Hash) -> Result<Index<'_>, Dama
         }
     }
     let is_whole = entries.0.is_empty() && count == u64::from(u32::from_le_bytes(array(head, 12)));
-    is_whole.then_some(index).ok_or(Damage::Index)
+    is_whole.then(|| Index(index.to_vec())).ok_or(Damage::Index)
 }
 
 /// The index of a file.
-#[derive(Clone, Copy, Debug)]
-pub struct Index<'a>(&'a [u8]);
+#[derive(Clone, Debug)]
+pub struct Index(Vec<u8>);
 
-impl<'a> Index<'a> {
+impl Index {
     /// All entries.
-    pub fn entries(&self) -> Entries<'a> {
-        Entries(self.0)
+    pub fn entries(&self) -> Entries<'_> {
+        Entries(&self.0)
     }
 }
 

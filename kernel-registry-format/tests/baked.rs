@@ -20,8 +20,8 @@ type Found<'a> = (Entry<'a>, Option<&'a [u8]>);
 
 /// All entries, as a reader of the whole file finds them.
 fn contents(file: &[u8]) -> Result<Vec<Found<'_>>, Damage> {
-    let entries = read(file, file.len() as u64, sha256)?.entries();
-    Ok(entries
+    let index = Box::leak(Box::new(read(file, file.len() as u64, sha256)?));
+    Ok({ index.entries() }
         .map(|entry| {
             let code = &file[entry.offset as usize..][..entry.len as usize];
             (entry, entry.is_of(code, sha256).then_some(code))
