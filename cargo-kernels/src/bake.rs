@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
-use kernel_registry_command::bake::{self, Entry, Job, Made};
+use kernel_registry_command::bake::{Job, Made, Update};
 use kernel_registry_command::compiler::{Compiler, Options};
-use kernel_registry_command::driver::{Attribute, Library};
-use kernel_registry_command::{Mapped, many, terminal};
-use kernel_registry_image::{Portability, Target};
+use kernel_registry_command::driver::Library;
+use kernel_registry_command::{Failure as Shared, Mapped, many};
+use kernel_registry_image::Target;
 
 use crate::binaries;
 use crate::binary::Contents;
@@ -17,12 +17,12 @@ use crate::failure::Failure;
 use crate::ptx_images::{self, Need, PtxImage};
 use crate::table;
 
-/// What becomes of an image for an architecture.
+/// What baking does with an image for one architecture.
 enum Outcome {
     /// It has machine code.
     HasCode,
     NotFor,
-    /// The number of the entry that is there already.
+    /// Its machine code is there already, with so many bytes.
     Kept(usize),
     /// The number of the job.
     Job(usize),
@@ -46,102 +46,70 @@ pub(crate) fn run(options: &Bake) -> Result<(), Failure> {
         return binaries::print(|out| writeln!(out, "there is nothing to compile for {archs}: {why}"));
     }
     let output = options.output.clone().unwrap_or_else(|| ptx_images::beside(path));
-    bake::can_be_written(&output)?;
-    let compiler = Compiler::find().map_err(|source| Failure::NoCompiler { source })?;
-    let mut entries = bake::read_earlier(&output)?;
-    entries.retain(|entry| images.iter().any(|image| image.key == entry.key));
+    let mut update = Update::begin(&output, |key| images.iter().any(|image| image.key == *key))?;
+    let compiler = Compiler::find().map_err(|source| Shared::NoCompiler { source })?;
 
-    let (mut jobs, mut of_jobs, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut jobs, mut outcomes) = (Vec::new(), Vec::new());
     for image in &images {
         let mut outcome = |arch: &Target| match image.need(*arch) {
             Need::Code => Outcome::HasCode,
             Need::NotFor => Outcome::NotFor,
-            Need::Ptx(text, arch) => {
-                let is_same = |entry: &Entry| {
-                    entry.key == image.key
-                        && entry.target() == Some(arch)
-                        && entry.compiler == compiler.name()
-                };
-                entries.iter().position(is_same).map_or_else(
-                    || {
-                        jobs.push(Job { text, arch });
-                        of_jobs.push(image);
-                        Outcome::Job(jobs.len() - 1)
-                    },
-                    Outcome::Kept,
-                )
-            }
+            Need::Ptx(text, arch) => match update.find(&image.key, arch, compiler.name()) {
+                Some(entry) => Outcome::Kept(entry.code.len()),
+                None => {
+                    // Text that nothing declares may be no PTX that is ever loaded.
+                    let may_fail = image.recorded.is_empty();
+                    jobs.push(Job { name: &image.name, key: image.key, text, arch, may_fail });
+                    Outcome::Job(jobs.len() - 1)
+                }
+            },
         };
         outcomes.push(archs.iter().map(&mut outcome).collect::<Vec<_>>());
     }
-    let made = bake::compile(&compiler, Options::default(), &jobs);
+    let made = update.compile(&compiler, Options::default(), &jobs);
+    update.write()?;
 
     let mut rows = vec![["IMAGE", "KERNELS", "PTX"].map(str::to_owned).to_vec()];
     rows[0].extend(archs.iter().map(Target::to_string));
     for (image, outcomes) in images.iter().zip(&outcomes) {
         let mut row = vec![image.name.clone(), image.kernels.to_string(), size(image.len())];
-        row.extend(outcomes.iter().map(|outcome| cell(outcome, &entries, &made)));
+        row.extend(outcomes.iter().map(|outcome| cell(outcome, &made)));
         rows.push(row);
     }
-    let mut failed = 0;
-    for ((image, job), (result, _)) in of_jobs.iter().zip(&jobs).zip(made) {
-        match result {
-            Ok(code) => {
-                let (arch, compiler) = (job.arch.to_string(), compiler.name().to_owned());
-                bake::put(&mut entries, Entry { key: image.key, arch, compiler, code });
-            }
-            // Text that nothing declares may be no PTX that is ever loaded.
-            Err(error) if image.recorded.is_empty() => {
-                terminal::say(format_args!("warning: {}: {error}", image.name));
-            }
-            Err(error) => {
-                failed += 1;
-                terminal::say(format_args!("error: {}: {error}", image.name));
-            }
-        }
-    }
-    entries.sort_by(|a, b| (a.key, &a.arch).cmp(&(b.key, &b.arch)));
-    bake::write(&output, &entries)?;
+    let entries = update.entries();
     let bytes = entries.iter().map(|entry| entry.code.len()).sum();
+    let compiled = made.iter().filter(|(code, _)| code.is_some()).count();
     binaries::print(|out| {
         table::columns(&rows, "", out)?;
-        let (codes, compiled) = (many(entries.len(), "piece"), jobs.len() - failed);
         writeln!(
             out,
-            "\n{}: {codes} of machine code, {}, {compiled} compiled now by {}",
+            "\n{}: {} of machine code, {}, {compiled} compiled now by {}",
             output.display(),
+            many(entries.len(), "piece"),
             size(bytes),
             compiler.name()
         )
     })?;
-    match failed {
-        0 => Ok(()),
-        count => Err(Failure::NotBaked { count }),
-    }
+    Ok(update.end()?)
 }
 
 /// The architectures of the GPUs of this machine, if there is a driver with some.
 fn archs_here() -> Option<BTreeSet<Target>> {
     let driver = Library::found().ok()?;
     driver.init().ok()?;
-    let arch = |ordinal| {
-        let device = driver.device(ordinal)?;
-        let sm = 10 * device.attribute(Attribute::Major)? + device.attribute(Attribute::Minor)?;
-        Ok(Target { sm, portability: Portability::Forward })
-    };
-    let archs: kernel_registry_command::driver::Answer<BTreeSet<_>> =
-        (0..driver.device_count().ok()?).map(arch).collect();
-    archs.ok().filter(|archs| !archs.is_empty())
+    let arch = |ordinal| driver.device(ordinal).ok()?.arch().ok();
+    let archs: BTreeSet<_> = (0..driver.device_count().ok()?).map(arch).collect::<Option<_>>()?;
+    (!archs.is_empty()).then_some(archs)
 }
 
-fn cell(outcome: &Outcome, entries: &[Entry], made: &[Made]) -> String {
-    match outcome {
+fn cell(outcome: &Outcome, made: &[Made]) -> String {
+    match *outcome {
         Outcome::HasCode => "in the image".to_owned(),
         Outcome::NotFor => "not for it".to_owned(),
-        Outcome::Kept(number) => format!("{}, there", size(entries[*number].code.len())),
-        Outcome::Job(number) => match &made[*number] {
-            (Ok(code), time) => format!("{}, {}", size(code.len()), seconds(*time)),
-            (Err(_), _) => "FAILED".to_owned(),
+        Outcome::Kept(bytes) => format!("{}, there", size(bytes)),
+        Outcome::Job(number) => match made[number] {
+            (Some(bytes), time) => format!("{}, {}", size(bytes), seconds(time)),
+            (None, _) => "FAILED".to_owned(),
         },
     }
 }
