@@ -366,3 +366,64 @@ fn paragraphs(errors: &[Error]) -> String {
     }
     said.join("\n\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes a sample of each variant, with words of its text that say what to do. A variant without a sample doesn't compile. The
+    /// words are empty if the text is that of a compiler or of the system.
+    macro_rules! samples {
+        ($($variant:ident $({ $($fields:tt)* })? $(($($wrapped:tt)*))? => $words:expr,)+) => {{
+            #[allow(unreachable_patterns, reason = "a variant can have several samples")]
+            let variant = |error: &Error| match error {
+                $(Error::$variant { .. } => stringify!($variant),)+
+            };
+            [$({
+                let sample = Error::$variant $({ $($fields)* })? $(($($wrapped)*))?;
+                assert_eq!(variant(&sample), stringify!($variant));
+                (sample.to_string(), $words)
+            }),+]
+        }};
+    }
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let text = str::to_owned;
+        let (source, compiler, said) = (|| text("a.cu"), || text("nvcc 13.0"), || text("what it said"));
+        let (path, package) = (|| PathBuf::from("a.cu"), PathBuf::new);
+        let reasons = || vec![(source(), text("why"))];
+        for (text, words) in samples! {
+            NoVariable { name: "OUT_DIR" } => "call this from build.rs",
+            NoSources { folder: path() } => "put `.cu` files there",
+            MissingSource { source: path(), package: package() } => "paths of sources are relative to Cargo.toml",
+            Outside { source: path(), package: package() } => "move it into the package",
+            Name { source: path() } => "rename it",
+            Directive { source: source(), line: 1, word: text("x") } => "write `// kernel-registry: ",
+            NotAnArch { arch: text("x"), like: "sm_90" } => "write it like `sm_90`",
+            UnknownArch { compiler: compiler(), said: said(), remedy: text("ask it") } => "ask it",
+            UnknownChoice { value: text("x") } => "set it to `nvcc`",
+            NoCompiler { asked: "nvcc", looked: Vec::new(), python: true } => "set `CUDA_HOME`",
+            NoImages { sources: reasons(), has_nvrtc: false } => "install a CUDA toolkit",
+            NoImages { sources: reasons(), has_nvrtc: true } => "or install nvcc",
+            Unusable { compiler: path(), why: text("why") } => "mend its installation",
+            NoHostCompiler { compiler: compiler(), said: said() } => "install g++",
+            Rejected { source: source(), compiler: compiler(), text: said() } => "",
+            Crashed {
+                source: source(), compiler: compiler(), how: text("why"), command: text("nvcc a.cu"), text: said()
+            } => "to see it again, run in the package's folder: nvcc a.cu",
+            NeedsHeader { source: source(), header: text("a.h"), wheel: None } => "or compile with nvcc",
+            NeedsHeader { source: source(), header: text("a.h"), wheel: Some(text("b")) } => "`pip install \"b\"`",
+            NoNvrtc => "install NVRTC 12.0",
+            TooNew { compiler: compiler() } => "install NVRTC 12.0",
+            Drift { sources: reasons() } => "make them again",
+            OtherVersion { path: path() } => "use equal ones",
+            File { doing: "read", path: path(), error: io::ErrorKind::NotFound.into() } => "",
+            Archive { archive: path(), why: text("rename it") } => "rename it",
+            Several(vec![Error::NoNvrtc, Error::Drift { sources: reasons() }]) => "make them again",
+        } {
+            let at = text.find(words);
+            assert!(if words.is_empty() { !text.is_empty() } else { at > Some(0) }, "`{words}`: {text}");
+        }
+    }
+}

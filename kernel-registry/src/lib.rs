@@ -177,6 +177,8 @@ mod pass;
 mod place;
 mod records;
 mod registry;
+#[cfg(test)]
+mod remedies;
 #[cfg(feature = "runtime")]
 mod runtime;
 mod sections;

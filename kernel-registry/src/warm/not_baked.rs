@@ -73,7 +73,7 @@ impl fmt::Display for NotBaked {
         const AGAIN: &str = "make it again with `cargo kernels bake`";
         match self {
             NotBaked::Unreadable { file, reason } => {
-                write!(f, "`{}` cannot be read: {}", Printable(file), Printable(reason))
+                write!(f, "`{}` cannot be read: {}; {AGAIN}", Printable(file), Printable(reason))
             }
             NotBaked::Damaged { file, reason } => {
                 write!(f, "`{}` is not used: {reason}; {AGAIN}", Printable(file))
