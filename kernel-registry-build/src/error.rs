@@ -372,7 +372,7 @@ fn paragraphs(errors: &[Error]) -> String {
 mod tests {
     use super::*;
 
-    /// Makes a sample of each variant, with words of its text that say what to do. A variant without a sample does not compile. The
+    /// Makes a sample of each variant, with words of its text that say what to do. A variant without a sample doesn't compile. The
     /// words are empty if the text is that of a compiler or of the system.
     macro_rules! samples {
         ($($variant:ident $({ $($fields:tt)* })? $(($($wrapped:tt)*))? => $words:expr,)+) => {{

@@ -71,7 +71,7 @@ impl From<io::Error> for NotUsed {
     }
 }
 
-/// Returns the SHA-256 hash of some bytes, one part behind the other.
+/// Returns the SHA-256 hash of the concatenated parts.
 pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));

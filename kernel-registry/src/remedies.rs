@@ -9,8 +9,8 @@ use crate::*;
 /// The text of a variant's sample, and words of it that say what to do.
 type Said = (String, &'static str);
 
-/// Makes a sample of each variant of an error. A variant without a sample does not compile. The words stand after what is wrong. They
-/// are empty if the remedy is in the text of the error's source, which `MainError` prints too.
+/// Makes a sample of each variant of an error. A variant without a sample doesn't compile. The words can't be the first, because the
+/// text says what's wrong before. They're empty if another text has the remedy: that of the source, or of the driver.
 macro_rules! samples {
     ($error:ident: $($variant:ident $({ $($fields:tt)* })? $(($($wrapped:tt)*))? => $words:expr,)+) => {{
         #[allow(unreachable_patterns, reason = "a variant can have several samples")]
