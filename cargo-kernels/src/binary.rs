@@ -33,7 +33,7 @@ pub(crate) struct Contents<'data> {
     pub(crate) newer: Option<u16>,
     /// The kernels that nvcc linked.
     pub(crate) linked: Fatbins<'data>,
-    /// The architectures of images' baked code, in the file beside the binary.
+    /// The architectures of each image's baked code.
     pub(crate) baked: BTreeMap<DeclaredImage<'data>, Vec<Target>>,
 }
 

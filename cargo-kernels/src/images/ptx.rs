@@ -33,13 +33,13 @@ pub(crate) struct PtxImage<'a> {
     code: Vec<Target>,
 }
 
-/// What it takes to run an image on an architecture.
+/// The code that an image lacks for an architecture.
 pub(crate) enum Need<'t> {
-    /// Nothing: the image has machine code.
+    /// None: the image has machine code.
     Code,
     /// The image has no variant for it.
     NotFor,
-    /// Compiling this PTX for this target. PTX that is for sm_90a only is compiled for sm_90a.
+    /// This PTX, compiled for this target. PTX for sm_90a only is compiled for sm_90a.
     Ptx(&'t [u8], Target),
 }
 

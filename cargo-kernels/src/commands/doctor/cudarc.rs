@@ -90,7 +90,7 @@ fn named(cudarc: &Cudarc, variable: Option<&str>) -> Option<BTreeMap<CudaVersion
     Some(named)
 }
 
-/// Returns the bindings that cudarc's build script chooses if nobody names a version.
+/// Returns the bindings that cudarc's build script chooses if no version is named.
 fn by_build_system(cudarc: &Cudarc, nvcc: Option<CudaVersion>) -> Option<Bindings> {
     let has = |feature: &str| cudarc.features.iter().any(|there| there == feature);
     let (cuda, by) = match nvcc {
