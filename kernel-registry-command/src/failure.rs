@@ -1,5 +1,5 @@
-//! Errors of the functions that the commands share, each with a message and an exit code. A message leaves out the
-//! message of its cause: [`with_causes`] adds that.
+//! The errors of this crate's functions, each with a message and an exit code. Messages leave out their
+//! causes, which [`with_causes`] adds.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use kernel_registry_format::baked::Damage;
 
-/// Why a function that the commands share failed.
+/// An error of this crate's functions.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the text of each says what its fields are")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum Failure {
     #[error("there is no file `{path}`")]
     Missing { path: PathBuf },
@@ -55,7 +55,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Returns the exit code of a command that failed in this way.
+    /// Returns the exit code for this error.
     pub fn code(&self) -> u8 {
         match self {
             Failure::NoOption { .. } => 2,
@@ -64,14 +64,14 @@ impl Failure {
             Failure::NotABinary { .. } => 5,
             Failure::Truncated { .. } | Failure::Baked { .. } => 6,
             Failure::NotBuilt { .. } => 9,
-            // Shells and `env` use these two codes, so they can be told from the program's own codes.
+            // As in shells and `env`, so that they're distinct from the program's own codes.
             Failure::NotRun { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotRun { .. } => 126,
             _ => 1,
         }
     }
 
-    /// Returns a function that turns an error of opening this path into a failure.
+    /// Returns a function that converts an error from opening this path.
     pub fn of_io(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |error| match (error.kind(), path.to_owned()) {
             (io::ErrorKind::NotFound, path) => Failure::Missing { path },
@@ -80,18 +80,18 @@ impl Failure {
         }
     }
 
-    /// Returns a function that turns an error of writing this path into a failure.
+    /// Returns a function that converts an error from writing this path.
     pub fn not_written(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |error| Failure::NotWritten { path: path.to_owned(), source: error }
     }
 
-    /// Turns an error of running cargo into a failure.
+    /// Converts an error from running cargo.
     pub fn of_cargo(error: impl Display) -> Self {
         Failure::Cargo { error: error.to_string() }
     }
 }
 
-/// Returns the message of an error, followed by the messages of its causes, in one line.
+/// Returns an error's message and those of its causes, in one line.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

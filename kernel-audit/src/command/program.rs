@@ -21,7 +21,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
-use kernel_registry_command::simulator::first;
+use kernel_registry_command::simulator::library_path;
 use kernel_registry_command::{Failure as Shared, terminal, with_causes};
 use kernel_registry_cuda::SharedObject;
 
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
         .and_then(|()| tempfile::tempfile_in(&records))
         .map_err(Failure::not_written(&records))?;
     let mut command = Command::new(program);
-    command.args(arguments).env("LD_LIBRARY_PATH", first(front.path()));
+    command.args(arguments).env("LD_LIBRARY_PATH", library_path(front.path()));
     command.envs([
         (variables::DRIVER, driver.clone().into_os_string()),
         (variables::RECORDS, records.clone().into_os_string()),
